@@ -10,14 +10,14 @@ use std::{
 };
 
 use protocol::{
-    Counters, JobId, NodeId, Now, Place, RecordFormat, Refusal, SliceId, Status,
+    Counters, JobId, NodeId, Now, Place, RecordFraming, Refusal, SliceId, Status,
     message::{
         client_master::JobState,
         spe::{AttemptId, PieceResult, TaskResult},
     },
 };
 use sphere::{
-    Action, Assignment, Event, FinalOutput, InputFile, Job, JobPlan, Layout, Placement, SpeId, SpeNodePlan,
+    Assignment, Event, FileLayout, FinalOutput, InputFile, Job, JobAction, JobPlan, Placement, SpeId, SpeNodePlan,
     StageOutput, StagePlan,
 };
 
@@ -111,13 +111,13 @@ impl Cloud {
                 path: format!("/sky/band-{}/{at:08}.fits", at % 5).parse().map_err(|error| format!("{error}"))?,
                 slice: SliceId(u128::from(at)),
                 bytes: segments * SEGMENT_BYTES,
-                records: RecordFormat::Fixed(1 << 10),
+                records: RecordFraming::Fixed(1 << 10),
                 nodes: copies,
-                layout: Layout::default(),
+                layout: FileLayout::default(),
             });
         }
         let output = if wanted.buckets == 0 { StageOutput::Local } else { StageOutput::Buckets(wanted.buckets) };
-        let stage = |output| StagePlan { output, records: RecordFormat::Lines };
+        let stage = |output| StagePlan { output, records: RecordFraming::Lines };
         let stages = vec![stage(output), stage(StageOutput::Local)];
         let mut plan = JobPlan::new(JobId(1), stages, FinalOutput::Publish);
         plan.segment_bytes = (SEGMENT_BYTES, SEGMENT_BYTES);
@@ -176,24 +176,24 @@ impl Cloud {
     fn carry_out(&mut self) -> Result<(), String> {
         while let Some(action) = self.job.poll_action() {
             match action {
-                Action::StartSpe { spe, node } => {
+                JobAction::StartSpe { spe, node } => {
                     self.nodes.insert(spe, node);
                     self.tell(20, Event::SpeReady(spe));
                 }
-                Action::DropSpe(spe) => {
+                JobAction::DropSpe(spe) => {
                     self.nodes.remove(&spe);
                 }
-                Action::RunTask(assignment) => self.work(&assignment),
-                Action::Seal { order, .. } => {
+                JobAction::RunTask(assignment) => self.work(&assignment),
+                JobAction::Seal { order, .. } => {
                     let bytes = order.winners.iter().map(|winner| winner.bytes).sum();
                     let tasks = order.winners.iter().map(|winner| winner.task).collect();
                     self.tell(10, Event::Sealed { bucket: order.bucket, bytes, order: tasks });
                 }
-                Action::Publish { bucket, .. } => self.tell(10, Event::Published(bucket)),
-                Action::Fetch { bucket, .. } => self.tell(10, Event::Fetched(bucket)),
-                Action::Deliver(delivery) => self.tell(50, Event::Delivered(delivery.attempt)),
-                Action::BeginRun { run } => return Err(format!("run {run} begins: too much was lost")),
-                Action::Finished(result) => result.map(|_| ()).map_err(|error| error.to_string())?,
+                JobAction::Publish { bucket, .. } => self.tell(10, Event::Published(bucket)),
+                JobAction::Fetch { bucket, .. } => self.tell(10, Event::Fetched(bucket)),
+                JobAction::Deliver(delivery) => self.tell(50, Event::Delivered(delivery.attempt)),
+                JobAction::BeginEpoch { epoch: run } => return Err(format!("run {run} begins: too much was lost")),
+                JobAction::Finished(result) => result.map(|_| ()).map_err(|error| error.to_string())?,
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use master::MasterConfig;
 use protocol::{
-    RecordFormat, Rights, Version,
+    RecordFraming, Rights, Version,
     message::{client_master::CreateRequest, master_security::UserRights, node_master::DriveOrder},
 };
 
@@ -524,7 +524,7 @@ fn draw_actors(env: &mut Environment, nodes: usize, planned: JobPlanned) -> Vec<
     let inputs = planned.inputs.iter().enumerate().map(|(number, bytes)| {
         let content = env.book.contents.add(bytes.clone());
         let request = create_request(path(&format!("/in/{number}")), bytes.len() as u64);
-        (CreateRequest { records: RecordFormat::Fixed(RECORD_BYTES as u32), ..request }, content)
+        (CreateRequest { records: RecordFraming::Fixed(RECORD_BYTES as u32), ..request }, content)
     });
     let inputs: Vec<_> = inputs.collect();
     // Also what a failed job leaves behind is one of these.

@@ -106,7 +106,7 @@ impl Reading {
             }
             CallReply::Refused(refusal) => {
                 self.copies_missed += 1;
-                self.last = refusal.sentence;
+                self.last = refusal.message;
             }
             _ => {
                 self.copies_missed += 1;

@@ -8,7 +8,7 @@ use std::{
 
 use protocol::{
     Now, SessionId,
-    gmp::{Action, Class, Endpoint, Message, MessageKind, Opening},
+    gmp::{Class, Endpoint, EndpointAction, Message, MessageKind, OpenMode},
     wire::datagram::{Head, SEAL_BYTES},
 };
 
@@ -36,7 +36,7 @@ pub(crate) enum Heard {
 }
 
 impl Words {
-    pub(crate) fn add_session(&mut self, session: SessionId, opening: Opening) {
+    pub(crate) fn add_session(&mut self, session: SessionId, opening: OpenMode) {
         self.endpoint.add_session(session, opening);
     }
 
@@ -119,17 +119,17 @@ impl Words {
     fn take_actions(&mut self) {
         while let Some(action) = self.endpoint.poll_action() {
             match action {
-                Action::Send(sent) => {
+                EndpointAction::Send(sent) => {
                     let mut datagram = sent.bytes;
                     datagram.extend([0; SEAL_BYTES]);
                     self.leaving.push_back((sent.session, datagram));
                 }
-                Action::Deliver { session, message } => self.deliver(session, message),
-                Action::SessionLost(session) => {
+                EndpointAction::Deliver { session, message } => self.deliver(session, message),
+                EndpointAction::SessionLost(session) => {
                     self.stop_waiting(session);
                     self.heard.push_back(Heard::Lost(session));
                 }
-                Action::SessionClosed(_) => {}
+                EndpointAction::SessionClosed(_) => {}
             }
         }
     }

@@ -13,7 +13,8 @@ use protocol::{
     AddressRange, JoinTicket, KeyDigest, MachineKind, NodeId, Refusal, Status, TicketSecret,
     message::{
         admission::{
-            AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment, KeyRequest, MachineStatus, WaitingMachine,
+            AdmissionReply, AdmissionRequest, AdmissionVerb, CertificateRequest, Enrolment, MachineStatus,
+            WaitingMachine,
         },
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest},
@@ -218,7 +219,7 @@ impl Newcomer {
         self.enrol(MachineKind::Node, enrolment).await
     }
 
-    fn request(&self, name: Option<&NodeId>) -> Result<KeyRequest, ClientError> {
+    fn request(&self, name: Option<&NodeId>) -> Result<CertificateRequest, ClientError> {
         self.key.request(name).map_err(net)
     }
 
@@ -251,8 +252,8 @@ impl Newcomer {
         enrolment: Enrolment,
     ) -> Result<(AdmissionReply, Option<[u8; 32]>), ClientError> {
         let identity = match &self.trust {
-            Trust::Digest(digest) => TlsIdentity::newcomer(Some(*digest)),
-            Trust::FirstUse => TlsIdentity::newcomer(None),
+            Trust::Digest(digest) => TlsIdentity::with_pinned_authority(Some(*digest)),
+            Trust::FirstUse => TlsIdentity::with_pinned_authority(None),
             Trust::Authority(pem) => TlsIdentity::client(pem),
         };
         let identity = identity.map_err(net)?;

@@ -12,11 +12,11 @@ use std::{
 use crate::file::local::LocalDoors;
 use net::{
     NetError,
-    identity::HolderPair,
-    transfer::{Carriers, TransferStream, Way},
+    identity::HolderKeyPair,
+    transfer::{Carriers, Locality, TransferStream},
 };
 use protocol::{
-    NodeId, Pace,
+    NodeId, TransferQos,
     message::{
         client_master::Source,
         transfer::{TransferReply, TransferRequest},
@@ -28,7 +28,7 @@ use protocol::{
 /// Idle connections by node, and whether they are encrypted.
 pub(crate) struct Connections {
     carriers: Carriers,
-    holder: Arc<HolderPair>,
+    holder: Arc<HolderKeyPair>,
     local: LocalDoors,
     idle: Mutex<Idle>,
 }
@@ -43,7 +43,7 @@ struct Idle {
 
 impl Connections {
     /// No connections yet.
-    pub(crate) fn new(carriers: Carriers, holder: Arc<HolderPair>, over_network: bool) -> Self {
+    pub(crate) fn new(carriers: Carriers, holder: Arc<HolderKeyPair>, over_network: bool) -> Self {
         let local = LocalDoors::new(Arc::clone(&holder), over_network);
         Self { carriers, holder, local, idle: Mutex::default() }
     }
@@ -60,7 +60,7 @@ impl Connections {
         source: &Source,
         request: &TransferRequest,
     ) -> Result<(TransferStream, TransferReply), NetError> {
-        self.open_on(None, source, Pace::default(), request).await
+        self.open_on(None, source, TransferQos::default(), request).await
     }
 
     /// The same, with a connection that the caller has used for this node before and would use again: a node serves a
@@ -69,11 +69,11 @@ impl Connections {
         &self,
         line: Option<TransferStream>,
         source: &Source,
-        pace: Pace,
+        pace: TransferQos,
         request: &TransferRequest,
     ) -> Result<(TransferStream, TransferReply), NetError> {
         let wants_plain = may_go_plain(source) && !self.lock().sealed_only.contains(&source.node);
-        let mut kept = line.filter(|line| line.is_plain() == wants_plain && !line.is_doubted());
+        let mut kept = line.filter(|line| line.is_plain() == wants_plain && !line.is_suspect());
         while let Some(mut stream) = kept.or_else(|| self.take(&source.node, wants_plain)) {
             kept = None;
             if let Ok(reply) = ask_at(&mut stream, pace, request).await {
@@ -89,7 +89,7 @@ impl Connections {
         }
         let mut tries_left = TRIES_SHARED;
         loop {
-            let way = Way::of(source.distance);
+            let way = Locality::of(source.distance);
             let mut stream = self.carriers.connect(source.address, source.node.as_str(), way).await?;
             let is_shared = stream.is_shared();
             let asking = async {
@@ -132,7 +132,7 @@ impl Connections {
         let mut idle = self.lock();
         let streams = idle.streams.get_mut(&(node.clone(), is_plain))?;
         // Of many that died with one connection each would be waited for in vain.
-        streams.retain(|stream| !stream.is_doubted());
+        streams.retain(|stream| !stream.is_suspect());
         streams.pop()
     }
 
@@ -143,9 +143,9 @@ impl Connections {
 }
 
 /// Proves on a new connection that our tickets are ours. It goes along with the next word.
-pub(crate) async fn prove(stream: &mut TransferStream, holder: &HolderPair) -> Result<(), NetError> {
+pub(crate) async fn prove(stream: &mut TransferStream, holder: &HolderKeyPair) -> Result<(), NetError> {
     let proof = holder.prove(stream)?;
-    stream.queue(&TransferRequest::Hold { key: holder.public(), proof }).await
+    stream.queue(&TransferRequest::ProveKey { key: holder.public(), proof }).await
 }
 
 /// Whether the ticket allows to go without encryption at the site where the node stands.
@@ -155,9 +155,13 @@ fn may_go_plain(source: &Source) -> bool {
 }
 
 /// Asks for what is to come, or go on from there, at this pace.
-async fn ask_at(stream: &mut TransferStream, pace: Pace, request: &TransferRequest) -> Result<TransferReply, NetError> {
-    if pace != Pace::default() {
-        stream.queue(&TransferRequest::Pace(pace)).await?;
+async fn ask_at(
+    stream: &mut TransferStream,
+    pace: TransferQos,
+    request: &TransferRequest,
+) -> Result<TransferReply, NetError> {
+    if pace != TransferQos::default() {
+        stream.queue(&TransferRequest::Qos(pace)).await?;
     }
     ask(stream, request).await
 }

@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 use net::NetError;
 use protocol::{
-    Refusal, SectorPath, Status, ids::IdError, message::client_master::TooMuch, path::PathError, status::ErrorClass,
+    Refusal, SectorPath, Status, ids::IdError, message::client_master::Throttled, path::PathError, status::ErrorClass,
 };
 use thiserror::Error;
 
@@ -58,7 +58,7 @@ pub enum ClientError {
     Id(#[from] IdError),
     /// The user has a share of something already that others want too. Nothing was done.
     #[error("{}", .0.refusal)]
-    TooMuch(TooMuch),
+    TooMuch(Throttled),
     /// A file has no copy that can be read now.
     #[error("no copy of `{path}` can be read now: {last}; {}", advice_for_lost(path))]
     NoCopy {
@@ -99,7 +99,7 @@ impl ClientError {
     /// The status for the outside: exit codes, HTTP statuses.
     pub fn status(&self) -> Status {
         match self {
-            Self::Refused(refusal) | Self::TooMuch(TooMuch { refusal, .. }) => refusal.status,
+            Self::Refused(refusal) | Self::TooMuch(Throttled { refusal, .. }) => refusal.status,
             Self::Net { source, .. } => source.refusal().status,
             Self::File { source, .. } | Self::Stream { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => Status::NotFound,

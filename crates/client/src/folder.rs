@@ -5,7 +5,7 @@ use protocol::{
     JobId, Policy, SectorPath, UserName,
     message::{
         client_master::{
-            ClientReply, ClientRequest, Entry, EntryKind, EntryStatus, Health, JobRecord, NodeStatus, Page,
+            ClientReply, ClientRequest, Entry, EntryKind, EntryStatus, Health, JobRecord, ListPage, NodeStatus,
             QuotaStatus, TrashItem, Usage,
         },
         history::{HistoryRequest, JobHistory},
@@ -44,7 +44,7 @@ impl Client {
         folder: &SectorPath,
         recursive: bool,
         after: Option<SectorPath>,
-    ) -> Result<Page, ClientError> {
+    ) -> Result<ListPage, ClientError> {
         self.page_with(folder, recursive, after, false).await
     }
 
@@ -185,7 +185,7 @@ impl Client {
     /// # Errors
     /// `NotFound` where that is not known (any more), `Refused` for a job of somebody else.
     pub async fn job_history(&self, job: JobId) -> Result<JobHistory, ClientError> {
-        let of = HistoryRequest::Of(job);
+        let of = HistoryRequest::Get(job);
         ask!(self, "history", ClientRequest::History(of), ClientReply::History(history) => history)
     }
 
@@ -220,7 +220,7 @@ impl Client {
         recursive: bool,
         after: Option<SectorPath>,
         with_nodes: bool,
-    ) -> Result<Page, ClientError> {
+    ) -> Result<ListPage, ClientError> {
         let request = ClientRequest::List { folder: folder.clone(), recursive, after, with_nodes };
         ask!(self, "list", request, ClientReply::Page(page) => page)
     }

@@ -139,7 +139,7 @@ impl Client {
         slice: protocol::SliceId,
     ) -> Result<(), ClientError> {
         let source = self.import_ticket(&import.node).await?;
-        let request = TransferRequest::LeaveFile {
+        let request = TransferRequest::UnlinkFile {
             ticket: source.ticket.clone(),
             folder: import.folder.clone(),
             file: file.path.clone(),

@@ -60,7 +60,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_hung_up_on_knocks_again_for_longer_than_anyone_stands_still_at_the_door() {
-        assert!(PAUSES.iter().sum::<Duration>() > net::strangers::PATIENCE);
+        assert!(PAUSES.iter().sum::<Duration>() > net::unauthenticated::EVICTION_GRACE);
         let knocks = Cell::new(0);
         let third = knock(async || {
             knocks.set(knocks.get() + 1);

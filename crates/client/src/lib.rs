@@ -47,17 +47,17 @@ pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use folder::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
-    Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Priority, RecordFormat, Refusal, Rights,
-    SectorPath, Status, UserName, Who,
+    Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Principal, Priority, RecordFraming, Refusal,
+    Rights, SectorPath, Status, UserName,
     message::{
+        access::AclStatus,
         accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
-        acl::AclStatus,
         client_master::{
             Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
             NodeState, NodeStatus, QuotaOf, QuotaStatus, StageRecord, TrashItem, Usage,
         },
         cluster::{
-            MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
+            Membership, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest,
             TopologyStatus,
         },
         history::{AttemptEnd, AttemptRecord, JobHistory, NodeMarks},

@@ -12,11 +12,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use net::transfer::{Remembered, udt::Learned};
+use net::transfer::{CachedPeer, udt::PathEstimate};
 use serde::{Deserialize, Serialize};
 
 /// What the file holds, for a client to begin with; nothing where there is none or it is broken.
-pub fn load(file: &Path) -> Vec<Remembered> {
+pub fn load(file: &Path) -> Vec<CachedPeer> {
     let now = unix_seconds();
     read(file).peer.iter().map(|row| row.remembered(now)).collect()
 }
@@ -25,7 +25,7 @@ pub fn load(file: &Path) -> Vec<Remembered> {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn save(file: &Path, learned: &[Remembered]) -> io::Result<()> {
+pub fn save(file: &Path, learned: &[CachedPeer]) -> io::Result<()> {
     let now = unix_seconds();
     let before = read(file);
     let after = Rows { peer: merge(&before.peer, learned, now) };
@@ -66,7 +66,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(peer: &Remembered, now: u64) -> Self {
+    fn of(peer: &CachedPeer, now: u64) -> Self {
         Self {
             address: peer.address,
             noted_unix_seconds: now,
@@ -76,12 +76,12 @@ impl Row {
         }
     }
 
-    fn remembered(&self, now: u64) -> Remembered {
+    fn remembered(&self, now: u64) -> CachedPeer {
         let learned = self.rate_bytes_per_second.zip(self.round_trip_micros);
         let blocked_seconds = self.udp_blocked_until_unix_seconds.and_then(|until| until.checked_sub(now));
-        Remembered {
+        CachedPeer {
             address: self.address,
-            learned: learned.map(|(rate_bytes_per_second, micros)| Learned {
+            learned: learned.map(|(rate_bytes_per_second, micros)| PathEstimate {
                 rate_bytes_per_second,
                 round_trip: Duration::from_micros(micros),
             }),
@@ -100,7 +100,7 @@ impl Row {
 }
 
 /// The new rows, then the old ones of other peers; the newest where there are too many, none that is too old.
-fn merge(before: &[Row], learned: &[Remembered], now: u64) -> Vec<Row> {
+fn merge(before: &[Row], learned: &[CachedPeer], now: u64) -> Vec<Row> {
     let fresh = learned.iter().map(|peer| {
         let row = Row::of(peer, now);
         // Left as it was, so that a file in which nothing changed is not written again.
@@ -149,9 +149,9 @@ mod tests {
 
     use super::*;
 
-    fn peer(port: u16, rate: u64) -> Remembered {
-        let learned = Learned { rate_bytes_per_second: rate, round_trip: Duration::from_millis(100) };
-        Remembered { address: ([192, 0, 2, 1], port).into(), learned: Some(learned), udp_blocked_for: None }
+    fn peer(port: u16, rate: u64) -> CachedPeer {
+        let learned = PathEstimate { rate_bytes_per_second: rate, round_trip: Duration::from_millis(100) };
+        CachedPeer { address: ([192, 0, 2, 1], port).into(), learned: Some(learned), udp_blocked_for: None }
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("not/yet/peers.toml");
         assert_eq!(load(&file), []);
-        let blocked = Remembered { learned: None, udp_blocked_for: Some(Duration::from_secs(600)), ..peer(2, 0) };
+        let blocked = CachedPeer { learned: None, udp_blocked_for: Some(Duration::from_secs(600)), ..peer(2, 0) };
         save(&file, &[peer(1, 7)]).unwrap();
         save(&file, &[blocked]).unwrap();
         save(&file, &[peer(1, 9)]).unwrap();

@@ -2,9 +2,9 @@
 //! What each right allows is told in `docs/semantics.md`.
 
 use protocol::{
-    Acl, SectorPath, UserName, Who,
+    Acl, Principal, SectorPath, UserName,
     message::{
-        acl::{AclReply, AclRequest, AclStatus},
+        access::{AclReply, AclRequest, AclStatus},
         client_master::{ClientReply, ClientRequest},
     },
 };
@@ -34,8 +34,8 @@ impl Client {
     ///
     /// # Errors
     /// `NotFound` where it says nothing of one of them.
-    pub async fn remove_from_acl(&self, path: &SectorPath, whom: Vec<Who>) -> Result<AclStatus, ClientError> {
-        self.ask_acl(AclRequest::Remove { path: path.clone(), whom }).await
+    pub async fn remove_from_acl(&self, path: &SectorPath, whom: Vec<Principal>) -> Result<AclStatus, ClientError> {
+        self.ask_acl(AclRequest::Remove { path: path.clone(), principals: whom }).await
     }
 
     /// Lets an entry say nothing itself: what the folders above it say holds again.

@@ -13,16 +13,16 @@ use std::{
 use net::{
     clock::Clock,
     datagram::bind_udp,
-    identity::{HolderPair, TlsIdentity},
-    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
-    transfer::{CarrierSettings, Carriers, QuicSettings, Remembered, TcpCarrier},
+    identity::{HolderKeyPair, TlsIdentity},
+    messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
+    transfer::{CachedPeer, CarrierSettings, Carriers, QuicSettings, TcpCarrier},
 };
 use protocol::{
     LeaseId, SessionId, UserName,
     gmp::Class,
     message::{
+        access::AclRequest,
         accounts::{AccountsRequest, NewSession},
-        acl::AclRequest,
         admission::AdmissionVerb,
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
@@ -48,7 +48,7 @@ struct Inner {
     carrier: TcpCarrier,
     carriers: Carriers,
     /// The key that our tickets name, in every session.
-    holder: Arc<HolderPair>,
+    holder: Arc<HolderKeyPair>,
     connections: Connections,
     messenger: Messenger,
     /// Replaced by a new login when the master forgot it.
@@ -68,11 +68,11 @@ impl Client {
     }
 
     /// The same, with what an earlier client [learned](Self::remembered) of the ways to nodes.
-    pub async fn connect_knowing(profile: &Profile, kept: Vec<Remembered>) -> Result<Self, ClientError> {
+    pub async fn connect_knowing(profile: &Profile, kept: Vec<CachedPeer>) -> Result<Self, ClientError> {
         let identity =
             TlsIdentity::client(&profile.authority).map_err(ClientError::net("cannot use the profile's authority"))?;
         let quic = QuicSettings { controller: profile.controller.unwrap_or_default(), ..QuicSettings::default() };
-        let settings = CarrierSettings { choice: profile.carrier, quic, kept };
+        let settings = CarrierSettings { choice: profile.carrier, quic, cached_peers: kept };
         let (carrier, carriers) = (TcpCarrier::new(identity.clone()), Carriers::new(identity, settings));
         let socket = bind_udp(SocketAddr::new(same_family(profile.address.ip()), 0))
             .await
@@ -87,7 +87,7 @@ impl Client {
                 }
             }
         });
-        let holder = Arc::new(HolderPair::generate());
+        let holder = Arc::new(HolderKeyPair::generate());
         let session = open_session(profile, &carrier, &holder, &messenger).await?;
         let connections = Connections::new(carriers.clone(), Arc::clone(&holder), profile.over_network);
         let inner = Inner {
@@ -180,8 +180,8 @@ impl Client {
 
     /// What this client has learned of the ways to nodes, for the next one to
     /// [begin with](Self::connect_knowing).
-    pub fn remembered(&self) -> Vec<Remembered> {
-        self.inner.carriers.remembered()
+    pub fn remembered(&self) -> Vec<CachedPeer> {
+        self.inner.carriers.cached_peers()
     }
 
     /// Whether the two are in one session, and so in one cloud.
@@ -195,7 +195,7 @@ impl Client {
     }
 
     /// The key that our tickets name.
-    pub(crate) fn holder(&self) -> &Arc<HolderPair> {
+    pub(crate) fn holder(&self) -> &Arc<HolderKeyPair> {
         &self.inner.holder
     }
 
@@ -218,7 +218,7 @@ impl Client {
         self.inner.answer_micros_min.fetch_min(micros, Ordering::Relaxed);
         match codec::decode(&bytes) {
             Ok(ClientReply::Refused(refusal)) => Err(refusal.into()),
-            Ok(ClientReply::TooMuch(too_much)) => Err(ClientError::TooMuch(too_much)),
+            Ok(ClientReply::Throttled(too_much)) => Err(ClientError::TooMuch(too_much)),
             Ok(reply) => Ok(reply),
             Err(_) => Err(ClientError::Unexpected { who: "master", request: request_name(request) }),
         }
@@ -285,7 +285,7 @@ pub async fn login(at: &LoginAt, user: &UserName, password: String) -> Result<Pr
 async fn open_session(
     profile: &Profile,
     carrier: &TcpCarrier,
-    holder: &HolderPair,
+    holder: &HolderKeyPair,
     messenger: &Messenger,
 ) -> Result<SessionId, ClientError> {
     let what = format!("cannot log in at {}", profile.address);
@@ -297,10 +297,15 @@ async fn open_session(
         JoinReply::LoggedIn(_) | JoinReply::Admission(_) | JoinReply::Device(_) => {
             Err(ClientError::Unexpected { who: "master", request: "open a session" })
         }
-        JoinReply::Accepted { session, ticket_keys: _, gone_token } => {
+        JoinReply::Accepted { session, ticket_keys: _, reset_token: gone_token } => {
             let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(failed())?;
-            messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(profile.address) });
-            messenger.expect_gone_token(session, gone_token);
+            messenger.add_session(SessionKeys {
+                session,
+                key,
+                role: SessionRole::Initiator,
+                peer: Some(profile.address),
+            });
+            messenger.expect_reset_token(session, gone_token);
             stream.close().await;
             Ok(session)
         }

@@ -5,13 +5,13 @@
 
 use std::{fmt, sync::Arc};
 
-use net::pace::{Gate, Toll};
-use protocol::{Pace, Priority, limits::FRAME_BYTES_MAX, pace::RATE_BYTES_PER_SECOND_MIN};
+use net::rate_limiter::{LimiterChain, RateLimiter};
+use protocol::{Priority, TransferQos, limits::FRAME_BYTES_MAX, rate_limit::RATE_BYTES_PER_SECOND_MIN};
 
 /// A limit for all transfers of the [clients](crate::Client::throttled) that share it. Copies are the same.
 #[derive(Clone)]
 pub struct Throttle {
-    gate: Arc<Gate>,
+    gate: Arc<RateLimiter>,
     priority: Priority,
 }
 
@@ -19,7 +19,7 @@ impl Throttle {
     /// At most so many bytes per second in all (`None`: as fast as it goes; never less than
     /// [`RATE_BYTES_PER_SECOND_MIN`]), and who goes first where nodes must keep to a limit between sites.
     pub fn new(rate_bytes_per_second: Option<u64>, priority: Priority) -> Self {
-        Self { gate: Arc::new(Gate::new(rate_bytes_per_second.map(at_least))), priority }
+        Self { gate: Arc::new(RateLimiter::new(rate_bytes_per_second.map(at_least))), priority }
     }
 
     /// Another limit, also for what is under way: at once where this client sends, and within some seconds where a node
@@ -40,23 +40,23 @@ impl Throttle {
 
     /// Bytes of files that passed over connections since it was made, in both directions.
     pub fn passed_bytes(&self) -> u64 {
-        self.gate.passed_bytes()
+        self.gate.granted_bytes()
     }
 
     /// What one of `senders` that send at the same time is asked to keep to.
-    pub(crate) fn pace_of_one(&self, senders: usize) -> Pace {
+    pub(crate) fn pace_of_one(&self, senders: usize) -> TransferQos {
         let share = |rate: u64| at_least(rate / senders.max(1) as u64);
-        Pace { rate_bytes_per_second: self.rate_bytes_per_second().map(share), priority: self.priority }
+        TransferQos { rate_bytes_per_second: self.rate_bytes_per_second().map(share), priority: self.priority }
     }
 
     /// What this client's own bytes wait for.
-    pub(crate) fn toll(&self) -> Toll {
-        Toll::of(vec![Arc::clone(&self.gate)], self.priority)
+    pub(crate) fn toll(&self) -> LimiterChain {
+        LimiterChain::new(vec![Arc::clone(&self.gate)], self.priority)
     }
 
     /// Bytes have come: the next ones are not read before these would have come at the limit.
     pub(crate) async fn took(&self, bytes: u64) {
-        self.gate.pass(self.priority, bytes).await;
+        self.gate.acquire(self.priority, bytes).await;
     }
 
     /// Of so many that could send at once, how many may: slow bytes come evenly only from few.

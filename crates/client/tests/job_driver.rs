@@ -5,7 +5,7 @@
 mod fake_cloud;
 
 use client::{
-    AttemptEnd, AttemptRecord, EntryKind, JobState, NodeMarks, RecordFormat,
+    AttemptEnd, AttemptRecord, EntryKind, JobState, NodeMarks, RecordFraming,
     job::{JobOutput, JobProgress, JobSpec, StageSpec},
 };
 use fake_cloud::{FakeCloud, Fault, JOB, RECORD_BYTES, records};
@@ -13,17 +13,17 @@ use protocol::{
     Refusal, Status,
     message::{
         client_master::Entry,
-        spe::{Function, FunctionCode},
+        spe::{FunctionCode, FunctionSpec},
     },
 };
 
-fn function(name: &str) -> Function {
-    Function { code: FunctionCode::BuiltIn(name.into()), parameters: vec![] }
+fn function(name: &str) -> FunctionSpec {
+    FunctionSpec { code: FunctionCode::BuiltIn(name.into()), parameters: vec![] }
 }
 
 /// A shuffle into 3 buckets, then a stage on each bucket; 100-byte segments.
 fn two_stages(inputs: Vec<Entry>, output: JobOutput) -> JobSpec {
-    let records = RecordFormat::Fixed(RECORD_BYTES as u32);
+    let records = RecordFraming::Fixed(RECORD_BYTES as u32);
     let stages = vec![
         StageSpec::shuffle(function("first"), 3).with_records(records),
         StageSpec::local(function("second")).with_records(records),
@@ -52,7 +52,7 @@ async fn a_job_of_two_stages_leaves_its_output_and_nothing_else() {
     let names: Vec<String> = outcome.outputs.iter().map(|entry| entry.path.to_string()).collect();
     assert_eq!(names, ["/out/part-00000", "/out/part-00001", "/out/part-00002"]);
     assert!(outcome.outputs.iter().all(|entry| matches!(&entry.kind,
-        EntryKind::File(content) if content.records == RecordFormat::Fixed(RECORD_BYTES as u32))));
+        EntryKind::File(content) if content.records == RecordFraming::Fixed(RECORD_BYTES as u32))));
 
     assert_eq!((outcome.job, outcome.record.state), (JOB, JobState::Done));
     let bytes = (all.len() * RECORD_BYTES) as u64;
@@ -237,7 +237,7 @@ async fn a_plan_that_cannot_work_is_refused_and_the_master_told() {
     let cloud = FakeCloud::start(&["a"]).await;
     let mut input = cloud.add_file("/in/1", &records(10), &["a"]);
     if let EntryKind::File(content) = &mut input.kind {
-        content.records = RecordFormat::Fixed(7);
+        content.records = RecordFraming::Fixed(7);
     }
     let client = cloud.client().await;
     let error = client.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();

@@ -117,7 +117,7 @@ fn parse(text: &str) -> Result<Topology, Wrong> {
                     "only one link may be without `sites`: it is for all pairs that are not named".into(),
                 ));
             }
-            None => topology.set_between(read).map_err(said(&wrong))?,
+            None => topology.set_default_link(read).map_err(said(&wrong))?,
             Some(sites) => {
                 let wrong = |why: String| Wrong { line: line_at(sites.span().start), why };
                 topology.set_link(pair_of(sites.get_ref()).map_err(wrong)?, read).map_err(said(&wrong))?;
@@ -214,7 +214,7 @@ limit = 125000000
         let node = NodeId::new("node.2").unwrap();
         let anywhere = "192.0.2.1".parse().unwrap();
         assert_eq!(topology.place_of(&node, anywhere, &said), Place::new("baltimore", "rack-7"));
-        assert_eq!(topology.spot_of("10.1.2.3".parse().unwrap()).unwrap().to_string(), "chicago");
+        assert_eq!(topology.place_of_address("10.1.2.3".parse().unwrap()).unwrap().to_string(), "chicago");
         assert_eq!(topology.distance_millis("baltimore", "chicago"), 22);
         assert_eq!(topology.distance_millis("baltimore", "elsewhere"), 50);
         assert_eq!(topology.limit_bytes_per_second("chicago", "baltimore"), Some(25_000_000));

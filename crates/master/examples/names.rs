@@ -14,7 +14,7 @@ use std::{
 
 use master::{Action, Caller, Completion, Loading, Master, MasterConfig, Message, NodeJoin, SignTickets, TABLES};
 use protocol::{
-    Digest, NodeId, Now, Place, RecordFormat, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, UserName,
+    Digest, NodeId, Now, Place, RecordFraming, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, UserName,
     Version,
     message::{
         client_master::FileContent,
@@ -178,7 +178,7 @@ fn content(number: u64) -> FileContent {
         version: Version(BORN_UNIX_MILLIS + number),
         bytes: 1_000_000 + number,
         digest: Digest(digest),
-        records: RecordFormat::File,
+        records: RecordFraming::File,
         copies: 3,
         user: std::collections::BTreeMap::new(),
     }
@@ -219,7 +219,7 @@ struct NoSignature;
 
 impl SignTickets for NoSignature {
     fn sign(&self, _ticket: &Ticket) -> SignedTicket {
-        SignedTicket { ticket: Vec::new(), signature: Vec::new(), handed: None }
+        SignedTicket { ticket: Vec::new(), signature: Vec::new(), delegation: None }
     }
 
     fn public_keys(&self) -> TicketKeys {

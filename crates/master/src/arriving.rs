@@ -2,7 +2,7 @@
 //! it is renewed, and more comes under none than its owner and its folders may keep. Never ends a write at which a node is at
 //! work itself.
 
-use protocol::{Now, Refusal, Status, message::node_master::Arriving};
+use protocol::{Now, Refusal, Status, message::node_master::IncomingWrite};
 
 use crate::{
     Master,
@@ -13,9 +13,9 @@ use crate::{
 
 impl Master {
     /// Takes what is being written at a node.
-    pub(crate) fn note_arriving(&mut self, now: Now, key: NodeKey, arriving: Vec<Arriving>) {
+    pub(crate) fn note_arriving(&mut self, now: Now, key: NodeKey, arriving: Vec<IncomingWrite>) {
         self.nodes.get_mut(key).tells_arriving = true;
-        for Arriving { slice, bytes, at_work } in arriving {
+        for IncomingWrite { slice, bytes, at_work } in arriving {
             let Some(id) = self.leases.of_slice(slice) else { continue };
             let Some(lease) = self.leases.get_mut(id) else { continue };
             let before = lease.arrived.insert(key, bytes).unwrap_or(0);

@@ -45,7 +45,7 @@ mod tests {
         let file = folder.path().join(JOURNAL_FILE);
         let used = Journal::open(&file).unwrap();
         let refusal = set_journal_aside(folder.path()).unwrap_err().refusal();
-        assert!(refusal.sentence.contains("in use"), "{refusal}");
+        assert!(refusal.message.contains("in use"), "{refusal}");
         assert!(file.exists());
         drop(used);
         let first = set_journal_aside(folder.path()).unwrap().unwrap();

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, time::Duration};
 use protocol::{
     Now, Refusal, Status,
     message::{
-        acl::AclRequest,
+        access::AclRequest,
         audit::{
             AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditQuestion, AuditRequest, BATCH_EVENTS_MAX,
         },
@@ -155,10 +155,10 @@ impl Master {
             (None, _) | (Some(_), Some(_)) => return,
         };
         let who = client.rights.user.to_string();
-        if outcome == AuditOutcome::Refused && !self.audit.of_users.takes(now, &who) {
+        if outcome == AuditOutcome::Refused && !self.audit.of_users.try_record(now, &who) {
             return;
         }
-        let note = refusal.map(|refusal| refusal.sentence.clone()).unwrap_or_default();
+        let note = refusal.map(|refusal| refusal.message.clone()).unwrap_or_default();
         self.audit.note(AuditEvent {
             who,
             from: client.address.to_string(),
@@ -183,10 +183,10 @@ impl Master {
     ) {
         let node = self.nodes.get(node).id.to_string();
         for TicketRefusal { unix_millis, fault, user, from, why } in refusals {
-            if !self.audit.of_strangers.takes(now, &source_of(&from)) {
+            if !self.audit.of_strangers.try_record(now, &source_of(&from)) {
                 continue;
             }
-            let what = format!("show a ticket ({})", fault.word());
+            let what = format!("show a ticket ({})", fault.as_str());
             self.audit.note(AuditEvent {
                 who: user.map_or_else(|| "a stranger".into(), |user| user.to_string()),
                 from,

@@ -3,7 +3,7 @@
 
 use protocol::{
     Refusal,
-    message::client_master::{ClientReply, TooMuch},
+    message::client_master::{ClientReply, Throttled},
 };
 
 /// See the module.
@@ -12,7 +12,7 @@ pub(crate) enum Denied {
     /// It may not or cannot be.
     Refused(Refusal),
     /// Not now.
-    TooMuch(TooMuch),
+    TooMuch(Throttled),
 }
 
 impl Denied {
@@ -21,7 +21,7 @@ impl Denied {
         match denied {
             Ok(reply) => Ok(reply),
             Err(Self::Refused(refusal)) => Err(refusal),
-            Err(Self::TooMuch(too_much)) => Ok(Some(ClientReply::TooMuch(too_much))),
+            Err(Self::TooMuch(too_much)) => Ok(Some(ClientReply::Throttled(too_much))),
         }
     }
 }
@@ -32,8 +32,8 @@ impl From<Refusal> for Denied {
     }
 }
 
-impl From<TooMuch> for Denied {
-    fn from(too_much: TooMuch) -> Self {
+impl From<Throttled> for Denied {
+    fn from(too_much: Throttled) -> Self {
         Self::TooMuch(too_much)
     }
 }

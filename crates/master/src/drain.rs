@@ -9,7 +9,7 @@ use protocol::{
     NodeId, Now, Refusal, SliceId, Status,
     message::{
         client_master::ClientReply,
-        cluster::{DrainRequest, MovePlan, PlannedMove, Standing},
+        cluster::{DrainRequest, Membership, MovePlan, PlannedMove},
         master_security::UserRights,
     },
 };
@@ -39,7 +39,7 @@ impl Master {
         let id = &request.node;
         let key = self.node_named(id)?;
         if request.undo {
-            self.set_standing(now, from, key, Standing::Active, MovePlan::default());
+            self.set_standing(now, from, key, Membership::Active, MovePlan::default());
             return Ok(None);
         }
         let plan = self.plan_drain(now, key);
@@ -51,7 +51,7 @@ impl Master {
             return Err(Refusal::new(Status::Unavailable, sentence));
         }
         let standing = self.nodes.get(key).standing;
-        let standing = if standing == Standing::Active { Standing::Draining } else { standing };
+        let standing = if standing == Membership::Active { Membership::Draining } else { standing };
         self.set_standing(now, from, key, standing, plan);
         Ok(None)
     }
@@ -63,9 +63,9 @@ impl Master {
             node.is_up() && node.held == 0 && node.incoming == 0
         };
         let standing_now = |key: NodeKey| match self.nodes.get(key).standing {
-            Standing::Draining if is_empty(key) => Some(Standing::Drained),
+            Membership::Draining if is_empty(key) => Some(Membership::Drained),
             // What a job left there after all is moved too.
-            Standing::Drained if self.nodes.get(key).held > 0 => Some(Standing::Draining),
+            Membership::Drained if self.nodes.get(key).held > 0 => Some(Membership::Draining),
             _ => None,
         };
         let keys = self.nodes.iter().map(|(key, _)| key);
@@ -85,7 +85,7 @@ impl Master {
         self.nodes.of_id(id).ok_or_else(unknown)
     }
 
-    fn set_standing(&mut self, now: Now, from: Caller, key: NodeKey, standing: Standing, plan: MovePlan) {
+    fn set_standing(&mut self, now: Now, from: Caller, key: NodeKey, standing: Membership, plan: MovePlan) {
         self.nodes.set_standing(key, standing);
         // Also where it changes nothing: by an old journal it may only seem so, and what is said now stands. This gives the life its
         // number, by which it is written down next.
@@ -101,7 +101,7 @@ impl Master {
     fn plan_drain(&mut self, now: Now, key: NodeKey) -> MovePlan {
         // Only in thought: whatever is changed for it is put back.
         let (standing, folders) = (self.nodes.get(key).standing, self.together.clone());
-        self.nodes.set_standing(key, Standing::Draining);
+        self.nodes.set_standing(key, Membership::Draining);
         let held = self.nodes.get(key).held;
         let slices = self.replicas.all_held_by(key).take(PLANNED_MAX).collect::<Vec<_>>();
         let mut planning = Planning::default();

@@ -10,8 +10,8 @@ use std::time::Duration;
 use protocol::{
     JobId, NodeId, Now, Refusal, SectorPath, Status, limits,
     message::{
-        client_master::{ClientReply, DriverKey, JobState, TooMuch},
-        cluster::Standing,
+        client_master::{ClientReply, DriverKey, JobState, Throttled},
+        cluster::Membership,
         master_security::HeldSession,
         node_master::DriveOrder,
     },
@@ -96,7 +96,7 @@ impl Master {
         let (detached, nodes) = (self.jobs.per_user(|job| job.detached.is_some()), self.nodes.up_count() as u64);
         if !detached.may_add(user, 1, nodes.max(1) * NODE_DRIVERS_MAX) {
             let sentence = format!("nodes drive {} detached jobs of {user} already", detached.has(user));
-            return Err(TooMuch::new(sentence, DRIVER_RETRY_SECONDS).into());
+            return Err(Throttled::new(sentence, DRIVER_RETRY_SECONDS).into());
         }
         let by = client.held();
         if let Some(job) = self.jobs.get_mut(id) {
@@ -121,7 +121,7 @@ impl Master {
         else {
             return false;
         };
-        let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.standing != Standing::Drained);
+        let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.standing != Membership::Drained);
         let up: Vec<NodeId> = up.map(|(_, node)| node.id.clone()).collect();
         let others: Vec<&NodeId> = up.iter().filter(|node| detached.node.as_ref() != Some(node)).collect();
         let Some(node) = self.rng.choice(others).cloned().or_else(|| up.first().cloned()) else {

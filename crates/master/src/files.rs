@@ -5,7 +5,7 @@ use protocol::{
     FileId, NodeId, Now, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::{
-            ClientReply, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, Located, NodeState, Page, Source,
+            ClientReply, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, ListPage, Located, NodeState, Source,
         },
         master_security::UserRights,
     },
@@ -83,7 +83,7 @@ impl Master {
                 self.fill_nodes(entry);
             }
         }
-        Ok(ClientReply::Page(Page { entries, more, next }))
+        Ok(ClientReply::Page(ListPage { entries, more, next }))
     }
 
     pub(crate) fn make_folder(

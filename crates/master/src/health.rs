@@ -9,7 +9,7 @@ use protocol::{
     message::{
         audit::RefusedTickets,
         client_master::{ClientReply, Health, NEARLY_FULL_WHEN_LEFT, NodeState},
-        cluster::Standing,
+        cluster::Membership,
     },
     sandbox::SandboxLayer,
 };
@@ -152,7 +152,7 @@ impl Master {
             )),
             NodeState::Lost => reasons.push(format!("node {id} is lost; start it again")),
         }
-        if node.standing == Standing::Draining {
+        if node.standing == Membership::Draining {
             let in_doubt = self.in_doubt_at(key);
             let what_to_do = match in_doubt {
                 0 => "wait".to_owned(),

@@ -95,14 +95,14 @@ impl Master {
         by: &UserRights,
         request: HistoryRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let (HistoryRequest::Of(job) | HistoryRequest::Tell { job, .. }) = request;
+        let (HistoryRequest::Get(job) | HistoryRequest::Submit { job, .. }) = request;
         let owner = self.jobs.owner(job)?;
         if !acts_for(by, owner) {
             let sentence =
                 format!("the job {job} belongs to {owner}: what became of its segments is not for {}", by.user);
             return Err(Refusal::new(Status::Refused, sentence));
         }
-        let HistoryRequest::Tell { history, .. } = request else { return self.history(job).map(Some) };
+        let HistoryRequest::Submit { history, .. } = request else { return self.history(job).map(Some) };
         // The first word stands: it may have been sent twice, and marks are not to count twice.
         if self.histories.by_job.contains_key(&job) {
             return Ok(Some(ClientReply::Done));

@@ -9,8 +9,8 @@ use std::{
 use protocol::{
     Counters, JobId, Now, Refusal, SectorPath, Status, UserName, limits,
     message::{
-        client_master::{Admitted, ClientReply, JobRecord, JobState, SiteLink, SpeNode, StageRecord, TooMuch},
-        cluster::Standing,
+        client_master::{Admitted, ClientReply, JobRecord, JobState, SiteLink, SpeNode, StageRecord, Throttled},
+        cluster::Membership,
         master_security::UserRights,
     },
 };
@@ -182,7 +182,7 @@ impl Master {
         let running = self.jobs.per_user(|job| job.record.state == JobState::Running);
         if !running.may_add(&by.user, 1, JOBS_MAX) {
             let sentence = format!("{} has {} jobs running already", by.user, running.has(&by.user));
-            return Err(TooMuch::new(sentence, JOB_RETRY_SECONDS).into());
+            return Err(Throttled::new(sentence, JOB_RETRY_SECONDS).into());
         }
         let mut changes = self.jobs.make_room().ok_or_else(|| {
             Refusal::new(Status::Unavailable, format!("{JOBS_MAX} jobs are running already; wait or cancel one"))
@@ -321,7 +321,7 @@ impl Master {
     /// The nodes that run SPEs.
     fn nodes_for_jobs(&self) -> impl Iterator<Item = &Node> {
         let nodes = self.nodes.by_name().map(|(_, node)| node);
-        nodes.filter(|node| node.is_up() && node.standing != Standing::Drained)
+        nodes.filter(|node| node.is_up() && node.standing != Membership::Drained)
     }
 
     /// What is known of links between the sites of these nodes: their limits in the topology.

@@ -11,7 +11,7 @@ use std::{
 use daemon::stop::Stopping;
 use net::{
     identity::random,
-    messenger::GoneKey,
+    messenger::StatelessResetKey,
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
@@ -40,7 +40,7 @@ use crate::{
 pub(crate) struct Gate {
     pub(crate) security: Arc<SecurityDoor>,
     /// What shows that it is this master that knows a session no more.
-    pub(crate) gone_key: GoneKey,
+    pub(crate) gone_key: StatelessResetKey,
     /// Where those go who were let in.
     pub(crate) admitted: mpsc::Sender<Admission>,
     /// Who knows which key drives which job.
@@ -100,21 +100,21 @@ impl Gate {
     async fn converse(&self, incoming: Incoming) -> Result<(), net::NetError> {
         let mut stream = incoming.handshake().await?;
         let request = stream.receive_at_most(limits::JOIN_BYTES_MAX).await?;
-        let Some(place) = stream.place() else {
+        let Some(place) = stream.slot() else {
             let reply = self.judge(&mut stream, request).await;
             return say(stream, &reply).await;
         };
         // What is awaited from here on is ours to do: its ten seconds have been enough. Nobody's questions keep those of
         // another address waiting; and where its address needs the place for another, it goes.
         let peer = stream.peer();
-        let answered = place.unless_it_gives_way(async {
-            let turn = place.turn().await;
+        let answered = place.run_until_evicted(async {
+            let turn = place.proof_permit().await;
             let reply = self.judge(&mut stream, request).await;
             // Who is slow to hear it keeps nobody waiting.
             drop(turn);
             say(stream, &reply).await
         });
-        answered.await.map_err(|over| net::NetError::Stranger { peer, over })?
+        answered.await.map_err(|over| net::NetError::Unauthenticated { peer, over })?
     }
 
     /// Judges one join.
@@ -130,7 +130,7 @@ impl Gate {
             request => self.decide(stream, request).await.map(|(session, ticket_keys)| JoinReply::Accepted {
                 session,
                 ticket_keys,
-                gone_token: self.gone_key.token(session),
+                reset_token: self.gone_key.token(session),
             }),
         };
         decided.unwrap_or_else(|refusal| {

@@ -16,7 +16,7 @@ use protocol::{
     FileId, JournalId, Now, limits,
     message::{
         node_master::Order,
-        rebuild::{Keep, KeptBase, KeptMark, KeptRow},
+        rebuild::{MirrorBase, MirrorPosition, MirrorRow, MirrorUpdate},
     },
 };
 use store::RowChange;
@@ -42,7 +42,7 @@ pub(crate) struct Keeping {
     /// The rows as they are in the journal now.
     rows: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
     /// Changes on their way to the journal, with their numbers.
-    pending: VecDeque<(u64, Vec<KeptRow>)>,
+    pending: VecDeque<(u64, Vec<MirrorRow>)>,
     /// The rows that these change: the last change of each, and whether the row is there after it.
     coming: BTreeMap<(&'static str, Vec<u8>), (u64, bool)>,
     /// The number of the newest change, durable or not.
@@ -50,7 +50,7 @@ pub(crate) struct Keeping {
     /// The number of the newest durable change.
     durable: u64,
     /// Durable changes after `log_after`, in order.
-    log: VecDeque<(u64, Vec<KeptRow>)>,
+    log: VecDeque<(u64, Vec<MirrorRow>)>,
     log_after: u64,
     log_rows: usize,
     peers: BTreeMap<NodeKey, Peer>,
@@ -62,7 +62,7 @@ pub(crate) struct Keeping {
 #[derive(Debug, Default)]
 struct Peer {
     /// What it has.
-    mark: Option<KeptMark>,
+    mark: Option<MirrorPosition>,
     /// What is on its way to it.
     sending: Option<Sending>,
     /// The whole copy that it is being given, and the next page.
@@ -73,15 +73,15 @@ struct Peer {
 /// What an order on its way brings.
 #[derive(Debug)]
 enum Sending {
-    Changes(KeptMark),
+    Changes(MirrorPosition),
     Page,
 }
 
 /// A whole copy in pages.
 #[derive(Debug)]
 struct Snapshot {
-    mark: KeptMark,
-    pages: Vec<Vec<KeptRow>>,
+    mark: MirrorPosition,
+    pages: Vec<Vec<MirrorRow>>,
 }
 
 impl Keeping {
@@ -105,7 +105,7 @@ impl Keeping {
     }
 
     /// Counts a change and keeps it until it is durable.
-    fn add(&mut self, rows: Vec<KeptRow>) -> u64 {
+    fn add(&mut self, rows: Vec<MirrorRow>) -> u64 {
         self.sequence += 1;
         for row in &rows {
             if let Some(table) = kept_table(&row.table) {
@@ -160,7 +160,7 @@ impl Keeping {
     }
 
     /// From now on this node is given what it lacks; it has `mark` already.
-    pub(crate) fn open(&mut self, node: NodeKey, mark: Option<KeptMark>) {
+    pub(crate) fn open(&mut self, node: NodeKey, mark: Option<MirrorPosition>) {
         self.peers.insert(node, Peer { mark, ..Peer::default() });
     }
 
@@ -170,9 +170,9 @@ impl Keeping {
     }
 
     /// The next order for each node that lacks something and has none on its way.
-    fn orders(&mut self, now: Duration, id: JournalId, generation: u64) -> Vec<(NodeKey, Keep)> {
+    fn orders(&mut self, now: Duration, id: JournalId, generation: u64) -> Vec<(NodeKey, MirrorUpdate)> {
         let mut orders = Vec::new();
-        let mark = |sequence| KeptMark { journal: id, generation, sequence };
+        let mark = |sequence| MirrorPosition { journal: id, generation, sequence };
         let idle = self.peers.iter().filter(|(_, peer)| peer.sending.is_none() && now >= peer.retry_at);
         for key in idle.map(|(key, _)| *key).collect::<Vec<_>>() {
             let Some(peer) = self.peers.get(&key) else { continue };
@@ -184,7 +184,7 @@ impl Keeping {
             let changes = has.filter(reaches).and_then(|has| Some((has, self.changes_after(has)?)));
             let (keep, sending, pages) = match changes {
                 Some((sequence, (until, rows))) => {
-                    let keep = Keep { mark: mark(until), onto: KeptBase::Change(sequence), rows };
+                    let keep = MirrorUpdate { position: mark(until), base: MirrorBase::Change(sequence), rows };
                     (keep, Sending::Changes(mark(until)), None)
                 }
                 None => {
@@ -195,7 +195,8 @@ impl Keeping {
                     let last = page + 1 == snapshot.pages.len();
                     let number = u32::try_from(page).unwrap_or(u32::MAX);
                     let rows = snapshot.pages[page].clone();
-                    let keep = Keep { mark: snapshot.mark, onto: KeptBase::Page { page: number, last }, rows };
+                    let keep =
+                        MirrorUpdate { position: snapshot.mark, base: MirrorBase::Page { page: number, last }, rows };
                     (keep, Sending::Page, Some((snapshot, page)))
                 }
             };
@@ -209,7 +210,7 @@ impl Keeping {
 
     /// Whether some node that is given rows has not said that it has all of them.
     fn is_any_behind(&self, id: JournalId, generation: u64) -> bool {
-        let whole = KeptMark { journal: id, generation, sequence: self.durable };
+        let whole = MirrorPosition { journal: id, generation, sequence: self.durable };
         self.peers.values().any(|peer| peer.sending.is_some() || peer.mark != Some(whole))
     }
 
@@ -234,7 +235,7 @@ impl Keeping {
     }
 
     /// The changes after this one, as many as fit one order; `None` where not even the first fits.
-    fn changes_after(&self, sequence: u64) -> Option<(u64, Vec<KeptRow>)> {
+    fn changes_after(&self, sequence: u64) -> Option<(u64, Vec<MirrorRow>)> {
         let (mut until, mut bytes, mut rows) = (sequence, 0, Vec::new());
         let start = self.log.partition_point(|(number, _)| *number <= sequence);
         for (number, changed) in self.log.range(start..) {
@@ -249,13 +250,13 @@ impl Keeping {
         (until > sequence).then_some((until, rows))
     }
 
-    fn snapshot(&mut self, mark: KeptMark) -> Arc<Snapshot> {
+    fn snapshot(&mut self, mark: MirrorPosition) -> Arc<Snapshot> {
         if let Some(snapshot) = self.snapshot.as_ref().filter(|snapshot| snapshot.mark == mark) {
             return Arc::clone(snapshot);
         }
         let (mut pages, mut bytes) = (vec![Vec::new()], 0);
         for ((table, key), value) in &self.rows {
-            let row = KeptRow { table: (*table).to_owned(), key: key.clone(), value: Some(value.clone()) };
+            let row = MirrorRow { table: (*table).to_owned(), key: key.clone(), value: Some(value.clone()) };
             if bytes > 0 && bytes + row_bytes(&row) > PAGE_BYTES_MAX {
                 pages.push(Vec::new());
                 bytes = 0;
@@ -279,16 +280,16 @@ impl Master {
         for change in changes.iter() {
             match change {
                 RowChange::Set { table, key, value } if self.is_kept(table, key, Some(value)) => {
-                    kept.push(KeptRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) });
+                    kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) });
                     kept.extend(self.entry_of(table, key).and_then(|id| self.pinned_row(id)));
                 }
                 RowChange::Remove { table, key } if self.is_kept(table, key, None) => {
-                    kept.push(KeptRow { table: (*table).into(), key: key.clone(), value: None });
+                    kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
                     kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(id)));
                 }
                 // A file that was pinned by what it held: nobody would keep its row as it is.
                 RowChange::Set { table, key, .. } if *table == NAMES_TABLE && self.keeping.has(NAMES_TABLE, key) => {
-                    kept.push(KeptRow { table: NAMES_TABLE.into(), key: key.clone(), value: None });
+                    kept.push(MirrorRow { table: NAMES_TABLE.into(), key: key.clone(), value: None });
                 }
                 _ => {}
             }
@@ -309,7 +310,7 @@ impl Master {
             return;
         }
         for (key, keep) in self.keeping.orders(now.monotonic, self.rebuild.id, self.rebuild.generation) {
-            self.order_now(key, Ordered::Keep, Order::Keep(keep));
+            self.order_now(key, Ordered::Keep, Order::Mirror(keep));
         }
     }
 
@@ -337,7 +338,7 @@ impl Master {
         self.actions.push_back(Action::Order { session, order, body });
     }
 
-    fn count_change(&mut self, mut kept: Vec<KeptRow>, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
+    fn count_change(&mut self, mut kept: Vec<MirrorRow>, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
         if self.lineage.begun().is_none() {
             let jump = self.rng.u64(1..=JUMP_MAX);
             let (first, row) = self.lineage.begin(self.rebuild.id, self.keeping.sequence, jump);
@@ -379,21 +380,21 @@ impl Master {
     }
 
     /// The row of a file that is pinned now.
-    fn pinned_row(&self, id: FileId) -> Option<KeptRow> {
+    fn pinned_row(&self, id: FileId) -> Option<MirrorRow> {
         if self.names.is_folder(id) {
             return None;
         }
         match self.names.row_of(id)? {
-            RowChange::Set { key, value, .. } => Some(KeptRow { table: NAMES_TABLE.into(), key, value: Some(value) }),
+            RowChange::Set { key, value, .. } => Some(MirrorRow { table: NAMES_TABLE.into(), key, value: Some(value) }),
             RowChange::Remove { .. } => None,
         }
     }
 
     /// Takes the row of a file away that is not pinned any more: nobody would keep it as it is.
-    fn unpinned_row(&self, id: FileId) -> Option<KeptRow> {
+    fn unpinned_row(&self, id: FileId) -> Option<MirrorRow> {
         let key = file_key(id);
         let is_left = !self.names.is_folder(id) && !self.is_pinned(id) && self.keeping.has(NAMES_TABLE, &key);
-        is_left.then(|| KeptRow { table: NAMES_TABLE.into(), key, value: None })
+        is_left.then(|| MirrorRow { table: NAMES_TABLE.into(), key, value: None })
     }
 }
 
@@ -404,9 +405,9 @@ pub(crate) fn table_of(change: &RowChange) -> &'static str {
     }
 }
 
-fn kept_row(change: &RowChange) -> Option<KeptRow> {
+fn kept_row(change: &RowChange) -> Option<MirrorRow> {
     let RowChange::Set { table, key, value } = change else { return None };
-    Some(KeptRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) })
+    Some(MirrorRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) })
 }
 
 /// The kept table of this name.
@@ -414,7 +415,7 @@ pub(crate) fn kept_table(name: &str) -> Option<&'static str> {
     KEPT_TABLES.into_iter().find(|table| *table == name)
 }
 
-fn row_bytes(row: &KeptRow) -> usize {
+fn row_bytes(row: &MirrorRow) -> usize {
     // The table's name, lengths and a little more.
     32 + row.key.len() + row.value.as_ref().map_or(0, Vec::len)
 }

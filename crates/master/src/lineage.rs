@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::{JournalId, message::rebuild::KeptMark};
+use protocol::{JournalId, message::rebuild::MirrorPosition};
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
@@ -144,7 +144,12 @@ impl Ranges {
 }
 
 /// Whether a copy with this mark and these rows goes back to a change of a journal; to any change of it for `None`.
-pub(crate) fn copy_knows(mark: &KeptMark, stored: &[StoredRow], journal: JournalId, sequence: Option<u64>) -> bool {
+pub(crate) fn copy_knows(
+    mark: &MirrorPosition,
+    stored: &[StoredRow],
+    journal: JournalId,
+    sequence: Option<u64>,
+) -> bool {
     let mut of_copy = Lineage::default();
     of_copy.take(mark.journal, mark.sequence, stored);
     let ranges = of_copy.journals.get(&journal);

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Duration};
 use fastrand::Rng;
 use protocol::{
     CredentialId, Now, Refusal, SessionId, Version,
-    message::client_master::{ClientReply, ClientRequest, TooMuch},
+    message::client_master::{ClientReply, ClientRequest, Throttled},
 };
 use store::RowChange;
 
@@ -409,7 +409,7 @@ impl Master {
             }
         };
         let refused = match &outcome {
-            Err(refusal) | Ok(Some(ClientReply::TooMuch(TooMuch { refusal, .. }))) => Some(refusal),
+            Err(refusal) | Ok(Some(ClientReply::Throttled(Throttled { refusal, .. }))) => Some(refusal),
             Ok(_) => None,
         };
         self.note_request(now, client, noted, refused);

@@ -19,7 +19,7 @@ use protocol::{
     message::{
         audit::RefusedTickets,
         client_master::{NodeState, NodeStatus, is_nearly_full},
-        cluster::Standing,
+        cluster::Membership,
         node_master::{LinkShare, LinkUse},
     },
     sandbox::SandboxLayer,
@@ -71,7 +71,7 @@ pub(crate) struct Node {
     pub(crate) session: Option<SessionId>,
     pub(crate) state: NodeState,
     /// Whether it stays.
-    pub(crate) standing: Standing,
+    pub(crate) standing: Membership,
     /// Taken out of the cloud; only its number is left.
     removed: bool,
     /// Whether it joined in this master's life.
@@ -143,7 +143,7 @@ impl Node {
 
     /// Whether it stays, so that new slices may go to it as far as there is room.
     pub(crate) fn is_active(&self) -> bool {
-        self.standing == Standing::Active && !self.removed
+        self.standing == Membership::Active && !self.removed
     }
 
     /// Whether it was taken out of the cloud.
@@ -321,7 +321,7 @@ impl Node {
             free_bytes: self.free_bytes.unwrap_or(0),
             pid: self.pid,
             folder: self.folder.clone(),
-            standing: self.standing,
+            membership: self.standing,
             reserve_bytes,
             is_full: self.is_full(reserve_bytes),
             slices: self.held,
@@ -348,7 +348,7 @@ impl Node {
             local: None,
             session: None,
             state: NodeState::Lost,
-            standing: Standing::Active,
+            standing: Membership::Active,
             removed: false,
             heard: false,
             last_heard: Duration::ZERO,
@@ -428,8 +428,8 @@ impl Nodes {
         (node.free_bytes, node.memory_free_bytes) = (None, None);
         node.reported_transfers = 0;
         (node.links, node.link_shares) = (Vec::new(), Vec::new());
-        if node.standing == Standing::Drained && node.held > 0 {
-            node.standing = Standing::Draining;
+        if node.standing == Membership::Drained && node.held > 0 {
+            node.standing = Membership::Draining;
         }
         node.disks = Vec::new();
         node.tells_arriving = false;
@@ -460,7 +460,7 @@ impl Nodes {
     }
 
     /// Makes a node stay, or leave.
-    pub(crate) fn set_standing(&mut self, key: NodeKey, standing: Standing) {
+    pub(crate) fn set_standing(&mut self, key: NodeKey, standing: Membership) {
         self.get_mut(key).standing = standing;
         self.settle_places();
     }

@@ -6,7 +6,7 @@
 //! by lot and the cheapest of them is taken, which costs little and fills nodes nearly as evenly as looking at all.
 
 use fastrand::Rng;
-use protocol::{SliceId, UserName, topology::Spot};
+use protocol::{SliceId, UserName, topology::PartialPlace};
 
 use crate::{
     links::Links,
@@ -223,7 +223,7 @@ pub(crate) fn choose_origin(
     rng: &mut Rng,
 ) -> Origin {
     let to = nodes.get(target);
-    let from = Spot::from(to.place.clone());
+    let from = PartialPlace::from(to.place.clone());
     let (mut busy, mut link_full) = (false, false);
     let mut best = None;
     for replica in replicas.iter().filter(|replica| replica.is_good() && replica.node != target) {
@@ -239,7 +239,7 @@ pub(crate) fn choose_origin(
                 continue;
             }
         }
-        let far = nodes.topology().remoteness(&from, &node.place);
+        let far = nodes.topology().network_distance(&from, &node.place);
         let rank = (shunned.contains(&replica.node), far, node.load(), rng.u32(..));
         if best.as_ref().is_none_or(|(least, _)| rank < *least) {
             best = Some((rank, replica.node));

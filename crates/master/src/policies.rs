@@ -112,9 +112,9 @@ impl Gathered {
         policy.copies = policy.copies.or(own.copies);
         policy.sync_copies = policy.sync_copies.or(own.sync_copies);
         policy.lifetime_seconds = policy.lifetime_seconds.or(own.lifetime_seconds);
-        if policy.together.is_none() {
-            policy.together = own.together;
-            self.together = own.together.filter(|together| *together).map(|_| id);
+        if policy.colocated.is_none() {
+            policy.colocated = own.colocated;
+            self.together = own.colocated.filter(|together| *together).map(|_| id);
         }
         if policy.sites_wanted.is_empty() {
             policy.sites_wanted.clone_from(&own.sites_wanted);

@@ -6,7 +6,7 @@ use protocol::{
     message::{
         accounts::AccountsRequest,
         admission::{AdmissionRequest, AdmissionVerb},
-        client_master::{ClientReply, TooMuch},
+        client_master::{ClientReply, Throttled},
         master_security::{Asker, SecurityReply, SecurityRequest},
     },
 };
@@ -62,7 +62,7 @@ impl Master {
         let Questions { open, per_user } = &mut self.questions;
         if !per_user.may_add(user, 1, QUESTIONS_MAX) {
             let sentence = format!("{} questions of {user} wait for the security server", per_user.has(user));
-            return Ok(Some(ClientReply::TooMuch(TooMuch::new(sentence, QUESTION_RETRY_SECONDS))));
+            return Ok(Some(ClientReply::Throttled(Throttled::new(sentence, QUESTION_RETRY_SECONDS))));
         }
         per_user.add(user, 1);
         open.push((from, user.clone()));

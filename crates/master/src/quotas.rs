@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use protocol::{
     FileId, Now, Refusal, SectorPath, Status, UserName, limits,
     message::{
-        client_master::{ClientReply, QuotaOf, QuotaPage, QuotaStatus, TooMuch},
+        client_master::{ClientReply, QuotaOf, QuotaPage, QuotaStatus, Throttled},
         master_security::UserRights,
     },
 };
@@ -186,7 +186,7 @@ impl Master {
         self.check_quotas(path, owner, bytes)?;
         let more = self.growth_at(path, bytes);
         match self.exceeded_with_promises(path, owner, more) {
-            Some(why) => Err(TooMuch::new(why, PROMISED_RETRY_SECONDS).into()),
+            Some(why) => Err(Throttled::new(why, PROMISED_RETRY_SECONDS).into()),
             None => Ok(more),
         }
     }

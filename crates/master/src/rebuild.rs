@@ -31,11 +31,11 @@ use fastrand::Rng;
 use protocol::{
     FileId, JournalId, NodeId, Now, Refusal, SliceHeader, SliceId, Status, Version,
     message::{
-        acl::AclRequest,
+        access::AclRequest,
         client_master::ClientRequest,
         cluster::RebalanceVerb,
         node_master::HeldState,
-        rebuild::{Conflict, KeptMark, RebuildState},
+        rebuild::{Conflict, MirrorPosition, RebuildState},
     },
 };
 use store::RowChange;
@@ -68,16 +68,16 @@ pub(crate) struct Rebuild {
     /// Those of them that are not up, or have not yet told all in this master's life.
     absent: BTreeSet<NodeId>,
     /// Which copy of the small rows each node said it has, when it joined.
-    marks: BTreeMap<NodeKey, KeptMark>,
+    marks: BTreeMap<NodeKey, MirrorPosition>,
     /// Nodes with disks that were not there when they got that copy.
     partly_seen: BTreeSet<NodeKey>,
     /// What each node said last of the disks with the slices that it tells of: which copy was given when a master had been
     /// told what lies there. Of a node that says nothing, its own mark holds for all its disks.
-    disks_seen: BTreeMap<NodeKey, Option<KeptMark>>,
+    disks_seen: BTreeMap<NodeKey, Option<MirrorPosition>>,
     /// When a node last told all that it holds.
     last_told: Duration,
     /// The copy that was taken.
-    copy: Option<(NodeId, KeptMark)>,
+    copy: Option<(NodeId, MirrorPosition)>,
     /// Files that are pinned by another copy, or a sidecar, alone: the copy that was taken says nothing of them.
     unsaid: BTreeSet<SliceId>,
     /// Slices that the journal kept aside already when it showed to be behind, or was put back.
@@ -195,14 +195,14 @@ impl Rebuild {
 
     /// Whether a slice is kept although no file has it.
     pub(crate) fn keeps(&self, slice: SliceId) -> bool {
-        self.conflicts.get(&slice).is_some_and(|conflict| conflict.aside)
+        self.conflicts.get(&slice).is_some_and(|conflict| conflict.is_archived)
     }
 
     /// Whether a slice was kept aside before the names had to be put together, and nothing has been done with it since: a newer
     /// one had its path then. One that stands at its path may have been recovered since, unless its header is the one
     /// that was listed.
     fn stays_aside(&self, header: &SliceHeader, state: HeldState) -> bool {
-        let listed = self.conflicts.get(&header.slice).filter(|conflict| conflict.aside);
+        let listed = self.conflicts.get(&header.slice).filter(|conflict| conflict.is_archived);
         let was_aside = listed.filter(|_| self.was_aside.contains(&header.slice));
         was_aside.is_some_and(|conflict| {
             let before = &conflict.metadata.header;
@@ -244,7 +244,7 @@ impl Rebuild {
 
 impl Master {
     /// Takes a node's word on which copy of the small rows it has; said before its inventory.
-    pub(crate) fn note_kept_mark(&mut self, now: Now, key: NodeKey, mark: Option<KeptMark>, all_seen: bool) {
+    pub(crate) fn note_kept_mark(&mut self, now: Now, key: NodeKey, mark: Option<MirrorPosition>, all_seen: bool) {
         let Some(mark) = mark else { return };
         if is_absurd(&mark) {
             let node = &self.nodes.get(key).id;
@@ -274,7 +274,7 @@ impl Master {
 
     /// Takes a node's word on the disks with the slices that it tells of next. One that says of a disk what this journal
     /// never counted knows that the journal is behind.
-    pub(crate) fn note_disks_seen(&mut self, now: Now, key: NodeKey, seen: Option<KeptMark>) {
+    pub(crate) fn note_disks_seen(&mut self, now: Now, key: NodeKey, seen: Option<MirrorPosition>) {
         let seen = seen.filter(|mark| !is_absurd(mark));
         self.rebuild.disks_seen.insert(key, seen);
         if let Some(mark) = seen.filter(|mark| mark.journal == self.rebuild.id && self.is_ahead(mark)) {
@@ -285,7 +285,7 @@ impl Master {
     /// Whether the disks of which a node tells now have been seen whole under this journal. Then all that they hold is
     /// decided. Each disk says so itself, so another disk in its place is not mistaken for it.
     fn was_seen(&self, node: NodeKey) -> bool {
-        let of_journal = |mark: &KeptMark| mark.journal == self.rebuild.id;
+        let of_journal = |mark: &MirrorPosition| mark.journal == self.rebuild.id;
         match self.rebuild.disks_seen.get(&node) {
             Some(seen) => seen.as_ref().is_some_and(|mark| of_journal(mark) && !self.is_ahead(mark)),
             None => self.rebuild.marks.get(&node).is_some_and(of_journal) && !self.rebuild.partly_seen.contains(&node),

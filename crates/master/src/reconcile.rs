@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    FileId, Now, Pace, Priority, SliceHeader, SliceId, Status,
+    FileId, Now, Priority, SliceHeader, SliceId, Status, TransferQos,
     message::node_master::{Ack, Order},
 };
 
@@ -346,12 +346,12 @@ impl Master {
         let of = self.for_node(&header.owner, self.nodes.get(target), source);
         let from =
             self.tickets.read(now, source, of, tickets::file(&header.path, header.version), slice, copying.bytes);
-        let pace = Pace {
+        let pace = TransferQos {
             rate_bytes_per_second: copying.share.map(|share| share.rate_bytes_per_second),
             priority: self.priority_of_copy(slice),
         };
         let bytes = copying.bytes;
-        Some((Ordered::Replicate(slice), Order::Replicate { header, bytes, from, pace }))
+        Some((Ordered::Replicate(slice), Order::Replicate { header, bytes, from, qos: pace }))
     }
 
     /// A copy for which a client waits, or that is to be a file's second, goes with what people do; others wait.

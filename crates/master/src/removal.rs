@@ -6,7 +6,7 @@ use protocol::{
     Now, Refusal, Status,
     message::{
         client_master::{ClientReply, NodeState},
-        cluster::{NodeRemoval, RemoveNodeRequest, Standing},
+        cluster::{Membership, NodeRemoval, RemoveNodeRequest},
         master_security::UserRights,
     },
 };
@@ -66,7 +66,7 @@ impl Master {
     fn check_removal(&self, key: NodeKey, loss: &NodeRemoval) -> Result<(), Refusal> {
         let node = self.nodes.get(key);
         let (id, refuse) = (&node.id, |sentence| Err(Refusal::new(Status::Refused, sentence)));
-        if node.state != NodeState::Lost && node.standing != Standing::Drained {
+        if node.state != NodeState::Lost && node.standing != Membership::Drained {
             return refuse(format!(
                 "node {id} is in use; empty it with `sector node drain {id} --wait` first, or remove it with --force"
             ));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use daemon::settings::CredentialFiles;
-use net::identity::{NewKey, Stage, TlsIdentity, Validity};
+use net::identity::{NewKey, RenewalState, TlsIdentity, Validity};
 use protocol::{
     NodeId, Refusal, Status,
     message::{
@@ -48,10 +48,10 @@ impl Renewal {
     async fn step(&self) -> Result<Duration, Refusal> {
         let texts = self.files.read().map_err(|error| error.refusal())?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        match Validity::of(&texts.certificate_pem).map_err(|error| error.refusal())?.stage(now) {
-            Stage::Young(wait) => return Ok(wait),
-            Stage::Due => {}
-            Stage::Ended => {
+        match Validity::of(&texts.certificate_pem).map_err(|error| error.refusal())?.renewal_state(now) {
+            RenewalState::NotDue(wait) => return Ok(wait),
+            RenewalState::Due => {}
+            RenewalState::Expired => {
                 tracing::error!(certificate = %self.files.certificate.display(), "{ENDED}");
                 return Ok(LOOK_AT_ENDED_AFTER);
             }

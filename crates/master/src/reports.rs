@@ -65,15 +65,17 @@ impl Master {
                     self.interrupted.learn(now.monotonic, user, *upload, key);
                 }
             }
-            Report::Arriving(arriving) => self.note_arriving(now, key, arriving),
+            Report::IncomingWrite(arriving) => self.note_arriving(now, key, arriving),
             Report::TicketsRefused { refusals, left_out } => self.note_refused_tickets(now, key, refusals, left_out),
             Report::Clock { unix_millis, machine } => {
                 let node = self.nodes.get(key).id.clone();
                 self.note_node_clock(now, node, unix_millis, machine);
             }
-            Report::KeptMark { mark, all_seen } => self.note_kept_mark(now, key, mark, all_seen),
+            Report::MirrorPosition { position: mark, all_seen } => self.note_kept_mark(now, key, mark, all_seen),
             Report::DisksSeen(seen) => self.note_disks_seen(now, key, seen),
-            Report::Kept { mark, after, rows, last } => self.note_kept_page(now, key, mark, after, rows, last),
+            Report::MirrorPage { position: mark, after, rows, last } => {
+                self.note_kept_page(now, key, mark, after, rows, last)
+            }
         }
         self.actions.push_back(Action::Ack { to: from, ack: Ack::Done });
     }

@@ -12,7 +12,7 @@ mod needs;
 mod seen;
 
 use protocol::{
-    Acl, AclEntry, FileId, Refusal, Rights, SectorPath, Status, UserName, Who,
+    Acl, AclEntry, FileId, Principal, Refusal, Rights, SectorPath, Status, UserName,
     message::{client_master::ClientRequest, master_security::UserRights},
 };
 
@@ -102,7 +102,7 @@ impl Master {
         let said = self.names.lineage(id).find_map(|at| Some((at.acl?.clone(), self.names.id_of(&at))));
         said.unwrap_or_else(|| {
             let rights = self.rights_by_default(id == ROOT);
-            let everyone = (!rights.is_empty()).then_some(AclEntry { who: Who::Everyone, rights });
+            let everyone = (!rights.is_empty()).then_some(AclEntry { principal: Principal::Everyone, rights });
             // One entry with a right breaks no rule of lists.
             (Acl::new(everyone.into_iter().collect()).unwrap_or_default(), None)
         })

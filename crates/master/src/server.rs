@@ -12,11 +12,11 @@ use daemon::{
 };
 use net::{
     NetError,
+    backup_socket::BackupSocket,
     clock::Clock,
     datagram::{DatagramSocket, bind_udp},
-    folder_door::FolderDoor,
     identity::{Credentials, TicketSigner, TlsIdentity, random},
-    messenger::{Answer, Delivered, GoneKey, Messenger, MessengerEvent, SessionKeys, Side},
+    messenger::{Answer, Delivered, Messenger, MessengerEvent, SessionKeys, SessionRole, StatelessResetKey},
     transfer::{Listener, TcpCarrier},
 };
 use protocol::{
@@ -24,7 +24,7 @@ use protocol::{
     gmp::Class,
     message::{
         audit::{AuditBatch, AuditHead, AuditReply, AuditRequest},
-        client_master::{ClientReply, ClientRequest, TooMuch},
+        client_master::{ClientReply, ClientRequest, Throttled},
         master_security::{SecurityReply, SecurityRequest},
         node_master::{Ack, Order, Report},
     },
@@ -60,7 +60,7 @@ pub struct Server {
     folder: PathBuf,
     security: Arc<SecurityDoor>,
     renewal: Renewal,
-    gone_key: GoneKey,
+    gone_key: StatelessResetKey,
     topology: Option<TopologyFile>,
 }
 
@@ -93,7 +93,7 @@ impl Server {
         let texts = files.read()?;
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials).map_err(MasterError::Identity)?;
-        let gone_key = GoneKey::of_private_key(&credentials.key_pem);
+        let gone_key = StatelessResetKey::of_private_key(&credentials.key_pem);
         let clock = Clock::start();
         // Made anew at each start: nodes get the public half when they join, as they then must anyway.
         let signer = TicketSigner::generate();
@@ -119,7 +119,7 @@ impl Server {
             let rows = load_rows(&journal)?;
             let seed = u64::from_be_bytes(random());
             let mut master = Master::load(clock.now(), config, seed, Box::new(signer), rows)?;
-            master.set_machine(net::clock::machine());
+            master.set_machine(net::clock::boot_id());
             if let (Some(file), Some(topology)) = (&file, topology) {
                 master.set_topology(clock.now(), Some(file.path().display().to_string()), topology);
             }
@@ -145,7 +145,7 @@ impl Server {
     pub async fn run(self, stopping: Stopping) -> Result<(), MasterError> {
         tracing::info!(address = %self.address(), "the master is ready");
         let (messenger, mut events) = Messenger::start(self.socket, self.clock);
-        messenger.answer_strangers(self.gone_key.clone());
+        messenger.enable_stateless_resets(self.gone_key.clone());
         let (admitted, mut admissions) = mpsc::channel(ADMISSIONS_MAX);
         let (questions, mut driver_questions) = mpsc::channel(ADMISSIONS_MAX);
         let (security, gone_key) = (Arc::clone(&self.security), self.gone_key);
@@ -323,7 +323,7 @@ impl Desk {
             Joiner::Node(join) => self.master.open_node_session(now, session, join),
         };
         if is_open.is_ok() {
-            self.messenger.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
+            self.messenger.add_session(SessionKeys { session, key, role: SessionRole::Responder, peer: None });
         }
         // Who joined may have hung up; its session then ends by itself.
         let _ = opened.send(is_open.map(|()| self.master.ticket_keys()));
@@ -344,7 +344,7 @@ impl Desk {
         let bytes = delivered.body.len() as u64;
         if let Err(Delivered { session, request, .. }) = self.turns.push(&user, delivered, bytes) {
             let sentence = format!("{} requests of {user} wait for the master", self.turns.of(&user));
-            let too_much = ClientReply::TooMuch(TooMuch::new(sentence, REQUEST_RETRY_SECONDS));
+            let too_much = ClientReply::Throttled(Throttled::new(sentence, REQUEST_RETRY_SECONDS));
             self.answer(Caller { session, request }, Class::Ordinary, codec::encode(&too_much));
         }
     }
@@ -418,9 +418,9 @@ impl Desk {
     fn give(&mut self, group: OrderGroup) {
         let OrderGroup { body, to } = group;
         // Rows that a node keeps are many, and wait for those orders that someone waits for.
-        let class = if matches!(body, Order::Keep(_)) { Class::Ordinary } else { Class::Urgent };
+        let class = if matches!(body, Order::Mirror(_)) { Class::Ordinary } else { Class::Urgent };
         let sessions: Vec<_> = to.iter().map(|(session, _)| *session).collect();
-        let asked = self.messenger.ask_group(class, &sessions, codec::encode(&body));
+        let asked = self.messenger.request_each(class, &sessions, codec::encode(&body));
         for ((_, order), (session, answer)) in to.into_iter().zip(asked) {
             self.orders.spawn(async move { (order, ordered(session, answer).await) });
         }
@@ -469,7 +469,7 @@ async fn bring(security: &SecurityDoor, batch: AuditBatch) -> Result<AuditHead, 
 
 /// Gives the rows of one moment to whoever takes a backup, beside the desk: it goes on meanwhile.
 async fn serve_backups(folder: PathBuf, journal: Arc<Journal>) {
-    match FolderDoor::open(&folder) {
+    match BackupSocket::open(&folder) {
         Ok(door) => {
             door.serve(Arc::new(move |out| journal.export(out).map(drop).map_err(io::Error::other))).await;
         }

@@ -11,7 +11,7 @@ use protocol::{
     NodeId, Now, Refusal, SessionId, UserName, limits,
     message::{
         master_security::{
-            AccountChanges, ChangeMark, HeldSession, KnownUser, RECHECKED_MAX, SecurityReply, SecurityRequest,
+            AccountChanges, ChangeCursor, HeldSession, KnownUser, RECHECKED_MAX, SecurityReply, SecurityRequest,
             UserRights,
         },
         node_master::{Order, Revocation},
@@ -29,9 +29,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     /// Up to here all changes are known.
-    mark: ChangeMark,
+    mark: ChangeCursor,
     is_polling: bool,
-    /// When the security server is asked for changes again, as [`Now::monotonic`].
+    /// When the security server is asked for changes again, as [`Retryable::monotonic`].
     next_poll: Duration,
     /// When sessions that end soon are looked at again.
     next_renewal: Duration,
@@ -40,12 +40,12 @@ pub(crate) struct Standing {
     /// Those that the security server is looking at.
     asked: Vec<Looked>,
     /// Revocations that nodes may not have heard of yet, oldest first, with their numbers; and until when they are told, as
-    /// [`Now::monotonic`]: a wall clock that jumps must not make nodes miss one.
+    /// [`Retryable::monotonic`]: a wall clock that jumps must not make nodes miss one.
     recent: VecDeque<(u64, Revocation, Duration)>,
     last_revocation: u64,
     /// What is wrong with the security server, as it said last.
     pub(crate) security_reasons: Vec<String>,
-    /// When it is asked that again, as [`Now::monotonic`].
+    /// When it is asked that again, as [`Retryable::monotonic`].
     next_health: Duration,
     /// Machines whose certificates are worthless, as far as the security server has told yet.
     struck_off: Option<Vec<NodeId>>,
@@ -122,7 +122,7 @@ impl Master {
     }
 
     fn note_changes(&mut self, now: Now, changes: AccountChanges) {
-        let AccountChanges { mark, users } = changes;
+        let AccountChanges { cursor: mark, users } = changes;
         self.standing.mark = mark;
         self.standing.is_polling = false;
         self.standing.next_poll = now.monotonic + POLL_EVERY;

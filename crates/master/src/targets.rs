@@ -5,7 +5,7 @@
 use protocol::{
     FileId, Now, Refusal, SectorPath, SliceId, Status, Version,
     message::{
-        client_master::{Condition, CreateRequest, FileContent, TooMuch},
+        client_master::{Condition, CreateRequest, FileContent, Throttled},
         master_security::UserRights,
     },
 };
@@ -203,7 +203,7 @@ impl Master {
     }
 
     /// Who hears that there is no room only because it is promised to uploads under way, and when it may not be any more.
-    fn promised_elsewhere(&self, by: &UserRights, terms: &Terms, path: &SectorPath, bytes: u64) -> Option<TooMuch> {
+    fn promised_elsewhere(&self, by: &UserRights, terms: &Terms, path: &SectorPath, bytes: u64) -> Option<Throttled> {
         let reserve_bytes = self.config.reserve_bytes;
         let takers = self.nodes.iter().filter(|(_, node)| {
             node.is_up() && node.is_active() && !terms.forbidden.contains(&node.site) && !terms.is_in_memory
@@ -215,7 +215,7 @@ impl Master {
              under way, {own} of them to {}",
             by.user
         );
-        Some(TooMuch::new(sentence, ROOM_RETRY_SECONDS))
+        Some(Throttled::new(sentence, ROOM_RETRY_SECONDS))
     }
 
     /// What is wanted of a file's copies.

@@ -7,8 +7,8 @@ use std::{cell::Cell, collections::BTreeSet, net::IpAddr, time::Duration};
 use protocol::{
     JobId, LeaseId, Now, ResumeKey, SectorPath, SliceHeader, SliceId, UserName, Version, limits,
     message::client_master::Source,
-    ticket::{Holder, Right, SignedTicket, Ticket, TicketFile, TicketKeys},
-    topology::{Distance, Spot},
+    ticket::{Holder, SignedTicket, Ticket, TicketFile, TicketKeys, TicketRight},
+    topology::{Distance, PartialPlace},
 };
 
 use crate::{Master, nodes::Node, orders::Work, sessions::ClientSession};
@@ -65,7 +65,7 @@ pub(crate) struct Bearer {
 /// A client, and at which site it is, where that is known.
 pub(crate) struct ClientAt<'a> {
     client: &'a ClientSession,
-    spot: Option<Spot>,
+    spot: Option<PartialPlace>,
 }
 
 impl Tickets {
@@ -88,7 +88,7 @@ impl Tickets {
         slice: SliceId,
         bytes: u64,
     ) -> Source {
-        self.source(now, node, of, Some(file), Right::Read { slice, from: 0, until: bytes })
+        self.source(now, node, of, Some(file), TicketRight::Read { slice, from: 0, until: bytes })
     }
 
     /// For writing a new slice under a lease; `from` says what of it may be at the node already.
@@ -103,25 +103,25 @@ impl Tickets {
     ) -> Source {
         let WriteFrom { resume, base } = from;
         let file = file(&header.path, header.version);
-        self.source(now, node, of, Some(file), Right::Write { lease, header, resume, base })
+        self.source(now, node, of, Some(file), TicketRight::Write { lease, header, resume, base })
     }
 
     /// For running SPEs of a job.
     pub(crate) fn compute(&self, now: Now, node: &Node, of: Bearer, job: JobId) -> Source {
-        self.source(now, node, of, None, Right::Compute { job })
+        self.source(now, node, of, None, TicketRight::Compute { job })
     }
 
     /// For taking native files in.
     pub(crate) fn import(&self, now: Now, node: &Node, of: Bearer) -> Source {
-        self.source(now, node, of, None, Right::Import)
+        self.source(now, node, of, None, TicketRight::Import)
     }
 
     /// For reading slices in SPEs of a job.
     pub(crate) fn inputs(&self, now: Now, node: &Node, of: Bearer, job: JobId, slices: Vec<SliceId>) -> Source {
-        self.source(now, node, of, None, Right::Inputs { job, slices })
+        self.source(now, node, of, None, TicketRight::Inputs { job, slices })
     }
 
-    fn source(&self, now: Now, node: &Node, of: Bearer, file: Option<TicketFile>, right: Right) -> Source {
+    fn source(&self, now: Now, node: &Node, of: Bearer, file: Option<TicketFile>, right: TicketRight) -> Source {
         self.last.set(self.last.get() + 1);
         let Bearer { user, holder, plain_within, distance, site } = of;
         let ticket = Ticket {
@@ -162,7 +162,7 @@ impl Master {
         let ClientAt { client, spot } = at;
         let distance = match spot {
             _ if node.ip == client.address => Some(Distance::SameNode),
-            Some(spot) => Some(self.nodes.topology().remoteness(spot, &node.place).distance),
+            Some(spot) => Some(self.nodes.topology().network_distance(spot, &node.place).distance),
             None => None,
         };
         Bearer {
@@ -218,14 +218,14 @@ impl Master {
 
     /// Where a client is: by the topology, else at the site of the nodes on the same machine, where all of them are at
     /// one site. `None`: it is not known.
-    fn spot_of_client(&self, address: IpAddr) -> Option<Spot> {
-        if let Some(spot) = self.nodes.topology().spot_of(address) {
+    fn spot_of_client(&self, address: IpAddr) -> Option<PartialPlace> {
+        if let Some(spot) = self.nodes.topology().place_of_address(address) {
             return Some(spot.clone());
         }
         let mut sites =
             self.nodes.iter().filter(|(_, node)| node.ip == address).map(|(_, node)| node.place.site.as_str());
         let site = sites.next()?;
-        sites.all(|other| other == site).then(|| Spot { site: site.to_owned(), rack: None })
+        sites.all(|other| other == site).then(|| PartialPlace { site: site.to_owned(), rack: None })
     }
 }
 

@@ -7,7 +7,7 @@ use protocol::{
     Now, Refusal, Topology,
     address_range::common_prefix_bits,
     message::{client_master::ClientReply, cluster::TopologyStatus, master_security::UserRights},
-    topology::{Distance, Remoteness},
+    topology::{Distance, NetworkDistance},
 };
 
 use crate::{
@@ -67,7 +67,7 @@ impl Master {
             }
             Err(refusal) => {
                 tracing::error!(%refusal, "the topology is wrong; the one before stays in use");
-                self.topology.fault = Some(refusal.sentence.clone());
+                self.topology.fault = Some(refusal.message.clone());
                 ClientReply::Refused(refusal)
             }
         };
@@ -81,11 +81,11 @@ impl Master {
     /// about the nodes'.)
     pub(crate) fn nearness(&mut self, key: NodeKey, address: IpAddr) -> Nearness {
         let node = self.nodes.get(key);
-        let spot = self.nodes.topology().spot_of(address);
+        let spot = self.nodes.topology().place_of_address(address);
         let remoteness = match spot {
-            _ if node.ip == address => Remoteness { distance: Distance::SameNode, millis: 0 },
-            Some(spot) => self.nodes.topology().remoteness(spot, &node.place),
-            None => Remoteness { distance: Distance::OtherSite, millis: 0 },
+            _ if node.ip == address => NetworkDistance { distance: Distance::SameNode, millis: 0 },
+            Some(spot) => self.nodes.topology().network_distance(spot, &node.place),
+            None => NetworkDistance { distance: Distance::OtherSite, millis: 0 },
         };
         let shared_bits = if spot.is_none() { network_bits(node.ip, address) } else { 0 };
         (remoteness, Reverse(shared_bits), node.load(), self.rng.u32(..))
@@ -112,7 +112,7 @@ pub(crate) fn check_admin(by: &UserRights, what: &str) -> Result<(), Refusal> {
 }
 
 /// See [`Master::nearness`].
-pub(crate) type Nearness = (Remoteness, Reverse<u8>, u32, u32);
+pub(crate) type Nearness = (NetworkDistance, Reverse<u8>, u32, u32);
 
 /// How much of their network two addresses share, in coarse steps: nodes side by side must not differ here, or load would
 /// never decide between them.

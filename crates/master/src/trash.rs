@@ -189,7 +189,7 @@ impl Master {
         };
         let owner = self.names.owner(id).ok_or_else(|| nothing_at(path))?.clone();
         let folder = self.names.parent(id).unwrap_or(ROOT);
-        let inherited = Policy { lifetime_seconds: None, together: None, ..self.gather(folder).into_policy() };
+        let inherited = Policy { lifetime_seconds: None, colocated: None, ..self.gather(folder).into_policy() };
         let at = self.place_in_trash(now, &owner, path).ok_or_else(too_long)?;
         let mut rows = self.make_trash_folders(now, &owner, &at)?;
         match self.move_entry(path, &at) {

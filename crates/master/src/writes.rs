@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    LeaseId, Now, RecordFormat, Refusal, SectorPath, SliceHeader, SliceId, Status, limits,
+    LeaseId, Now, RecordFraming, Refusal, SectorPath, SliceHeader, SliceId, Status, limits,
     message::{
-        client_master::{ClientReply, Condition, CreateRequest, Created, Source, TooMuch},
+        client_master::{ClientReply, Condition, CreateRequest, Created, Source, Throttled},
         master_security::UserRights,
     },
 };
@@ -43,7 +43,7 @@ impl Master {
         }
         if !self.leases.has_room(&by.user) {
             let sentence = format!("{} writes {} files at once already", by.user, self.leases.held_by(&by.user));
-            return Err(TooMuch::new(sentence, LEASE_RETRY_SECONDS).into());
+            return Err(Throttled::new(sentence, LEASE_RETRY_SECONDS).into());
         }
         let base_bytes = base.as_ref().map_or(0, |base| base.content.bytes);
         let bytes = request.bytes_expected.unwrap_or(0).saturating_add(base_bytes);
@@ -195,7 +195,7 @@ fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
         }
     }
     check_memory_name(&request.path)?;
-    if request.records == RecordFormat::Fixed(0) {
+    if request.records == RecordFraming::Fixed(0) {
         return usage("records of 0 bytes make no sense; give their length in bytes".into());
     }
     let metadata_bytes: usize = request.user.iter().map(|(key, value)| key.len() + value.len()).sum();

@@ -10,7 +10,7 @@ use net::{
     identity::TlsIdentity,
     transfer::{Carrier, TcpCarrier},
 };
-use protocol::{Pace, message::transfer::TransferRequest};
+use protocol::{TransferQos, message::transfer::TransferRequest};
 use tokio::{
     io::AsyncReadExt,
     net::TcpSocket,
@@ -49,7 +49,7 @@ impl Siege {
         let runtime =
             Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(|error| text(&error))?;
         let identity = TlsIdentity::client(authority).map_err(|error| text(&error))?;
-        let carrier = TcpCarrier::new(identity).calling_from(from);
+        let carrier = TcpCarrier::new(identity).with_local_address(from);
         for door in doors {
             for number in 0..count {
                 let (door, carrier) = (door.clone(), carrier.clone());
@@ -92,7 +92,7 @@ async fn stand_silent(door: &Door, from: IpAddr) {
 
 async fn chatter(door: &Door, carrier: &TcpCarrier) {
     let Ok(mut stream) = carrier.connect(door.address, &door.name).await else { return };
-    while stream.send(&TransferRequest::Pace(Pace::default())).await.is_ok() {
+    while stream.send(&TransferRequest::Qos(TransferQos::default())).await.is_ok() {
         sleep(PAUSE).await;
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use net::{
     clock::Clock,
     datagram::bind_udp,
-    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
+    messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
 };
 use protocol::SessionId;
 
@@ -35,7 +35,7 @@ async fn serve() {
     let socket = bind_udp(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     println!("{}", socket.local_address());
     let (messenger, mut events) = Messenger::start(socket, Clock::start());
-    messenger.add_session(SessionKeys { session: SESSION, key: KEY, side: Side::Acceptor, peer: None });
+    messenger.add_session(SessionKeys { session: SESSION, key: KEY, role: SessionRole::Responder, peer: None });
     while let Some(event) = events.recv().await {
         if let MessengerEvent::Delivered(delivered) = event {
             let bytes = u32::from_be_bytes(*delivered.body.first_chunk().unwrap());
@@ -52,7 +52,7 @@ async fn ask(tasks: usize) {
     let peer: SocketAddr = line.trim().parse().unwrap();
     let socket = bind_udp(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let (messenger, _events) = Messenger::start(socket, Clock::start());
-    messenger.add_session(SessionKeys { session: SESSION, key: KEY, side: Side::Opener, peer: Some(peer) });
+    messenger.add_session(SessionKeys { session: SESSION, key: KEY, role: SessionRole::Initiator, peer: Some(peer) });
     for tasks in [1, tasks, 8 * tasks] {
         let count = 40_000;
         let begun = Instant::now();

@@ -6,7 +6,7 @@ use std::{error::Error, net::SocketAddr, thread, time::Instant};
 
 use net::{
     identity::{Authority, TlsIdentity},
-    transfer::{Carrier, Frame, Listener, QuicCarrier, QuicSettings, TcpCarrier, TransferStream},
+    transfer::{Carrier, Listener, QuicCarrier, QuicSettings, StreamFrame, TcpCarrier, TransferStream},
 };
 use tokio::runtime::Builder;
 
@@ -47,7 +47,7 @@ fn receive(node: TlsIdentity, address: &std::sync::mpsc::SyncSender<SocketAddr>)
         address.send(listener.address())?;
         let mut stream = listener.accept().await?.handshake().await?;
         stream.admit();
-        let (mut frame, mut bytes) = (Frame::default(), 0);
+        let (mut frame, mut bytes) = (StreamFrame::default(), 0);
         while stream.receive_frame(&mut frame).await? {
             bytes += frame.payload.len() as u64;
         }

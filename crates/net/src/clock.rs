@@ -50,7 +50,7 @@ impl Clock {
 
 /// Names the running system whose clocks these are: all processes of a machine, also those in containers, share them.
 /// `None` where the operating system does not say.
-pub fn machine() -> Option<u128> {
+pub fn boot_id() -> Option<u128> {
     static MACHINE: OnceLock<Option<u128>> = OnceLock::new();
     *MACHINE.get_or_init(|| {
         let text = std::fs::read_to_string(BOOT_ID).ok()?;

@@ -7,7 +7,7 @@ use std::{io, net::SocketAddr, time::Duration};
 use protocol::{Refusal, SessionId, Status, status::ErrorClass, wire::codec::CodecError};
 use thiserror::Error;
 
-use crate::strangers::Over;
+use crate::unauthenticated::SlotLoss;
 
 /// A failed operation on the network. Others may be added: match with a wildcard.
 #[derive(Debug, Error)]
@@ -91,11 +91,11 @@ pub enum NetError {
     },
     /// One that called and has proved nothing is heard no longer.
     #[error("{peer} has {}", over_reason(*.over))]
-    Stranger {
+    Unauthenticated {
         /// The other end.
         peer: SocketAddr,
         /// Why.
-        over: Over,
+        over: SlotLoss,
     },
     /// A session is not, or no longer, known.
     #[error("session {session} has ended")]
@@ -156,7 +156,7 @@ impl NetError {
             | Self::Broken { .. }
             | Self::Deadline { .. }
             | Self::Local { .. } => ErrorClass::RetryElsewhere,
-            Self::Stranger { .. } | Self::Accept { .. } | Self::QueueFull { .. } | Self::SessionLost { .. } => {
+            Self::Unauthenticated { .. } | Self::Accept { .. } | Self::QueueFull { .. } | Self::SessionLost { .. } => {
                 ErrorClass::RetryHere
             }
             Self::Corrupt { .. } => ErrorClass::Corrupt,
@@ -179,7 +179,7 @@ impl NetError {
             | Self::Deadline { .. }
             | Self::Local { .. }
             | Self::SessionLost { .. }
-            | Self::Stranger { .. }
+            | Self::Unauthenticated { .. }
             | Self::QueueFull { .. } => Status::Unavailable,
             Self::Handshake { .. } => Status::Refused,
             Self::Corrupt { .. } => Status::Corrupt,
@@ -193,10 +193,10 @@ impl NetError {
 }
 
 /// Why a stranger is heard no longer, in words.
-fn over_reason(over: Over) -> &'static str {
+fn over_reason(over: SlotLoss) -> &'static str {
     match over {
-        Over::TooLate => "proved nothing in time, and was hung up on",
-        Over::GaveWay => "made way for another of its address",
+        SlotLoss::TimedOut => "proved nothing in time, and was hung up on",
+        SlotLoss::Evicted => "made way for another of its address",
     }
 }
 

@@ -3,16 +3,16 @@
 //!
 //! It never touches files and never decides what a message means.
 
+pub mod backup_socket;
 pub mod clock;
 pub mod datagram;
 pub mod error;
-pub mod folder_door;
 pub mod identity;
 pub mod local;
-pub mod memory;
+pub mod memory_network;
 pub mod messenger;
-pub mod pace;
-pub mod strangers;
+pub mod rate_limiter;
 pub mod transfer;
+pub mod unauthenticated;
 
 pub use error::NetError;

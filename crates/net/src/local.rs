@@ -11,7 +11,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use protocol::{message::local::LOCAL_WORD_BYTES_MAX, wire::codec};
+use protocol::{message::local::LOCAL_MESSAGE_BYTES_MAX, wire::codec};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
@@ -85,7 +85,7 @@ impl LocalStream {
     /// # Errors
     /// [`NetError::TooLong`] (nothing was sent), [`NetError::Local`].
     pub async fn send<T: Serialize + Sync>(&mut self, message: &T) -> Result<(), NetError> {
-        self.send_all(&word_of(message)?, None).await
+        self.send_all(&encode_message(message)?, None).await
     }
 
     /// Sends a word with an open file, which arrives as a descriptor of its own.
@@ -97,7 +97,7 @@ impl LocalStream {
         message: &T,
         file: BorrowedFd<'_>,
     ) -> Result<(), NetError> {
-        self.send_all(&word_of(message)?, Some(file)).await
+        self.send_all(&encode_message(message)?, Some(file)).await
     }
 
     /// The next word, with the open file that came with it; `None` when the other end closed between words.
@@ -111,7 +111,7 @@ impl LocalStream {
             return Ok(None);
         }
         let length = u32::from_be_bytes(length) as usize;
-        if length > LOCAL_WORD_BYTES_MAX {
+        if length > LOCAL_MESSAGE_BYTES_MAX {
             return Err(too_long(length));
         }
         let mut word = vec![0; length];
@@ -158,10 +158,10 @@ impl LocalStream {
 }
 
 /// A word with its length.
-fn word_of<T: Serialize>(message: &T) -> Result<Vec<u8>, NetError> {
+fn encode_message<T: Serialize>(message: &T) -> Result<Vec<u8>, NetError> {
     let bytes = codec::encode(message);
     match u32::try_from(bytes.len()) {
-        Ok(length) if bytes.len() <= LOCAL_WORD_BYTES_MAX => Ok([&length.to_be_bytes()[..], &bytes].concat()),
+        Ok(length) if bytes.len() <= LOCAL_MESSAGE_BYTES_MAX => Ok([&length.to_be_bytes()[..], &bytes].concat()),
         _ => Err(too_long(bytes.len())),
     }
 }
@@ -203,7 +203,7 @@ fn owner_of(name: &str) -> Option<u32> {
 }
 
 fn too_long(bytes: usize) -> NetError {
-    NetError::TooLong { what: "a word at a local socket", bytes: bytes as u64, bytes_max: LOCAL_WORD_BYTES_MAX }
+    NetError::TooLong { what: "a word at a local socket", bytes: bytes as u64, bytes_max: LOCAL_MESSAGE_BYTES_MAX }
 }
 
 fn broken(source: io::Error) -> NetError {
@@ -255,11 +255,11 @@ mod tests {
         let listener = LocalListener::bind().unwrap();
         let mut here = LocalStream::connect(listener.name()).await.unwrap();
         let mut there = listener.accept().await.unwrap();
-        let checksums = vec![u32::MAX; protocol::message::local::CHECKSUMS_PER_WORD_MAX];
+        let checksums = vec![u32::MAX; protocol::message::local::CHECKSUMS_PER_MESSAGE_MAX];
         let (sent, received) = tokio::join!(here.send(&checksums), there.receive::<Vec<u32>>());
         sent.unwrap();
         assert_eq!(received.unwrap().unwrap().0, checksums);
-        let error = here.send(&vec![0u8; LOCAL_WORD_BYTES_MAX]).await.unwrap_err();
+        let error = here.send(&vec![0u8; LOCAL_MESSAGE_BYTES_MAX]).await.unwrap_err();
         assert!(matches!(error, NetError::TooLong { .. }), "{error}");
     }
 

@@ -13,8 +13,8 @@ use std::{
 use fastrand::Rng;
 use net::{
     clock::Clock,
-    memory::MemoryNetwork,
-    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
+    memory_network::MemoryNetwork,
+    messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
 };
 use protocol::SessionId;
 use tokio::task::JoinSet;
@@ -46,9 +46,9 @@ async fn a_hundred_thousand_idle_sessions_take_less_than_two_hundred_megabytes()
         for _ in first..first + AT_ONCE {
             let (session, key) = (SessionId(rng.u64(..)), [7; 32]);
             let peer = Some(acceptor.local_address());
-            opener.add_session(SessionKeys { session, key, side: Side::Opener, peer });
-            opener.expect_gone_token(session, [3; 16]);
-            acceptor.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
+            opener.add_session(SessionKeys { session, key, role: SessionRole::Initiator, peer });
+            opener.expect_reset_token(session, [3; 16]);
+            acceptor.add_session(SessionKeys { session, key, role: SessionRole::Responder, peer: None });
             let opener = opener.clone();
             asking.spawn(async move { opener.request(session, vec![1; 300], PATIENCE).await.unwrap() });
         }

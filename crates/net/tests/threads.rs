@@ -7,7 +7,7 @@ use std::{net::SocketAddr, time::Duration};
 use net::{
     clock::Clock,
     datagram::bind_udp,
-    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
+    messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
 };
 use protocol::SessionId;
 
@@ -24,8 +24,8 @@ async fn five_hundred_peers_take_no_more_threads_than_one() {
     let mut threads_of_one = 0;
     for number in 0..500 {
         let (peer, events) = messenger().await;
-        let keys = SessionKeys { session: SessionId(number), key: [7; 32], side: Side::Opener, peer: None };
-        hub.add_session(SessionKeys { side: Side::Acceptor, ..keys.clone() });
+        let keys = SessionKeys { session: SessionId(number), key: [7; 32], role: SessionRole::Initiator, peer: None };
+        hub.add_session(SessionKeys { role: SessionRole::Responder, ..keys.clone() });
         peer.add_session(SessionKeys { peer: Some(hub.local_address()), ..keys });
         let reply = peer.request(SessionId(number), vec![1; 100], Duration::from_secs(60)).await;
         assert_eq!(reply.unwrap(), vec![1; 100]);

@@ -11,7 +11,7 @@ use std::{
 
 use protocol::{
     SliceId,
-    message::node_master::{ARRIVING_PAGE_MAX, Arriving, Report},
+    message::node_master::{INCOMING_WRITES_PAGE_MAX, IncomingWrite, Report},
 };
 
 /// All writes under way: no more than conversations.
@@ -46,9 +46,9 @@ impl Arrivals {
     pub(crate) fn reports(&self) -> Vec<Report> {
         let all: Vec<_> = self.lock().iter().map(|(slice, progress)| progress.of(*slice)).collect();
         if all.is_empty() {
-            return vec![Report::Arriving(all)];
+            return vec![Report::IncomingWrite(all)];
         }
-        all.chunks(ARRIVING_PAGE_MAX).map(|page| Report::Arriving(page.to_vec())).collect()
+        all.chunks(INCOMING_WRITES_PAGE_MAX).map(|page| Report::IncomingWrite(page.to_vec())).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SliceId, Arc<Progress>>> {
@@ -58,9 +58,9 @@ impl Arrivals {
 }
 
 impl Progress {
-    fn of(&self, slice: SliceId) -> Arriving {
+    fn of(&self, slice: SliceId) -> IncomingWrite {
         let (bytes, waits) = (self.bytes.load(Ordering::Relaxed), self.waits.load(Ordering::Relaxed));
-        Arriving { slice, bytes, at_work: !waits }
+        IncomingWrite { slice, bytes, at_work: !waits }
     }
 }
 
@@ -92,9 +92,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn told(arrivals: &Arrivals) -> Vec<Arriving> {
+    fn told(arrivals: &Arrivals) -> Vec<IncomingWrite> {
         let pages = arrivals.reports().into_iter().map(|report| match report {
-            Report::Arriving(page) => page,
+            Report::IncomingWrite(page) => page,
             other => panic!("{other:?}"),
         });
         pages.flatten().collect()
@@ -103,18 +103,18 @@ mod tests {
     #[test]
     fn a_write_is_told_with_its_bytes_and_who_waits_for_whom_until_it_ends() {
         let arrivals = Arrivals::default();
-        assert_eq!(arrivals.reports(), [Report::Arriving(Vec::new())]);
+        assert_eq!(arrivals.reports(), [Report::IncomingWrite(Vec::new())]);
         let (slice, writing) = (SliceId(7), arrivals.begin(SliceId(7)));
-        assert_eq!(told(&arrivals), [Arriving { slice, bytes: 0, at_work: true }]);
+        assert_eq!(told(&arrivals), [IncomingWrite { slice, bytes: 0, at_work: true }]);
         writing.wait();
-        assert_eq!(told(&arrivals), [Arriving { slice, bytes: 0, at_work: false }]);
+        assert_eq!(told(&arrivals), [IncomingWrite { slice, bytes: 0, at_work: false }]);
         writing.came(5);
         writing.came(6);
-        assert_eq!(told(&arrivals), [Arriving { slice, bytes: 11, at_work: true }]);
+        assert_eq!(told(&arrivals), [IncomingWrite { slice, bytes: 11, at_work: true }]);
         // The writer comes anew before its first connection is known to be gone.
         let again = arrivals.begin(slice);
         drop(writing);
-        assert_eq!(told(&arrivals), [Arriving { slice, bytes: 0, at_work: true }]);
+        assert_eq!(told(&arrivals), [IncomingWrite { slice, bytes: 0, at_work: true }]);
         drop(again);
         assert!(told(&arrivals).is_empty());
     }
@@ -122,7 +122,8 @@ mod tests {
     #[test]
     fn many_writes_are_told_in_pages() {
         let arrivals = Arrivals::default();
-        let many: Vec<_> = (0..=ARRIVING_PAGE_MAX as u128).map(|number| arrivals.begin(SliceId(number))).collect();
+        let many: Vec<_> =
+            (0..=INCOMING_WRITES_PAGE_MAX as u128).map(|number| arrivals.begin(SliceId(number))).collect();
         assert_eq!((arrivals.reports().len(), told(&arrivals).len()), (2, many.len()));
     }
 }

@@ -29,7 +29,7 @@ use protocol::{
     JobId, SliceHeader, SliceId, SliceMetadata, Status, limits,
     message::spe::{AttemptId, BucketId, PieceId, SealOrder},
 };
-use sphere::{BucketAway, JobBuckets, job_buckets::BUCKETS_PER_JOB_MAX};
+use sphere::{BucketAbsence, JobBuckets, job_buckets::BUCKETS_PER_JOB_MAX};
 use store::{DiskSet, SliceSums};
 
 use crate::{NodeError, spe::Chunk};
@@ -58,7 +58,7 @@ impl BucketStore {
         Self { folders: Box::new(folders), jobs: Mutex::default(), kept, scratch_count: AtomicU64::new(0) }
     }
 
-    /// Begins a piece of `bytes` bytes; [`Begun::Taken`] when the bucket has it already.
+    /// Begins a piece of `bytes` bytes; [`Begun::FragmentOutcome`] when the bucket has it already.
     pub fn begin(&self, piece: PieceId, bytes: u64) -> Result<Begun, NodeError> {
         let bucket = self.bucket(piece.bucket, None)?;
         if bucket.lock().pieces.has(piece.task, piece.attempt) {
@@ -297,7 +297,7 @@ impl BucketStore {
         let (bucket, stale) = {
             let mut jobs = self.lock();
             let stale = jobs.buckets.admit(id).map_err(|why| away(id, why))?;
-            let bucket = match jobs.buckets.known(id) {
+            let bucket = match jobs.buckets.find(id) {
                 Ok(bucket) => Arc::clone(bucket),
                 Err(_) => {
                     let bucket = Arc::new(Bucket::new(id, self.begin_path(id, near)?));
@@ -316,7 +316,7 @@ impl BucketStore {
 
     /// The bucket, if anything was ever said of it.
     fn known(&self, id: BucketId) -> Result<Arc<Bucket>, NodeError> {
-        self.lock().buckets.known(id).map(|bucket| Arc::clone(bucket)).map_err(|why| away(id, why))
+        self.lock().buckets.find(id).map(|bucket| Arc::clone(bucket)).map_err(|why| away(id, why))
     }
 
     /// Where a new bucket will be, its folder made.
@@ -327,7 +327,7 @@ impl BucketStore {
         };
         let folder = folder.join(id.job.to_string()).join(BUCKETS_FOLDER);
         fs::create_dir_all(&folder).map_err(NodeError::io("create the folder", &folder))?;
-        Ok(folder.join(format!("{}-{}-{}-{}", id.run, id.stage, id.bucket, id.making)))
+        Ok(folder.join(format!("{}-{}-{}-{}", id.epoch, id.stage, id.bucket, id.generation)))
     }
 
     fn lock(&self) -> MutexGuard<'_, Jobs> {
@@ -426,12 +426,14 @@ fn not_sealed(bucket: BucketId) -> NodeError {
     NodeError::Bucket { bucket, status: Status::Refused, why: "is not sealed yet; seal it first".into() }
 }
 
-fn away(bucket: BucketId, away: BucketAway) -> NodeError {
+fn away(bucket: BucketId, away: BucketAbsence) -> NodeError {
     let why = match away {
-        BucketAway::Forgotten => return forgotten(bucket.job),
-        BucketAway::NotHere => return not_here(bucket),
-        BucketAway::OlderRun(run) => format!("belongs to run {}, and the job is in run {run} by now", bucket.run),
-        BucketAway::TooMany => format!("is one too many: this node keeps {BUCKETS_PER_JOB_MAX} of a job"),
+        BucketAbsence::Forgotten => return forgotten(bucket.job),
+        BucketAbsence::NotHere => return not_here(bucket),
+        BucketAbsence::OlderEpoch(run) => {
+            format!("belongs to run {}, and the job is in run {run} by now", bucket.epoch)
+        }
+        BucketAbsence::TooMany => format!("is one too many: this node keeps {BUCKETS_PER_JOB_MAX} of a job"),
     };
     NodeError::Bucket { bucket, status: away.status(), why }
 }

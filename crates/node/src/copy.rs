@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use net::pace::Toll;
+use net::rate_limiter::LimiterChain;
 use protocol::{ResumeKey, SliceHeader, SliceMetadata};
 use store::{PartialKey, SliceWriter};
 
@@ -85,7 +85,7 @@ async fn go_on(hands: &Hands, order: CopyOrder) -> Result<SliceWriter, CopyFaile
         Ok(begun) => begun,
         Err(error) => return Err(CopyFailed { error, kept_bytes: keep(writer, Some(turn)).await }),
     };
-    let mut sent = Sent { stream: &mut stream, toll: &Toll::free(), stall: STALL_MAX };
+    let mut sent = Sent { stream: &mut stream, toll: &LimiterChain::unlimited(), stall: STALL_MAX };
     match intake::receive(&mut sent, writer, &mut None, None, turn.replaced()).await? {
         (writer, Ended::Whole) => {
             hands.peers.give_back(peer, stream);

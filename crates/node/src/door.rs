@@ -21,11 +21,11 @@ use daemon::stop::Stopping;
 use net::{
     identity::Bearer,
     local::LocalListener,
-    strangers::STRANGER_TIME_MAX,
     transfer::{Incoming, Listener, TransferStream},
+    unauthenticated::UNAUTHENTICATED_TIME_MAX,
 };
 use protocol::{
-    Pace, Status,
+    Status, TransferQos,
     message::transfer::{TransferReply, TransferRequest},
     ticket::SignedTicket,
     ticket_verifier::ProvedBearer,
@@ -62,7 +62,7 @@ pub(crate) async fn serve(
 
 async fn serve_port(hands: Arc<Hands>, listener: Listener, connections_max: usize, stopping: Stopping) {
     let room = Arc::new(Semaphore::new(connections_max));
-    let conversations_max = 2 * connections_max + listener.strangers().room().in_all;
+    let conversations_max = 2 * connections_max + listener.unauthenticated().limits().total;
     let mut conversations = JoinSet::new();
     // Whoever comes is taken at once: who waited for room would wait behind strangers, in the system's queue.
     while let Some(accepted) = stopping.unless(listener.accept()).await {
@@ -70,7 +70,9 @@ async fn serve_port(hands: Arc<Hands>, listener: Listener, connections_max: usiz
         match accepted {
             // Strangers are counted where they are let in. Of conversations over connections that are known, as many may wait
             // for room as may have it.
-            Ok(incoming) if !incoming.is_stranger() && conversations.len() >= conversations_max => drop(incoming),
+            Ok(incoming) if !incoming.is_unauthenticated() && conversations.len() >= conversations_max => {
+                drop(incoming)
+            }
             Ok(incoming) => {
                 let (hands, room, stopping) = (Arc::clone(&hands), Arc::clone(&room), stopping.clone());
                 conversations.spawn(converse(hands, incoming, room, stopping));
@@ -109,7 +111,7 @@ pub(crate) async fn answer_requests(
 ) -> Result<(), NodeError> {
     let mut open = OpenSlices::default();
     let mut bearer = Bearer::of(&stream)?;
-    let mut pace = Pace::default();
+    let mut pace = TransferQos::default();
     let mut admission = Admission { room, permit: None };
     // A certificate of the cloud is a proof.
     if bearer.is_role() && !admission.admit(&mut stream).await? {
@@ -128,7 +130,7 @@ pub(crate) async fn answer_requests(
         let Some(request) = received? else { break };
         // Nothing of these can be cut off in the middle.
         let request = match request {
-            TransferRequest::Hold { key, proof } => {
+            TransferRequest::ProveKey { key, proof } => {
                 if !bearer.take_proof(key, &proof) {
                     // It is the answer to what comes behind the proof; and there is no second try.
                     refuse(&mut stream, &hands.tickets.refuse_proof(&bearer)).await?;
@@ -136,7 +138,7 @@ pub(crate) async fn answer_requests(
                 }
                 continue;
             }
-            TransferRequest::Pace(wanted) => {
+            TransferRequest::Qos(wanted) => {
                 pace = wanted;
                 continue;
             }
@@ -195,7 +197,7 @@ struct Admission<'a> {
 impl Admission<'_> {
     /// How long the peer's next request may be awaited.
     fn patience(&self) -> Duration {
-        if self.permit.is_some() { REQUEST_IDLE_MAX } else { STRANGER_TIME_MAX }
+        if self.permit.is_some() { REQUEST_IDLE_MAX } else { UNAUTHENTICATED_TIME_MAX }
     }
 
     /// Takes the first good ticket for the proof that it is; false where there was none, which was said then.
@@ -223,10 +225,10 @@ impl Admission<'_> {
     /// Waits for room, but not for ever.
     async fn admit(&mut self, stream: &mut TransferStream) -> Result<bool, NodeError> {
         let waiting = timeout(ROOM_WAIT_MAX, Arc::clone(self.room).acquire_owned());
-        let waited = match stream.place() {
+        let waited = match stream.slot() {
             Some(place) => {
                 let peer = stream.peer();
-                place.within(waiting).await.map_err(|over| net::NetError::Stranger { peer, over })?
+                place.run_bounded(waiting).await.map_err(|over| net::NetError::Unauthenticated { peer, over })?
             }
             None => waiting.await,
         };
@@ -241,7 +243,7 @@ impl Admission<'_> {
 /// A request, and how it is to go.
 struct Asked {
     request: TransferRequest,
-    pace: Pace,
+    pace: TransferQos,
 }
 
 /// Answers one request that leaves the connection here.
@@ -280,7 +282,7 @@ async fn answer(
             let wanted = import::Wanted { folder, file, keep };
             Box::pin(import::import(hands, stream, bearer, &ticket, &write, wanted)).await
         }
-        TransferRequest::LeaveFile { ticket, folder, file, slice } => {
+        TransferRequest::UnlinkFile { ticket, folder, file, slice } => {
             let wanted = import::Wanted { folder, file, keep: false };
             Box::pin(import::leave(hands, stream, bearer, &ticket, wanted, slice)).await
         }
@@ -290,8 +292,8 @@ async fn answer(
         }
         // Taken out before: these change what the connection is.
         TransferRequest::Spe { .. }
-        | TransferRequest::Hold { .. }
-        | TransferRequest::Pace(_)
+        | TransferRequest::ProveKey { .. }
+        | TransferRequest::Qos(_)
         | TransferRequest::Plain { .. } => Ok(After::Close),
     }
 }

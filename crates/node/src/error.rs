@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_bucket_is_named_in_full() {
-        let bucket = BucketId { job: JobId(1), stage: 2, run: 0, bucket: 3, making: 0 };
+        let bucket = BucketId { job: JobId(1), stage: 2, epoch: 0, bucket: 3, generation: 0 };
         let error = NodeError::Bucket { bucket, status: Status::NotFound, why: "is not here".into() };
         assert_eq!(error.to_string(), "bucket 3 of stage 2 of job 0000000000000001 is not here");
         assert_eq!(error.class(), ErrorClass::RetryElsewhere);

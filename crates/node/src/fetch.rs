@@ -11,7 +11,7 @@ use crate::{
 };
 use net::{NetError, transfer::TransferStream};
 use protocol::{
-    Pace, SliceId,
+    SliceId, TransferQos,
     message::{
         client_master::Source,
         transfer::{TransferReply, TransferRequest},
@@ -25,14 +25,14 @@ pub(crate) async fn fetch<S: FrameSink>(
     from: &Source,
     slice: SliceId,
     range: Range<u64>,
-    pace: Pace,
+    pace: TransferQos,
     sink: S,
 ) -> Result<S, NodeError> {
     let (peer, mut stream) = begin_reading(hands, from, slice, range, pace).await?;
     // The sender cuts the connection when it cannot give all that it announced.
     // With its own ticket the other node pays for the way; one that a client has handed to us says nothing of where we are.
-    let pays = from.ticket.handed.is_some();
-    let crossing = hands.site_gates.cross(pays.then_some(from.place.site.as_str()), Pace::default());
+    let pays = from.ticket.delegation.is_some();
+    let crossing = hands.site_gates.cross(pays.then_some(from.place.site.as_str()), TransferQos::default());
     let sink = receive(&mut stream, sink, crossing.toll(), STALL_MAX).await?;
     hands.peers.give_back(peer, stream);
     Ok(sink)
@@ -44,7 +44,7 @@ pub(crate) async fn begin_reading(
     from: &Source,
     slice: SliceId,
     range: Range<u64>,
-    pace: Pace,
+    pace: TransferQos,
 ) -> Result<(Peer, TransferStream), NodeError> {
     let peer = Peer::of(from, hands.tickets.site());
     let request = TransferRequest::Read { ticket: from.ticket.clone(), slice, from: range.start, until: range.end };
@@ -65,14 +65,14 @@ pub(crate) async fn ask(
     peer: &Peer,
     request: &TransferRequest,
 ) -> Result<(TransferStream, TransferReply), NodeError> {
-    ask_at(hands, peer, Pace::default(), request).await
+    ask_at(hands, peer, TransferQos::default(), request).await
 }
 
 /// The same for a request whose bytes are to come at this pace.
 pub(crate) async fn ask_at(
     hands: &Hands,
     peer: &Peer,
-    pace: Pace,
+    pace: TransferQos,
     request: &TransferRequest,
 ) -> Result<(TransferStream, TransferReply), NodeError> {
     if let Some(mut stream) = hands.peers.take(peer) {
@@ -123,11 +123,11 @@ pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferRe
 /// Sends a request whose bytes are to come at this pace over a connection, and gives the first answer.
 pub(crate) async fn exchange_at(
     stream: &mut TransferStream,
-    pace: Pace,
+    pace: TransferQos,
     request: &TransferRequest,
 ) -> Result<TransferReply, NodeError> {
-    if pace != Pace::default() {
-        stream.queue(&TransferRequest::Pace(pace)).await?;
+    if pace != TransferQos::default() {
+        stream.queue(&TransferRequest::Qos(pace)).await?;
     }
     exchange(stream, request).await
 }

@@ -6,8 +6,8 @@
 use std::{mem, time::Duration};
 
 use net::{
-    pace::Toll,
-    transfer::{Frame, TransferStream},
+    rate_limiter::LimiterChain,
+    transfer::{StreamFrame, TransferStream},
 };
 use protocol::limits;
 use tokio::{
@@ -20,18 +20,18 @@ use crate::NodeError;
 /// Where received frames go. Called on blocking threads, one call at a time.
 pub(crate) trait FrameSink: Send + 'static {
     /// Takes the next frame.
-    fn take(&mut self, frame: &Frame) -> Result<(), NodeError>;
+    fn take(&mut self, frame: &StreamFrame) -> Result<(), NodeError>;
 }
 
 /// Where the bytes of sent frames come from. Called on blocking threads, one call at a time.
 pub(crate) trait FrameSource: Send + 'static {
     /// Replaces the content of `frame` by the next bytes, at most [`FRAME_BYTES`]; leaves it empty at the end. Checksums
     /// are given where they are known already (a sidecar's), else left empty.
-    fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError>;
+    fn fill(&mut self, frame: &mut StreamFrame) -> Result<(), NodeError>;
 
     /// The same where it needs no waiting for a disk; else false, and nothing has happened. Called where nothing may
     /// wait.
-    fn fill_at_once(&mut self, frame: &mut Frame) -> Result<bool, NodeError> {
+    fn fill_at_once(&mut self, frame: &mut StreamFrame) -> Result<bool, NodeError> {
         let _ = frame;
         Ok(false)
     }
@@ -41,11 +41,11 @@ pub(crate) trait FrameSource: Send + 'static {
 pub(crate) async fn receive<S: FrameSink>(
     stream: &mut TransferStream,
     sink: S,
-    toll: &Toll,
+    toll: &LimiterChain,
     stall: Duration,
 ) -> Result<S, ReceiveError> {
-    let mut frame = Frame::default();
-    let mut work = Taking::Idle(sink, Frame::default());
+    let mut frame = StreamFrame::default();
+    let mut work = Taking::Idle(sink, StreamFrame::default());
     loop {
         let more = match timeout(stall, stream.receive_frame(&mut frame)).await {
             Ok(received) => received.map_err(|error| ReceiveError::Stream(error.into()))?,
@@ -55,7 +55,7 @@ pub(crate) async fn receive<S: FrameSink>(
             // The sender waits for a limit.
             continue;
         }
-        toll.pay(frame.payload.len() as u64).await;
+        toll.acquire(frame.payload.len() as u64).await;
         let (sink, spare) = work.finish().await.map_err(ReceiveError::Sink)?;
         if !more {
             return Ok(sink);
@@ -84,7 +84,7 @@ impl From<ReceiveError> for NodeError {
 /// Takes what a peer still sends and drops it, so that it comes to read our refusal; whether its data ended. Gives up
 /// after a bounded number of bytes.
 pub(crate) async fn drain(stream: &mut TransferStream) -> bool {
-    let mut frame = Frame::default();
+    let mut frame = StreamFrame::default();
     let mut bytes = 0;
     let draining = async {
         while bytes < DRAIN_BYTES_MAX {
@@ -101,25 +101,30 @@ pub(crate) async fn drain(stream: &mut TransferStream) -> bool {
 
 /// Bytes on their way out; the first of them are in memory already.
 pub(crate) struct Outflow<S> {
-    first: Frame,
+    first: StreamFrame,
     source: S,
 }
 
 impl<S: FrameSource> Outflow<S> {
     /// Reads the first frame, so that an error can still be said instead of cutting the connection.
     pub(crate) async fn begin(source: S) -> Result<Self, NodeError> {
-        let (source, first) = filled(fill(source, Frame::default())).await?;
+        let (source, first) = filled(fill(source, StreamFrame::default())).await?;
         Ok(Self { first, source })
     }
 
     /// Where the first frame was read elsewhere.
-    pub(crate) fn resume(first: Frame, source: S) -> Self {
+    pub(crate) fn resume(first: StreamFrame, source: S) -> Self {
         Self { first, source }
     }
 
     /// Sends all frames and the end of the data.
     /// What `toll` makes it wait for is no stall.
-    pub(crate) async fn send(self, stream: &mut TransferStream, toll: &Toll, stall: Duration) -> Result<(), NodeError> {
+    pub(crate) async fn send(
+        self,
+        stream: &mut TransferStream,
+        toll: &LimiterChain,
+        stall: Duration,
+    ) -> Result<(), NodeError> {
         let Self { first: mut frame, mut source } = self;
         // What is in memory is read by the thread that seals it: the bytes are then still in its processor's cache, and
         // no other thread must be woken.
@@ -132,7 +137,7 @@ impl<S: FrameSource> Outflow<S> {
             }
         }
         // Where the disk must be waited for, the next frame is read while one is sent.
-        let mut spare = Frame::default();
+        let mut spare = StreamFrame::default();
         while !frame.payload.is_empty() {
             let next = fill(source, spare);
             toll.send(stream, &frame, stall).await?;
@@ -148,12 +153,12 @@ impl<S: FrameSource> Outflow<S> {
 
 /// A sink between frames, or taking one on a blocking thread.
 enum Taking<S> {
-    Idle(S, Frame),
-    Busy(JoinHandle<(S, Frame, Result<(), NodeError>)>),
+    Idle(S, StreamFrame),
+    Busy(JoinHandle<(S, StreamFrame, Result<(), NodeError>)>),
 }
 
 impl<S: FrameSink> Taking<S> {
-    fn start(mut sink: S, frame: Frame) -> Self {
+    fn start(mut sink: S, frame: StreamFrame) -> Self {
         Self::Busy(spawn_blocking(move || {
             let taken = sink.take(&frame);
             (sink, frame, taken)
@@ -161,7 +166,7 @@ impl<S: FrameSink> Taking<S> {
     }
 
     /// The sink and a frame whose buffers can be used again.
-    async fn finish(self) -> Result<(S, Frame), NodeError> {
+    async fn finish(self) -> Result<(S, StreamFrame), NodeError> {
         match self {
             Self::Idle(sink, frame) => Ok((sink, frame)),
             Self::Busy(work) => match work.await {
@@ -172,9 +177,9 @@ impl<S: FrameSink> Taking<S> {
     }
 }
 
-type Filling<S> = JoinHandle<(S, Frame, Result<(), NodeError>)>;
+type Filling<S> = JoinHandle<(S, StreamFrame, Result<(), NodeError>)>;
 
-fn fill<S: FrameSource>(mut source: S, mut frame: Frame) -> Filling<S> {
+fn fill<S: FrameSource>(mut source: S, mut frame: StreamFrame) -> Filling<S> {
     spawn_blocking(move || {
         frame.checksums.clear();
         let filled = source.fill(&mut frame);
@@ -182,7 +187,7 @@ fn fill<S: FrameSource>(mut source: S, mut frame: Frame) -> Filling<S> {
     })
 }
 
-async fn filled<S>(filling: Filling<S>) -> Result<(S, Frame), NodeError> {
+async fn filled<S>(filling: Filling<S>) -> Result<(S, StreamFrame), NodeError> {
     match filling.await {
         Ok((source, frame, filled)) => filled.map(|()| (source, frame)),
         Err(_) => Err(NodeError::Panicked { operation: "reading bytes to send" }),
@@ -223,7 +228,7 @@ mod tests {
     struct Bounded(Vec<u8>, usize);
 
     impl FrameSink for Bounded {
-        fn take(&mut self, frame: &Frame) -> Result<(), NodeError> {
+        fn take(&mut self, frame: &StreamFrame) -> Result<(), NodeError> {
             self.0.extend(&frame.payload);
             if self.0.len() > self.1 { Err(NodeError::refused(Status::Unavailable, "full")) } else { Ok(()) }
         }
@@ -233,7 +238,7 @@ mod tests {
     struct Bytes(Vec<u8>, Option<NodeError>);
 
     impl FrameSource for Bytes {
-        fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError> {
+        fn fill(&mut self, frame: &mut StreamFrame) -> Result<(), NodeError> {
             frame.payload.clear();
             let rest = self.0.split_off(self.0.len().min(FRAME_BYTES));
             frame.payload.append(&mut mem::replace(&mut self.0, rest));
@@ -255,11 +260,11 @@ mod tests {
             Outflow::begin(Bytes(content(), None))
                 .await
                 .unwrap()
-                .send(&mut here, &Toll::free(), STALL_MAX)
+                .send(&mut here, &LimiterChain::unlimited(), STALL_MAX)
                 .await
                 .unwrap();
         };
-        let free = Toll::free();
+        let free = LimiterChain::unlimited();
         let receiving = receive(&mut there, Bounded(Vec::new(), usize::MAX), &free, STALL_MAX);
         let ((), received) = tokio::join!(sending, receiving);
         assert!(received.unwrap().0 == content());
@@ -278,10 +283,10 @@ mod tests {
         let sending = async {
             let error = NodeError::refused(Status::Corrupt, "bad block");
             let flow = Outflow::begin(Bytes(content(), Some(error))).await.unwrap();
-            assert!(flow.send(&mut here, &Toll::free(), STALL_MAX).await.is_err());
+            assert!(flow.send(&mut here, &LimiterChain::unlimited(), STALL_MAX).await.is_err());
             drop(here);
         };
-        let free = Toll::free();
+        let free = LimiterChain::unlimited();
         let receiving = receive(&mut there, Bounded(Vec::new(), usize::MAX), &free, STALL_MAX);
         let ((), received) = tokio::join!(sending, receiving);
         assert!(matches!(received, Err(ReceiveError::Stream(NodeError::Net(_)))));
@@ -294,13 +299,13 @@ mod tests {
             Outflow::begin(Bytes(content(), None))
                 .await
                 .unwrap()
-                .send(&mut here, &Toll::free(), STALL_MAX)
+                .send(&mut here, &LimiterChain::unlimited(), STALL_MAX)
                 .await
                 .unwrap();
             here.receive::<String>().await.unwrap()
         };
         let receiving = async {
-            let refused = receive(&mut there, Bounded(Vec::new(), 10), &Toll::free(), STALL_MAX).await;
+            let refused = receive(&mut there, Bounded(Vec::new(), 10), &LimiterChain::unlimited(), STALL_MAX).await;
             assert!(matches!(refused, Err(ReceiveError::Sink(_))));
             there.send(&"full".to_owned()).await.unwrap();
             assert!(drain(&mut there).await);
@@ -312,7 +317,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_sends_nothing_is_given_up() {
         let (_here, mut there) = pair();
-        let received = receive(&mut there, Bounded(Vec::new(), 10), &Toll::free(), STALL_MAX).await;
+        let received = receive(&mut there, Bounded(Vec::new(), 10), &LimiterChain::unlimited(), STALL_MAX).await;
         assert!(matches!(received, Err(ReceiveError::Stream(NodeError::Stalled { .. }))));
     }
 }

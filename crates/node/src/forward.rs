@@ -6,9 +6,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use net::transfer::Frame;
+use net::transfer::StreamFrame;
 use protocol::{
-    NodeId, Pace, Priority, SliceId,
+    NodeId, Priority, SliceId, TransferQos,
     message::{
         client_master::Source,
         transfer::{TransferReply, TransferRequest},
@@ -31,7 +31,7 @@ pub(crate) struct Forward {
 }
 
 enum Word {
-    Frame(Arc<Frame>),
+    Frame(Arc<StreamFrame>),
     End,
 }
 
@@ -54,7 +54,7 @@ impl Forward {
         tokio::spawn(async move {
             let failed: Vec<_> = chain.iter().map(|source| source.node.clone()).collect();
             if let Err(error) =
-                pass_on(&hands, chain, Pace { rate_bytes_per_second: None, priority }, patience, received).await
+                pass_on(&hands, chain, TransferQos { rate_bytes_per_second: None, priority }, patience, received).await
             {
                 tracing::warn!(%slice, next = %failed[0], %error, "a slice cannot be passed on; this node goes on alone");
                 report_failed(&hands, slice, failed).await;
@@ -64,7 +64,7 @@ impl Forward {
     }
 
     /// Passes a frame on; waits while the next node is behind. False when it is left behind for good.
-    pub(crate) async fn give(&self, frame: &Arc<Frame>) -> bool {
+    pub(crate) async fn give(&self, frame: &Arc<StreamFrame>) -> bool {
         self.words.send(Word::Frame(Arc::clone(frame))).await.is_ok()
     }
 
@@ -84,7 +84,7 @@ pub(crate) async fn report_failed(hands: &Hands, slice: SliceId, nodes: impl Int
 async fn pass_on(
     hands: &Hands,
     mut chain: Vec<Source>,
-    pace: Pace,
+    pace: TransferQos,
     patience: Duration,
     mut words: mpsc::Receiver<Word>,
 ) -> Result<(), NodeError> {

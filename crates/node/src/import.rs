@@ -353,7 +353,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::{fs, os::unix::fs::symlink, sync::Arc};
 
-    use protocol::{JournalId, RecordFormat, SectorPath, UserName, Version};
+    use protocol::{JournalId, RecordFraming, SectorPath, UserName, Version};
     use store::{OsDisk, SliceStore};
 
     use super::*;
@@ -391,7 +391,7 @@ mod tests {
                 owner: UserName::new("alice").unwrap(),
                 modified_unix_millis: 0,
                 copies: 1,
-                records: RecordFormat::File,
+                records: RecordFraming::File,
                 user: BTreeMap::new(),
                 journal: JournalId(1),
                 acl: None,
@@ -445,7 +445,7 @@ mod tests {
             let refused = made.import.import(&made.store, header, ".", "f", keep, &mut |_| ());
             let refusal = refused.unwrap_err().refusal();
             assert_eq!(refusal.status, Status::Refused, "{refusal}");
-            assert!(refusal.sentence.contains("`/memory/f`") && refusal.sentence.contains("elsewhere"), "{refusal}");
+            assert!(refusal.message.contains("`/memory/f`") && refusal.message.contains("elsewhere"), "{refusal}");
         }
         assert!(file.exists() && made.store.held().is_empty());
     }

@@ -6,8 +6,8 @@
 use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
 
 use net::{
-    pace::Toll,
-    transfer::{Frame, TransferStream},
+    rate_limiter::LimiterChain,
+    transfer::{StreamFrame, TransferStream},
 };
 use protocol::Status;
 use store::{Checkpoint, SliceDigest, SliceFile, SliceWriter};
@@ -32,19 +32,19 @@ pub(crate) enum Ended {
 /// Where frames come from.
 pub(crate) trait Arrival: Send {
     /// Replaces the content of `frame` by the next bytes and their checksums; false at the end.
-    fn next(&mut self, frame: &mut Frame) -> impl Future<Output = Result<bool, NodeError>> + Send;
+    fn next(&mut self, frame: &mut StreamFrame) -> impl Future<Output = Result<bool, NodeError>> + Send;
 }
 
 /// Frames of a connection; a peer that keeps still for `stall` is given up.
 pub(crate) struct Sent<'a> {
     pub(crate) stream: &'a mut TransferStream,
     /// What the bytes wait for when they have come: no more are read meanwhile, and so sent.
-    pub(crate) toll: &'a Toll,
+    pub(crate) toll: &'a LimiterChain,
     pub(crate) stall: Duration,
 }
 
 impl Arrival for Sent<'_> {
-    async fn next(&mut self, frame: &mut Frame) -> Result<bool, NodeError> {
+    async fn next(&mut self, frame: &mut StreamFrame) -> Result<bool, NodeError> {
         loop {
             let more = match timeout(self.stall, self.stream.receive_frame(frame)).await {
                 Ok(received) => received?,
@@ -54,7 +54,7 @@ impl Arrival for Sent<'_> {
                 // The sender waits for a limit.
                 continue;
             }
-            self.toll.pay(frame.payload.len() as u64).await;
+            self.toll.acquire(frame.payload.len() as u64).await;
             return Ok(more);
         }
     }
@@ -113,7 +113,7 @@ pub(crate) async fn receive(
 
 /// One who takes frames on blocking threads, one call at a time, and holds a thread only while there are frames.
 struct Taker<S> {
-    frames: mpsc::Sender<Arc<Frame>>,
+    frames: mpsc::Sender<Arc<StreamFrame>>,
     work: JoinHandle<Result<S, NodeError>>,
 }
 
@@ -124,7 +124,7 @@ impl<S: FrameSink> Taker<S> {
     }
 
     /// Waits while the taker is behind; false when it has failed.
-    async fn give(&self, frame: &Arc<Frame>) -> bool {
+    async fn give(&self, frame: &Arc<StreamFrame>) -> bool {
         self.frames.send(Arc::clone(frame)).await.is_ok()
     }
 
@@ -135,7 +135,7 @@ impl<S: FrameSink> Taker<S> {
     }
 }
 
-async fn take_all<S: FrameSink>(mut sink: S, mut frames: mpsc::Receiver<Arc<Frame>>) -> Result<S, NodeError> {
+async fn take_all<S: FrameSink>(mut sink: S, mut frames: mpsc::Receiver<Arc<StreamFrame>>) -> Result<S, NodeError> {
     while let Some(first) = frames.recv().await {
         let work = spawn_blocking(move || {
             sink.take(&first)?;
@@ -154,18 +154,18 @@ async fn take_all<S: FrameSink>(mut sink: S, mut frames: mpsc::Receiver<Arc<Fram
 /// Frames that are still in someone's hands, the oldest first: their memory is used again.
 #[derive(Default)]
 struct Ring {
-    shared: VecDeque<Arc<Frame>>,
+    shared: VecDeque<Arc<StreamFrame>>,
 }
 
 impl Ring {
-    fn spare(&mut self) -> Frame {
+    fn spare(&mut self) -> StreamFrame {
         if self.shared.front().is_none_or(|frame| Arc::strong_count(frame) > 1) {
-            return Frame::default();
+            return StreamFrame::default();
         }
         self.shared.pop_front().and_then(|frame| Arc::try_unwrap(frame).ok()).unwrap_or_default()
     }
 
-    fn share(&mut self, frame: Frame) -> Arc<Frame> {
+    fn share(&mut self, frame: StreamFrame) -> Arc<StreamFrame> {
         let frame = Arc::new(frame);
         self.shared.push_back(Arc::clone(&frame));
         frame
@@ -179,7 +179,7 @@ struct FileSink {
 }
 
 impl FrameSink for FileSink {
-    fn take(&mut self, frame: &Frame) -> Result<(), NodeError> {
+    fn take(&mut self, frame: &StreamFrame) -> Result<(), NodeError> {
         self.file.write_checked(&frame.payload, &frame.checksums)?;
         if self.file.is_checkpoint_due() {
             if let Some(running) = self.checkpoint.take() {
@@ -193,7 +193,7 @@ impl FrameSink for FileSink {
 }
 
 impl FrameSink for SliceDigest {
-    fn take(&mut self, frame: &Frame) -> Result<(), NodeError> {
+    fn take(&mut self, frame: &StreamFrame) -> Result<(), NodeError> {
         self.update(&frame.payload);
         Ok(())
     }

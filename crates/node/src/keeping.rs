@@ -15,7 +15,7 @@ use protocol::{
     Status, limits,
     message::{
         node_master::Report,
-        rebuild::{Keep, KeptBase, KeptKey, KeptMark, KeptRow},
+        rebuild::{MirrorBase, MirrorKey, MirrorPosition, MirrorRow, MirrorUpdate},
     },
     wire::codec,
 };
@@ -40,14 +40,14 @@ struct Heads {
 /// A whole copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
-    mark: KeptMark,
+    mark: MirrorPosition,
     side: Side,
 }
 
 /// A copy of which pages are still to come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Arriving {
-    mark: KeptMark,
+    mark: MirrorPosition,
     next_page: u32,
 }
 
@@ -87,7 +87,7 @@ impl KeptRows {
     }
 
     /// How much of which journal the copy has.
-    pub fn mark(&self) -> Option<KeptMark> {
+    pub fn mark(&self) -> Option<MirrorPosition> {
         self.heads().whole.as_ref().map(|head| head.mark)
     }
 
@@ -103,10 +103,10 @@ impl KeptRows {
     ///
     /// # Errors
     /// As [`keep`](Self::keep).
-    pub fn keep_and_mark(&self, keep: &Keep, disks: &DiskSet) -> Result<(), NodeError> {
+    pub fn keep_and_mark(&self, keep: &MirrorUpdate, disks: &DiskSet) -> Result<(), NodeError> {
         self.keep(keep)?;
-        if let Some(mark) = self.mark().filter(|mark| *mark == keep.mark) {
-            disks.mark_seen(mark, matches!(keep.onto, KeptBase::Page { .. }));
+        if let Some(mark) = self.mark().filter(|mark| *mark == keep.position) {
+            disks.mark_seen(mark, matches!(keep.base, MirrorBase::Page { .. }));
         }
         Ok(())
     }
@@ -115,29 +115,30 @@ impl KeptRows {
     ///
     /// # Errors
     /// [`Status::Refused`] where they do not fit onto what is kept, and what the disk says.
-    pub fn keep(&self, keep: &Keep) -> Result<(), NodeError> {
+    pub fn keep(&self, keep: &MirrorUpdate) -> Result<(), NodeError> {
         let mut heads = self.heads();
-        if heads.whole.as_ref().is_some_and(|whole| whole.mark == keep.mark) {
+        if heads.whole.as_ref().is_some_and(|whole| whole.mark == keep.position) {
             // Its answer was lost, or a disk is new.
             return Ok(());
         }
-        let (next, side, mut changes) = match keep.onto {
-            KeptBase::Change(sequence) => {
+        let (next, side, mut changes) = match keep.base {
+            MirrorBase::Change(sequence) => {
                 let whole = heads.whole.clone();
-                let whole = whole.filter(|whole| whole.mark == KeptMark { sequence, ..keep.mark });
+                let whole = whole.filter(|whole| whole.mark == MirrorPosition { sequence, ..keep.position });
                 let Some(whole) = whole else { return Err(does_not_fit(keep)) };
-                let next = Heads { whole: Some(Head { mark: keep.mark, ..whole }), arriving: heads.arriving.clone() };
+                let next =
+                    Heads { whole: Some(Head { mark: keep.position, ..whole }), arriving: heads.arriving.clone() };
                 (next, whole.side, Vec::new())
             }
-            KeptBase::Page { page, last } => {
+            MirrorBase::Page { page, last } => {
                 let side = heads.whole.as_ref().map_or(Side::Left, |whole| whole.side.other());
                 let changes = if page == 0 { self.emptied(side)? } else { Vec::new() };
-                let expected = Arriving { mark: keep.mark, next_page: page };
+                let expected = Arriving { mark: keep.position, next_page: page };
                 if page > 0 && heads.arriving.as_ref() != Some(&expected) {
                     return Err(does_not_fit(keep));
                 }
                 let next = match last {
-                    true => Heads { whole: Some(Head { mark: keep.mark, side }), arriving: None },
+                    true => Heads { whole: Some(Head { mark: keep.position, side }), arriving: None },
                     false => Heads {
                         arriving: Some(Arriving { next_page: page + 1, ..expected }),
                         whole: heads.whole.clone(),
@@ -157,13 +158,13 @@ impl KeptRows {
     ///
     /// # Errors
     /// What the disk says.
-    pub fn page(&self, after: Option<KeptKey>) -> Result<Option<Report>, NodeError> {
+    pub fn page(&self, after: Option<MirrorKey>) -> Result<Option<Report>, NodeError> {
         let heads = self.heads();
         let Some(Head { mark, side }) = heads.whole.clone() else { return Ok(None) };
         let from = after.as_ref().map(|key| joined(&key.table, &key.key));
         let (mut rows, mut bytes, mut last) = (Vec::new(), 0, true);
         self.journal.load_after(side.table(), from.as_deref(), &mut |key, value| {
-            let row = split(key).map(|(table, key)| KeptRow { table, key, value: Some(value.to_vec()) });
+            let row = split(key).map(|(table, key)| MirrorRow { table, key, value: Some(value.to_vec()) });
             bytes += key.len() + value.len() + ROW_HEAD_BYTES;
             last = bytes <= PAGE_BYTES_MAX || rows.is_empty();
             if last {
@@ -171,7 +172,7 @@ impl KeptRows {
             }
             last
         })?;
-        Ok(Some(Report::Kept { mark, after, rows, last }))
+        Ok(Some(Report::MirrorPage { position: mark, after, rows, last }))
     }
 
     fn heads(&self) -> MutexGuard<'_, Heads> {
@@ -204,7 +205,7 @@ impl Side {
     }
 }
 
-fn row_change(side: Side, row: &KeptRow) -> RowChange {
+fn row_change(side: Side, row: &MirrorRow) -> RowChange {
     let (table, key) = (side.table(), joined(&row.table, &row.key));
     match &row.value {
         Some(value) => RowChange::Set { table, key, value: value.clone() },
@@ -223,8 +224,8 @@ fn split(joined: &[u8]) -> Option<(String, Vec<u8>)> {
     Some((table.to_owned(), joined[zero + 1..].to_vec()))
 }
 
-fn does_not_fit(keep: &Keep) -> NodeError {
-    let sentence = format!("these rows do not fit onto what is kept ({:?}); give all of them", keep.onto);
+fn does_not_fit(keep: &MirrorUpdate) -> NodeError {
+    let sentence = format!("these rows do not fit onto what is kept ({:?}); give all of them", keep.base);
     NodeError::refused(Status::Refused, sentence)
 }
 
@@ -255,20 +256,20 @@ mod tests {
 
     use super::*;
 
-    fn mark(sequence: u64) -> KeptMark {
-        KeptMark { journal: JournalId(7), generation: 1, sequence }
+    fn mark(sequence: u64) -> MirrorPosition {
+        MirrorPosition { journal: JournalId(7), generation: 1, sequence }
     }
 
-    fn row(key: u8, value: Option<usize>) -> KeptRow {
-        KeptRow { table: "names".into(), key: vec![key], value: value.map(|bytes| vec![key; bytes]) }
+    fn row(key: u8, value: Option<usize>) -> MirrorRow {
+        MirrorRow { table: "names".into(), key: vec![key], value: value.map(|bytes| vec![key; bytes]) }
     }
 
-    fn page(sequence: u64, page: u32, last: bool, rows: Vec<KeptRow>) -> Keep {
-        Keep { mark: mark(sequence), onto: KeptBase::Page { page, last }, rows }
+    fn page(sequence: u64, page: u32, last: bool, rows: Vec<MirrorRow>) -> MirrorUpdate {
+        MirrorUpdate { position: mark(sequence), base: MirrorBase::Page { page, last }, rows }
     }
 
-    fn change(from: u64, to: u64, rows: Vec<KeptRow>) -> Keep {
-        Keep { mark: mark(to), onto: KeptBase::Change(from), rows }
+    fn change(from: u64, to: u64, rows: Vec<MirrorRow>) -> MirrorUpdate {
+        MirrorUpdate { position: mark(to), base: MirrorBase::Change(from), rows }
     }
 
     fn on(disk: &MemoryDisk) -> KeptRows {
@@ -276,11 +277,11 @@ mod tests {
     }
 
     /// The whole copy, page by page, as a master reads it.
-    fn all(kept: &KeptRows) -> Vec<KeptRow> {
+    fn all(kept: &KeptRows) -> Vec<MirrorRow> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let Some(Report::Kept { rows, last, .. }) = kept.page(after).unwrap() else { return all };
-            after = rows.last().map(|row| KeptKey { table: row.table.clone(), key: row.key.clone() });
+            let Some(Report::MirrorPage { rows, last, .. }) = kept.page(after).unwrap() else { return all };
+            after = rows.last().map(|row| MirrorKey { table: row.table.clone(), key: row.key.clone() });
             all.extend(rows);
             if last {
                 return all;
@@ -314,7 +315,8 @@ mod tests {
         }
         assert_eq!(all(&kept), [row(2, Some(1))]);
         assert!(kept.keep(&change(4, 5, vec![])).is_err());
-        let other = Keep { mark: KeptMark { journal: JournalId(8), ..mark(4) }, ..change(3, 4, vec![]) };
+        let other =
+            MirrorUpdate { position: MirrorPosition { journal: JournalId(8), ..mark(4) }, ..change(3, 4, vec![]) };
         assert!(kept.keep(&other).is_err(), "another journal's");
         assert_eq!(kept.mark(), Some(mark(3)));
     }
@@ -324,9 +326,9 @@ mod tests {
         let kept = on(&MemoryDisk::new(1));
         let rows: Vec<_> = (0..40).map(|key| row(key, Some(60_000))).collect();
         kept.keep(&page(1, 0, true, rows.clone())).unwrap();
-        let Some(report @ Report::Kept { .. }) = kept.page(None).unwrap() else { panic!("a page") };
+        let Some(report @ Report::MirrorPage { .. }) = kept.page(None).unwrap() else { panic!("a page") };
         assert!(codec::encode(&report).len() < limits::MESSAGE_BYTES_MAX);
-        assert!(matches!(report, Report::Kept { last: false, .. }));
+        assert!(matches!(report, Report::MirrorPage { last: false, .. }));
         assert_eq!(all(&kept), rows);
         // A row larger than a page is a page.
         kept.keep(&change(1, 2, vec![row(50, Some(PAGE_BYTES_MAX + 1))])).unwrap();
@@ -373,9 +375,9 @@ mod tests {
         let open = |disks: &[DataFolder]| {
             (KeptRows::open(folder.path()).unwrap(), DiskSet::open(disks.to_vec(), 0).unwrap().0)
         };
-        let all = |journal| Keep {
-            mark: KeptMark { journal: JournalId(journal), generation: journal, sequence: 1 },
-            onto: KeptBase::Page { page: 0, last: true },
+        let all = |journal| MirrorUpdate {
+            position: MirrorPosition { journal: JournalId(journal), generation: journal, sequence: 1 },
+            base: MirrorBase::Page { page: 0, last: true },
             rows: Vec::new(),
         };
         let is_all_seen = |kept: &KeptRows, disks: &DiskSet| {

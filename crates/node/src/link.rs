@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use net::{
     identity::random,
-    messenger::{Messenger, SessionKeys, Side},
+    messenger::{Messenger, SessionKeys, SessionRole},
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
@@ -58,11 +58,11 @@ impl Link {
         stream.send(&self.request).await?;
         match stream.receive::<JoinReply>().await? {
             JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
-            JoinReply::Accepted { session, ticket_keys, gone_token } => {
+            JoinReply::Accepted { session, ticket_keys, reset_token: gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes())?;
-                let keys = SessionKeys { session, key, side: Side::Opener, peer: Some(self.master) };
+                let keys = SessionKeys { session, key, role: SessionRole::Initiator, peer: Some(self.master) };
                 self.messenger.add_session(keys);
-                self.messenger.expect_gone_token(session, gone_token);
+                self.messenger.expect_reset_token(session, gone_token);
                 stream.close().await;
                 Ok(Joined { session, ticket_keys })
             }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use net::transfer::{Carriers, TransferStream, Way};
+use net::transfer::{Carriers, Locality, TransferStream};
 use protocol::{NodeId, message::client_master::Source, ticket::Ticket, wire::codec};
 
 use crate::NodeError;
@@ -29,7 +29,7 @@ pub(crate) struct Peer {
     /// Whether it is spoken to without encryption, as a ticket allows.
     pub(crate) is_plain: bool,
     /// How far it is.
-    pub(crate) way: Way,
+    pub(crate) way: Locality,
 }
 
 impl Peer {
@@ -38,7 +38,7 @@ impl Peer {
     pub(crate) fn of(source: &Source, own_site: &str) -> Self {
         let within = codec::decode::<Ticket>(&source.ticket.ticket).ok().and_then(|ticket| ticket.plain_within);
         let is_plain = source.place.site == own_site && within.as_deref() == Some(own_site);
-        Self { node: source.node.clone(), address: source.address, is_plain, way: Way::of(source.distance) }
+        Self { node: source.node.clone(), address: source.address, is_plain, way: Locality::of(source.distance) }
     }
 }
 
@@ -57,7 +57,7 @@ impl Peers {
     pub(crate) fn take(&self, peer: &Peer) -> Option<TransferStream> {
         let mut idle = self.lock();
         let streams = idle.get_mut(peer)?;
-        streams.retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX && !idle.stream.is_doubted());
+        streams.retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX && !idle.stream.is_suspect());
         let stream = streams.pop().map(|idle| idle.stream);
         if streams.is_empty() {
             idle.remove(peer);

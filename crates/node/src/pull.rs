@@ -12,11 +12,11 @@ use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration};
 
 use net::{
     identity::Bearer,
-    transfer::{Frame, TransferStream},
+    transfer::{StreamFrame, TransferStream},
 };
 use protocol::{
-    NodeId, Pace, SliceId, Status, limits, limits::FRAME_BYTES_MAX, message::client_master::Source,
-    wire::frame::checksums,
+    NodeId, SliceId, Status, TransferQos, limits, limits::FRAME_BYTES_MAX, message::client_master::Source,
+    wire::stream_frame::checksums,
 };
 use tokio::time::timeout;
 
@@ -52,7 +52,7 @@ pub(crate) struct Pulled<'a> {
 struct Part {
     source: Source,
     until: u64,
-    pace: Pace,
+    pace: TransferQos,
     from: Origin,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Pulled<'a> {
         }
     }
 
-    async fn begin_at(&mut self, source: &Source, pace: Pace) -> Result<Part, NodeError> {
+    async fn begin_at(&mut self, source: &Source, pace: TransferQos) -> Result<Part, NodeError> {
         let until = match pace.rate_bytes_per_second {
             None => self.until,
             Some(rate) => self.until.min(self.at.saturating_add(bytes_at_once(rate))),
@@ -139,7 +139,7 @@ impl<'a> Pulled<'a> {
         } else {
             let (peer, stream) = begin_reading(self.hands, source, self.slice, self.at..until, pace).await?;
             // Who reads with a client's ticket pays for the way (`site_gates.rs`).
-            let own = Pace { rate_bytes_per_second: None, priority: pace.priority };
+            let own = TransferQos { rate_bytes_per_second: None, priority: pace.priority };
             let crossing = self.hands.site_gates.cross(Some(&source.place.site), own);
             Origin::Peer { peer, stream: Box::new(stream), crossing }
         };
@@ -167,7 +167,7 @@ impl<'a> Pulled<'a> {
     }
 
     /// The next frame of a part; how long it is, and `None` at the part's end.
-    async fn next_of(&mut self, part: &mut Part, frame: &mut Frame) -> Result<Option<u64>, NodeError> {
+    async fn next_of(&mut self, part: &mut Part, frame: &mut StreamFrame) -> Result<Option<u64>, NodeError> {
         let left = part.until - self.at;
         let more = match &mut part.from {
             Origin::Peer { stream, .. } | Origin::Abroad(stream) => {
@@ -188,7 +188,11 @@ impl<'a> Pulled<'a> {
         Ok(more.then_some(bytes))
     }
 
-    async fn read_here(&mut self, source: &mut Option<SliceSource>, frame: &mut Frame) -> Result<bool, NodeError> {
+    async fn read_here(
+        &mut self,
+        source: &mut Option<SliceSource>,
+        frame: &mut StreamFrame,
+    ) -> Result<bool, NodeError> {
         let Some(mut reading) = source.take() else { return Err(NodeError::Panicked { operation: "reading a slice" }) };
         let mut taken = std::mem::take(frame);
         taken.checksums.clear();
@@ -219,7 +223,7 @@ impl<'a> Pulled<'a> {
 }
 
 impl Arrival for Pulled<'_> {
-    async fn next(&mut self, frame: &mut Frame) -> Result<bool, NodeError> {
+    async fn next(&mut self, frame: &mut StreamFrame) -> Result<bool, NodeError> {
         loop {
             let mut part = match self.part.take() {
                 Some(part) => part,
@@ -233,7 +237,7 @@ impl Arrival for Pulled<'_> {
                     self.at += bytes;
                     self.talk.note(self.at);
                     if let Origin::Peer { crossing, .. } = &part.from {
-                        crossing.toll().pay(bytes).await;
+                        crossing.toll().acquire(bytes).await;
                     }
                     self.put_back(part);
                     return Ok(true);

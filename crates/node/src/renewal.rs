@@ -8,7 +8,7 @@ use std::{
 
 use daemon::settings::CredentialFiles;
 use net::{
-    identity::{NewKey, Stage, TlsIdentity, Validity},
+    identity::{NewKey, RenewalState, TlsIdentity, Validity},
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
@@ -50,10 +50,10 @@ impl Renewal {
     async fn step(&self) -> Result<Duration, NodeError> {
         let texts = self.files.read()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        match Validity::of(&texts.certificate_pem)?.stage(now) {
-            Stage::Young(wait) => return Ok(wait),
-            Stage::Due => {}
-            Stage::Ended => {
+        match Validity::of(&texts.certificate_pem)?.renewal_state(now) {
+            RenewalState::NotDue(wait) => return Ok(wait),
+            RenewalState::Due => {}
+            RenewalState::Expired => {
                 tracing::error!(certificate = %self.files.certificate.display(), "{ENDED}");
                 return Ok(LOOK_AT_ENDED_AFTER);
             }

@@ -78,7 +78,7 @@ mod tests {
     use net::transfer::TransferStream;
     use protocol::{
         UserName, limits,
-        ticket::{Holder, Right},
+        ticket::{Holder, TicketRight},
     };
 
     use super::*;
@@ -100,7 +100,7 @@ mod tests {
             user: UserName::new(user).unwrap(),
             holder: Holder::Node(node.clone()),
             node,
-            right: Right::Import,
+            right: TicketRight::Import,
             file: None,
             plain_within: None,
             holder_site: None,
@@ -115,7 +115,8 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_a_revocation_hears_of_one_that_came_before_and_of_one_that_comes() {
         let revoked = Arc::new(Revoked::default());
-        let signed = |ticket: &Ticket| SignedTicket { ticket: codec::encode(ticket), signature: vec![], handed: None };
+        let signed =
+            |ticket: &Ticket| SignedTicket { ticket: codec::encode(ticket), signature: vec![], delegation: None };
         let ticket = signed(&given("ann", NOW.unix_millis));
         let waiting = tokio::spawn({
             let (revoked, ticket) = (Arc::clone(&revoked), ticket.clone());
@@ -138,7 +139,7 @@ mod tests {
             Bearer::of(&TransferStream::in_memory(pipe, ([192, 0, 2, 7], 9).into(), role, [1; 32])).unwrap()
         };
         let signed =
-            SignedTicket { ticket: codec::encode(&given("ann", NOW.unix_millis)), signature: vec![], handed: None };
+            SignedTicket { ticket: codec::encode(&given("ann", NOW.unix_millis)), signature: vec![], delegation: None };
         let (gone, other, client) = (bearer(Some("gone")), bearer(Some("other")), bearer(None));
         let is_struck_off = |bearer: &Bearer| revoked.rules().is_struck_off(bearer);
         revoked.strike_off(vec![NodeId::new("gone").unwrap()]);

@@ -14,11 +14,11 @@ mod tests;
 use std::{collections::VecDeque, time::Duration};
 
 use protocol::{
-    JobId, NodeId, Now, Pace, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
+    JobId, NodeId, Now, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status, TransferQos,
     message::{
         client_master::Source,
         node_master::{Ack, DriveOrder, HeldPartial, LinkShare, Order, Report, Revocation},
-        rebuild::{Keep, KeptKey, KeptMark},
+        rebuild::{MirrorKey, MirrorPosition, MirrorUpdate},
     },
     ticket::TicketKeys,
 };
@@ -93,7 +93,7 @@ impl Node {
             return;
         }
         match order {
-            Order::Replicate { header, bytes, from: source, pace } => {
+            Order::Replicate { header, bytes, from: source, qos: pace } => {
                 self.replicate(from, CopyOrder { header, bytes, from: source, pace });
             }
             Order::Place { header } => {
@@ -113,7 +113,7 @@ impl Node {
                 self.ack(from, Ok(()));
             }
             // Answered when the rows are on the disk.
-            Order::Keep(keep) => self.actions.push_back(Action::Keep { to: from, keep }),
+            Order::Mirror(keep) => self.actions.push_back(Action::Keep { to: from, keep }),
             Order::Revoke(revocation) => {
                 self.actions.push_back(Action::Revoke(revocation));
                 self.ack(from, Ok(()));
@@ -122,7 +122,7 @@ impl Node {
                 self.actions.push_back(Action::StrikeOff(machines));
                 self.ack(from, Ok(()));
             }
-            Order::TellKept { after } => {
+            Order::ReadMirror { after } => {
                 self.actions.push_back(Action::ReadKept { after });
                 self.ack(from, Ok(()));
             }
@@ -316,7 +316,7 @@ pub enum Action {
         /// Milliseconds since the Unix epoch.
         unix_millis: u64,
     },
-    /// Call [`Node::handle_completion`] with [`Completion::KeptMark`] and [`Completion::Inventory`] before any other
+    /// Call [`Node::handle_completion`] with [`Completion::MirrorPosition`] and [`Completion::Inventory`] before any other
     /// completion is handled: whatever is stored or removed from then on is reported on its own.
     TakeInventory,
     /// Give this session up and join again.
@@ -341,17 +341,17 @@ pub enum Action {
     TakeTicketKeys(TicketKeys),
     /// Keep to these shares of the limits between sites.
     TakeLinkShares(Vec<LinkShare>),
-    /// Keep these rows; then [`Completion::Kept`].
+    /// Keep these rows; then [`Completion::Partial`].
     Keep {
         /// Whom to answer.
         to: Asker,
         /// The rows.
-        keep: Keep,
+        keep: MirrorUpdate,
     },
     /// Read a page of what is kept; then [`Completion::KeptPage`].
     ReadKept {
         /// The last row of the page before.
-        after: Option<KeptKey>,
+        after: Option<MirrorKey>,
     },
 }
 
@@ -396,7 +396,7 @@ pub enum Completion {
     /// Which copy of the master's small rows is here; told before the inventory.
     KeptMark {
         /// Its mark.
-        mark: Option<KeptMark>,
+        mark: Option<MirrorPosition>,
         /// Whether all disks here were there when it was given.
         all_seen: bool,
     },
@@ -407,7 +407,7 @@ pub enum Completion {
         /// How it went.
         result: Result<(), Refusal>,
     },
-    /// A page of what is kept ([`Report::Kept`]).
+    /// A page of what is kept ([`Report::Partial`]).
     KeptPage(Report),
 }
 
@@ -424,7 +424,7 @@ pub struct CopyOrder {
     /// Who has it.
     pub from: Source,
     /// How it is to go.
-    pub pace: Pace,
+    pub pace: TransferQos,
 }
 
 /// Who is to be answered: a session and its request.

@@ -23,7 +23,7 @@ use net::{
     identity::{Credentials, TlsIdentity},
     local::LocalListener,
     messenger::{Messenger, MessengerEvent},
-    transfer::{CarrierSettings, Carriers, Listener, QuicSettings, RateMemory, TcpCarrier},
+    transfer::{CarrierSettings, Carriers, Listener, MemoryRateCache, QuicSettings, TcpCarrier},
 };
 use protocol::{SessionId, message::join::JoinRequest};
 use store::{Disk, OsDisk, settle_together};
@@ -100,11 +100,11 @@ impl Server {
         let folder = settings.folder.clone();
         let kept = blocking("opening the kept rows", move || KeptRows::open(&folder)).await?;
         // One memory for those who call and those who are called: a get starts at the rate that the last one found.
-        let rates = Arc::new(RateMemory::default());
-        let quic = QuicSettings { controller: settings.controller, rates: Some(rates), ..QuicSettings::default() };
+        let rates = Arc::new(MemoryRateCache::default());
+        let quic = QuicSettings { controller: settings.controller, rate_cache: Some(rates), ..QuicSettings::default() };
         let listener = Listener::bind_both(settings.listen, identity.clone(), quic.clone()).await?;
-        let carriers = CarrierSettings { choice: settings.carrier, quic, kept: Vec::new() };
-        let carriers = Carriers::beside(&listener, identity.clone(), carriers);
+        let carriers = CarrierSettings { choice: settings.carrier, quic, cached_peers: Vec::new() };
+        let carriers = Carriers::with_listener(&listener, identity.clone(), carriers);
         let local = LocalListener::bind()
             .inspect_err(|error| tracing::warn!(%error, "clients of this machine will read over the network"))
             .ok();

@@ -14,12 +14,12 @@ use std::{
 
 use net::{
     identity::Bearer,
-    pace::{Gate, Toll},
+    rate_limiter::{LimiterChain, RateLimiter},
 };
 use protocol::{
-    Pace,
+    TransferQos,
     message::node_master::{LinkShare, LinkUse},
-    pace::RATE_BYTES_PER_SECOND_MIN,
+    rate_limit::RATE_BYTES_PER_SECOND_MIN,
     ticket::{Holder, SignedTicket, Ticket},
     ticket_verifier::ProvedBearer,
     wire::codec,
@@ -33,21 +33,23 @@ pub(crate) struct SiteGates {
 
 #[derive(Debug)]
 struct SiteGate {
-    gate: Arc<Gate>,
+    gate: Arc<RateLimiter>,
     conversations: AtomicU32,
 }
 
 impl SiteGates {
     /// What the bytes of a conversation with someone at the site `far` wait for: the pace that was asked for, and the share
     /// of the link. Where it is not known where the other end stands, only the pace counts.
-    pub(crate) fn cross(&self, far: Option<&str>, pace: Pace) -> Crossing {
-        let own = pace.rate_bytes_per_second.map(|rate| Arc::new(Gate::new(Some(rate.max(RATE_BYTES_PER_SECOND_MIN)))));
+    pub(crate) fn cross(&self, far: Option<&str>, pace: TransferQos) -> Crossing {
+        let own = pace
+            .rate_bytes_per_second
+            .map(|rate| Arc::new(RateLimiter::new(Some(rate.max(RATE_BYTES_PER_SECOND_MIN)))));
         let site_gate = far.and_then(|far| self.of(far));
         let gates = own.into_iter().chain(site_gate.as_ref().map(|site_gate| Arc::clone(&site_gate.gate))).collect();
         if let Some(site_gate) = &site_gate {
             site_gate.conversations.fetch_add(1, Ordering::Relaxed);
         }
-        Crossing { site_gate, toll: Toll::of(gates, pace.priority) }
+        Crossing { site_gate, toll: LimiterChain::new(gates, pace.priority) }
     }
 
     /// Takes the shares of this node; sites that are not named have no limit. They hold at once for what is under way.
@@ -90,7 +92,7 @@ impl SiteGates {
         if by_site.len() >= SITES_MAX {
             return None;
         }
-        let site_gate = Arc::new(SiteGate { gate: Arc::new(Gate::new(None)), conversations: AtomicU32::new(0) });
+        let site_gate = Arc::new(SiteGate { gate: Arc::new(RateLimiter::new(None)), conversations: AtomicU32::new(0) });
         by_site.insert(far.to_owned(), Arc::clone(&site_gate));
         Some(site_gate)
     }
@@ -112,12 +114,12 @@ impl SiteGate {
 #[derive(Debug)]
 pub(crate) struct Crossing {
     site_gate: Option<Arc<SiteGate>>,
-    toll: Toll,
+    toll: LimiterChain,
 }
 
 impl Crossing {
     /// What its bytes wait for.
-    pub(crate) fn toll(&self) -> &Toll {
+    pub(crate) fn toll(&self) -> &LimiterChain {
         &self.toll
     }
 }
@@ -163,19 +165,19 @@ mod tests {
         let gates = Arc::new(SiteGates::default());
         let (begun, mut tasks) = (Instant::now(), tokio::task::JoinSet::new());
         for _ in 0..4 {
-            let crossing = gates.cross(Some("uic"), Pace::default());
+            let crossing = gates.cross(Some("uic"), TransferQos::default());
             tasks.spawn(async move {
                 // A second of endless speed, then what is left.
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 for _ in 0..16 {
-                    crossing.toll().pay(64 * 1024).await;
+                    crossing.toll().acquire(64 * 1024).await;
                 }
             });
         }
         gates.set_shares(&[share("uic", 1 << 20), share("jhu", 1)]);
-        let elsewhere = gates.cross(Some("starlight"), Pace::default());
-        elsewhere.toll().pay(1 << 40).await;
-        gates.cross(None, Pace::default()).toll().pay(1 << 40).await;
+        let elsewhere = gates.cross(Some("starlight"), TransferQos::default());
+        elsewhere.toll().acquire(1 << 40).await;
+        gates.cross(None, TransferQos::default()).toll().acquire(1 << 40).await;
         assert_eq!(begun.elapsed(), Duration::ZERO, "other sites are not held up");
         let uses = gates.uses();
         assert_eq!(uses.iter().find(|of| of.site == "uic").unwrap().conversations, 4);
@@ -193,10 +195,10 @@ mod tests {
         gates.set_shares(&[share("uic", 1 << 20)]);
         for (own, seconds) in [(1 << 18, 16), (1 << 30, 4)] {
             let begun = Instant::now();
-            let pace = Pace { rate_bytes_per_second: Some(own), priority: Priority::High };
+            let pace = TransferQos { rate_bytes_per_second: Some(own), priority: Priority::High };
             let crossing = gates.cross(Some("uic"), pace);
             for _ in 0..64 {
-                crossing.toll().pay(64 * 1024).await;
+                crossing.toll().acquire(64 * 1024).await;
             }
             let span = begun.elapsed().as_secs_f64();
             assert!((span - f64::from(seconds)).abs() < 0.5, "{span}");

@@ -82,12 +82,12 @@ impl TicketDoor {
 
     /// Which bytes of `slice` may be read.
     pub(crate) fn read(&self, bearer: &Bearer, ticket: &SignedTicket, slice: SliceId) -> Result<Range<u64>, NodeError> {
-        self.ask(bearer, |rules, now| rules.read(now, bearer, ticket, slice))
+        self.ask(bearer, |rules, now| rules.authorize_read(now, bearer, ticket, slice))
     }
 
     /// The slice that may be written, once.
     pub(crate) fn write(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(WriteGrant, WriteClaim), NodeError> {
-        let grant = self.ask(bearer, |rules, now| rules.write(now, bearer, ticket))?;
+        let grant = self.ask(bearer, |rules, now| rules.authorize_write(now, bearer, ticket))?;
         self.counted(bearer, lock(&self.used).check(self.clock.now(), &grant))?;
         let claim = WriteClaim {
             slice: grant.header.slice,
@@ -101,12 +101,12 @@ impl TicketDoor {
 
     /// Whether native files may be listed and taken in.
     pub(crate) fn import(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
-        self.ask(bearer, |rules, now| rules.import(now, bearer, ticket))
+        self.ask(bearer, |rules, now| rules.authorize_import(now, bearer, ticket))
     }
 
     /// The job for which SPEs may be run here.
     pub(crate) fn compute(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(JobId, UserName), NodeError> {
-        self.ask(bearer, |rules, now| rules.compute(now, bearer, ticket))
+        self.ask(bearer, |rules, now| rules.authorize_compute(now, bearer, ticket))
     }
 
     /// The slices that a job's SPEs may read here.
@@ -116,7 +116,7 @@ impl TicketDoor {
         ticket: &SignedTicket,
         job: JobId,
     ) -> Result<BTreeSet<SliceId>, NodeError> {
-        self.ask(bearer, |rules, now| rules.inputs(now, bearer, ticket, job))
+        self.ask(bearer, |rules, now| rules.authorize_inputs(now, bearer, ticket, job))
     }
 
     /// Refuses, and counts, a slice that no ticket lets a job read.
@@ -127,12 +127,12 @@ impl TicketDoor {
 
     /// The job to whose buckets a piece may be given; from a node also when its ticket ended while its task ran.
     pub(crate) fn piece(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<JobId, NodeError> {
-        self.ask(bearer, |rules, now| rules.piece(now, bearer, ticket))
+        self.ask(bearer, |rules, now| rules.authorize_piece(now, bearer, ticket))
     }
 
     /// Whether the connection on which this ticket is shown may go on without encryption.
     pub(crate) fn plain(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
-        self.ask(bearer, |rules, now| rules.plain(now, bearer, ticket))
+        self.ask(bearer, |rules, now| rules.authorize_plain(now, bearer, ticket))
     }
 
     /// Whose tickets are worthless before their time.
@@ -197,7 +197,7 @@ impl TicketDoor {
     fn counted<T>(&self, bearer: &Bearer, answer: Result<T, RefusedTicket>) -> Result<T, NodeError> {
         answer.map_err(|RefusedTicket { fault, user, refusal }| {
             if let Some(fault) = fault {
-                self.count(bearer, fault, user, &refusal.sentence);
+                self.count(bearer, fault, user, &refusal.message);
             }
             NodeError::Refused(refusal)
         })
@@ -214,7 +214,7 @@ impl TicketDoor {
         *total += 1;
         tracing::warn!(
             metric = names::METRIC_TICKETS_REFUSED,
-            fault = fault.word(),
+            fault = fault.as_str(),
             total = *total,
             from = bearer.from(),
             why,
@@ -266,14 +266,14 @@ fn lock(used: &Mutex<UsedTickets>) -> MutexGuard<'_, UsedTickets> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use net::{
-        identity::{HolderPair, TicketSigner},
+        identity::{HolderKeyPair, TicketSigner},
         transfer::TransferStream,
     };
     use std::collections::BTreeMap;
 
     use protocol::{
-        LeaseId, RecordFormat, SectorPath, SliceHeader, Version,
-        ticket::{Holder, Right, Ticket},
+        LeaseId, RecordFraming, SectorPath, SliceHeader, Version,
+        ticket::{Holder, Ticket, TicketRight},
     };
 
     use super::*;
@@ -281,7 +281,7 @@ mod tests {
     struct Fixture {
         door: TicketDoor,
         signer: TicketSigner,
-        holder: HolderPair,
+        holder: HolderKeyPair,
         now_unix_millis: u64,
     }
 
@@ -289,7 +289,7 @@ mod tests {
         let (clock, signer) = (Clock::start(), TicketSigner::generate());
         let door = TicketDoor::new(NodeId::new("here").unwrap(), "uic".into(), clock);
         door.set_keys(signer.public_keys());
-        Fixture { door, signer, holder: HolderPair::generate(), now_unix_millis: clock.now().unix_millis }
+        Fixture { door, signer, holder: HolderKeyPair::generate(), now_unix_millis: clock.now().unix_millis }
     }
 
     /// The other end of a connection, with the certificate of a node if it is one.
@@ -299,7 +299,7 @@ mod tests {
     }
 
     impl Fixture {
-        fn ticket(&self, right: Right) -> Ticket {
+        fn ticket(&self, right: TicketRight) -> Ticket {
             Ticket {
                 number: 1,
                 user: UserName::new("alice").unwrap(),
@@ -321,7 +321,7 @@ mod tests {
             bearer
         }
 
-        fn write_right(&self) -> Right {
+        fn write_right(&self) -> TicketRight {
             let header = SliceHeader {
                 slice: SliceId(1),
                 path: SectorPath::parse("/a").unwrap(),
@@ -329,12 +329,12 @@ mod tests {
                 owner: UserName::new("alice").unwrap(),
                 modified_unix_millis: 0,
                 copies: 1,
-                records: RecordFormat::File,
+                records: RecordFraming::File,
                 user: BTreeMap::new(),
                 journal: protocol::JournalId(1),
                 acl: None,
             };
-            Right::Write { lease: LeaseId(1), header, resume: None, base: None }
+            TicketRight::Write { lease: LeaseId(1), header, resume: None, base: None }
         }
 
         fn write(&self) -> SignedTicket {
@@ -407,10 +407,10 @@ mod tests {
         let made = fixture();
         let slices = vec![SliceId(1), SliceId(2)];
         let sign = |right| made.signer.sign(&made.ticket(right));
-        let (client, inputs) = (made.client(), sign(Right::Inputs { job: JobId(3), slices: slices.clone() }));
+        let (client, inputs) = (made.client(), sign(TicketRight::Inputs { job: JobId(3), slices: slices.clone() }));
         assert_eq!(made.door.inputs(&client, &inputs, JobId(3)).unwrap(), slices.into_iter().collect());
         assert!(made.door.inputs(&client, &inputs, JobId(4)).is_err());
-        assert!(made.door.inputs(&client, &sign(Right::Compute { job: JobId(3) }), JobId(3)).is_err());
+        assert!(made.door.inputs(&client, &sign(TicketRight::Compute { job: JobId(3) }), JobId(3)).is_err());
         assert!(made.door.compute(&client, &inputs).is_err(), "nor does it start an SPE");
         assert!(made.door.read(&client, &inputs, SliceId(1)).is_err(), "nor bring bytes to a client");
     }
@@ -428,8 +428,8 @@ mod tests {
     #[test]
     fn a_ticket_that_was_revoked_is_refused_and_one_given_out_later_is_not() {
         let made = fixture();
-        let [before, after] =
-            [1, 2].map(|number| made.signer.sign(&Ticket { number, ..made.ticket(Right::Compute { job: JobId(3) }) }));
+        let [before, after] = [1, 2]
+            .map(|number| made.signer.sign(&Ticket { number, ..made.ticket(TicketRight::Compute { job: JobId(3) }) }));
         let revocation =
             protocol::message::node_master::Revocation { user: UserName::new("alice").unwrap(), last_ticket: 1 };
         assert!(made.door.compute(&made.client(), &before).is_ok());
@@ -452,12 +452,12 @@ mod tests {
         let made = fixture();
         let job = JobId(3);
         let until_unix_millis = made.now_unix_millis.saturating_sub(1_000);
-        let ended = Ticket { until_unix_millis, ..made.ticket(Right::Compute { job }) };
+        let ended = Ticket { until_unix_millis, ..made.ticket(TicketRight::Compute { job }) };
         let ended = made.signer.sign(&ended);
         assert!(made.door.compute(&made.client(), &ended).is_err());
         assert!(made.door.piece(&made.client(), &ended).is_err());
         let node = Bearer::of(&stream(Some("there"))).unwrap();
-        let handed = made.holder.hand(&ended, &NodeId::new("there").unwrap());
+        let handed = made.holder.delegate(&ended, &NodeId::new("there").unwrap());
         assert_eq!(made.door.piece(&node, &handed).unwrap(), job);
         assert!(made.door.compute(&node, &handed).is_err());
         // Another node that saw it, or one to which nobody handed it.
@@ -470,7 +470,7 @@ mod tests {
     fn bytes_go_plain_only_with_a_ticket_that_names_the_site_of_this_node() {
         let made = fixture();
         let read = |site: Option<&str>| {
-            let right = Right::Read { slice: SliceId(1), from: 0, until: 9 };
+            let right = TicketRight::Read { slice: SliceId(1), from: 0, until: 9 };
             made.signer.sign(&Ticket { plain_within: site.map(str::to_owned), ..made.ticket(right) })
         };
         let mut client = made.client();

@@ -15,13 +15,13 @@ use std::{
 use fake_cloud::{FakeCloud, FakeNode, PATIENCE, content, header};
 use net::transfer::TransferStream;
 use protocol::{
-    Digest, LeaseId, Pace, Refusal, ResumeKey, SliceId, Status,
+    Digest, LeaseId, Refusal, ResumeKey, SliceId, Status, TransferQos,
     message::{
         client_master::Source,
         node_master::Report,
-        transfer::{Pull, PullWord, TransferReply, TransferRequest},
+        transfer::{Pull, PullUpdate, TransferReply, TransferRequest},
     },
-    ticket::{HandedTo, Right, SignedTicket},
+    ticket::{Delegate, SignedTicket, TicketRight},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -88,7 +88,7 @@ fn handed_by(cloud: &FakeCloud, to: &FakeNode, from: &FakeNode, pipe: &Pipe) -> 
 
 /// A right to write slice 2; what comes of it is kept when it breaks off.
 fn resumable(cloud: &FakeCloud, node: &FakeNode) -> SignedTicket {
-    let right = Right::Write { lease: LeaseId(1), header: header(2), resume: Some(ResumeKey(7)), base: None };
+    let right = TicketRight::Write { lease: LeaseId(1), header: header(2), resume: Some(ResumeKey(7)), base: None };
     cloud.ticket(&node.id, right)
 }
 
@@ -119,7 +119,7 @@ async fn copy(
                 told = bytes;
                 let wanted = wants.is_some() && !later.is_empty();
                 let sources = if wanted { later.remove(0) } else { Vec::new() };
-                stream.send(&PullWord { pace: Pace::default(), sources }).await.unwrap();
+                stream.send(&PullUpdate { qos: TransferQos::default(), sources }).await.unwrap();
             }
             TransferReply::Stored { bytes, digest } => return Ok((bytes, digest)),
             TransferReply::Refused(refusal) => return Err(refusal),
@@ -181,7 +181,7 @@ async fn where_no_source_is_left_the_client_is_asked_once_for_those_that_are_the
     let request = order(cloud.write_ticket(&to, 3), vec![]);
     let refused = copy(&mut client, request, vec![vec![first.clone()], vec![first], vec![second]]).await.unwrap_err();
     assert_eq!(refused.status, Status::Unavailable, "{refused}");
-    assert!(refused.sentence.contains("cannot copy slice"), "{refused}");
+    assert!(refused.message.contains("cannot copy slice"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -195,13 +195,13 @@ async fn a_copy_whose_client_goes_away_is_kept_and_gone_on_with() {
     while here < 4 << 20 {
         let TransferReply::Pulling { bytes, .. } = client.receive().await.unwrap() else { panic!("no word") };
         here = bytes;
-        client.send(&PullWord { pace: Pace::default(), sources: vec![] }).await.unwrap();
+        client.send(&PullUpdate { qos: TransferQos::default(), sources: vec![] }).await.unwrap();
     }
     drop(client);
     let good = Pipe::to(&from, u64::MAX).await;
     let mut again = cloud.connect(&to).await;
-    let endless = Pace { rate_bytes_per_second: Some(u64::MAX), ..Pace::default() };
-    again.queue(&TransferRequest::Pace(endless)).await.unwrap();
+    let endless = TransferQos { rate_bytes_per_second: Some(u64::MAX), ..TransferQos::default() };
+    again.queue(&TransferRequest::Qos(endless)).await.unwrap();
     let request = order(resumable(&cloud, &to), vec![handed_by(&cloud, &to, &from, &good)]);
     assert_eq!(copy(&mut again, request, vec![]).await.unwrap(), whole());
     let came_again = good.passed_bytes();
@@ -241,7 +241,7 @@ async fn a_node_copies_nothing_with_a_ticket_that_was_not_handed_to_it() {
     for source in [not_handed, to_another] {
         let request = order(cloud.write_ticket(&to, 2), vec![source]);
         let refused = copy(&mut client, request, vec![]).await.unwrap_err();
-        assert!(refused.sentence.contains("made for another client or node"), "{refused}");
+        assert!(refused.message.contains("made for another client or node"), "{refused}");
     }
     // And it writes nothing without a right to write, however good the sources are.
     let mut stranger = cloud.connect_as_stranger(&to).await;
@@ -255,7 +255,7 @@ async fn the_copy_goes_on_along_a_chain_while_it_comes() {
     let (mut cloud, from, to) = two_nodes().await;
     let next = cloud.node("next").await;
     let mut client = cloud.connect(&to).await;
-    let right = || Right::Write { lease: LeaseId(1), header: header(2), resume: None, base: None };
+    let right = || TicketRight::Write { lease: LeaseId(1), header: header(2), resume: None, base: None };
     let TransferRequest::Pull(pull) = order(cloud.write_ticket(&to, 2), vec![handed(&cloud, &to, &from)]) else {
         panic!("a copy")
     };
@@ -274,13 +274,13 @@ async fn a_copy_is_told_to_whom_its_tickets_are_to_be_handed() {
     let mut client = cloud.connect(&to).await;
     client.send(&order(cloud.write_ticket(&to, 2), vec![])).await.unwrap();
     let reply = client.receive::<TransferReply>().await.unwrap();
-    assert_eq!(reply, TransferReply::Pulling { bytes: 0, wants: Some(HandedTo::Node(to.id.clone())) });
-    let word = PullWord { pace: Pace::default(), sources: vec![handed(&cloud, &to, &from)] };
+    assert_eq!(reply, TransferReply::Pulling { bytes: 0, wants: Some(Delegate::Node(to.id.clone())) });
+    let word = PullUpdate { qos: TransferQos::default(), sources: vec![handed(&cloud, &to, &from)] };
     client.send(&word).await.unwrap();
     loop {
         match client.receive::<TransferReply>().await.unwrap() {
             TransferReply::Pulling { wants: None, .. } => {
-                client.send(&PullWord { pace: Pace::default(), sources: vec![] }).await.unwrap();
+                client.send(&PullUpdate { qos: TransferQos::default(), sources: vec![] }).await.unwrap();
             }
             reply => {
                 assert_eq!(reply, TransferReply::Stored { bytes: whole().0, digest: whole().1 });

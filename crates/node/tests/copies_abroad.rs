@@ -11,14 +11,14 @@ use std::{
 
 use daemon::settings::ThirdPartyFrom;
 use fake_cloud::{FakeCloud, FakeNode, PATIENCE, content, get};
-use net::{identity::HolderPair, transfer::TransferStream};
+use net::{identity::HolderKeyPair, transfer::TransferStream};
 use protocol::{
-    CarrierChoice, Digest, NodeId, Pace, Refusal, SliceId, Status,
+    CarrierChoice, Digest, NodeId, Refusal, SliceId, Status, TransferQos,
     message::{
         client_master::Source,
-        transfer::{AUTHORITY_BYTES_MAX, Pull, PullWord, TransferReply, TransferRequest},
+        transfer::{AUTHORITY_BYTES_MAX, Pull, PullUpdate, TransferReply, TransferRequest},
     },
-    ticket::{HandedTo, HolderKey},
+    ticket::{Delegate, HolderKey},
 };
 use tokio::{io::AsyncReadExt, net::TcpListener, time::timeout};
 
@@ -42,7 +42,7 @@ async fn clouds(carrier: CarrierChoice) -> Clouds {
 
 impl Clouds {
     /// Where the slice lies, with the ticket of the first cloud's client in the hand of `to`.
-    fn source(&self, to: HandedTo) -> Source {
+    fn source(&self, to: Delegate) -> Source {
         let ticket = self.first.handed_to(&self.first.read_ticket(&self.there, 1), to);
         Source { ticket, ..self.first.source(&self.there, &self.there, 1) }
     }
@@ -64,14 +64,14 @@ impl Clouds {
         client: &mut TransferStream,
         slice: u128,
         authority: &str,
-        source: impl Fn(HandedTo) -> Source,
+        source: impl Fn(Delegate) -> Source,
     ) -> Result<(u64, Digest), Refusal> {
         client.send(&self.order(slice, authority)).await.unwrap();
         loop {
             match timeout(PATIENCE, client.receive::<TransferReply>()).await.unwrap().unwrap() {
                 TransferReply::Pulling { wants, .. } => {
                     let sources = wants.map(&source).into_iter().collect();
-                    client.send(&PullWord { pace: Pace::default(), sources }).await.unwrap();
+                    client.send(&PullUpdate { qos: TransferQos::default(), sources }).await.unwrap();
                 }
                 TransferReply::Stored { bytes, digest } => return Ok((bytes, digest)),
                 TransferReply::Refused(refusal) => return Err(refusal),
@@ -85,7 +85,7 @@ impl Clouds {
         let mut client = self.second.connect(&self.here).await;
         client.send(&self.order(7, self.first.authority_pem())).await.unwrap();
         match client.receive::<TransferReply>().await.unwrap() {
-            TransferReply::Pulling { bytes: 0, wants: Some(HandedTo::Key(key)) } => key,
+            TransferReply::Pulling { bytes: 0, wants: Some(Delegate::Key(key)) } => key,
             other => panic!("{other:?}"),
         }
     }
@@ -108,20 +108,20 @@ async fn what_is_in_the_hand_of_a_nodes_key_opens_for_nobody_else_and_each_copy_
     let clouds = clouds(CarrierChoice::Auto).await;
     let key = clouds.key_of_a_copy().await;
     assert_ne!(key, clouds.key_of_a_copy().await);
-    let seen = clouds.source(HandedTo::Key(key)).ticket;
+    let seen = clouds.source(Delegate::Key(key)).ticket;
     let mut stranger = clouds.first.connect_as_stranger(&clouds.there).await;
     let refusal = get(&mut stranger, seen.clone(), 1, 0..10).await.unwrap_err();
-    assert!(refusal.sentence.contains("made for another client or node"), "{refusal}");
-    let thief = HolderPair::generate();
+    assert!(refusal.message.contains("made for another client or node"), "{refusal}");
+    let thief = HolderKeyPair::generate();
     let mut with_a_key = clouds.first.connect_as_stranger(&clouds.there).await;
     let proof = thief.prove(&with_a_key).unwrap();
-    with_a_key.queue(&TransferRequest::Hold { key: thief.public(), proof }).await.unwrap();
+    with_a_key.queue(&TransferRequest::ProveKey { key: thief.public(), proof }).await.unwrap();
     assert!(get(&mut with_a_key, seen.clone(), 1, 0..10).await.is_err());
     let mut as_node = clouds.first.connect_as_node(&clouds.there).await;
     assert!(get(&mut as_node, seen, 1, 0..10).await.is_err());
     // Nor does a ticket in its own client's hand open for the node.
     let mut client = clouds.second.connect(&clouds.here).await;
-    let own = |_| Source { ticket: clouds.first.read_ticket(&clouds.there, 1), ..clouds.source(HandedTo::Key(key)) };
+    let own = |_| Source { ticket: clouds.first.read_ticket(&clouds.there, 1), ..clouds.source(Delegate::Key(key)) };
     let refusal = clouds.copy(&mut client, 2, clouds.first.authority_pem(), own).await.unwrap_err();
     assert_eq!(refusal.status, Status::Unavailable);
     assert_eq!(clouds.second.get(&clouds.here, 2).await.unwrap_err().status, Status::NotFound);
@@ -154,9 +154,9 @@ async fn who_does_not_prove_to_be_the_node_that_was_named_hears_no_word_and_nobo
     let (right, wrong) = (clouds.first.authority_pem(), clouds.second.authority_pem());
     let at = |address: SocketAddr| {
         let clouds = &clouds;
-        move |to: HandedTo| Source { address, ..clouds.source(to) }
+        move |to: Delegate| Source { address, ..clouds.source(to) }
     };
-    let of_another_name = |to: HandedTo| Source { node: NodeId::new("n1-of-old").unwrap(), ..clouds.source(to) };
+    let of_another_name = |to: Delegate| Source { node: NodeId::new("n1-of-old").unwrap(), ..clouds.source(to) };
     let mut client = Vec::new();
     for _ in 0..4 {
         client.push(clouds.second.connect(&clouds.here).await);
@@ -169,9 +169,9 @@ async fn who_does_not_prove_to_be_the_node_that_was_named_hears_no_word_and_nobo
         clouds.copy(four, 5, right, of_another_name),
     );
     let sentence = |refused: Result<(u64, Digest), Refusal>, name: &str| {
-        let Refusal { status, sentence, .. } = refused.unwrap_err();
-        assert_eq!(status, Status::Unavailable, "{sentence}");
-        sentence.replace(name, "NAME")
+        let Refusal { status, message, .. } = refused.unwrap_err();
+        assert_eq!(status, Status::Unavailable, "{message}");
+        message.replace(name, "NAME")
     };
     let nobody = sentence(nobody, "node n1 of");
     assert!(nobody.contains("could not be reached, or did not prove itself"), "{nobody}");
@@ -198,17 +198,17 @@ async fn a_node_is_sent_to_no_address_of_its_own_machine_or_of_many() {
     client.send(&TransferRequest::Pull(Pull { write, ..order })).await.unwrap();
     let TransferReply::Pulling { wants: Some(to), .. } = client.receive().await.unwrap() else { panic!("no word") };
     // Its own machine's loopback, where the node of the other cloud does listen.
-    client.send(&PullWord { pace: Pace::default(), sources: vec![clouds.source(to)] }).await.unwrap();
+    client.send(&PullUpdate { qos: TransferQos::default(), sources: vec![clouds.source(to)] }).await.unwrap();
     let refusal = loop {
         match client.receive::<TransferReply>().await.unwrap() {
             TransferReply::Pulling { .. } => {
-                client.send(&PullWord { pace: Pace::default(), sources: vec![] }).await.unwrap();
+                client.send(&PullUpdate { qos: TransferQos::default(), sources: vec![] }).await.unwrap();
             }
             TransferReply::Refused(refusal) => break refusal,
             other => panic!("{other:?}"),
         }
     };
-    assert!(refusal.sentence.contains("is not to be sent to 127.0.0.1"), "{refusal}");
+    assert!(refusal.message.contains("is not to be sent to 127.0.0.1"), "{refusal}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -221,7 +221,7 @@ async fn an_operator_can_keep_a_node_from_going_to_other_clouds() {
     let authority = clouds.first.authority_pem();
     let refusal = clouds.copy(&mut client, 2, authority, |to| clouds.source(to)).await.unwrap_err();
     assert_eq!(refusal.status, Status::Refused);
-    assert!(refusal.sentence.contains("third_party_from"), "{refusal}");
+    assert!(refusal.message.contains("third_party_from"), "{refusal}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -230,7 +230,7 @@ async fn an_authority_that_is_none_or_too_long_is_refused_in_words() {
     let mut client = clouds.second.connect(&clouds.here).await;
     for authority in ["no certificate".to_owned(), "x".repeat(AUTHORITY_BYTES_MAX + 1)] {
         let refusal = clouds.copy(&mut client, 2, &authority, |to| clouds.source(to)).await.unwrap_err();
-        assert!(refusal.sentence.contains("authority"), "{refusal}");
+        assert!(refusal.message.contains("authority"), "{refusal}");
     }
     // The connection is good for more.
     let authority = clouds.first.authority_pem();

@@ -115,5 +115,5 @@ async fn a_write_into_the_reserve_is_refused_as_unavailable() {
     let ticket = cloud.write_ticket(&node, header(1).slice.0);
     let TransferReply::Refused(refusal) = put(&mut stream, ticket, b"bytes").await else { panic!("it was taken") };
     assert_eq!(refusal.status, Status::Unavailable);
-    assert!(refusal.sentence.contains("reserve_bytes"), "{refusal}");
+    assert!(refusal.message.contains("reserve_bytes"), "{refusal}");
 }

@@ -34,8 +34,8 @@ use std::{
 use daemon::settings::{NodeSettings, SandboxDemand};
 use node::spe::{MemoryBound, Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun, Tenant};
 use protocol::{
-    JobId, NodeId, RecordFormat, SectorPath, SliceId, Status,
-    message::spe::{AttemptId, Function, FunctionCode, PartOrder, SegmentOrder, SegmentSource},
+    JobId, NodeId, RecordFraming, SectorPath, SliceId, Status,
+    message::spe::{AttemptId, FunctionCode, FunctionSpec, PartOrder, SegmentOrder, SegmentSource},
     sandbox::SandboxLayer,
 };
 use rustix::process::{Pid, Signal, geteuid, kill_process};
@@ -169,14 +169,14 @@ impl Spe {
         parameters: Vec<(String, String)>,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> (SpeOutcome, File) {
-        self.process.load(&Function { code, parameters }, vec![]).await.unwrap();
+        self.process.load(&FunctionSpec { code, parameters }, vec![]).await.unwrap();
         let slice = self.folder.path().join("slice");
         fs::write(&slice, "another user's").unwrap();
         let (source, path) = (SegmentSource::Local(SliceId(1)), SectorPath::parse("/in").unwrap());
-        let order = SegmentOrder::alone(0, PartOrder::plain(source, path, 0, 1, RecordFormat::File));
+        let order = SegmentOrder::single(0, PartOrder::plain(source, path, 0, 1, RecordFraming::File));
         let segments = vec![(order, vec![SegmentFile::from(File::open(&slice).unwrap())])];
         let output = tempfile::tempfile_in(self.folder.path()).unwrap();
-        let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
+        let attempt = AttemptId { job: JobId(1), stage: 0, epoch: 0, task: 0, attempt: 0 };
         let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets: 1 };
         (self.process.run(task, progress).await, output)
     }
@@ -496,7 +496,7 @@ async fn a_function_fills_neither_its_scratch_nor_the_disk_nor_the_table_of_file
     assert!((20..64).contains(&files), "{files}");
     let mut spe = Spe::start(|settings| settings.spe_file_bytes = 8 << 20).await;
     let (outcome, output) = spe.run("emits", &[]).await;
-    assert!(matches!(&outcome, SpeOutcome::Refused(why) if why.sentence.contains("could not write")), "{outcome:?}");
+    assert!(matches!(&outcome, SpeOutcome::Refused(why) if why.message.contains("could not write")), "{outcome:?}");
     assert!(output.metadata().unwrap().len() <= 8 << 20);
     let (outcome, _) = spe.run("attacker", &[("attack", "ordinary"), ("argument", "")]).await;
     assert!(matches!(outcome, SpeOutcome::Finished(_)), "the SPE goes on: {outcome:?}");
@@ -671,9 +671,9 @@ async fn a_node_that_requires_a_layer_that_is_missing_runs_nothing() {
         }
         Err(refusal) => {
             assert_eq!(refusal.status, Status::Unavailable);
-            assert!(refusal.sentence.contains("spe_sandbox"), "{refusal:?}");
+            assert!(refusal.message.contains("spe_sandbox"), "{refusal:?}");
             let lacking = SandboxLayer::list(sandbox.missing().unwrap());
-            assert!(refusal.sentence.contains(&lacking), "{refusal:?}");
+            assert!(refusal.message.contains(&lacking), "{refusal:?}");
             match &*env::var(NESTED).unwrap_or_default() {
                 NO_NAMESPACES => assert_eq!(lacking, "identity, files, network, processes, ipc, limits"),
                 CONTAINER => assert_eq!(lacking, "files, network, processes, ipc"),

@@ -17,9 +17,9 @@ use std::{
 use daemon::settings::NodeSettings;
 use node::spe::{Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
 use protocol::{
-    JobId, NodeId, RecordFormat, Refusal, SectorPath, SliceId, Status,
+    JobId, NodeId, RecordFraming, Refusal, SectorPath, SliceId, Status,
     message::spe::{
-        AttemptId, Function, FunctionCode, FunctionError, PartOrder, PythonCode, PythonFunction, SegmentOrder,
+        AttemptId, FunctionCode, FunctionFailure, FunctionSpec, PartOrder, PythonCode, PythonFunction, SegmentOrder,
         SegmentSource,
     },
 };
@@ -32,7 +32,7 @@ struct Spe {
 }
 
 impl Spe {
-    async fn try_with(function: &Function, change: impl FnOnce(&mut NodeSettings)) -> Result<Self, Refusal> {
+    async fn try_with(function: &FunctionSpec, change: impl FnOnce(&mut NodeSettings)) -> Result<Self, Refusal> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         // Each as a node of its own, so that none is the same user as another.
         let id = NodeId::new(format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed))).unwrap();
@@ -47,50 +47,50 @@ impl Spe {
         Ok(Self { process, scratch })
     }
 
-    async fn with(function: &Function) -> Self {
+    async fn with(function: &FunctionSpec) -> Self {
         Self::try_with(function, |_| ()).await.unwrap()
     }
 
     async fn run(&mut self, segments: Vec<(SegmentOrder, Vec<SegmentFile>)>, buckets: u32) -> (SpeOutcome, File) {
         let output = tempfile::tempfile_in(self.scratch.path()).unwrap();
-        let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
+        let attempt = AttemptId { job: JobId(1), stage: 0, epoch: 0, task: 0, attempt: 0 };
         let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets };
         (self.process.run(task, &mut |_| {}).await, output)
     }
 
     /// The one bucket that comes of these bytes.
-    async fn results(&mut self, bytes: &[u8], records: RecordFormat) -> String {
+    async fn results(&mut self, bytes: &[u8], records: RecordFraming) -> String {
         let (_, mut buckets) = finished(self.run(vec![whole(0, bytes, records)], 1).await);
         String::from_utf8(buckets.remove(&0).unwrap_or_default()).unwrap()
     }
 
-    async fn error(&mut self, bytes: &[u8], records: RecordFormat) -> FunctionError {
+    async fn error(&mut self, bytes: &[u8], records: RecordFraming) -> FunctionFailure {
         let (outcome, _) = self.run(vec![whole(4, bytes, records)], 1).await;
         let SpeOutcome::FunctionFailed(error) = outcome else { panic!("{outcome:?}") };
         error
     }
 }
 
-fn python(name: &str, text: &str) -> Function {
+fn python(name: &str, text: &str) -> FunctionSpec {
     let code = PythonCode::Source { file: "sky.py".into(), text: text.into() };
     let function = PythonFunction { name: name.into(), code, requires: vec![] };
     let parameters = vec![("mag".into(), "5".into()), ("mag".into(), "6".into())];
-    Function { code: FunctionCode::Python(function), parameters }
+    FunctionSpec { code: FunctionCode::Python(function), parameters }
 }
 
-fn program(words: &[&str]) -> Function {
+fn program(words: &[&str]) -> FunctionSpec {
     let words = words.iter().map(|word| (*word).to_owned()).collect();
-    Function { code: FunctionCode::Program { words }, parameters: vec![("my key".into(), "a b".into())] }
+    FunctionSpec { code: FunctionCode::Program { words }, parameters: vec![("my key".into(), "a b".into())] }
 }
 
-async fn refused(function: &Function) -> Refusal {
+async fn refused(function: &FunctionSpec) -> Refusal {
     Spe::try_with(function, |_| ()).await.err().expect("a refusal")
 }
 
-fn segment(number: u64, from: u64, until: u64, records: RecordFormat) -> SegmentOrder {
+fn segment(number: u64, from: u64, until: u64, records: RecordFraming) -> SegmentOrder {
     let source = SegmentSource::Local(SliceId(number.into()));
     let path = SectorPath::parse(&format!("/in/{number}")).unwrap();
-    SegmentOrder::alone(number, PartOrder::plain(source, path, from, until, records))
+    SegmentOrder::single(number, PartOrder::plain(source, path, from, until, records))
 }
 
 fn file_with(bytes: &[u8]) -> File {
@@ -100,7 +100,7 @@ fn file_with(bytes: &[u8]) -> File {
     File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file))).unwrap()
 }
 
-fn whole(number: u64, bytes: &[u8], records: RecordFormat) -> (SegmentOrder, Vec<SegmentFile>) {
+fn whole(number: u64, bytes: &[u8], records: RecordFraming) -> (SegmentOrder, Vec<SegmentFile>) {
     (segment(number, 0, bytes.len() as u64, records), vec![file_with(bytes).into()])
 }
 
@@ -133,8 +133,8 @@ async fn a_function_in_python_sees_each_record_of_a_part_of_a_file_and_its_resul
     // The cut lies within a line: it belongs to the first part.
     let end = bytes.len() as u64;
     let parts = vec![
-        (segment(7, 0, 18_002, RecordFormat::Lines), vec![file.try_clone().unwrap().into()]),
-        (segment(8, 18_002, end, RecordFormat::Lines), vec![file.into()]),
+        (segment(7, 0, 18_002, RecordFraming::Lines), vec![file.try_clone().unwrap().into()]),
+        (segment(8, 18_002, end, RecordFraming::Lines), vec![file.into()]),
     ];
     let (result, buckets) = finished(spe.run(parts, 3).await);
     assert_eq!((result.records_in, result.bytes_in, result.records_out), (12_000, end, 24_002));
@@ -155,11 +155,11 @@ async fn records_of_fixed_length_whole_files_and_nothing_at_all_are_seen_as_they
     out.emit(repr([segment.format, records, len(segment), bytes(segment.buffer), segment.buffer.readonly]).encode())
 ";
     let mut spe = Spe::with(&python("f", text)).await;
-    let seen = spe.results(b"aabbcc", RecordFormat::Fixed(2)).await;
+    let seen = spe.results(b"aabbcc", RecordFraming::Fixed(2)).await;
     assert_eq!(seen, "['fixed', [b'aa', b'bb', b'cc'], 6, b'aabbcc', True]");
-    assert_eq!(spe.results(b"a\nb", RecordFormat::File).await, "['file', [b'a\\nb'], 3, b'a\\nb', True]");
-    assert_eq!(spe.results(b"", RecordFormat::Lines).await, "['lines', [], 0, b'', True]");
-    assert_eq!(spe.results(b"\n\r\n", RecordFormat::Lines).await, "['lines', [b'', b'\\r'], 3, b'\\n\\r\\n', True]");
+    assert_eq!(spe.results(b"a\nb", RecordFraming::File).await, "['file', [b'a\\nb'], 3, b'a\\nb', True]");
+    assert_eq!(spe.results(b"", RecordFraming::Lines).await, "['lines', [], 0, b'', True]");
+    assert_eq!(spe.results(b"\n\r\n", RecordFraming::Lines).await, "['lines', [b'', b'\\r'], 3, b'\\n\\r\\n', True]");
 }
 
 #[tokio::test]
@@ -175,7 +175,7 @@ def h(segment):
 ";
     for (name, expected) in [("f", "A.B."), ("g", "b\na"), ("h", "")] {
         assert_eq!(
-            Spe::with(&python(name, text)).await.results(b"a\nb", RecordFormat::Lines).await,
+            Spe::with(&python(name, text)).await.results(b"a\nb", RecordFraming::Lines).await,
             expected,
             "{name}"
         );
@@ -192,7 +192,7 @@ async fn large_records_and_many_of_them_arrive_whole_and_in_order() {
         out.emit(b'%d\\n' % number, bucket=1)
 ";
     let mut spe = Spe::with(&python("f", text)).await;
-    let (result, buckets) = finished(spe.run(vec![whole(0, b"", RecordFormat::File)], 2).await);
+    let (result, buckets) = finished(spe.run(vec![whole(0, b"", RecordFraming::File)], 2).await);
     assert_eq!(result.records_out, 5 + 7 + 100_000);
     let numbers: String = (0..100_000).map(|number| format!("{number}\n")).collect();
     let key = (udf::key_hash(b"a key") % 2) as u32;
@@ -215,9 +215,9 @@ def f(segment, out):
     out.emit(b'%d %d' % (os.getpid(), len(seen)))
 ";
     let mut spe = Spe::with(&python("f", text)).await;
-    let first = spe.results(b"aa", RecordFormat::File).await;
-    assert!(spe.error(b"a", RecordFormat::File).await.message.starts_with("KeyError: 'gone'"));
-    let third = spe.results(b"aa", RecordFormat::File).await;
+    let first = spe.results(b"aa", RecordFraming::File).await;
+    assert!(spe.error(b"a", RecordFraming::File).await.message.starts_with("KeyError: 'gone'"));
+    let third = spe.results(b"aa", RecordFraming::File).await;
     let (id, count) = first.split_once(' ').unwrap();
     assert_eq!((count, third), ("1", format!("{id} 3")));
 }
@@ -240,7 +240,7 @@ def memory(segment, out):
     bytearray(1 << 60)
 ";
     let mut spe = Spe::with(&python("f", text)).await;
-    for (bytes, records) in [(&b"1\n2\nthree\n4\n"[..], RecordFormat::Lines), (b"0102x304", RecordFormat::Fixed(2))] {
+    for (bytes, records) in [(&b"1\n2\nthree\n4\n"[..], RecordFraming::Lines), (b"0102x304", RecordFraming::Fixed(2))] {
         let error = spe.error(bytes, records).await;
         assert_eq!((error.function.as_str(), error.segment, error.record), ("f", 4, Some(2)));
         let lines: Vec<_> = error.message.lines().collect();
@@ -254,7 +254,7 @@ def memory(segment, out):
         ("bucket", None, "TypeError: a bucket is a number, bytes or a text, and not 1.5"),
         ("memory", None, "MemoryError (`spe_memory_bytes` of the node"),
     ] {
-        let error = Spe::with(&python(name, text)).await.error(b"a\nb\n", RecordFormat::Lines).await;
+        let error = Spe::with(&python(name, text)).await.error(b"a\nb\n", RecordFraming::Lines).await;
         assert_eq!(error.record, record, "{name}");
         assert!(error.message.starts_with(said), "{}", error.message);
     }
@@ -274,14 +274,14 @@ async fn a_function_that_cannot_be_loaded_is_refused_in_one_sentence_before_its_
     ] {
         let refusal = refused(&function).await;
         assert_eq!(refusal.status, Status::Usage, "{refusal}");
-        assert!(refusal.sentence.contains(said), "{refusal}");
+        assert!(refusal.message.contains(said), "{refusal}");
     }
     let ended = refused(&python("f", "import os\nprint('bye', flush=True)\nos._exit(3)\n")).await;
-    assert!(ended.sentence.contains("exit code 3 after saying: bye"), "{ended}");
+    assert!(ended.message.contains("exit code 3 after saying: bye"), "{ended}");
     let mut settings = NodeSettings { spe_python: Some("/nonexistent/python3".into()), ..NodeSettings::default() };
     let missing = Sandbox::new(&settings).tenant(&python("g", text).code).await.unwrap_err();
     assert_eq!(missing.status, Status::Unavailable);
-    assert!(missing.sentence.contains("/nonexistent/python3") && missing.sentence.contains("spe_python"), "{missing}");
+    assert!(missing.message.contains("/nonexistent/python3") && missing.message.contains("spe_python"), "{missing}");
     settings.spe_python = None;
     assert!(Sandbox::new(&settings).tenant(&python("g", text).code).await.is_ok());
 }
@@ -297,15 +297,15 @@ async fn modules_that_a_function_requires_are_looked_at_before_it_is_loaded() {
     };
     let _ = Spe::with(&requiring("json", None)).await;
     let missing = refused(&requiring("no_such_module", None)).await;
-    assert!(missing.sentence.contains("`g` needs the module `no_such_module`"), "{missing}");
+    assert!(missing.message.contains("`g` needs the module `no_such_module`"), "{missing}");
     let other = refused(&requiring("json", Some("0.0.1"))).await;
-    assert!(other.sentence.contains("`g` needs `json` 0.0.1, and the Python of this node has"), "{other}");
+    assert!(other.message.contains("`g` needs `json` 0.0.1, and the Python of this node has"), "{other}");
 }
 
-fn pickled(python: (u8, u8), bytes: Vec<u8>) -> Function {
+fn pickled(python: (u8, u8), bytes: Vec<u8>) -> FunctionSpec {
     let code = PythonCode::Pickle { bytes, python };
     let function = PythonFunction { name: "len".into(), code, requires: vec![] };
-    Function { code: FunctionCode::Python(function), parameters: vec![] }
+    FunctionSpec { code: FunctionCode::Python(function), parameters: vec![] }
 }
 
 #[tokio::test]
@@ -320,7 +320,7 @@ async fn a_pickle_of_the_nodes_own_python_is_taken() {
         (0..pickle.len() / 2).map(|at| u8::from_str_radix(&pickle[2 * at..2 * at + 2], 16).unwrap()).collect();
     // `len(segment)`: a number is nothing that could be emitted.
     let mut spe = Spe::with(&pickled((3, minor.parse().unwrap()), bytes)).await;
-    let error = spe.error(b"abc", RecordFormat::File).await;
+    let error = spe.error(b"abc", RecordFraming::File).await;
     assert!(error.message.starts_with("TypeError: 'int' object is not iterable"), "{}", error.message);
 }
 
@@ -332,7 +332,7 @@ async fn a_function_that_ends_its_interpreter_is_told_as_one_in_a_library_is() {
         ("import os; print('out of cheese'); os.abort()", "SIGABRT (it aborted) after saying: out of cheese"),
     ] {
         let mut spe = Spe::with(&python("f", &format!("def f(segment, out):\n    {body}\n"))).await;
-        let error = spe.error(b"x", RecordFormat::File).await;
+        let error = spe.error(b"x", RecordFraming::File).await;
         assert!(error.message.contains(said), "{}", error.message);
     }
 }
@@ -349,10 +349,10 @@ def g(segment, out):
 ";
     for name in ["f", "g"] {
         let mut spe = Spe::with(&python(name, text)).await;
-        let error = spe.error(b"x", RecordFormat::File).await;
+        let error = spe.error(b"x", RecordFraming::File).await;
         assert!(error.message.starts_with("the function broke its interpreter"), "{}", error.message);
         // The next segment has a new one.
-        let error = spe.error(b"x", RecordFormat::File).await;
+        let error = spe.error(b"x", RecordFraming::File).await;
         assert!(error.message.starts_with("the function broke its interpreter"), "{}", error.message);
     }
 }
@@ -362,7 +362,7 @@ async fn a_silent_function_and_a_silent_program_are_ended() {
     let silent = python("f", "import time\ndef f(segment, out):\n    while True: time.sleep(1)\n");
     for function in [silent, program(&["sleep", "1000"])] {
         let mut spe = Spe::try_with(&function, |settings| settings.spe_silence_seconds = 1).await.unwrap();
-        let error = spe.error(b"x", RecordFormat::File).await;
+        let error = spe.error(b"x", RecordFraming::File).await;
         assert!(error.message.contains("no sign of life for 1 s"), "{}", error.message);
     }
 }
@@ -371,8 +371,8 @@ async fn a_silent_function_and_a_silent_program_are_ended() {
 async fn a_program_reads_its_segment_and_what_it_prints_are_the_results() {
     let mut spe = Spe::with(&program(&["tr", "a-z", "A-Z"])).await;
     let bytes = "bee cow\n".repeat(200_000);
-    assert!(spe.results(bytes.as_bytes(), RecordFormat::Lines).await == bytes.to_uppercase());
-    let part = vec![(segment(3, 1, 5, RecordFormat::Fixed(2)), vec![file_with(b"abcdefgh").into()])];
+    assert!(spe.results(bytes.as_bytes(), RecordFraming::Lines).await == bytes.to_uppercase());
+    let part = vec![(segment(3, 1, 5, RecordFraming::Fixed(2)), vec![file_with(b"abcdefgh").into()])];
     let (result, buckets) = finished(spe.run(part, 1).await);
     assert_eq!((result.records_in, buckets[&0].as_slice()), (2, &b"BCDE"[..]));
 }
@@ -380,7 +380,7 @@ async fn a_program_reads_its_segment_and_what_it_prints_are_the_results() {
 #[tokio::test]
 async fn the_lines_of_a_program_find_the_bucket_of_their_key() {
     let mut spe = Spe::with(&program(&["cat"])).await;
-    let (result, buckets) = finished(spe.run(vec![whole(0, b"bee\t1\ncow\nbee\t2", RecordFormat::Lines)], 5).await);
+    let (result, buckets) = finished(spe.run(vec![whole(0, b"bee\t1\ncow\nbee\t2", RecordFraming::Lines)], 5).await);
     assert_eq!((result.records_in, result.records_out), (3, 3));
     let bucket = |key: &[u8]| (udf::key_hash(key) % 5) as u32;
     let found = String::from_utf8_lossy(&buckets[&bucket(b"bee")]).into_owned();
@@ -392,7 +392,7 @@ async fn the_lines_of_a_program_find_the_bucket_of_their_key() {
 async fn a_program_knows_its_segment_by_its_environment_and_nothing_of_the_nodes() {
     let mut spe = Spe::with(&program(&["env"])).await;
     let (_, buckets) =
-        finished(spe.run(vec![(segment(3, 2, 4, RecordFormat::Fixed(2)), vec![file_with(b"abcd").into()])], 1).await);
+        finished(spe.run(vec![(segment(3, 2, 4, RecordFraming::Fixed(2)), vec![file_with(b"abcd").into()])], 1).await);
     let mut found: Vec<_> = std::str::from_utf8(&buckets[&0]).unwrap().lines().collect();
     found.retain(|line| !["LANG=", "LC_ALL=", "TZ="].iter().any(|name| line.starts_with(name)));
     found.sort_unstable();
@@ -420,7 +420,7 @@ async fn a_program_may_read_nothing_print_first_or_close_its_output() {
         (&["sh", "-c", "exec >&-; read line; read line"], ""),
     ] {
         let mut spe = Spe::with(&program(words)).await;
-        assert_eq!(spe.results(long.as_bytes(), RecordFormat::Lines).await, expected, "{words:?}");
+        assert_eq!(spe.results(long.as_bytes(), RecordFraming::Lines).await, expected, "{words:?}");
     }
 }
 
@@ -432,7 +432,7 @@ async fn a_program_that_fails_is_told_with_its_last_words() {
         (&["sh", "-c", "kill -SEGV $$"], "the program `sh` ended with SIGSEGV (a bad memory access)"),
         (&["sh", "-c", "echo half a result; exit 1"], "the program `sh` ended with exit code 1"),
     ] {
-        let error = Spe::with(&program(words)).await.error(b"x", RecordFormat::File).await;
+        let error = Spe::with(&program(words)).await.error(b"x", RecordFraming::File).await;
         assert_eq!((error.function.as_str(), error.segment, error.message.as_str()), ("sh", 4, said));
     }
 }
@@ -440,12 +440,12 @@ async fn a_program_that_fails_is_told_with_its_last_words() {
 #[tokio::test]
 async fn exit_codes_that_mean_no_error_can_be_named() {
     let mut function = program(&["grep", "cow"]);
-    let error = Spe::with(&function).await.error(b"bee\n", RecordFormat::Lines).await;
+    let error = Spe::with(&function).await.error(b"bee\n", RecordFraming::Lines).await;
     assert_eq!(error.message, "the program `grep` ended with exit code 1");
     function.parameters.push(("exit_codes".into(), "0, 1".into()));
     let mut spe = Spe::with(&function).await;
-    assert_eq!(spe.results(b"bee\n", RecordFormat::Lines).await, "");
-    assert_eq!(spe.results(b"bee\ncow\n", RecordFormat::Lines).await, "cow\n");
+    assert_eq!(spe.results(b"bee\n", RecordFraming::Lines).await, "");
+    assert_eq!(spe.results(b"bee\ncow\n", RecordFraming::Lines).await, "cow\n");
     function.parameters.push(("exit_codes".into(), "none".into()));
     assert_eq!(refused(&function).await.status, Status::Usage);
 }
@@ -455,16 +455,16 @@ async fn a_program_that_is_not_there_is_refused_before_its_first_segment() {
     for name in ["no-such-program", "/usr/bin/no-such-program", "/root/.bashrc"] {
         let refusal = refused(&program(&[name])).await;
         assert_eq!(refusal.status, Status::NotFound);
-        assert!(refusal.sentence.contains(name) && refusal.sentence.contains("spe_read_paths"), "{refusal}");
+        assert!(refusal.message.contains(name) && refusal.message.contains("spe_read_paths"), "{refusal}");
     }
 }
 
 #[tokio::test]
 async fn a_program_that_prints_without_end_stops_at_the_length_of_a_file() {
     let mut spe = Spe::try_with(&program(&["yes"]), |settings| settings.spe_file_bytes = 4 << 20).await.unwrap();
-    let (outcome, output) = spe.run(vec![whole(0, b"", RecordFormat::File)], 1).await;
+    let (outcome, output) = spe.run(vec![whole(0, b"", RecordFraming::File)], 1).await;
     let SpeOutcome::Refused(refusal) = outcome else { panic!("{outcome:?}") };
-    assert!(refusal.sentence.contains("could not write its results"), "{refusal}");
+    assert!(refusal.message.contains("could not write its results"), "{refusal}");
     assert!(output.metadata().unwrap().size() <= 4 << 20);
     // The SPE is as good as before.
     let (outcome, _) = spe.run(vec![], 1).await;
@@ -474,13 +474,13 @@ async fn a_program_that_prints_without_end_stops_at_the_length_of_a_file() {
 #[tokio::test]
 async fn neither_python_nor_a_program_starts_processes_unless_the_settings_allow_it() {
     let pipe = program(&["sh", "-c", "cat | tr a-z A-Z"]);
-    let error = Spe::with(&pipe).await.error(b"bee", RecordFormat::File).await;
+    let error = Spe::with(&pipe).await.error(b"bee", RecordFraming::File).await;
     assert!(error.message.contains("fork"), "{}", error.message);
     let forks = python("f", "import os\ndef f(segment, out):\n    if not os.fork(): os._exit(0)\n");
-    let error = Spe::with(&forks).await.error(b"bee", RecordFormat::File).await;
+    let error = Spe::with(&forks).await.error(b"bee", RecordFraming::File).await;
     assert!(error.message.starts_with("PermissionError"), "{}", error.message);
     let mut spe = Spe::try_with(&pipe, |settings| settings.spe_fork = true).await.unwrap();
-    assert_eq!(spe.results(b"bee", RecordFormat::File).await, "BEE");
+    assert_eq!(spe.results(b"bee", RecordFraming::File).await, "BEE");
 }
 
 #[tokio::test]
@@ -493,7 +493,7 @@ async fn what_a_program_leaves_behind_is_ended_before_the_next_segment() {
     };
     let mut spe = Spe::try_with(&program(&words), change).await.unwrap();
     for _ in 0..20 {
-        assert_eq!(spe.results(b"x", RecordFormat::File).await, "done\n");
+        assert_eq!(spe.results(b"x", RecordFraming::File).await, "done\n");
     }
 }
 
@@ -503,10 +503,10 @@ async fn neither_python_nor_a_program_sees_the_nodes_files() {
     let kept = folder.path().join("kept");
     std::fs::write(&kept, "a secret").unwrap();
     let shown = |path: &Path| path.to_str().unwrap().to_owned();
-    let error = Spe::with(&program(&["cat", &shown(&kept)])).await.error(b"", RecordFormat::File).await;
+    let error = Spe::with(&program(&["cat", &shown(&kept)])).await.error(b"", RecordFraming::File).await;
     assert!(error.message.contains("cat: "), "{}", error.message);
     let text = format!("def f(segment, out):\n    out.emit(open({:?}, 'rb').read())\n", shown(&kept));
-    let error = Spe::with(&python("f", &text)).await.error(b"", RecordFormat::File).await;
+    let error = Spe::with(&python("f", &text)).await.error(b"", RecordFraming::File).await;
     let refused = ["FileNotFoundError", "PermissionError"];
     assert!(refused.iter().any(|name| error.message.starts_with(name)), "{}", error.message);
 }
@@ -559,7 +559,7 @@ for line in sys.stdin:
         .unwrap();
     let mut answers = std::io::BufRead::lines(std::io::BufReader::new(beside.stdout.take().unwrap()));
     let mut spe = Spe::try_with(&python("rows", text), change).await.unwrap();
-    let records = RecordFormat::Fixed(16);
+    let records = RecordFraming::Fixed(16);
     let (mut inside, mut outside) = (Vec::new(), Vec::new());
     for _ in 0..11 {
         let begun = std::time::Instant::now();

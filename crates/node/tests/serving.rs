@@ -11,15 +11,15 @@ use std::{
 use fake_cloud::{FakeCloud, JOB, SOME_NODE, content, damage, get, header, path, put, write_right};
 use net::{local::LocalStream, transfer::TransferStream};
 use protocol::{
-    CarrierChoice, JobId, JournalId, NodeId, Pace, SliceHeader, SliceId, Status,
+    CarrierChoice, JobId, JournalId, NodeId, SliceHeader, SliceId, Status, TransferQos,
     message::{
         local::{LocalReply, LocalRequest},
         node_master::{Ack, HeldState, Order, Report},
-        rebuild::{Keep, KeptBase, KeptMark, KeptRow},
+        rebuild::{MirrorBase, MirrorPosition, MirrorRow, MirrorUpdate},
         spe::{BucketId, PieceId, SealOrder, SpeReply, SpeRequest, Winner},
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::{HandedTo, Right, SignedTicket},
+    ticket::{Delegate, SignedTicket, TicketRight},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +46,7 @@ async fn a_node_refuses_a_transfer_without_a_ticket_that_allows_just_that() {
     let node = cloud.node("n1").await;
     cloud.put(&node, 1, b"some bytes").await;
     let other_node = NodeId::new("n2").unwrap();
-    let read = |from, until| Right::Read { slice: SliceId(1), from, until };
+    let read = |from, until| TicketRight::Read { slice: SliceId(1), from, until };
     let forged = SignedTicket { signature: vec![7; 64], ..cloud.read_ticket(&node, 1) };
     let bad = [
         forged,
@@ -144,7 +144,7 @@ async fn a_client_of_this_machine_gets_the_file_itself_for_reading_with_its_chec
         let mut found = Vec::new();
         (&file).read_to_end(&mut found).unwrap();
         assert!(found == bytes);
-        assert_eq!(checksums, protocol::wire::frame::checksums(&bytes).collect::<Vec<_>>());
+        assert_eq!(checksums, protocol::wire::stream_frame::checksums(&bytes).collect::<Vec<_>>());
         assert!((&file).write_all(b"x").is_err(), "nobody writes through it");
         (&file).rewind().unwrap();
     }
@@ -155,10 +155,10 @@ async fn no_file_is_passed_without_a_ticket_for_all_of_that_slice_at_this_node()
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     cloud.put(&node, 1, b"some bytes").await;
-    let read = |from, until| Right::Read { slice: SliceId(1), from, until };
+    let read = |from, until| TicketRight::Read { slice: SliceId(1), from, until };
     let bad = [
         SignedTicket { signature: vec![7; 64], ..cloud.read_ticket(&node, 1) },
-        SignedTicket { ticket: vec![], signature: vec![], handed: None },
+        SignedTicket { ticket: vec![], signature: vec![], delegation: None },
         cloud.ticket(&NodeId::new("n2").unwrap(), read(0, 100)),
         cloud.ticket_until(&node.id, read(0, 100), 1),
         cloud.read_ticket(&node, 2),
@@ -232,7 +232,7 @@ async fn what_a_connection_has_open_stays_readable_on_it_when_the_slice_is_remov
     // What is open is not open to everyone: the ticket counts as much as before.
     let foreign = cloud.read_ticket(&node, 2);
     assert_eq!(get(&mut reading, foreign, 1, 0..10).await.unwrap_err().status, Status::Refused);
-    let part = cloud.ticket(&node.id, Right::Read { slice: SliceId(1), from: 0, until: 10 });
+    let part = cloud.ticket(&node.id, TicketRight::Read { slice: SliceId(1), from: 0, until: 10 });
     assert_eq!(get(&mut reading, part.clone(), 1, 0..20).await.unwrap_err().status, Status::Refused);
     assert!(get(&mut reading, part, 1, 0..10).await.unwrap() == bytes[..10]);
 }
@@ -243,7 +243,8 @@ async fn a_copy_that_was_made_again_is_not_blamed_for_the_bad_one_that_a_connect
     let (first, second) = (cloud.node("n1").await, cloud.node("n2").await);
     let bytes = content(2_500_000);
     cloud.put(&first, 1, &bytes).await;
-    let copy = |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, pace: Pace::default() };
+    let copy =
+        |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, qos: TransferQos::default() };
     assert_eq!(cloud.order(&second, copy(cloud.source(&second, &first, 1))).await, Ack::Done);
     assert!(matches!(cloud.report(second.session).await, Report::Stored(_)));
     let (mut early, mut midway) = (cloud.connect(&first).await, cloud.connect(&first).await);
@@ -303,7 +304,7 @@ async fn copy_and_restart(mut cloud: FakeCloud) {
         header: header(1),
         bytes: bytes.len() as u64,
         from: cloud.source(&to, &from, 1),
-        pace: Pace { rate_bytes_per_second: Some(1 << 40), ..Pace::default() },
+        qos: TransferQos { rate_bytes_per_second: Some(1 << 40), ..TransferQos::default() },
     };
     assert_eq!(cloud.order(&to, order.clone()).await, Ack::Done);
     let stored = cloud.report(to.session).await;
@@ -328,15 +329,22 @@ async fn copy_and_restart(mut cloud: FakeCloud) {
 async fn rows_that_one_master_gave_are_told_to_the_next() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
-    let mark = KeptMark { journal: JournalId(7), generation: 1, sequence: 3 };
-    let rows = vec![KeptRow { table: "names".into(), key: vec![1], value: Some(vec![2]) }];
-    let onto = KeptBase::Page { page: 0, last: true };
-    assert_eq!(cloud.order(&node, Order::Keep(Keep { mark, onto, rows: rows.clone() })).await, Ack::Done);
-    let other = Keep { mark: KeptMark { sequence: 9, ..mark }, onto: KeptBase::Change(8), rows: rows.clone() };
-    assert!(matches!(cloud.order(&node, Order::Keep(other)).await, Ack::Refused(_)), "it has not got as far");
+    let mark = MirrorPosition { journal: JournalId(7), generation: 1, sequence: 3 };
+    let rows = vec![MirrorRow { table: "names".into(), key: vec![1], value: Some(vec![2]) }];
+    let onto = MirrorBase::Page { page: 0, last: true };
+    assert_eq!(
+        cloud.order(&node, Order::Mirror(MirrorUpdate { position: mark, base: onto, rows: rows.clone() })).await,
+        Ack::Done
+    );
+    let other = MirrorUpdate {
+        position: MirrorPosition { sequence: 9, ..mark },
+        base: MirrorBase::Change(8),
+        rows: rows.clone(),
+    };
+    assert!(matches!(cloud.order(&node, Order::Mirror(other)).await, Ack::Refused(_)), "it has not got as far");
     let node = cloud.restart(node).await;
-    assert_eq!(cloud.order(&node, Order::TellKept { after: None }).await, Ack::Done);
-    assert_eq!(cloud.report(node.session).await, Report::Kept { mark, after: None, rows, last: true });
+    assert_eq!(cloud.order(&node, Order::ReadMirror { after: None }).await, Ack::Done);
+    assert_eq!(cloud.report(node.session).await, Report::MirrorPage { position: mark, after: None, rows, last: true });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -346,7 +354,7 @@ async fn native_files_are_listed_and_imported_with_a_ticket_for_that_alone() {
     let folder = node.folder.join("import");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("f"), content(300_000)).unwrap();
-    let ticket = cloud.ticket(&node.id, Right::Import);
+    let ticket = cloud.ticket(&node.id, TicketRight::Import);
     let mut stream = cloud.connect(&node).await;
     let ask = async |stream: &mut TransferStream, request: TransferRequest| {
         stream.send(&request).await.unwrap();
@@ -371,7 +379,7 @@ async fn native_files_are_listed_and_imported_with_a_ticket_for_that_alone() {
     assert!(matches!(reply, TransferReply::Stored { bytes: 300_000, .. }), "{reply:?}");
     assert!(matches!(cloud.report(node.session).await, Report::Stored(metadata) if metadata.bytes == 300_000));
     assert!(folder.join("f").exists(), "until it is published");
-    let leave = TransferRequest::LeaveFile { ticket, folder: ".".into(), file: "f".into(), slice: SliceId(1) };
+    let leave = TransferRequest::UnlinkFile { ticket, folder: ".".into(), file: "f".into(), slice: SliceId(1) };
     assert_eq!(ask(&mut stream, leave).await, TransferReply::Ready);
     assert!(!folder.join("f").exists());
     assert!(cloud.get(&node, 1).await.unwrap() == content(300_000));
@@ -381,8 +389,12 @@ async fn native_files_are_listed_and_imported_with_a_ticket_for_that_alone() {
 async fn a_copy_from_a_node_without_the_slice_fails_with_its_words() {
     let mut cloud = FakeCloud::start().await;
     let (from, to) = (cloud.node("n1").await, cloud.node("n2").await);
-    let order =
-        Order::Replicate { header: header(1), bytes: 3, from: cloud.source(&to, &from, 1), pace: Pace::default() };
+    let order = Order::Replicate {
+        header: header(1),
+        bytes: 3,
+        from: cloud.source(&to, &from, 1),
+        qos: TransferQos::default(),
+    };
     assert_eq!(cloud.order(&to, order).await, Ack::Done);
     let report = cloud.report(to.session).await;
     let Report::ReplicateFailed { slice: SliceId(1), refusal, .. } = report else { panic!("{report:?}") };
@@ -440,17 +452,17 @@ async fn only_a_node_may_deliver_with_a_ticket_that_ended_while_its_task_ran() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     let minute_ago = net::clock::Clock::start().now().unix_millis - 60_000;
-    let ended = cloud.ticket_until(&node.id, Right::Compute { job: JOB }, minute_ago);
+    let ended = cloud.ticket_until(&node.id, TicketRight::Compute { job: JOB }, minute_ago);
     let mut client = cloud.connect(&node).await;
     let refused = give(&mut client, ended.clone(), piece(0), b"x").await;
     assert!(matches!(&refused, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{refused:?}");
     let mut other_node = cloud.connect_as_node(&node).await;
     let refused = give(&mut other_node, ended.clone(), piece(0), b"x").await;
     assert!(matches!(&refused, TransferReply::Refused(_)), "it was not handed to it: {refused:?}");
-    let to = || HandedTo::Node(NodeId::new(SOME_NODE).unwrap());
+    let to = || Delegate::Node(NodeId::new(SOME_NODE).unwrap());
     let handed = cloud.handed_to(&ended, to());
     assert_eq!(give(&mut other_node, handed, piece(0), b"x").await, TransferReply::Taken);
-    let ancient = cloud.handed_to(&cloud.ticket_until(&node.id, Right::Compute { job: JOB }, 1), to());
+    let ancient = cloud.handed_to(&cloud.ticket_until(&node.id, TicketRight::Compute { job: JOB }, 1), to());
     assert!(matches!(give(&mut other_node, ancient, piece(1), b"x").await, TransferReply::Refused(_)));
 }
 
@@ -502,7 +514,7 @@ async fn open_locally(
 }
 
 fn piece(task: u32) -> PieceId {
-    PieceId { bucket: BucketId { job: JOB, stage: 0, run: 0, bucket: 3, making: 0 }, task, attempt: 0 }
+    PieceId { bucket: BucketId { job: JOB, stage: 0, epoch: 0, bucket: 3, generation: 0 }, task, attempt: 0 }
 }
 
 fn seal(winners: &[(u32, u64)]) -> SealOrder {
@@ -535,7 +547,7 @@ async fn give_announcing(
 
 /// Receives until the connection breaks off; the bytes that came.
 async fn drain(stream: &mut TransferStream) -> usize {
-    let (mut bytes, mut frame) = (0, net::transfer::Frame::default());
+    let (mut bytes, mut frame) = (0, net::transfer::StreamFrame::default());
     loop {
         match stream.receive_frame(&mut frame).await {
             Ok(true) => bytes += frame.payload.len(),
@@ -556,7 +568,8 @@ async fn a_copy_that_breaks_off_goes_on_where_it_stood_from_another_node() {
     // The one is bad near its end, the other at its beginning: neither could give the whole.
     damage(&first.file_with(&bytes), 8_000_000);
     damage(&second.file_with(&bytes), 10);
-    let copy = |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, pace: Pace::default() };
+    let copy =
+        |from| Order::Replicate { header: header(1), bytes: bytes.len() as u64, from, qos: TransferQos::default() };
     assert_eq!(cloud.order(&to, copy(cloud.source(&to, &first, 1))).await, Ack::Done);
     let report = cloud.report(to.session).await;
     let Report::ReplicateFailed { kept_bytes, .. } = report else { panic!("{report:?}") };

@@ -10,13 +10,13 @@ use std::fs;
 use fake_cloud::{Driver, FakeCloud, FakeNode, JOB, content, damage, path};
 use lone_spe::{in_c, program, python};
 use protocol::{
-    RecordFormat, Refusal, SideName, SliceId, Status,
+    RecordFraming, Refusal, SideFileName, SliceId, Status,
     message::{
         client_master::Source,
         node_master::{Ack, Order, Report},
         spe::{
-            AttemptId, BucketId, Function, FunctionCode, LoadOrder, Output, PartOrder, SealOrder, SegmentOrder,
-            SegmentSource, SideOrder, SpeReply, SpeRequest, TaskOrder, Winner,
+            AttemptId, BucketId, FunctionCode, FunctionSpec, LoadOrder, OutputPlacement, PartOrder, SealOrder,
+            SegmentOrder, SegmentSource, SideFileOrder, SpeReply, SpeRequest, TaskOrder, Winner,
         },
     },
 };
@@ -94,7 +94,7 @@ async fn a_side_file_of_another_node_is_fetched_once_for_all_spes_of_a_job_and_g
         tokio::task::yield_now().await;
     }
     let refusal = refused(cloud.drive(&here).await.ask(order()).await);
-    assert!(refusal.status == Status::Refused && refusal.sentence.contains("has ended"), "{refusal}");
+    assert!(refusal.status == Status::Refused && refusal.message.contains("has ended"), "{refusal}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,7 +106,7 @@ async fn a_fetch_that_failed_is_tried_again_by_the_next_and_no_reason_to_end_the
     let order = || load(&cloud, &here, vec![side(2, &words, Some(handed(&cloud, &here, &there)))]);
     let mut driver = cloud.drive(&here).await;
     let refusal = refused(driver.ask(order()).await);
-    assert!(refusal.status == Status::Unavailable && refusal.sentence.contains("`words`"), "{refusal}");
+    assert!(refusal.status == Status::Unavailable && refusal.message.contains("`words`"), "{refusal}");
     assert_eq!(fetched(&here).len(), 0);
     let order = order();
     cloud.put(&there, 2, &words).await;
@@ -129,7 +129,7 @@ async fn a_side_file_that_lies_here_is_verified_and_has_the_length_that_was_said
     assert_eq!(refusal.status, Status::Unavailable, "{refusal}");
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(3)));
     let refusal = refused(driver.ask(load(&cloud, &node, vec![side(2, &good[1..], None)])).await);
-    assert!(refusal.status == Status::Unavailable && refusal.sentence.contains("199999"), "{refusal}");
+    assert!(refusal.status == Status::Unavailable && refusal.message.contains("199999"), "{refusal}");
     assert_eq!(driver.ask(load(&cloud, &node, vec![side(2, &good, None)])).await, SpeReply::Loaded);
     assert!(run(&mut driver, 0).await == good);
     assert_eq!(fetched(&node).len(), 0, "it is read where it lies");
@@ -149,30 +149,30 @@ async fn no_side_file_is_opened_by_the_drivers_word_alone() {
     let without = LoadOrder { inputs: None, ..load_order(&cloud, &node, vec![side(2, &words, None)]) };
     assert_eq!(refused(driver.ask(SpeRequest::Load(without)).await).status, Status::Refused);
     let other =
-        load(&cloud, &node, vec![side(2, &words, None), SideOrder { name: name("b"), ..side(9, &words, None) }]);
+        load(&cloud, &node, vec![side(2, &words, None), SideFileOrder { name: name("b"), ..side(9, &words, None) }]);
     let refusal = refused(driver.ask(other).await);
-    assert!(refusal.status == Status::Refused && refusal.sentence.contains(&SliceId(9).to_string()), "{refusal}");
+    assert!(refusal.status == Status::Refused && refusal.message.contains(&SliceId(9).to_string()), "{refusal}");
     let unloaded = driver.ask(SpeRequest::Run(task(0))).await;
     assert_eq!(refused(unloaded).status, Status::Usage);
 }
 
 /// An order to load a function that gives its side file `words`, which may read the slices 1 to 4.
-fn load(cloud: &FakeCloud, node: &FakeNode, side: Vec<SideOrder>) -> SpeRequest {
+fn load(cloud: &FakeCloud, node: &FakeNode, side: Vec<SideFileOrder>) -> SpeRequest {
     SpeRequest::Load(load_order(cloud, node, side))
 }
 
-fn load_order(cloud: &FakeCloud, node: &FakeNode, side: Vec<SideOrder>) -> LoadOrder {
+fn load_order(cloud: &FakeCloud, node: &FakeNode, side: Vec<SideFileOrder>) -> LoadOrder {
     let code = python("def f(segment, out): out.write(segment.side['words'])");
     let inputs = Some(cloud.inputs_ticket(node, &[1, 2, 3, 4]));
-    LoadOrder { function: Function { code, parameters: vec![] }, side, inputs }
+    LoadOrder { function: FunctionSpec { code, parameters: vec![] }, side_files: side, inputs }
 }
 
-fn side(slice: u128, bytes: &[u8], from: Option<Source>) -> SideOrder {
-    SideOrder { name: name("words"), slice: SliceId(slice), bytes: bytes.len() as u64, from: from.map(Box::new) }
+fn side(slice: u128, bytes: &[u8], from: Option<Source>) -> SideFileOrder {
+    SideFileOrder { name: name("words"), slice: SliceId(slice), bytes: bytes.len() as u64, from: from.map(Box::new) }
 }
 
-fn name(text: &str) -> SideName {
-    SideName::new(text).unwrap()
+fn name(text: &str) -> SideFileName {
+    SideFileName::new(text).unwrap()
 }
 
 /// Slice 2 at `there`, with the driver's own ticket in the hand of `here`.
@@ -189,23 +189,23 @@ fn fetched(node: &FakeNode) -> Vec<std::path::PathBuf> {
 }
 
 fn attempt(task: u32) -> AttemptId {
-    AttemptId { job: JOB, stage: 0, run: 0, task, attempt: 0 }
+    AttemptId { job: JOB, stage: 0, epoch: 0, task, attempt: 0 }
 }
 
 fn segment(number: u64, bytes: u64) -> SegmentOrder {
     let source = SegmentSource::Local(SliceId(1));
-    SegmentOrder::alone(number, PartOrder::plain(source, path("/in"), 0, bytes, RecordFormat::Lines))
+    SegmentOrder::single(number, PartOrder::plain(source, path("/in"), 0, bytes, RecordFraming::Lines))
 }
 
 /// A task over slice 1.
 fn task(number: u32) -> TaskOrder {
-    TaskOrder { attempt: attempt(number), segments: vec![segment(0, 2)], output: Output::Local, inputs: None }
+    TaskOrder { attempt: attempt(number), segments: vec![segment(0, 2)], output: OutputPlacement::Local, inputs: None }
 }
 
 /// Runs a task, and gives its results.
 async fn run(driver: &mut Driver, number: u32) -> Vec<u8> {
     let SpeReply::Finished(result) = driver.ask(SpeRequest::Run(task(number))).await else { panic!("not finished") };
-    let bucket = BucketId { job: JOB, stage: 0, run: 0, bucket: number, making: 0 };
+    let bucket = BucketId { job: JOB, stage: 0, epoch: 0, bucket: number, generation: 0 };
     let winners = vec![Winner { task: number, attempt: 0, bytes: result.pieces[0].bytes }];
     let seal = SealOrder { bucket, winners, publish: false, in_order: false };
     assert!(matches!(driver.ask(SpeRequest::Seal(seal)).await, SpeReply::Sealed { .. }));

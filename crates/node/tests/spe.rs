@@ -19,8 +19,8 @@ use std::{
 use daemon::settings::NodeSettings;
 use node::spe::{Sandbox, SandboxPlace, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun, Tenant};
 use protocol::{
-    JobId, RecordFormat, SectorPath, SliceId, Status,
-    message::spe::{AttemptId, Function, FunctionCode, FunctionError, PartOrder, SegmentOrder, SegmentSource},
+    JobId, RecordFraming, SectorPath, SliceId, Status,
+    message::spe::{AttemptId, FunctionCode, FunctionFailure, FunctionSpec, PartOrder, SegmentOrder, SegmentSource},
 };
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
@@ -37,7 +37,7 @@ async fn a_node_to_be_killed() {
     let mut spe = Spe::with(&native(&fs::read(library).unwrap(), "never_ends", &[])).await;
     let id = spe.process.id().unwrap();
     let output = spe.output(0);
-    let segments = vec![whole(0, b"x", RecordFormat::File)];
+    let segments = vec![whole(0, b"x", RecordFraming::File)];
     let task = TaskRun { attempt: attempt(0), segments, output, buckets: 1 };
     spe.process.run(task, &mut |_| println!("\nat work: {id}")).await;
 }
@@ -86,7 +86,7 @@ impl Spe {
         Self { process: SpeProcess::start(&program, place(scratch.path()), Tenant::Library).unwrap(), scratch }
     }
 
-    async fn with(function: &Function) -> Self {
+    async fn with(function: &FunctionSpec) -> Self {
         let mut spe = Self::start();
         spe.process.load(function, vec![]).await.unwrap();
         spe
@@ -111,7 +111,7 @@ impl Spe {
 }
 
 fn attempt(task: u32) -> AttemptId {
-    AttemptId { job: JobId(1), stage: 0, run: 0, task, attempt: 0 }
+    AttemptId { job: JobId(1), stage: 0, epoch: 0, task, attempt: 0 }
 }
 
 fn file_with(bytes: &[u8]) -> File {
@@ -120,28 +120,28 @@ fn file_with(bytes: &[u8]) -> File {
     file
 }
 
-fn segment(number: u64, from: u64, until: u64, records: RecordFormat) -> SegmentOrder {
+fn segment(number: u64, from: u64, until: u64, records: RecordFraming) -> SegmentOrder {
     let source = SegmentSource::Local(SliceId(number.into()));
     let path = SectorPath::parse(&format!("/in/{number}")).unwrap();
-    SegmentOrder::alone(number, PartOrder::plain(source, path, from, until, records))
+    SegmentOrder::single(number, PartOrder::plain(source, path, from, until, records))
 }
 
 /// One segment over the whole of a new file.
-fn whole(number: u64, bytes: &[u8], records: RecordFormat) -> (SegmentOrder, Vec<SegmentFile>) {
+fn whole(number: u64, bytes: &[u8], records: RecordFraming) -> (SegmentOrder, Vec<SegmentFile>) {
     (segment(number, 0, bytes.len() as u64, records), vec![file_with(bytes).into()])
 }
 
-fn built_in(name: &str, parameters: &[(&str, &str)]) -> Function {
+fn built_in(name: &str, parameters: &[(&str, &str)]) -> FunctionSpec {
     function(FunctionCode::BuiltIn(name.into()), parameters)
 }
 
-fn native(library: &[u8], symbol: &str, parameters: &[(&str, &str)]) -> Function {
+fn native(library: &[u8], symbol: &str, parameters: &[(&str, &str)]) -> FunctionSpec {
     function(FunctionCode::Native { library: library.to_vec(), symbol: symbol.into() }, parameters)
 }
 
-fn function(code: FunctionCode, parameters: &[(&str, &str)]) -> Function {
+fn function(code: FunctionCode, parameters: &[(&str, &str)]) -> FunctionSpec {
     let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Function { code, parameters }
+    FunctionSpec { code, parameters }
 }
 
 fn finished((outcome, output): (SpeOutcome, File)) -> (TaskOutput, BTreeMap<u32, Vec<u8>>) {
@@ -162,7 +162,7 @@ fn buckets(result: &TaskOutput, mut output: File) -> BTreeMap<u32, Vec<u8>> {
     buckets
 }
 
-fn failed((outcome, _): (SpeOutcome, File)) -> FunctionError {
+fn failed((outcome, _): (SpeOutcome, File)) -> FunctionFailure {
     let SpeOutcome::FunctionFailed(error) = outcome else { panic!("{outcome:?}") };
     error
 }
@@ -234,10 +234,10 @@ async fn a_built_in_function_runs_over_the_whole_and_over_parts_of_files() {
     let mut spe = Spe::with(&built_in("copy", &[])).await;
     let bytes: Vec<u8> = (0..3_000_000u32).map(|at| (at / 7) as u8).collect();
     let file = file_with(&bytes);
-    let records = RecordFormat::Fixed(100);
+    let records = RecordFraming::Fixed(100);
     let segments = vec![
         (segment(5, 100_000, 2_500_000, records), vec![file.try_clone().unwrap().into()]),
-        whole(6, b"", RecordFormat::Fixed(100)),
+        whole(6, b"", RecordFraming::Fixed(100)),
         (segment(7, 0, 100_000, records), vec![file.into()]),
     ];
     let (result, buckets) = finished(spe.run(0, segments, 1).await);
@@ -275,12 +275,12 @@ async fn what_the_start_of_an_spe_takes() {
 #[tokio::test]
 async fn one_process_runs_several_tasks_and_functions_one_after_the_other() {
     let mut spe = Spe::with(&built_in("count", &[])).await;
-    let (_, buckets) = finished(spe.run(0, vec![whole(1, b"a\nb", RecordFormat::Lines)], 1).await);
+    let (_, buckets) = finished(spe.run(0, vec![whole(1, b"a\nb", RecordFraming::Lines)], 1).await);
     assert_eq!(buckets[&0], b"/in/1\t0\t2\t3\n");
     let id = spe.process.id();
     spe.process.load(&built_in("partition", &[("cuts", "40,80,c0"), ("key", "0:1")]), vec![]).await.unwrap();
     let all: Vec<u8> = (0..=255).collect();
-    let (result, buckets) = finished(spe.run(1, vec![whole(2, &all, RecordFormat::Fixed(1))], 4).await);
+    let (result, buckets) = finished(spe.run(1, vec![whole(2, &all, RecordFraming::Fixed(1))], 4).await);
     assert_eq!(result.records_out, 256);
     assert!((0..4).all(|bucket| buckets[&bucket] == all[64 * bucket as usize..64 * (bucket as usize + 1)]));
     let (result, buckets) = finished(spe.run(2, vec![], 4).await);
@@ -303,7 +303,7 @@ async fn however_a_file_of_lines_is_cut_each_line_is_processed_once() {
         let end = text.len() as u64;
         let cut = |at: u64| end * at / pieces;
         let segments = (0..pieces)
-            .map(|at| (segment(at, cut(at), cut(at + 1), RecordFormat::Lines), vec![file.try_clone().unwrap().into()]))
+            .map(|at| (segment(at, cut(at), cut(at + 1), RecordFraming::Lines), vec![file.try_clone().unwrap().into()]))
             .collect();
         let (result, buckets) = finished(spe.run(0, segments, 1).await);
         assert!(buckets[&0] == format!("{text}\n").as_bytes(), "{pieces} pieces");
@@ -325,7 +325,7 @@ async fn three_thousand_small_files_make_one_task_and_few_are_open_at_once() {
                 assert!(descriptors < 500, "{descriptors} descriptors");
                 Ok(file_with(text.as_bytes()))
             });
-            (segment(number, 0, format!("file{number} common").len() as u64, RecordFormat::File), vec![file])
+            (segment(number, 0, format!("file{number} common").len() as u64, RecordFraming::File), vec![file])
         })
         .collect();
     let (result, buckets) = finished(spe.run(0, segments, 3).await);
@@ -333,7 +333,7 @@ async fn three_thousand_small_files_make_one_task_and_few_are_open_at_once() {
     let mut index = BTreeSet::new();
     for (bucket, bytes) in buckets {
         spe.process.load(&built_in("index", &[]), vec![]).await.unwrap();
-        let (_, lines) = finished(spe.run(bucket + 1, vec![whole(0, &bytes, RecordFormat::File)], 1).await);
+        let (_, lines) = finished(spe.run(bucket + 1, vec![whole(0, &bytes, RecordFraming::File)], 1).await);
         index.extend(String::from_utf8(lines[&0].clone()).unwrap().lines().map(str::to_owned));
     }
     assert_eq!(index.len(), 3_001);
@@ -368,10 +368,10 @@ fn the_header_is_strict_c_and_cpp() {
 async fn the_example_in_c_is_compiled_and_run() {
     let library = compile(&fs::read_to_string(workspace().join("examples/udf-c/matching_lines.c")).unwrap());
     let mut spe = Spe::with(&native(&library, "matching_lines", &[("text", "ee")])).await;
-    let (result, buckets) = finished(spe.run(0, vec![whole(0, b"bee\ncow\ntree", RecordFormat::Lines)], 1).await);
+    let (result, buckets) = finished(spe.run(0, vec![whole(0, b"bee\ncow\ntree", RecordFraming::Lines)], 1).await);
     assert_eq!(buckets[&0], b"bee\ntree");
     assert_eq!((result.records_in, result.records_out), (3, 2));
-    let error = failed(spe.run(1, vec![whole(3, b"bee", RecordFormat::File)], 1).await);
+    let error = failed(spe.run(1, vec![whole(3, b"bee", RecordFraming::File)], 1).await);
     assert!(error.message.contains("--records lines") && error.segment == 3 && error.record.is_none());
     let folder = spe.scratch;
     drop(spe.process);
@@ -385,7 +385,7 @@ async fn the_word_count_in_c_counts_in_two_stages_and_names_what_is_none_of_its_
     let mut spe = Spe::with(&native(&library, "words", &[])).await;
     // More words than the table begins with, in two segments of different formats.
     let text: String = (0..3_000).map(|word| format!(" w{}\tW{word} \n", word % 1_700)).collect();
-    let segments = vec![whole(0, text.as_bytes(), RecordFormat::Lines), whole(1, b"w7  w7", RecordFormat::File)];
+    let segments = vec![whole(0, text.as_bytes(), RecordFraming::Lines), whole(1, b"w7  w7", RecordFraming::File)];
     let (result, words) = finished(spe.run(0, segments, 3).await);
     assert_eq!(result.counters.get("words"), Some(6_002));
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();
@@ -395,7 +395,7 @@ async fn the_word_count_in_c_counts_in_two_stages_and_names_what_is_none_of_its_
     spe.process.load(&native(&library, "total", &[]), vec![]).await.unwrap();
     let mut counts = BTreeMap::new();
     for (task, (bucket, bytes)) in (1..).zip(&words) {
-        let (_, totals) = finished(spe.run(task, vec![whole(0, bytes, RecordFormat::File)], 1).await);
+        let (_, totals) = finished(spe.run(task, vec![whole(0, bytes, RecordFraming::File)], 1).await);
         for line in String::from_utf8(totals[&0].clone()).unwrap().lines() {
             let (word, count) = line.split_once('\t').unwrap();
             assert_eq!(udf::key_hash(word.as_bytes()) % 3, u64::from(*bucket));
@@ -405,7 +405,7 @@ async fn the_word_count_in_c_counts_in_two_stages_and_names_what_is_none_of_its_
     assert_eq!(counts, expected);
     let wrong = [("a\t1\nno tab\n", Some(1)), ("a\t1x\n", Some(0)), ("a\t1", Some(0)), ("a\t\n", Some(0))];
     for (task, (line, expected)) in (10..).zip(wrong) {
-        let error = failed(spe.run(task, vec![whole(0, line.as_bytes(), RecordFormat::File)], 1).await);
+        let error = failed(spe.run(task, vec![whole(0, line.as_bytes(), RecordFraming::File)], 1).await);
         assert!(error.record == expected && error.message.contains("use `total` after `words`"), "{line}: {error:?}");
     }
 }
@@ -423,7 +423,7 @@ async fn the_example_in_rust_is_compiled_and_run_and_its_panic_is_its_error() {
     assert!(status.success());
     let library = fs::read(target.join("debug/libudf_example_rust.so")).unwrap();
     let mut spe = Spe::with(&native(&library, "word_count", &[("shortest", "2")])).await;
-    let segments = vec![whole(0, b"bee cow a\nbee", RecordFormat::Lines), whole(1, b"bee", RecordFormat::File)];
+    let segments = vec![whole(0, b"bee cow a\nbee", RecordFraming::Lines), whole(1, b"bee", RecordFraming::File)];
     let (_, buckets) = finished(spe.run(0, segments, 5).await);
     let lines: BTreeSet<&str> =
         buckets.values().flat_map(|bytes| std::str::from_utf8(bytes).unwrap().lines()).collect();
@@ -431,15 +431,15 @@ async fn the_example_in_rust_is_compiled_and_run_and_its_panic_is_its_error() {
     let bucket = (udf::key_hash(b"bee") % 5) as u32;
     assert!(buckets[&bucket].starts_with(b"bee 2\n"));
 
-    let error = failed(spe.run(1, vec![whole(8, b"ok\n\xff\n", RecordFormat::Lines)], 1).await);
+    let error = failed(spe.run(1, vec![whole(8, b"ok\n\xff\n", RecordFraming::Lines)], 1).await);
     assert_eq!((error.segment, error.record), (8, Some(1)));
     spe.process.load(&native(&library, "panic_at", &[("word", "cow")]), vec![]).await.unwrap();
-    let segments = vec![whole(0, b"bee", RecordFormat::File), whole(1, b"cow", RecordFormat::File)];
+    let segments = vec![whole(0, b"bee", RecordFraming::File), whole(1, b"cow", RecordFraming::File)];
     let error = failed(spe.run(2, segments, 1).await);
     assert_eq!(error.message, "the function panicked: found cow in /in/1");
     assert_eq!((error.path.as_str(), error.segment), ("/in/1", 1));
     // The process has outlived all of that.
-    let (_, buckets) = finished(spe.run(3, vec![whole(0, b"bee", RecordFormat::File)], 1).await);
+    let (_, buckets) = finished(spe.run(3, vec![whole(0, b"bee", RecordFraming::File)], 1).await);
     assert!(buckets.is_empty());
 }
 
@@ -461,31 +461,31 @@ async fn libraries_that_cannot_be_used_are_refused_with_what_to_do() {
         (native(text, "f", &[]), Status::Usage, "cannot be loaded on this node"),
     ] {
         let refusal = spe.process.load(&function, vec![]).await.unwrap_err();
-        assert!(refusal.status == status && refusal.sentence.contains(expected), "{refusal:?}");
-        assert!(!refusal.sentence.contains(&*spe.scratch.path().to_string_lossy()), "{refusal:?}");
+        assert!(refusal.status == status && refusal.message.contains(expected), "{refusal:?}");
+        assert!(!refusal.message.contains(&*spe.scratch.path().to_string_lossy()), "{refusal:?}");
     }
-    let (outcome, _) = spe.run(0, vec![whole(0, b"", RecordFormat::File)], 1).await;
+    let (outcome, _) = spe.run(0, vec![whole(0, b"", RecordFraming::File)], 1).await;
     assert!(
-        matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.sentence == "no function is loaded"),
+        matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.message == "no function is loaded"),
         "{outcome:?}"
     );
     spe.process.load(&built_in("copy", &[]), vec![]).await.unwrap();
-    finished(spe.run(1, vec![whole(0, b"still here", RecordFormat::File)], 1).await);
+    finished(spe.run(1, vec![whole(0, b"still here", RecordFraming::File)], 1).await);
 }
 
 #[tokio::test]
 async fn an_error_of_the_function_names_its_segment_and_record_and_the_process_goes_on() {
     let mut spe = Spe::with(&native(&BAD, "errs", &[])).await;
-    let segments = (30..200).map(|number| whole(number, b"x", RecordFormat::File)).collect();
+    let segments = (30..200).map(|number| whole(number, b"x", RecordFraming::File)).collect();
     let error = failed(spe.run(0, segments, 1).await);
     let (function, path, message) = ("errs".into(), SectorPath::parse("/in/30").unwrap(), "no such star".into());
     let record_start = vec![];
-    assert_eq!(error, FunctionError { function, path, segment: 30, record: Some(34), message, record_start });
+    assert_eq!(error, FunctionFailure { function, path, segment: 30, record: Some(34), message, record_start });
     spe.process.load(&native(&BAD, "errs_silently", &[]), vec![]).await.unwrap();
-    let error = failed(spe.run(1, vec![whole(0, b"", RecordFormat::File)], 1).await);
+    let error = failed(spe.run(1, vec![whole(0, b"", RecordFraming::File)], 1).await);
     assert_eq!(error.message, "the function returned -3");
     spe.process.load(&native(&BAD, "fills_its_output", &[]), vec![]).await.unwrap();
-    let (_, buckets) = finished(spe.run(2, vec![whole(0, b"", RecordFormat::File)], 1).await);
+    let (_, buckets) = finished(spe.run(2, vec![whole(0, b"", RecordFraming::File)], 1).await);
     assert_eq!(buckets[&0], b"fine\n");
 }
 
@@ -498,7 +498,7 @@ async fn a_function_that_ends_its_process_has_failed_on_the_segment_it_was_at() 
         ("exits", "exit code 42"),
     ] {
         let mut spe = Spe::with(&native(&BAD, symbol, &[])).await;
-        let segments = (7..50).map(|number| whole(number, b"x", RecordFormat::File)).collect();
+        let segments = (7..50).map(|number| whole(number, b"x", RecordFraming::File)).collect();
         let error = failed(spe.run(0, segments, 1).await);
         assert!(error.message.contains(expected), "{symbol}: {}", error.message);
         assert_eq!((error.segment, error.path.as_str()), (7, "/in/7"));
@@ -511,14 +511,14 @@ async fn a_function_that_ends_its_process_has_failed_on_the_segment_it_was_at() 
 #[tokio::test]
 async fn a_process_that_is_killed_died_and_its_task_may_be_tried_again() {
     let mut spe = Spe::with(&native(&BAD, "ends_itself", &[])).await;
-    let (outcome, _) = spe.run(0, vec![whole(0, b"", RecordFormat::File)], 1).await;
+    let (outcome, _) = spe.run(0, vec![whole(0, b"", RecordFraming::File)], 1).await;
     assert!(matches!(&outcome, SpeOutcome::Died(why) if why.contains("SIGTERM")), "{outcome:?}");
 
     let mut spe = Spe::with(&native(&BAD, "never_ends", &[])).await;
     let pid = Pid::from_raw(spe.process.id().unwrap() as i32).unwrap();
     let task = TaskRun {
         attempt: attempt(0),
-        segments: vec![whole(0, b"x", RecordFormat::File)],
+        segments: vec![whole(0, b"x", RecordFraming::File)],
         output: spe.output(0),
         buckets: 1,
     };
@@ -537,7 +537,7 @@ async fn dropping_a_task_and_its_process_ends_a_function_that_never_does() {
     let pid = Pid::from_raw(spe.process.id().unwrap() as i32).unwrap();
     let task = TaskRun {
         attempt: attempt(0),
-        segments: vec![whole(0, b"x", RecordFormat::File)],
+        segments: vec![whole(0, b"x", RecordFraming::File)],
         output: spe.output(0),
         buckets: 1,
     };
@@ -565,31 +565,28 @@ async fn dropping_a_task_and_its_process_ends_a_function_that_never_does() {
 async fn a_full_disk_and_an_unreadable_input_are_not_the_functions_fault() {
     let mut spe = Spe::with(&native(&BAD, "emits_to_full", &[])).await;
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let segments = vec![whole(0, b"x", RecordFormat::File)];
+    let segments = vec![whole(0, b"x", RecordFraming::File)];
     let task = TaskRun { attempt: attempt(0), segments, output: full, buckets: 1 };
     let outcome = spe.process.run(task, &mut |_| {}).await;
     assert!(
-        matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.sentence.contains("could not write")),
+        matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.message.contains("could not write")),
         "{outcome:?}"
     );
 
     spe.process.load(&built_in("copy", &[]), vec![]).await.unwrap();
-    let beyond = (segment(0, 0, 10, RecordFormat::File), vec![file_with(b"short").into()]);
+    let beyond = (segment(0, 0, 10, RecordFraming::File), vec![file_with(b"short").into()]);
     let (outcome, _) = spe.run(1, vec![beyond], 1).await;
-    assert!(
-        matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.sentence.contains("has 5 bytes")),
-        "{outcome:?}"
-    );
+    assert!(matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.message.contains("has 5 bytes")), "{outcome:?}");
 
     let gone = SegmentFile::opened_by(|| Err(protocol::Refusal::new(Status::NotFound, "the slice is gone")));
-    let segments = vec![whole(0, b"a", RecordFormat::File), (segment(1, 0, 1, RecordFormat::File), vec![gone])];
+    let segments = vec![whole(0, b"a", RecordFraming::File), (segment(1, 0, 1, RecordFraming::File), vec![gone])];
     let (outcome, _) = spe.run(2, segments, 1).await;
     assert!(matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.status == Status::NotFound), "{outcome:?}");
 
-    let error = failed(spe.run(3, vec![whole(4, &[0; 250], RecordFormat::Fixed(100))], 1).await);
+    let error = failed(spe.run(3, vec![whole(4, &[0; 250], RecordFraming::Fixed(100))], 1).await);
     assert!(error.message.contains("250 bytes, which is no multiple of its record length of 100 bytes"), "{error:?}");
     // What was on its way of the tasks before does not reach the next one.
-    let (result, buckets) = finished(spe.run(4, vec![whole(0, b"whole", RecordFormat::File)], 1).await);
+    let (result, buckets) = finished(spe.run(4, vec![whole(0, b"whole", RecordFraming::File)], 1).await);
     assert_eq!((result.bytes_in, &buckets[&0][..]), (5, &b"whole"[..]));
 }
 

@@ -13,15 +13,16 @@ use rustix::{
 
 use fake_cloud::{Driver, FakeCloud, FakeNode, JOB, content, damage, path};
 use protocol::{
-    CarrierChoice, JobId, RecordFormat, SliceId, Status,
+    CarrierChoice, JobId, RecordFraming, SliceId, Status,
     message::{
         node_master::{Ack, Order, Report},
         spe::{
-            AttemptId, BucketId, BucketPlace, DeliveryOrder, Function, FunctionCode, LoadOrder, Output, PartOrder,
-            PieceResult, SealOrder, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
+            AttemptId, BucketId, BucketTarget, DeliveryOrder, FunctionCode, FunctionSpec, LoadOrder, OutputPlacement,
+            PartOrder, PieceResult, SealOrder, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder,
+            TaskResult, Winner,
         },
     },
-    ticket::Right,
+    ticket::TicketRight,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,9 +33,11 @@ async fn a_task_over_a_local_slice_leaves_its_results_in_a_bucket_of_its_number(
     cloud.put(&node, 1, &bytes).await;
     let mut driver = cloud.drive(&node).await;
     load(&mut driver, "copy", &[]).await;
-    let result =
-        run(&mut driver, task(4, 0, vec![segment(local(1), 0, 500_000, RecordFormat::Fixed(100))], Output::Local))
-            .await;
+    let result = run(
+        &mut driver,
+        task(4, 0, vec![segment(local(1), 0, 500_000, RecordFraming::Fixed(100))], OutputPlacement::Local),
+    )
+    .await;
     assert_eq!((result.records_in, result.bytes_in, pieces(&result)), (5_000, 500_000, vec![(4, 500_000)]));
     assert!(sealed(&mut driver, 4, &[(4, 0, 500_000)]).await == bytes);
 }
@@ -50,14 +53,14 @@ async fn results_reach_the_buckets(mut cloud: FakeCloud) {
     let nodes = [cloud.node("n1").await, cloud.node("n2").await, cloud.node("n3").await];
     let bytes = content(800_000);
     cloud.put(&nodes[0], 1, &bytes).await;
-    let places = || Output::Buckets((0..5).map(|bucket| cloud.bucket_place(&nodes[bucket % 3])).collect());
+    let places = || OutputPlacement::Buckets((0..5).map(|bucket| cloud.bucket_place(&nodes[bucket % 3])).collect());
     let mut driver = cloud.drive(&nodes[0]).await;
     load(&mut driver, "hash", &[("key", "0:10")]).await;
     // Two attempts of the first task, as after a broken connection; the first wins.
     let mut pieces: BTreeMap<u32, Vec<Winner>> = BTreeMap::new();
     for (task_number, attempt, from, until) in [(0, 0, 0, 400_000), (0, 1, 0, 400_000), (1, 0, 400_000, 800_000)] {
         let order =
-            task(task_number, attempt, vec![segment(local(1), from, until, RecordFormat::Fixed(100))], places());
+            task(task_number, attempt, vec![segment(local(1), from, until, RecordFraming::Fixed(100))], places());
         let result = run(&mut driver, order).await;
         assert_eq!(result.pieces.iter().map(|piece| piece.bytes).sum::<u64>(), until - from);
         for (bucket, bytes) in self::pieces(&result) {
@@ -100,7 +103,12 @@ async fn a_segment_of_another_node_is_read_as_if_it_were_here() {
     let (mut joined, mut records) = (Vec::new(), 0);
     for (number, part) in cuts.windows(2).enumerate() {
         let source = SegmentSource::Remote { slice: SliceId(1), from: Box::new(handed(&cloud, &here, &there)) };
-        let order = task(number as u32, 0, vec![segment(source, part[0], part[1], RecordFormat::Lines)], Output::Local);
+        let order = task(
+            number as u32,
+            0,
+            vec![segment(source, part[0], part[1], RecordFraming::Lines)],
+            OutputPlacement::Local,
+        );
         let result = run(&mut driver, order).await;
         records += result.records_in;
         if let [(bucket, bytes)] = pieces(&result)[..] {
@@ -119,13 +127,13 @@ async fn tasks_that_leave_nothing_or_little_use_the_same_scratch_file_and_no_byt
     let node = cloud.node("n1").await;
     cloud.put(&node, 1, b"cherry\napple\nbanana\n").await;
     let mut driver = cloud.drive(&node).await;
-    let whole = || vec![segment(local(1), 0, 20, RecordFormat::Lines)];
-    let bucket = || Output::Buckets(vec![cloud.bucket_place(&node)]);
+    let whole = || vec![segment(local(1), 0, 20, RecordFraming::Lines)];
+    let bucket = || OutputPlacement::Buckets(vec![cloud.bucket_place(&node)]);
     // Nothing after nothing, little after nothing, nothing after little; as results of its own, too.
     for (number, contains, bytes) in [(0, "plum", 0), (1, "plum", 0), (2, "pp", 6), (3, "plum", 0), (4, "an", 7)] {
         load(&mut driver, "filter", &[("contains", contains)]).await;
-        for output in [bucket(), Output::Local] {
-            let attempt = u32::from(matches!(output, Output::Local));
+        for output in [bucket(), OutputPlacement::Local] {
+            let attempt = u32::from(matches!(output, OutputPlacement::Local));
             let result = run(&mut driver, task(number, attempt, whole(), output)).await;
             assert_eq!(result.pieces.iter().map(|piece| piece.bytes).sum::<u64>(), bytes, "task {number}");
         }
@@ -140,11 +148,15 @@ async fn a_sealed_bucket_is_the_input_of_the_next_stage() {
     cloud.put(&node, 1, b"cherry\napple\nbanana\n").await;
     let mut driver = cloud.drive(&node).await;
     load(&mut driver, "copy", &[]).await;
-    run(&mut driver, task(0, 0, vec![segment(local(1), 0, 20, RecordFormat::Lines)], Output::Local)).await;
+    run(&mut driver, task(0, 0, vec![segment(local(1), 0, 20, RecordFraming::Lines)], OutputPlacement::Local)).await;
     sealed(&mut driver, 0, &[(0, 0, 20)]).await;
     load(&mut driver, "count", &[]).await;
-    let mut order =
-        task(0, 0, vec![segment(SegmentSource::Bucket(bucket(0)), 0, 20, RecordFormat::Lines)], Output::Local);
+    let mut order = task(
+        0,
+        0,
+        vec![segment(SegmentSource::Bucket(bucket(0)), 0, 20, RecordFraming::Lines)],
+        OutputPlacement::Local,
+    );
     order.attempt.stage = 1;
     let result = run(&mut driver, order).await;
     assert_eq!((result.records_in, result.bytes_in), (3, 20));
@@ -159,13 +171,14 @@ async fn a_corrupt_slice_is_not_given_to_a_function() {
     damage(&node.file_with(&bytes), 250_000);
     let mut driver = cloud.drive(&node).await;
     load(&mut driver, "copy", &[]).await;
-    let order = task(0, 0, vec![segment(local(1), 200_000, 300_000, RecordFormat::Fixed(100))], Output::Local);
+    let order =
+        task(0, 0, vec![segment(local(1), 200_000, 300_000, RecordFraming::Fixed(100))], OutputPlacement::Local);
     let refusal = refused(driver.ask(SpeRequest::Run(order)).await);
     assert_eq!(refusal, Status::Corrupt);
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
     // The SPE lives on.
     cloud.put(&node, 2, b"fine").await;
-    run(&mut driver, task(1, 0, vec![segment(local(2), 0, 4, RecordFormat::File)], Output::Local)).await;
+    run(&mut driver, task(1, 0, vec![segment(local(2), 0, 4, RecordFraming::File)], OutputPlacement::Local)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -173,23 +186,26 @@ async fn what_is_not_of_the_tickets_job_or_makes_no_sense_is_refused() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     let mut driver = cloud.drive(&node).await;
-    let one = || vec![segment(local(1), 0, 4, RecordFormat::File)];
-    let unloaded = driver.ask(SpeRequest::Run(task(0, 0, one(), Output::Local))).await;
+    let one = || vec![segment(local(1), 0, 4, RecordFraming::File)];
+    let unloaded = driver.ask(SpeRequest::Run(task(0, 0, one(), OutputPlacement::Local))).await;
     assert_eq!(refused(unloaded), Status::Usage);
     load(&mut driver, "copy", &[]).await;
-    let mut foreign = task(0, 0, one(), Output::Local);
+    let mut foreign = task(0, 0, one(), OutputPlacement::Local);
     foreign.attempt.job = JobId(8);
     assert_eq!(refused(driver.ask(SpeRequest::Run(foreign)).await), Status::Refused);
     let bucket_of_another = SegmentSource::Bucket(BucketId { job: JobId(8), ..bucket(0) });
-    let order = task(0, 0, vec![segment(bucket_of_another, 0, 4, RecordFormat::File)], Output::Local);
+    let order = task(0, 0, vec![segment(bucket_of_another, 0, 4, RecordFraming::File)], OutputPlacement::Local);
     assert_eq!(refused(driver.ask(SpeRequest::Run(order)).await), Status::Refused);
     let fetch = SpeRequest::Fetch(BucketId { job: JobId(8), ..bucket(0) });
     assert_eq!(refused(driver.ask(fetch).await), Status::Refused);
-    assert_eq!(refused(driver.ask(SpeRequest::Run(task(0, 0, one(), Output::Buckets(vec![])))).await), Status::Usage);
-    assert_eq!(refused(driver.ask(SpeRequest::Run(task(0, 0, one(), Output::Local))).await), Status::NotFound);
-    let backwards = task(0, 0, vec![segment(local(1), 5, 4, RecordFormat::File)], Output::Local);
+    assert_eq!(
+        refused(driver.ask(SpeRequest::Run(task(0, 0, one(), OutputPlacement::Buckets(vec![])))).await),
+        Status::Usage
+    );
+    assert_eq!(refused(driver.ask(SpeRequest::Run(task(0, 0, one(), OutputPlacement::Local))).await), Status::NotFound);
+    let backwards = task(0, 0, vec![segment(local(1), 5, 4, RecordFraming::File)], OutputPlacement::Local);
     assert_eq!(refused(driver.ask(SpeRequest::Run(backwards)).await), Status::Usage);
-    let unknown = Function { code: FunctionCode::BuiltIn("no such function".into()), parameters: vec![] };
+    let unknown = FunctionSpec { code: FunctionCode::BuiltIn("no such function".into()), parameters: vec![] };
     assert!(matches!(driver.ask(SpeRequest::Load(LoadOrder::plain(unknown))).await, SpeReply::Refused(_)));
 }
 
@@ -201,9 +217,11 @@ async fn of_the_scratch_files_only_what_went_to_another_node_is_kept() {
     let mut driver = cloud.drive(&here).await;
     load(&mut driver, "copy", &[]).await;
     let (own, others) = (vec![cloud.bucket_place(&here)], vec![cloud.bucket_place(&there)]);
-    for (number, output) in [(0, Output::Local), (1, Output::Buckets(own)), (2, Output::Buckets(others))] {
+    for (number, output) in
+        [(0, OutputPlacement::Local), (1, OutputPlacement::Buckets(own)), (2, OutputPlacement::Buckets(others))]
+    {
         let source = SegmentSource::Remote { slice: SliceId(1), from: Box::new(cloud.source(&here, &there, 1)) };
-        run(&mut driver, task(number, 0, vec![segment(source, 0, 10_000, RecordFormat::Fixed(100))], output)).await;
+        run(&mut driver, task(number, 0, vec![segment(source, 0, 10_000, RecordFraming::Fixed(100))], output)).await;
     }
     let scratch = here.folder.join("jobs").join(JOB.to_string()).join("scratch");
     let left = std::fs::read_dir(scratch).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -219,10 +237,10 @@ async fn an_spe_that_was_killed_fails_the_attempt_and_a_fresh_one_runs_the_next(
     let mut driver = cloud.drive(&node).await;
     load(&mut driver, "copy", &[]).await;
     kill_process(spe_of(&node), Signal::KILL).unwrap();
-    let order = |attempt| task(0, attempt, vec![segment(local(1), 0, 10, RecordFormat::File)], Output::Local);
+    let order = |attempt| task(0, attempt, vec![segment(local(1), 0, 10, RecordFraming::File)], OutputPlacement::Local);
     let died = driver.ask(SpeRequest::Run(order(0))).await;
     assert!(
-        matches!(&died, SpeReply::Refused(why) if why.status == Status::Unavailable && why.sentence.contains("SPE")),
+        matches!(&died, SpeReply::Refused(why) if why.status == Status::Unavailable && why.message.contains("SPE")),
         "{died:?}"
     );
     assert_eq!(pieces(&run(&mut driver, order(1)).await), [(0, 10)]);
@@ -240,22 +258,23 @@ async fn a_library_changes_nothing_that_it_has_left_and_its_node_makes_the_sums_
         let parameters = [("text", text.to_owned()), ("times", times.to_string())];
         let parameters = parameters.map(|(name, value)| (name.to_owned(), value)).to_vec();
         let code = FunctionCode::Native { library: attacks(), symbol: "rewrites".into() };
-        let load = SpeRequest::Load(LoadOrder::plain(Function { code, parameters }));
+        let load = SpeRequest::Load(LoadOrder::plain(FunctionSpec { code, parameters }));
         assert_eq!(driver.ask(load).await, SpeReply::Loaded);
         let expected = text.repeat(times).into_bytes();
         let bytes = expected.len() as u64;
         for number in [first, first + 1] {
-            let segments = vec![segment(local(1), 0, 100, RecordFormat::File)];
-            let result = run(&mut driver, task(number, 0, segments, Output::Local)).await;
+            let segments = vec![segment(local(1), 0, 100, RecordFraming::File)];
+            let result = run(&mut driver, task(number, 0, segments, OutputPlacement::Local)).await;
             assert_eq!(pieces(&result), vec![(number, bytes)]);
             assert_eq!(result.pieces[0].checksum, crc32c::crc32c(&expected));
         }
         // Of other results, too: what went to a bucket and is kept is what was first there.
-        let segments = vec![segment(local(1), 0, 100, RecordFormat::File)];
-        let spread = BucketPlace { making: 7 + first, ..cloud.bucket_place(&node) };
-        let spread = Output::Buckets(vec![spread]);
+        let segments = vec![segment(local(1), 0, 100, RecordFraming::File)];
+        let spread = BucketTarget { generation: 7 + first, ..cloud.bucket_place(&node) };
+        let spread = OutputPlacement::Buckets(vec![spread]);
         let result =
-            run(&mut driver, TaskOrder { output: spread, ..task(100 + first, 0, segments, Output::Local) }).await;
+            run(&mut driver, TaskOrder { output: spread, ..task(100 + first, 0, segments, OutputPlacement::Local) })
+                .await;
         assert_eq!(result.pieces[0].checksum, crc32c::crc32c(&expected));
         for number in [first, first + 1] {
             let found = published(&mut driver, number, &[(number, 0, bytes)], &cloud, &node).await;
@@ -274,7 +293,7 @@ async fn a_driver_that_goes_away_ends_its_spe() {
     let spe = spe_of(&node);
     let handle = pidfd_open(spe, PidfdFlags::empty()).unwrap();
     halt(spe);
-    let order = task(0, 0, vec![segment(local(1), 0, 10, RecordFormat::File)], Output::Local);
+    let order = task(0, 0, vec![segment(local(1), 0, 10, RecordFraming::File)], OutputPlacement::Local);
     driver.tell(SpeRequest::Run(order)).await;
     // The node works on the task, and says so.
     assert_eq!(driver.stream.receive::<SpeReply>().await.unwrap(), SpeReply::Progress { bytes: 0 });
@@ -292,7 +311,7 @@ async fn forgetting_a_job_ends_what_still_runs_for_it() {
     let spe = spe_of(&node);
     let handle = pidfd_open(spe, PidfdFlags::empty()).unwrap();
     halt(spe);
-    let order = task(0, 0, vec![segment(local(1), 0, 10, RecordFormat::File)], Output::Local);
+    let order = task(0, 0, vec![segment(local(1), 0, 10, RecordFraming::File)], OutputPlacement::Local);
     driver.tell(SpeRequest::Run(order)).await;
     assert_eq!(driver.stream.receive::<SpeReply>().await.unwrap(), SpeReply::Progress { bytes: 0 });
     assert_eq!(cloud.order(&node, Order::ForgetJob(JOB)).await, Ack::Done);
@@ -319,8 +338,8 @@ async fn restart_a_bucket_node(mut cloud: FakeCloud) {
     let mut driver = cloud.drive(&here).await;
     load(&mut driver, "copy", &[]).await;
     let order = |number, cloud: &FakeCloud, there: &FakeNode| {
-        let output = Output::Buckets(vec![cloud.bucket_place(there)]);
-        task(number, 0, vec![segment(local(1), 0, 10_000, RecordFormat::Fixed(100))], output)
+        let output = OutputPlacement::Buckets(vec![cloud.bucket_place(there)]);
+        task(number, 0, vec![segment(local(1), 0, 10_000, RecordFraming::Fixed(100))], output)
     };
     run(&mut driver, order(0, &cloud, &there)).await;
     let there = cloud.restart(there).await;
@@ -335,36 +354,36 @@ async fn what_a_dead_node_could_not_take_is_kept_and_sent_to_another() {
     let (here, dead, other) = (cloud.node("n1").await, cloud.node("n2").await, cloud.node("n3").await);
     let bytes = content(100_000);
     cloud.put(&here, 1, &bytes).await;
-    let places = Output::Buckets(vec![cloud.bucket_place(&here), cloud.bucket_place(&dead)]);
+    let places = OutputPlacement::Buckets(vec![cloud.bucket_place(&here), cloud.bucket_place(&dead)]);
     let mut driver = cloud.drive(&here).await;
     load(&mut driver, "hash", &[("key", "0:10")]).await;
     dead.stop().await;
     let order =
-        |attempt, output| task(0, attempt, vec![segment(local(1), 0, 100_000, RecordFormat::Fixed(100))], output);
+        |attempt, output| task(0, attempt, vec![segment(local(1), 0, 100_000, RecordFraming::Fixed(100))], output);
     let result = run(&mut driver, order(0, places)).await;
     let delivered: Vec<_> = result.pieces.iter().map(|piece| (piece.bucket, piece.is_delivered)).collect();
     assert_eq!(delivered, [(0, true), (1, false)], "{result:?}");
     // Asked for that piece alone, at another place and in a new making.
-    let place = BucketPlace { making: 1, ..cloud.bucket_place(&other) };
-    let deliver = |attempt, place: &BucketPlace| {
-        let attempt = AttemptId { job: JOB, stage: 0, run: 0, task: 0, attempt };
-        SpeRequest::Deliver(DeliveryOrder { attempt, places: vec![(1, place.clone())] })
+    let place = BucketTarget { generation: 1, ..cloud.bucket_place(&other) };
+    let deliver = |attempt, place: &BucketTarget| {
+        let attempt = AttemptId { job: JOB, stage: 0, epoch: 0, task: 0, attempt };
+        SpeRequest::Deliver(DeliveryOrder { attempt, targets: vec![(1, place.clone())] })
     };
     assert_eq!(driver.ask(deliver(0, &place)).await, SpeReply::Delivered);
     assert_eq!(driver.ask(deliver(0, &place)).await, SpeReply::Delivered, "twice is once");
     assert_eq!(refused(driver.ask(deliver(7, &place)).await), Status::NotFound);
     let mut there = cloud.drive(&other).await;
     let winner = Winner { task: 0, attempt: 0, bytes: result.pieces[1].bytes };
-    let bucket = BucketId { making: 1, ..bucket(1) };
+    let bucket = BucketId { generation: 1, ..bucket(1) };
     let seal = SealOrder { bucket, winners: vec![winner], publish: false, in_order: true };
     let sealed = there.ask(SpeRequest::Seal(seal)).await;
     assert_eq!(sealed, SpeReply::Sealed { bytes: winner.bytes, order: vec![0] });
     let SpeReply::Bytes(sent) = there.ask(SpeRequest::Fetch(bucket)).await else { panic!("no bytes") };
     assert_eq!(crc32c::crc32c(&sent), result.pieces[1].checksum);
     // Done again, for that bucket alone: the same, told but not sent.
-    let unwanted = BucketPlace { is_wanted: false, ..cloud.bucket_place(&here) };
-    let places = vec![unwanted, BucketPlace { making: 2, ..place }];
-    let again = run(&mut driver, order(1, Output::Buckets(places))).await;
+    let unwanted = BucketTarget { is_wanted: false, ..cloud.bucket_place(&here) };
+    let places = vec![unwanted, BucketTarget { generation: 2, ..place }];
+    let again = run(&mut driver, order(1, OutputPlacement::Buckets(places))).await;
     let told = |piece: &PieceResult| (piece.bucket, piece.bytes, piece.checksum);
     assert_eq!(again.pieces.iter().map(told).collect::<Vec<_>>(), result.pieces.iter().map(told).collect::<Vec<_>>());
     assert_eq!(again.pieces.iter().map(|piece| piece.is_delivered).collect::<Vec<_>>(), [false, true]);
@@ -380,10 +399,10 @@ async fn a_job_reads_no_slice_that_the_master_did_not_name_whatever_its_driver_s
     let mut driver = cloud.drive(&here).await;
     load(&mut driver, "copy", &[]).await;
     let remote = SegmentSource::Remote { slice: SliceId(3), from: Box::new(cloud.source(&here, &there, 3)) };
-    let allowed = || segment(local(1), 0, 11, RecordFormat::File);
-    let secret = || segment(local(2), 0, 15, RecordFormat::File);
-    let other_job = cloud.ticket(&here.id, Right::Inputs { job: JobId(77), slices: vec![SliceId(2)] });
-    let late = cloud.ticket_until(&here.id, Right::Inputs { job: JOB, slices: vec![SliceId(2)] }, 1);
+    let allowed = || segment(local(1), 0, 11, RecordFraming::File);
+    let secret = || segment(local(2), 0, 15, RecordFraming::File);
+    let other_job = cloud.ticket(&here.id, TicketRight::Inputs { job: JobId(77), slices: vec![SliceId(2)] });
+    let late = cloud.ticket_until(&here.id, TicketRight::Inputs { job: JOB, slices: vec![SliceId(2)] }, 1);
     for (segments, ticket) in [
         // Its ticket to compute is good for starting SPEs and for nothing else.
         (vec![secret()], Some(cloud.compute_ticket(&here))),
@@ -393,15 +412,17 @@ async fn a_job_reads_no_slice_that_the_master_did_not_name_whatever_its_driver_s
         (vec![secret()], Some(other_job)),
         (vec![secret()], Some(late)),
         (vec![secret()], Some(cloud.inputs_ticket(&there, &[2]))),
-        (vec![segment(remote, 0, 26, RecordFormat::File)], Some(cloud.inputs_ticket(&here, &[1]))),
+        (vec![segment(remote, 0, 26, RecordFraming::File)], Some(cloud.inputs_ticket(&here, &[1]))),
         (vec![secret()], None),
     ] {
-        let order = TaskOrder { inputs: ticket, ..task(0, 0, segments, Output::Local) };
+        let order = TaskOrder { inputs: ticket, ..task(0, 0, segments, OutputPlacement::Local) };
         driver.stream.send(&SpeRequest::Run(order.clone())).await.unwrap();
         assert_eq!(refused(driver.stream.receive().await.unwrap()), Status::Refused, "{order:?}");
     }
-    let order =
-        TaskOrder { inputs: Some(cloud.inputs_ticket(&here, &[1])), ..task(0, 0, vec![allowed()], Output::Local) };
+    let order = TaskOrder {
+        inputs: Some(cloud.inputs_ticket(&here, &[1])),
+        ..task(0, 0, vec![allowed()], OutputPlacement::Local)
+    };
     assert_eq!(pieces(&run(&mut driver, order).await), [(0, 11)]);
 }
 
@@ -471,16 +492,16 @@ fn local(slice: u128) -> SegmentSource {
     SegmentSource::Local(SliceId(slice))
 }
 
-fn segment(source: SegmentSource, from: u64, until: u64, records: RecordFormat) -> SegmentOrder {
-    SegmentOrder::alone(0, PartOrder::plain(source, path("/in/file"), from, until, records))
+fn segment(source: SegmentSource, from: u64, until: u64, records: RecordFraming) -> SegmentOrder {
+    SegmentOrder::single(0, PartOrder::plain(source, path("/in/file"), from, until, records))
 }
 
-fn task(task: u32, attempt: u32, segments: Vec<SegmentOrder>, output: Output) -> TaskOrder {
-    TaskOrder { attempt: AttemptId { job: JOB, stage: 0, run: 0, task, attempt }, segments, output, inputs: None }
+fn task(task: u32, attempt: u32, segments: Vec<SegmentOrder>, output: OutputPlacement) -> TaskOrder {
+    TaskOrder { attempt: AttemptId { job: JOB, stage: 0, epoch: 0, task, attempt }, segments, output, inputs: None }
 }
 
 fn bucket(bucket: u32) -> BucketId {
-    BucketId { job: JOB, stage: 0, run: 0, bucket, making: 0 }
+    BucketId { job: JOB, stage: 0, epoch: 0, bucket, generation: 0 }
 }
 
 /// What has come to its bucket, or was already there.
@@ -496,7 +517,7 @@ fn refused(reply: SpeReply) -> Status {
 
 async fn load(driver: &mut Driver, name: &str, parameters: &[(&str, &str)]) {
     let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let function = Function { code: FunctionCode::BuiltIn(name.into()), parameters };
+    let function = FunctionSpec { code: FunctionCode::BuiltIn(name.into()), parameters };
     assert_eq!(driver.ask(SpeRequest::Load(LoadOrder::plain(function))).await, SpeReply::Loaded);
 }
 

@@ -12,13 +12,13 @@ use std::{
 use fake_cloud::{FakeCloud, FakeNode, SOME_NODE, content, get};
 use net::{local::LocalStream, transfer::TransferStream};
 use protocol::{
-    CarrierChoice, NodeId, Pace, SliceId, Status, limits,
+    CarrierChoice, NodeId, SliceId, Status, TransferQos, limits,
     message::{
         local::{LocalReply, LocalRequest},
         node_master::{Ack, Order},
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::{HandedTo, Holder, Right, SignedTicket, Ticket},
+    ticket::{Delegate, Holder, SignedTicket, Ticket, TicketRight},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -34,7 +34,7 @@ async fn a_stolen_ticket_opens_nothing_neither_for_a_stranger_nor_for_another_no
     let mut stranger = cloud.connect_as_stranger(&node).await;
     let refusal = get(&mut stranger, stolen.clone(), 1, 0..10).await.unwrap_err();
     assert_eq!(refusal.status, Status::Refused);
-    assert!(refusal.sentence.contains("made for another client or node"), "{refusal}");
+    assert!(refusal.message.contains("made for another client or node"), "{refusal}");
     stranger.send(&TransferRequest::Write { ticket: cloud.write_ticket(&node, 2), chain: vec![] }).await.unwrap();
     assert!(matches!(stranger.receive::<TransferReply>().await.unwrap(), TransferReply::Refused(_)));
     // A certificate of the cloud is not enough, nor a ticket that was handed to another node.
@@ -43,7 +43,7 @@ async fn a_stolen_ticket_opens_nothing_neither_for_a_stranger_nor_for_another_no
     assert!(get(&mut as_node, cloud.handed(&stolen, &other), 1, 0..10).await.is_err());
     // And who says that a key is his must prove it.
     let mut liar = cloud.connect_as_stranger(&node).await;
-    liar.queue(&TransferRequest::Hold { key: cloud.holder_key(), proof: vec![0; 64] }).await.unwrap();
+    liar.queue(&TransferRequest::ProveKey { key: cloud.holder_key(), proof: vec![0; 64] }).await.unwrap();
     assert!(get(&mut liar, stolen.clone(), 1, 0..10).await.is_err());
     let mut door = LocalStream::connect(&node.local).await.unwrap();
     door.send(&LocalRequest::Open { ticket: stolen.clone(), slice: SliceId(1) }).await.unwrap();
@@ -75,7 +75,7 @@ async fn listen_in(node: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
 }
 
 fn plain_ticket(cloud: &FakeCloud, node: &FakeNode, slice: u128, site: Option<&str>) -> SignedTicket {
-    let right = Right::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
+    let right = TicketRight::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
     let ticket = cloud.unsigned(&node.id, right, Holder::Client(cloud.holder_key()), u64::MAX);
     cloud.sign(&Ticket { plain_within: site.map(str::to_owned), ..ticket })
 }
@@ -113,7 +113,7 @@ async fn bytes_can_be_read_on_the_wire_only_where_the_ticket_allows_it_within_th
     assert!(is_seen(), "it was wanted so");
     // On such a connection every ticket must allow it.
     let refusal = get(&mut stream, plain_ticket(&cloud, &node, 1, None), 1, 0..10).await.unwrap_err();
-    assert!(refusal.sentence.contains("unencrypted"), "{refusal}");
+    assert!(refusal.message.contains("unencrypted"), "{refusal}");
     let mut stranger = cloud.connect_as_stranger(&node).await;
     let stolen = plain_ticket(&cloud, &node, 1, Some("uic"));
     assert!(matches!(ask_for_plain(&mut stranger, &stolen).await, TransferReply::Refused(_)), "a stranger may not ask");
@@ -144,7 +144,7 @@ async fn strangers_take_no_room_from_those_who_show_a_good_ticket() {
     for _ in 0..8 {
         silent.push(TcpStream::connect(node.address).await.unwrap());
         let mut stream = cloud.connect_as_stranger(&node).await;
-        stream.send(&TransferRequest::Pace(Pace::default())).await.unwrap();
+        stream.send(&TransferRequest::Qos(TransferQos::default())).await.unwrap();
         chattering.push(stream);
     }
     cloud.put(&node, 1, b"some bytes").await;
@@ -169,7 +169,7 @@ async fn a_stranger_that_chatters_is_heard_for_so_many_words_and_no_more() {
         let ended = async {
             // Each is a byte at least; what is behind the last one that was heard may have been on its way.
             for _ in 0..16 * limits::JOIN_BYTES_MAX {
-                stranger.send(&TransferRequest::Pace(Pace::default())).await?;
+                stranger.send(&TransferRequest::Qos(TransferQos::default())).await?;
             }
             Ok::<_, net::NetError>(())
         };
@@ -182,8 +182,8 @@ async fn the_certificate_of_a_machine_that_was_struck_off_opens_nothing_and_its_
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     cloud.put(&node, 1, b"some bytes").await;
-    let read = Right::Read { slice: SliceId(1), from: 0, until: u64::MAX };
-    let handed = || HandedTo::Node(NodeId::new(SOME_NODE).unwrap());
+    let read = TicketRight::Read { slice: SliceId(1), from: 0, until: u64::MAX };
+    let handed = || Delegate::Node(NodeId::new(SOME_NODE).unwrap());
     let ticket = cloud.handed_to(&cloud.ticket(&node.id, read), handed());
     let mut open = cloud.connect_as_node(&node).await;
     assert_eq!(get(&mut open, ticket.clone(), 1, 0..10).await.unwrap(), b"some bytes");

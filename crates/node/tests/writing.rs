@@ -17,7 +17,7 @@ use protocol::{
         node_master::Report,
         transfer::{ResumeFrom, TransferReply},
     },
-    ticket::{Right, SignedTicket},
+    ticket::{SignedTicket, TicketRight},
 };
 
 const MIB: usize = 1 << 20;
@@ -32,12 +32,12 @@ fn stored(bytes: &[u8]) -> TransferReply {
     TransferReply::Stored { bytes: bytes.len() as u64, digest: digest(bytes) }
 }
 
-fn resumable(slice: u128, key: u128) -> Right {
-    Right::Write { lease: LeaseId(1), header: header(slice), resume: Some(ResumeKey(key)), base: None }
+fn resumable(slice: u128, key: u128) -> TicketRight {
+    TicketRight::Write { lease: LeaseId(1), header: header(slice), resume: Some(ResumeKey(key)), base: None }
 }
 
-fn behind(slice: u128, base: u128) -> Right {
-    Right::Write { lease: LeaseId(1), header: header(slice), resume: None, base: Some(SliceId(base)) }
+fn behind(slice: u128, base: u128) -> TicketRight {
+    TicketRight::Write { lease: LeaseId(1), header: header(slice), resume: None, base: Some(SliceId(base)) }
 }
 
 /// Waits until a node reports that it has a slice.
@@ -135,7 +135,7 @@ async fn a_node_goes_on_alone_where_the_next_one_is_gone_or_refuses_and_says_so(
     // A port at which nobody listens any more.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let absent = Source { address: gone, ..cloud.source_with(&first, &next, write_right(1)) };
-    let wrong = cloud.source_with(&first, &next, Right::Read { slice: SliceId(2), from: 0, until: 9 });
+    let wrong = cloud.source_with(&first, &next, TicketRight::Read { slice: SliceId(2), from: 0, until: 9 });
     for (slice, source) in [(1, absent), (2, wrong)] {
         let reply = put_along(&mut stream, cloud.write_ticket(&first, slice), vec![source], &bytes).await;
         assert_eq!(reply, stored(&bytes));
@@ -318,7 +318,7 @@ async fn pass(
     let mut told = 0;
     loop {
         match door.receive::<LocalReply>().await.unwrap().unwrap().0 {
-            LocalReply::Taken { bytes } | LocalReply::Kept { bytes } => told += bytes,
+            LocalReply::Progress { bytes } | LocalReply::Partial { bytes } => told += bytes,
             last => return (told, last),
         }
     }
@@ -378,15 +378,15 @@ async fn what_is_passed_without_a_right_without_a_file_or_shorter_than_said_is_r
     let (_, reply) = pass(&cloud, &node, cloud.read_ticket(&node, 1), vec![], &file, MIB as u64).await;
     assert_eq!(refused(reply).status, Status::Refused);
     let (_, reply) = pass(&cloud, &node, cloud.write_ticket(&node, 1), vec![], &file, bytes.len() as u64 + 1).await;
-    assert!(refused(reply).sentence.contains("shorter"));
+    assert!(refused(reply).message.contains("shorter"));
     let (_, pipe) = std::io::pipe().unwrap();
     let mut door = cloud.knock(&node).await;
     let request = LocalRequest::Store { ticket: cloud.write_ticket(&node, 2), chain: vec![], bytes: 7 };
     door.send_with_file(&request, pipe.as_fd()).await.unwrap();
     let (reply, _) = door.receive::<LocalReply>().await.unwrap().unwrap();
-    assert!(refused(reply).sentence.contains("no ordinary file"));
+    assert!(refused(reply).message.contains("no ordinary file"));
     door.send(&request).await.unwrap();
     let (reply, _) = door.receive::<LocalReply>().await.unwrap().unwrap();
-    assert!(refused(reply).sentence.contains("no file"));
+    assert!(refused(reply).message.contains("no file"));
     assert_eq!(cloud.get(&node, 1).await.err().map(|refusal| refusal.status), Some(Status::NotFound));
 }

@@ -19,14 +19,14 @@ pub struct Acl(Vec<AclEntry>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AclEntry {
     /// Who.
-    pub who: Who,
+    pub principal: Principal,
     /// What.
     pub rights: Rights,
 }
 
 /// Of whom an entry speaks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Who {
+pub enum Principal {
     /// A user, whether or not the security server knows one of that name now.
     User(UserName),
     /// All users of a group, as the security server said when they logged in.
@@ -51,24 +51,24 @@ impl Acl {
             let most = limits::ACL_ENTRIES_MAX;
             return Err(format!("{} entries are too many; name at most {most}, or make a group", entries.len()));
         }
-        for AclEntry { who, rights } in &entries {
+        for AclEntry { principal: who, rights } in &entries {
             if rights.is_empty() {
                 return Err(format!("`{who}` is given no right; leave it out"));
             }
-            if let Who::Group(group) = who {
+            if let Principal::Group(group) = who {
                 check_group(group)?;
             }
         }
         entries.sort();
-        match entries.windows(2).find(|pair| pair[0].who == pair[1].who) {
-            Some(pair) => Err(format!("`{}` stands there twice; give all its rights in one entry", pair[0].who)),
+        match entries.windows(2).find(|pair| pair[0].principal == pair[1].principal) {
+            Some(pair) => Err(format!("`{}` stands there twice; give all its rights in one entry", pair[0].principal)),
             None => Ok(Self(entries)),
         }
     }
 
     /// Whoever is logged in may read and run jobs on it, and only owners change it.
     pub fn everyone_reads() -> Self {
-        Self(vec![AclEntry { who: Who::Everyone, rights: Rights::READ.and(Rights::RUN) }])
+        Self(vec![AclEntry { principal: Principal::Everyone, rights: Rights::READ.and(Rights::RUN) }])
     }
 
     /// The entries, users before groups before everyone.
@@ -83,26 +83,29 @@ impl Acl {
 
     /// What a user may do: what the entries for the user, for the user's groups and for everyone say, together.
     pub fn rights_of(&self, user: &UserRights) -> Rights {
-        let speaks_of = |who: &Who| match who {
-            Who::User(name) => *name == user.user,
-            Who::Group(group) => user.groups.contains(group),
-            Who::Everyone => true,
+        let speaks_of = |who: &Principal| match who {
+            Principal::User(name) => *name == user.user,
+            Principal::Group(group) => user.groups.contains(group),
+            Principal::Everyone => true,
         };
-        let said = self.0.iter().filter(|entry| speaks_of(&entry.who));
+        let said = self.0.iter().filter(|entry| speaks_of(&entry.principal));
         said.fold(Rights::default(), |rights, entry| rights.and(entry.rights))
     }
 
     /// The same list without what it says of these.
     #[must_use]
-    pub fn without(&self, whom: &[Who]) -> Self {
-        Self(self.0.iter().filter(|entry| !whom.contains(&entry.who)).cloned().collect())
+    pub fn without(&self, whom: &[Principal]) -> Self {
+        Self(self.0.iter().filter(|entry| !whom.contains(&entry.principal)).cloned().collect())
     }
 
     /// What both lists grant. The order of the two does not matter.
     #[must_use]
     pub fn common(&self, other: &Self) -> Self {
-        let of = |who: &Who| other.0.iter().find(|entry| entry.who == *who).map_or(Rights::default(), |it| it.rights);
-        let both = self.0.iter().map(|entry| AclEntry { rights: entry.rights.common(of(&entry.who)), ..entry.clone() });
+        let of = |who: &Principal| {
+            other.0.iter().find(|entry| entry.principal == *who).map_or(Rights::default(), |it| it.rights)
+        };
+        let both =
+            self.0.iter().map(|entry| AclEntry { rights: entry.rights.common(of(&entry.principal)), ..entry.clone() });
         Self(both.filter(|entry| !entry.rights.is_empty()).collect())
     }
 }
@@ -157,7 +160,7 @@ impl fmt::Display for Acl {
         if self.0.is_empty() {
             return f.write_str(NOBODY);
         }
-        for (place, AclEntry { who, rights }) in self.0.iter().enumerate() {
+        for (place, AclEntry { principal: who, rights }) in self.0.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
             write!(f, "{comma}{who}:{rights}")?;
         }
@@ -186,11 +189,11 @@ impl FromStr for AclEntry {
                 shown(text)
             )
         })?;
-        Ok(Self { who: who.parse()?, rights: rights.parse()? })
+        Ok(Self { principal: who.parse()?, rights: rights.parse()? })
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(name) => write!(f, "user:{name}"),
@@ -200,7 +203,7 @@ impl fmt::Display for Who {
     }
 }
 
-impl FromStr for Who {
+impl FromStr for Principal {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -344,14 +347,14 @@ mod tests {
 
     #[test]
     fn a_list_that_breaks_its_own_rules_is_not_read_from_bytes() {
-        let entry = |who: Who, rights: u8| (who, rights);
-        let good = vec![entry(Who::Everyone, 1)];
+        let entry = |who: Principal, rights: u8| (who, rights);
+        let good = vec![entry(Principal::Everyone, 1)];
         assert_eq!(codec::decode::<Acl>(&codec::encode(&good)).unwrap(), acl("everyone:r"));
         let bad = [
-            vec![entry(Who::Everyone, 0)],
-            vec![entry(Who::Everyone, 16)],
-            vec![entry(Who::Everyone, 1), entry(Who::Everyone, 2)],
-            vec![entry(Who::Group("a/b".into()), 1)],
+            vec![entry(Principal::Everyone, 0)],
+            vec![entry(Principal::Everyone, 16)],
+            vec![entry(Principal::Everyone, 1), entry(Principal::Everyone, 2)],
+            vec![entry(Principal::Group("a/b".into()), 1)],
         ];
         for entries in bad {
             assert!(codec::decode::<Acl>(&codec::encode(&entries)).is_err(), "{entries:?}");
@@ -364,6 +367,6 @@ mod tests {
         assert_eq!(a.common(&b).to_string(), "user:alice:w,everyone:r");
         assert_eq!(a.common(&b), b.common(&a));
         assert!(a.common(&acl("none")).is_empty());
-        assert_eq!(a.without(&[Who::Everyone, "group:g".parse().unwrap()]).to_string(), "user:alice:rw");
+        assert_eq!(a.without(&[Principal::Everyone, "group:g".parse().unwrap()]).to_string(), "user:alice:rw");
     }
 }

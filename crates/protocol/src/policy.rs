@@ -21,7 +21,7 @@ pub struct Policy {
     /// Files are removed this many seconds after they were last written.
     pub lifetime_seconds: Option<u64>,
     /// Of a folder: its files lie on the same nodes and are repaired as one.
-    pub together: Option<bool>,
+    pub colocated: Option<bool>,
     /// Of a folder: most bytes of the files at and below it, each counted once.
     pub quota_bytes: Option<u64>,
     /// Of a folder: most files at and below it.
@@ -65,7 +65,7 @@ impl Policy {
 
     /// Why it makes no sense for a file, if it does not.
     pub fn check_of_file(&self) -> Result<(), String> {
-        if self.together.is_some() || self.has_quota() {
+        if self.colocated.is_some() || self.has_quota() {
             return Err("`together` and quotas are for folders; set them on the file's folder".into());
         }
         Ok(())
@@ -121,6 +121,6 @@ mod tests {
         let sound = Policy { copies: Some(16), sync_copies: Some(16), lifetime_seconds: Some(1), ..base };
         assert_eq!((sound.check(), sound.check_of_file()), (Ok(()), Ok(())));
         assert!(Policy { quota_files: Some(1), ..sound.clone() }.check_of_file().is_err());
-        assert!(Policy { together: Some(false), ..sound }.check_of_file().is_err());
+        assert!(Policy { colocated: Some(false), ..sound }.check_of_file().is_err());
     }
 }

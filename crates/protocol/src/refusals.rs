@@ -26,7 +26,7 @@ pub struct RefusalBudget {
 
 impl RefusalBudget {
     /// Whether one more from this source is recorded by itself; else it is counted.
-    pub fn takes(&mut self, now: Now, source: &str) -> bool {
+    pub fn try_record(&mut self, now: Now, source: &str) -> bool {
         let second = now.monotonic.as_secs();
         if second != self.second {
             (self.second, self.in_second) = (second, 0);
@@ -103,18 +103,22 @@ mod tests {
     fn refusals_are_bounded_for_a_source_a_second_and_a_day_and_the_rest_is_counted() {
         let mut budget = RefusalBudget::default();
         // One source, one refusal a second.
-        let taken = (1..=1_000).filter(|second| budget.takes(at(*second), "a")).count() as u64;
+        let taken = (1..=1_000).filter(|second| budget.try_record(at(*second), "a")).count() as u64;
         assert_eq!(taken, SOURCE_REFUSALS_PER_DAY_MAX);
         assert_eq!(budget.take_counted(at(1_001)), Some(1_000 - SOURCE_REFUSALS_PER_DAY_MAX));
         // Many sources, ten a second each from its own.
         let mut taken = 0;
         for second in 2_000..12_000 {
-            taken +=
-                (0..30).filter(|number| budget.takes(at(second), &format!("{}-{number}", second % 100))).count() as u64;
+            taken += (0..30)
+                .filter(|number| budget.try_record(at(second), &format!("{}-{number}", second % 100)))
+                .count() as u64;
         }
         assert_eq!(taken, REFUSALS_PER_DAY_MAX - SOURCE_REFUSALS_PER_DAY_MAX);
-        assert!(!budget.takes(at(80_000), "b"));
-        assert!(budget.takes(at(24 * 3_600 + 1), "b") && budget.takes(at(24 * 3_600 + 2), "a"), "another day");
+        assert!(!budget.try_record(at(80_000), "b"));
+        assert!(
+            budget.try_record(at(24 * 3_600 + 1), "b") && budget.try_record(at(24 * 3_600 + 2), "a"),
+            "another day"
+        );
     }
 
     #[test]
@@ -122,7 +126,7 @@ mod tests {
         let mut budget = RefusalBudget::default();
         for (second, unix_millis) in [(1, 9_000_000_000), (2, 5_000), (3, 4_000), (4, 0)] {
             let now = Now { monotonic: Duration::from_secs(second), unix_millis };
-            let taken = (0..30).filter(|_| budget.takes(now, "a")).count() as u64;
+            let taken = (0..30).filter(|_| budget.try_record(now, "a")).count() as u64;
             assert_eq!(taken, REFUSALS_PER_SECOND_MAX, "in second {second}");
         }
         assert_eq!(budget.take_counted(at(5)), Some(40));
@@ -135,7 +139,7 @@ mod tests {
     fn the_sources_told_apart_are_bounded() {
         let mut budget = RefusalBudget::default();
         for number in 0..2 * SOURCES_MAX as u64 {
-            budget.takes(at(number), &number.to_string());
+            budget.try_record(at(number), &number.to_string());
         }
         assert_eq!(budget.of_source.len(), SOURCES_MAX);
     }

@@ -26,7 +26,7 @@ impl fmt::Debug for Digest {
 
 /// How a slice's bytes fall into records (paper, 3.1 and 3.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
-pub enum RecordFormat {
+pub enum RecordFraming {
     /// The whole file is one record.
     #[default]
     File,
@@ -40,7 +40,7 @@ pub enum RecordFormat {
     Parquet,
 }
 
-impl fmt::Display for RecordFormat {
+impl fmt::Display for RecordFraming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File => f.write_str("file"),
@@ -52,7 +52,7 @@ impl fmt::Display for RecordFormat {
     }
 }
 
-impl FromStr for RecordFormat {
+impl FromStr for RecordFraming {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
@@ -87,7 +87,7 @@ pub struct SliceHeader {
     /// Copies wanted in the whole cloud, where the file itself says so; 0: as its folders say.
     pub copies: u8,
     /// How its bytes fall into records.
-    pub records: RecordFormat,
+    pub records: RecordFraming,
     /// The user's own keys and values.
     pub user: BTreeMap<String, String>,
     /// The journal of the master that allowed this version to be written, or this copy to be made.
@@ -118,12 +118,12 @@ mod tests {
 
     #[test]
     fn formats_print_and_parse() {
-        use RecordFormat::{File, Fixed, Index, Lines, Parquet};
+        use RecordFraming::{File, Fixed, Index, Lines, Parquet};
         for format in [File, Lines, Fixed(100), Index, Parquet] {
             assert_eq!(format.to_string().parse(), Ok(format));
         }
         for text in ["", "fixed", "fixed:", "fixed:0", "fixed:-1", "fixed:99999999999", "line", "indexed"] {
-            assert!(text.parse::<RecordFormat>().is_err(), "{text}");
+            assert!(text.parse::<RecordFraming>().is_err(), "{text}");
         }
     }
 }

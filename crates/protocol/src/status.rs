@@ -59,19 +59,19 @@ pub struct Refusal {
     /// The kind of failure.
     pub status: Status,
     /// One sentence, without a full stop, that names the operation and the thing.
-    pub sentence: String,
+    pub message: String,
 }
 
 impl Refusal {
     /// A refusal of `status` with its sentence.
-    pub fn new(status: Status, sentence: impl Into<String>) -> Self {
-        Self { status, sentence: sentence.into() }
+    pub fn new(status: Status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.sentence.fmt(f)
+        self.message.fmt(f)
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Ticket {
     /// At which node it is valid, and nowhere else.
     pub node: NodeId,
     /// What may be done.
-    pub right: Right,
+    pub right: TicketRight,
     /// Which file's bytes they are, as it was called when the ticket was made. For people and for the audit record: what
     /// may be done is said by the slice in the right, which has one content for ever while its file may be renamed.
     pub file: Option<TicketFile>,
@@ -64,7 +64,7 @@ impl fmt::Debug for HolderKey {
 
 /// The verb of a ticket with what it applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Right {
+pub enum TicketRight {
     /// Read a range of one slice.
     Read {
         /// The slice.
@@ -110,22 +110,22 @@ pub struct SignedTicket {
     /// Ed25519 signature, 64 bytes.
     pub signature: Vec<u8>,
     /// To whom the client that holds it has handed it on, if to anyone.
-    pub handed: Option<Handed>,
+    pub delegation: Option<Delegation>,
 }
 
 /// A client's word that someone may use its ticket in its place: the node that runs a task reads what the task needs, the
 /// node that makes a copy reads what is copied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Handed {
+pub struct Delegation {
     /// Who may use it.
-    pub to: HandedTo,
-    /// Ed25519 signature with the holder's key over [`handing_words`], 64 bytes.
+    pub to: Delegate,
+    /// Ed25519 signature with the holder's key over [`delegation_bytes`], 64 bytes.
     pub signature: Vec<u8>,
 }
 
 /// To whom a ticket is handed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HandedTo {
+pub enum Delegate {
     /// A node of the same cloud, which proves itself by its certificate.
     Node(NodeId),
     /// Whoever proves to hold this key, as a client does: a node of another cloud.
@@ -176,7 +176,7 @@ impl TicketFault {
     ];
 
     /// The word by which it is counted.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Unsigned => "unsigned",
             Self::OtherNode => "other_node",
@@ -198,18 +198,18 @@ impl Ticket {
 }
 
 /// What a client signs when it hands a ticket on.
-pub fn handing_words(ticket: &[u8], to: &HandedTo) -> Vec<u8> {
+pub fn delegation_bytes(ticket: &[u8], to: &Delegate) -> Vec<u8> {
     // The words of two hand-overs are never the same: neither label begins the other, a name has no zero byte, and a key
     // has always 32 bytes.
     match to {
-        HandedTo::Node(node) => [HANDING_LABEL, node.as_str().as_bytes(), &[0], ticket].concat(),
-        HandedTo::Key(key) => [HANDING_TO_KEY_LABEL, &key.0, ticket].concat(),
+        Delegate::Node(node) => [DELEGATION_LABEL, node.as_str().as_bytes(), &[0], ticket].concat(),
+        Delegate::Key(key) => [KEY_DELEGATION_LABEL, &key.0, ticket].concat(),
     }
 }
 
 /// What a client signs at a local socket, whose two ends are on one machine and so have one clock: nothing of one
 /// conversation is good for another, or for a later time than [`LOCAL_PROOF_LIFE_MILLIS`].
-pub fn local_proof_words(node_socket: &str, unix_millis: u64) -> Vec<u8> {
+pub fn local_proof_bytes(node_socket: &str, unix_millis: u64) -> Vec<u8> {
     [LOCAL_LABEL, node_socket.as_bytes(), &[0], &unix_millis.to_be_bytes()].concat()
 }
 
@@ -218,8 +218,8 @@ pub const HOLDER_LABEL: &[u8] = b"EXPORTER-sector-holder-1";
 /// How long what was signed at a local socket is good, in milliseconds.
 pub const LOCAL_PROOF_LIFE_MILLIS: u64 = 60_000;
 /// Sets what is signed for a hand-over apart from all else that is signed with the same key.
-const HANDING_LABEL: &[u8] = b"sector-hand-1\0";
+const DELEGATION_LABEL: &[u8] = b"sector-hand-1\0";
 /// The same where it is handed to a key.
-const HANDING_TO_KEY_LABEL: &[u8] = b"sector-hand-key-1\0";
+const KEY_DELEGATION_LABEL: &[u8] = b"sector-hand-key-1\0";
 /// The same for a local socket.
 const LOCAL_LABEL: &[u8] = b"sector-local-1\0";

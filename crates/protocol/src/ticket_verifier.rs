@@ -21,7 +21,8 @@ use crate::{
     message::node_master::Revocation,
     slice::SliceHeader,
     ticket::{
-        Handed, HandedTo, Holder, HolderKey, Right, SignedTicket, Ticket, TicketFault, TicketKeys, handing_words,
+        Delegate, Delegation, Holder, HolderKey, SignedTicket, Ticket, TicketFault, TicketKeys, TicketRight,
+        delegation_bytes,
     },
     wire::codec,
 };
@@ -65,7 +66,7 @@ impl TicketVerifier {
     /// have signed; keys of another master, or of this one after it was started again, make all older tickets worthless.
     pub fn take_keys(&mut self, now: Now, keys: TicketKeys) {
         match &mut self.keys {
-            Some(known) if known.goes_on_with(keys) => known.take(now, keys),
+            Some(known) if known.is_same_signer(keys) => known.rotate(now, keys),
             known => {
                 *known = Some(KnownKeys::new(keys));
                 self.revocations.forget_users();
@@ -102,7 +103,7 @@ impl TicketVerifier {
     ///
     /// # Errors
     /// Which of these it is not.
-    pub fn genuine(&self, now: Now, signed: &SignedTicket) -> Result<Ticket, RefusedTicket> {
+    pub fn verify(&self, now: Now, signed: &SignedTicket) -> Result<Ticket, RefusedTicket> {
         let Some(keys) = &self.keys else {
             let sentence = format!("node {} has not met its master yet; try again a little later", self.node);
             let refusal = Refusal::new(Status::Unavailable, sentence);
@@ -141,7 +142,7 @@ impl TicketVerifier {
     /// # Errors
     /// Why it is not.
     pub fn admit(&self, now: Now, bearer: &impl ProvedBearer, signed: &SignedTicket) -> Result<Ticket, RefusedTicket> {
-        let ticket = self.genuine(now, signed)?;
+        let ticket = self.verify(now, signed)?;
         if self.is_revoked(&ticket) {
             // Unavailable: who has another session gets a new ticket from the master, who has none hears so there.
             let sentence = format!("the tickets of {} were revoked; ask the master for a new one", ticket.user);
@@ -165,7 +166,7 @@ impl TicketVerifier {
     ///
     /// # Errors
     /// Why none.
-    pub fn read(
+    pub fn authorize_read(
         &self,
         now: Now,
         bearer: &impl ProvedBearer,
@@ -174,7 +175,7 @@ impl TicketVerifier {
     ) -> Result<Range<u64>, RefusedTicket> {
         let ticket = self.admit(now, bearer, signed)?;
         match ticket.right {
-            Right::Read { slice: of, from, until } if of == slice => Ok(from..until),
+            TicketRight::Read { slice: of, from, until } if of == slice => Ok(from..until),
             _ => Err(other_right(ticket.user, format!("to read slice {slice}"))),
         }
     }
@@ -185,14 +186,14 @@ impl TicketVerifier {
     ///
     /// # Errors
     /// Why none.
-    pub fn write(
+    pub fn authorize_write(
         &self,
         now: Now,
         bearer: &impl ProvedBearer,
         signed: &SignedTicket,
     ) -> Result<WriteGrant, RefusedTicket> {
         let Ticket { user, right, until_unix_millis, .. } = self.admit(now, bearer, signed)?;
-        let Right::Write { header, resume, base, .. } = right else {
+        let TicketRight::Write { header, resume, base, .. } = right else {
             return Err(other_right(user, "to write a slice".into()));
         };
         Ok(WriteGrant { header, user, resume, base, until_unix_millis })
@@ -202,10 +203,15 @@ impl TicketVerifier {
     ///
     /// # Errors
     /// Why not.
-    pub fn import(&self, now: Now, bearer: &impl ProvedBearer, signed: &SignedTicket) -> Result<(), RefusedTicket> {
+    pub fn authorize_import(
+        &self,
+        now: Now,
+        bearer: &impl ProvedBearer,
+        signed: &SignedTicket,
+    ) -> Result<(), RefusedTicket> {
         let ticket = self.admit(now, bearer, signed)?;
         match ticket.right {
-            Right::Import => Ok(()),
+            TicketRight::Import => Ok(()),
             _ => Err(other_right(ticket.user, "to import files".into())),
         }
     }
@@ -214,7 +220,7 @@ impl TicketVerifier {
     ///
     /// # Errors
     /// Why none.
-    pub fn compute(
+    pub fn authorize_compute(
         &self,
         now: Now,
         bearer: &impl ProvedBearer,
@@ -222,30 +228,35 @@ impl TicketVerifier {
     ) -> Result<(JobId, UserName), RefusedTicket> {
         let ticket = self.admit(now, bearer, signed)?;
         match ticket.right {
-            Right::Compute { job } => Ok((job, ticket.user)),
+            TicketRight::Compute { job } => Ok((job, ticket.user)),
             _ => Err(other_right(ticket.user, "to run a job".into())),
         }
     }
 
-    /// As [`compute`](Self::compute), for a piece. A task may take longer than a ticket lives, and delivers to many nodes;
+    /// As [`authorize_compute`](Self::authorize_compute), for a piece. A task may take longer than a ticket lives, and delivers to many nodes;
     /// so another node, which proved itself by a certificate of the cloud and to which the driver handed the ticket, by
     /// name, may deliver with the one that was good when its task began.
     ///
     /// # Errors
     /// Why none.
-    pub fn piece(&self, now: Now, bearer: &impl ProvedBearer, signed: &SignedTicket) -> Result<JobId, RefusedTicket> {
+    pub fn authorize_piece(
+        &self,
+        now: Now,
+        bearer: &impl ProvedBearer,
+        signed: &SignedTicket,
+    ) -> Result<JobId, RefusedTicket> {
         let mut then = now;
         if bearer.is_role() {
             then.unix_millis = now.unix_millis.saturating_sub(DELIVERY_TIME_MAX.as_millis() as u64);
         }
-        self.compute(then, bearer, signed).map(|(job, _)| job)
+        self.authorize_compute(then, bearer, signed).map(|(job, _)| job)
     }
 
     /// The slices that a job's SPEs may read here.
     ///
     /// # Errors
     /// Why none.
-    pub fn inputs(
+    pub fn authorize_inputs(
         &self,
         now: Now,
         bearer: &impl ProvedBearer,
@@ -254,7 +265,7 @@ impl TicketVerifier {
     ) -> Result<BTreeSet<SliceId>, RefusedTicket> {
         let ticket = self.admit(now, bearer, signed)?;
         match ticket.right {
-            Right::Inputs { job: of, slices } if of == job => Ok(slices.into_iter().collect()),
+            TicketRight::Inputs { job: of, slices } if of == job => Ok(slices.into_iter().collect()),
             _ => Err(other_right(ticket.user, format!("job {job} to read anything"))),
         }
     }
@@ -263,7 +274,12 @@ impl TicketVerifier {
     ///
     /// # Errors
     /// Why not.
-    pub fn plain(&self, now: Now, bearer: &impl ProvedBearer, signed: &SignedTicket) -> Result<(), RefusedTicket> {
+    pub fn authorize_plain(
+        &self,
+        now: Now,
+        bearer: &impl ProvedBearer,
+        signed: &SignedTicket,
+    ) -> Result<(), RefusedTicket> {
         let ticket = self.admit(now, bearer, signed)?;
         self.check_plain(&ticket)
     }
@@ -308,16 +324,16 @@ pub struct WriteGrant {
 
 /// Whether `ticket`, whose holder is `holder`, was made for `bearer`, or was handed to it by the one for whom it was.
 pub fn is_held(is_signed: IsSigned, bearer: &impl ProvedBearer, ticket: &SignedTicket, holder: &Holder) -> bool {
-    match (holder, &ticket.handed) {
+    match (holder, &ticket.delegation) {
         (Holder::Node(node), _) => bearer.is_node(node),
         (Holder::Client(key), None) => bearer.has_key(*key),
-        (Holder::Client(key), Some(Handed { to, signature })) => {
+        (Holder::Client(key), Some(Delegation { to, signature })) => {
             // Who it is first: that costs less than the signature.
             let is_meant = match to {
-                HandedTo::Node(node) => bearer.is_node(node),
-                HandedTo::Key(to) => bearer.has_key(*to),
+                Delegate::Node(node) => bearer.is_node(node),
+                Delegate::Key(to) => bearer.has_key(*to),
             };
-            is_meant && is_signed(&key.0, &handing_words(&ticket.ticket, to), signature)
+            is_meant && is_signed(&key.0, &delegation_bytes(&ticket.ticket, to), signature)
         }
     }
 }

@@ -13,9 +13,9 @@ use crate::{AddressRange, NodeId, limits, rate};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     nodes: BTreeMap<NodeId, Place>,
-    addresses: BTreeMap<AddressRange, Spot>,
+    addresses: BTreeMap<AddressRange, PartialPlace>,
     links: BTreeMap<SitePair, Link>,
-    between: Link,
+    default_link: Link,
 }
 
 impl Topology {
@@ -32,7 +32,7 @@ impl Topology {
     ///
     /// # Errors
     /// When there are too many ranges.
-    pub fn set_addresses(&mut self, range: AddressRange, spot: Spot) -> Result<(), TopologyError> {
+    pub fn set_addresses(&mut self, range: AddressRange, spot: PartialPlace) -> Result<(), TopologyError> {
         self.addresses.insert(range, spot);
         within(self.addresses.len(), "address ranges")
     }
@@ -54,9 +54,9 @@ impl Topology {
     ///
     /// # Errors
     /// When a number is out of its range.
-    pub fn set_between(&mut self, link: Link) -> Result<(), TopologyError> {
+    pub fn set_default_link(&mut self, link: Link) -> Result<(), TopologyError> {
         link.check()?;
-        self.between = link;
+        self.default_link = link;
         Ok(())
     }
 
@@ -65,21 +65,21 @@ impl Topology {
         if let Some(place) = self.nodes.get(node) {
             return place.clone();
         }
-        match self.spot_of(address) {
-            Some(Spot { site, rack: Some(rack) }) => Place::new(site, rack),
-            Some(Spot { site, rack: None }) => Place::new(site, &said.rack),
+        match self.place_of_address(address) {
+            Some(PartialPlace { site, rack: Some(rack) }) => Place::new(site, rack),
+            Some(PartialPlace { site, rack: None }) => Place::new(site, &said.rack),
             None => said.clone(),
         }
     }
 
     /// Where someone with this address stands, by the narrowest range that holds it.
-    pub fn spot_of(&self, address: IpAddr) -> Option<&Spot> {
+    pub fn place_of_address(&self, address: IpAddr) -> Option<&PartialPlace> {
         let holding = self.addresses.iter().filter(|(range, _)| range.contains(address));
         holding.max_by_key(|(range, _)| range.prefix_bits()).map(|(_, spot)| spot)
     }
 
     /// How far a place is from whoever stands at `from`.
-    pub fn remoteness(&self, from: &Spot, to: &Place) -> Remoteness {
+    pub fn network_distance(&self, from: &PartialPlace, to: &Place) -> NetworkDistance {
         let distance = match (from.site == to.site, &from.rack) {
             (true, Some(rack)) if *rack == to.rack => Distance::SameRack,
             (true, _) => Distance::SameSite,
@@ -89,7 +89,7 @@ impl Topology {
             Distance::OtherSite => self.distance_millis(&from.site, &to.site),
             _ => 0,
         };
-        Remoteness { distance, millis }
+        NetworkDistance { distance, millis }
     }
 
     /// The round trip between two sites in milliseconds; 0 within a site.
@@ -98,18 +98,18 @@ impl Topology {
             return 0;
         }
         let said = self.links.get(&SitePair::new(a, b)).and_then(|link| link.distance_millis);
-        said.or(self.between.distance_millis).unwrap_or(DISTANCE_MILLIS_UNKNOWN)
+        said.or(self.default_link.distance_millis).unwrap_or(DISTANCE_MILLIS_UNKNOWN)
     }
 
     /// Whether any link has a limit.
     pub fn has_limits(&self) -> bool {
-        self.links.values().chain([&self.between]).any(|link| link.limit_bytes_per_second.is_some())
+        self.links.values().chain([&self.default_link]).any(|link| link.limit_bytes_per_second.is_some())
     }
 
     /// Most bytes per second that may go between two sites, or within one, both ways together; `None` for no limit.
     pub fn limit_bytes_per_second(&self, a: &str, b: &str) -> Option<u64> {
         let said = self.links.get(&SitePair::new(a, b)).and_then(|link| link.limit_bytes_per_second);
-        said.or(if a == b { None } else { self.between.limit_bytes_per_second })
+        said.or(if a == b { None } else { self.default_link.limit_bytes_per_second })
     }
 
     /// The nodes that are named.
@@ -118,7 +118,7 @@ impl Topology {
     }
 
     /// The ranges of addresses.
-    pub fn addresses(&self) -> impl Iterator<Item = (&AddressRange, &Spot)> {
+    pub fn addresses(&self) -> impl Iterator<Item = (&AddressRange, &PartialPlace)> {
         self.addresses.iter()
     }
 
@@ -128,8 +128,8 @@ impl Topology {
     }
 
     /// What lies between different sites of which nothing was said.
-    pub fn between(&self) -> Link {
-        self.between
+    pub fn default_link(&self) -> Link {
+        self.default_link
     }
 }
 
@@ -144,7 +144,7 @@ pub struct Place {
 
 /// Where someone stands of whom not all may be known: a client, or all of an address range.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Spot {
+pub struct PartialPlace {
     /// The data centre.
     pub site: String,
     /// The rack, where that is known.
@@ -179,7 +179,7 @@ pub enum Distance {
 
 /// A distance, and between sites how large; smaller is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Remoteness {
+pub struct NetworkDistance {
     /// By the levels of the topology.
     pub distance: Distance,
     /// The round trip between the sites in milliseconds; 0 within one.
@@ -232,8 +232,8 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Self, TopologyError> {
         match text.parse()? {
-            Spot { site, rack: Some(rack) } => Ok(Self { site, rack }),
-            Spot { rack: None, .. } => Err(bad_place(text, "the rack is missing")),
+            PartialPlace { site, rack: Some(rack) } => Ok(Self { site, rack }),
+            PartialPlace { rack: None, .. } => Err(bad_place(text, "the rack is missing")),
         }
     }
 }
@@ -244,13 +244,13 @@ impl fmt::Display for Place {
     }
 }
 
-impl From<Place> for Spot {
+impl From<Place> for PartialPlace {
     fn from(place: Place) -> Self {
         Self { site: place.site, rack: Some(place.rack) }
     }
 }
 
-impl FromStr for Spot {
+impl FromStr for PartialPlace {
     type Err = TopologyError;
 
     fn from_str(text: &str) -> Result<Self, TopologyError> {
@@ -262,7 +262,7 @@ impl FromStr for Spot {
     }
 }
 
-impl fmt::Display for Spot {
+impl fmt::Display for PartialPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.rack {
             Some(rack) => write!(f, "{}/{rack}", self.site),
@@ -342,7 +342,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn spot(text: &str) -> Spot {
+    fn spot(text: &str) -> PartialPlace {
         text.parse().unwrap()
     }
 
@@ -385,16 +385,16 @@ mod tests {
         topology.set_link(SitePair::new("a", "c"), link(90)).unwrap();
         let from = spot("a/1");
         let mut places = ["d/1", "c/1", "b/1", "a/2", "a/1"].map(place);
-        places.sort_by_key(|to| topology.remoteness(&from, to));
+        places.sort_by_key(|to| topology.network_distance(&from, to));
         assert_eq!(places, ["a/1", "a/2", "b/1", "c/1", "d/1"].map(place));
-        assert_eq!(topology.remoteness(&spot("a"), &place("a/1")).distance, Distance::SameSite);
+        assert_eq!(topology.network_distance(&spot("a"), &place("a/1")).distance, Distance::SameSite);
     }
 
     #[test]
     fn what_is_said_of_all_links_holds_where_nothing_else_is_said() {
         let mut topology = Topology::default();
         let limit = |limit| Link { distance_millis: None, limit_bytes_per_second: Some(limit) };
-        topology.set_between(Link { distance_millis: Some(30), ..limit(1_000_000) }).unwrap();
+        topology.set_default_link(Link { distance_millis: Some(30), ..limit(1_000_000) }).unwrap();
         topology.set_link(SitePair::new("a", "b"), limit(2_000_000)).unwrap();
         assert_eq!(topology.limit_bytes_per_second("b", "a"), Some(2_000_000));
         assert_eq!(topology.distance_millis("b", "a"), 30, "of this pair only the limit was said");
@@ -408,8 +408,8 @@ mod tests {
     fn what_makes_no_sense_is_refused_with_what_to_do() {
         let mut topology = Topology::default();
         let slow = Link { limit_bytes_per_second: Some(124_999), ..Link::default() };
-        assert!(topology.set_between(slow).unwrap_err().to_string().contains("at least 1 Mbit/s"));
-        assert!(topology.set_between(link(60_001)).unwrap_err().to_string().contains("60001 ms"));
+        assert!(topology.set_default_link(slow).unwrap_err().to_string().contains("at least 1 Mbit/s"));
+        assert!(topology.set_default_link(link(60_001)).unwrap_err().to_string().contains("60001 ms"));
         topology.set_link(SitePair::new("a", "b"), link(1)).unwrap();
         let twice = topology.set_link(SitePair::new("b", "a"), link(2)).unwrap_err();
         assert!(twice.to_string().contains("`a` and `b` is there twice"), "{twice}");

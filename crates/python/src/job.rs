@@ -14,10 +14,10 @@ use std::{
 };
 
 use client::{
-    Client, RecordFormat, SectorPath, Status,
+    Client, RecordFraming, SectorPath, Status,
     job::{
-        Function, FunctionCode, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonFunction,
-        SideFile, SideName, StageSpec,
+        FunctionCode, FunctionSpec, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonFunction,
+        SideFile, SideFileName, StageSpec,
     },
 };
 use pyo3::{
@@ -52,7 +52,7 @@ pub(crate) struct Plan {
     pub(crate) streams: Vec<Vec<String>>,
     pub(crate) stages: Vec<StageSpec>,
     pub(crate) output: SectorPath,
-    pub(crate) records: Option<RecordFormat>,
+    pub(crate) records: Option<RecordFraming>,
     pub(crate) segment_bytes: Option<(u64, u64)>,
     pub(crate) errors_max: u32,
     pub(crate) copies: Option<u8>,
@@ -229,11 +229,11 @@ pub(crate) fn stage(py: Python<'_>, words: StageWords) -> PyResult<StageSpec> {
         _ => return Err(PyValueError::new_err(format!("there is no kind of function `{kind}`"))),
     };
     let side = side.into_iter().map(|(name, path)| {
-        let name = SideName::new(name).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let name = SideFileName::new(name).map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(SideFile { name, path: parse(&path)? })
     });
     let side = side.collect::<PyResult<_>>()?;
-    Ok(StageSpec { function: Function { code, parameters }, buckets, records: format_of(&records)?, side })
+    Ok(StageSpec { function: FunctionSpec { code, parameters }, buckets, records: format_of(&records)?, side })
 }
 
 fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -15,7 +15,7 @@ use std::{
 };
 
 use client::{
-    Client, ClientError, Condition, EntryKind, GetOptions, Profile, PutOptions, RecordFormat, SectorPath,
+    Client, ClientError, Condition, EntryKind, GetOptions, Profile, PutOptions, RecordFraming, SectorPath,
     job::IndexedRecords,
 };
 use pyo3::{Bound, PyAny, PyResult, Python, exceptions::PyValueError, pyclass, pyfunction, pymethods};
@@ -279,8 +279,8 @@ impl Session {
     ) -> PyResult<Bound<'py, PyAny>> {
         let records = match (begins, format_of(records)?) {
             (Some(text), _) => IndexedRecords::Begins(text),
-            (None, RecordFormat::Fixed(bytes)) => IndexedRecords::Fixed(bytes),
-            (None, RecordFormat::Lines) => IndexedRecords::Lines,
+            (None, RecordFraming::Fixed(bytes)) => IndexedRecords::Fixed(bytes),
+            (None, RecordFraming::Lines) => IndexedRecords::Lines,
             (None, other) => {
                 let why = format!("`{other}` records need no index: give `lines`, `fixed:N`, or how a record `begins`");
                 return Err(PyValueError::new_err(why));
@@ -364,15 +364,15 @@ pub(crate) fn parse(path: &str) -> PyResult<SectorPath> {
 }
 
 /// A record format as Python says it.
-pub(crate) fn format_of(text: &str) -> PyResult<RecordFormat> {
-    text.parse::<RecordFormat>().map_err(|error| PyValueError::new_err(error.to_string()))
+pub(crate) fn format_of(text: &str) -> PyResult<RecordFraming> {
+    text.parse::<RecordFraming>().map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// How a file is to be written. Missing folders are made, as everywhere in a cloud where a folder is but a name.
 fn put_options(records: Option<&str>, copies: Option<u8>, only_new: bool) -> PyResult<PutOptions> {
     let records = match records {
         Some(text) => format_of(text)?,
-        None => RecordFormat::default(),
+        None => RecordFraming::default(),
     };
     let condition = if only_new { Condition::Absent } else { Condition::Any };
     Ok(PutOptions { copies, records, condition, parents: true, ..PutOptions::default() })

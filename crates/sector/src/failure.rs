@@ -66,7 +66,7 @@ impl From<ClientError> for Failure {
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        Self::new(refusal.status, refusal.sentence)
+        Self::new(refusal.status, refusal.message)
     }
 }
 

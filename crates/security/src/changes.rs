@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, VecDeque};
 
 use protocol::{
     UserName,
-    message::master_security::{AccountChanges, ChangeMark},
+    message::master_security::{AccountChanges, ChangeCursor},
 };
 
 /// The latest changes of one run of the server.
 #[derive(Debug)]
 pub struct ChangeLog {
-    mark: ChangeMark,
+    mark: ChangeCursor,
     /// Each with its number, oldest first.
     latest: VecDeque<(u64, UserName)>,
 }
@@ -19,7 +19,7 @@ pub struct ChangeLog {
 impl ChangeLog {
     /// A log of the run that has this number; no two runs may have the same, and none 0.
     pub fn new(run: u64) -> Self {
-        Self { mark: ChangeMark { run, number: 0 }, latest: VecDeque::new() }
+        Self { mark: ChangeCursor { epoch: run, number: 0 }, latest: VecDeque::new() }
     }
 
     /// Notes that a user's account has changed.
@@ -32,14 +32,14 @@ impl ChangeLog {
     }
 
     /// Whose accounts have changed since.
-    pub fn since(&self, mark: ChangeMark) -> AccountChanges {
+    pub fn since(&self, mark: ChangeCursor) -> AccountChanges {
         let oldest = self.latest.front().map_or(self.mark.number + 1, |(number, _)| *number);
-        let is_known = mark.run == self.mark.run && mark.number + 1 >= oldest;
+        let is_known = mark.epoch == self.mark.epoch && mark.number + 1 >= oldest;
         let users = is_known.then(|| {
             let newer = self.latest.iter().filter(|(number, _)| *number > mark.number);
             newer.map(|(_, user)| user.clone()).collect::<BTreeSet<_>>().into_iter().collect()
         });
-        AccountChanges { mark: self.mark, users }
+        AccountChanges { cursor: self.mark, users }
     }
 }
 
@@ -58,14 +58,14 @@ mod tests {
     #[test]
     fn each_change_is_told_once_and_who_asks_again_hears_nothing() {
         let mut log = ChangeLog::new(7);
-        let begun = log.since(ChangeMark::default());
-        assert_eq!(begun, AccountChanges { mark: ChangeMark { run: 7, number: 0 }, users: None });
+        let begun = log.since(ChangeCursor::default());
+        assert_eq!(begun, AccountChanges { cursor: ChangeCursor { epoch: 7, number: 0 }, users: None });
         for number in [2, 1, 2] {
             log.note(user(number));
         }
-        let changes = log.since(begun.mark);
+        let changes = log.since(begun.cursor);
         assert_eq!(changes.users, Some(vec![user(1), user(2)]));
-        assert_eq!(log.since(changes.mark).users, Some(vec![]));
+        assert_eq!(log.since(changes.cursor).users, Some(vec![]));
     }
 
     #[test]
@@ -74,8 +74,8 @@ mod tests {
         for number in 0..=LATEST_MAX as u64 {
             log.note(user(number));
         }
-        assert_eq!(log.since(ChangeMark { run: 7, number: 0 }).users, None);
-        assert_eq!(log.since(ChangeMark { run: 7, number: 1 }).users.map(|users| users.len()), Some(LATEST_MAX));
-        assert_eq!(log.since(ChangeMark { run: 6, number: 1 }).users, None);
+        assert_eq!(log.since(ChangeCursor { epoch: 7, number: 0 }).users, None);
+        assert_eq!(log.since(ChangeCursor { epoch: 7, number: 1 }).users.map(|users| users.len()), Some(LATEST_MAX));
+        assert_eq!(log.since(ChangeCursor { epoch: 6, number: 1 }).users, None);
     }
 }

@@ -95,7 +95,7 @@ impl FailedLogins {
         self.proved.retain(|_, at| *at + PROVED_FOR > now.monotonic);
     }
 
-    /// When there will next be something to forget, as [`Now::monotonic`].
+    /// When there will next be something to forget, as [`Retryable::monotonic`].
     pub fn next_timeout(&self) -> Option<Duration> {
         let proved = self.proved.values().map(|at| *at + PROVED_FOR).min();
         [self.pairs.next_timeout(), self.addresses.next_timeout(), self.names.next_timeout(), proved]
@@ -187,7 +187,7 @@ impl<K: Ord + Clone> Table<K> {
 #[derive(Debug, Default)]
 struct Failures {
     count: u32,
-    /// The last one, as [`Now::monotonic`].
+    /// The last one, as [`Retryable::monotonic`].
     last: Duration,
 }
 

@@ -1,6 +1,6 @@
 //! What the security server decides: whether a user is who they say and may come from where they come, whether a node
 //! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes as
-//! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`Action`] for someone else.
+//! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`JobAction`] for someone else.
 //!
 //! [`recording`] tells the audit record; [`login`] lets people in, [`providers`] and [`device`] those whom an identity
 //! provider knows, which [`standing`] looks after later; [`nodes`] lets nodes in, [`admission`] gives machines their
@@ -65,7 +65,7 @@ pub struct Security {
     /// Draws 32 random bytes for tokens and ids.
     draw: fn() -> [u8; 32],
     changes: ChangeLog,
-    /// When ended sessions are forgotten next, as [`Now::monotonic`].
+    /// When ended sessions are forgotten next, as [`Retryable::monotonic`].
     next_forgetting: Duration,
     /// What the password of an unknown user is compared with, so that it costs as much as a known one's.
     decoy: PasswordHash,
@@ -260,7 +260,7 @@ impl Security {
         self.accounts.machines().server_proved_by(fingerprint).is_some()
     }
 
-    /// Somebody asks; exactly one [`Action::Answer`] or [`Action::HangUp`] to `from` follows, now or after a completion.
+    /// Somebody asks; exactly one [`JobAction::Answer`] or [`JobAction::HangUp`] to `from` follows, now or after a completion.
     /// Masters are answered; who has our own key may administer machines; a stranger may use a master's ticket, and else is
     /// hung up on. Looked at for each question: a connection may outlast what its certificate was worth.
     pub fn handle_question(&mut self, now: Now, from: Caller, mut connection: Connection, request: SecurityRequest) {
@@ -297,7 +297,7 @@ impl Security {
         }
     }
 
-    /// A master asks; exactly one [`Action::Answer`] to `from` follows, now or after a completion.
+    /// A master asks; exactly one [`JobAction::Answer`] to `from` follows, now or after a completion.
     pub fn handle_message(&mut self, now: Now, from: Caller, request: SecurityRequest) {
         self.note_question(now, from, &request);
         match request {
@@ -390,7 +390,7 @@ impl Security {
         self.recording.next()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Now::monotonic`].
+    /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Retryable::monotonic`].
     pub fn next_timeout(&self) -> Option<Duration> {
         let forgetting = [self.failed.next_timeout(), self.waiting_list.next_timeout(), Some(self.next_forgetting)];
         let of_providers = [self.providers.devices.next_timeout(), self.next_look()];

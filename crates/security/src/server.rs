@@ -17,11 +17,11 @@ use daemon::{
     stop::Stopping,
 };
 use net::{
+    backup_socket::BackupSocket,
     clock::Clock,
-    folder_door::FolderDoor,
     identity::{Authority, Credentials, TlsIdentity},
-    strangers::Room,
     transfer::{Incoming, Listener, TransferStream},
+    unauthenticated::UnauthenticatedLimits,
 };
 use protocol::{
     limits,
@@ -86,7 +86,7 @@ impl Server {
             task::spawn_blocking(move || open(&folder).and_then(|opened| Ok((opened, Providers::open(&known)?)))).await;
         let ((journal, authority, security, record), providers) =
             opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
-        let listener = Listener::bind(settings.listen, identity.clone()).await?.with_room(STRANGERS);
+        let listener = Listener::bind(settings.listen, identity.clone()).await?.with_limits(STRANGERS);
         let security = security.with_providers(Plan::new(settings));
         let signer = Arc::new(Signer { authority, life: settings.certificate_life() });
         let (journal, folder) = (Arc::new(journal), settings.folder.clone());
@@ -156,7 +156,7 @@ impl Server {
 
 /// Gives the rows of one moment to whoever takes a backup, beside the keeper: it goes on meanwhile.
 async fn serve_backups(folder: PathBuf, journal: Arc<Journal>) {
-    match FolderDoor::open(&folder) {
+    match BackupSocket::open(&folder) {
         Ok(door) => {
             door.serve(Arc::new(move |out| journal.export(out).map(drop).map_err(io::Error::other))).await;
         }
@@ -205,10 +205,10 @@ impl Door {
             stream.admit();
             self.converse(stream).await
         } else {
-            let Some(place) = stream.place() else { return };
-            match place.within(self.hear_stranger(stream)).await {
+            let Some(place) = stream.slot() else { return };
+            match place.run_bounded(self.hear_stranger(stream)).await {
                 Ok(conversation) => conversation,
-                Err(over) => Err(net::NetError::Stranger { peer, over }),
+                Err(over) => Err(net::NetError::Unauthenticated { peer, over }),
             }
         };
         match conversation {
@@ -263,7 +263,7 @@ impl Door {
 const MASTER_CONNECTIONS_MAX: usize = 16;
 /// Connections at once of those who have not shown a master's certificate: one that joins asks a single question, and of one
 /// address there are as many as a master that starts may open, and a few newcomers.
-const STRANGERS: Room = Room { in_all: 64, of_an_address: 16 };
+const STRANGERS: UnauthenticatedLimits = UnauthenticatedLimits { total: 64, per_address: 16 };
 /// After this long without a request a connection is closed, since its master may be gone; a living one connects again.
 const IDLE_MAX: Duration = Duration::from_secs(3_600);
 /// How long requests under way may take once a stop was asked for.

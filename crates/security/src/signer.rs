@@ -7,7 +7,7 @@ use std::{
 };
 
 use daemon::settings::CredentialFiles;
-use net::identity::{Authority, NewKey, ProvedKey, Stage, Subject, TlsIdentity, Validity, fingerprint};
+use net::identity::{Authority, NewKey, ProvedKey, RenewalState, Subject, TlsIdentity, Validity, fingerprint};
 use protocol::{MachineKind, NodeId};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -75,7 +75,7 @@ impl OwnRenewal {
     async fn step(&self) -> Result<Option<Duration>, SecurityError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // One that has ended is renewed too: the authority is here, and nobody else need take it.
-        if let Stage::Young(wait) = Validity::of(&self.files.read()?.certificate_pem)?.stage(now) {
+        if let RenewalState::NotDue(wait) = Validity::of(&self.files.read()?.certificate_pem)?.renewal_state(now) {
             return Ok(Some(wait));
         }
         let name = NodeId::new(SECURITY).map_err(|_| SecurityError::Panicked("named itself"))?;

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use protocol::{
-    NodeId, RecordFormat, SectorPath, SliceId,
+    NodeId, RecordFraming, SectorPath, SliceId,
     message::spe::{AttemptId, BucketId, SealOrder},
 };
 
@@ -12,7 +12,7 @@ use crate::{Outcome, SpeId, SphereError};
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum JobAction {
     /// Get an SPE at a node. Answered by [`SpeReady`](crate::Event::SpeReady) or [`SpeLost`](crate::Event::SpeLost).
     StartSpe {
         /// Its number from now on.
@@ -40,7 +40,7 @@ pub enum Action {
         /// The bucket; its number gives the file's place in the output.
         bucket: BucketId,
         /// How the file falls into records.
-        records: RecordFormat,
+        records: RecordFraming,
     },
     /// Bring a sealed bucket's bytes to the driver. Answered by [`Fetched`](crate::Event::Fetched) or
     /// [`BucketRefused`](crate::Event::BucketRefused).
@@ -54,9 +54,9 @@ pub enum Action {
     /// [`Delivered`](crate::Event::Delivered) or [`DeliveryRefused`](crate::Event::DeliveryRefused).
     Deliver(Delivery),
     /// Everything is done again. What older runs published or returned is void, their actions need not be carried on.
-    BeginRun {
+    BeginEpoch {
         /// The run that begins.
-        run: u32,
+        epoch: u32,
     },
     /// The job has ended; nothing comes after this.
     Finished(Result<Outcome, SphereError>),
@@ -88,7 +88,7 @@ pub struct Delivery {
     /// Whose results they are.
     pub attempt: AttemptId,
     /// The buckets that lack them, by number, and where they are now.
-    pub homes: Vec<(u32, BucketHome)>,
+    pub locations: Vec<(u32, BucketLocation)>,
 }
 
 /// A segment as a certain SPE gets it.
@@ -99,14 +99,14 @@ pub struct AssignedSegment {
     /// Its part of the first input stream.
     pub first: AssignedPart,
     /// Its parts of further streams.
-    pub beside: Vec<AssignedPart>,
+    pub zipped: Vec<AssignedPart>,
 }
 
 /// A segment's part of one input stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssignedPart {
     /// Where that SPE finds its bytes.
-    pub place: SegmentPlace,
+    pub location: SegmentLocation,
     /// The path the function sees.
     pub path: SectorPath,
     /// First byte.
@@ -114,18 +114,18 @@ pub struct AssignedPart {
     /// First byte no longer part of it; for lines see [`lines_owned`](crate::lines_owned).
     pub until: u64,
     /// How its bytes fall into records.
-    pub records: RecordFormat,
+    pub records: RecordFraming,
     /// What tells where its records are, where its bytes do not.
-    pub guide: Option<AssignedGuide>,
+    pub locator: Option<AssignedLocator>,
 }
 
 /// What tells where the records of a part are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AssignedGuide {
+pub enum AssignedLocator {
     /// The index of its file, and which records of the file the part has.
     Index {
         /// Where the SPE finds the index.
-        place: SegmentPlace,
+        location: SegmentLocation,
         /// The index's path.
         path: SectorPath,
         /// The part's records.
@@ -146,7 +146,7 @@ pub enum AssignedGuide {
 
 /// Where a segment's bytes are, seen from the SPE that gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SegmentPlace {
+pub enum SegmentLocation {
     /// In a slice that the SPE's node holds.
     Local(SliceId),
     /// In a slice of another node.
@@ -166,21 +166,21 @@ pub enum Placement {
     /// Into one bucket of the SPE's node, whose number is the task's.
     Local,
     /// Into buckets, bucket `i` at the `i`th home.
-    Buckets(Arc<Vec<BucketHome>>),
+    Buckets(Arc<Vec<BucketLocation>>),
 }
 
 impl Placement {
     /// Where bucket `number` is; `None` for a task's own.
-    pub(crate) fn home(&self, number: u32) -> Option<&BucketHome> {
+    pub(crate) fn location(&self, number: u32) -> Option<&BucketLocation> {
         if let Self::Buckets(homes) = self { homes.get(number as usize) } else { None }
     }
 }
 
 /// Where a bucket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BucketHome {
+pub struct BucketLocation {
     /// Its node.
     pub node: NodeId,
-    /// How often it was begun anew; see [`BucketId::making`].
-    pub making: u32,
+    /// How often it was begun anew; see [`BucketId::generation`].
+    pub generation: u32,
 }

@@ -6,11 +6,11 @@
 //! [lost](Buckets::lose) begins anew at another place, as another [making](BucketId::making), so that nothing of the old
 //! is taken for the new; its pieces come again from where they were made, or their tasks are done again. A task that is
 //! done again must leave what it left before, byte for byte, wherever something of that is in use
-//! ([`Won::Differs`]): else a record might be in two buckets, or in none.
+//! ([`WinOutcome::Differs`]): else a record might be in two buckets, or in none.
 //!
 //! It never says where a bucket that has been lost gets its pieces from: that is the stage's to find out.
 
-mod again;
+mod regeneration;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -19,18 +19,18 @@ use std::{
 };
 
 use protocol::{
-    NodeId, Now, RecordFormat, Refusal, SliceId, Status,
+    NodeId, Now, RecordFraming, Refusal, SliceId, Status,
     message::spe::{AttemptId, BucketId, PieceResult, SealOrder, Winner},
 };
 
 use crate::{
-    action::{BucketHome, Placement},
-    numbered::Numbered,
+    action::{BucketLocation, Placement},
+    bucket_placement,
+    node_queues::NodeQueues,
     outcome::OutputBucket,
-    places,
     plan::StageOutput,
     stream::SealedBucket,
-    turns::Turns,
+    vec_map::VecMap,
 };
 
 /// The output of one stage in one run.
@@ -41,9 +41,9 @@ pub(crate) struct Buckets {
     placement: Placement,
     finish: Finish,
     /// Buckets that hold something, by number.
-    filled: Numbered<Bucket>,
+    filled: VecMap<Bucket>,
     /// Buckets whose next step can be ordered, and steps under way, by node.
-    turns: Turns,
+    queues: NodeQueues,
     /// Steps to be tried again at a time.
     pauses: BTreeSet<(Duration, u32)>,
     /// Buckets that are being sealed, with the number of their pieces, and the sum of these.
@@ -74,7 +74,7 @@ pub(crate) enum Finish {
 
 /// The next step of a bucket, to be done by its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum BucketStep {
     Seal(NodeId, SealOrder),
     Publish(NodeId, BucketId),
     Fetch(NodeId, BucketId),
@@ -95,13 +95,13 @@ pub(crate) enum StepRefusal {
 
 /// Where the account of a piece stands. It stays there as long as the run lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PieceSpot {
+pub(crate) struct PieceSlot {
     /// The bucket's number.
     pub(crate) bucket: u32,
     at: usize,
 }
 
-impl PieceSpot {
+impl PieceSlot {
     #[cfg(test)]
     pub(crate) fn of(bucket: u32, at: usize) -> Self {
         Self { bucket, at }
@@ -110,17 +110,17 @@ impl PieceSpot {
 
 /// A piece that an earlier attempt of a task left.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FormerPiece {
-    spot: PieceSpot,
+pub(crate) struct PreviousPiece {
+    slot: PieceSlot,
     bytes: u64,
     checksum: u32,
 }
 
 /// What came of an attempt's results.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Won {
+pub(crate) enum WinOutcome {
     /// They count; these pieces are not with their buckets yet.
-    Taken(Vec<PieceSpot>),
+    Taken(Vec<PieceSlot>),
     /// They are other than those of the attempt before, of which something is in use.
     Differs,
 }
@@ -130,14 +130,14 @@ impl Buckets {
     pub(crate) fn new(first: BucketId, output: StageOutput, finish: Finish, weights: &BTreeMap<NodeId, u32>) -> Self {
         let placement = match output {
             StageOutput::Local => Placement::Local,
-            StageOutput::Buckets(count) => Placement::Buckets(Arc::new(places::spread(count, weights))),
+            StageOutput::Buckets(count) => Placement::Buckets(Arc::new(bucket_placement::spread(count, weights))),
         };
         Self {
             first,
             placement,
             finish,
-            filled: Numbered::default(),
-            turns: Turns::new(STEPS_PER_NODE_MAX),
+            filled: VecMap::default(),
+            queues: NodeQueues::new(STEPS_PER_NODE_MAX),
             pauses: BTreeSet::new(),
             sealing: BTreeMap::new(),
             sealing_pieces: 0,
@@ -173,37 +173,37 @@ impl Buckets {
         Ok(())
     }
 
-    /// An attempt at `node` won its task: its pieces, [checked](Self::check), belong in the buckets. `given` is where it
-    /// was told to send them; `former` what an earlier attempt left, where the task was done before.
-    pub(crate) fn win(
+    /// An attempt at `node` won its task: its pieces, [checked](Self::check), belong in the buckets. `placement` is where it
+    /// was told to send them; `previous` what an earlier attempt left, where the task was done before.
+    pub(crate) fn record_win(
         &mut self,
         attempt: AttemptId,
         node: &NodeId,
         given: &Placement,
         pieces: &[PieceResult],
-        former: Option<&[FormerPiece]>,
-    ) -> Won {
+        former: Option<&[PreviousPiece]>,
+    ) -> WinOutcome {
         let pieces: Vec<_> = pieces.iter().filter(|piece| piece.bytes > 0).collect();
         let was_done = former.is_some();
         let former = former.unwrap_or_default();
-        let same = |piece: &PieceResult, former: &FormerPiece| {
-            (piece.bucket, piece.bytes, piece.checksum) == (former.spot.bucket, former.bytes, former.checksum)
+        let same = |piece: &PieceResult, former: &PreviousPiece| {
+            (piece.bucket, piece.bytes, piece.checksum) == (former.slot.bucket, former.bytes, former.checksum)
         };
         let is_same =
             pieces.len() == former.len() && pieces.iter().all(|piece| former.iter().any(|former| same(piece, former)));
         if !is_same {
-            let mut numbers = pieces.iter().map(|piece| piece.bucket).chain(former.iter().map(|f| f.spot.bucket));
-            let is_open = |number| self.filled.get(number).is_none_or(|bucket| bucket.state == State::Filling);
+            let mut numbers = pieces.iter().map(|piece| piece.bucket).chain(former.iter().map(|f| f.slot.bucket));
+            let is_open = |number| self.filled.get(number).is_none_or(|bucket| bucket.state == BucketState::Filling);
             if was_done && (self.read || !numbers.all(is_open)) {
-                return Won::Differs;
+                return WinOutcome::Differs;
             }
-            former.iter().for_each(|piece| self.strike(piece.spot));
+            former.iter().for_each(|piece| self.void(piece.slot));
         }
         let mut lacking = Vec::new();
         for piece in pieces {
-            let home = self.home(piece.bucket).cloned();
-            let home = home.unwrap_or_else(|| BucketHome { node: node.clone(), making: attempt.attempt });
-            let is_there = piece.is_delivered && given.home(piece.bucket).is_none_or(|given| *given == home);
+            let home = self.location(piece.bucket).cloned();
+            let home = home.unwrap_or_else(|| BucketLocation { node: node.clone(), generation: attempt.attempt });
+            let is_there = piece.is_delivered && given.location(piece.bucket).is_none_or(|given| *given == home);
             let entry = Piece {
                 task: attempt.task,
                 attempt: attempt.attempt,
@@ -211,9 +211,9 @@ impl Buckets {
                 checksum: piece.checksum,
                 is_there,
             };
-            let spot = match former.iter().find(|former| is_same && former.spot.bucket == piece.bucket) {
-                Some(former) if self.is_there(former.spot) => continue,
-                Some(former) => self.replace(former.spot, home, entry),
+            let spot = match former.iter().find(|former| is_same && former.slot.bucket == piece.bucket) {
+                Some(former) if self.is_there(former.slot) => continue,
+                Some(former) => self.replace(former.slot, home, entry),
                 None => self.add(piece.bucket, home, entry),
             };
             if !is_there {
@@ -221,15 +221,15 @@ impl Buckets {
             }
             self.make_ready(spot.bucket);
         }
-        Won::Taken(lacking)
+        WinOutcome::Taken(lacking)
     }
 
     /// Every task has a winner: nothing new comes. Where output is published and there is none, bucket 0 is made at
     /// `node`, so that a job that found nothing leaves an empty file instead of no trace.
     pub(crate) fn close(&mut self, node: Option<&NodeId>) {
         self.closed = true;
-        let of_local = node.map(|node| BucketHome { node: node.clone(), making: 0 });
-        if let Some(home) = self.home(0).cloned().or(of_local)
+        let of_local = node.map(|node| BucketLocation { node: node.clone(), generation: 0 });
+        if let Some(home) = self.location(0).cloned().or(of_local)
             && self.filled.len() == 0
             && self.finish == Finish::Publish
         {
@@ -252,31 +252,33 @@ impl Buckets {
     }
 
     /// Steps that can be ordered now.
-    pub(crate) fn next_steps(&mut self) -> Vec<Step> {
+    pub(crate) fn next_steps(&mut self) -> Vec<BucketStep> {
         let mut steps = Vec::new();
         while self.sealing_pieces < self.sealing_pieces_max
-            && let Some((node, number)) = self.turns.next()
+            && let Some((node, number)) = self.queues.next()
         {
-            let Some(bucket) = self.filled.get_mut(number).filter(|bucket| bucket.home.node == node) else { continue };
-            let id = BucketId { bucket: number, making: bucket.home.making, ..self.first };
+            let Some(bucket) = self.filled.get_mut(number).filter(|bucket| bucket.location.node == node) else {
+                continue;
+            };
+            let id = BucketId { bucket: number, generation: bucket.location.generation, ..self.first };
             let step = match (bucket.state, self.finish) {
-                (State::Filling, finish) => {
-                    bucket.state = State::Sealing;
+                (BucketState::Filling, finish) => {
+                    bucket.state = BucketState::Sealing;
                     self.sealing.insert(number, bucket.pieces.len());
                     self.sealing_pieces += bucket.pieces.len();
-                    Step::Seal(node.clone(), bucket.seal_order(id, finish == Finish::Publish))
+                    BucketStep::Seal(node.clone(), bucket.seal_order(id, finish == Finish::Publish))
                 }
-                (State::Sealed(bytes), Finish::Publish) => {
-                    bucket.state = State::Finishing(bytes);
-                    Step::Publish(node.clone(), id)
+                (BucketState::Sealed(bytes), Finish::Publish) => {
+                    bucket.state = BucketState::Finishing(bytes);
+                    BucketStep::Publish(node.clone(), id)
                 }
-                (State::Sealed(bytes), Finish::Return) => {
-                    bucket.state = State::Finishing(bytes);
-                    Step::Fetch(node.clone(), id)
+                (BucketState::Sealed(bytes), Finish::Return) => {
+                    bucket.state = BucketState::Finishing(bytes);
+                    BucketStep::Fetch(node.clone(), id)
                 }
                 _ => continue,
             };
-            self.turns.begin(&node);
+            self.queues.begin(&node);
             steps.push(step);
         }
         steps
@@ -288,23 +290,25 @@ impl Buckets {
     /// What is wrong, when the length is not that of the winners: then the content cannot be theirs.
     pub(crate) fn sealed(&mut self, id: BucketId, bytes: u64, order: Vec<u32>) -> Result<bool, String> {
         let keeps_order = self.finish == Finish::Keep;
-        let Some(bucket) = self.find(id).filter(|bucket| bucket.state == State::Sealing) else { return Ok(false) };
+        let Some(bucket) = self.find(id).filter(|bucket| bucket.state == BucketState::Sealing) else {
+            return Ok(false);
+        };
         let wanted_bytes: u64 = bucket.pieces.iter().map(|piece| piece.bytes).sum();
         if bytes != wanted_bytes {
             return Err(format!("bucket {} was sealed with {bytes} bytes instead of {wanted_bytes}", id.bucket));
         }
-        bucket.state = State::Sealed(bytes);
+        bucket.state = BucketState::Sealed(bytes);
         bucket.tries = 0;
         // Only the next stage cares in which order it reads, and of one piece there is one order.
         bucket.order = keeps_order.then(|| if bucket.pieces.len() > 1 { order.into() } else { Box::default() });
-        let node = bucket.home.node.clone();
+        let node = bucket.location.node.clone();
         self.sealed_bytes += bytes;
-        self.turns.end(&node);
+        self.queues.end(&node);
         self.end_sealing(id.bucket);
         match self.finish {
             Finish::Keep => self.finished(id.bucket),
             Finish::Publish | Finish::Return => {
-                self.turns.add(&node, id.bucket);
+                self.queues.add(&node, id.bucket);
             }
         }
         Ok(true)
@@ -312,19 +316,20 @@ impl Buckets {
 
     /// A bucket was published, as this slice where that was told, or returned; true if that was waited for.
     pub(crate) fn delivered(&mut self, id: BucketId, slice: Option<SliceId>) -> bool {
-        let Some(bucket) = self.find(id).filter(|bucket| matches!(bucket.state, State::Finishing(_))) else {
+        let Some(bucket) = self.find(id).filter(|bucket| matches!(bucket.state, BucketState::Finishing(_))) else {
             return false;
         };
-        let node = bucket.home.node.clone();
+        let node = bucket.location.node.clone();
         self.slices.extend(slice.map(|slice| (id.bucket, slice)));
-        self.turns.end(&node);
+        self.queues.end(&node);
         self.finished(id.bucket);
         true
     }
 
     /// A step was refused.
     pub(crate) fn refused(&mut self, now: Now, id: BucketId, refusal: &Refusal) -> StepRefusal {
-        let Some(bucket) = self.find(id).filter(|bucket| matches!(bucket.state, State::Sealing | State::Finishing(_)))
+        let Some(bucket) =
+            self.find(id).filter(|bucket| matches!(bucket.state, BucketState::Sealing | BucketState::Finishing(_)))
         else {
             return StepRefusal::Ignored;
         };
@@ -334,17 +339,17 @@ impl Buckets {
                 // counted as lost.
                 bucket.tries += 1;
                 bucket.state = match bucket.state {
-                    State::Finishing(bytes) => State::Sealed(bytes),
-                    _ => State::Filling,
+                    BucketState::Finishing(bytes) => BucketState::Sealed(bytes),
+                    _ => BucketState::Filling,
                 };
-                let node = bucket.home.node.clone();
-                self.turns.end(&node);
+                let node = bucket.location.node.clone();
+                self.queues.end(&node);
                 self.end_sealing(id.bucket);
                 self.pauses.insert((now.monotonic + STEP_PAUSE, id.bucket));
                 StepRefusal::Paused
             }
             // `Exists`: it became a file, and the news of that was lost. It is made anew and takes that file's place; where
-            // nothing comes into it any more, the file is taken away before the output gets its place (`crate::reveal`).
+            // nothing comes into it any more, the file is taken away before the output gets its place (`crate::output_commit`).
             Status::NotFound | Status::Unavailable | Status::Failed | Status::Corrupt | Status::Exists => {
                 StepRefusal::Lost
             }
@@ -369,30 +374,34 @@ impl Buckets {
     /// The buckets at `node` that hold something, by number, but for those of the job's output that have reached their
     /// end.
     pub(crate) fn at(&self, node: &NodeId) -> Vec<u32> {
-        let is_wanted = |bucket: &Bucket| self.finish == Finish::Keep || !matches!(bucket.state, State::Finished(_));
-        let here = self.filled.iter().filter(|(_, bucket)| bucket.home.node == *node && is_wanted(bucket));
+        let is_wanted =
+            |bucket: &Bucket| self.finish == Finish::Keep || !matches!(bucket.state, BucketState::Finished(_));
+        let here = self.filled.iter().filter(|(_, bucket)| bucket.location.node == *node && is_wanted(bucket));
         here.map(|(number, _)| number).collect()
     }
 
     /// Where a bucket that holds something is.
-    pub(crate) fn place(&self, number: u32) -> Option<&NodeId> {
-        self.filled.get(number).map(|bucket| &bucket.home.node)
+    pub(crate) fn node_of(&self, number: u32) -> Option<&NodeId> {
+        self.filled.get(number).map(|bucket| &bucket.location.node)
     }
 
     /// A bucket that the next stage was reading, sealed as it is now; `None` while it is not.
     pub(crate) fn sealed_at(&self, number: u32) -> Option<(BucketId, NodeId)> {
-        let bucket = self.filled.get(number).filter(|bucket| matches!(bucket.state, State::Finished(_)))?;
-        Some((BucketId { bucket: number, making: bucket.home.making, ..self.first }, bucket.home.node.clone()))
+        let bucket = self.filled.get(number).filter(|bucket| matches!(bucket.state, BucketState::Finished(_)))?;
+        Some((
+            BucketId { bucket: number, generation: bucket.location.generation, ..self.first },
+            bucket.location.node.clone(),
+        ))
     }
 
     /// Whether the bucket has a piece.
-    pub(crate) fn is_there(&self, spot: PieceSpot) -> bool {
+    pub(crate) fn is_there(&self, spot: PieceSlot) -> bool {
         self.filled.get(spot.bucket).and_then(|bucket| bucket.pieces.get(spot.at)).is_none_or(|piece| piece.is_there)
     }
 
     /// Where a piece is to be sent.
-    pub(crate) fn home_of(&self, spot: PieceSpot) -> Option<BucketHome> {
-        self.filled.get(spot.bucket).map(|bucket| bucket.home.clone())
+    pub(crate) fn location_of(&self, spot: PieceSlot) -> Option<BucketLocation> {
+        self.filled.get(spot.bucket).map(|bucket| bucket.location.clone())
     }
 
     /// Bytes of all sealed buckets.
@@ -411,7 +420,7 @@ impl Buckets {
     }
 
     /// The filled buckets as the next stage's stream.
-    pub(crate) fn as_stream(&self, records: RecordFormat) -> Vec<SealedBucket> {
+    pub(crate) fn as_stream(&self, records: RecordFraming) -> Vec<SealedBucket> {
         let sealed = self.sealed_buckets();
         sealed.map(|OutputBucket { bucket, node, bytes, .. }| SealedBucket { bucket, node, bytes, records }).collect()
     }
@@ -423,13 +432,15 @@ impl Buckets {
 
     fn sealed_buckets(&self) -> impl Iterator<Item = OutputBucket> {
         self.filled.iter().filter_map(|(number, bucket)| match bucket.state {
-            State::Sealed(bytes) | State::Finishing(bytes) | State::Finished(bytes) => Some(OutputBucket {
-                bucket: BucketId { bucket: number, making: bucket.home.making, ..self.first },
-                node: bucket.home.node.clone(),
-                bytes,
-                slice: self.slices.get(&number).copied(),
-            }),
-            State::Filling | State::Sealing => None,
+            BucketState::Sealed(bytes) | BucketState::Finishing(bytes) | BucketState::Finished(bytes) => {
+                Some(OutputBucket {
+                    bucket: BucketId { bucket: number, generation: bucket.location.generation, ..self.first },
+                    node: bucket.location.node.clone(),
+                    bytes,
+                    slice: self.slices.get(&number).copied(),
+                })
+            }
+            BucketState::Filling | BucketState::Sealing => None,
         })
     }
 
@@ -442,15 +453,15 @@ impl Buckets {
         let first = self.first;
         let bucket = self.filled.get_mut(id.bucket)?;
         // News of another stage, run or making is late.
-        (id == BucketId { bucket: id.bucket, making: bucket.home.making, ..first }).then_some(bucket)
+        (id == BucketId { bucket: id.bucket, generation: bucket.location.generation, ..first }).then_some(bucket)
     }
 
-    fn home(&self, number: u32) -> Option<&BucketHome> {
-        self.placement.home(number)
+    fn location(&self, number: u32) -> Option<&BucketLocation> {
+        self.placement.location(number)
     }
 
     /// A piece's first entry.
-    fn add(&mut self, number: u32, home: BucketHome, piece: Piece) -> PieceSpot {
+    fn add(&mut self, number: u32, home: BucketLocation, piece: Piece) -> PieceSlot {
         let bucket = self.filled.get_or_insert_with(number, || {
             self.unfinished += 1;
             Bucket::new(home)
@@ -461,13 +472,13 @@ impl Buckets {
             bucket.pieces.reserve_exact(1);
         }
         bucket.pieces.push(piece);
-        PieceSpot { bucket: number, at: bucket.pieces.len() - 1 }
+        PieceSlot { bucket: number, at: bucket.pieces.len() - 1 }
     }
 
     /// A piece that was lacking comes, or will come, from another attempt.
-    fn replace(&mut self, spot: PieceSpot, home: BucketHome, piece: Piece) -> PieceSpot {
+    fn replace(&mut self, spot: PieceSlot, home: BucketLocation, piece: Piece) -> PieceSlot {
         if let Some(bucket) = self.filled.get_mut(spot.bucket) {
-            bucket.home = home;
+            bucket.location = home;
             bucket.lacking -= u32::from(piece.is_there);
             bucket.pieces[spot.at] = piece;
         }
@@ -475,7 +486,7 @@ impl Buckets {
     }
 
     /// A piece counts no more. Its entry stays, so that others keep their places.
-    fn strike(&mut self, spot: PieceSpot) {
+    fn void(&mut self, spot: PieceSlot) {
         let Some(bucket) = self.filled.get_mut(spot.bucket) else { return };
         let piece = &mut bucket.pieces[spot.at];
         bucket.lacking -= u32::from(!piece.is_there);
@@ -491,20 +502,20 @@ impl Buckets {
         let Some(bucket) = self.filled.get(number) else { return };
         let may_go_on = match bucket.state {
             // A local bucket has but one piece: its way goes on while other tasks still run.
-            State::Filling => bucket.lacking == 0 && (self.closed || self.placement == Placement::Local),
-            State::Sealed(_) => true,
-            State::Sealing | State::Finishing(_) | State::Finished(_) => false,
+            BucketState::Filling => bucket.lacking == 0 && (self.closed || self.placement == Placement::Local),
+            BucketState::Sealed(_) => true,
+            BucketState::Sealing | BucketState::Finishing(_) | BucketState::Finished(_) => false,
         };
         if may_go_on && !self.pauses.iter().any(|(_, paused)| *paused == number) {
-            self.turns.add(&bucket.home.node, number);
+            self.queues.add(&bucket.location.node, number);
         }
     }
 
     fn finished(&mut self, number: u32) {
         if let Some(bucket) = self.filled.get_mut(number)
-            && let State::Sealed(bytes) | State::Finishing(bytes) = bucket.state
+            && let BucketState::Sealed(bytes) | BucketState::Finishing(bytes) = bucket.state
         {
-            bucket.state = State::Finished(bytes);
+            bucket.state = BucketState::Finished(bytes);
             self.unfinished -= 1;
         }
     }
@@ -512,14 +523,14 @@ impl Buckets {
 
 #[derive(Debug)]
 struct Bucket {
-    home: BucketHome,
+    location: BucketLocation,
     /// One for each winner; struck ones have no bytes.
     pieces: Vec<Piece>,
     /// Pieces that are not there yet.
     lacking: u32,
     /// The tasks in the order in which their pieces lay, once it was sealed for the next stage; empty where there is one.
     order: Option<Box<[u32]>>,
-    state: State,
+    state: BucketState,
     /// Times the present step was refused.
     tries: u32,
     /// Times it was lost while its node lived.
@@ -527,8 +538,16 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn new(home: BucketHome) -> Self {
-        Self { home, pieces: vec![], lacking: 0, order: None, state: State::Filling, tries: 0, losses: 0 }
+    fn new(home: BucketLocation) -> Self {
+        Self {
+            location: home,
+            pieces: vec![],
+            lacking: 0,
+            order: None,
+            state: BucketState::Filling,
+            tries: 0,
+            losses: 0,
+        }
     }
 
     fn seal_order(&self, bucket: BucketId, publish: bool) -> SealOrder {
@@ -558,7 +577,7 @@ struct Piece {
 
 /// How far a bucket is; lengths in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BucketState {
     Filling,
     Sealing,
     Sealed(u64),

@@ -8,7 +8,7 @@ use protocol::Now;
 
 /// See the module. All else is told by the monotonic clock of the driver's process.
 #[derive(Clone, Copy, Debug)]
-pub struct JobTime {
+pub struct JobClock {
     /// When this driver began.
     began: Duration,
     /// What had passed of the job by then.
@@ -19,7 +19,7 @@ pub struct JobTime {
     stood: Duration,
 }
 
-impl JobTime {
+impl JobClock {
     /// Goes on now from the last time that a job was told.
     pub fn start_from(now: Now, before: Duration) -> Self {
         Self { began: now.monotonic, before, stopped: None, stood: Duration::ZERO }
@@ -42,7 +42,7 @@ impl JobTime {
     }
 
     /// Goes on, where it stands still.
-    pub fn go_on(&mut self, now: Now) {
+    pub fn resume(&mut self, now: Now) {
         if let Some(stopped) = self.stopped.take() {
             self.stood += now.monotonic.saturating_sub(stopped);
         }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_clock_goes_on_where_the_one_before_stood() {
-        let time = JobTime::start_from(second(7), Duration::from_secs(100));
+        let time = JobClock::start_from(second(7), Duration::from_secs(100));
         assert_eq!(time.at(second(10)).monotonic, Duration::from_secs(103));
         assert_eq!(time.due(Duration::from_secs(103)), Some(Duration::from_secs(10)));
         assert!(time.due(Duration::from_secs(50)) <= Some(Duration::from_secs(7)), "what was due is due");
@@ -67,19 +67,19 @@ mod tests {
 
     #[test]
     fn nothing_is_due_while_the_clock_stands_still_and_all_of_it_as_much_later() {
-        let mut time = JobTime::start_from(second(0), Duration::from_secs(100));
+        let mut time = JobClock::start_from(second(0), Duration::from_secs(100));
         let due = Duration::from_secs(220);
         assert_eq!(time.due(due), Some(Duration::from_secs(120)));
         time.stop(second(10));
         // A further page to wait for.
         time.stop(second(300));
         assert_eq!((time.at(second(610)).monotonic, time.due(due)), (Duration::from_secs(110), None));
-        time.go_on(second(610));
+        time.resume(second(610));
         assert_eq!(time.at(second(610)).monotonic, Duration::from_secs(110));
         assert_eq!(time.due(due), Some(Duration::from_secs(720)));
         time.stop(second(620));
-        time.go_on(second(621));
-        time.go_on(second(621));
+        time.resume(second(621));
+        time.resume(second(621));
         assert_eq!(time.at(second(621)).monotonic, Duration::from_secs(120));
         assert_eq!(time.due(due), Some(Duration::from_secs(721)));
     }

@@ -11,14 +11,14 @@ use std::{
 
 use protocol::{NodeId, Now, Status};
 
-use crate::{bucket::PieceSpot, turns::Turns};
+use crate::{bucket::PieceSlot, node_queues::NodeQueues};
 
 /// The deliveries of one stage, each of one task's winner.
 #[derive(Debug)]
 pub(crate) struct Deliveries {
-    by_task: BTreeMap<u32, Wanted>,
+    by_task: BTreeMap<u32, PendingDelivery>,
     /// Those that can be ordered, from the nodes that have them.
-    turns: Turns,
+    queues: NodeQueues,
     /// Those to be tried again at a time.
     pauses: BTreeSet<(Duration, u32)>,
 }
@@ -35,64 +35,64 @@ pub(crate) enum DeliveryRefusal {
 }
 
 /// An order under way: what goes where.
-pub(crate) type Sent = Vec<(PieceSpot, u32)>;
+pub(crate) type SentPieces = Vec<(PieceSlot, u32)>;
 
 #[derive(Debug)]
-struct Wanted {
+struct PendingDelivery {
     node: NodeId,
     attempt: u32,
-    spots: Vec<PieceSpot>,
+    slots: Vec<PieceSlot>,
     /// What was ordered last, with the making of each bucket, while no answer has come.
-    sent: Option<Sent>,
+    sent: Option<SentPieces>,
     /// Times it was refused.
     tries: u32,
 }
 
 impl Default for Deliveries {
     fn default() -> Self {
-        Self { by_task: BTreeMap::new(), turns: Turns::new(DELIVERIES_PER_NODE_MAX), pauses: BTreeSet::new() }
+        Self { by_task: BTreeMap::new(), queues: NodeQueues::new(DELIVERIES_PER_NODE_MAX), pauses: BTreeSet::new() }
     }
 }
 
 impl Deliveries {
     /// These pieces of a task are to be sent from `node`, where this attempt at it won.
-    pub(crate) fn want(&mut self, task: u32, node: &NodeId, attempt: u32, spots: Vec<PieceSpot>) {
+    pub(crate) fn request(&mut self, task: u32, node: &NodeId, attempt: u32, spots: Vec<PieceSlot>) {
         if spots.is_empty() {
             return;
         }
         let wanted = self.by_task.entry(task).or_insert_with(|| {
             let node = node.clone();
-            Wanted { node, attempt, spots: vec![], sent: None, tries: 0 }
+            PendingDelivery { node, attempt, slots: vec![], sent: None, tries: 0 }
         });
-        wanted.spots.extend(spots);
+        wanted.slots.extend(spots);
         if wanted.sent.is_none() {
-            self.turns.add(node, task);
+            self.queues.add(node, task);
         }
     }
 
     /// The next task whose pieces a node can be told to send; [`sent`](Self::sent) is to follow.
-    pub(crate) fn next(&mut self) -> Option<(u32, u32, NodeId, Vec<PieceSpot>)> {
-        let (node, task) = self.turns.next()?;
+    pub(crate) fn next(&mut self) -> Option<(u32, u32, NodeId, Vec<PieceSlot>)> {
+        let (node, task) = self.queues.next()?;
         let wanted = self.by_task.get(&task)?;
-        Some((task, wanted.attempt, node, wanted.spots.clone()))
+        Some((task, wanted.attempt, node, wanted.slots.clone()))
     }
 
     /// The delivery was ordered so; where there was nothing to order, it is over.
-    pub(crate) fn sent(&mut self, task: u32, sent: Sent) {
+    pub(crate) fn sent(&mut self, task: u32, sent: SentPieces) {
         if sent.is_empty() {
             self.by_task.remove(&task);
         } else if let Some(wanted) = self.by_task.get_mut(&task) {
-            self.turns.begin(&wanted.node);
+            self.queues.begin(&wanted.node);
             wanted.sent = Some(sent);
         }
     }
 
     /// A delivery of this attempt ended well: what was sent. What was wanted meanwhile is ready to be ordered.
-    pub(crate) fn done(&mut self, task: u32, attempt: u32) -> Option<Sent> {
+    pub(crate) fn done(&mut self, task: u32, attempt: u32) -> Option<SentPieces> {
         let sent = self.answered(task, attempt)?;
         if let Some(wanted) = self.by_task.get(&task) {
             // Asked again: some of its buckets may have been lost since it was ordered.
-            self.turns.add(&wanted.node, task);
+            self.queues.add(&wanted.node, task);
         }
         Some(sent)
     }
@@ -116,13 +116,13 @@ impl Deliveries {
     pub(crate) fn forget(&mut self, task: u32) {
         let Some(wanted) = self.by_task.remove(&task) else { return };
         if wanted.sent.is_some() {
-            self.turns.end(&wanted.node);
+            self.queues.end(&wanted.node);
         }
-        self.turns.remove(&wanted.node, task);
+        self.queues.remove(&wanted.node, task);
     }
 
     /// The tasks whose pieces `node` was to send.
-    pub(crate) fn of(&self, node: &NodeId) -> Vec<u32> {
+    pub(crate) fn tasks_at(&self, node: &NodeId) -> Vec<u32> {
         self.by_task.iter().filter(|(_, wanted)| wanted.node == *node).map(|(task, _)| *task).collect()
     }
 
@@ -132,17 +132,17 @@ impl Deliveries {
             if let Some((_, task)) = self.pauses.pop_first()
                 && let Some(wanted) = self.by_task.get(&task).filter(|wanted| wanted.sent.is_none())
             {
-                self.turns.add(&wanted.node, task);
+                self.queues.add(&wanted.node, task);
             }
         }
     }
 
     /// Nobody will say what came of the deliveries under way: they are ordered again.
-    pub(crate) fn begin_again(&mut self) {
-        self.turns.end_all();
+    pub(crate) fn reissue(&mut self) {
+        self.queues.end_all();
         for (task, wanted) in &mut self.by_task {
             if wanted.sent.take().is_some() {
-                self.turns.add(&wanted.node, *task);
+                self.queues.add(&wanted.node, *task);
             }
         }
     }
@@ -152,10 +152,10 @@ impl Deliveries {
         self.pauses.first().map(|(when, _)| *when)
     }
 
-    fn answered(&mut self, task: u32, attempt: u32) -> Option<Sent> {
+    fn answered(&mut self, task: u32, attempt: u32) -> Option<SentPieces> {
         let wanted = self.by_task.get_mut(&task).filter(|wanted| wanted.attempt == attempt)?;
         let sent = wanted.sent.take()?;
-        self.turns.end(&wanted.node);
+        self.queues.end(&wanted.node);
         Some(sent)
     }
 }
@@ -183,15 +183,15 @@ mod tests {
         Some((task, count))
     }
 
-    fn spots(count: u32) -> Vec<PieceSpot> {
-        (0..count).map(|bucket| PieceSpot::of(bucket, 0)).collect()
+    fn spots(count: u32) -> Vec<PieceSlot> {
+        (0..count).map(|bucket| PieceSlot::of(bucket, 0)).collect()
     }
 
     #[test]
     fn a_node_sends_for_two_tasks_at_a_time() {
         let mut deliveries = Deliveries::default();
         for task in 0..4 {
-            deliveries.want(task, &node("a"), 0, spots(3));
+            deliveries.request(task, &node("a"), 0, spots(3));
         }
         assert_eq!((order(&mut deliveries), order(&mut deliveries)), (Some((0, 3)), Some((1, 3))));
         assert_eq!(order(&mut deliveries), None);
@@ -206,9 +206,9 @@ mod tests {
     #[test]
     fn what_is_wanted_while_a_delivery_is_under_way_is_ordered_after_it() {
         let mut deliveries = Deliveries::default();
-        deliveries.want(7, &node("a"), 1, spots(1));
+        deliveries.request(7, &node("a"), 1, spots(1));
         assert_eq!(order(&mut deliveries), Some((7, 1)));
-        deliveries.want(7, &node("a"), 1, spots(2));
+        deliveries.request(7, &node("a"), 1, spots(2));
         assert_eq!(order(&mut deliveries), None);
         deliveries.done(7, 1).unwrap();
         assert_eq!(order(&mut deliveries), Some((7, 3)));
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_node_that_cannot_be_reached_is_asked_again_and_one_that_kept_nothing_is_not() {
         let mut deliveries = Deliveries::default();
-        deliveries.want(7, &node("a"), 1, spots(1));
+        deliveries.request(7, &node("a"), 1, spots(1));
         let mut now = Now::default();
         for _ in 1..TRIES_MAX {
             order(&mut deliveries).unwrap();
@@ -230,22 +230,22 @@ mod tests {
         }
         order(&mut deliveries).unwrap();
         assert_eq!(deliveries.refused(now, 7, 1, Status::Unavailable), DeliveryRefusal::Lost);
-        deliveries.want(8, &node("a"), 0, spots(1));
+        deliveries.request(8, &node("a"), 0, spots(1));
         order(&mut deliveries).unwrap();
         assert_eq!(deliveries.refused(now, 8, 0, Status::NotFound), DeliveryRefusal::Lost);
-        assert_eq!(deliveries.of(&node("a")), []);
+        assert_eq!(deliveries.tasks_at(&node("a")), []);
     }
 
     #[test]
     fn a_task_that_is_done_again_makes_room_for_another_delivery() {
         let mut deliveries = Deliveries::default();
         for task in 0..3 {
-            deliveries.want(task, &node("a"), 0, spots(1));
+            deliveries.request(task, &node("a"), 0, spots(1));
         }
         order(&mut deliveries).unwrap();
         order(&mut deliveries).unwrap();
         deliveries.forget(0);
-        assert_eq!(deliveries.of(&node("a")), [1, 2]);
+        assert_eq!(deliveries.tasks_at(&node("a")), [1, 2]);
         assert_eq!(order(&mut deliveries), Some((2, 1)));
     }
 }

@@ -3,7 +3,7 @@
 
 use protocol::{
     NodeId, Refusal, SliceId,
-    message::spe::{AttemptId, BucketId, FunctionError, TaskResult},
+    message::spe::{AttemptId, BucketId, FunctionFailure, TaskResult},
 };
 
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ pub enum Event {
         /// Which attempt.
         attempt: AttemptId,
         /// Where, and what it said.
-        error: FunctionError,
+        error: FunctionFailure,
     },
     /// The pieces that were to be delivered are with their buckets.
     Delivered(AttemptId),
@@ -90,7 +90,7 @@ pub enum Event {
     /// Someone asked the job to stop; the sentence says who or why.
     Cancelled(Refusal),
     /// No copy of what an attempt was to read can be reached now. It was not begun, and its SPE is ready for another.
-    InputAway {
+    InputUnavailable {
         /// Which.
         attempt: AttemptId,
         /// What is away.
@@ -109,6 +109,6 @@ pub enum Event {
         /// Which.
         attempt: AttemptId,
         /// Where, and how it ended.
-        error: FunctionError,
+        error: FunctionFailure,
     },
 }

@@ -100,33 +100,33 @@ impl Fleet {
         let Some(found) = self.spes.get(&spe) else { return false };
         if matches!(found.state, SpeState::Starting { .. }) {
             let node = found.node.clone();
-            self.turn(spe, SpeState::Idle);
+            self.set_state(spe, SpeState::Idle);
             if let Some(node) = self.nodes.get_mut(&node) {
                 node.failed_starts = 0;
             }
             // Once it is busy, its node is not waited for any more.
-            self.try_all_again();
+            self.retry_all_idle();
         }
         true
     }
 
     /// An idle SPE begins an attempt.
-    pub(crate) fn occupy(&mut self, now: Now, spe: SpeId, attempt: AttemptId) {
+    pub(crate) fn assign(&mut self, now: Now, spe: SpeId, attempt: AttemptId) {
         let deadline = now.monotonic + self.progress_deadline;
-        self.turn(spe, SpeState::Busy { attempt, bytes: 0, deadline });
+        self.set_state(spe, SpeState::Busy { attempt, bytes: 0, deadline });
     }
 
     /// The attempt's SPE gave a sign of life.
     pub(crate) fn progress(&mut self, now: Now, spe: SpeId, bytes: u64) {
         let deadline = now.monotonic + self.progress_deadline;
         if let Some(SpeState::Busy { attempt, .. }) = self.spes.get(&spe).map(|spe| &spe.state) {
-            self.turn(spe, SpeState::Busy { attempt: *attempt, bytes, deadline });
+            self.set_state(spe, SpeState::Busy { attempt: *attempt, bytes, deadline });
         }
     }
 
     /// The SPE has finished what it was doing.
     pub(crate) fn release(&mut self, spe: SpeId) {
-        self.turn(spe, SpeState::Idle);
+        self.set_state(spe, SpeState::Idle);
     }
 
     /// The SPE ended or is given up; another is started after a pause. `None` when it was no longer counted on.
@@ -144,7 +144,7 @@ impl Fleet {
         let attempt = if let SpeState::Busy { attempt, .. } = state { Some(attempt) } else { None };
         let node_given_up = node.failed_starts >= START_ROUNDS_MAX * node.slots;
         // Nobody waits for this node any more, it may be.
-        self.try_all_again();
+        self.retry_all_idle();
         Some(SpeLoss { node: name, attempt, node_given_up })
     }
 
@@ -180,7 +180,7 @@ impl Fleet {
     pub(crate) fn lose_node(&mut self, name: &NodeId) -> Option<Vec<(SpeId, Option<AttemptId>)>> {
         let node = self.nodes.get_mut(name).filter(|node| !node.lost)?;
         node.lost = true;
-        self.try_all_again();
+        self.retry_all_idle();
         self.weights.remove(name);
         self.preferred.remove(name);
         if self.preferred.is_empty() {
@@ -215,7 +215,7 @@ impl Fleet {
     }
 
     /// What waits is another now, or may leave its nodes.
-    pub(crate) fn try_all_again(&mut self) {
+    pub(crate) fn retry_all_idle(&mut self) {
         self.untried.clone_from(&self.idle);
     }
 
@@ -289,7 +289,7 @@ impl Fleet {
     }
 
     /// Changes what an SPE does. All accounts of the SPEs are kept by these three.
-    fn turn(&mut self, id: SpeId, state: SpeState) {
+    fn set_state(&mut self, id: SpeId, state: SpeState) {
         if let Some(Spe { node, .. }) = self.remove(id) {
             self.insert(id, Spe { node, state });
         }
@@ -395,14 +395,14 @@ mod tests {
         Now::default().after(Duration::from_millis(millis))
     }
 
-    const ATTEMPT: AttemptId = AttemptId { job: JobId(1), stage: 0, run: 0, task: 3, attempt: 0 };
+    const ATTEMPT: AttemptId = AttemptId { job: JobId(1), stage: 0, epoch: 0, task: 3, attempt: 0 };
 
     #[test]
     fn an_spe_that_was_replaced_is_not_known_any_more() {
         let mut fleet = fleet(&[("a", "s", 1)]);
         let (old, _) = fleet.start_all(at(0))[0];
         assert!(fleet.ready(old));
-        fleet.occupy(at(0), old, ATTEMPT);
+        fleet.assign(at(0), old, ATTEMPT);
         let loss = fleet.lose_spe(at(0), old).unwrap();
         assert_eq!(loss, SpeLoss { node: node("a"), attempt: Some(ATTEMPT), node_given_up: false });
         assert_eq!(fleet.lose_spe(at(0), old), None, "told twice");
@@ -411,7 +411,7 @@ mod tests {
         let (new, _) = fleet.start_due(at(250))[0];
         assert_ne!(new, old);
         assert!(!fleet.ready(old) && fleet.ready(new));
-        fleet.occupy(at(300), new, ATTEMPT);
+        fleet.assign(at(300), new, ATTEMPT);
         assert!(fleet.ready(new), "told twice");
         assert_eq!(fleet.idle().count(), 0, "and still busy");
     }
@@ -422,7 +422,7 @@ mod tests {
         let (spe, _) = fleet.start_all(at(0))[0];
         fleet.ready(spe);
         assert_eq!(fleet.next_timeout(), None, "an idle SPE may be silent");
-        fleet.occupy(at(0), spe, ATTEMPT);
+        fleet.assign(at(0), spe, ATTEMPT);
         fleet.progress(at(10_000), spe, 77);
         assert_eq!(fleet.bytes_in_progress(), 77);
         assert_eq!(fleet.silent(at(39_999)), []);
@@ -462,7 +462,7 @@ mod tests {
         let mut fleet = fleet(&[("a", "s", 2), ("b", "s", 1), ("c", "t", 0)]);
         let started = fleet.start_all(at(0));
         fleet.ready(started[0].0);
-        fleet.occupy(at(0), started[0].0, ATTEMPT);
+        fleet.assign(at(0), started[0].0, ATTEMPT);
         fleet.lose_spe(at(0), started[1].0);
         assert_eq!(fleet.lose_node(&node("a")), Some(vec![(started[0].0, Some(ATTEMPT))]));
         assert_eq!(fleet.lose_node(&node("a")), None);
@@ -478,7 +478,7 @@ mod tests {
         for (spe, _) in &started {
             fleet.ready(*spe);
         }
-        fleet.occupy(at(0), started[1].0, ATTEMPT);
+        fleet.assign(at(0), started[1].0, ATTEMPT);
         let replaced = fleet.replace_busy(at(0));
         assert_eq!(replaced.len(), 1);
         assert_eq!(replaced[0].0, started[1].0);

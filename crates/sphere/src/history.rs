@@ -19,7 +19,7 @@ use protocol::{
     },
 };
 
-use crate::{Action, Assignment, Event, SpeId};
+use crate::{Assignment, Event, JobAction, SpeId};
 
 /// See the module.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct History {
     /// When the job began.
     began: Duration,
     /// What each SPE is at.
-    open: BTreeMap<SpeId, Open>,
+    open: BTreeMap<SpeId, OpenAttempt>,
     /// The ones worth keeping, by [`Rank`].
     kept: BTreeMap<Rank, AttemptRecord>,
     ended: u64,
@@ -64,7 +64,7 @@ impl History {
                 self.end_attempt(now, *attempt, AttemptEnd::Failed, AttemptEnd::Failed);
             }
             // It was never begun.
-            Event::InputAway { attempt, .. } => self.open.retain(|_, open| open.attempt != *attempt),
+            Event::InputUnavailable { attempt, .. } => self.open.retain(|_, open| open.attempt != *attempt),
             Event::SpeLost { spe, .. } => self.end(now, *spe, AttemptEnd::Failed),
             Event::NodeLost(node) => {
                 let here: Vec<SpeId> = self.spes(|open| open.node == *node);
@@ -77,16 +77,16 @@ impl History {
     }
 
     /// The job wants this done.
-    pub fn handle_action(&mut self, now: Now, action: &Action) {
+    pub fn handle_action(&mut self, now: Now, action: &JobAction) {
         match action {
-            Action::RunTask(assignment) => {
-                self.open.insert(assignment.spe, Open::of(now, assignment));
+            JobAction::RunTask(assignment) => {
+                self.open.insert(assignment.spe, OpenAttempt::of(now, assignment));
             }
-            Action::DropSpe(spe) => {
+            JobAction::DropSpe(spe) => {
                 let fate = self.open.get(spe).map_or(AttemptEnd::Stopped, |open| open.fate);
                 self.end(now, *spe, fate);
             }
-            Action::BeginRun { .. } | Action::Finished(_) => self.stop_all(now),
+            JobAction::BeginEpoch { .. } | JobAction::Finished(_) => self.stop_all(now),
             _ => {}
         }
     }
@@ -101,7 +101,7 @@ impl History {
             }
             attempts.push(record);
         }
-        attempts.sort_by_key(|record| (record.stage, record.run, record.segment, record.attempt));
+        attempts.sort_by_key(|record| (record.stage, record.epoch, record.segment, record.attempt));
         let left_out = self.ended - attempts.len() as u64;
         JobHistory {
             attempts,
@@ -119,7 +119,7 @@ impl History {
         self.spes(|_| true).into_iter().for_each(|spe| self.end(now, spe, AttemptEnd::Stopped));
     }
 
-    fn spes(&self, which: impl Fn(&Open) -> bool) -> Vec<SpeId> {
+    fn spes(&self, which: impl Fn(&OpenAttempt) -> bool) -> Vec<SpeId> {
         self.open.iter().filter(|(_, open)| which(open)).map(|(spe, _)| *spe).collect()
     }
 
@@ -127,13 +127,13 @@ impl History {
     fn end_attempt(&mut self, now: Now, attempt: AttemptId, end: AttemptEnd, rivals: AttemptEnd) {
         let Some(spe) = self.spes(|open| open.attempt == attempt).pop() else { return };
         self.end(now, spe, end);
-        let is_rival = |open: &&mut Open| AttemptId { attempt: attempt.attempt, ..open.attempt } == attempt;
+        let is_rival = |open: &&mut OpenAttempt| AttemptId { attempt: attempt.attempt, ..open.attempt } == attempt;
         self.open.values_mut().filter(is_rival).for_each(|open| open.fate = rivals);
     }
 
     fn end(&mut self, now: Now, spe: SpeId, end: AttemptEnd) {
         let Some(open) = self.open.remove(&spe) else { return };
-        let AttemptId { stage, run, task, .. } = open.attempt;
+        let AttemptId { stage, epoch: run, task, .. } = open.attempt;
         match end {
             AttemptEnd::Failed => self.failed.entry((stage, run, task)).or_default().push(open.node.clone()),
             AttemptEnd::Overtaken => self.mark(open.node.clone(), NodeMarks { failed: 0, overtaken: 1 }),
@@ -148,7 +148,7 @@ impl History {
         let took = now.monotonic.saturating_sub(open.began);
         let record = AttemptRecord {
             stage: open.attempt.stage,
-            run: open.attempt.run,
+            epoch: open.attempt.epoch,
             attempt: open.attempt.attempt,
             segment: open.segment,
             segments: open.segments,
@@ -175,7 +175,7 @@ type Rank = (bool, Duration, u64);
 
 /// An attempt that is being made.
 #[derive(Debug)]
-struct Open {
+struct OpenAttempt {
     attempt: AttemptId,
     node: NodeId,
     began: Duration,
@@ -187,7 +187,7 @@ struct Open {
     fate: AttemptEnd,
 }
 
-impl Open {
+impl OpenAttempt {
     fn of(now: Now, assignment: &Assignment) -> Self {
         let first = assignment.segments.first();
         Self {

@@ -13,55 +13,55 @@ use crate::Event;
 
 /// Why an order for a task cannot be made.
 #[derive(Debug, PartialEq, Eq)]
-pub enum OrderRefused {
+pub enum OrderRefusal {
     /// It may be possible later.
-    Now(Refusal),
+    Retryable(Refusal),
     /// No copy of what is to be read can be reached now.
-    InputAway(Refusal),
+    InputUnavailable(Refusal),
     /// The input is no longer what the job was to read.
-    ForEver(Refusal),
+    Permanent(Refusal),
 }
 
-impl OrderRefused {
+impl OrderRefusal {
     /// What the job is told of it.
     pub fn event(self, attempt: AttemptId) -> Event {
         match self {
-            Self::Now(refusal) => Event::TaskFailed { attempt, refusal },
-            Self::InputAway(refusal) => Event::InputAway { attempt, refusal },
-            Self::ForEver(refusal) => Event::JobRefused(refusal),
+            Self::Retryable(refusal) => Event::TaskFailed { attempt, refusal },
+            Self::InputUnavailable(refusal) => Event::InputUnavailable { attempt, refusal },
+            Self::Permanent(refusal) => Event::JobRefused(refusal),
         }
     }
 
     /// The master refused to say where the input is. What is missing or not allowed is so the next time too.
-    pub fn by_master(refusal: Refusal) -> Self {
+    pub fn from_master(refusal: Refusal) -> Self {
         match refusal.status {
-            Status::NotFound | Status::Refused => Self::ForEver(refusal),
-            _ => Self::Now(refusal),
+            Status::NotFound | Status::Refused => Self::Permanent(refusal),
+            _ => Self::Retryable(refusal),
         }
     }
 
     /// No copy can be reached, for this reason, and these are all there are: it is away only where that may change by
     /// itself, since a node that has it is not there now; not where all copies are bad or gone.
-    pub fn by_copies(refusal: Refusal, copies: &[CopyStatus]) -> Self {
+    pub fn from_copies(refusal: Refusal, copies: &[CopyStatus]) -> Self {
         let is_away = |copy: &CopyStatus| matches!(copy.state, CopyState::Stale | CopyState::Writing);
-        if copies.iter().any(is_away) { Self::InputAway(refusal) } else { Self::Now(refusal) }
+        if copies.iter().any(is_away) { Self::InputUnavailable(refusal) } else { Self::Retryable(refusal) }
     }
 }
 
 /// Where a slice can be read, which is still that of its path: at least one place.
 ///
 /// # Errors
-/// [`OrderRefused::ForEver`] where the file is another one by now; [`OrderRefused::InputAway`] where the master names
-/// nobody: then [`OrderRefused::by_copies`] decides.
-pub fn sources_of(slice: SliceId, located: Located) -> Result<Vec<Source>, OrderRefused> {
+/// [`OrderRefusal::Permanent`] where the file is another one by now; [`OrderRefusal::InputUnavailable`] where the master names
+/// nobody: then [`OrderRefusal::from_copies`] decides.
+pub fn sources_of(slice: SliceId, located: Located) -> Result<Vec<Source>, OrderRefusal> {
     let path = located.entry.path;
     if !matches!(&located.entry.kind, EntryKind::File(content) if content.slice == slice) {
         let sentence = format!("`{path}` was changed while the job read it; run the job again");
-        return Err(OrderRefused::ForEver(Refusal::new(Status::Refused, sentence)));
+        return Err(OrderRefusal::Permanent(Refusal::new(Status::Refused, sentence)));
     }
     if located.sources.is_empty() {
         let sentence = format!("no copy of `{path}` can be reached now");
-        return Err(OrderRefused::InputAway(Refusal::new(Status::Unavailable, sentence)));
+        return Err(OrderRefusal::InputUnavailable(Refusal::new(Status::Unavailable, sentence)));
     }
     Ok(located.sources)
 }
@@ -70,7 +70,7 @@ pub fn sources_of(slice: SliceId, located: Located) -> Result<Vec<Source>, Order
 mod tests {
     #![allow(clippy::unwrap_used)]
     use protocol::{
-        Digest, FileId, NodeId, Place, RecordFormat, UserName, Version,
+        Digest, FileId, NodeId, Place, RecordFraming, UserName, Version,
         message::client_master::{Entry, FileContent},
     };
 
@@ -87,7 +87,7 @@ mod tests {
             version: Version(1),
             bytes: 20,
             digest: Digest([0; 32]),
-            records: RecordFormat::File,
+            records: RecordFraming::File,
             copies: 1,
             user: std::collections::BTreeMap::new(),
         };
@@ -107,26 +107,26 @@ mod tests {
     fn a_copy_comes_back_by_itself_where_its_node_is_away_and_not_where_it_is_bad() {
         let judge = |states: &[CopyState]| {
             let copies: Vec<_> = states.iter().copied().map(copy).collect();
-            OrderRefused::by_copies(Refusal::new(Status::Unavailable, "away"), &copies)
+            OrderRefusal::from_copies(Refusal::new(Status::Unavailable, "away"), &copies)
         };
-        assert!(matches!(judge(&[CopyState::Corrupt, CopyState::Stale]), OrderRefused::InputAway(_)));
-        assert!(matches!(judge(&[CopyState::Writing]), OrderRefused::InputAway(_)));
-        assert!(matches!(judge(&[CopyState::Corrupt]), OrderRefused::Now(_)), "nobody has a good one");
-        assert!(matches!(judge(&[]), OrderRefused::Now(_)));
+        assert!(matches!(judge(&[CopyState::Corrupt, CopyState::Stale]), OrderRefusal::InputUnavailable(_)));
+        assert!(matches!(judge(&[CopyState::Writing]), OrderRefusal::InputUnavailable(_)));
+        assert!(matches!(judge(&[CopyState::Corrupt]), OrderRefusal::Retryable(_)), "nobody has a good one");
+        assert!(matches!(judge(&[]), OrderRefusal::Retryable(_)));
     }
 
     #[test]
     fn a_file_that_was_overwritten_ends_the_job_instead_of_mixing_versions() {
         let refused = sources_of(SliceId(8), nowhere()).unwrap_err();
-        assert!(matches!(refused, OrderRefused::ForEver(refusal) if refusal.sentence.contains("`/x` was changed")));
-        assert!(matches!(sources_of(SliceId(7), nowhere()), Err(OrderRefused::InputAway(_))));
+        assert!(matches!(refused, OrderRefusal::Permanent(refusal) if refusal.message.contains("`/x` was changed")));
+        assert!(matches!(sources_of(SliceId(7), nowhere()), Err(OrderRefusal::InputUnavailable(_))));
     }
 
     #[test]
     fn what_is_missing_or_not_allowed_is_not_asked_for_again() {
-        let judge = |status| OrderRefused::by_master(Refusal::new(status, "no"));
-        assert!(matches!(judge(Status::NotFound), OrderRefused::ForEver(_)));
-        assert!(matches!(judge(Status::Refused), OrderRefused::ForEver(_)));
-        assert!(matches!(judge(Status::Unavailable), OrderRefused::Now(_)));
+        let judge = |status| OrderRefusal::from_master(Refusal::new(status, "no"));
+        assert!(matches!(judge(Status::NotFound), OrderRefusal::Permanent(_)));
+        assert!(matches!(judge(Status::Refused), OrderRefusal::Permanent(_)));
+        assert!(matches!(judge(Status::Unavailable), OrderRefusal::Retryable(_)));
     }
 }

@@ -14,7 +14,7 @@
 //! | a function errs | the job ends with that error, or goes on without that segment ([`errors`]) |
 //! | the driver itself | another is told the same again, up to where that was written down, and goes on ([`takeover`]) |
 //!
-//! It never does anything itself: it is told [`Event`]s and the time, and is asked for [`Action`]s.
+//! It never does anything itself: it is told [`Event`]s and the time, and is asked for [`JobAction`]s.
 
 mod errors;
 mod recovery;
@@ -36,10 +36,10 @@ use protocol::{
 };
 
 use crate::{
-    Action, Event, FinalOutput, InputFile, JobPlan, LeftOut, Outcome, SpeId, SpeNodePlan, SphereError,
-    bucket::{Step, StepRefusal},
+    Event, FinalOutput, InputFile, JobAction, JobPlan, Outcome, SkippedSegment, SpeId, SpeNodePlan, SphereError,
+    bucket::{BucketStep, StepRefusal},
     fleet::Fleet,
-    stage::{Finished, Run, Stage},
+    stage::{FinishOutcome, Stage, StageEpoch},
     stream::Stream,
 };
 
@@ -49,27 +49,27 @@ pub struct Job {
     plan: JobPlan,
     inputs: Arc<Vec<InputFile>>,
     fleet: Fleet,
-    run: u32,
+    epoch: u32,
     /// How often its driver was replaced.
     takeovers: u32,
     /// Those begun in this run; the last one is the present one.
     stages: Vec<Stage>,
     records: Vec<StageRecord>,
     /// Segments of this run on which a function erred.
-    left_out: Vec<LeftOut>,
+    skipped_segments: Vec<SkippedSegment>,
     /// Tasks, by stage, that a machine without memory has ended once.
     out_of_memory: BTreeSet<(u32, u32)>,
-    actions: VecDeque<Action>,
+    actions: VecDeque<JobAction>,
     state: JobState,
     /// The last time that it was told.
-    told: Duration,
+    last_event_at: Duration,
 }
 
 /// How far a job is, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct StageProgress {
     /// The run, from 0.
-    pub run: u32,
+    pub epoch: u32,
     /// The stage, from 0.
     pub stage: u32,
     /// Bytes of the stage's input that are processed.
@@ -91,26 +91,26 @@ impl Job {
         plan.check(&inputs, nodes)?;
         let mut fleet = Fleet::new(nodes, plan.progress_deadline);
         let inputs = Arc::new(inputs);
-        let stage = Stage::begin(&plan, 0, Run::default(), Stream::Files(Arc::clone(&inputs)), &fleet)?;
-        let actions = fleet.start_all(now).into_iter().map(|(spe, node)| Action::StartSpe { spe, node }).collect();
+        let stage = Stage::begin(&plan, 0, StageEpoch::default(), Stream::Files(Arc::clone(&inputs)), &fleet)?;
+        let actions = fleet.start_all(now).into_iter().map(|(spe, node)| JobAction::StartSpe { spe, node }).collect();
         let records = vec![StageRecord::default(); plan.stages.len()];
         let state = JobState::Running;
         let mut job = Self {
             plan,
             inputs,
             fleet,
-            run: 0,
+            epoch: 0,
             takeovers: 0,
             stages: vec![stage],
             records,
-            left_out: vec![],
+            skipped_segments: vec![],
             out_of_memory: BTreeSet::new(),
             actions,
             state,
-            told: now.monotonic,
+            last_event_at: now.monotonic,
         };
         job.records[0].segments = job.stages[0].segments();
-        job.settle(now);
+        job.advance(now);
         Ok(job)
     }
 
@@ -122,7 +122,7 @@ impl Job {
         match event {
             Event::SpeReady(spe) => {
                 if !self.fleet.ready(spe) {
-                    self.actions.push_back(Action::DropSpe(spe));
+                    self.actions.push_back(JobAction::DropSpe(spe));
                 }
             }
             Event::SpeLost { spe, refusal } => self.lose_spe(now, spe, refusal),
@@ -140,8 +140,8 @@ impl Job {
                     self.lose_spe(now, spe, refusal);
                 }
             }
-            Event::FunctionFailed { attempt, error } => self.hear_error(now, attempt, error),
-            Event::OutOfMemory { attempt, error } => self.hear_out_of_memory(now, attempt, error),
+            Event::FunctionFailed { attempt, error } => self.handle_function_error(now, attempt, error),
+            Event::OutOfMemory { attempt, error } => self.handle_out_of_memory(now, attempt, error),
             Event::Delivered(attempt) => {
                 if let Some(stage) = self.stage_of(attempt) {
                     stage.delivered(attempt);
@@ -156,9 +156,9 @@ impl Job {
             Event::DriverReplaced => self.take_over(now),
             Event::JobRefused(refusal) => self.end(Err(SphereError::Refused(refusal))),
             Event::Cancelled(why) => self.end(Err(SphereError::Cancelled(why))),
-            Event::InputAway { attempt, refusal } => self.await_input(now, attempt, refusal),
+            Event::InputUnavailable { attempt, refusal } => self.await_input(now, attempt, refusal),
         }
-        self.settle(now);
+        self.advance(now);
     }
 
     /// Time has passed: silent SPEs are given up, pauses end.
@@ -175,16 +175,16 @@ impl Job {
             }
         }
         for (spe, node) in self.fleet.start_due(now) {
-            self.actions.push_back(Action::StartSpe { spe, node });
+            self.actions.push_back(JobAction::StartSpe { spe, node });
         }
         for stage in &mut self.stages {
             stage.resume_due(now, &self.fleet);
         }
-        self.settle(now);
+        self.advance(now);
     }
 
     /// The next thing to do.
-    pub fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<JobAction> {
         self.actions.pop_front()
     }
 
@@ -194,14 +194,14 @@ impl Job {
             return None;
         }
         let spes_idle = self.fleet.has_idle();
-        let stages = self.stages.iter().filter_map(|stage| stage.next_timeout(self.told, spes_idle));
+        let stages = self.stages.iter().filter_map(|stage| stage.next_timeout(self.last_event_at, spes_idle));
         self.fleet.next_timeout().into_iter().chain(stages).min()
     }
 
     /// What the functions of each stage have counted; stages not yet begun are left out.
     pub fn stage_counters(&self) -> Vec<Counters> {
         // More names than there may be were refused when they came.
-        self.stages.iter().map(|stage| stage.tally().counters().unwrap_or_default()).collect()
+        self.stages.iter().map(|stage| stage.counter_totals().counters().unwrap_or_default()).collect()
     }
 
     /// Counts of all stages; those of stages not yet begun are zero.
@@ -220,27 +220,32 @@ impl Job {
     }
 
     /// How far the job is.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> StageProgress {
         let Some(stage) = self.stages.last() else {
-            return Progress { run: self.run, stage: 0, bytes_done: 0, bytes: 0, buckets_done: 0, buckets: 0 };
+            return StageProgress { epoch: self.epoch, stage: 0, bytes_done: 0, bytes: 0, buckets_done: 0, buckets: 0 };
         };
         let bytes = stage.bytes();
         let (buckets_done, buckets) = stage.buckets.progress();
         // An SPE may count bytes beyond its segment (the end of its last line), and what it does again.
         let bytes_done = (stage.bytes_done() + self.fleet.bytes_in_progress()).min(bytes);
-        Progress { run: self.run, stage: stage.number, bytes_done, bytes, buckets_done, buckets }
+        StageProgress { epoch: self.epoch, stage: stage.number, bytes_done, bytes, buckets_done, buckets }
     }
 
     /// Brings everything forward that can go forward.
-    fn settle(&mut self, now: Now) {
-        self.told = now.monotonic;
+    fn advance(&mut self, now: Now) {
+        self.last_event_at = now.monotonic;
         while self.state == JobState::Running
             && let Some(stage) = self.stages.last_mut()
             && stage.is_complete()
         {
             if self.plan.is_last(stage.number) {
                 let (buckets, outputs) = (stage.bucket_count(), stage.buckets.outputs());
-                return self.end(Ok(Outcome { run: self.run, buckets, outputs, left_out: self.left_out.clone() }));
+                return self.end(Ok(Outcome {
+                    epoch: self.epoch,
+                    buckets,
+                    outputs,
+                    skipped_segments: self.skipped_segments.clone(),
+                }));
             }
             let records = self.plan.stages[stage.number as usize].records;
             let (next, stream) = (stage.number + 1, Stream::Buckets(stage.buckets.as_stream(records)));
@@ -250,30 +255,30 @@ impl Job {
         if self.state != JobState::Running {
             return;
         }
-        self.give_tasks(now);
+        self.assign_tasks(now);
         for (stage, plan) in self.stages.iter_mut().zip(&self.plan.stages) {
-            self.actions.extend(stage.next_deliveries().into_iter().map(Action::Deliver));
+            self.actions.extend(stage.next_deliveries().into_iter().map(JobAction::Deliver));
             self.actions.extend(stage.buckets.next_steps().into_iter().map(|step| match step {
-                Step::Seal(node, order) => Action::Seal { node, order },
-                Step::Publish(node, bucket) => Action::Publish { node, bucket, records: plan.records },
-                Step::Fetch(node, bucket) => Action::Fetch { node, bucket },
+                BucketStep::Seal(node, order) => JobAction::Seal { node, order },
+                BucketStep::Publish(node, bucket) => JobAction::Publish { node, bucket, records: plan.records },
+                BucketStep::Fetch(node, bucket) => JobAction::Fetch { node, bucket },
             }));
         }
     }
 
     /// Gives idle SPEs work: of the earliest stage first, since all later ones wait for it; first everyone's own, then what
     /// is left of others', and at last what somebody is slow at. SPEs of marked nodes come after the others each time.
-    fn give_tasks(&mut self, now: Now) {
+    fn assign_tasks(&mut self, now: Now) {
         if self.stages.iter_mut().map(Stage::take_has_new).filter(|has_new| *has_new).count() > 0 {
-            self.fleet.try_all_again();
+            self.fleet.retry_all_idle();
         }
         for (far, preferred) in [(false, true), (false, false), (true, true), (true, false)] {
             for stage in self.stages.iter_mut().filter(|stage| stage.has_waiting()) {
                 for (spe, node) in self.fleet.untried(preferred) {
                     let record = &mut self.records[stage.number as usize];
                     if let Some(assignment) = stage.assign(now, &self.fleet, spe, &node, far, record) {
-                        self.fleet.occupy(now, spe, assignment.attempt);
-                        self.actions.push_back(Action::RunTask(assignment));
+                        self.fleet.assign(now, spe, assignment.attempt);
+                        self.actions.push_back(JobAction::RunTask(assignment));
                     } else if far && stage.treats_all_alike() {
                         break;
                     }
@@ -285,22 +290,22 @@ impl Job {
             if !self.fleet.has_idle() {
                 break;
             }
-            for task in stage.late(now) {
+            for task in stage.slow_tasks(now) {
                 // Who is marked is no likely winner.
                 let may_rival =
-                    |(_, node): &(SpeId, &NodeId)| self.fleet.is_preferred(node) && stage.may_rival(task, node);
+                    |(_, node): &(SpeId, &NodeId)| self.fleet.is_preferred(node) && stage.may_speculate(task, node);
                 let Some((spe, node)) = self.fleet.idle().find(may_rival) else { continue };
                 let (spe, node) = (spe, node.clone());
                 let record = &mut self.records[stage.number as usize];
-                let assignment = stage.begin_rival(now, &self.fleet, task, (spe, &node), record);
-                self.fleet.occupy(now, spe, assignment.attempt);
-                self.actions.push_back(Action::RunTask(assignment));
+                let assignment = stage.begin_speculative(now, &self.fleet, task, (spe, &node), record);
+                self.fleet.assign(now, spe, assignment.attempt);
+                self.actions.push_back(JobAction::RunTask(assignment));
             }
         }
     }
 
     fn begin_stage(&mut self, number: u32, stream: Stream) {
-        let run = Run { run: self.run, attempts_from: self.attempts_from() };
+        let run = StageEpoch { epoch: self.epoch, attempts_from: self.attempts_from() };
         match Stage::begin(&self.plan, number, run, stream, &self.fleet) {
             Ok(stage) => {
                 self.records[number as usize].segments = stage.segments();
@@ -311,28 +316,28 @@ impl Job {
     }
 
     /// Everything again from stage 0, because of `why`.
-    fn begin_run(&mut self, now: Now, why: String) {
-        if self.run + 1 >= self.plan.runs_max {
-            return self.end(Err(SphereError::Runs { runs: self.run + 1, last: why }));
+    fn begin_epoch(&mut self, now: Now, why: String) {
+        if self.epoch + 1 >= self.plan.epochs_max {
+            return self.end(Err(SphereError::TooManyEpochs { runs: self.epoch + 1, last: why }));
         }
-        self.run += 1;
-        self.actions.push_back(Action::BeginRun { run: self.run });
+        self.epoch += 1;
+        self.actions.push_back(JobAction::BeginEpoch { epoch: self.epoch });
         for (old, spe, node) in self.fleet.replace_busy(now) {
-            self.actions.push_back(Action::DropSpe(old));
-            self.actions.push_back(Action::StartSpe { spe, node });
+            self.actions.push_back(JobAction::DropSpe(old));
+            self.actions.push_back(JobAction::StartSpe { spe, node });
         }
         for record in &mut self.records {
             // What was begun again stays visible; all else is counted anew.
             let StageRecord { retried, speculative, .. } = *record;
             *record = StageRecord { retried, speculative, ..StageRecord::default() };
         }
-        self.left_out.clear();
+        self.skipped_segments.clear();
         self.stages.clear();
         self.begin_stage(0, Stream::Files(Arc::clone(&self.inputs)));
     }
 
     fn stage_of(&mut self, attempt: AttemptId) -> Option<&mut Stage> {
-        self.stages.get_mut(attempt.stage as usize).filter(|stage| stage.is_of(attempt.job, attempt.run))
+        self.stages.get_mut(attempt.stage as usize).filter(|stage| stage.is_of(attempt.job, attempt.epoch))
     }
 
     /// Who makes an attempt that is counted on.
@@ -358,26 +363,26 @@ impl Job {
         let (stage, record) = (&mut self.stages[attempt.stage as usize], &mut self.records[attempt.stage as usize]);
         self.fleet.release(spe);
         match stage.finish(now, &self.fleet, attempt, result, record) {
-            Finished::Won(rivals) => {
+            FinishOutcome::Won(rivals) => {
                 for rival in rivals {
                     self.replace_spe(now, rival.spe);
                 }
             }
-            Finished::Differs => {
+            FinishOutcome::Differs => {
                 let (path, _) = stage.task_name(attempt);
                 let why = format!(
                     "what the function made of `{path}` was lost, and when it was run again it made something else of it"
                 );
-                self.begin_run(now, why);
+                self.begin_epoch(now, why);
             }
         }
     }
 
     /// Refuses more names of counters than a person reads: those of a stage, and of the whole job.
     fn check_counters(&self, stage: usize, counters: &Counters) -> Result<(), SphereError> {
-        let names = self.stages[stage].tally().names_with(counters);
+        let names = self.stages[stage].counter_totals().names_with(counters);
         let others = self.stages.iter().enumerate().filter(|(number, _)| *number != stage);
-        let all = names + others.map(|(_, other)| other.tally().names()).sum::<usize>();
+        let all = names + others.map(|(_, other)| other.counter_totals().names()).sum::<usize>();
         if names <= COUNTERS_MAX && all <= JOB_COUNTERS_MAX {
             return Ok(());
         }
@@ -387,14 +392,14 @@ impl Job {
     /// Ends an SPE that is at work for nothing, and starts another in its place.
     fn replace_spe(&mut self, now: Now, old: SpeId) {
         if let Some((spe, node)) = self.fleet.replace(now, old) {
-            self.actions.push_back(Action::DropSpe(old));
-            self.actions.push_back(Action::StartSpe { spe, node });
+            self.actions.push_back(JobAction::DropSpe(old));
+            self.actions.push_back(JobAction::StartSpe { spe, node });
         }
     }
 
     fn lose_spe(&mut self, now: Now, spe: SpeId, refusal: Refusal) {
         let Some(loss) = self.fleet.lose_spe(now, spe) else { return };
-        self.actions.push_back(Action::DropSpe(spe));
+        self.actions.push_back(JobAction::DropSpe(spe));
         if let Some(attempt) = loss.attempt {
             self.fail_task(now, attempt, refusal);
         }
@@ -412,7 +417,7 @@ impl Job {
         if waited >= INPUT_PATIENCE {
             let (path, segments) = stage.task_name(attempt);
             self.records[attempt.stage as usize].failed += segments;
-            self.end(Err(SphereError::InputAway { path, minutes: waited.as_secs() / 60, last: refusal }));
+            self.end(Err(SphereError::InputUnavailable { path, minutes: waited.as_secs() / 60, last: refusal }));
         }
     }
 
@@ -423,7 +428,7 @@ impl Job {
         let input = stage.input(attempt.task).filter(|_| matches!(refusal.status, Status::NotFound | Status::Refused));
         if let Some(bucket) = input {
             // Its bucket is gone or no longer final: the node was started again.
-            self.lose_bucket(now, attempt.stage - 1, bucket, refusal.sentence);
+            self.lose_bucket(now, attempt.stage - 1, bucket, refusal.message);
         } else if failures >= attempts_max {
             let (path, segments) = stage.task_name(attempt);
             self.records[attempt.stage as usize].failed += segments;
@@ -436,7 +441,7 @@ impl Job {
         match stage.buckets.sealed(bucket, bytes, order) {
             Ok(true) => {
                 self.check_returned(bucket, bytes);
-                self.give_back(bucket.stage, bucket.bucket);
+                self.resume_reader(bucket.stage, bucket.bucket);
             }
             Ok(false) => {}
             Err(wrong) => self.lose_bucket(now, bucket.stage, bucket.bucket, wrong),
@@ -447,7 +452,7 @@ impl Job {
         let Some(stage) = self.stages.get_mut(bucket.stage as usize) else { return };
         match stage.buckets.refused(now, bucket, &refusal) {
             StepRefusal::Ignored | StepRefusal::Paused => {}
-            StepRefusal::Lost => self.lose_bucket(now, bucket.stage, bucket.bucket, refusal.sentence),
+            StepRefusal::Lost => self.lose_bucket(now, bucket.stage, bucket.bucket, refusal.message),
             StepRefusal::Final => self.end(Err(SphereError::Refused(refusal))),
         }
     }
@@ -474,7 +479,7 @@ impl Job {
         };
         // Whatever else was wanted is wanted no more.
         self.actions.clear();
-        self.actions.push_back(Action::Finished(result));
+        self.actions.push_back(JobAction::Finished(result));
     }
 }
 

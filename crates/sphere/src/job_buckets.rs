@@ -10,36 +10,36 @@ use protocol::{JobId, Status, message::spe::BucketId};
 /// See the module.
 #[derive(Debug)]
 pub struct JobBuckets<B> {
-    jobs: BTreeMap<JobId, Gathered<B>>,
+    jobs: BTreeMap<JobId, EpochBuckets<B>>,
     /// The last jobs forgotten, so that a late piece does not bring one back.
     forgotten: VecDeque<JobId>,
 }
 
 /// The buckets of a job's newest run.
 #[derive(Debug)]
-struct Gathered<B> {
-    run: u32,
+struct EpochBuckets<B> {
+    epoch: u32,
     buckets: BTreeMap<BucketId, B>,
 }
 
 /// Why there is no such bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BucketAway {
+pub enum BucketAbsence {
     /// Its job has ended.
     Forgotten,
     /// Its job is in this run by now.
-    OlderRun(u32),
+    OlderEpoch(u32),
     /// The job has as many buckets here as a node keeps.
     TooMany,
     /// Nothing was ever said of it.
     NotHere,
 }
 
-impl BucketAway {
+impl BucketAbsence {
     /// What its asker hears.
     pub fn status(self) -> Status {
         match self {
-            Self::Forgotten | Self::OlderRun(_) => Status::Refused,
+            Self::Forgotten | Self::OlderEpoch(_) => Status::Refused,
             Self::TooMany => Status::Unavailable,
             Self::NotHere => Status::NotFound,
         }
@@ -58,26 +58,26 @@ impl<B> JobBuckets<B> {
     ///
     /// # Errors
     /// Why the bucket may not begin.
-    pub fn admit(&mut self, id: BucketId) -> Result<Vec<B>, BucketAway> {
+    pub fn admit(&mut self, id: BucketId) -> Result<Vec<B>, BucketAbsence> {
         if self.is_forgotten(id.job) {
-            return Err(BucketAway::Forgotten);
+            return Err(BucketAbsence::Forgotten);
         }
-        let empty = || Gathered { run: id.run, buckets: BTreeMap::new() };
+        let empty = || EpochBuckets { epoch: id.epoch, buckets: BTreeMap::new() };
         let job = self.jobs.entry(id.job).or_insert_with(empty);
-        if id.run < job.run {
-            return Err(BucketAway::OlderRun(job.run));
+        if id.epoch < job.epoch {
+            return Err(BucketAbsence::OlderEpoch(job.epoch));
         }
-        let stale = if id.run > job.run { std::mem::take(&mut job.buckets) } else { BTreeMap::new() };
-        job.run = id.run;
+        let stale = if id.epoch > job.epoch { std::mem::take(&mut job.buckets) } else { BTreeMap::new() };
+        job.epoch = id.epoch;
         if job.buckets.len() >= BUCKETS_PER_JOB_MAX && !job.buckets.contains_key(&id) {
-            return Err(BucketAway::TooMany);
+            return Err(BucketAbsence::TooMany);
         }
         Ok(stale.into_values().collect())
     }
 
     /// Begins a bucket that was [admitted](Self::admit).
     pub fn insert(&mut self, id: BucketId, bucket: B) {
-        if let Some(job) = self.jobs.get_mut(&id.job).filter(|job| job.run == id.run) {
+        if let Some(job) = self.jobs.get_mut(&id.job).filter(|job| job.epoch == id.epoch) {
             job.buckets.insert(id, bucket);
         }
     }
@@ -86,12 +86,12 @@ impl<B> JobBuckets<B> {
     ///
     /// # Errors
     /// Why it is not here.
-    pub fn known(&mut self, id: BucketId) -> Result<&mut B, BucketAway> {
-        let job = self.jobs.get_mut(&id.job).ok_or(BucketAway::NotHere)?;
-        if id.run < job.run {
-            return Err(BucketAway::OlderRun(job.run));
+    pub fn find(&mut self, id: BucketId) -> Result<&mut B, BucketAbsence> {
+        let job = self.jobs.get_mut(&id.job).ok_or(BucketAbsence::NotHere)?;
+        if id.epoch < job.epoch {
+            return Err(BucketAbsence::OlderEpoch(job.epoch));
         }
-        job.buckets.get_mut(&id).ok_or(BucketAway::NotHere)
+        job.buckets.get_mut(&id).ok_or(BucketAbsence::NotHere)
     }
 
     /// Whether the master has ordered this job forgotten.
@@ -122,10 +122,10 @@ mod tests {
     use super::*;
 
     fn id(run: u32, bucket: u32) -> BucketId {
-        BucketId { job: JobId(1), stage: 0, run, bucket, making: 0 }
+        BucketId { job: JobId(1), stage: 0, epoch: run, bucket, generation: 0 }
     }
 
-    fn begin(buckets: &mut JobBuckets<u32>, id: BucketId) -> Result<Vec<u32>, BucketAway> {
+    fn begin(buckets: &mut JobBuckets<u32>, id: BucketId) -> Result<Vec<u32>, BucketAbsence> {
         let stale = buckets.admit(id)?;
         buckets.insert(id, id.bucket);
         Ok(stale)
@@ -134,14 +134,14 @@ mod tests {
     #[test]
     fn a_newer_run_ends_the_older_one_whose_late_words_begin_nothing() {
         let mut buckets = JobBuckets::default();
-        assert_eq!(buckets.known(id(0, 1)), Err(BucketAway::NotHere));
+        assert_eq!(buckets.find(id(0, 1)), Err(BucketAbsence::NotHere));
         assert_eq!(begin(&mut buckets, id(1, 1)), Ok(vec![]));
         assert_eq!(begin(&mut buckets, id(1, 2)), Ok(vec![]));
-        assert_eq!(buckets.known(id(1, 2)), Ok(&mut 2));
-        assert_eq!(buckets.admit(id(0, 1)), Err(BucketAway::OlderRun(1)));
+        assert_eq!(buckets.find(id(1, 2)), Ok(&mut 2));
+        assert_eq!(buckets.admit(id(0, 1)), Err(BucketAbsence::OlderEpoch(1)));
         assert_eq!(begin(&mut buckets, id(2, 3)), Ok(vec![1, 2]));
-        assert_eq!(buckets.known(id(1, 2)), Err(BucketAway::OlderRun(2)));
-        assert_eq!(buckets.known(id(2, 2)), Err(BucketAway::NotHere));
+        assert_eq!(buckets.find(id(1, 2)), Err(BucketAbsence::OlderEpoch(2)));
+        assert_eq!(buckets.find(id(2, 2)), Err(BucketAbsence::NotHere));
     }
 
     #[test]
@@ -153,8 +153,8 @@ mod tests {
             assert_eq!(buckets.forget(JobId(job)), vec![]);
             buckets.forget(JobId(job));
         }
-        assert_eq!(buckets.admit(id(7, 1)), Err(BucketAway::Forgotten));
-        assert_eq!(buckets.known(id(0, 1)), Err(BucketAway::NotHere));
+        assert_eq!(buckets.admit(id(7, 1)), Err(BucketAbsence::Forgotten));
+        assert_eq!(buckets.find(id(0, 1)), Err(BucketAbsence::NotHere));
         buckets.forget(JobId(u64::MAX));
         assert!(!buckets.is_forgotten(JobId(1)), "not for ever");
     }
@@ -165,7 +165,7 @@ mod tests {
         for bucket in 0..BUCKETS_PER_JOB_MAX as u32 {
             assert_eq!(begin(&mut buckets, id(0, bucket)), Ok(vec![]));
         }
-        assert_eq!(buckets.admit(id(0, BUCKETS_PER_JOB_MAX as u32)), Err(BucketAway::TooMany));
+        assert_eq!(buckets.admit(id(0, BUCKETS_PER_JOB_MAX as u32)), Err(BucketAbsence::TooMany));
         assert_eq!(buckets.admit(id(0, 0)), Ok(vec![]), "it is here already");
     }
 }

@@ -5,62 +5,63 @@
 //! here is pure: no sockets, no files, no clock, no runtime, no randomness, so that a simulation and a real cluster run
 //! the same rules. It never knows what an SPE is made of, nor how its words travel.
 //!
-//! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`marks`] (where it may be cut),
+//! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`split_points`] (where it may be cut),
 //! [`segment`] (how it is cut), `task` (how cuts
-//! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow), `bucket` (where
-//! results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`reveal`] (how its output gets its place), [`history`] (what became of its attempts).
-//! [`driving`] (what every driver decides) with [`input`], [`clock`], [`pages`] (its journal) and [`output_folder`]. What
-//! every node decides of results: [`spreading`], [`kept`], [`job_buckets`]. `action` and `event` are its two languages.
+//! are put together), `fleet` (who is there), `schedule` with `busiest_nodes` (which is given to whom), `straggler` (who is slow), `bucket` (where
+//! results lie) with `vec_map`, `bucket_shares`, `bucket_placement`, `delivery` and `node_queues`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`output_commit`] (how its output gets its place), [`history`] (what became of its attempts).
+//! [`driver_core`] (what every driver decides) with [`input`], [`clock`], [`journal_pages`] (its journal) and [`output_folder`]. What
+//! every node decides of results: [`shuffle_write`], [`retained_outputs`], [`job_buckets`]. `action` and `event` are its two languages.
 
 mod action;
 mod bucket;
+mod bucket_placement;
+mod bucket_shares;
+mod busiest_nodes;
 pub mod clock;
+mod counter_totals;
 mod delivery;
-pub mod driving;
+pub mod driver_core;
 mod event;
 mod fleet;
-mod fullest;
 pub mod history;
 pub mod input;
 pub mod job;
 pub mod job_buckets;
-pub mod kept;
-pub mod marks;
-mod numbered;
+pub mod journal_pages;
+mod node_queues;
 pub mod outcome;
+pub mod output_commit;
 pub mod output_folder;
-mod pace;
-pub mod pages;
-mod places;
 pub mod plan;
-pub mod reveal;
+pub mod retained_outputs;
 mod schedule;
 pub mod segment;
-mod shares;
-pub mod spreading;
+pub mod shuffle_write;
+pub mod split_points;
 mod stage;
+mod straggler;
 pub mod stream;
-mod tally;
 mod task;
-mod turns;
+mod vec_map;
 
 pub use action::{
-    Action, AssignedGuide, AssignedPart, AssignedSegment, Assignment, BucketHome, Delivery, Placement, SegmentPlace,
+    AssignedLocator, AssignedPart, AssignedSegment, Assignment, BucketLocation, Delivery, JobAction, Placement,
+    SegmentLocation,
 };
-pub use clock::JobTime;
-pub use driving::{Driving, Replay, refused_by_node};
+pub use clock::JobClock;
+pub use driver_core::{DriverCore, Replay, refused_by_node};
 pub use event::Event;
 pub use fleet::SpeId;
 pub use history::History;
-pub use input::OrderRefused;
-pub use job::{Job, Progress};
-pub use job_buckets::{BucketAway, JobBuckets};
-pub use kept::{KeptShelf, KeptSize};
-pub use marks::MarkChooser;
-pub use outcome::{LeftOut, Outcome, OutputBucket, SphereError};
+pub use input::OrderRefusal;
+pub use job::{Job, StageProgress};
+pub use job_buckets::{BucketAbsence, JobBuckets};
+pub use journal_pages::{JournalEntry, JournalPage, PageWrite, PageWriteStep};
+pub use outcome::{Outcome, OutputBucket, SkippedSegment, SphereError};
+pub use output_commit::{CommitAction, OutputCommit, OutputEntry, OutputSnapshot, part_name};
 pub use output_folder::OutputFolder;
-pub use pages::{Page, PageTurn, PageWrite, Told};
 pub use plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan};
-pub use reveal::{Reveal, RevealAction, Seen, SeenFile, part_name};
+pub use retained_outputs::{RetainedOutputs, RetainedSize};
 pub use segment::lines_owned;
-pub use stream::{FileGuide, InputFile, Layout, Mark};
+pub use split_points::SplitPointChooser;
+pub use stream::{FileLayout, FileLocator, InputFile, SplitPoint};

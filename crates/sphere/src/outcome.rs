@@ -3,8 +3,8 @@
 //! SPE. Instead, an error report is sent back to the client").
 
 use protocol::{
-    NodeId, RecordFormat, Refusal, SectorPath, SliceId, Status,
-    message::spe::{BucketId, FunctionError},
+    NodeId, RecordFraming, Refusal, SectorPath, SliceId, Status,
+    message::spe::{BucketId, FunctionFailure},
     status::ErrorClass,
 };
 use thiserror::Error;
@@ -13,7 +13,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The run that finished, from 0.
-    pub run: u32,
+    pub epoch: u32,
     /// Buckets that the last stage could have filled: their numbers are all below this.
     pub buckets: u32,
     /// The buckets that were published or returned, by number. Empty ones are left out; but where all are empty and
@@ -21,12 +21,12 @@ pub struct Outcome {
     pub outputs: Vec<OutputBucket>,
     /// Segments that are not in the output since the function erred on them, in the order in which that was told; none
     /// unless the plan bears errors ([`errors_max`](crate::JobPlan::errors_max)).
-    pub left_out: Vec<LeftOut>,
+    pub skipped_segments: Vec<SkippedSegment>,
 }
 
 /// A segment on which a function erred, and without which the job went on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct SkippedSegment {
     /// The stage, from 0.
     pub stage: u32,
     /// Where in its file or bucket the segment begins, in bytes.
@@ -36,7 +36,7 @@ pub struct LeftOut {
     /// The number of its first record in the file or bucket, where that is known without counting.
     pub first_record: Option<u64>,
     /// What went wrong.
-    pub error: FunctionError,
+    pub error: FunctionFailure,
 }
 
 /// One bucket of a job's output.
@@ -101,7 +101,7 @@ pub enum SphereError {
         /// The file.
         path: SectorPath,
         /// How it falls into records.
-        records: RecordFormat,
+        records: RecordFraming,
     },
     /// The input falls into more segments than a driver keeps track of.
     #[error("the input falls into more than {most} segments; give larger segments or less input")]
@@ -114,7 +114,7 @@ pub enum SphereError {
     NoNodes,
     /// A user's function erred.
     #[error("the function `{}` failed on `{}`, segment {}{}: {}", .0.function, .0.path, .0.segment, at_record(.0), .0.message)]
-    Function(FunctionError),
+    Function(FunctionFailure),
     /// A task failed too often.
     #[error("the task that begins with `{path}` failed {failures} times, at last: {last}")]
     Task {
@@ -127,7 +127,7 @@ pub enum SphereError {
     },
     /// An input was away for too long.
     #[error("the task that begins with `{path}` has waited for its input for {minutes} minutes: {last}")]
-    InputAway {
+    InputUnavailable {
         /// The file of its first segment.
         path: SectorPath,
         /// How long.
@@ -137,7 +137,7 @@ pub enum SphereError {
     },
     /// Results were lost with their nodes too often.
     #[error("the job lost results {runs} times and was given up, at last: {last}")]
-    Runs {
+    TooManyEpochs {
         /// How often it was begun.
         runs: u32,
         /// The last loss.
@@ -182,7 +182,7 @@ impl SphereError {
     /// What a caller may do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::NoNodes | Self::Task { .. } | Self::Runs { .. } => ErrorClass::RetryHere,
+            Self::NoNodes | Self::Task { .. } | Self::TooManyEpochs { .. } => ErrorClass::RetryHere,
             Self::Refused(refusal) if refusal.status == Status::Unavailable => ErrorClass::RetryHere,
             Self::Refused(refusal) if refusal.status == Status::Corrupt => ErrorClass::Corrupt,
             _ => ErrorClass::Refuse,
@@ -201,7 +201,7 @@ impl SphereError {
             | Self::Counters { .. }
             | Self::ReturnTooLarge { .. } => Status::Usage,
             Self::NoInput => Status::NotFound,
-            Self::NoNodes | Self::Runs { .. } | Self::InputAway { .. } => Status::Unavailable,
+            Self::NoNodes | Self::TooManyEpochs { .. } | Self::InputUnavailable { .. } => Status::Unavailable,
             Self::Function(_) | Self::Cancelled(_) => Status::Failed,
             Self::Task { last, .. } => last.status,
             Self::Refused(refusal) => refusal.status,
@@ -210,13 +210,13 @@ impl SphereError {
     }
 
     /// The report of a function's error, where that is what ended the job.
-    pub fn function_error(&self) -> Option<&FunctionError> {
+    pub fn function_error(&self) -> Option<&FunctionFailure> {
         if let Self::Function(error) = self { Some(error) } else { None }
     }
 }
 
 /// `, record 3 (which begins "…")`, as far as that is known.
-fn at_record(error: &FunctionError) -> String {
+fn at_record(error: &FunctionFailure) -> String {
     let Some(record) = error.record else { return String::new() };
     if error.record_start.is_empty() {
         return format!(", record {record}");
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_function_error_names_function_file_segment_record_and_what_was_said() {
-        let mut error = FunctionError {
+        let mut error = FunctionFailure {
             function: "average".into(),
             path: "/in/a".parse().unwrap(),
             segment: 7,
@@ -249,7 +249,7 @@ mod tests {
         let sentence = SphereError::Function(error.clone()).to_string();
         assert!(sentence.contains(r#"record 3 (which begins "0\t\xff"): division"#), "{sentence}");
         error.record = None;
-        let sentence = SphereError::Function(error).refusal().sentence;
+        let sentence = SphereError::Function(error).refusal().message;
         assert_eq!(sentence, "the function `average` failed on `/in/a`, segment 7: division by zero");
     }
 
@@ -259,7 +259,7 @@ mod tests {
         let refusal = error.refusal();
         assert_eq!((refusal.status, error.class()), (Status::Usage, ErrorClass::Refuse));
         for part in ["/in/b", "250", "100"] {
-            assert!(refusal.sentence.contains(part), "{part}");
+            assert!(refusal.message.contains(part), "{part}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Where the output of a job is while it runs and afterwards: it appears whole or not at all. Each run writes its files into
 //! a hidden folder of its own beside the place; of the one that ends well exactly the outcome is renamed to it, in one step.
-//! What is done for that, and what where an answer is lost, [`Reveal`](crate::Reveal) says; here is what it says in the
+//! What is done for that, and what where an answer is lost, [`OutputCommit`](crate::OutputCommit) says; here is what it says in the
 //! words of the master.
 
 use protocol::{
@@ -10,7 +10,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{RevealAction, SeenFile, part_name};
+use crate::{CommitAction, OutputEntry, part_name};
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ impl OutputFolder {
     }
 
     /// Whether an empty folder was in the place when the job began: nothing else is ever removed to make room.
-    pub fn may_make_room(&self) -> bool {
+    pub fn may_remove_target(&self) -> bool {
         self.was_there
     }
 
@@ -46,8 +46,8 @@ impl OutputFolder {
     ///
     /// # Errors
     /// A path that is too long; as for the others here.
-    pub fn hidden(&self, job: JobId, run: u32) -> Result<SectorPath, PathError> {
-        self.beside_hidden(&format!(".sphere-{job}-{run}"))
+    pub fn staging(&self, job: JobId, run: u32) -> Result<SectorPath, PathError> {
+        self.sibling(&format!(".sphere-{job}-{run}"))
     }
 
     /// Where the output of a run is once all of it is there: no commit that comes late knows of this folder.
@@ -55,7 +55,7 @@ impl OutputFolder {
     /// # Errors
     /// See above.
     pub fn gathered(&self, job: JobId, run: u32) -> Result<SectorPath, PathError> {
-        self.beside_hidden(&format!(".sphere-{job}-{run}-gathered"))
+        self.sibling(&format!(".sphere-{job}-{run}-gathered"))
     }
 
     /// Where the job's journal is.
@@ -63,7 +63,7 @@ impl OutputFolder {
     /// # Errors
     /// See above.
     pub fn journal(&self, job: JobId) -> Result<SectorPath, PathError> {
-        self.beside_hidden(&format!(".sphere-{job}-journal"))
+        self.sibling(&format!(".sphere-{job}-journal"))
     }
 
     /// The path of an output file while the job runs.
@@ -71,14 +71,14 @@ impl OutputFolder {
     /// # Errors
     /// See above.
     pub fn part(&self, job: JobId, run: u32, number: u32) -> Result<SectorPath, PathError> {
-        self.hidden(job, run)?.join(&part_name(number))
+        self.staging(job, run)?.join(&part_name(number))
     }
 
     /// The path of a file of the output, once that has its place.
     ///
     /// # Errors
     /// See above.
-    pub fn beside(&self, name: &str) -> Result<SectorPath, PathError> {
+    pub fn file(&self, name: &str) -> Result<SectorPath, PathError> {
         self.target.join(name)
     }
 
@@ -86,15 +86,15 @@ impl OutputFolder {
     ///
     /// # Errors
     /// See above.
-    pub fn request(&self, job: JobId, run: u32, action: &RevealAction) -> Result<Option<ClientRequest>, PathError> {
-        let (hidden, gathered) = (self.hidden(job, run)?, self.gathered(job, run)?);
+    pub fn request(&self, job: JobId, run: u32, action: &CommitAction) -> Result<Option<ClientRequest>, PathError> {
+        let (hidden, gathered) = (self.staging(job, run)?, self.gathered(job, run)?);
         let remove = |path, recursive| ClientRequest::Remove { path, recursive, now: true };
         Ok(match action {
-            RevealAction::Gather => Some(ClientRequest::Rename { from: hidden, to: gathered }),
-            RevealAction::Remove(name) => Some(remove(gathered.join(name)?, true)),
-            RevealAction::MakeRoom => Some(remove(self.target.clone(), false)),
-            RevealAction::Rename => Some(ClientRequest::Rename { from: gathered, to: self.target.clone() }),
-            RevealAction::Look | RevealAction::WriteErrors | RevealAction::Finished(_) => None,
+            CommitAction::Gather => Some(ClientRequest::Rename { from: hidden, to: gathered }),
+            CommitAction::Remove(name) => Some(remove(gathered.join(name)?, true)),
+            CommitAction::RemoveEmptyTarget => Some(remove(self.target.clone(), false)),
+            CommitAction::Rename => Some(ClientRequest::Rename { from: gathered, to: self.target.clone() }),
+            CommitAction::Inspect | CommitAction::WriteErrors | CommitAction::Finished(_) => None,
         })
     }
 
@@ -103,24 +103,24 @@ impl OutputFolder {
     ///
     /// # Errors
     /// See above.
-    pub fn looked_at(&self, job: JobId, run: u32) -> Result<[SectorPath; 3], PathError> {
-        Ok([self.hidden(job, run)?, self.gathered(job, run)?, self.target.clone()])
+    pub fn inspected_folders(&self, job: JobId, run: u32) -> Result<[SectorPath; 3], PathError> {
+        Ok([self.staging(job, run)?, self.gathered(job, run)?, self.target.clone()])
     }
 
-    /// What the runs up to `run` may have left, and what is removed when the job is over.
+    /// What the runs up to `epoch` may have left, and what is removed when the job is over.
     ///
     /// # Errors
     /// See above.
     pub fn leftovers(&self, job: JobId, run: u32) -> Result<Vec<SectorPath>, PathError> {
-        (0..=run).flat_map(|run| [self.hidden(job, run), self.gathered(job, run)]).collect()
+        (0..=run).flat_map(|run| [self.staging(job, run), self.gathered(job, run)]).collect()
     }
 
-    fn beside_hidden(&self, name: &str) -> Result<SectorPath, PathError> {
+    fn sibling(&self, name: &str) -> Result<SectorPath, PathError> {
         self.parent.join(name)
     }
 }
 
-impl SeenFile {
+impl OutputEntry {
     /// An entry of a folder, as the last step of a job wants to know it.
     pub fn of(entry: &Entry) -> Self {
         let (bytes, slice) = match &entry.kind {

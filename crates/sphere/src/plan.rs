@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use protocol::{JobId, NodeId, Place, RecordFormat, limits, message::client_master::SiteLink};
+use protocol::{JobId, NodeId, Place, RecordFraming, limits, message::client_master::SiteLink};
 use serde::{Deserialize, Serialize};
 
 use crate::{SphereError, stream::InputFile};
@@ -25,7 +25,7 @@ pub struct JobPlan {
     /// Times one task may fail before the job is given up.
     pub attempts_max: u32,
     /// Times the whole job may be begun because results were lost with a node.
-    pub runs_max: u32,
+    pub epochs_max: u32,
     /// An SPE that gives no sign of progress for so long is given up (paper, 3.5.2).
     pub progress_deadline: Duration,
     /// What is known of links between the sites of its nodes: buckets are [put](crate::shares) by it. May be empty.
@@ -38,7 +38,7 @@ pub struct StagePlan {
     /// Where its results go.
     pub output: StageOutput,
     /// How its results fall into records: what the next stage and a published file are told.
-    pub records: RecordFormat,
+    pub records: RecordFraming,
 }
 
 /// Where the results of a stage's tasks go.
@@ -82,7 +82,7 @@ impl JobPlan {
             segment_bytes: limits::SEGMENT_BYTES_DEFAULT,
             errors_max: 0,
             attempts_max: ATTEMPTS_MAX_DEFAULT,
-            runs_max: RUNS_MAX_DEFAULT,
+            epochs_max: EPOCHS_MAX_DEFAULT,
             progress_deadline: PROGRESS_DEADLINE_DEFAULT,
             links: Vec::new(),
         }
@@ -122,7 +122,7 @@ impl JobPlan {
 /// Four failures of one task on fresh SPEs are no accident; Hadoop and Spark settled on the same number.
 pub const ATTEMPTS_MAX_DEFAULT: u32 = 4;
 /// Three nodes may be lost with their buckets before a job is given up.
-pub const RUNS_MAX_DEFAULT: u32 = 4;
+pub const EPOCHS_MAX_DEFAULT: u32 = 4;
 /// An SPE reports progress about every second; 30 silent ones are a dead machine, not a busy one.
 pub const PROGRESS_DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
 
@@ -132,17 +132,17 @@ mod tests {
     use protocol::SliceId;
 
     use super::*;
-    use crate::stream::Layout;
+    use crate::stream::FileLayout;
 
     fn good() -> (JobPlan, Vec<InputFile>, Vec<SpeNodePlan>) {
-        let stage = StagePlan { output: StageOutput::Buckets(3), records: RecordFormat::Lines };
+        let stage = StagePlan { output: StageOutput::Buckets(3), records: RecordFraming::Lines };
         let file = InputFile {
             path: "/a".parse().unwrap(),
             slice: SliceId(1),
             bytes: 10,
-            records: RecordFormat::Lines,
+            records: RecordFraming::Lines,
             nodes: vec![],
-            layout: Layout::default(),
+            layout: FileLayout::default(),
         };
         let node =
             SpeNodePlan { node: NodeId::new("n").unwrap(), place: Place::new("s", "r"), slots: 1, is_marked: false };

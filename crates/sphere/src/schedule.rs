@@ -20,15 +20,15 @@ use std::{
 
 use protocol::NodeId;
 
-use crate::{fleet::Fleet, fullest::Fullest};
+use crate::{busiest_nodes::BusiestNodes, fleet::Fleet};
 
 /// The tasks that wait for an SPE. A task waits in the queue of each live node that holds it, or in the queue of no
 /// node when none of the job's does.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct TaskPool {
     queues: BTreeMap<Option<NodeId>, Queue>,
     /// The nodes with a queue that is not empty, for who looks for work elsewhere.
-    fullest: Fullest,
+    busiest: BusiestNodes,
     /// All tasks of the stage, by number.
     tasks: Vec<Candidate>,
     /// How many of them wait.
@@ -67,7 +67,7 @@ impl Candidate {
     }
 }
 
-impl Pool {
+impl TaskPool {
     pub(crate) fn new(pinned: bool, tasks: Vec<Candidate>) -> Self {
         Self { pinned, tasks, ..Self::default() }
     }
@@ -110,9 +110,9 @@ impl Pool {
     /// The task that an idle SPE of `node` should be given, taken out of the pool. `far` also looks at what lies
     /// elsewhere.
     pub(crate) fn take(&mut self, fleet: &Fleet, node: &NodeId, far: bool) -> Option<u32> {
-        let task = if far { self.choose_far(fleet, node) } else { self.choose_near(fleet, node) }?;
+        let task = if far { self.choose_remote(fleet, node) } else { self.choose_local(fleet, node) }?;
         self.remove(fleet, task);
-        self.enter(task);
+        self.add_reader(task);
         Some(task)
     }
 
@@ -131,7 +131,7 @@ impl Pool {
             queue.remove(&(member, task));
             let after = queue.len();
             if let Some(node) = key {
-                self.fullest.change(fleet, &node, before, after);
+                self.busiest.update(fleet, &node, before, after);
             }
         }
     }
@@ -152,12 +152,12 @@ impl Pool {
     }
 
     /// One SPE more reads the file that a task begins with.
-    pub(crate) fn enter(&mut self, task: u32) {
+    pub(crate) fn add_reader(&mut self, task: u32) {
         *self.readers.entry(self.tasks[task as usize].member).or_default() += 1;
     }
 
     /// An SPE no longer reads that file.
-    pub(crate) fn leave(&mut self, task: u32) {
+    pub(crate) fn remove_reader(&mut self, task: u32) {
         let member = self.tasks[task as usize].member;
         if let Some(count) = self.readers.get_mut(&member) {
             *count -= 1;
@@ -170,7 +170,7 @@ impl Pool {
     /// `fleet` lost a node: what waited for it alone waits for nobody in particular.
     pub(crate) fn forget_node(&mut self, fleet: &Fleet, node: &NodeId) {
         let Some(queue) = self.queues.remove(&Some(node.clone())) else { return };
-        self.fullest.change(fleet, node, queue.len(), 0);
+        self.busiest.update(fleet, node, queue.len(), 0);
         for (member, task) in queue {
             if queue_keys(fleet, &self.tasks[task as usize]) == [None] {
                 self.enqueue(fleet, None, member, task);
@@ -184,17 +184,17 @@ impl Pool {
         let before = queue.len();
         queue.insert((member, task));
         if let Some(node) = key {
-            self.fullest.change(fleet, &node, before, queue.len());
+            self.busiest.update(fleet, &node, before, queue.len());
         }
     }
 
-    fn choose_near(&self, fleet: &Fleet, node: &NodeId) -> Option<u32> {
+    fn choose_local(&self, fleet: &Fleet, node: &NodeId) -> Option<u32> {
         let looks_max = if fleet.is_preferred(node) { usize::MAX } else { MARKED_LOOKS_MAX };
         let is_given = |task: u32| self.may_run(fleet, task, node) && !self.is_left_to_others(fleet, task, node);
         self.choose(&Some(node.clone()), looks_max, &is_given)
     }
 
-    fn choose_far(&self, fleet: &Fleet, node: &NodeId) -> Option<u32> {
+    fn choose_remote(&self, fleet: &Fleet, node: &NodeId) -> Option<u32> {
         if self.pinned {
             return None;
         }
@@ -214,7 +214,8 @@ impl Pool {
                 && !self.is_left_to_others(fleet, task, node)
         };
         // Nothing leaves a node with an SPE free, but what failed there.
-        let others = self.fullest.from(fleet, node).filter(|holder| self.avoiding > 0 || !fleet.is_free(holder));
+        let others =
+            self.busiest.nearest_first(fleet, node).filter(|holder| self.avoiding > 0 || !fleet.is_free(holder));
         // A task of no node of the job is as far as can be: last.
         let keys = others.map(|holder| Some(holder.clone())).chain([None]);
         keys.into_iter().find_map(|key| self.choose(&key, usize::MAX, &may_leave))
@@ -304,21 +305,21 @@ mod tests {
         let spes: Vec<SpeId> = fleet.start_all(Now::default()).into_iter().map(|(spe, _)| spe).collect();
         for spe in &spes {
             fleet.ready(*spe);
-            fleet.occupy(Now::default(), *spe, AttemptId { job: JobId(1), stage: 0, run: 0, task: 9, attempt: 0 });
+            fleet.assign(Now::default(), *spe, AttemptId { job: JobId(1), stage: 0, epoch: 0, task: 9, attempt: 0 });
         }
         (fleet, spes)
     }
 
-    fn pool(fleet: &Fleet, tasks: &[(usize, &[&str])]) -> Pool {
+    fn pool(fleet: &Fleet, tasks: &[(usize, &[&str])]) -> TaskPool {
         pool_of(fleet, false, tasks, None)
     }
 
     /// One whose tasks have all failed at a node.
-    fn pool_of(fleet: &Fleet, pinned: bool, tasks: &[(usize, &[&str])], failed_at: Option<&str>) -> Pool {
+    fn pool_of(fleet: &Fleet, pinned: bool, tasks: &[(usize, &[&str])], failed_at: Option<&str>) -> TaskPool {
         let candidate = |(member, holders): &(usize, &[&str])| {
             Candidate::new(*member, holders.iter().map(|name| node(name)).collect())
         };
-        let mut pool = Pool::new(pinned, tasks.iter().map(candidate).collect());
+        let mut pool = TaskPool::new(pinned, tasks.iter().map(candidate).collect());
         for task in 0..tasks.len() as u32 {
             failed_at.into_iter().for_each(|name| pool.avoid(task, node(name)));
             pool.insert(fleet, task);
@@ -338,11 +339,11 @@ mod tests {
     fn a_file_that_was_left_counts_as_unread() {
         let (fleet, _) = busy_fleet();
         let mut pool = pool(&fleet, &[(1, &["a"]), (1, &["a"]), (2, &["a"]), (2, &["a"]), (2, &["a"])]);
-        let take = |pool: &mut Pool| pool.take(&fleet, &node("a"), false);
+        let take = |pool: &mut TaskPool| pool.take(&fleet, &node("a"), false);
         assert_eq!((take(&mut pool), take(&mut pool)), (Some(0), Some(2)));
-        pool.leave(2);
+        pool.remove_reader(2);
         assert_eq!(take(&mut pool), Some(3), "file 1 is still being read");
-        pool.leave(0);
+        pool.remove_reader(0);
         assert_eq!(take(&mut pool), Some(1));
     }
 

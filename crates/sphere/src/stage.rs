@@ -4,9 +4,9 @@
 //! A task may have to be done [again](Stage::redo) although it was done: what it left is lost, or a later stage needs what
 //! its bucket held. A task that reads a bucket waits while that bucket is being made again.
 
-mod again;
-mod away;
-mod giving;
+mod assignment;
+mod recompute;
+mod unavailable_input;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,19 +21,19 @@ use protocol::{
     },
 };
 
-use self::away::{Away, AwaySpan};
+use self::unavailable_input::{OutageSpan, UnavailableInput};
 use crate::{
     FinalOutput, JobPlan, SpeId, SphereError, StageOutput,
     action::{Delivery, Placement},
-    bucket::{Buckets, Finish, FormerPiece, Won},
+    bucket::{Buckets, Finish, PreviousPiece, WinOutcome},
+    bucket_shares::BucketShares,
+    counter_totals::{CountedShare, CounterTotals},
     delivery::{Deliveries, DeliveryRefusal},
     fleet::Fleet,
-    pace::Pace,
-    schedule::{Candidate, Pool},
+    schedule::{Candidate, TaskPool},
     segment::{self, Segment},
-    shares::Shares,
+    straggler::StragglerDetector,
     stream::Stream,
-    tally::{Share, Tally},
     task::{self, Segments, Task},
 };
 
@@ -43,34 +43,34 @@ pub(crate) struct Stage {
     job: JobId,
     /// Which, from 0.
     pub(crate) number: u32,
-    run: u32,
+    epoch: u32,
     /// The number of each task's first attempt: none is used twice, also not by a driver that does not know of all that
     /// the one before it has begun.
     attempts_from: u32,
     stream: Stream,
     tasks: Vec<TaskState>,
-    pool: Pool,
+    pool: TaskPool,
     /// Failed tasks that wait for a time.
     paused: BTreeSet<(Duration, u32)>,
     unfinished: usize,
     /// Tasks that are being done, and the attempts at each: one, or a slow one and its rival.
-    at_work: BTreeMap<u32, Vec<Running>>,
-    pace: Pace,
+    running_attempts: BTreeMap<u32, Vec<Running>>,
+    stragglers: StragglerDetector,
     counts: Counts,
     /// Where its results are.
     pub(crate) buckets: Buckets,
     /// How its buckets are shared out over sites.
-    shares: Shares,
+    bucket_shares: BucketShares,
     deliveries: Deliveries,
-    tally: Tally,
-    away: Option<Away>,
+    counter_totals: CounterTotals,
+    unavailable_input: Option<UnavailableInput>,
 }
 
 /// Where a stage stands in the life of its job.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct StageEpoch {
     /// How often the job was begun anew before.
-    pub(crate) run: u32,
+    pub(crate) epoch: u32,
     /// The number of the first attempt at each task.
     pub(crate) attempts_from: u32,
 }
@@ -84,12 +84,12 @@ pub(crate) struct Running {
     began: Duration,
     read_bytes: u64,
     /// Where it was told to send its results.
-    given: Placement,
+    placement: Placement,
 }
 
 /// What a finished attempt means.
 #[derive(Debug)]
-pub(crate) enum Finished {
+pub(crate) enum FinishOutcome {
     /// It has won; these attempts at the same task have lost.
     Won(Vec<Running>),
     /// It left something else than the attempt before, of which something is in use.
@@ -98,9 +98,9 @@ pub(crate) enum Finished {
 
 /// What a function's error means.
 #[derive(Debug)]
-pub(crate) enum Erred {
+pub(crate) enum ErrorOutcome {
     /// This segment is left out; these attempts at its task are at work for nothing.
-    LeftOut { segment: Segment, rivals: Vec<Running> },
+    Skipped { segment: Segment, others: Vec<Running> },
     /// The task was done before, and what it left may be in use.
     Differs,
     /// The task has no such segment.
@@ -112,11 +112,11 @@ impl Stage {
     pub(crate) fn begin(
         plan: &JobPlan,
         number: u32,
-        run: Run,
+        run: StageEpoch,
         stream: Stream,
         fleet: &Fleet,
     ) -> Result<Self, SphereError> {
-        let Run { run, attempts_from } = run;
+        let StageEpoch { epoch: run, attempts_from } = run;
         let weights = fleet.weights();
         let spes = weights.values().fold(0_u32, |sum, slots| sum.saturating_add(*slots));
         let segments = segment::cut(&stream, spes, plan.segment_bytes)?;
@@ -126,38 +126,38 @@ impl Stage {
             (true, FinalOutput::Publish) => Finish::Publish,
             (true, FinalOutput::Return) => Finish::Return,
         };
-        let first = BucketId { job: plan.job, stage: number, run, bucket: 0, making: 0 };
+        let first = BucketId { job: plan.job, stage: number, epoch: run, bucket: 0, generation: 0 };
         let output = plan.stages[number as usize].output;
         let counts = Counts::of(&tasks);
         let shares = match output {
             StageOutput::Buckets(count) if !plan.links.is_empty() => {
-                Shares::of(fleet, &plan.links, &bytes_by_site(fleet, &tasks), count)
+                BucketShares::of(fleet, &plan.links, &bytes_by_site(fleet, &tasks), count)
             }
-            _ => Shares::default(),
+            _ => BucketShares::default(),
         };
         let split = |task: Task| (TaskState::new(task.segments), Candidate::new(task.member, task.holders));
         let (tasks, candidates): (Vec<_>, Vec<_>) = tasks.into_iter().map(split).unzip();
         let mut stage = Self {
             job: plan.job,
             number,
-            run,
+            epoch: run,
             attempts_from,
-            pool: Pool::new(stream.is_pinned(), candidates),
+            pool: TaskPool::new(stream.is_pinned(), candidates),
             stream,
             paused: BTreeSet::new(),
             unfinished: tasks.len(),
-            at_work: BTreeMap::new(),
-            pace: Pace::default(),
+            running_attempts: BTreeMap::new(),
+            stragglers: StragglerDetector::default(),
             counts,
             buckets: Buckets::new(first, output, finish, &shares.weights(fleet)),
-            shares,
+            bucket_shares: shares,
             tasks,
             deliveries: Deliveries::default(),
-            tally: Tally::default(),
-            away: None,
+            counter_totals: CounterTotals::default(),
+            unavailable_input: None,
         };
         for task in 0..stage.tasks.len() {
-            stage.wait(fleet, task as u32);
+            stage.enqueue(fleet, task as u32);
         }
         if stage.tasks.is_empty() {
             stage.buckets.close(fleet.preferred().keys().next());
@@ -166,22 +166,22 @@ impl Stage {
     }
 
     /// What its functions have counted.
-    pub(crate) fn tally(&self) -> &Tally {
-        &self.tally
+    pub(crate) fn counter_totals(&self) -> &CounterTotals {
+        &self.counter_totals
     }
 
     /// Who makes this attempt; `None` when it is not counted on.
     pub(crate) fn running(&self, attempt: AttemptId) -> Option<&Running> {
-        let AttemptId { job, stage, run, task, attempt } = attempt;
-        if (job, stage, run) != (self.job, self.number, self.run) {
+        let AttemptId { job, stage, epoch: run, task, attempt } = attempt;
+        if (job, stage, run) != (self.job, self.number, self.epoch) {
             return None;
         }
-        self.at_work.get(&task)?.iter().find(|running| running.attempt == attempt)
+        self.running_attempts.get(&task)?.iter().find(|running| running.attempt == attempt)
     }
 
     /// An attempt has read so many bytes.
     pub(crate) fn progress(&mut self, attempt: AttemptId, read_bytes: u64) {
-        if let Some(running) = self.at_work.get_mut(&attempt.task)
+        if let Some(running) = self.running_attempts.get_mut(&attempt.task)
             && let Some(running) = running.iter_mut().find(|running| running.attempt == attempt.attempt)
         {
             running.read_bytes = read_bytes;
@@ -197,14 +197,15 @@ impl Stage {
         attempt: AttemptId,
         result: &TaskResult,
         record: &mut StageRecord,
-    ) -> Finished {
-        let Some(running) = self.end(attempt) else { return Finished::Won(vec![]) };
+    ) -> FinishOutcome {
+        let Some(running) = self.end(attempt) else { return FinishOutcome::Won(vec![]) };
         let number = attempt.task;
         let rivals = self.end_all(number);
         self.has_input(number);
-        let former = self.tasks[number as usize].past.as_mut().and_then(|past| past.former.take());
-        let won = self.buckets.win(attempt, &running.node, &running.given, &result.pieces, former.as_deref());
-        let Won::Taken(lacking) = won else { return Finished::Differs };
+        let former = self.tasks[number as usize].past.as_mut().and_then(|past| past.previous.take());
+        let won =
+            self.buckets.record_win(attempt, &running.node, &running.placement, &result.pieces, former.as_deref());
+        let WinOutcome::Taken(lacking) = won else { return FinishOutcome::Differs };
         let segments = &self.tasks[number as usize].segments;
         let bytes = segments.bytes();
         let is_local = |segment: &&Segment| self.stream.nodes(segment.member).contains(&running.node);
@@ -212,50 +213,50 @@ impl Stage {
             local: segments.iter().filter(is_local).count() as u32,
             bytes_in: result.bytes_in,
             bytes_out: result.pieces.iter().map(|piece| piece.bytes).sum(),
-            counted: self.tally.add(&result.counters),
+            counted: self.counter_totals.add(&result.counters),
         };
         record.done += segments.len() as u64;
         record.local += u64::from(account.local);
         record.bytes_in += account.bytes_in;
         record.bytes_out += account.bytes_out;
         self.counts.bytes_done += bytes;
-        self.pace.note(bytes, now.monotonic.saturating_sub(running.began));
-        self.deliveries.want(number, &running.node, attempt.attempt, lacking);
-        self.win(fleet, number, Winner { attempt: attempt.attempt, node: running.node, account });
-        Finished::Won(rivals)
+        self.stragglers.note(bytes, now.monotonic.saturating_sub(running.began));
+        self.deliveries.request(number, &running.node, attempt.attempt, lacking);
+        self.record_win(fleet, number, Winner { attempt: attempt.attempt, node: running.node, account });
+        FinishOutcome::Won(rivals)
     }
 
     /// The function erred on this segment of the task of an attempt that is counted on. It is left out from now on: the rest
     /// of the task waits again, or the task is done, with nothing, where there is no rest.
-    pub(crate) fn leave_out(&mut self, fleet: &Fleet, attempt: AttemptId, segment: u64) -> Erred {
+    pub(crate) fn skip_segment(&mut self, fleet: &Fleet, attempt: AttemptId, segment: u64) -> ErrorOutcome {
         let number = attempt.task;
         let state = &self.tasks[number as usize];
         let Some(at) = state.segments.iter().position(|part| part.number == segment) else {
-            return Erred::Unknown;
+            return ErrorOutcome::Unknown;
         };
-        if state.past.as_ref().is_some_and(|past| past.former.is_some()) {
-            return Erred::Differs;
+        if state.past.as_ref().is_some_and(|past| past.previous.is_some()) {
+            return ErrorOutcome::Differs;
         }
-        let Some(running) = self.end(attempt) else { return Erred::Unknown };
+        let Some(running) = self.end(attempt) else { return ErrorOutcome::Unknown };
         self.has_input(number);
         let rivals = self.end_all(number);
         let segments = &mut self.tasks[number as usize].segments;
-        let segment = segments.leave_out(at);
+        let segment = segments.remove(at);
         let is_empty = segments.is_empty();
         self.counts.bytes -= segment.bytes;
         if is_empty {
             // Without pieces there is nothing that could differ.
-            self.buckets.win(attempt, &running.node, &running.given, &[], None);
-            self.win(
+            self.buckets.record_win(attempt, &running.node, &running.placement, &[], None);
+            self.record_win(
                 fleet,
                 number,
                 Winner { attempt: attempt.attempt, node: running.node, account: Account::default() },
             );
         } else {
             self.tasks[number as usize].is_unblamed = true;
-            self.wait(fleet, number);
+            self.enqueue(fleet, number);
         }
-        Erred::LeftOut { segment, rivals }
+        ErrorOutcome::Skipped { segment, others: rivals }
     }
 
     /// An attempt that is counted on failed at its node, with this status; the task waits for a while before it is tried
@@ -272,7 +273,7 @@ impl Stage {
             }
             self.pool.avoid(attempt.task, running.node);
         }
-        if !self.at_work.contains_key(&attempt.task) {
+        if !self.running_attempts.contains_key(&attempt.task) {
             let pause = RETRY_PAUSE * 2_u32.pow((failures - 1).min(RETRY_DOUBLINGS_MAX));
             self.paused.insert((now.monotonic + pause, attempt.task));
         }
@@ -283,8 +284,8 @@ impl Stage {
     pub(crate) fn requeue(&mut self, fleet: &Fleet, attempt: AttemptId) {
         if self.end(attempt).is_some() {
             self.has_input(attempt.task);
-            if !self.at_work.contains_key(&attempt.task) {
-                self.wait(fleet, attempt.task);
+            if !self.running_attempts.contains_key(&attempt.task) {
+                self.enqueue(fleet, attempt.task);
             }
         }
     }
@@ -293,7 +294,7 @@ impl Stage {
     pub(crate) fn resume_due(&mut self, now: Now, fleet: &Fleet) {
         while self.paused.first().is_some_and(|(when, _)| *when <= now.monotonic) {
             if let Some((_, task)) = self.paused.pop_first() {
-                self.wait(fleet, task);
+                self.enqueue(fleet, task);
             }
         }
         self.buckets.resume_due(now);
@@ -314,12 +315,13 @@ impl Stage {
             spots.sort_by_key(|spot| spot.bucket);
             spots.dedup();
             spots.retain(|spot| !self.buckets.is_there(*spot));
-            let homes: Vec<_> = spots.iter().filter_map(|spot| Some((*spot, self.buckets.home_of(*spot)?))).collect();
-            self.deliveries.sent(task, homes.iter().map(|(spot, home)| (*spot, home.making)).collect());
+            let homes: Vec<_> =
+                spots.iter().filter_map(|spot| Some((*spot, self.buckets.location_of(*spot)?))).collect();
+            self.deliveries.sent(task, homes.iter().map(|(spot, home)| (*spot, home.generation)).collect());
             if !homes.is_empty() {
-                let attempt = AttemptId { job: self.job, stage: self.number, run: self.run, task, attempt };
+                let attempt = AttemptId { job: self.job, stage: self.number, epoch: self.epoch, task, attempt };
                 let homes = homes.into_iter().map(|(spot, home)| (spot.bucket, home)).collect();
-                orders.push(Delivery { node, attempt, homes });
+                orders.push(Delivery { node, attempt, locations: homes });
             }
         }
         orders
@@ -328,7 +330,7 @@ impl Stage {
     /// A delivery ended well.
     pub(crate) fn delivered(&mut self, attempt: AttemptId) {
         for (spot, making) in self.deliveries.done(attempt.task, attempt.attempt).unwrap_or_default() {
-            self.buckets.arrived(spot, attempt.attempt, making);
+            self.buckets.note_arrived(spot, attempt.attempt, making);
         }
     }
 
@@ -345,7 +347,7 @@ impl Stage {
 
     /// Whether news belongs to this stage in this run.
     pub(crate) fn is_of(&self, job: JobId, run: u32) -> bool {
-        (job, run) == (self.job, self.run)
+        (job, run) == (self.job, self.epoch)
     }
 
     /// Whether a task waits for an SPE.
@@ -358,7 +360,7 @@ impl Stage {
         self.pool.take_has_new()
     }
 
-    /// See [`Pool::treats_all_alike`].
+    /// See [`TaskPool::treats_all_alike`].
     pub(crate) fn treats_all_alike(&self) -> bool {
         self.pool.treats_all_alike()
     }
@@ -407,7 +409,7 @@ impl Stage {
     pub(crate) fn next_timeout(&self, now: Duration, spes_idle: bool) -> Option<Duration> {
         let paused = self.paused.first().map(|(when, _)| *when);
         // What is slow already waits for an SPE of another node, not for a time.
-        let slow = self.at_work.keys().filter_map(|task| self.slow_at(*task)).filter(|due| *due > now);
+        let slow = self.running_attempts.keys().filter_map(|task| self.slow_at(*task)).filter(|due| *due > now);
         let slow = if spes_idle { slow.min() } else { None };
         [paused, slow, self.buckets.next_timeout(), self.deliveries.next_timeout()].into_iter().flatten().min()
     }
@@ -425,7 +427,7 @@ impl Stage {
     }
 
     /// A task is done.
-    fn win(&mut self, fleet: &Fleet, task: u32, winner: Winner) {
+    fn record_win(&mut self, fleet: &Fleet, task: u32, winner: Winner) {
         self.tasks[task as usize].winner = Some(winner);
         self.unfinished -= 1;
         if self.unfinished == 0 {
@@ -433,7 +435,7 @@ impl Stage {
         }
     }
 
-    fn wait(&mut self, fleet: &Fleet, task: u32) {
+    fn enqueue(&mut self, fleet: &Fleet, task: u32) {
         if !self.tasks[task as usize].lacks_input {
             self.pool.insert(fleet, task);
         }
@@ -441,19 +443,19 @@ impl Stage {
 
     fn end(&mut self, attempt: AttemptId) -> Option<Running> {
         self.running(attempt)?;
-        let running = self.at_work.get_mut(&attempt.task)?;
+        let running = self.running_attempts.get_mut(&attempt.task)?;
         let at = running.iter().position(|running| running.attempt == attempt.attempt)?;
         let ended = running.swap_remove(at);
         if running.is_empty() {
-            self.at_work.remove(&attempt.task);
+            self.running_attempts.remove(&attempt.task);
         }
-        self.pool.leave(attempt.task);
+        self.pool.remove_reader(attempt.task);
         Some(ended)
     }
 
     fn end_all(&mut self, task: u32) -> Vec<Running> {
-        let ended = self.at_work.remove(&task).unwrap_or_default();
-        ended.iter().for_each(|_| self.pool.leave(task));
+        let ended = self.running_attempts.remove(&task).unwrap_or_default();
+        ended.iter().for_each(|_| self.pool.remove_reader(task));
         ended
     }
 }
@@ -481,13 +483,13 @@ struct Past {
     /// runs. A further attempt there fetches them.
     lacking: BTreeSet<NodeId>,
     /// While no copy of what it reads can be reached.
-    away: Option<AwaySpan>,
+    outage: Option<OutageSpan>,
     /// Attempts that were not begun for that reason.
     not_begun: u32,
     /// It gets no rival before this.
-    rival_from: Duration,
+    speculate_after: Duration,
     /// What it left when it was done before, until it is done again.
-    former: Option<Vec<FormerPiece>>,
+    previous: Option<Vec<PreviousPiece>>,
 }
 
 /// The attempt that won a task: its node has kept what it left, if it could.
@@ -504,7 +506,7 @@ struct Account {
     local: u32,
     bytes_in: u64,
     bytes_out: u64,
-    counted: Share,
+    counted: CountedShare,
 }
 
 /// Sums over the tasks, so that nobody has to add them up again.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use protocol::{NodeId, RecordFormat, SectorPath, SliceId, message::spe::BucketId};
+use protocol::{NodeId, RecordFraming, SectorPath, SliceId, message::spe::BucketId};
 use serde::{Deserialize, Serialize};
 
 /// The input of one stage, in order.
@@ -28,30 +28,30 @@ pub struct InputFile {
     /// Its length in bytes.
     pub bytes: u64,
     /// How it falls into records.
-    pub records: RecordFormat,
+    pub records: RecordFraming,
     /// Nodes with a good copy.
     pub nodes: Vec<NodeId>,
     /// What the driver learned of its records before the job began.
-    pub layout: Layout,
+    pub layout: FileLayout,
 }
 
 /// Where the records of a file are, as far as its length and format do not say, and what of a job's further streams goes
 /// with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Layout {
+pub struct FileLayout {
     /// Where it may be cut, in order; the first begins what the job reads of it, and the last ends that. None: wherever its
     /// format allows. A file that is one record, and a Parquet file, is cut at each of them.
-    pub marks: Vec<Mark>,
+    pub split_points: Vec<SplitPoint>,
     /// What tells an SPE where the records are.
-    pub guide: Option<FileGuide>,
+    pub locator: Option<FileLocator>,
     /// The files of the further streams that are read together with this one, whose marks stand at the same records as
     /// this file's (paper, 3.2: `A[] + B[]`).
-    pub beside: Vec<InputFile>,
+    pub zipped: Vec<InputFile>,
 }
 
 /// A place where a record begins, or the last one ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct SplitPoint {
     /// The record's number in its file, from 0.
     pub record: u64,
     /// Its first byte.
@@ -60,7 +60,7 @@ pub struct Mark {
 
 /// What tells where the records of a file are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FileGuide {
+pub enum FileLocator {
     /// Its index, another file.
     Index {
         /// The index's path.
@@ -80,20 +80,20 @@ pub enum FileGuide {
 impl InputFile {
     /// It and the files that are read together with it, in the order of their streams.
     pub fn parts(&self) -> impl Iterator<Item = &Self> {
-        std::iter::once(self).chain(&self.layout.beside)
+        std::iter::once(self).chain(&self.layout.zipped)
     }
 
     /// Bytes from its first mark to mark `mark`, in all streams.
-    pub(crate) fn bytes_to_mark(&self, mark: usize) -> u64 {
-        let to = |file: &Self| file.layout.marks[mark].at - file.layout.marks[0].at;
+    pub(crate) fn bytes_to_split_point(&self, mark: usize) -> u64 {
+        let to = |file: &Self| file.layout.split_points[mark].at - file.layout.split_points[0].at;
         self.parts().map(to).fold(0, u64::saturating_add)
     }
 
     /// Bytes that the job reads of it, in all streams.
     fn bytes_read(&self) -> u64 {
-        match self.layout.marks.len() {
+        match self.layout.split_points.len() {
             0 => self.bytes,
-            marks => self.bytes_to_mark(marks - 1),
+            marks => self.bytes_to_split_point(marks - 1),
         }
     }
 }
@@ -108,7 +108,7 @@ pub struct SealedBucket {
     /// Its length in bytes.
     pub bytes: u64,
     /// How it falls into records.
-    pub records: RecordFormat,
+    pub records: RecordFraming,
 }
 
 impl Stream {
@@ -156,7 +156,7 @@ impl Stream {
     }
 
     /// How member `at` falls into records.
-    pub fn records(&self, at: usize) -> RecordFormat {
+    pub fn records(&self, at: usize) -> RecordFraming {
         match self {
             Self::Files(files) => files[at].records,
             Self::Buckets(buckets) => buckets[at].records,
@@ -169,7 +169,7 @@ impl Stream {
         match self {
             Self::Files(files) => {
                 let file = &files[at];
-                let largest = file.layout.beside.iter().fold(
+                let largest = file.layout.zipped.iter().fold(
                     file,
                     |most, part| {
                         if part.bytes > most.bytes { part } else { most }
@@ -200,12 +200,12 @@ mod tests {
             path: format!("/{name}").parse().unwrap(),
             slice: SliceId(1),
             bytes,
-            records: RecordFormat::File,
+            records: RecordFraming::File,
             nodes: vec![NodeId::new(name).unwrap()],
-            layout: Layout {
-                marks: vec![Mark { record: 0, at: 0 }, Mark { record: 1, at: bytes }],
-                guide: None,
-                beside,
+            layout: FileLayout {
+                split_points: vec![SplitPoint { record: 0, at: 0 }, SplitPoint { record: 1, at: bytes }],
+                locator: None,
+                zipped: beside,
             },
         };
         let of = |beside: u64| {
@@ -218,14 +218,14 @@ mod tests {
     #[test]
     fn a_bucket_has_a_path_that_says_where_it_comes_from() {
         let bucket = SealedBucket {
-            bucket: BucketId { job: JobId(0xab), stage: 1, run: 2, bucket: 17, making: 0 },
+            bucket: BucketId { job: JobId(0xab), stage: 1, epoch: 2, bucket: 17, generation: 0 },
             node: NodeId::new("a").unwrap(),
             bytes: 5,
-            records: RecordFormat::Lines,
+            records: RecordFraming::Lines,
         };
         let stream = Stream::Buckets(vec![bucket]);
         assert_eq!(stream.path(0).as_str(), "/sphere/00000000000000ab/stage-1/bucket-00017");
-        assert_eq!((stream.len(), stream.bytes(0), stream.records(0)), (1, 5, RecordFormat::Lines));
+        assert_eq!((stream.len(), stream.bytes(0), stream.records(0)), (1, 5, RecordFraming::Lines));
         assert_eq!(stream.nodes(0), [NodeId::new("a").unwrap()]);
         assert!(stream.is_pinned() && !stream.is_empty());
     }

@@ -57,7 +57,7 @@ impl Segments {
     }
 
     /// Does without the one at this place, and gives it.
-    pub(crate) fn leave_out(&mut self, at: usize) -> Segment {
+    pub(crate) fn remove(&mut self, at: usize) -> Segment {
         let mut list = self.to_vec();
         let segment = list.remove(at);
         *self = Self::of(list);
@@ -109,7 +109,7 @@ pub(crate) fn group(stream: &Stream, segments: Vec<Segment>, fleet: &Fleet, smal
     let mut open: BTreeMap<Option<&NodeId>, Vec<Segment>> = BTreeMap::new();
     let mut tasks = Vec::new();
     for segment in segments {
-        let home = load.give(stream.nodes(segment.member), segment.bytes);
+        let home = load.assign(stream.nodes(segment.member), segment.bytes);
         if segment.bytes >= small_bytes {
             tasks.push(Task::of(&mut lists, Segments::One(segment)));
             continue;
@@ -139,7 +139,7 @@ struct Load<'a> {
 
 impl<'a> Load<'a> {
     /// Gives `bytes` to the live holder with the least to do for its number of SPEs, a preferred one where there is one.
-    fn give(&mut self, holders: &[NodeId], bytes: u64) -> Option<&'a NodeId> {
+    fn assign(&mut self, holders: &[NodeId], bytes: u64) -> Option<&'a NodeId> {
         let live = holders.iter().filter_map(|node| self.fleet.weights().get_key_value(node));
         let share = |node: &NodeId, weight: u32| {
             // 2^44 bytes a slice and a 24-bit scale keep this far inside 128 bits, and it needs no fractions.
@@ -162,13 +162,13 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
-    use protocol::{Place, RecordFormat, SliceId};
+    use protocol::{Place, RecordFraming, SliceId};
 
     use super::*;
     use crate::{
         plan::SpeNodePlan,
         segment::cut,
-        stream::{InputFile, Layout},
+        stream::{FileLayout, InputFile},
     };
 
     fn node(name: &str) -> NodeId {
@@ -180,9 +180,9 @@ mod tests {
             path: "/f".parse().unwrap(),
             slice: SliceId(0),
             bytes: *bytes,
-            records: RecordFormat::File,
+            records: RecordFraming::File,
             nodes: nodes.iter().map(|name| node(name)).collect(),
-            layout: Layout::default(),
+            layout: FileLayout::default(),
         };
         Stream::Files(Arc::new(files.iter().map(file).collect()))
     }

@@ -13,7 +13,7 @@ use std::{
     time::Instant,
 };
 
-use protocol::{RecordFormat, SectorPath, SliceHeader, SliceId, UserName, Version};
+use protocol::{RecordFraming, SectorPath, SliceHeader, SliceId, UserName, Version};
 use store::{OsDisk, SliceHasher, SliceStore};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -108,7 +108,7 @@ fn header(slice: u128) -> Outcome<SliceHeader> {
         owner: UserName::new("bench")?,
         modified_unix_millis: 0,
         copies: 1,
-        records: RecordFormat::File,
+        records: RecordFraming::File,
         user: BTreeMap::new(),
         journal: protocol::JournalId(1),
         acl: None,

@@ -235,7 +235,7 @@ mod tests {
             assert_eq!(error.class(), ErrorClass::RetryElsewhere);
             let refusal = error.refusal();
             assert_eq!(refusal.status, Status::Unavailable);
-            assert!(refusal.sentence.contains("free some or add a node"), "{refusal}");
+            assert!(refusal.message.contains("free some or add a node"), "{refusal}");
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
             (StoreError::Journal { operation: "commit to", file, why: "why".into() }, name),
         ];
         for (error, thing) in errors {
-            let Refusal { sentence, .. } = error.refusal();
+            let Refusal { message: sentence, .. } = error.refusal();
             assert!(sentence.contains(thing), "{sentence}");
             assert!(!sentence.contains('\n') && !sentence.ends_with('.'), "{sentence}");
         }

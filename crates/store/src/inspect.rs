@@ -8,7 +8,7 @@ use std::{
 };
 
 use protocol::{
-    Acl, JournalId, RecordFormat, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName, Version, limits,
+    Acl, JournalId, RecordFraming, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName, Version, limits,
     message::node_master::HeldState,
 };
 
@@ -130,7 +130,7 @@ pub fn rebuild_sidecar(file: &Path, new_slice: SliceId, owner: &UserName) -> Res
         owner: owner.clone(),
         modified_unix_millis: 0,
         copies: 1,
-        records: RecordFormat::File,
+        records: RecordFraming::File,
         user: BTreeMap::new(),
         // No journal's: a master looks at it as at any slice that it does not know.
         journal: JournalId(0),

@@ -129,7 +129,7 @@ mod tests {
 
     use std::collections::BTreeMap;
 
-    use protocol::{Digest, RecordFormat, SliceHeader, UserName, Version};
+    use protocol::{Digest, RecordFraming, SliceHeader, UserName, Version};
 
     use super::*;
 
@@ -141,7 +141,7 @@ mod tests {
             owner: UserName::new("alice").unwrap(),
             modified_unix_millis: 0,
             copies: 1,
-            records: RecordFormat::File,
+            records: RecordFraming::File,
             user: BTreeMap::new(),
             journal: protocol::JournalId(1),
             acl: None,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use protocol::{
     JournalId,
-    message::{node_master::HeldSlice, rebuild::KeptMark},
+    message::{node_master::HeldSlice, rebuild::MirrorPosition},
 };
 
 use crate::{Disk, DiskSet, SliceStore, StoreError, disk::read_whole, error::WhileDoing, locking::lock};
@@ -17,7 +17,7 @@ use crate::{Disk, DiskSet, SliceStore, StoreError, disk::read_whole, error::Whil
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenSlices {
     /// What the master gave that was told of them.
-    pub seen: Option<KeptMark>,
+    pub seen: Option<MirrorPosition>,
     /// The slices, by id.
     pub slices: Vec<HeldSlice>,
 }
@@ -44,7 +44,7 @@ impl DiskSet {
 
     /// A master was told all that lies here, and gave this. With `anew` every disk is marked with it, else those that were
     /// known to another journal.
-    pub fn mark_seen(&self, mark: KeptMark, anew: bool) {
+    pub fn mark_seen(&self, mark: MirrorPosition, anew: bool) {
         for (_, store) in self.usable() {
             let before = store.seen();
             let is_known = before.is_some_and(|before| before.journal == mark.journal);
@@ -61,11 +61,11 @@ impl DiskSet {
 
 impl SliceStore {
     /// What the master gave that was told all that lies here.
-    pub(crate) fn seen(&self) -> Option<KeptMark> {
+    pub(crate) fn seen(&self) -> Option<MirrorPosition> {
         *lock(&self.seen)
     }
 
-    fn mark_seen(&self, mark: KeptMark) -> Result<(), StoreError> {
+    fn mark_seen(&self, mark: MirrorPosition) -> Result<(), StoreError> {
         let file = self.layout.folder.join(SEEN_FILE);
         let written = self.unfinished_named(SEEN_FILE);
         let content = self.disk.create(written.path()).while_doing("create", written.path())?;
@@ -79,17 +79,17 @@ impl SliceStore {
 }
 
 /// What the mark in a data folder says. One that cannot be read says nothing, which does no harm.
-pub(crate) fn read(disk: &dyn Disk, folder: &Path) -> Option<KeptMark> {
+pub(crate) fn read(disk: &dyn Disk, folder: &Path) -> Option<MirrorPosition> {
     let bytes = read_whole(disk, &folder.join(SEEN_FILE), SEEN_BYTES_MAX).ok()?;
     decode(std::str::from_utf8(&bytes).ok()?)
 }
 
-fn encode(mark: &KeptMark) -> String {
+fn encode(mark: &MirrorPosition) -> String {
     format!("{} {} {}\n", mark.journal.0, mark.generation, mark.sequence)
 }
 
 /// A build before wrote the journal alone: then nobody knows since when, and it counts as since the beginning.
-fn decode(text: &str) -> Option<KeptMark> {
+fn decode(text: &str) -> Option<MirrorPosition> {
     let mut numbers = text.split_whitespace().map(|word| word.parse::<u64>().ok());
     let journal = JournalId(numbers.next()??);
     let (generation, sequence) = match (numbers.next(), numbers.next(), numbers.next()) {
@@ -97,7 +97,7 @@ fn decode(text: &str) -> Option<KeptMark> {
         (Some(generation), Some(sequence), None) => (generation?, sequence?),
         _ => return None,
     };
-    Some(KeptMark { journal, generation, sequence })
+    Some(MirrorPosition { journal, generation, sequence })
 }
 
 /// The file in each data folder that says under which journal a master was told what lies there.
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
     use crate::{DataFolder, MemoryDisk};
 
-    fn mark(journal: u64, sequence: u64) -> KeptMark {
-        KeptMark { journal: JournalId(journal), generation: 1, sequence }
+    fn mark(journal: u64, sequence: u64) -> MirrorPosition {
+        MirrorPosition { journal: JournalId(journal), generation: 1, sequence }
     }
 
     fn open(disks: &[&MemoryDisk]) -> Arc<DiskSet> {
@@ -163,7 +163,7 @@ mod tests {
             let seen = open(&[&disk.crash()]).held_by_mark()[0].seen;
             assert!(seen == Some(mark(1, 7)) || seen == Some(mark(2, 3)), "{cut}: {seen:?}");
         }
-        assert_eq!(decode("5\n"), Some(KeptMark { journal: JournalId(5), generation: 0, sequence: 0 }));
+        assert_eq!(decode("5\n"), Some(MirrorPosition { journal: JournalId(5), generation: 0, sequence: 0 }));
         for text in ["", "x", "5 1", "5 1 x", "5 1 2 3", "-1"] {
             assert_eq!(decode(text), None, "{text}");
         }

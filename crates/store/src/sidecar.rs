@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Digest, JournalId, RecordFormat, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName, Version, limits,
+    Digest, JournalId, RecordFraming, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName, Version, limits,
     slice::block_count,
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -94,7 +94,7 @@ struct OldHeader {
     owner: UserName,
     modified_unix_millis: u64,
     copies: u8,
-    records: RecordFormat,
+    records: RecordFraming,
     user: BTreeMap<String, String>,
 }
 
@@ -197,7 +197,7 @@ mod tests {
                     owner: UserName::new(owner).unwrap(),
                     modified_unix_millis: number,
                     copies,
-                    records: RecordFormat::Fixed(100),
+                    records: RecordFraming::Fixed(100),
                     user,
                     journal: JournalId(number),
                     acl,
@@ -252,7 +252,7 @@ mod tests {
             owner: UserName::new("alice").unwrap(),
             modified_unix_millis: 1,
             copies: 3,
-            records: RecordFormat::Lines,
+            records: RecordFraming::Lines,
             user: [("k".to_owned(), "v".to_owned())].into(),
             journal,
             acl: acl.map(|text| text.parse().unwrap()),

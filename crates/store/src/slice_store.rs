@@ -15,7 +15,7 @@ use std::{
 
 use protocol::{
     SliceHeader, SliceId, SliceMetadata, limits,
-    message::{node_master::HeldSlice, rebuild::KeptMark},
+    message::{node_master::HeldSlice, rebuild::MirrorPosition},
 };
 
 use crate::{
@@ -54,7 +54,7 @@ pub struct SliceStore {
     bytes_max: AtomicU64,
     given_up: AtomicBool,
     /// What the master gave that was told all that lies here.
-    pub(crate) seen: Mutex<Option<KeptMark>>,
+    pub(crate) seen: Mutex<Option<MirrorPosition>>,
     _lock: FolderLock,
 }
 

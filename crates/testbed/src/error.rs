@@ -43,7 +43,7 @@ pub enum TestbedError {
     #[error("{0}")]
     Control(String),
     /// The running testbed was asked, and refused.
-    #[error("{}", .0.sentence)]
+    #[error("{}", .0.message)]
     Refused(Refusal),
 }
 
@@ -68,6 +68,6 @@ impl TestbedError {
             Self::Control(_) => Status::Unavailable,
             Self::Refused(refusal) => refusal.status,
         };
-        Refusal { status, sentence: self.to_string() }
+        Refusal { status, message: self.to_string() }
     }
 }

@@ -1,4 +1,4 @@
-//! The user of jobs: locates the input, has a job admitted, and does what the real rules ([`sphere::Driving`]) ask for, as
+//! The user of jobs: locates the input, has a job admitted, and does what the real rules ([`sphere::DriverCore`]) ask for, as
 //! `client::job` does, or leaves that to nodes. When a job fails it begins another, until one has ended well; and whether one
 //! has, is what lies in its place.
 
@@ -13,11 +13,11 @@ mod watch;
 use std::collections::BTreeMap;
 
 use protocol::{
-    JobId, RecordFormat, Refusal, SectorPath, limits,
+    JobId, RecordFraming, Refusal, SectorPath, limits,
     message::client_master::{Admitted, ClientReply, ClientRequest, DriverKey, Entry, EntryKind, JobState},
     wire::codec,
 };
-use sphere::{Driving, InputFile, JobPlan, Layout, OutputFolder, SpeNodePlan};
+use sphere::{DriverCore, FileLayout, InputFile, JobPlan, OutputFolder, SpeNodePlan};
 
 use super::{
     PATIENCE, ask, later,
@@ -150,7 +150,7 @@ impl Driver {
             }
             Phase::Detaching(job, wanted) if *wanted == tag => {
                 // Where no answer came, the job may be driven all the same.
-                let is_refused = matches!(reply, Some(ClientReply::Refused(_) | ClientReply::TooMuch(_)));
+                let is_refused = matches!(reply, Some(ClientReply::Refused(_) | ClientReply::Throttled(_)));
                 self.phase = if is_refused { Phase::Waiting } else { Phase::Watching(*job, None) };
             }
             Phase::Watching(_, asked) if *asked == Some(tag) => {
@@ -304,9 +304,9 @@ impl Driver {
             path: located.entry.path,
             slice: content.slice,
             bytes: content.bytes,
-            records: RecordFormat::Fixed(RECORD_BYTES as u32),
+            records: RecordFraming::Fixed(RECORD_BYTES as u32),
             nodes: located.sources.into_iter().map(|source| source.node).collect(),
-            layout: Layout::default(),
+            layout: FileLayout::default(),
         });
         self.locate(env, seat, found);
     }
@@ -319,7 +319,7 @@ impl Driver {
         let plan = JobPlan { links: admitted.links.clone(), ..self.planned.plan(admitted.job) };
         let folder = self.watch.as_ref().and_then(|watch| OutputFolder::at(&watch.target, false));
         // What cannot work is refused now, and not by a driver that nobody listens to.
-        match Driving::new(env.now, plan.clone(), inputs.clone(), &nodes) {
+        match DriverCore::new(env.now, plan.clone(), inputs.clone(), &nodes) {
             Ok(driving) => {
                 if let Some(folder) = &folder
                     && env.chance(60)

@@ -3,8 +3,8 @@
 
 use fastrand::Rng;
 use protocol::{
-    JobId, RecordFormat,
-    message::spe::{Function, FunctionCode},
+    JobId, RecordFraming,
+    message::spe::{FunctionCode, FunctionSpec},
 };
 use sphere::{FinalOutput, JobPlan, StageOutput, StagePlan};
 
@@ -50,7 +50,7 @@ impl JobPlanned {
 
     /// The plan for the rules.
     pub(crate) fn plan(&self, job: JobId) -> JobPlan {
-        let records = RecordFormat::Fixed(if self.is_tagged { TAGGED_BYTES } else { RECORD_BYTES } as u32);
+        let records = RecordFraming::Fixed(if self.is_tagged { TAGGED_BYTES } else { RECORD_BYTES } as u32);
         let stages = vec![
             StagePlan { output: StageOutput::Buckets(self.buckets), records },
             StagePlan { output: StageOutput::Local, records },
@@ -58,24 +58,24 @@ impl JobPlanned {
         JobPlan {
             segment_bytes: (SEGMENT_BYTES, 4 * SEGMENT_BYTES),
             attempts_max: 8,
-            runs_max: 8,
+            epochs_max: 8,
             progress_deadline: Duration::from_secs(15),
             ..JobPlan::new(job, stages, self.output)
         }
     }
 
     /// The function of a stage.
-    pub(crate) fn function(&self, stage: u32) -> Function {
+    pub(crate) fn function(&self, stage: u32) -> FunctionSpec {
         let key = ("key".to_owned(), format!("0:{RECORD_BYTES}"));
         let hex: Vec<String> = cuts(self.buckets).iter().map(|cut| format!("{cut:02x}")).collect();
         if self.is_tagged {
-            return Function { code: FunctionCode::BuiltIn(TAGGED.to_owned()), parameters: Vec::new() };
+            return FunctionSpec { code: FunctionCode::BuiltIn(TAGGED.to_owned()), parameters: Vec::new() };
         }
         let (name, parameters) = match stage {
             0 => ("partition", vec![key, ("cuts".to_owned(), hex.join(","))]),
             _ => ("sort", vec![key]),
         };
-        Function { code: FunctionCode::BuiltIn(name.to_owned()), parameters }
+        FunctionSpec { code: FunctionCode::BuiltIn(name.to_owned()), parameters }
     }
 }
 

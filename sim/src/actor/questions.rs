@@ -3,7 +3,7 @@
 
 use protocol::{
     Acl, Policy, SectorPath, UserName,
-    message::{acl::AclRequest, client_master::ClientRequest},
+    message::{access::AclRequest, client_master::ClientRequest},
 };
 
 use super::upload::create_request;

@@ -5,9 +5,9 @@
 use std::{mem, time::Duration};
 
 use protocol::{
-    Acl, AclEntry, Policy, Rights, SectorPath, Status, UserName, Who,
+    Acl, AclEntry, Policy, Principal, Rights, SectorPath, Status, UserName,
     message::{
-        acl::AclRequest,
+        access::AclRequest,
         client_master::{ClientReply, ClientRequest, Condition, CreateRequest},
         master_security::UserRights,
     },
@@ -171,7 +171,7 @@ impl Tenant {
             (Step::Changing(doing), Some(reply)) => {
                 let outcome = match &reply {
                     ClientReply::Refused(refusal) => Outcome::Refused(refusal.status),
-                    ClientReply::TooMuch(_) => Outcome::NotDone,
+                    ClientReply::Throttled(_) => Outcome::NotDone,
                     _ => Outcome::Done,
                 };
                 env.note(format_args!("{:?} is told {outcome:?}", seat.who));
@@ -398,8 +398,8 @@ impl Tenant {
     fn draw_acl(&self, env: &mut Environment) -> Option<Acl> {
         let others: Vec<_> = env.book.estate.quotas.keys().filter(|user| **user != self.by.user).cloned().collect();
         let other = others.get(env.rng.usize(..others.len().max(1))).cloned();
-        let everyone = AclEntry { who: Who::Everyone, rights: Rights::READ };
-        let one = |rights| other.clone().map(|other| AclEntry { who: Who::User(other), rights });
+        let everyone = AclEntry { principal: Principal::Everyone, rights: Rights::READ };
+        let one = |rights| other.clone().map(|other| AclEntry { principal: Principal::User(other), rights });
         let entries = match env.rng.u8(..8) {
             0 | 1 => return None,
             2..5 => Vec::new(),

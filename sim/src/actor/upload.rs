@@ -257,7 +257,7 @@ pub(crate) fn create_request(path: protocol::SectorPath, bytes: u64) -> CreateRe
         bytes_expected: Some(bytes),
         copies: None,
         sync_copies: None,
-        records: protocol::RecordFormat::File,
+        records: protocol::RecordFraming::File,
         user: std::collections::BTreeMap::new(),
         condition: Condition::Any,
         parents: true,

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use protocol::{
     Acl, Policy, SectorPath, UserName,
     message::{
-        acl::AclStatus,
+        access::AclStatus,
         client_master::{Entry, EntryKind, QuotaOf, QuotaStatus, TrashItem},
     },
 };

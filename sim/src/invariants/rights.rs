@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::{
     Rights, SectorPath, Status,
     message::{
-        acl::AclRequest,
+        access::AclRequest,
         client_master::{ClientReply, ClientRequest},
         master_security::UserRights,
     },
@@ -64,7 +64,7 @@ pub(crate) fn check(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
     let by = &probe.by;
     let (is_granted, is_refused) = match reply {
         ClientReply::Refused(refusal) => (false, refusal.status == Status::Refused),
-        ClientReply::TooMuch(_) => (false, false),
+        ClientReply::Throttled(_) => (false, false),
         _ => (true, false),
     };
     match probe.needed() {

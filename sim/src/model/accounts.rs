@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{
     CredentialId, Refusal, Status, UserName,
-    message::master_security::{AccountChanges, ChangeMark, KnownUser, SecurityReply, SecurityRequest, UserRights},
+    message::master_security::{AccountChanges, ChangeCursor, KnownUser, SecurityReply, SecurityRequest, UserRights},
 };
 
 /// See the module.
@@ -65,9 +65,9 @@ impl Accounts {
         match request {
             SecurityRequest::Changes(mark) => {
                 let from = usize::try_from(mark.number).unwrap_or(usize::MAX).min(self.changed.len());
-                let users = (mark.run == RUN).then(|| self.changed[from..].to_vec());
-                let mark = ChangeMark { run: RUN, number: self.changed.len() as u64 };
-                Ok(SecurityReply::Changes(AccountChanges { mark, users }))
+                let users = (mark.epoch == RUN).then(|| self.changed[from..].to_vec());
+                let mark = ChangeCursor { epoch: RUN, number: self.changed.len() as u64 };
+                Ok(SecurityReply::Changes(AccountChanges { cursor: mark, users }))
             }
             SecurityRequest::Recheck(held) => {
                 let known = held.iter().map(|held| {
@@ -126,7 +126,7 @@ mod tests {
         let next = accounts.login(at(5), 1).unwrap();
         let revoked: Vec<_> = [&first, &next, &ada].map(|known| accounts.revoked_at(known.credential)).into();
         assert_eq!(revoked, [Some(at(2)), None, None]);
-        let told = accounts.answer(&SecurityRequest::Changes(ChangeMark { run: RUN, number: 0 })).unwrap();
+        let told = accounts.answer(&SecurityRequest::Changes(ChangeCursor { epoch: RUN, number: 0 })).unwrap();
         assert!(matches!(told, SecurityReply::Changes(changes) if changes.users == Some(vec![user("ann")])));
     }
 }

@@ -163,7 +163,7 @@ impl Estate {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::{AclEntry, Who};
+    use protocol::{AclEntry, Principal};
 
     use super::*;
     use crate::model::{Outcome, path};
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(rights(&estate, &ben, "/ann/shut/f"), [Rights::READ, Rights::default()]);
         estate.folders[1].acl.end(at(2), begun, &Some(Acl::default()), Outcome::Done);
         assert_eq!(rights(&estate, &ben, "/ann/shut/f"), [Rights::default()]);
-        let everyone = Acl::new(vec![AclEntry { who: Who::Everyone, rights: Rights::WRITE }]).unwrap();
+        let everyone = Acl::new(vec![AclEntry { principal: Principal::Everyone, rights: Rights::WRITE }]).unwrap();
         let begun = estate.folders[0].acl.begin(at(3), &Some(everyone.clone()));
         estate.folders[0].acl.end(at(4), begun, &Some(everyone), Outcome::Done);
         assert_eq!(rights(&estate, &ben, "/ann/f"), [Rights::WRITE]);

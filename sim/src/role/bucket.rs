@@ -8,7 +8,7 @@ use protocol::{
     JobId, Refusal, SliceHeader, SliceMetadata, Status,
     message::spe::{BucketId, PieceId, SealOrder},
 };
-use sphere::{BucketAway, JobBuckets};
+use sphere::{BucketAbsence, JobBuckets};
 use store::{DiskSet, SliceHasher};
 
 use super::disks::Disks;
@@ -190,7 +190,7 @@ impl Buckets {
     /// The bucket, made known if it is not.
     fn bucket(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
         self.buckets.admit(id).map_err(away)?;
-        if self.buckets.known(id).is_err() {
+        if self.buckets.find(id).is_err() {
             self.buckets.insert(id, Bucket::default());
         }
         self.known(id)
@@ -198,7 +198,7 @@ impl Buckets {
 
     /// The bucket, if anything was ever said of it.
     fn known(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
-        self.buckets.known(id).map_err(away)
+        self.buckets.find(id).map_err(away)
     }
 }
 
@@ -210,7 +210,7 @@ fn repeat_record(file: &mut [u8], range: Range) {
     }
 }
 
-fn away(why: BucketAway) -> Refusal {
+fn away(why: BucketAbsence) -> Refusal {
     Refusal::new(why.status(), format!("the bucket is away: {why:?}"))
 }
 

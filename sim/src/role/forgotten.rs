@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::{
     Acl,
-    message::{node_master::Report, rebuild::KeptRow},
+    message::{node_master::Report, rebuild::MirrorRow},
     wire::codec,
 };
 
@@ -12,8 +12,8 @@ use crate::{Sabotage, environment::Environment};
 
 /// A page of kept rows as it is told.
 pub(super) fn forgotten(env: &Environment, mut page: Report) -> Report {
-    let Report::Kept { rows, .. } = &mut page else { return page };
-    let without = |table: &str, rows: &mut Vec<KeptRow>| rows.retain(|row| row.table != table);
+    let Report::MirrorPage { rows, .. } = &mut page else { return page };
+    let without = |table: &str, rows: &mut Vec<MirrorRow>| rows.retain(|row| row.table != table);
     match env.sabotage {
         Some(Sabotage::FoldersAreForgotten) => without("names", rows),
         Some(Sabotage::QuotasAreForgotten) => without("quotas", rows),
@@ -31,7 +31,7 @@ pub(super) fn forgotten(env: &Environment, mut page: Report) -> Report {
 }
 
 /// Takes one of these lists from behind a row that has it.
-fn silence(row: &mut KeptRow, said: &[Acl]) {
+fn silence(row: &mut MirrorRow, said: &[Acl]) {
     let Some(value) = row.value.as_mut().filter(|value| value.first() == Some(&WITH_RIGHTS)) else { return };
     // As in a row, but for the version before it.
     let encoded = said.iter().map(|acl| codec::encode(acl).split_off(1));

@@ -12,7 +12,7 @@ use master::{
 };
 use protocol::{
     CredentialId, JobId, NodeId, Place, SessionId,
-    gmp::Opening,
+    gmp::OpenMode,
     message::{
         audit::AuditHead,
         client_master::{ClientReply, ClientRequest, DriverKey},
@@ -181,7 +181,7 @@ impl MasterRole {
             Who::Node(node) => process.rules.open_node_session(env.now, session, node_join(node)).ok()?,
             Who::Master => return None,
         }
-        process.words.add_session(session, Opening::Listens);
+        process.words.add_session(session, OpenMode::Passive);
         process.peers.insert(session, who);
         let keys = process.rules.ticket_keys();
         self.settle(env);
@@ -240,8 +240,8 @@ impl Process {
             }
             Action::Ack { to, ack } => self.answer(env, to, codec::encode(&ack)),
             Action::Order { session, order, body } => {
-                if let Order::Keep(keep) = &body {
-                    env.book.keeps.insert(mark_key(&keep.mark), env.now.monotonic);
+                if let Order::Mirror(keep) = &body {
+                    env.book.keeps.insert(mark_key(&keep.position), env.now.monotonic);
                 }
                 env.note(format_args!("master orders {:?}: {}", self.peers.get(&session), order_line(&body)));
                 self.words.ask(env.now, session, codec::encode(&body), order.0, ORDER_MAX);
@@ -354,11 +354,11 @@ fn order_line(order: &Order) -> String {
         Order::ForgetJob(job) => format!("forget job {job}"),
         Order::Drive(order) => format!("drive job {}", order.job),
         Order::Revoke(revocation) => format!("revoke the tickets of {}", revocation.user),
-        Order::Keep(keep) => format!("keep {} rows onto {:?}", keep.rows.len(), keep.onto),
+        Order::Mirror(keep) => format!("keep {} rows onto {:?}", keep.rows.len(), keep.base),
         Order::TicketKeys(_) => "know the keys of tickets".into(),
         Order::StruckOff(_) => "refuse who was struck off".into(),
         Order::LinkShares(_) => "know its shares of links".into(),
-        Order::TellKept { after } => format!("tell what is kept after {after:?}"),
+        Order::ReadMirror { after } => format!("tell what is kept after {after:?}"),
     }
 }
 

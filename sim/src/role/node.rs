@@ -16,14 +16,14 @@ use protocol::{
     Digest, JobId, Refusal, SessionId, SliceId, Status,
     message::{
         node_master::{HeldState, Order, Report},
-        rebuild::{Keep, KeptMark},
-        spe::Function,
+        rebuild::{MirrorPosition, MirrorUpdate},
+        spe::FunctionSpec,
     },
     ticket::TicketKeys,
     ticket_verifier::{TicketVerifier, UsedTickets},
     wire::codec,
 };
-use sphere::{KeptShelf, spreading::Spreading};
+use sphere::{RetainedOutputs, shuffle_write::ShuffleWrite};
 use store::{DiskSet, Journal, LostDisk, MemoryDisk, StoreError};
 
 use super::{
@@ -83,11 +83,11 @@ pub(crate) struct Process {
     pub(super) outgoing: BTreeMap<CallId, Outgoing>,
     pub(super) tasks: BTreeMap<CallId, Task>,
     /// Loaded functions, by conversation.
-    pub(super) functions: BTreeMap<(JobId, u64), Function>,
+    pub(super) functions: BTreeMap<(JobId, u64), FunctionSpec>,
     /// What attempts of tasks left here; gone with the process.
-    pub(super) results: KeptShelf<Parts>,
+    pub(super) results: RetainedOutputs<Parts>,
     /// Pieces under way to their buckets, by who asked.
-    pub(super) spreadings: BTreeMap<CallId, Spreading<Rc<Vec<u8>>>>,
+    pub(super) spreadings: BTreeMap<CallId, ShuffleWrite<Rc<Vec<u8>>>>,
     status_is_out: bool,
 }
 
@@ -112,7 +112,7 @@ pub(crate) enum Hand {
     Forget(JobId),
     Keep {
         to: Asker,
-        keep: Box<Keep>,
+        keep: Box<MirrorUpdate>,
     },
     /// It looks whether a disk has failed.
     LookAtDisks,
@@ -174,7 +174,7 @@ impl NodeRole {
             outgoing: BTreeMap::new(),
             tasks: BTreeMap::new(),
             functions: BTreeMap::new(),
-            results: KeptShelf::default(),
+            results: RetainedOutputs::default(),
             spreadings: BTreeMap::new(),
             status_is_out: false,
         };
@@ -308,7 +308,7 @@ impl Process {
             }
             Hand::Keep { to, keep } => {
                 let result = self.kept.keep_and_mark(&keep, &self.store).map_err(|error| error.refusal());
-                let mark = self.kept.mark().filter(|mark| result.is_ok() && *mark == keep.mark);
+                let mark = self.kept.mark().filter(|mark| result.is_ok() && *mark == keep.position);
                 if let Some(mark) = mark {
                     let sent = env.book.keeps.get(&mark_key(&mark)).copied();
                     self.kept_until.set(sent.unwrap_or_default().max(self.kept_until.get()));
@@ -539,7 +539,7 @@ fn sabotaged(env: &Environment, mut told: Completion) -> Completion {
 }
 
 /// Names a state of the small rows.
-pub(crate) fn mark_key(mark: &KeptMark) -> (u64, u64, u64) {
+pub(crate) fn mark_key(mark: &MirrorPosition) -> (u64, u64, u64) {
     (mark.journal.0, mark.generation, mark.sequence)
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use protocol::{SessionId, gmp::Opening};
+use protocol::{SessionId, gmp::OpenMode};
 
 use crate::{
     environment::Environment,
@@ -72,7 +72,7 @@ impl Seat {
             return None;
         };
         self.is_joining = false;
-        self.words.add_session(session, Opening::SpeaksFirst);
+        self.words.add_session(session, OpenMode::Active);
         self.session = Some(session);
         Some(session)
     }

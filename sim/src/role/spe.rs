@@ -7,18 +7,18 @@ use std::{
 };
 
 use protocol::{
-    Counters, RecordFormat, Refusal, Status,
+    Counters, RecordFraming, Refusal, Status,
     message::{
         spe::{
-            AttemptId, DeliveryOrder, Function, FunctionCode, FunctionError, Output, PieceId, PieceResult,
-            SegmentSource, SpeReply, TaskOrder, TaskResult,
+            AttemptId, DeliveryOrder, FunctionCode, FunctionFailure, FunctionSpec, OutputPlacement, PieceId,
+            PieceResult, SegmentSource, SpeReply, TaskOrder, TaskResult,
         },
         transfer::TransferRequest,
     },
 };
 use sphere::{
-    KeptSize,
-    spreading::{Spread, Spreading, own_piece},
+    RetainedSize,
+    shuffle_write::{ShufflePiece, ShuffleWrite, own_piece},
 };
 use udf::Collected;
 
@@ -37,7 +37,7 @@ use crate::{
 /// A task under way.
 pub(crate) struct Task {
     order: TaskOrder,
-    function: Function,
+    function: FunctionSpec,
     /// The bytes of each segment, as far as they are here.
     segments: Vec<Option<Vec<u8>>>,
     result: TaskResult,
@@ -114,7 +114,7 @@ impl Process {
         };
         task.waiting.clear();
         let attempt = task.order.attempt;
-        let is_local = matches!(task.order.output, Output::Local);
+        let is_local = matches!(task.order.output, OutputPlacement::Local);
         for (number, bytes) in std::mem::take(&mut collected.buckets).into_iter().filter(|(_, bytes)| !bytes.is_empty())
         {
             let bucket = if is_local { attempt.task } else { number as u32 };
@@ -123,8 +123,10 @@ impl Process {
             task.left.insert(bucket, Rc::new(bytes));
         }
         let spreading = match &task.order.output {
-            Output::Local => None,
-            Output::Buckets(places) => Some(Spreading::new(attempt, &node_id(self.number), places, sized(&task.left))),
+            OutputPlacement::Local => None,
+            OutputPlacement::Buckets(places) => {
+                Some(ShuffleWrite::new(attempt, &node_id(self.number), places, sized(&task.left)))
+            }
         };
         match spreading {
             None => {
@@ -163,8 +165,8 @@ impl Process {
         order: DeliveryOrder,
     ) -> Result<(), Refusal> {
         let kept = sized(self.results.find(order.attempt)?);
-        let places = order.places.into_iter().collect();
-        let spreading = Spreading::again(order.attempt, &node_id(self.number), places, kept);
+        let places = order.targets.into_iter().collect();
+        let spreading = ShuffleWrite::redeliver(order.attempt, &node_id(self.number), places, kept);
         self.spread(env, id, spreading);
         Ok(())
     }
@@ -192,7 +194,7 @@ impl Process {
     }
 
     /// Begins to deliver; as `node::task::deliver`.
-    fn spread(&mut self, env: &mut Environment, id: CallId, mut spreading: Spreading<Rc<Vec<u8>>>) {
+    fn spread(&mut self, env: &mut Environment, id: CallId, mut spreading: ShuffleWrite<Rc<Vec<u8>>>) {
         let taken = spreading.take_local().into_iter().try_for_each(|spread| self.append(spread.piece, &spread.part));
         spreading.handle_local_taken();
         self.spreadings.insert(id, spreading);
@@ -205,7 +207,7 @@ impl Process {
     /// Sends what can be sent now, or ends.
     fn spread_on(&mut self, env: &mut Environment, id: CallId) {
         let Some(mut spreading) = self.spreadings.remove(&id) else { return };
-        while let Some(Spread { piece, place, bytes, part }) = spreading.next(|_| None) {
+        while let Some(ShufflePiece { piece, target: place, bytes, part }) = spreading.next(|_| None) {
             let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes };
             let from = (Who::Node(self.number), self.seat.life);
             let call = env.transfer(from, node_number(&place.node), request, part);
@@ -221,20 +223,20 @@ impl Process {
                 let ended = spreading.end(is_kept, &mut task.result.pieces);
                 ended.map_or_else(SpeReply::Refused, |()| SpeReply::Finished(task.result))
             }
-            None => spreading.end_again().map_or_else(SpeReply::Refused, |()| SpeReply::Delivered),
+            None => spreading.end_redelivery().map_or_else(SpeReply::Refused, |()| SpeReply::Delivered),
         };
         env.answer(id, CallReply::Word(Box::new(word)));
     }
 
     /// Keeps what an attempt left, where that is of use.
-    fn keep(&mut self, spreading: &Spreading<Rc<Vec<u8>>>, left: Parts) -> bool {
+    fn keep(&mut self, spreading: &ShuffleWrite<Rc<Vec<u8>>>, left: Parts) -> bool {
         let attempt = spreading.attempt();
         if !spreading.is_worth_keeping() || self.buckets.is_forgotten(attempt.job) {
             return false;
         }
         let bytes = left.values().map(|part| part.len() as u64).sum();
-        let size = KeptSize { bytes, chunks: left.len(), memory_bytes: 0 };
-        self.results.keep(attempt, size, left).is_ok()
+        let size = RetainedSize { bytes, chunks: left.len(), memory_bytes: 0 };
+        self.results.retain(attempt, size, left).is_ok()
     }
 
     /// Gives a piece to a bucket of this node.
@@ -276,17 +278,17 @@ fn run_tagged(env: &mut Environment, task: &mut Task, buckets: u32) -> Collected
 }
 
 /// Runs a built-in function over all segments of a task.
-fn run_function(env: &mut Environment, task: &mut Task) -> Result<Collected, FunctionError> {
+fn run_function(env: &mut Environment, task: &mut Task) -> Result<Collected, FunctionFailure> {
     let buckets = match &task.order.output {
-        Output::Local => 1,
-        Output::Buckets(places) => places.len() as u32,
+        OutputPlacement::Local => 1,
+        OutputPlacement::Buckets(places) => places.len() as u32,
     };
     if task.function.code.name() == TAGGED {
         return Ok(run_tagged(env, task, buckets));
     }
     let mut collected = Collected::with_buckets(u64::from(buckets));
     for (segment, bytes) in task.order.segments.iter().zip(&task.segments) {
-        let failed = |message: String| FunctionError {
+        let failed = |message: String| FunctionFailure {
             function: task.function.code.name().to_owned(),
             path: segment.first.path.clone(),
             segment: segment.segment,
@@ -298,9 +300,9 @@ fn run_function(env: &mut Environment, task: &mut Task) -> Result<Collected, Fun
         let function = functions::find(name).ok_or_else(|| failed(format!("there is no function {name}")))?;
         let bytes = bytes.as_deref().unwrap_or_default();
         let format = match segment.first.records {
-            RecordFormat::File => udf::RecordFormat::File,
-            RecordFormat::Lines => udf::RecordFormat::Lines,
-            RecordFormat::Fixed(record_bytes) => udf::RecordFormat::Fixed(record_bytes),
+            RecordFraming::File => udf::RecordFormat::File,
+            RecordFraming::Lines => udf::RecordFormat::Lines,
+            RecordFraming::Fixed(record_bytes) => udf::RecordFormat::Fixed(record_bytes),
             other => return Err(failed(format!("a simulated SPE knows no records of the format {other}"))),
         };
         let input = udf::Input::new(bytes, format)

@@ -5,7 +5,7 @@
 use master::SignTickets;
 use protocol::{
     NodeId,
-    ticket::{Handed, HandedTo, HolderKey, SignedTicket, Ticket, TicketKeys, handing_words},
+    ticket::{Delegate, Delegation, HolderKey, SignedTicket, Ticket, TicketKeys, delegation_bytes},
     ticket_verifier::{ProvedBearer, TicketVerifier},
     wire::codec,
 };
@@ -20,7 +20,7 @@ impl SignTickets for Signer {
     fn sign(&self, ticket: &Ticket) -> SignedTicket {
         let ticket = codec::encode(ticket);
         let signature = sign(public(self.0), &ticket);
-        SignedTicket { ticket, signature, handed: None }
+        SignedTicket { ticket, signature, delegation: None }
     }
 
     fn public_keys(&self) -> TicketKeys {
@@ -66,9 +66,9 @@ pub(super) fn holder_of(who: Who) -> HolderKey {
 
 /// A client's ticket for a node to use in its place.
 pub(crate) fn hand(by: Who, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
-    let to = HandedTo::Node(to.clone());
-    let signature = sign(holder_of(by).0, &handing_words(&ticket.ticket, &to));
-    SignedTicket { handed: Some(Handed { to, signature }), ..ticket.clone() }
+    let to = Delegate::Node(to.clone());
+    let signature = sign(holder_of(by).0, &delegation_bytes(&ticket.ticket, &to));
+    SignedTicket { delegation: Some(Delegation { to, signature }), ..ticket.clone() }
 }
 
 fn sign(key: [u8; 32], words: &[u8]) -> Vec<u8> {
@@ -104,7 +104,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use protocol::{
         Now, SliceId, Status, UserName,
-        ticket::{Holder, Right, TicketFault},
+        ticket::{Holder, TicketFault, TicketRight},
     };
 
     use super::*;
@@ -120,12 +120,14 @@ mod tests {
             plain_within: None,
             holder_site: None,
             node: node_id(0),
-            right: Right::Read { slice: SliceId(1), from: 0, until: 9 },
+            right: TicketRight::Read { slice: SliceId(1), from: 0, until: 9 },
             until_unix_millis: 100,
         };
         let signed = Signer(7).sign(&ticket);
         let at = |unix_millis| Now { unix_millis, ..Now::default() };
-        let read = |door: &TicketVerifier, who, shown: &SignedTicket| door.read(at(1), &Shower(who), shown, SliceId(1));
+        let read = |door: &TicketVerifier, who, shown: &SignedTicket| {
+            door.authorize_read(at(1), &Shower(who), shown, SliceId(1))
+        };
         let mut door = door(0);
         assert_eq!(read(&door, ann, &signed).unwrap_err().refusal.status, Status::Unavailable);
         door.take_keys(at(0), Signer(7).public_keys());

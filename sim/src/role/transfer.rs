@@ -11,7 +11,7 @@ use protocol::{
         spe::{BucketId, SpeRequest},
         transfer::TransferRequest,
     },
-    ticket::{Right, SignedTicket, Ticket},
+    ticket::{SignedTicket, Ticket, TicketRight},
     ticket_verifier::{RefusedTicket, WriteGrant},
     wire::codec,
 };
@@ -87,7 +87,8 @@ impl Process {
                 Ok(Some(CallReply::Broken))
             }
             Wish::Word { ticket, life, conversation, request } => {
-                let begun = if life.is_none() { self.door.compute(env.now, &by, &ticket).map(drop) } else { Ok(()) };
+                let begun =
+                    if life.is_none() { self.door.authorize_compute(env.now, &by, &ticket).map(drop) } else { Ok(()) };
                 begun.map_err(refusal).and_then(|()| self.word(env, id, &by, conversation, *request))
             }
         };
@@ -220,7 +221,7 @@ impl Process {
     ) -> Result<Option<CallReply>, Refusal> {
         let transfer = match request {
             TransferRequest::Read { ticket, slice, from, until } => {
-                let allowed = self.door.read(env.now, by, &ticket, slice).map_err(refusal)?;
+                let allowed = self.door.authorize_read(env.now, by, &ticket, slice).map_err(refusal)?;
                 let opened = self.store.open_slice(slice);
                 let reader = self.watched(env, slice, opened)?;
                 let until = until.min(reader.metadata().bytes);
@@ -231,7 +232,7 @@ impl Process {
             }
             TransferRequest::Write { ticket, chain } => Transfer::Write(self.begin_write(env, id, by, &ticket, chain)?),
             TransferRequest::Piece { ticket, piece, bytes } => {
-                if self.door.piece(env.now, by, &ticket).map_err(refusal)? != piece.bucket.job {
+                if self.door.authorize_piece(env.now, by, &ticket).map_err(refusal)? != piece.bucket.job {
                     return Err(Refusal::new(Status::Refused, "the ticket is for another job"));
                 }
                 match self.buckets.begin(piece, bytes)? {
@@ -240,14 +241,14 @@ impl Process {
                 }
             }
             TransferRequest::Spe { ticket } => {
-                self.door.compute(env.now, by, &ticket).map_err(refusal)?;
+                self.door.authorize_compute(env.now, by, &ticket).map_err(refusal)?;
                 return Ok(Some(CallReply::Ready(self.seat.life)));
             }
             // No person of the simulation checks copies: its audit reads every disk itself.
             TransferRequest::Verify { .. } => {
                 return Err(Refusal::new(Status::Usage, "copies are not checked in the simulation"));
             }
-            TransferRequest::Hold { .. } | TransferRequest::Pace(_) | TransferRequest::Plain { .. } => {
+            TransferRequest::ProveKey { .. } | TransferRequest::Qos(_) | TransferRequest::Plain { .. } => {
                 return Err(Refusal::new(Status::Usage, "nobody proves anything in the simulation"));
             }
             // Its clients write what they have made up.
@@ -256,7 +257,7 @@ impl Process {
             }
             TransferRequest::ListFiles { .. }
             | TransferRequest::ImportFile { .. }
-            | TransferRequest::LeaveFile { .. } => {
+            | TransferRequest::UnlinkFile { .. } => {
                 return Err(Refusal::new(Status::Refused, "nobody imports files here"));
             }
         };
@@ -375,7 +376,7 @@ impl Process {
     }
 
     fn may_write(&self, env: &Environment, by: &Shower, ticket: &SignedTicket) -> Result<WriteGrant, RefusedTicket> {
-        let grant = self.door.write(env.now, by, ticket)?;
+        let grant = self.door.authorize_write(env.now, by, ticket)?;
         self.used.check(env.now, &grant).map(|()| grant)
     }
 
@@ -391,7 +392,7 @@ impl Process {
         match env.calls.get(id).map(|call| &call.wish) {
             Some(Wish::Word { ticket, .. }) => match codec::decode::<Ticket>(&ticket.ticket).map(|ticket| ticket.right)
             {
-                Ok(Right::Compute { job }) => Ok(job),
+                Ok(TicketRight::Compute { job }) => Ok(job),
                 _ => Err(Refusal::new(Status::Refused, "the ticket does not allow to run a job")),
             },
             _ => Err(Refusal::new(Status::Usage, "this is no word of a conversation")),

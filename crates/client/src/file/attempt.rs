@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use net::{pace::Toll, transfer::TransferStream};
+use net::{rate_limiter::LimiterChain, transfer::TransferStream};
 use protocol::{
     Digest, SectorPath,
     message::{
@@ -155,7 +155,7 @@ fn compare(mut file: File, bytes: u64, digest: Digest) -> io::Result<(File, Opti
 /// Sends all of `from` behind `before` bytes that the node has, and gives what it stored in all.
 async fn send(
     stream: &mut TransferStream,
-    toll: &Toll,
+    toll: &LimiterChain,
     from: impl Read + Send + 'static,
     before: u64,
     what: &str,

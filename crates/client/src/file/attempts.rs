@@ -90,7 +90,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::{Refusal, Status, message::client_master::TooMuch};
+    use protocol::{Refusal, Status, message::client_master::Throttled};
 
     use super::*;
 
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_pause_that_the_master_asks_for_is_kept_and_a_long_one_is_left_to_the_person() {
-        let too_much = |seconds| ClientError::TooMuch(TooMuch::new("ann writes too many files", seconds));
+        let too_much = |seconds| ClientError::TooMuch(Throttled::new("ann writes too many files", seconds));
         let mut attempts = Attempts::default();
         let pauses: Vec<_> = (0..100).map_while(|_| attempts.pause_after(&too_much(10), 0, || true)).collect();
         assert_eq!(pauses, [Duration::from_secs(10); ATTEMPTS_MAX as usize - 1]);

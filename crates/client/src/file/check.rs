@@ -141,9 +141,9 @@ impl Client {
                     Outcome::Bad(format!("its digest is {found} and should be {digest}"))
                 }
                 TransferReply::Refused(refusal) => match refusal.status {
-                    Status::Corrupt => Outcome::Bad(refusal.sentence),
+                    Status::Corrupt => Outcome::Bad(refusal.message),
                     Status::NotFound => Outcome::NotThere,
-                    _ => Outcome::Unreachable(refusal.sentence),
+                    _ => Outcome::Unreachable(refusal.message),
                 },
                 _ => return Outcome::Unreachable("it gave an answer that makes no sense".into()),
             };

@@ -11,9 +11,9 @@ use protocol::{
     Digest, ResumeKey, SectorPath,
     message::{
         client_master::{CreateRequest, Created, Entry, FileContent, Source},
-        transfer::{PULL_SOURCES_MAX, Pull, PullWord, TransferReply, TransferRequest},
+        transfer::{PULL_SOURCES_MAX, Pull, PullUpdate, TransferReply, TransferRequest},
     },
-    ticket::HandedTo,
+    ticket::Delegate,
     topology,
 };
 
@@ -119,7 +119,7 @@ impl Copy<'_> {
         let abroad = !client.is_same_session(there);
         let named = match abroad {
             true => Vec::new(),
-            false => self.handed(&sources.current(there).await, target, &HandedTo::Node(target.node.clone())),
+            false => self.handed(&sources.current(there).await, target, &Delegate::Node(target.node.clone())),
         };
         let request = TransferRequest::Pull(Pull {
             write: target.ticket.clone(),
@@ -143,7 +143,7 @@ impl Copy<'_> {
                         Some(to) => self.handed(&sources.renewed(there).await, target, &to),
                         None => Vec::new(),
                     };
-                    let word = PullWord { pace: client.throttle().pace_of_one(1), sources };
+                    let word = PullUpdate { qos: client.throttle().pace_of_one(1), sources };
                     reply = exchange(&mut stream, &word).await.map_err(ClientError::net(what.clone()))?;
                 }
                 TransferReply::Stored { bytes, digest } => break (bytes, digest),
@@ -172,12 +172,12 @@ impl Copy<'_> {
 
     /// The sources for the node `target` to read from, the nearest to it first, each with the ticket in its hands, which
     /// are `to`; but its own copy it reads with the ticket in ours. How far nodes of another cloud are nobody knows.
-    fn handed(&self, sources: &[Source], target: &Source, to: &HandedTo) -> Vec<Source> {
+    fn handed(&self, sources: &[Source], target: &Source, to: &Delegate) -> Vec<Source> {
         let abroad = !self.client.is_same_session(self.there);
         let is_meant = match to {
             // Within a cloud a certificate says more than a key, and of another cloud's names a node here proves none.
-            HandedTo::Node(node) => !abroad && *node == target.node,
-            HandedTo::Key(_) => abroad,
+            Delegate::Node(node) => !abroad && *node == target.node,
+            Delegate::Key(_) => abroad,
         };
         if !is_meant {
             return Vec::new();
@@ -186,7 +186,7 @@ impl Copy<'_> {
             let distance = topology::distance((&target.node, &target.place), (&source.node, &source.place));
             let ticket = match !abroad && source.node == target.node {
                 true => source.ticket.clone(),
-                false => self.there.holder().hand_to(&source.ticket, to.clone()),
+                false => self.there.holder().delegate_to(&source.ticket, to.clone()),
             };
             Source { ticket, distance: (!abroad).then_some(distance), local: None, ..source.clone() }
         });
@@ -198,7 +198,7 @@ impl Copy<'_> {
 }
 
 /// Answers the node and waits for what it says next. It says something every moment: where it does not, it is gone.
-async fn exchange(stream: &mut TransferStream, word: &PullWord) -> Result<TransferReply, NetError> {
+async fn exchange(stream: &mut TransferStream, word: &PullUpdate) -> Result<TransferReply, NetError> {
     let peer = stream.peer();
     let exchange = async {
         stream.send(word).await?;

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use net::transfer::Way;
+use net::transfer::Locality;
 use protocol::{NodeId, message::client_master::Source};
 
 use super::{SPLIT_FROM_BYTES, fetch::WINDOW_BYTES, ranges::Shape, ranges::SourceNumber};
@@ -144,7 +144,7 @@ impl Crew {
 }
 
 fn is_far(client: &Client, source: &Source) -> bool {
-    client.carriers().is_far(source.address, Way::of(source.distance))
+    client.carriers().is_far(source.address, Locality::of(source.distance))
 }
 
 /// Conversations of one fetch at once: a file has no more copies that are near, and each holds a transfer of a node.
@@ -180,7 +180,7 @@ mod tests {
             address: ([192, 0, 2, 1], 1).into(),
             distance,
             local: None,
-            ticket: SignedTicket { ticket: vec![], signature: vec![], handed: None },
+            ticket: SignedTicket { ticket: vec![], signature: vec![], delegation: None },
         }
     }
 

@@ -18,7 +18,7 @@ use std::{
 
 use net::{
     NetError,
-    transfer::{Frame, TransferStream},
+    transfer::{StreamFrame, TransferStream},
 };
 use protocol::{
     NodeId, SectorPath, SliceId,
@@ -202,7 +202,7 @@ impl Shared {
         let mut stream = self.within_stall(source, self.begin(source, line.take(), range.clone())).await?;
         let mut at = range.start;
         while at < range.end {
-            let mut frame = Frame { payload: self.sender.spare(), ..Frame::default() };
+            let mut frame = StreamFrame { payload: self.sender.spare(), ..StreamFrame::default() };
             let received = async { stream.receive_frame(&mut frame).await.map_err(failed()) };
             let more = self.within_stall(source, received).await?;
             let bytes = frame.payload.len() as u64;
@@ -229,7 +229,7 @@ impl Shared {
                 return Ok(true);
             }
         }
-        let ended = async { stream.receive_frame(&mut Frame::default()).await.map_err(failed()) };
+        let ended = async { stream.receive_frame(&mut StreamFrame::default()).await.map_err(failed()) };
         // Everything has come; where the end does not, only the connection is bad.
         if matches!(self.within_stall(source, ended).await, Ok(false)) {
             *line = Some(stream);

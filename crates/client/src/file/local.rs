@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use net::{clock::Clock, identity::HolderPair, local::LocalStream};
+use net::{clock::Clock, identity::HolderKeyPair, local::LocalStream};
 use protocol::{
     limits,
     message::{
@@ -45,7 +45,7 @@ struct Inner {
     bytes: u64,
     source: Source,
     content: FileContent,
-    holder: Arc<HolderPair>,
+    holder: Arc<HolderKeyPair>,
 }
 
 /// Why bytes could not be read here.
@@ -230,12 +230,12 @@ pub(crate) struct LocalDoors {
     /// Whether none is tried.
     over_network: bool,
     /// Whose tickets are shown there.
-    holder: Arc<HolderPair>,
+    holder: Arc<HolderKeyPair>,
     silent: Mutex<BTreeSet<String>>,
 }
 
 impl LocalDoors {
-    pub(crate) fn new(holder: Arc<HolderPair>, over_network: bool) -> Self {
+    pub(crate) fn new(holder: Arc<HolderKeyPair>, over_network: bool) -> Self {
         Self { over_network, holder, silent: Mutex::default() }
     }
 
@@ -275,11 +275,11 @@ impl Work {
 }
 
 /// See [`LocalDoors::knock`].
-async fn knock(holder: &HolderPair, name: &str) -> Result<LocalStream, net::NetError> {
+async fn knock(holder: &HolderKeyPair, name: &str) -> Result<LocalStream, net::NetError> {
     let mut stream = LocalStream::connect(name).await?;
     let unix_millis = Clock::start().now().unix_millis;
     let proof = holder.prove_locally(name, unix_millis);
-    stream.send(&LocalRequest::Hold { key: holder.public(), unix_millis, proof }).await?;
+    stream.send(&LocalRequest::ProveKey { key: holder.public(), unix_millis, proof }).await?;
     Ok(stream)
 }
 

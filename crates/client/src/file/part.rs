@@ -163,7 +163,7 @@ mod tests {
 
     use std::collections::BTreeMap;
 
-    use protocol::{Digest, RecordFormat, SliceId, Version};
+    use protocol::{Digest, RecordFraming, SliceId, Version};
 
     use super::*;
 
@@ -173,7 +173,7 @@ mod tests {
             version: Version(1),
             bytes,
             digest: Digest([0; 32]),
-            records: RecordFormat::File,
+            records: RecordFraming::File,
             copies: 1,
             user: BTreeMap::new(),
         }

@@ -63,8 +63,8 @@ pub(super) async fn pass(
     };
     loop {
         match stream.receive::<LocalReply>().await.map_err(ClientError::net(what))? {
-            Some((LocalReply::Taken { bytes }, _)) => progress(bytes),
-            Some((LocalReply::Kept { bytes }, _)) => {
+            Some((LocalReply::Progress { bytes }, _)) => progress(bytes),
+            Some((LocalReply::Partial { bytes }, _)) => {
                 tries.kept.store(bytes, Ordering::Relaxed);
                 progress(bytes);
             }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use protocol::{
-    Digest, LeaseId, RecordFormat, Refusal, ResumeKey, SectorPath, Status,
+    Digest, LeaseId, RecordFraming, Refusal, ResumeKey, SectorPath, Status,
     message::client_master::{ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry},
     status::ErrorClass,
 };
@@ -35,7 +35,7 @@ pub struct PutOptions {
     /// say.
     pub sync_copies: Option<u8>,
     /// How the bytes fall into records, for Sphere.
-    pub records: RecordFormat,
+    pub records: RecordFraming,
     /// What must hold of the path for the write to be published.
     pub condition: Condition,
     /// Make missing parent folders.

@@ -14,7 +14,7 @@ use std::{
 
 use net::{
     NetError,
-    transfer::{Frame, TransferStream},
+    transfer::{StreamFrame, TransferStream},
 };
 use protocol::{
     NodeId, SectorPath, limits,
@@ -183,7 +183,7 @@ impl Inner {
             _ => return Err(ClientError::Unexpected { who: "node", request: "read" }),
         };
         let mut content = Vec::new();
-        let mut frame = Frame::default();
+        let mut frame = StreamFrame::default();
         while stream.receive_frame(&mut frame).await.map_err(failed())? {
             if content.is_empty() {
                 // Most reads are one frame: its memory is the answer.

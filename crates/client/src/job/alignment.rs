@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    RecordFormat, SectorPath,
+    RecordFraming, SectorPath,
     message::client_master::{Entry, EntryKind},
     record_index::{INDEX_HEADER_BYTES, IndexHeader, OFFSET_BYTES, index_path, index_records, offsets_of},
 };
-use sphere::{FileGuide, InputFile, Layout, Mark, MarkChooser};
+use sphere::{FileLayout, FileLocator, InputFile, SplitPoint, SplitPointChooser};
 
 use super::layout::Listed;
 use crate::{Client, ClientError, file::reader::FileReader};
@@ -23,10 +23,10 @@ pub(super) async fn align(
     spacing_bytes: u64,
 ) -> Result<Vec<InputFile>, ClientError> {
     let formats = || streams.iter().flat_map(|listed| &listed.files);
-    if formats().all(|file| file.records == RecordFormat::File) {
+    if formats().all(|file| file.records == RecordFraming::File) {
         return by_file(streams);
     }
-    if let Some(odd) = formats().find(|file| !matches!(file.records, RecordFormat::Fixed(_) | RecordFormat::Index)) {
+    if let Some(odd) = formats().find(|file| !matches!(file.records, RecordFraming::Fixed(_) | RecordFraming::Index)) {
         return Err(ClientError::Usage(format!(
             "`{}` has `{}` records, by which streams cannot be read together: give all of them `fixed:BYTES`, `index` (made by \
              `sector index`) or `file` records",
@@ -55,7 +55,7 @@ fn by_file(streams: Vec<Listed>) -> Result<Vec<InputFile>, ClientError> {
         )));
     }
     let whole = |mut file: InputFile| {
-        file.layout.marks = vec![Mark { record: 0, at: 0 }, Mark { record: 1, at: file.bytes }];
+        file.layout.split_points = vec![SplitPoint { record: 0, at: 0 }, SplitPoint { record: 1, at: file.bytes }];
         file
     };
     let mut streams = streams.into_iter().map(|listed| listed.files.into_iter().map(whole));
@@ -63,7 +63,7 @@ fn by_file(streams: Vec<Listed>) -> Result<Vec<InputFile>, ClientError> {
     let mut others: Vec<_> = streams.collect();
     Ok(first
         .map(|mut file| {
-            file.layout.beside = others.iter_mut().filter_map(Iterator::next).collect();
+            file.layout.zipped = others.iter_mut().filter_map(Iterator::next).collect();
             file
         })
         .collect())
@@ -103,11 +103,11 @@ async fn by_record(arrays: &[Vec<Records>], spacing_bytes: u64) -> Result<Vec<In
             )));
         }
         let mut parts = here.iter().zip(marks).map(|(records, marks)| {
-            let layout = Layout { marks, guide: records.guide.clone(), beside: Vec::new() };
+            let layout = FileLayout { split_points: marks, locator: records.guide.clone(), zipped: Vec::new() };
             InputFile { layout, ..records.file.clone() }
         });
         if let Some(mut first) = parts.next() {
-            first.layout.beside = parts.collect();
+            first.layout.zipped = parts.collect();
             rows.push(first);
         }
         for ((file, record), records) in at.iter_mut().zip(&here) {
@@ -125,13 +125,13 @@ async fn choose_marks(
     begun: &[u64],
     count: u64,
     spacing_bytes: u64,
-) -> Result<Vec<Vec<Mark>>, ClientError> {
+) -> Result<Vec<Vec<SplitPoint>>, ClientError> {
     let mut firsts = Vec::new();
     for (file, record) in files.iter().zip(begun) {
         let at = file.offsets(*record, 0).await?;
-        firsts.push(Mark { record: *record, at: at.first().copied().unwrap_or(0) });
+        firsts.push(SplitPoint { record: *record, at: at.first().copied().unwrap_or(0) });
     }
-    let mut chooser = MarkChooser::new(&firsts, spacing_bytes);
+    let mut chooser = SplitPointChooser::new(&firsts, spacing_bytes);
     let mut done = 0;
     while done < count {
         let step = (count - done).min(OFFSETS_AT_ONCE);
@@ -151,7 +151,7 @@ async fn choose_marks(
 struct Records {
     file: InputFile,
     count: u64,
-    guide: Option<FileGuide>,
+    guide: Option<FileLocator>,
     /// Its index; `None` where records have one length.
     index: Option<FileReader>,
     record_bytes: u64,
@@ -163,7 +163,7 @@ impl Records {
         file: InputFile,
         indexes: &BTreeMap<SectorPath, Entry>,
     ) -> Result<Self, ClientError> {
-        if let RecordFormat::Fixed(record_bytes) = file.records {
+        if let RecordFraming::Fixed(record_bytes) = file.records {
             let record_bytes = u64::from(record_bytes.max(1));
             let count = file.bytes / record_bytes;
             if !file.bytes.is_multiple_of(record_bytes) {
@@ -195,7 +195,7 @@ impl Records {
         }
         let count = index_records(reader.bytes()).map_err(|error| wrong(format!("cannot be used, since {error}")))?;
         let EntryKind::File(content) = &reader.entry().kind else { return Err(missing()) };
-        let guide = FileGuide::Index { path: place.clone(), slice: content.slice, nodes: entry.nodes.clone() };
+        let guide = FileLocator::Index { path: place.clone(), slice: content.slice, nodes: entry.nodes.clone() };
         let records = Self { count, guide: Some(guide), index: None, record_bytes: 0, file };
         let edges = [read_offsets(&reader, &place, 0, 0).await?, read_offsets(&reader, &place, count, 0).await?];
         if edges.concat() != [0, records.file.bytes] {
@@ -243,14 +243,14 @@ mod tests {
 
     use super::*;
 
-    fn file(path: &str, bytes: u64, records: RecordFormat) -> InputFile {
+    fn file(path: &str, bytes: u64, records: RecordFraming) -> InputFile {
         let path = path.parse().unwrap();
-        InputFile { path, slice: SliceId(1), bytes, records, nodes: vec![], layout: Layout::default() }
+        InputFile { path, slice: SliceId(1), bytes, records, nodes: vec![], layout: FileLayout::default() }
     }
 
     fn fixed(path: &str, record_bytes: u32, count: u64) -> Records {
         let record_bytes_long = u64::from(record_bytes);
-        let file = file(path, record_bytes_long * count, RecordFormat::Fixed(record_bytes));
+        let file = file(path, record_bytes_long * count, RecordFraming::Fixed(record_bytes));
         Records { file, count, guide: None, index: None, record_bytes: record_bytes_long }
     }
 
@@ -264,32 +264,32 @@ mod tests {
         let second = vec![fixed("/b1", 1, 1), fixed("/b2", 1, 7), fixed("/b3", 1, 2)];
         let rows = by_record(&[first, second], 1000).await.unwrap();
         let edges = |file: &InputFile| {
-            let marks = &file.layout.marks;
+            let marks = &file.layout.split_points;
             format!("{}[{}..{}]", file.path, marks[0].at, marks[marks.len() - 1].at)
         };
-        let shown: Vec<_> = rows.iter().map(|row| format!("{} {}", edges(row), edges(&row.layout.beside[0]))).collect();
+        let shown: Vec<_> = rows.iter().map(|row| format!("{} {}", edges(row), edges(&row.layout.zipped[0]))).collect();
         let expected =
             ["/a1[0..10] /b1[0..1]", "/a1[10..40] /b2[0..3]", "/a2[0..40] /b2[3..7]", "/a2[40..60] /b3[0..2]"];
         assert_eq!(shown, expected);
-        assert!(rows.iter().all(|row| row.layout.marks.len() == row.layout.beside[0].layout.marks.len()));
+        assert!(rows.iter().all(|row| row.layout.split_points.len() == row.layout.zipped[0].layout.split_points.len()));
     }
 
     #[test]
     fn streams_with_other_numbers_of_records_or_files_are_refused_with_both_numbers() {
         let error = check_counts(&[vec![fixed("/a", 2, 9)], vec![fixed("/b", 1, 4), fixed("/c", 1, 4)]]).unwrap_err();
         assert!(error.to_string().contains("9 records and stream 2 has 8"), "{error}");
-        let one = |path| file(path, 5, RecordFormat::File);
+        let one = |path| file(path, 5, RecordFraming::File);
         let error = by_file(vec![listed(vec![one("/a"), one("/b")]), listed(vec![one("/c")])]).unwrap_err();
         assert!(error.to_string().contains("2 and 1 files"), "{error}");
     }
 
     #[test]
     fn files_are_paired_in_their_order() {
-        let one = |path, bytes| file(path, bytes, RecordFormat::File);
+        let one = |path, bytes| file(path, bytes, RecordFraming::File);
         let streams = vec![listed(vec![one("/a", 1), one("/b", 2)]), listed(vec![one("/c", 3), one("/d", 0)])];
         let rows = by_file(streams).unwrap();
-        let pairs: Vec<_> = rows.iter().map(|row| (row.path.as_str(), row.layout.beside[0].path.as_str())).collect();
+        let pairs: Vec<_> = rows.iter().map(|row| (row.path.as_str(), row.layout.zipped[0].path.as_str())).collect();
         assert_eq!(pairs, [("/a", "/c"), ("/b", "/d")]);
-        assert_eq!(rows[1].layout.beside[0].layout.marks[1], Mark { record: 1, at: 0 });
+        assert_eq!(rows[1].layout.zipped[0].layout.split_points[1], SplitPoint { record: 1, at: 0 });
     }
 }

@@ -9,21 +9,21 @@ use std::{
 };
 
 use net::{
-    identity::HolderPair,
-    transfer::{Carriers, TransferStream, Way},
+    identity::HolderKeyPair,
+    transfer::{Carriers, Locality, TransferStream},
 };
 use protocol::{
     NodeId, Refusal, Status,
     message::{
         client_master::{Source, SpeNode},
-        spe::{BucketPlace, SpeReply, SpeRequest},
+        spe::{BucketTarget, SpeReply, SpeRequest},
         transfer::{TransferReply, TransferRequest},
     },
     ticket::SignedTicket,
     topology::{self, Distance},
 };
 
-use sphere::BucketHome;
+use sphere::BucketLocation;
 
 use super::unavailable;
 use crate::connections::prove;
@@ -31,7 +31,7 @@ use crate::connections::prove;
 /// See the module.
 pub(super) struct Doors {
     carriers: Carriers,
-    holder: Arc<HolderPair>,
+    holder: Arc<HolderKeyPair>,
     sources: Mutex<BTreeMap<NodeId, Source>>,
     /// Tickets handed to a node for its pieces at another: sender first.
     handed: Mutex<BTreeMap<(NodeId, NodeId), Handed>>,
@@ -40,7 +40,7 @@ pub(super) struct Doors {
 }
 
 impl Doors {
-    pub(super) fn new(carriers: Carriers, holder: Arc<HolderPair>, nodes: &[SpeNode]) -> Self {
+    pub(super) fn new(carriers: Carriers, holder: Arc<HolderKeyPair>, nodes: &[SpeNode]) -> Self {
         let doors =
             Self { carriers, holder, sources: Mutex::default(), handed: Mutex::default(), idle: Mutex::default() };
         doors.refresh(nodes);
@@ -57,19 +57,19 @@ impl Doors {
     pub(super) fn bucket_place(
         &self,
         sender: &NodeId,
-        home: &BucketHome,
+        home: &BucketLocation,
         is_wanted: bool,
-    ) -> Result<BucketPlace, Refusal> {
+    ) -> Result<BucketTarget, Refusal> {
         let source = self.source(&home.node)?;
         let distance = self.distance(sender, &source);
         let ticket = self.handed_to(sender, &source);
-        Ok(BucketPlace {
+        Ok(BucketTarget {
             node: source.node,
             address: source.address,
             distance,
             ticket,
             site: source.place.site,
-            making: home.making,
+            generation: home.generation,
             is_wanted,
         })
     }
@@ -83,7 +83,7 @@ impl Doors {
         {
             return ticket.clone();
         }
-        let ticket = self.holder.hand(&source.ticket, sender);
+        let ticket = self.holder.delegate(&source.ticket, sender);
         handed.insert(between, Handed { since: Instant::now(), ticket: ticket.clone() });
         ticket
     }
@@ -98,7 +98,8 @@ impl Doors {
     pub(super) async fn open(&self, node: &NodeId) -> Result<TransferStream, Refusal> {
         let source = self.source(node)?;
         let opening = async {
-            let mut stream = self.carriers.connect(source.address, node.as_str(), Way::of(source.distance)).await?;
+            let mut stream =
+                self.carriers.connect(source.address, node.as_str(), Locality::of(source.distance)).await?;
             prove(&mut stream, &self.holder).await?;
             stream.send(&TransferRequest::Spe { ticket: source.ticket }).await?;
             let reply = stream.receive().await?;
@@ -197,7 +198,7 @@ mod tests {
     };
     use protocol::{
         Place,
-        ticket::{Handed, HandedTo},
+        ticket::{Delegate, Delegation},
     };
 
     use super::*;
@@ -213,16 +214,16 @@ mod tests {
             address: ([127, 0, 0, 1], 1).into(),
             distance: None,
             local: None,
-            ticket: SignedTicket { ticket: vec![1], signature: vec![2], handed: None },
+            ticket: SignedTicket { ticket: vec![1], signature: vec![2], delegation: None },
         };
         let nodes = [SpeNode { source, slots: 1, is_marked: false }];
         let carriers = Carriers::new(identity, CarrierSettings::default());
-        let doors = Doors::new(carriers, Arc::new(HolderPair::generate()), &nodes);
-        let home = BucketHome { node: home, making: 0 };
+        let doors = Doors::new(carriers, Arc::new(HolderKeyPair::generate()), &nodes);
+        let home = BucketLocation { node: home, generation: 0 };
         for sender in [sender, other] {
             let place = doors.bucket_place(&sender, &home, true).unwrap();
-            let Some(Handed { to, .. }) = place.ticket.handed else { panic!("in nobody's hand") };
-            assert_eq!(to, HandedTo::Node(sender));
+            let Some(Delegation { to, .. }) = place.ticket.delegation else { panic!("in nobody's hand") };
+            assert_eq!(to, Delegate::Node(sender));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The driver of one job: asks the rules ([`sphere::Driving`]) what to do, has it done by tasks of the runtime, tells the
+//! The driver of one job: asks the rules ([`sphere::DriverCore`]) what to do, has it done by tasks of the runtime, tells the
 //! rules what came of it, and reports to the master every second, which keeps the job admitted and brings fresh tickets.
 //!
 //! Where the job was detached, all that it is told is written down too, so that another driver can take over.
@@ -16,11 +16,12 @@ use protocol::{
             Admitted, ClientReply, ClientRequest, Entry, EntryKind, JobRecord, JobState, SiteLink, SpeNode,
         },
         history::{HistoryRequest, JobHistory},
-        spe::{BucketId, Function},
+        spe::{BucketId, FunctionSpec},
     },
 };
 use sphere::{
-    Action, Assignment, Driving, Event, InputFile, Job, Outcome, OutputFolder, Replay, SpeId, SpeNodePlan, SphereError,
+    Assignment, DriverCore, Event, InputFile, Job, JobAction, Outcome, OutputFolder, Replay, SpeId, SpeNodePlan,
+    SphereError,
 };
 use tokio::{
     sync::mpsc,
@@ -74,7 +75,7 @@ pub(super) struct Context {
     pub(super) job: JobId,
     pub(super) doors: Doors,
     /// Each stage's function, with the files that it reads beside its segments.
-    pub(super) functions: Vec<(Function, Vec<PinnedFile>)>,
+    pub(super) functions: Vec<(FunctionSpec, Vec<PinnedFile>)>,
     pub(super) folder: Option<OutputFolder>,
     pub(super) copies: Option<u8>,
     pub(super) sync_copies: Option<u8>,
@@ -132,7 +133,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     /// Runs the job to its end, well or not, and leaves nothing but its output.
     pub(super) async fn run(mut self, inputs: Vec<InputFile>) -> Result<JobOutcome, ClientError> {
         let plan = self.spec.plan(self.context.job, std::mem::take(&mut self.links));
-        let mut driving = match Driving::new(self.clock.now(), plan, inputs, &self.nodes) {
+        let mut driving = match DriverCore::new(self.clock.now(), plan, inputs, &self.nodes) {
             Ok(driving) => driving,
             Err(error) => {
                 let blank = blank_record(&self.context.client, self.context.job, &self.spec, JobState::Failed);
@@ -158,12 +159,12 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
 
     /// What the job was told can no longer be written down. Where that is because another driver has the job, nothing is
     /// touched; else the job cannot go on. A driver that was put out may say what it likes.
-    async fn lose(&mut self, driving: &mut Driving, error: ClientError) -> Result<(), ClientError> {
+    async fn lose(&mut self, driving: &mut DriverCore, error: ClientError) -> Result<(), ClientError> {
         if error.status() != Status::Exists {
             (self.spes, self.conversations) = (BTreeMap::new(), JoinSet::new());
             self.steps.abort_all();
             if let Some(folder) = &self.context.folder {
-                output::clear(&self.context.client, folder, self.context.job, driving.run()).await;
+                output::clear(&self.context.client, folder, self.context.job, driving.epoch()).await;
             }
             let mut record = self.record_of(JobState::Failed, driving.job());
             record.errors.insert(0, format!("the job's journal cannot be written: {error}"));
@@ -175,7 +176,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     /// Gives the output its place, or removes what there is of it, and tells the master.
     async fn conclude(
         &mut self,
-        driving: &mut Driving,
+        driving: &mut DriverCore,
         ended: Result<Outcome, SphereError>,
     ) -> Result<JobOutcome, ClientError> {
         let (history, job) = (driving.finish_history(), driving.job());
@@ -194,13 +195,13 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         };
         if let Some(folder) = &self.context.folder {
             // After a good end, older runs have left something, and a commit that came too late.
-            output::clear(&self.context.client, folder, self.context.job, driving.run()).await;
+            output::clear(&self.context.client, folder, self.context.job, driving.epoch()).await;
         }
         // Why there is no output comes before what it would have lacked.
         let mut record = self.record_of(state, job);
         record.errors.splice(0..0, result.as_ref().err().map(ToString::to_string));
-        if result.is_ok() && !job.left_out().is_empty() {
-            let slice = self.context.folder.as_ref().map(|folder| folder.beside(error_slice::ERROR_SLICE));
+        if result.is_ok() && !job.skipped_segments().is_empty() {
+            let slice = self.context.folder.as_ref().map(|folder| folder.file(error_slice::ERROR_SLICE));
             record.error_slice = slice.transpose()?;
         }
         self.report_end(history, &record).await;
@@ -209,11 +210,11 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         }
         self.show(job, record.clone());
         let (outputs, returned) = result?;
-        Ok(JobOutcome { job: self.context.job, record, outputs, left_out: job.left_out().to_vec(), returned })
+        Ok(JobOutcome { job: self.context.job, record, outputs, left_out: job.skipped_segments().to_vec(), returned })
     }
 
     /// Has the page written that the rules want written, if there is one.
-    fn begin_page(&mut self, driving: &mut Driving) -> Result<(), ClientError> {
+    fn begin_page(&mut self, driving: &mut DriverCore) -> Result<(), ClientError> {
         if let Some(journal) = &self.journal
             && let Some(page) = driving.next_page()
         {
@@ -226,7 +227,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     /// A page of the journal was written, or another driver has the job.
     fn end_page(
         &self,
-        driving: &mut Driving,
+        driving: &mut DriverCore,
         written: Result<Result<(), ClientError>, JoinError>,
     ) -> Result<(), ClientError> {
         let bug = |error| Err(Refusal::new(Status::Failed, format!("the journal has a bug: {error}")).into());
@@ -236,7 +237,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     }
 
     /// Drives the job to its end. An error means that the job is not this driver's any more.
-    async fn drive(&mut self, driving: &mut Driving) -> Result<Result<Outcome, SphereError>, ClientError> {
+    async fn drive(&mut self, driving: &mut DriverCore) -> Result<Result<Outcome, SphereError>, ClientError> {
         let mut report = interval(REPORT_PERIOD);
         let mut show = interval(SHOW_PERIOD);
         report.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -244,8 +245,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         loop {
             while let Some(action) = driving.poll_action(self.clock.now()) {
                 match action {
-                    Action::Finished(result) => return Ok(result),
-                    Action::BeginRun { run } => self.begin_run(run),
+                    JobAction::Finished(result) => return Ok(result),
+                    JobAction::BeginEpoch { epoch: run } => self.begin_run(run),
                     action => self.carry_out(action),
                 }
             }
@@ -259,7 +260,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                     self.show(driving.job(), record);
                 }
                 _ = report.tick(), if self.reports.is_empty() => {
-                    driving.reports(self.clock.now());
+                    driving.note_report(self.clock.now());
                     let record = self.record_of(JobState::Running, driving.job());
                     let client = self.context.client.clone();
                     self.reports.spawn(async move { client.ask(ClientRequest::ReportJob(record)).await });
@@ -280,9 +281,9 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         self.fetched.clear();
     }
 
-    fn carry_out(&mut self, action: Action) {
+    fn carry_out(&mut self, action: JobAction) {
         match action {
-            Action::StartSpe { spe, node } => {
+            JobAction::StartSpe { spe, node } => {
                 // One place: a task is given only to an SPE that has none.
                 let (tasks, receiver) = mpsc::channel(1);
                 let (context, news) = (Arc::clone(&self.context), self.news_sender.clone());
@@ -290,25 +291,25 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 let handle = self.conversations.spawn(conversation.run(receiver));
                 self.spes.insert(spe, (tasks, handle));
             }
-            Action::DropSpe(spe) => {
+            JobAction::DropSpe(spe) => {
                 if let Some((_, handle)) = self.spes.remove(&spe) {
                     handle.abort();
                 }
             }
-            Action::RunTask(assignment) => {
+            JobAction::RunTask(assignment) => {
                 // An SPE that is gone has said so, or is about to; its task is not lost with it.
                 if let Some((tasks, _)) = self.spes.get(&assignment.spe) {
                     let _ = tasks.try_send(assignment);
                 }
             }
-            Action::Seal { node, order } => self.step(steps::seal(Arc::clone(&self.context), node, order)),
-            Action::Publish { node, bucket, records } => {
+            JobAction::Seal { node, order } => self.step(steps::seal(Arc::clone(&self.context), node, order)),
+            JobAction::Publish { node, bucket, records } => {
                 self.step(steps::publish(Arc::clone(&self.context), node, bucket, records));
             }
-            Action::Deliver(delivery) => self.step(steps::deliver(Arc::clone(&self.context), delivery)),
-            Action::Fetch { node, bucket } => self.step(steps::fetch(Arc::clone(&self.context), node, bucket)),
+            JobAction::Deliver(delivery) => self.step(steps::deliver(Arc::clone(&self.context), delivery)),
+            JobAction::Fetch { node, bucket } => self.step(steps::fetch(Arc::clone(&self.context), node, bucket)),
             // These two are seen before this is called.
-            Action::BeginRun { .. } | Action::Finished(_) => {}
+            JobAction::BeginEpoch { .. } | JobAction::Finished(_) => {}
         }
     }
 
@@ -319,7 +320,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         });
     }
 
-    fn hear(&mut self, driving: &mut Driving, news: News) {
+    fn hear(&mut self, driving: &mut DriverCore, news: News) {
         let event = match news {
             News::Event(event) => event,
             News::Published(bucket, entry) => {
@@ -327,13 +328,13 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                     EntryKind::File(content) => Event::PublishedAs { bucket, slice: content.slice },
                     EntryKind::Folder => Event::Published(bucket),
                 };
-                if bucket.run == driving.run() {
+                if bucket.epoch == driving.epoch() {
                     self.published.insert(bucket, *entry);
                 }
                 event
             }
             News::Fetched(bucket, bytes) => {
-                if bucket.run == driving.run() {
+                if bucket.epoch == driving.epoch() {
                     self.fetched.insert(bucket.bucket, bytes);
                 }
                 Event::Fetched(bucket)
@@ -342,7 +343,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         match &event {
             Event::SpeLost { refusal, .. }
             | Event::TaskFailed { refusal, .. }
-            | Event::InputAway { refusal, .. }
+            | Event::InputUnavailable { refusal, .. }
             | Event::DeliveryRefused { refusal, .. }
             | Event::BucketRefused { refusal, .. } => {
                 tracing::debug!(job = %self.context.job, %refusal, "something of the job failed");
@@ -353,18 +354,18 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     }
 
     /// The answer to a report.
-    fn hear_master(&mut self, driving: &mut Driving, answer: Result<Result<ClientReply, ClientError>, JoinError>) {
+    fn hear_master(&mut self, driving: &mut DriverCore, answer: Result<Result<ClientReply, ClientError>, JoinError>) {
         let now = self.clock.now();
         match answer {
             Ok(Ok(ClientReply::Admitted(admitted))) => {
                 self.context.doors.refresh(&admitted.nodes);
                 let present: Vec<_> = admitted.nodes.into_iter().map(|node| node.source.node).collect();
-                driving.hear_report(now, Ok(&present));
+                driving.handle_report_reply(now, Ok(&present));
             }
             Ok(Ok(_)) => tracing::warn!("the master answered a report with something else"),
             Ok(Err(ClientError::Refused(refusal))) => {
                 tracing::warn!(%refusal, "the master did not take a report");
-                driving.hear_report(now, Err(refusal));
+                driving.handle_report_reply(now, Err(refusal));
             }
             Ok(Err(error)) => tracing::warn!(%error, "a report did not reach the master"),
             Err(error) => driving.handle_event(now, Event::JobRefused(bug(&error))),
@@ -372,7 +373,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     }
 
     /// A task of the runtime ended; one that panicked would be waited for in vain.
-    fn check_end(&self, driving: &mut Driving, end: Result<(), JoinError>) {
+    fn check_end(&self, driving: &mut DriverCore, end: Result<(), JoinError>) {
         if let Err(error) = end
             && error.is_panic()
         {
@@ -418,18 +419,18 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     }
 
     fn show(&mut self, job: &Job, record: JobRecord) {
-        let sphere::Progress { run, stage, bytes_done, bytes: bytes_total, .. } = job.progress();
-        let waits_for = job.awaited_input().map(|refusal| refusal.sentence.clone());
+        let sphere::StageProgress { epoch: run, stage, bytes_done, bytes: bytes_total, .. } = job.progress();
+        let waits_for = job.awaited_input().map(|refusal| refusal.message.clone());
         (self.progress)(&JobProgress { job: self.context.job, run, stage, bytes_done, bytes_total, waits_for, record });
     }
 
     /// How the job is, with what it waits for, and the first of its errors that did not end it.
     fn record_of(&self, state: JobState, job: &Job) -> JobRecord {
-        let first = job.left_out().iter().take(ERRORS_TOLD_MAX);
+        let first = job.skipped_segments().iter().take(ERRORS_TOLD_MAX);
         let errors = first.map(|left_out| SphereError::Function(left_out.error.clone()).to_string());
         let waits_for = job.awaited_input().filter(|_| state == JobState::Running);
         let errors =
-            waits_for.map(|refusal| format!("waiting: {}", refusal.sentence)).into_iter().chain(errors).collect();
+            waits_for.map(|refusal| format!("waiting: {}", refusal.message)).into_iter().chain(errors).collect();
         let blank = blank_record(&self.context.client, self.context.job, &self.spec, state);
         JobRecord { stages: job.stage_records().to_vec(), errors, counters: job.stage_counters(), ..blank }
     }
@@ -440,7 +441,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         // A report that is under way must not come after the last.
         self.reports.shutdown().await;
         // Whoever hears that the job has ended can ask for its history; and a detached driver is heard no longer than that.
-        let history = HistoryRequest::Tell { job: self.context.job, history };
+        let history = HistoryRequest::Submit { job: self.context.job, history };
         for request in [ClientRequest::History(history), ClientRequest::ReportJob(record.clone())] {
             if let Err(error) = self.context.client.ask(request).await {
                 let refusal = refusal(error);

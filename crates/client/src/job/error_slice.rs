@@ -6,9 +6,9 @@
 
 use std::io::Cursor;
 
-use protocol::{JobId, RecordFormat, SectorPath};
+use protocol::{JobId, RecordFraming, SectorPath};
 use serde::{Deserialize, Serialize};
-use sphere::{LeftOut, OutputFolder};
+use sphere::{OutputFolder, SkippedSegment};
 
 use super::driver::Context;
 use crate::{Client, ClientError, PutOptions};
@@ -38,8 +38,8 @@ pub struct ErrorLine {
     pub message: String,
 }
 
-impl From<&LeftOut> for ErrorLine {
-    fn from(left_out: &LeftOut) -> Self {
+impl From<&SkippedSegment> for ErrorLine {
+    fn from(left_out: &SkippedSegment) -> Self {
         let error = &left_out.error;
         Self {
             stage: left_out.stage,
@@ -61,13 +61,13 @@ pub(super) async fn write(
     context: &Context,
     folder: &OutputFolder,
     run: u32,
-    left_out: &[LeftOut],
+    left_out: &[SkippedSegment],
 ) -> Result<(), ClientError> {
     let path = folder.gathered(context.job, run)?.join(ERROR_SLICE)?;
     let options = PutOptions {
         copies: context.copies,
         sync_copies: context.sync_copies,
-        records: RecordFormat::Lines,
+        records: RecordFraming::Lines,
         ..PutOptions::default()
     };
     context.client.put(Cursor::new(text(left_out)?), &path, &options, &|_| ()).await?;
@@ -75,7 +75,7 @@ pub(super) async fn write(
 }
 
 /// All lines of the error slice.
-fn text(left_out: &[LeftOut]) -> Result<String, ClientError> {
+fn text(left_out: &[SkippedSegment]) -> Result<String, ClientError> {
     let mut text = String::new();
     for left_out in left_out {
         let line = serde_json::to_string(&ErrorLine::from(left_out));
@@ -110,13 +110,13 @@ pub(super) const ERROR_SLICE: &str = "errors.jsonl";
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::message::spe::FunctionError;
+    use protocol::message::spe::FunctionFailure;
 
     use super::*;
 
     #[test]
     fn an_error_slice_says_again_what_was_written_whatever_bytes_were_in_it() {
-        let error = |segment, record_start: &[u8]| FunctionError {
+        let error = |segment, record_start: &[u8]| FunctionFailure {
             function: "parse".into(),
             path: "/in/a".parse().unwrap(),
             segment,
@@ -124,7 +124,7 @@ mod tests {
             message: "line 1\nline 2 \"quoted\"".into(),
             record_start: record_start.to_vec(),
         };
-        let left_out = |segment, start: &[u8]| LeftOut {
+        let left_out = |segment, start: &[u8]| SkippedSegment {
             stage: 1,
             from: 100,
             until: 200,

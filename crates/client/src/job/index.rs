@@ -5,10 +5,10 @@
 use std::{collections::BTreeSet, fmt};
 
 use protocol::{
-    Digest, RecordFormat, SectorPath, SliceId, Status, limits,
+    Digest, RecordFraming, SectorPath, SliceId, Status, limits,
     message::{
         client_master::{Entry, EntryKind},
-        spe::{Function, FunctionCode},
+        spe::{FunctionCode, FunctionSpec},
     },
     record_index::{IndexHeader, index_path},
 };
@@ -49,7 +49,7 @@ impl Client {
         records: &IndexedRecords,
         mut progress: impl FnMut(&JobProgress) + Send,
     ) -> Result<Vec<SectorPath>, ClientError> {
-        let listed = Listed::of(files, Some(RecordFormat::File))?.files;
+        let listed = Listed::of(files, Some(RecordFraming::File))?.files;
         let wanted: BTreeSet<_> = listed.iter().filter(|file| file.bytes > 0).map(|file| &file.path).collect();
         let files: Vec<_> = files.iter().filter(|entry| wanted.contains(&entry.path)).cloned().collect();
         let mut made = Vec::new();
@@ -81,9 +81,9 @@ impl Client {
             Err(error) if error.status() != Status::NotFound => return Err(error),
             _ => {}
         }
-        let function = Function { code: FunctionCode::BuiltIn("offsets".into()), parameters };
+        let function = FunctionSpec { code: FunctionCode::BuiltIn("offsets".into()), parameters };
         let spec = JobSpec {
-            records: Some(RecordFormat::File),
+            records: Some(RecordFraming::File),
             // A task a file, so that the number of a part is that of its file.
             segment_bytes: Some((1, limits::SEGMENT_BYTES_DEFAULT.1)),
             ..JobSpec::new(

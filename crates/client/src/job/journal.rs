@@ -1,8 +1,8 @@
 //! The journal of a detached job (path of a job, "The driver that survives"): what the job began with and all that it was
-//! told ([`sphere::Told`]), in slices of a hidden folder beside its output. Who reads it can take the job over, since a job
+//! told ([`sphere::JournalEntry`]), in slices of a hidden folder beside its output. Who reads it can take the job over, since a job
 //! that is told the same stands where it stood ([`sphere::Replay`]).
 //!
-//! It decides neither when something must be written before something may be said ([`sphere::Driving`]), nor what a refused
+//! It decides neither when something must be written before something may be said ([`sphere::DriverCore`]), nor what a refused
 //! page means ([`sphere::PageWrite`]).
 
 use std::io::Cursor;
@@ -10,7 +10,7 @@ use std::io::Cursor;
 use net::clock::Clock;
 use protocol::{Refusal, SectorPath, Status, message::client_master::Condition, wire::codec};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use sphere::{InputFile, JobPlan, OutputFolder, PageTurn, PageWrite, Replay, SpeNodePlan, Told};
+use sphere::{InputFile, JobPlan, JournalEntry, OutputFolder, PageWrite, PageWriteStep, Replay, SpeNodePlan};
 
 use super::{JobSpec, refusal, side::PinnedFile};
 use crate::{Client, ClientError, PutOptions};
@@ -80,7 +80,7 @@ impl Journal {
                     tokio::task::yield_now().await;
                 }
                 number += 1;
-                replay.tell(told);
+                replay.apply(told);
             }
             pages += 1;
         }
@@ -89,9 +89,9 @@ impl Journal {
     }
 
     /// A page as it is written.
-    pub(super) fn page(&self, page: &sphere::Page) -> Result<Page, ClientError> {
+    pub(super) fn page(&self, page: &sphere::JournalPage) -> Result<Page, ClientError> {
         let path = page_path(&self.folder, page.number)?;
-        Ok(Page { path, bytes: codec::encode(&page.told), sync_copies: self.sync_copies })
+        Ok(Page { path, bytes: codec::encode(&page.entries), sync_copies: self.sync_copies })
     }
 
     /// Removes it, as far as that is possible now: the job is over.
@@ -112,7 +112,7 @@ pub(super) async fn write(client: &Client, page: Page) -> Result<(), ClientError
     let rules = PageWrite::new(clock.now());
     loop {
         let mut turn = rules.tried(clock.now(), put(client, &page).await.map_err(refusal));
-        if let PageTurn::Compare(refused) = turn {
+        if let PageWriteStep::Compare(refused) = turn {
             let is_same = read(client, &page.path).await.map(|found| found == page.bytes);
             turn = rules.found(clock.now(), refused, is_same.map_err(refusal));
         }
@@ -123,15 +123,15 @@ pub(super) async fn write(client: &Client, page: Page) -> Result<(), ClientError
 }
 
 /// Waits where that is what follows; else gives how it ended.
-async fn after(turn: PageTurn) -> Option<Result<(), ClientError>> {
+async fn after(turn: PageWriteStep) -> Option<Result<(), ClientError>> {
     match turn {
-        PageTurn::Again(pause) => {
+        PageWriteStep::Retry(pause) => {
             tracing::warn!("a page of a job's journal cannot be reached now");
             tokio::time::sleep(pause).await;
             None
         }
-        PageTurn::Compare(refusal) => Some(Err(refusal.into())),
-        PageTurn::Ended(result) => Some(result.map_err(Into::into)),
+        PageWriteStep::Compare(refusal) => Some(Err(refusal.into())),
+        PageWriteStep::Ended(result) => Some(result.map_err(Into::into)),
     }
 }
 
@@ -169,7 +169,11 @@ async fn fetch_head(client: &Client, folder: &SectorPath) -> Result<Head, Client
 }
 
 /// A page, or `None` where the journal ends before it.
-async fn fetch_page(client: &Client, folder: &SectorPath, number: u32) -> Result<Option<Vec<Told>>, ClientError> {
+async fn fetch_page(
+    client: &Client,
+    folder: &SectorPath,
+    number: u32,
+) -> Result<Option<Vec<JournalEntry>>, ClientError> {
     let path = page_path(folder, number)?;
     let rules = Patience::begin();
     loop {
@@ -236,7 +240,7 @@ mod tests {
 
     use protocol::{
         Counters, JobId, Refusal, SliceId, Status,
-        message::spe::{AttemptId, BucketId, FunctionError, PieceResult, TaskResult},
+        message::spe::{AttemptId, BucketId, FunctionFailure, PieceResult, TaskResult},
     };
     use sphere::{Event, SpeId};
 
@@ -245,10 +249,10 @@ mod tests {
     /// Each kind of news comes out as it went in: a journal that loses a word of it stands somewhere else.
     #[test]
     fn what_a_job_is_told_is_read_as_it_was_written() {
-        let attempt = AttemptId { job: JobId(1), stage: 2, run: 3, task: 4, attempt: 65_540 };
-        let bucket = BucketId { job: JobId(1), stage: 0, run: 0, bucket: 7, making: 2 };
+        let attempt = AttemptId { job: JobId(1), stage: 2, epoch: 3, task: 4, attempt: 65_540 };
+        let bucket = BucketId { job: JobId(1), stage: 0, epoch: 0, bucket: 7, generation: 2 };
         let refusal = Refusal::new(Status::Unavailable, "gone");
-        let error = FunctionError {
+        let error = FunctionFailure {
             function: "f".into(),
             path: "/x".parse().unwrap(),
             segment: 3,
@@ -277,17 +281,17 @@ mod tests {
             Event::DriverReplaced,
             Event::JobRefused(refusal.clone()),
             Event::Cancelled(refusal.clone()),
-            Event::InputAway { attempt, refusal },
+            Event::InputUnavailable { attempt, refusal },
             Event::PublishedAs { bucket, slice: SliceId(u128::MAX - 1) },
             Event::OutOfMemory { attempt, error },
         ];
-        let told: Vec<Told> = events
+        let told: Vec<JournalEntry> = events
             .into_iter()
             .map(Some)
             .chain([None])
             .enumerate()
-            .map(|(at, event)| Told { at: Duration::from_micros(at as u64), event })
+            .map(|(at, event)| JournalEntry { at: Duration::from_micros(at as u64), event })
             .collect();
-        assert_eq!(codec::decode::<Vec<Told>>(&codec::encode(&told)).unwrap(), told);
+        assert_eq!(codec::decode::<Vec<JournalEntry>>(&codec::encode(&told)).unwrap(), told);
     }
 }

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    RecordFormat, SectorPath, limits,
+    RecordFraming, SectorPath, limits,
     message::client_master::{Entry, EntryKind},
     parquet_footer::{FooterError, TAIL_BYTES, footer_bytes, row_groups},
     record_index::indexed_path,
 };
-use sphere::{FileGuide, InputFile, Layout, Mark};
+use sphere::{FileLayout, FileLocator, InputFile, SplitPoint};
 
 use super::{JobSpec, alignment};
 use crate::{Client, ClientError};
@@ -37,16 +37,16 @@ pub(super) async fn read(client: &Client, spec: &JobSpec) -> Result<Vec<InputFil
         let Listed { files, mut indexes } = listed;
         for mut file in files {
             match file.records {
-                RecordFormat::Index if file.bytes > 0 => {
+                RecordFraming::Index if file.bytes > 0 => {
                     let indexes = indexes.remove_entry(&file.path).into_iter().collect();
                     let one = Listed { files: vec![file], indexes };
                     laid.extend(alignment::align(client, vec![one], spacing_bytes).await?);
                     continue;
                 }
                 // It has no records: as of lines, nothing is to be cut.
-                RecordFormat::Index => file.records = RecordFormat::Lines,
-                RecordFormat::Parquet => file.layout = parquet_layout(client, &file).await?,
-                RecordFormat::File | RecordFormat::Fixed(_) | RecordFormat::Lines => {}
+                RecordFraming::Index => file.records = RecordFraming::Lines,
+                RecordFraming::Parquet => file.layout = parquet_layout(client, &file).await?,
+                RecordFraming::File | RecordFraming::Fixed(_) | RecordFraming::Lines => {}
             }
             laid.push(file);
         }
@@ -64,7 +64,7 @@ pub(super) struct Listed {
 
 impl Listed {
     /// An index beside its file is no input of its own, whatever glob has found it.
-    pub(super) fn of(entries: &[Entry], records: Option<RecordFormat>) -> Result<Self, ClientError> {
+    pub(super) fn of(entries: &[Entry], records: Option<RecordFraming>) -> Result<Self, ClientError> {
         let mut listed = Self { files: Vec::new(), indexes: BTreeMap::new() };
         let paths: BTreeSet<&SectorPath> = entries.iter().map(|entry| &entry.path).collect();
         for entry in entries {
@@ -81,7 +81,7 @@ impl Listed {
                 bytes: content.bytes,
                 records: records.unwrap_or(content.records),
                 nodes: entry.nodes.clone(),
-                layout: Layout::default(),
+                layout: FileLayout::default(),
             });
         }
         Ok(listed)
@@ -89,7 +89,7 @@ impl Listed {
 }
 
 /// The row groups of a Parquet file, by its footer.
-async fn parquet_layout(client: &Client, file: &InputFile) -> Result<Layout, ClientError> {
+async fn parquet_layout(client: &Client, file: &InputFile) -> Result<FileLayout, ClientError> {
     let wrong =
         |error: FooterError| ClientError::Usage(format!("`{}` cannot be read by row groups: {error}", file.path));
     let reader = client.open(&file.path).await?;
@@ -105,11 +105,11 @@ async fn parquet_layout(client: &Client, file: &InputFile) -> Result<Layout, Cli
     let mut record = 0;
     let mut marks = Vec::new();
     for group in row_groups(&footer, from).map_err(wrong)? {
-        marks.push(Mark { record, at: group.from });
+        marks.push(SplitPoint { record, at: group.from });
         record += group.rows;
     }
-    marks.push(Mark { record, at: from });
-    Ok(Layout { marks, guide: Some(FileGuide::Footer { from }), beside: Vec::new() })
+    marks.push(SplitPoint { record, at: from });
+    Ok(FileLayout { split_points: marks, locator: Some(FileLocator::Footer { from }), zipped: Vec::new() })
 }
 
 /// Marks in the smallest segment: so much finer than a segment is where it may be cut.
@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn the_record_format_of_the_job_goes_before_that_of_its_files() {
-        let entries = vec![entry("/a", file(RecordFormat::Lines))];
-        assert_eq!(Listed::of(&entries, None).unwrap().files[0].records, RecordFormat::Lines);
-        let listed = Listed::of(&entries, Some(RecordFormat::Fixed(10))).unwrap();
+        let entries = vec![entry("/a", file(RecordFraming::Lines))];
+        assert_eq!(Listed::of(&entries, None).unwrap().files[0].records, RecordFraming::Lines);
+        let listed = Listed::of(&entries, Some(RecordFraming::Fixed(10))).unwrap();
         let input = &listed.files[0];
-        assert_eq!((input.records, input.bytes, input.slice), (RecordFormat::Fixed(10), 20, protocol::SliceId(7)));
+        assert_eq!((input.records, input.bytes, input.slice), (RecordFraming::Fixed(10), 20, protocol::SliceId(7)));
         assert_eq!(input.nodes, [protocol::NodeId::new("a").unwrap()]);
     }
 
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn an_index_beside_its_file_is_no_input_and_one_without_is() {
-        let entries: Vec<_> = ["/a", "/a.idx", "/b.idx"].map(|path| entry(path, file(RecordFormat::File))).into();
+        let entries: Vec<_> = ["/a", "/a.idx", "/b.idx"].map(|path| entry(path, file(RecordFraming::File))).into();
         let listed = Listed::of(&entries, None).unwrap();
         let paths: Vec<_> = listed.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["/a", "/b.idx"]);

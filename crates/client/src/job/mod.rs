@@ -25,16 +25,16 @@ mod steps;
 pub use error_slice::ErrorLine;
 pub use index::IndexedRecords;
 pub use protocol::{
-    JobId, SideName,
-    message::spe::{Function, FunctionCode, PythonCode, PythonFunction},
+    JobId, SideFileName,
+    message::spe::{FunctionCode, FunctionSpec, PythonCode, PythonFunction},
 };
 use protocol::{
-    RecordFormat, Refusal, SectorPath, Status, limits,
+    RecordFraming, Refusal, SectorPath, Status, limits,
     message::client_master::{ClientReply, ClientRequest, Entry, JobRecord, JobState, SiteLink, StageRecord},
 };
 use serde::{Deserialize, Serialize};
 pub use side::SideFile;
-pub use sphere::LeftOut;
+pub use sphere::SkippedSegment;
 use sphere::{FinalOutput, InputFile, JobPlan, StageOutput, StagePlan};
 
 use crate::{Client, ClientError};
@@ -51,7 +51,7 @@ pub struct JobSpec {
     /// records must be as many.
     pub beside: Vec<Vec<Entry>>,
     /// How the input falls into records, where not as its files say.
-    pub records: Option<RecordFormat>,
+    pub records: Option<RecordFraming>,
     /// The stages, in order.
     pub stages: Vec<StageSpec>,
     /// What becomes of the last stage's results.
@@ -72,11 +72,11 @@ pub struct JobSpec {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StageSpec {
     /// The function.
-    pub function: Function,
+    pub function: FunctionSpec,
     /// Buckets for a shuffle; where `None`, each task's results stay where it ran.
     pub buckets: Option<u32>,
     /// How the results fall into records: what the next stage and the output files are told.
-    pub records: RecordFormat,
+    pub records: RecordFraming,
     /// Files that every call of the function may read, at most [`SIDE_FILES_MAX`](limits::SIDE_FILES_MAX): each is sent once to
     /// a node.
     pub side: Vec<SideFile>,
@@ -121,7 +121,7 @@ pub struct JobOutcome {
     /// Its output files, in the order of their buckets; none for [`JobOutput::Return`].
     pub outputs: Vec<Entry>,
     /// Segments that are not in the output, since the function erred on them; see [`JobSpec::errors_max`].
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedSegment>,
     /// For [`JobOutput::Return`], the bytes of every bucket of the last stage, in order; empty ones are empty.
     pub returned: Vec<Vec<u8>>,
 }
@@ -169,7 +169,7 @@ impl JobSpec {
 
     /// Refuses what the first function could not read.
     fn check_rows(&self, inputs: &[InputFile]) -> Result<(), ClientError> {
-        let rows = inputs.iter().find(|file| file.records == RecordFormat::Parquet);
+        let rows = inputs.iter().find(|file| file.records == RecordFraming::Parquet);
         match (rows, self.stages.first().map(|stage| &stage.function.code)) {
             (None, _) | (_, Some(FunctionCode::Python(_))) | (_, None) => Ok(()),
             (Some(file), Some(_)) => Err(ClientError::Usage(format!(
@@ -184,7 +184,7 @@ impl JobSpec {
     fn check_functions(&self) -> Result<(), ClientError> {
         let most = limits::LIBRARY_BYTES_MAX;
         for stage in &self.stages {
-            if matches!(stage.records, RecordFormat::Index | RecordFormat::Parquet) {
+            if matches!(stage.records, RecordFraming::Index | RecordFraming::Parquet) {
                 let sentence =
                     format!("the results of a stage cannot be `{}` records; use another format", stage.records);
                 return Err(ClientError::Usage(sentence));
@@ -214,18 +214,18 @@ impl JobSpec {
 
 impl StageSpec {
     /// A stage whose results stay where its tasks ran, each task's one record.
-    pub fn local(function: Function) -> Self {
-        Self { function, buckets: None, records: RecordFormat::File, side: Vec::new() }
+    pub fn local(function: FunctionSpec) -> Self {
+        Self { function, buckets: None, records: RecordFraming::File, side: Vec::new() }
     }
 
     /// A stage whose results are sent to `buckets` buckets.
-    pub fn shuffle(function: Function, buckets: u32) -> Self {
-        Self { function, buckets: Some(buckets), records: RecordFormat::File, side: Vec::new() }
+    pub fn shuffle(function: FunctionSpec, buckets: u32) -> Self {
+        Self { function, buckets: Some(buckets), records: RecordFraming::File, side: Vec::new() }
     }
 
     /// The same stage, whose results fall into records so.
     #[must_use]
-    pub fn with_records(self, records: RecordFormat) -> Self {
+    pub fn with_records(self, records: RecordFraming) -> Self {
         Self { records, ..self }
     }
 
@@ -322,8 +322,8 @@ mod tests {
 
     use super::*;
 
-    fn built_in(name: &str) -> Function {
-        Function { code: FunctionCode::BuiltIn(name.into()), parameters: vec![] }
+    fn built_in(name: &str) -> FunctionSpec {
+        FunctionSpec { code: FunctionCode::BuiltIn(name.into()), parameters: vec![] }
     }
 
     pub(super) fn entry(path: &str, kind: EntryKind) -> Entry {
@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    pub(super) fn file(records: RecordFormat) -> EntryKind {
+    pub(super) fn file(records: RecordFraming) -> EntryKind {
         EntryKind::File(FileContent {
             slice: SliceId(7),
             version: Version(1),
@@ -359,26 +359,26 @@ mod tests {
             bytes: 1,
             records,
             nodes: vec![],
-            layout: sphere::Layout::default(),
+            layout: sphere::FileLayout::default(),
         };
         let stage = StageSpec::local(built_in("count"));
         let spec = JobSpec::new("t", vec![], vec![stage.clone()], JobOutput::Return);
-        assert!(spec.check_rows(&[input(RecordFormat::Index)]).is_ok());
-        assert!(spec.check_rows(&[input(RecordFormat::Parquet)]).unwrap_err().to_string().contains("Python"));
-        let spec = JobSpec::new("t", vec![], vec![stage.with_records(RecordFormat::Index)], JobOutput::Return);
+        assert!(spec.check_rows(&[input(RecordFraming::Index)]).is_ok());
+        assert!(spec.check_rows(&[input(RecordFraming::Parquet)]).unwrap_err().to_string().contains("Python"));
+        let spec = JobSpec::new("t", vec![], vec![stage.with_records(RecordFraming::Index)], JobOutput::Return);
         assert_eq!(spec.check_functions().unwrap_err().status(), Status::Usage);
     }
 
     #[test]
     fn a_plan_has_the_stages_bounds_and_output_of_its_spec() {
         let stages = vec![
-            StageSpec::shuffle(built_in("f"), 5).with_records(RecordFormat::Lines),
+            StageSpec::shuffle(built_in("f"), 5).with_records(RecordFraming::Lines),
             StageSpec::local(built_in("g")),
         ];
         let mut spec = JobSpec::new("t", vec![], stages, JobOutput::Folder("/out".parse().unwrap()));
         let plan = spec.plan(JobId(3), vec![]);
-        assert_eq!(plan.stages[0], StagePlan { output: StageOutput::Buckets(5), records: RecordFormat::Lines });
-        assert_eq!(plan.stages[1], StagePlan { output: StageOutput::Local, records: RecordFormat::File });
+        assert_eq!(plan.stages[0], StagePlan { output: StageOutput::Buckets(5), records: RecordFraming::Lines });
+        assert_eq!(plan.stages[1], StagePlan { output: StageOutput::Local, records: RecordFraming::File });
         assert_eq!((plan.output, plan.segment_bytes), (FinalOutput::Publish, limits::SEGMENT_BYTES_DEFAULT));
         assert_eq!(plan.errors_max, 0, "the first error ends a job of which nothing else is said");
         spec.segment_bytes = Some((1, 2));
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn a_library_that_is_too_long_is_refused_before_anything_is_sent() {
         let library = vec![0; limits::LIBRARY_BYTES_MAX + 1];
-        let function = Function { code: FunctionCode::Native { library, symbol: "f".into() }, parameters: vec![] };
+        let function = FunctionSpec { code: FunctionCode::Native { library, symbol: "f".into() }, parameters: vec![] };
         let spec = JobSpec::new("t", vec![], vec![StageSpec::local(function)], JobOutput::Return);
         assert_eq!(spec.check_functions().unwrap_err().status(), Status::Usage);
     }

@@ -9,14 +9,17 @@ use std::{
 use protocol::{
     JobId, NodeId, SectorPath, SliceId,
     message::{
-        acl::{AclReply, AclRequest},
+        access::{AclReply, AclRequest},
         client_master::{ClientReply, ClientRequest, Located, Source},
-        spe::{Function, Guide, LoadOrder, Output, PartOrder, SegmentOrder, SegmentSource, SideOrder, TaskOrder},
+        spe::{
+            FunctionSpec, LoadOrder, OutputPlacement, PartOrder, RecordLocator, SegmentOrder, SegmentSource,
+            SideFileOrder, TaskOrder,
+        },
     },
     record_index::offsets_of,
     ticket::SignedTicket,
 };
-use sphere::{AssignedGuide, AssignedPart, Assignment, OrderRefused, Placement, SegmentPlace, input};
+use sphere::{AssignedLocator, AssignedPart, Assignment, OrderRefusal, Placement, SegmentLocation, input};
 
 use super::{doors::Doors, refusal, side::PinnedFile};
 use crate::{Client, ClientError, error::advice_for_lost};
@@ -27,24 +30,25 @@ pub(super) async fn task_order(
     doors: &Doors,
     node: &NodeId,
     task: &Assignment,
-) -> Result<TaskOrder, OrderRefused> {
+) -> Result<TaskOrder, OrderRefusal> {
     let output = match &task.output {
-        Placement::Local => Output::Local,
+        Placement::Local => OutputPlacement::Local,
         Placement::Buckets(homes) => {
             let is_wanted = |number: u32| task.wanted.as_ref().is_none_or(|wanted| wanted.contains(&number));
-            let place = |(number, home)| doors.bucket_place(node, home, is_wanted(number)).map_err(OrderRefused::Now);
-            Output::Buckets((0..).zip(homes.iter()).map(place).collect::<Result<_, _>>()?)
+            let place =
+                |(number, home)| doors.bucket_place(node, home, is_wanted(number)).map_err(OrderRefusal::Retryable);
+            OutputPlacement::Buckets((0..).zip(homes.iter()).map(place).collect::<Result<_, _>>()?)
         }
     };
     let mut sources = PartSources { client, doors, node, found: BTreeMap::new() };
     let mut segments = Vec::with_capacity(task.segments.len());
     for segment in &task.segments {
         let first = sources.part(&segment.first).await?;
-        let mut beside = Vec::with_capacity(segment.beside.len());
-        for part in &segment.beside {
+        let mut beside = Vec::with_capacity(segment.zipped.len());
+        for part in &segment.zipped {
             beside.push(sources.part(part).await?);
         }
-        segments.push(SegmentOrder { segment: segment.segment, first, beside });
+        segments.push(SegmentOrder { segment: segment.segment, first, zipped: beside });
     }
     let read = segments.iter().flat_map(SegmentOrder::sources).filter_map(SegmentSource::slice);
     let inputs = inputs_ticket(client, node, task.attempt.job, read).await?;
@@ -57,21 +61,21 @@ pub(super) async fn load_order(
     doors: &Doors,
     node: &NodeId,
     job: JobId,
-    function: &Function,
+    function: &FunctionSpec,
     side: &[PinnedFile],
-) -> Result<LoadOrder, OrderRefused> {
+) -> Result<LoadOrder, OrderRefusal> {
     let mut orders = Vec::with_capacity(side.len());
     for PinnedFile { file, slice, bytes } in side {
         let sources = find_sources(client, &file.path, *slice).await?;
         let distance = |source: &Source| doors.distance(node, source);
         let from = nearest_to(node, sources, distance).map(|source| {
-            let ticket = client.holder().hand(&source.ticket, node);
+            let ticket = client.holder().delegate(&source.ticket, node);
             Box::new(Source { ticket, distance: distance(&source), ..source })
         });
-        orders.push(SideOrder { name: file.name.clone(), slice: *slice, bytes: *bytes, from });
+        orders.push(SideFileOrder { name: file.name.clone(), slice: *slice, bytes: *bytes, from });
     }
     let inputs = inputs_ticket(client, node, job, side.iter().map(|file| file.slice)).await?;
-    Ok(LoadOrder { function: function.clone(), side: orders, inputs })
+    Ok(LoadOrder { function: function.clone(), side_files: orders, inputs })
 }
 
 /// Finds where a node gets the parts of a task's segments from.
@@ -84,34 +88,34 @@ struct PartSources<'a> {
 }
 
 impl PartSources<'_> {
-    async fn part(&mut self, part: &AssignedPart) -> Result<PartOrder, OrderRefused> {
-        let source = self.source(&part.place, &part.path).await?;
-        let guide = match &part.guide {
+    async fn part(&mut self, part: &AssignedPart) -> Result<PartOrder, OrderRefusal> {
+        let source = self.source(&part.location, &part.path).await?;
+        let guide = match &part.locator {
             None => None,
-            Some(AssignedGuide::Index { place, path, records }) => {
+            Some(AssignedLocator::Index { location: place, path, records }) => {
                 let Range { start: from, end: until } = offsets_of(records.clone());
-                Some(Guide::Offsets { source: self.source(place, path).await?, from, until })
+                Some(RecordLocator::Offsets { source: self.source(place, path).await?, from, until })
             }
-            Some(AssignedGuide::Footer { from, until, row_group, rows }) => {
-                Some(Guide::Footer { from: *from, until: *until, row_group: *row_group, rows: *rows })
+            Some(AssignedLocator::Footer { from, until, row_group, rows }) => {
+                Some(RecordLocator::Footer { from: *from, until: *until, row_group: *row_group, rows: *rows })
             }
         };
         let (path, from, until, records) = (part.path.clone(), part.from, part.until, part.records);
-        Ok(PartOrder { source, path, from, until, records, guide })
+        Ok(PartOrder { source, path, from, until, records, locator: guide })
     }
 
-    async fn source(&mut self, place: &SegmentPlace, path: &SectorPath) -> Result<SegmentSource, OrderRefused> {
+    async fn source(&mut self, place: &SegmentLocation, path: &SectorPath) -> Result<SegmentSource, OrderRefusal> {
         let (slice, nearest) = match place {
-            SegmentPlace::Local(slice) => return Ok(SegmentSource::Local(*slice)),
-            SegmentPlace::Bucket(bucket) => return Ok(SegmentSource::Bucket(*bucket)),
-            SegmentPlace::Remote { slice, nearest } => (*slice, nearest.as_ref()),
+            SegmentLocation::Local(slice) => return Ok(SegmentSource::Local(*slice)),
+            SegmentLocation::Bucket(bucket) => return Ok(SegmentSource::Bucket(*bucket)),
+            SegmentLocation::Remote { slice, nearest } => (*slice, nearest.as_ref()),
         };
         let from = match self.found.get(&slice) {
             Some(source) => source.clone(),
             None => {
                 let source = choose(find_sources(self.client, path, slice).await?, nearest);
                 // The ticket is ours; the node that runs the task is to use it, and may be nearer or farther.
-                let ticket = self.client.holder().hand(&source.ticket, self.node);
+                let ticket = self.client.holder().delegate(&source.ticket, self.node);
                 let source = Source { ticket, distance: self.doors.distance(self.node, &source), ..source };
                 self.found.insert(slice, source.clone());
                 source
@@ -128,37 +132,37 @@ async fn inputs_ticket(
     node: &NodeId,
     job: JobId,
     read: impl Iterator<Item = SliceId>,
-) -> Result<Option<SignedTicket>, OrderRefused> {
+) -> Result<Option<SignedTicket>, OrderRefusal> {
     let slices: Vec<_> = read.collect::<BTreeSet<_>>().into_iter().collect();
     if slices.is_empty() {
         return Ok(None);
     }
     match client.ask(ClientRequest::Acl(AclRequest::Inputs { job, node: node.clone(), slices })).await {
         Ok(ClientReply::Acl(AclReply::Inputs(ticket))) => Ok(Some(ticket)),
-        Ok(_) => Err(OrderRefused::Now(refusal(ClientError::Unexpected { who: "master", request: "inputs" }))),
-        Err(error) => Err(OrderRefused::by_master(refusal(error))),
+        Ok(_) => Err(OrderRefusal::Retryable(refusal(ClientError::Unexpected { who: "master", request: "inputs" }))),
+        Err(error) => Err(OrderRefusal::from_master(refusal(error))),
     }
 }
 
 /// Where the slice can be read, which is still that of its path: at least one place.
-async fn find_sources(client: &Client, path: &SectorPath, slice: SliceId) -> Result<Vec<Source>, OrderRefused> {
+async fn find_sources(client: &Client, path: &SectorPath, slice: SliceId) -> Result<Vec<Source>, OrderRefusal> {
     match input::sources_of(slice, locate(client, path).await?) {
-        Err(OrderRefused::InputAway(mut refusal)) => {
-            refusal.sentence = format!("{}; {}", refusal.sentence, advice_for_lost(path));
+        Err(OrderRefusal::InputUnavailable(mut refusal)) => {
+            refusal.message = format!("{}; {}", refusal.message, advice_for_lost(path));
             match client.ask(ClientRequest::Stat(path.clone())).await {
-                Ok(ClientReply::Status(found)) => Err(OrderRefused::by_copies(refusal, &found.copies)),
-                _ => Err(OrderRefused::Now(refusal)),
+                Ok(ClientReply::Status(found)) => Err(OrderRefusal::from_copies(refusal, &found.copies)),
+                _ => Err(OrderRefusal::Retryable(refusal)),
             }
         }
         found => found,
     }
 }
 
-async fn locate(client: &Client, path: &SectorPath) -> Result<Located, OrderRefused> {
+async fn locate(client: &Client, path: &SectorPath) -> Result<Located, OrderRefusal> {
     match client.ask(ClientRequest::Locate(path.clone())).await {
         Ok(ClientReply::Located(located)) => Ok(located),
-        Ok(_) => Err(OrderRefused::Now(refusal(ClientError::Unexpected { who: "master", request: "locate" }))),
-        Err(error) => Err(OrderRefused::by_master(refusal(error))),
+        Ok(_) => Err(OrderRefusal::Retryable(refusal(ClientError::Unexpected { who: "master", request: "locate" }))),
+        Err(error) => Err(OrderRefusal::from_master(refusal(error))),
     }
 }
 
@@ -196,7 +200,7 @@ mod tests {
             address: "127.0.0.1:1".parse().unwrap(),
             distance: None,
             local: None,
-            ticket: SignedTicket { ticket: vec![], signature: vec![], handed: None },
+            ticket: SignedTicket { ticket: vec![], signature: vec![], delegation: None },
         };
         nodes.iter().map(source).collect()
     }

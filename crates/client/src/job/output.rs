@@ -1,11 +1,11 @@
 //! The output folder of a job ([`sphere::OutputFolder`]): claims it, looks at it, and has done with it what
-//! [`sphere::Reveal`] says.
+//! [`sphere::OutputCommit`] says.
 
 use protocol::{
     JobId, Refusal, SectorPath, Status,
     message::client_master::{ClientReply, Entry, EntryKind},
 };
-use sphere::{OutputFolder, RevealAction, Seen, SeenFile};
+use sphere::{CommitAction, OutputEntry, OutputFolder, OutputSnapshot};
 
 use crate::{Client, ClientError};
 
@@ -25,11 +25,16 @@ pub(super) async fn claim(client: &Client, target: &SectorPath) -> Result<Output
 }
 
 /// What lies in the folders of a run.
-pub(super) async fn look(client: &Client, folder: &OutputFolder, job: JobId, run: u32) -> Result<Seen, ClientError> {
-    let [hidden, gathered, place] = folder.looked_at(job, run)?;
+pub(super) async fn look(
+    client: &Client,
+    folder: &OutputFolder,
+    job: JobId,
+    run: u32,
+) -> Result<OutputSnapshot, ClientError> {
+    let [hidden, gathered, place] = folder.inspected_folders(job, run)?;
     let hidden = seen_in(client, &hidden).await?;
     let gathered = seen_in(client, &gathered).await?;
-    Ok(Seen { hidden, gathered, place: seen_in(client, &place).await? })
+    Ok(OutputSnapshot { staging: hidden, gathered, target: seen_in(client, &place).await? })
 }
 
 /// Takes a step of the output to its place, which is neither the look nor the error slice.
@@ -38,7 +43,7 @@ pub(super) async fn carry_out(
     folder: &OutputFolder,
     job: JobId,
     run: u32,
-    action: &RevealAction,
+    action: &CommitAction,
 ) -> Result<(), ClientError> {
     let Some(request) = folder.request(job, run, action)? else { return Ok(()) };
     match client.ask(request).await? {
@@ -61,18 +66,18 @@ pub(super) async fn clear(client: &Client, folder: &OutputFolder, job: JobId, ru
 /// The entry of a part, once the output has its place.
 pub(super) fn in_place(folder: &OutputFolder, mut entry: Entry) -> Result<Entry, ClientError> {
     if let Some(name) = entry.path.name() {
-        entry.path = folder.beside(name)?;
+        entry.path = folder.file(name)?;
     }
     Ok(entry)
 }
 
 /// What lies in a folder; `None` where nothing is. What is no folder gives itself.
-async fn seen_in(client: &Client, folder: &SectorPath) -> Result<Option<Vec<SeenFile>>, ClientError> {
+async fn seen_in(client: &Client, folder: &SectorPath) -> Result<Option<Vec<OutputEntry>>, ClientError> {
     if client.find(folder).await?.is_none() {
         return Ok(None);
     }
     match client.list(folder).await {
-        Ok(entries) => Ok(Some(entries.iter().map(SeenFile::of).collect())),
+        Ok(entries) => Ok(Some(entries.iter().map(OutputEntry::of).collect())),
         // It went in between.
         Err(error) if error.status() == Status::NotFound => Ok(None),
         Err(error) => Err(error),

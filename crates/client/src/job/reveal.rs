@@ -1,4 +1,4 @@
-//! Has the last step of a job done as the rules ([`sphere::Reveal`]) want it: the output of one run gets its place (path of a
+//! Has the last step of a job done as the rules ([`sphere::OutputCommit`]) want it: the output of one run gets its place (path of a
 //! job, 18).
 //!
 //! It decides nothing: neither what belongs to the output, nor what a lost answer means.
@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use net::clock::Clock;
-use sphere::{Outcome, OutputFolder, Reveal, RevealAction};
+use sphere::{CommitAction, Outcome, OutputCommit, OutputFolder};
 use tokio::time::sleep_until;
 
 use super::{driver::Context, error_slice, output, refusal};
@@ -19,9 +19,9 @@ pub(super) async fn reveal(
     clock: Clock,
     outcome: Outcome,
 ) -> Result<(), ClientError> {
-    let (client, job, run) = (&context.client, context.job, outcome.run);
-    let errors = (!outcome.left_out.is_empty()).then(|| error_slice::ERROR_SLICE.to_owned());
-    let mut rules = Reveal::new(clock.now(), &outcome, errors, folder.may_make_room());
+    let (client, job, run) = (&context.client, context.job, outcome.epoch);
+    let errors = (!outcome.skipped_segments.is_empty()).then(|| error_slice::ERROR_SLICE.to_owned());
+    let mut rules = OutputCommit::new(clock.now(), &outcome, errors, folder.may_remove_target());
     loop {
         let Some(action) = rules.poll_action() else {
             if let Some(due) = rules.next_timeout().map(|at| clock.instant(at)) {
@@ -31,16 +31,18 @@ pub(super) async fn reveal(
             continue;
         };
         let answer = match &action {
-            RevealAction::Finished(result) => return Ok(result.clone()?),
-            RevealAction::Look => match output::look(client, &folder, job, run).await {
+            CommitAction::Finished(result) => return Ok(result.clone()?),
+            CommitAction::Inspect => match output::look(client, &folder, job, run).await {
                 Ok(seen) => {
-                    rules.seen(&seen);
+                    rules.handle_inspected(&seen);
                     continue;
                 }
                 Err(error) => Err(error),
             },
             // Boxed: a put is far larger than all else that the driver waits for, and its frames lie on one stack.
-            RevealAction::WriteErrors => Box::pin(error_slice::write(&context, &folder, run, &outcome.left_out)).await,
+            CommitAction::WriteErrors => {
+                Box::pin(error_slice::write(&context, &folder, run, &outcome.skipped_segments)).await
+            }
             action => output::carry_out(client, &folder, job, run, action).await,
         };
         match answer {

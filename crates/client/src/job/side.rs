@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use protocol::{SectorPath, SideName, SliceId, limits, message::client_master::EntryKind};
+use protocol::{SectorPath, SideFileName, SliceId, limits, message::client_master::EntryKind};
 use serde::{Deserialize, Serialize};
 
 use super::JobSpec;
@@ -13,7 +13,7 @@ use crate::{Client, ClientError};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideFile {
     /// What the function calls it by.
-    pub name: SideName,
+    pub name: SideFileName,
     /// Where it is: a file of at most [`SIDE_FILE_BYTES_MAX`](limits::SIDE_FILE_BYTES_MAX) bytes.
     pub path: SectorPath,
 }
@@ -84,13 +84,13 @@ fn check_count(stages: &[Vec<PinnedFile>]) -> Result<(), ClientError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::{RecordFormat, Status};
+    use protocol::{RecordFraming, Status};
 
     use super::*;
     use crate::job::tests::file as file_kind;
 
     fn side_file(name: &str) -> SideFile {
-        SideFile { name: SideName::new(name).unwrap(), path: "/words".parse().unwrap() }
+        SideFile { name: SideFileName::new(name).unwrap(), path: "/words".parse().unwrap() }
     }
 
     #[test]
@@ -106,11 +106,11 @@ mod tests {
     #[test]
     fn folders_and_large_files_are_refused_by_name_and_the_version_is_kept() {
         let words = side_file("words");
-        let pinned = pinned_as(&words, &file_kind(RecordFormat::File)).unwrap();
+        let pinned = pinned_as(&words, &file_kind(RecordFraming::File)).unwrap();
         assert_eq!((pinned.slice, pinned.bytes), (SliceId(7), 20));
         let error = pinned_as(&words, &EntryKind::Folder).unwrap_err();
         assert!(error.to_string().contains("`words` is a folder"), "{error}");
-        let EntryKind::File(mut content) = file_kind(RecordFormat::File) else { panic!("no file") };
+        let EntryKind::File(mut content) = file_kind(RecordFraming::File) else { panic!("no file") };
         content.bytes = limits::SIDE_FILE_BYTES_MAX;
         assert!(pinned_as(&words, &EntryKind::File(content.clone())).is_ok());
         content.bytes += 1;

@@ -8,7 +8,7 @@ use protocol::{
     NodeId, Refusal, Status,
     message::spe::{SpeReply, SpeRequest},
 };
-use sphere::{Assignment, Event, OrderRefused, SpeId};
+use sphere::{Assignment, Event, OrderRefusal, SpeId};
 use tokio::sync::mpsc;
 
 use super::{
@@ -50,7 +50,7 @@ impl SpeConversation {
             };
             if let Err(event) = self.work(&mut stream, &mut loaded, &task).await {
                 // The SPE was asked for nothing then, and can do another task.
-                let goes_on = matches!(event, Event::InputAway { .. });
+                let goes_on = matches!(event, Event::InputUnavailable { .. });
                 self.tell(event).await;
                 if !goes_on {
                     return;
@@ -69,7 +69,7 @@ impl SpeConversation {
         let attempt = task.attempt;
         let failed = |refusal| Event::TaskFailed { attempt, refusal };
         let broken = |error: net::NetError| failed(unavailable(&self.node, error));
-        let not_ordered = |refused: OrderRefused| refused.event(attempt);
+        let not_ordered = |refused: OrderRefusal| refused.event(attempt);
         if *loaded != Some(attempt.stage) {
             let Some((function, side)) = self.context.functions.get(attempt.stage as usize) else {
                 return Err(Event::JobRefused(Refusal::new(Status::Failed, "the job has no such stage")));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use protocol::{
-    NodeId, RecordFormat, Refusal, Status,
+    NodeId, RecordFraming, Refusal, Status,
     message::{
         client_master::{ClientRequest, Created, Entry},
         spe::{BucketId, DeliveryOrder, SealOrder, SpeReply, SpeRequest},
@@ -30,11 +30,11 @@ pub(super) async fn seal(context: Arc<Context>, node: NodeId, order: SealOrder) 
 
 /// Has a node send again what it kept of an attempt's results.
 pub(super) async fn deliver(context: Arc<Context>, delivery: Delivery) -> News {
-    let Delivery { node, attempt, homes } = delivery;
+    let Delivery { node, attempt, locations: homes } = delivery;
     let place = |(number, home)| Ok((number, context.doors.bucket_place(&node, &home, true)?));
     let ordered = async {
         let places = homes.into_iter().map(place).collect::<Result<_, Refusal>>()?;
-        context.doors.ask(&node, &SpeRequest::Deliver(DeliveryOrder { attempt, places })).await
+        context.doors.ask(&node, &SpeRequest::Deliver(DeliveryOrder { attempt, targets: places })).await
     };
     News::Event(match ordered.await {
         Ok(SpeReply::Delivered) => Event::Delivered(attempt),
@@ -53,7 +53,7 @@ pub(super) async fn fetch(context: Arc<Context>, node: NodeId, bucket: BucketId)
 }
 
 /// Makes a bucket a file of the output.
-pub(super) async fn publish(context: Arc<Context>, node: NodeId, bucket: BucketId, records: RecordFormat) -> News {
+pub(super) async fn publish(context: Arc<Context>, node: NodeId, bucket: BucketId, records: RecordFraming) -> News {
     let published = match &context.folder {
         Some(folder) => publish_in(&context, folder, &node, bucket, records).await,
         None => Err(Refusal::new(Status::Failed, "the job has no output folder")),
@@ -69,9 +69,9 @@ async fn publish_in(
     folder: &OutputFolder,
     node: &NodeId,
     bucket: BucketId,
-    records: RecordFormat,
+    records: RecordFraming,
 ) -> Result<Entry, Refusal> {
-    let path = folder.part(context.job, bucket.run, bucket.bucket).map_err(|error| refusal(error.into()))?;
+    let path = folder.part(context.job, bucket.epoch, bucket.bucket).map_err(|error| refusal(error.into()))?;
     let options = PutOptions {
         copies: context.copies,
         sync_copies: context.sync_copies,

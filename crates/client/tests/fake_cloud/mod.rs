@@ -18,23 +18,23 @@ use net::{
     clock::Clock,
     datagram::bind_udp,
     identity::{Authority, TlsIdentity},
-    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
+    messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
     transfer::{Listener, QuicSettings, TransferStream},
 };
 use protocol::{
-    Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceId,
+    Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFraming, Refusal, SectorPath, SessionId, SliceId,
     Status, UserName, Version,
     message::{
-        acl::{AclReply, AclRequest},
+        access::{AclReply, AclRequest},
         client_master::{
             Admitted, ClientReply, ClientRequest, Created, Entry, EntryKind, EntryStatus, FileContent, JobRecord,
-            Located, Page, Source, SpeNode, TooMuch,
+            ListPage, Located, Source, SpeNode, Throttled,
         },
         history::{HistoryRequest, JobHistory},
         join::{JoinReply, JoinRequest, KEY_LABEL},
         spe::{
-            AttemptId, BucketId, DeliveryOrder, FunctionError, Output, PieceId, PieceResult, SealOrder, SegmentSource,
-            SpeReply, SpeRequest, TaskOrder, TaskResult,
+            AttemptId, BucketId, DeliveryOrder, FunctionFailure, OutputPlacement, PieceId, PieceResult, SealOrder,
+            SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult,
         },
         transfer::{TransferReply, TransferRequest},
     },
@@ -94,7 +94,7 @@ pub(crate) struct World {
     /// What was asked of nodes and master, in a word each.
     pub(crate) log: Vec<String>,
     nodes: BTreeMap<NodeId, FakeNode>,
-    leases: BTreeMap<LeaseId, (SectorPath, SliceId, RecordFormat)>,
+    leases: BTreeMap<LeaseId, (SectorPath, SliceId, RecordFraming)>,
     /// What reports are refused with.
     refusal: Option<Refusal>,
     /// Renames that are done and then answered with this: the answer was lost, or somebody else did it first.
@@ -169,7 +169,7 @@ impl FakeCloud {
         let path: SectorPath = path.parse().unwrap();
         let mut world = self.world();
         let slice = world.add_slice(records.concat());
-        let content = world.content(slice, RecordFormat::Fixed(RECORD_BYTES as u32));
+        let content = world.content(slice, RecordFraming::Fixed(RECORD_BYTES as u32));
         world.files.insert(path.clone(), content);
         let nodes = nodes.iter().map(|name| NodeId::new(*name).unwrap()).collect();
         Entry { nodes, ..world.entry(&path).unwrap() }
@@ -206,7 +206,7 @@ impl World {
         slice
     }
 
-    fn content(&self, slice: SliceId, records: RecordFormat) -> FileContent {
+    fn content(&self, slice: SliceId, records: RecordFraming) -> FileContent {
         FileContent {
             slice,
             version: Version(1),
@@ -239,7 +239,7 @@ impl World {
     fn source(&self, node: &NodeId, ticket: Vec<u8>) -> Option<Source> {
         let FakeNode { address, local, .. } = self.nodes.get(node)?;
         let (address, local) = ((*address)?, local.clone());
-        let ticket = SignedTicket { ticket, signature: vec![], handed: None };
+        let ticket = SignedTicket { ticket, signature: vec![], delegation: None };
         Some(Source {
             node: node.clone(),
             place: Place::new("site", "rack"),
@@ -283,7 +283,7 @@ impl World {
             ClientRequest::List { folder, .. } => {
                 let entries =
                     self.files.keys().filter(|file| file.is_within(&folder)).filter_map(|file| self.entry(file));
-                ClientReply::Page(Page { entries: entries.collect(), more: false, next: None })
+                ClientReply::Page(ListPage { entries: entries.collect(), more: false, next: None })
             }
             ClientRequest::Acl(AclRequest::Inputs { slices, .. }) => match self.inputs_refused.clone() {
                 Some(refusal) => ClientReply::Refused(refusal),
@@ -291,7 +291,7 @@ impl World {
                 None => ClientReply::Acl(AclReply::Inputs(SignedTicket {
                     ticket: slices.iter().flat_map(|slice| slice.0.to_be_bytes()).collect(),
                     signature: vec![],
-                    handed: None,
+                    delegation: None,
                 })),
             },
             ClientRequest::Locate(path) => match self.entry(&path) {
@@ -315,7 +315,7 @@ impl World {
             }
             ClientRequest::Commit { .. } if self.commits_put_off > 0 => {
                 self.commits_put_off -= 1;
-                ClientReply::TooMuch(TooMuch::new("alice asks too much", 0))
+                ClientReply::Throttled(Throttled::new("alice asks too much", 0))
             }
             ClientRequest::Commit { lease, bytes, .. } => {
                 let (path, slice, records) = self.leases.remove(&lease).expect("a lease that was given");
@@ -354,7 +354,7 @@ impl World {
                 self.files.retain(|file, _| !file.is_within(&path));
                 if self.files.len() == before { not_found(&path) } else { ClientReply::Done }
             }
-            ClientRequest::History(HistoryRequest::Tell { history, .. }) => {
+            ClientRequest::History(HistoryRequest::Submit { history, .. }) => {
                 self.history = Some(history);
                 ClientReply::Done
             }
@@ -378,8 +378,8 @@ impl World {
             bytes_in += bytes.len() as u64;
             for record in bytes.chunks(RECORD_BYTES) {
                 let bucket = match &order.output {
-                    Output::Local => order.attempt.task,
-                    Output::Buckets(places) => u32::from(record[0]) % places.len() as u32,
+                    OutputPlacement::Local => order.attempt.task,
+                    OutputPlacement::Buckets(places) => u32::from(record[0]) % places.len() as u32,
                 };
                 pieces.entry(bucket).or_default().extend_from_slice(record);
             }
@@ -389,10 +389,10 @@ impl World {
         self.nodes.get_mut(node).unwrap().kept.insert(a, pieces.clone());
         for (number, bytes) in pieces.into_iter().take(if is_dying { 1 } else { usize::MAX }) {
             let (home, making, is_wanted) = match &order.output {
-                Output::Local => (node, a.attempt, true),
-                Output::Buckets(places) => {
+                OutputPlacement::Local => (node, a.attempt, true),
+                OutputPlacement::Buckets(places) => {
                     let place = &places[number as usize];
-                    (&place.node, place.making, place.is_wanted)
+                    (&place.node, place.generation, place.is_wanted)
                 }
             };
             let (length, checksum) =
@@ -412,7 +412,7 @@ impl World {
     /// Gives a piece to its bucket; false when that one's node is gone.
     fn give(&mut self, a: AttemptId, number: u32, home: &NodeId, making: u32, bytes: Vec<u8>) -> bool {
         let home = self.nodes.get_mut(home).unwrap();
-        let bucket = BucketId { job: a.job, stage: a.stage, run: a.run, bucket: number, making };
+        let bucket = BucketId { job: a.job, stage: a.stage, epoch: a.epoch, bucket: number, generation: making };
         if home.address.is_some() {
             home.pieces.insert(PieceId { bucket, task: a.task, attempt: a.attempt }, bytes);
         }
@@ -424,8 +424,8 @@ impl World {
         let Some(kept) = self.nodes[node].kept.get(&order.attempt).cloned() else {
             return SpeReply::Refused(Refusal::new(Status::NotFound, "not kept"));
         };
-        for (number, place) in &order.places {
-            if !self.give(order.attempt, *number, &place.node, place.making, kept[number].clone()) {
+        for (number, place) in &order.targets {
+            if !self.give(order.attempt, *number, &place.node, place.generation, kept[number].clone()) {
                 return SpeReply::Refused(Refusal::new(Status::Unavailable, "a bucket's node is gone"));
             }
         }
@@ -456,9 +456,9 @@ async fn serve_joins(listener: Listener, messenger: Messenger) {
         let session = SessionId(next);
         next += 1;
         let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
-        messenger.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
+        messenger.add_session(SessionKeys { session, key, role: SessionRole::Responder, peer: None });
         let ticket_keys = TicketKeys { current: [0; 32], next: [1; 32] };
-        stream.send(&JoinReply::Accepted { session, ticket_keys, gone_token: [0; 16] }).await.unwrap();
+        stream.send(&JoinReply::Accepted { session, ticket_keys, reset_token: [0; 16] }).await.unwrap();
         stream.close().await;
     }
 }
@@ -488,7 +488,7 @@ async fn serve_node(world: Arc<Mutex<World>>, node: NodeId, listener: Listener) 
 
 async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: TransferStream) {
     // What it proves is told to nobody here.
-    assert!(matches!(stream.receive().await, Ok(TransferRequest::Hold { .. })), "a client proves its key first");
+    assert!(matches!(stream.receive().await, Ok(TransferRequest::ProveKey { .. })), "a client proves its key first");
     match reading::next_request(&world, &mut stream).await {
         Ok(Some(TransferRequest::Spe { .. })) => {}
         Ok(Some(TransferRequest::Read { slice, from, until, .. })) => {
@@ -548,7 +548,7 @@ async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<S
         Some(Fault::Err(message)) => {
             let (path, segment) = (order.segments[0].first.path.clone(), order.segments[0].segment);
             let function = "stack".into();
-            Some(SpeReply::FunctionFailed(FunctionError {
+            Some(SpeReply::FunctionFailed(FunctionFailure {
                 function,
                 path,
                 segment,

@@ -12,12 +12,12 @@ use net::{
     transfer::TransferStream,
 };
 use protocol::{
-    NodeId, RecordFormat, Refusal, SectorPath, SliceId, Status,
+    NodeId, RecordFraming, Refusal, SectorPath, SliceId, Status,
     message::{
-        local::{CHECKSUMS_PER_WORD_MAX, LocalReply, LocalRequest},
+        local::{CHECKSUMS_PER_MESSAGE_MAX, LocalReply, LocalRequest},
         transfer::{TransferReply, TransferRequest},
     },
-    wire::frame,
+    wire::stream_frame,
 };
 
 use super::{FakeCloud, World, lock};
@@ -82,7 +82,7 @@ impl World {
     /// New content at a path.
     pub(crate) fn put(&mut self, path: &SectorPath, bytes: Vec<u8>) {
         let slice = self.add_slice(bytes);
-        let content = self.content(slice, RecordFormat::File);
+        let content = self.content(slice, RecordFraming::File);
         self.files.insert(path.clone(), content);
     }
 
@@ -131,7 +131,7 @@ pub(super) async fn next_request(
 ) -> Result<Option<TransferRequest>, net::NetError> {
     loop {
         match stream.receive_or_end().await? {
-            Some(TransferRequest::Pace(pace)) => lock(world).log.push(format!("pace {pace:?}")),
+            Some(TransferRequest::Qos(pace)) => lock(world).log.push(format!("pace {pace:?}")),
             other => return Ok(other),
         }
     }
@@ -189,7 +189,7 @@ async fn send(
             let frame = bytes[at as usize..until as usize].to_vec();
             (frame, world.befall(node, until - at))
         };
-        let checksums: Vec<u32> = frame::checksums(&frame).collect();
+        let checksums: Vec<u32> = stream_frame::checksums(&frame).collect();
         match fate {
             Fate::Send => {}
             Fate::Flip(bad) if (at..until).contains(&bad) => frame[(bad - at) as usize] ^= 1,
@@ -218,13 +218,13 @@ async fn serve_local(world: Arc<Mutex<World>>, node: NodeId, mut stream: LocalSt
                 let digest = protocol::Digest(*blake3::hash(&bytes).as_bytes());
                 let opened = LocalReply::Opened { bytes: bytes.len() as u64, digest };
                 stream.send_with_file(&opened, file.as_fd()).await.unwrap();
-                let checksums: Vec<u32> = frame::checksums(&bytes).collect();
-                for checksums in checksums.chunks(CHECKSUMS_PER_WORD_MAX) {
+                let checksums: Vec<u32> = stream_frame::checksums(&bytes).collect();
+                for checksums in checksums.chunks(CHECKSUMS_PER_MESSAGE_MAX) {
                     stream.send(&LocalReply::Checksums(checksums.to_vec())).await.unwrap();
                 }
                 lock(&world).log.push(format!("passed {slice} at {node}"));
             }
-            LocalRequest::Hold { .. } => {}
+            LocalRequest::ProveKey { .. } => {}
             LocalRequest::Store { .. } => panic!("nothing is stored here"),
             LocalRequest::Suspect { from, until, .. } => {
                 lock(&world).log.push(format!("suspect {node} {from} {until}"));

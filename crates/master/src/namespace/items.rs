@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Acl, Digest, FileId, RecordFormat, SliceId, UserName, Version,
+    Acl, Digest, FileId, RecordFraming, SliceId, UserName, Version,
     message::client_master::{FileContent, Usage},
 };
 
@@ -431,7 +431,7 @@ struct Rare {
     version: u64,
     bytes: u64,
     modified_unix_millis: u64,
-    records: RecordFormat,
+    records: RecordFraming,
 }
 
 /// Each owner's name once. Names of owners whose files have gone stay until the next start: a name has 64 bytes at

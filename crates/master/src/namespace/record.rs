@@ -1,6 +1,6 @@
 //! The fixed part of a file or folder, 88 bytes: what millions have. Knows how it is packed, and nothing else.
 
-use protocol::{FileId, RecordFormat, SliceId};
+use protocol::{FileId, RecordFraming, SliceId};
 
 use crate::dense::{Slot, SlotValue, Text};
 
@@ -76,15 +76,15 @@ impl Record {
         self.flags = if is_set { self.flags | flag } else { self.flags & !flag };
     }
 
-    pub(super) fn format(&self) -> RecordFormat {
+    pub(super) fn format(&self) -> RecordFraming {
         match () {
-            () if self.is(FIXED) => RecordFormat::Fixed(self.format_bytes.into()),
+            () if self.is(FIXED) => RecordFraming::Fixed(self.format_bytes.into()),
             () if self.is(LINES) => match self.format_bytes {
-                INDEX => RecordFormat::Index,
-                PARQUET => RecordFormat::Parquet,
-                _ => RecordFormat::Lines,
+                INDEX => RecordFraming::Index,
+                PARQUET => RecordFraming::Parquet,
+                _ => RecordFraming::Lines,
             },
-            () => RecordFormat::File,
+            () => RecordFraming::File,
         }
     }
 }
@@ -101,13 +101,13 @@ impl SlotValue for Record {
 }
 
 /// Flag and bytes of a record format; `None` where the bytes are too many.
-pub(super) fn pack_format(records: RecordFormat) -> Option<(u8, u16)> {
+pub(super) fn pack_format(records: RecordFraming) -> Option<(u8, u16)> {
     match records {
-        RecordFormat::File => Some((0, 0)),
-        RecordFormat::Fixed(bytes) => Some((FIXED, u16::try_from(bytes).ok()?)),
-        RecordFormat::Lines => Some((LINES, 0)),
-        RecordFormat::Index => Some((LINES, INDEX)),
-        RecordFormat::Parquet => Some((LINES, PARQUET)),
+        RecordFraming::File => Some((0, 0)),
+        RecordFraming::Fixed(bytes) => Some((FIXED, u16::try_from(bytes).ok()?)),
+        RecordFraming::Lines => Some((LINES, 0)),
+        RecordFraming::Index => Some((LINES, INDEX)),
+        RecordFraming::Parquet => Some((LINES, PARQUET)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use protocol::{
-    Acl, Digest, Now, RecordFormat, Refusal, SectorPath, SliceId, Status, UserName, Version,
+    Acl, Digest, Now, RecordFraming, Refusal, SectorPath, SliceId, Status, UserName, Version,
     message::client_master::{EntryKind, FileContent, Usage},
 };
 use store::RowChange;
@@ -211,7 +211,7 @@ impl Both {
                 freed.extend(self.remove_doomed(rng));
                 assert_eq!(Ok(freed), expected.map(|freed| freed.into_iter().collect()));
             }
-            Err(Refusal { status, sentence }) => assert_eq!(Err(status), expected.map(drop), "{sentence}"),
+            Err(Refusal { status, message: sentence }) => assert_eq!(Err(status), expected.map(drop), "{sentence}"),
         }
     }
 
@@ -319,7 +319,7 @@ fn a_content(slice: SliceId, version: Version, bytes: u64) -> FileContent {
         version,
         bytes,
         digest: Digest([0; 32]),
-        records: RecordFormat::Lines,
+        records: RecordFraming::Lines,
         copies: 3,
         user: BTreeMap::from([("k".into(), "v".into())]),
     }

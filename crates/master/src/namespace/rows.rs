@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::{Acl, Digest, FileId, RecordFormat, SliceId, Version, message::client_master::FileContent};
+use protocol::{Acl, Digest, FileId, RecordFraming, SliceId, Version, message::client_master::FileContent};
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
@@ -266,19 +266,19 @@ impl<'a> ItemRow1<'a> {
     }
 }
 
-impl From<RecordFormat> for RecordsRow {
-    fn from(records: RecordFormat) -> Self {
+impl From<RecordFraming> for RecordsRow {
+    fn from(records: RecordFraming) -> Self {
         match records {
-            RecordFormat::File => Self::File,
-            RecordFormat::Fixed(bytes) => Self::Fixed(bytes),
-            RecordFormat::Lines => Self::Lines,
-            RecordFormat::Index => Self::Index,
-            RecordFormat::Parquet => Self::Parquet,
+            RecordFraming::File => Self::File,
+            RecordFraming::Fixed(bytes) => Self::Fixed(bytes),
+            RecordFraming::Lines => Self::Lines,
+            RecordFraming::Index => Self::Index,
+            RecordFraming::Parquet => Self::Parquet,
         }
     }
 }
 
-impl From<RecordsRow> for RecordFormat {
+impl From<RecordsRow> for RecordFraming {
     fn from(records: RecordsRow) -> Self {
         match records {
             RecordsRow::File => Self::File,

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    Digest, JobId, Now, RecordFormat, SectorPath, SliceId, UserName, Version,
+    Digest, JobId, Now, RecordFraming, SectorPath, SliceId, UserName, Version,
     message::client_master::{EntryKind, FileContent, JobState, StageRecord},
 };
 use store::RowChange;
@@ -32,7 +32,7 @@ fn content(number: u128) -> FileContent {
         version: Version(1_700_000_000_000 + number as u64),
         bytes: 1_000_000 + number as u64,
         digest: Digest([number as u8; 32]),
-        records: RecordFormat::Lines,
+        records: RecordFraming::Lines,
         copies: 3,
         user: BTreeMap::new(),
     }
@@ -91,12 +91,12 @@ fn what_is_out_of_the_ordinary_is_kept_too_and_survives_a_start() {
     let all = [
         (FileContent { version: Version(u64::MAX - 9), ..content(2) }, 5),
         (FileContent { bytes: u64::MAX, ..content(3) }, 0),
-        (FileContent { records: RecordFormat::Fixed(u32::MAX), ..content(4) }, u64::MAX),
-        (FileContent { records: RecordFormat::Fixed(100), ..content(5) }, content(5).version.0 - 7),
+        (FileContent { records: RecordFraming::Fixed(u32::MAX), ..content(4) }, u64::MAX),
+        (FileContent { records: RecordFraming::Fixed(100), ..content(5) }, content(5).version.0 - 7),
         (FileContent { user: BTreeMap::from([("k".into(), "v".into())]), ..content(6) }, content(6).version.0),
-        (FileContent { records: RecordFormat::Index, ..content(8) }, content(8).version.0),
-        (FileContent { records: RecordFormat::Parquet, ..content(9) }, content(9).version.0 + 3),
-        (FileContent { records: RecordFormat::File, copies: 255, ..content(7) }, content(7).version.0 + (1 << 40)),
+        (FileContent { records: RecordFraming::Index, ..content(8) }, content(8).version.0),
+        (FileContent { records: RecordFraming::Parquet, ..content(9) }, content(9).version.0 + 3),
+        (FileContent { records: RecordFraming::File, copies: 255, ..content(7) }, content(7).version.0 + (1 << 40)),
     ];
     for (number, (content, modified)) in all.iter().enumerate() {
         let owner = UserName::new(format!("user-{number}")).unwrap();
@@ -127,7 +127,7 @@ fn a_slice_is_the_content_of_one_file_only() {
     let mut names = empty();
     put(&mut names, &path("/a"), 1);
     let refused = names.put_file(Now::default(), &path("/d/b"), true, &ann(), content(1), 5).unwrap_err();
-    assert!(refused.sentence.contains("`/a`"), "{}", refused.sentence);
+    assert!(refused.message.contains("`/a`"), "{}", refused.message);
     assert_eq!((names.find(&path("/d")), names.file_of_slice(content(1).slice)), (None, names.find(&path("/a"))));
 }
 
@@ -255,7 +255,7 @@ fn rows_of_version_1_are_read_and_written_anew_as_version_2() {
         version: Version(300),
         bytes: 7,
         digest: Digest([9; 32]),
-        records: RecordFormat::Fixed(100),
+        records: RecordFraming::Fixed(100),
         copies: 2,
         user: BTreeMap::from([("k".into(), "vv".into())]),
     };

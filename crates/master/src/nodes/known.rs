@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use protocol::{NodeId, Now, Place, message::cluster::Standing};
+use protocol::{NodeId, Now, Place, message::cluster::Membership};
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
@@ -23,7 +23,7 @@ struct NodeRow {
     address: SocketAddr,
     ip: IpAddr,
     folder: String,
-    standing: Standing,
+    standing: Membership,
     /// Taken out while it was up: it may not join by itself.
     barred: bool,
 }
@@ -60,7 +60,7 @@ impl Nodes {
         };
         if !read.barred {
             // One that is empty is found to be drained again.
-            let standing = if read.standing == Standing::Active { Standing::Active } else { Standing::Draining };
+            let standing = if read.standing == Membership::Active { Membership::Active } else { Membership::Draining };
             self.set_standing(key, standing);
         }
         self.row_change(key)

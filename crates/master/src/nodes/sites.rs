@@ -82,7 +82,7 @@ impl Sites {
         self.sites.iter_mut().for_each(|site| (site.active, site.known) = (0, 0));
         for (key, node) in nodes {
             let site = &mut self.sites[usize::from(node.site.0)];
-            let is_drained = node.standing == protocol::message::cluster::Standing::Drained;
+            let is_drained = node.standing == protocol::message::cluster::Membership::Drained;
             site.known += usize::from(!is_drained);
             self.known_count += usize::from(!is_drained);
             if node.is_active() && !node.gone {

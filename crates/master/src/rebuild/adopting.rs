@@ -11,7 +11,7 @@ use protocol::{
     message::{
         client_master::FileContent,
         node_master::HeldState,
-        rebuild::{Conflict, ConflictKind, KeptMark, RebuildState},
+        rebuild::{Conflict, ConflictKind, MirrorPosition, RebuildState},
     },
 };
 use store::RowChange;
@@ -215,7 +215,7 @@ impl Master {
     ) -> RowChange {
         let node = self.nodes.get(key).id.clone();
         tracing::warn!(slice = %metadata.header.slice, path = %metadata.header.path, ?kind, aside, "a slice is in doubt");
-        let conflict = Conflict { metadata, node, kind, other, aside };
+        let conflict = Conflict { metadata, node, kind, other, is_archived: aside };
         let row = rows::conflict(&conflict);
         self.rebuild.conflicts.insert(conflict.metadata.header.slice, conflict);
         row
@@ -234,7 +234,7 @@ impl Master {
         }
         let of_nothing = |conflict: &&Conflict| {
             let slice = conflict.metadata.header.slice;
-            conflict.aside && self.replicas.of(slice).is_empty()
+            conflict.is_archived && self.replicas.of(slice).is_empty()
         };
         let slices: Vec<_> = self.rebuild.conflicts.values().filter(of_nothing).collect();
         let slices: Vec<_> = slices.into_iter().map(|conflict| conflict.metadata.header.slice).collect();
@@ -302,7 +302,7 @@ impl Master {
         self.rebuild.marks.get(&key).map_or(Knowledge::NONE, |mark| self.knowledge_of_mark(mark))
     }
 
-    pub(super) fn knowledge_of_mark(&self, mark: &KeptMark) -> Knowledge {
+    pub(super) fn knowledge_of_mark(&self, mark: &MirrorPosition) -> Knowledge {
         // What this master's life counted before it knew that it was behind is no newer than the journal was then.
         let fork = self.rebuild.fork.as_ref().filter(|fork| fork.journal == mark.journal);
         match fork.and_then(|fork| Some((fork.base, fork.life?))) {
@@ -418,7 +418,7 @@ impl Knowledge {
     /// Nobody says how new it is.
     const NONE: Self = Self { generation: 0, sequence: 0, is_of_file: true };
 
-    fn of(mark: &KeptMark) -> Self {
+    fn of(mark: &MirrorPosition) -> Self {
         Self { generation: mark.generation, sequence: mark.sequence, is_of_file: true }
     }
 

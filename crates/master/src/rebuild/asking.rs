@@ -85,7 +85,7 @@ impl Master {
     /// Slices without a name that a node has and that are kept until a person decides. Nothing moves them: nobody can say what
     /// they are, and a node that leaves waits for that.
     pub(crate) fn in_doubt_at(&self, node: NodeKey) -> usize {
-        let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.aside);
+        let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
         aside.filter(|conflict| self.replicas.at(conflict.metadata.header.slice, node).is_some()).count()
     }
 
@@ -108,7 +108,7 @@ impl Master {
             state: self.rebuild.state,
             journal: self.rebuild.id,
             generation: self.rebuild.generation,
-            told: self.rebuild.members.iter().filter(|id| !is_absent(id)).cloned().collect(),
+            reported: self.rebuild.members.iter().filter(|id| !is_absent(id)).cloned().collect(),
             missing: self.rebuild.missing(),
             copy: self.rebuild.copy.clone(),
             files: self.rebuild.files,

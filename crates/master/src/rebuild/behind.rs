@@ -12,7 +12,7 @@ use protocol::{
     JournalId, Now, SliceId, SliceMetadata,
     message::{
         node_master::HeldState,
-        rebuild::{KeptMark, RebuildState},
+        rebuild::{MirrorPosition, RebuildState},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ impl Master {
     }
 
     /// A node's copy is of this journal: is it one that was given away in this line of its lives?
-    pub(super) fn is_ahead(&self, mark: &KeptMark) -> bool {
+    pub(super) fn is_ahead(&self, mark: &MirrorPosition) -> bool {
         let (id, last) = (self.rebuild.id, self.keeping.sequence());
         !self.lineage.knows(id, last, id, mark.sequence)
     }
@@ -103,7 +103,7 @@ impl Master {
     }
 
     /// Whether a copy is of another journal and was never taken.
-    pub(super) fn is_new_knowledge(&self, mark: &KeptMark) -> bool {
+    pub(super) fn is_new_knowledge(&self, mark: &MirrorPosition) -> bool {
         let (id, last) = (self.rebuild.id, self.keeping.sequence());
         mark.journal != id && !self.lineage.knows(id, last, mark.journal, mark.sequence)
     }
@@ -140,7 +140,7 @@ impl Master {
             let (first, of_lives) = self.part_lines(fork, last);
             fork = first;
             changes.extend(of_lives);
-            let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.aside);
+            let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
             self.rebuild.was_aside = aside.map(|conflict| conflict.metadata.header.slice).collect();
             changes.extend(self.rebuild.was_aside.iter().map(|slice| rows::was_aside(*slice)));
         }
@@ -171,7 +171,7 @@ impl Master {
 }
 
 /// Whether a mark is none that any master can have given away.
-pub(super) fn is_absurd(mark: &KeptMark) -> bool {
+pub(super) fn is_absurd(mark: &MirrorPosition) -> bool {
     mark.generation > GENERATION_MAX || mark.sequence > SEQUENCE_MAX
 }
 

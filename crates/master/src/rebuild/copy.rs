@@ -9,7 +9,7 @@ use protocol::{
     message::{
         client_master::Entry,
         node_master::Order,
-        rebuild::{ConflictKind, KeptKey, KeptMark, KeptRow},
+        rebuild::{ConflictKind, MirrorKey, MirrorPosition, MirrorRow},
     },
 };
 use store::RowChange;
@@ -35,9 +35,9 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Gather {
     pub(super) node: NodeKey,
-    mark: KeptMark,
-    after: Option<KeptKey>,
-    rows: Vec<KeptRow>,
+    mark: MirrorPosition,
+    after: Option<MirrorKey>,
+    rows: Vec<MirrorRow>,
 }
 
 impl Master {
@@ -48,11 +48,11 @@ impl Master {
         }
         let Some((node, mark)) = self.best_copy() else { return self.settle_if_all_told(now) };
         self.rebuild.gather = Some(Gather { node, mark, after: None, rows: Vec::new() });
-        self.order_now(node, Ordered::TellKept, Order::TellKept { after: None });
+        self.order_now(node, Ordered::TellKept, Order::ReadMirror { after: None });
     }
 
     /// The newest copy that a reachable node has, of those that know what none knew that was taken.
-    pub(super) fn best_copy(&self) -> Option<(NodeKey, KeptMark)> {
+    pub(super) fn best_copy(&self) -> Option<(NodeKey, MirrorPosition)> {
         let marks = self.rebuild.marks.iter().map(|(key, mark)| (*key, *mark));
         let usable = marks.filter(|(key, mark)| self.is_new_knowledge(mark) && self.nodes.get(*key).session.is_some());
         usable.max_by_key(|(key, mark)| (age(mark), std::cmp::Reverse(*key)))
@@ -70,9 +70,9 @@ impl Master {
         &mut self,
         now: Now,
         key: NodeKey,
-        mark: KeptMark,
-        after: Option<KeptKey>,
-        page: Vec<KeptRow>,
+        mark: MirrorPosition,
+        after: Option<MirrorKey>,
+        page: Vec<MirrorRow>,
         last: bool,
     ) {
         let Some(gather) = self.rebuild.gather.as_mut().filter(|gather| gather.node == key) else { return };
@@ -80,12 +80,12 @@ impl Master {
         if gather.after != after || gather.mark != mark {
             return;
         }
-        gather.after = page.last().map(|row| KeptKey { table: row.table.clone(), key: row.key.clone() });
+        gather.after = page.last().map(|row| MirrorKey { table: row.table.clone(), key: row.key.clone() });
         let is_stuck = gather.after.is_none();
         gather.rows.extend(page);
         let next = gather.after.clone();
         if !last && !is_stuck {
-            return self.order_now(key, Ordered::TellKept, Order::TellKept { after: next });
+            return self.order_now(key, Ordered::TellKept, Order::ReadMirror { after: next });
         }
         let Some(gather) = self.rebuild.gather.take() else { return };
         self.take_copy(now, key, mark, gather.rows);
@@ -93,9 +93,9 @@ impl Master {
     }
 
     /// Puts a copy's rows into the journal and the names.
-    fn take_copy(&mut self, now: Now, key: NodeKey, mark: KeptMark, kept: Vec<KeptRow>) {
+    fn take_copy(&mut self, now: Now, key: NodeKey, mark: MirrorPosition, kept: Vec<MirrorRow>) {
         let mut stored = Vec::new();
-        for KeptRow { table, key, value } in kept {
+        for MirrorRow { table, key, value } in kept {
             // A table that this build does not know is of no use to it.
             if let (Some(table), Some(value)) = (kept_table(&table), value) {
                 stored.push(StoredRow { table, key, value });
@@ -167,7 +167,7 @@ impl Master {
             self.lose_node(now, key);
         }
         if replaces {
-            let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.aside);
+            let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
             let aside = aside.map(|conflict| conflict.metadata.header.slice);
             again.extend(aside.filter(|slice| !self.rebuild.was_aside.contains(slice)));
             again.extend(&self.rebuild.unsaid);
@@ -177,7 +177,7 @@ impl Master {
 
     /// Whether a copy takes the place of the names that stand here: the newest of the journal that was lost does. One of
     /// yet another journal, or one that comes when the names stand, only adds to them.
-    fn replaces(&self, mark: &KeptMark, stored: &[StoredRow]) -> bool {
+    fn replaces(&self, mark: &MirrorPosition, stored: &[StoredRow]) -> bool {
         let knows = |journal, sequence| lineage::copy_knows(mark, stored, journal, Some(sequence));
         let goes_on = self.rebuild.copy.as_ref().is_none_or(|(_, taken)| knows(taken.journal, taken.sequence));
         // What two lines of one journal counted since they parted has the same ids and means different things.
@@ -364,6 +364,6 @@ impl Master {
 }
 
 /// Of two copies the one that knows more has the larger.
-pub(super) fn age(mark: &KeptMark) -> (u64, u64) {
+pub(super) fn age(mark: &MirrorPosition) -> (u64, u64) {
     (mark.generation, mark.sequence)
 }

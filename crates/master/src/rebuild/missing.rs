@@ -32,7 +32,7 @@ impl Master {
                 continue;
             }
             let kind = ConflictKind::NoBytes;
-            let conflict = Conflict { metadata, node: node.clone(), kind, other: None, aside: false };
+            let conflict = Conflict { metadata, node: node.clone(), kind, other: None, is_archived: false };
             changes.push(rows::conflict(&conflict));
             effects.push(Effect::Settle(slice));
             self.rebuild.conflicts.insert(slice, conflict);

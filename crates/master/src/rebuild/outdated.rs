@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::{FileId, JournalId, NodeId, Now, SectorPath, SliceId, SliceMetadata, message::rebuild::KeptMark};
+use protocol::{FileId, JournalId, NodeId, Now, SectorPath, SliceId, SliceMetadata, message::rebuild::MirrorPosition};
 use store::RowChange;
 
 use super::{Rebuild, adopting::Knowledge, copy::age, rows};
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Which copy of the small rows each node had that came with a slice under a path which its file had no more.
-pub(super) type Outdated = BTreeMap<(NodeId, SectorPath), KeptMark>;
+pub(super) type Outdated = BTreeMap<(NodeId, SectorPath), MirrorPosition>;
 
 impl Rebuild {
     /// Whether nodes hold a slice under paths that it has no more: then its file's row is kept.
@@ -122,7 +122,7 @@ impl Master {
 }
 
 /// What a node has that keeps nothing.
-const NO_MARK: KeptMark = KeptMark { journal: JournalId(0), generation: 0, sequence: 0 };
+const NO_MARK: MirrorPosition = MirrorPosition { journal: JournalId(0), generation: 0, sequence: 0 };
 /// Slices of which that is written down, some 10 MiB of memory. Of more, a rename or a removal may be undone where the journal
 /// is lost before all have told.
 const OUTDATED_MAX: usize = 30_000;

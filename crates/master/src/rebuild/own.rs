@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::{NodeId, Now, Policy, SectorPath, SliceId, UserName, acl::Acl, message::cluster::Standing};
+use protocol::{NodeId, Now, Policy, SectorPath, SliceId, UserName, acl::Acl, message::cluster::Membership};
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
@@ -26,7 +26,7 @@ pub(super) struct Own {
     pub(super) policies: BTreeMap<SectorPath, Policy>,
     /// By user, in the stored form.
     pub(super) quotas: BTreeMap<UserName, Vec<u8>>,
-    pub(super) standings: BTreeMap<NodeId, Standing>,
+    pub(super) standings: BTreeMap<NodeId, Membership>,
 }
 
 /// A folder. Field order is the format.
@@ -145,7 +145,7 @@ impl Master {
         }
         for (_, node) in self.nodes.iter() {
             let said = self.rebuild.touched.life(STANDINGS, node.id.as_str().into());
-            if let Some(life) = said.or((all && node.standing != Standing::Active).then_some(this_life)) {
+            if let Some(life) = said.or((all && node.standing != Membership::Active).then_some(this_life)) {
                 note(rows::OWN_STANDING, node.id.as_str().as_bytes(), life);
                 own.standings.insert(node.id.clone(), node.standing);
             }

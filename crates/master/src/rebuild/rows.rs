@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
     JournalId, NodeId, Policy, SectorPath, SliceId, UserName, Version,
-    message::rebuild::{Conflict, KeptMark, RebuildState},
+    message::rebuild::{Conflict, MirrorPosition, RebuildState},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use store::RowChange;
@@ -51,7 +51,7 @@ pub(super) struct StateRow {
     pub(super) generation: u64,
     pub(super) state: RebuildState,
     pub(super) version_floor: Version,
-    pub(super) copy: Option<(NodeId, KeptMark)>,
+    pub(super) copy: Option<(NodeId, MirrorPosition)>,
     pub(super) files: u64,
     pub(super) folders: u64,
 }
@@ -157,7 +157,7 @@ pub(crate) fn restored_identity(rows: &[StoredRow], id: JournalId) -> Result<Vec
     };
     let known = Lineage::load(before.id, read.sequence, rows)?.end(before.id, read.sequence);
     let was = Fork { journal: before.id, base: read.sequence, life: None, merges: false };
-    let aside = read.conflicts.values().filter(|conflict| conflict.aside);
+    let aside = read.conflicts.values().filter(|conflict| conflict.is_archived);
     let aside = aside.map(|conflict| was_aside(conflict.metadata.header.slice));
     Ok([state.change(), known, fork(&was)].into_iter().chain(aside).collect())
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use protocol::{Version, message::rebuild::KeptMark};
+use protocol::{Version, message::rebuild::MirrorPosition};
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
@@ -83,7 +83,7 @@ impl Master {
 
     /// A copy is taken, and says where the lines parted: where it goes back to what was before a life, and not to that
     /// life. What was changed in lives that it goes back to is no news to it.
-    pub(super) fn find_parting(&mut self, mark: &KeptMark, stored: &[StoredRow]) -> Vec<RowChange> {
+    pub(super) fn find_parting(&mut self, mark: &MirrorPosition, stored: &[StoredRow]) -> Vec<RowChange> {
         let Some(fork) = self.rebuild.fork.filter(|_| !self.rebuild.forks.is_empty()) else { return Vec::new() };
         let knows = |sequence| lineage::copy_knows(mark, stored, fork.journal, Some(sequence));
         let parts = |fork: &Fork| knows(fork.base) && !fork.life.is_some_and(|(first, _)| knows(first));

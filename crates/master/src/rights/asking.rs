@@ -4,7 +4,7 @@
 use protocol::{
     Acl, FileId, Now, Refusal, SectorPath, Status, UserName,
     message::{
-        acl::{AclReply, AclRequest, AclStatus},
+        access::{AclReply, AclRequest, AclStatus},
         client_master::ClientReply,
         master_security::UserRights,
     },
@@ -31,7 +31,7 @@ impl Master {
             }
             AclRequest::Set { path, acl } => self.change_acl(now, caller, by, &path, Some(acl)),
             AclRequest::Clear(path) => self.change_acl(now, caller, by, &path, None),
-            AclRequest::Remove { path, whom } => {
+            AclRequest::Remove { path, principals: whom } => {
                 let id = self.names.get(&path)?;
                 let own = self.names.own_acl(id).ok_or_else(|| {
                     let sentence = format!(
@@ -40,7 +40,7 @@ impl Master {
                     );
                     Refusal::new(Status::NotFound, sentence)
                 })?;
-                if let Some(who) = whom.iter().find(|who| own.entries().iter().all(|entry| entry.who != **who)) {
+                if let Some(who) = whom.iter().find(|who| own.entries().iter().all(|entry| entry.principal != **who)) {
                     let sentence =
                         format!("`{path}` says nothing of {who}; `sector acl get {path}` shows what it says");
                     return Err(Refusal::new(Status::NotFound, sentence));

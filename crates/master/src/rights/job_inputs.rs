@@ -4,7 +4,7 @@
 
 use protocol::{
     JobId, NodeId, Now, Refusal, Rights, SliceId, Status, limits,
-    message::{acl::AclReply, client_master::ClientReply, master_security::UserRights},
+    message::{access::AclReply, client_master::ClientReply, master_security::UserRights},
 };
 
 use crate::sessions::ClientSession;

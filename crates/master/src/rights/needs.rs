@@ -2,7 +2,7 @@
 
 use protocol::{
     Rights, SectorPath,
-    message::{acl::AclRequest, client_master::ClientRequest, cluster::RebalanceVerb, rebuild::RebuildRequest},
+    message::{access::AclRequest, client_master::ClientRequest, cluster::RebalanceVerb, rebuild::RebuildRequest},
 };
 
 /// What someone must be, or must have a right to.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use protocol::{RecordFormat, ResumeKey, limits, message::node_master::HeldPartial};
+use protocol::{RecordFraming, ResumeKey, limits, message::node_master::HeldPartial};
 
 fn with_key(at: &str, key: u128) -> CreateRequest {
     CreateRequest { resume: Some(ResumeKey(key)), ..create(at) }
@@ -16,7 +16,7 @@ fn append(at: &str) -> CreateRequest {
 /// What a write ticket says may be there already.
 fn write_from(source: &Source) -> (Option<ResumeKey>, Option<SliceId>) {
     match read_ticket(&source.ticket).right {
-        Right::Write { resume, base, .. } => (resume, base),
+        TicketRight::Write { resume, base, .. } => (resume, base),
         other => panic!("{other:?}"),
     }
 }
@@ -54,7 +54,7 @@ fn a_commit_that_waits_is_told_that_another_attempt_took_its_place() {
     let number = bench.commit_later("ann", first.lease, 10);
     bench.created("ann", with_key("/f", 1));
     let Some(ClientReply::Refused(refusal)) = bench.answer(number) else { panic!("not refused") };
-    assert!(refusal.status == Status::Refused && refusal.sentence.contains("again"), "{refusal}");
+    assert!(refusal.status == Status::Refused && refusal.message.contains("again"), "{refusal}");
     assert!(bench.holders(first.slice).is_empty());
 }
 
@@ -81,7 +81,7 @@ fn while_the_node_with_the_bytes_is_away_one_waits_for_a_moment_and_then_begins_
     bench.crash(&there);
     bench.advance(seconds(12));
     let refusal = bench.refused("ann", ClientRequest::Create(with_key("/f", 1)));
-    assert!(refusal.status == Status::Unavailable && refusal.sentence.contains(&there), "{refusal}");
+    assert!(refusal.status == Status::Unavailable && refusal.message.contains(&there), "{refusal}");
     bench.join(&there);
     assert_eq!(bench.created("ann", with_key("/f", 1)).target.node, first.target.node);
     bench.crash(&there);
@@ -107,7 +107,7 @@ fn a_new_master_learns_from_the_nodes_where_broken_uploads_lie() {
 fn an_append_goes_to_the_nodes_that_have_the_file_and_keeps_what_it_was() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1", "d/1"]);
     let request = CreateRequest {
-        records: RecordFormat::Lines,
+        records: RecordFraming::Lines,
         user: BTreeMap::from([("k".to_owned(), "v".to_owned())]),
         copies: Some(2),
         ..create("/f")
@@ -165,7 +165,7 @@ fn an_append_needs_a_good_copy_at_a_node_with_room_for_the_whole() {
     bench.node_mut("n1").free_bytes = 1_350;
     bench.advance(seconds(1));
     let refusal = bench.refused("ann", ClientRequest::Create(append("/f")));
-    assert!(refusal.status == Status::Unavailable && refusal.sentence.contains("/f"), "{refusal}");
+    assert!(refusal.status == Status::Unavailable && refusal.message.contains("/f"), "{refusal}");
     bench.node_mut("n1").free_bytes = 1_400;
     bench.advance(seconds(1));
     let created = bench.created("ann", append("/f"));

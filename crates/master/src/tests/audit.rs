@@ -89,7 +89,7 @@ fn data_goes_plain_only_where_the_operator_says_so_and_never_between_sites_or_to
         sites
     };
     let mut range = protocol::Topology::default();
-    let spot = protocol::topology::Spot { site: "uic".into(), rack: None };
+    let spot = protocol::topology::PartialPlace { site: "uic".into(), rack: None };
     range.set_addresses("10.1.0.0/16".parse().unwrap(), spot).unwrap();
     for insecure_data in [false, true] {
         let mut bench = Bench::configured(MasterConfig { insecure_data, ..config() }, &["uic/r1", "jhu/r1"]);

@@ -8,7 +8,7 @@ mod folders;
 
 use std::collections::BTreeMap;
 
-use protocol::{Policy, acl::Acl, message::acl::AclRequest};
+use protocol::{Policy, acl::Acl, message::access::AclRequest};
 
 use super::*;
 
@@ -432,8 +432,8 @@ fn a_mark_that_no_journal_can_have_given_is_not_believed() {
     let id = bench.rebuild_status().journal;
     for (generation, sequence) in [(u64::MAX, 1), (1, u64::MAX)] {
         for journal in [id, protocol::JournalId(id.0 ^ 1)] {
-            let mark = protocol::message::rebuild::KeptMark { journal, generation, sequence };
-            bench.report("n2", Report::KeptMark { mark: Some(mark), all_seen: true });
+            let mark = protocol::message::rebuild::MirrorPosition { journal, generation, sequence };
+            bench.report("n2", Report::MirrorPosition { position: Some(mark), all_seen: true });
             let status = bench.rebuild_status();
             assert_eq!((status.state, status.generation, status.journal), (RebuildState::New, 1, id));
         }

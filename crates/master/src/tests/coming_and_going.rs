@@ -7,7 +7,7 @@
 
 use protocol::{
     Topology,
-    message::cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest, Standing},
+    message::cluster::{DrainRequest, Membership, RebalanceVerb, RemoveNodeRequest},
 };
 
 use super::{
@@ -117,7 +117,7 @@ fn check(bench: &mut Bench, files: &[String], seed: u64) {
     for (_, node) in bench.master.nodes.iter() {
         assert_eq!(node.promised_bytes, 0, "seed {seed}: {}", node.id);
         assert_eq!((node.incoming, node.outgoing), (0, 0), "seed {seed}: {}", node.id);
-        let may_stay = node.standing != Standing::Drained || node.held == 0;
+        let may_stay = node.standing != Membership::Drained || node.held == 0;
         assert!(may_stay, "seed {seed}: {} is drained and holds slices", node.id);
     }
     let health = bench.health();

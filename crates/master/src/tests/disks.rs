@@ -7,7 +7,7 @@ use protocol::{
     disk::DiskState,
     message::{
         client_master::{Copies, CopyState},
-        rebuild::KeptMark,
+        rebuild::MirrorPosition,
     },
     sandbox::SandboxLayer,
 };
@@ -91,7 +91,7 @@ fn every_copy_is_named_with_a_ticket_where_it_can_be_verified() {
     for copy in &all {
         let ticket = read_ticket(&copy.source.as_ref().unwrap().ticket);
         assert_eq!(ticket.node, copy.status.node);
-        assert_eq!(ticket.right, Right::Read { slice, from: 0, until: 10 });
+        assert_eq!(ticket.right, TicketRight::Read { slice, from: 0, until: 10 });
     }
     bench.crash("n2");
     bench.advance(seconds(12));
@@ -150,7 +150,7 @@ fn rebuilt_with_two_disks() -> (Bench, HeldSlice, HeldSlice) {
 
 impl Bench {
     /// A node comes with a disk that is known since this copy of the small rows, and one that is not.
-    fn join_with_disks(&mut self, id: &str, known: (Option<KeptMark>, HeldSlice), unknown: HeldSlice) {
+    fn join_with_disks(&mut self, id: &str, known: (Option<MirrorPosition>, HeldSlice), unknown: HeldSlice) {
         self.open_node(id);
         self.node_mut(id).all_seen = false;
         self.tell_mark(id);
@@ -192,7 +192,8 @@ fn a_disk_that_is_known_since_a_change_that_the_journal_never_counted_shows_that
     let backup = bench.rows.clone();
     bench.mkdir("ann", "/since");
     bench.advance(seconds(3));
-    let seen = bench.node("n1").kept.as_ref().map(|copy| KeptMark { sequence: copy.mark.sequence + 1, ..copy.mark });
+    let seen =
+        bench.node("n1").kept.as_ref().map(|copy| MirrorPosition { sequence: copy.mark.sequence + 1, ..copy.mark });
     // The rows that the node kept are lost with a disk, and the journal comes back as it was.
     bench.rows = backup;
     bench.restart_master();

@@ -4,7 +4,7 @@
 
 use protocol::message::{
     client_master::{NodeState, NodeStatus},
-    cluster::{DrainRequest, MovePlan, NodeRemoval, RemoveNodeRequest, Standing},
+    cluster::{DrainRequest, Membership, MovePlan, NodeRemoval, RemoveNodeRequest},
 };
 
 use super::*;
@@ -71,7 +71,7 @@ fn a_plan_says_what_would_move_and_moves_nothing() {
     assert!(plan.problems.is_empty());
     bench.advance(seconds(30));
     assert_eq!(slices.iter().map(|slice| bench.holders(*slice)).collect::<Vec<_>>(), before);
-    assert_eq!((bench.rows.clone(), status(&mut bench, "n1").standing), (rows, Standing::Active));
+    assert_eq!((bench.rows.clone(), status(&mut bench, "n1").membership), (rows, Membership::Active));
     // Nothing was promised to the nodes either.
     assert!(bench.master.nodes.iter().all(|(_, node)| node.promised_bytes == 0));
 }
@@ -86,7 +86,7 @@ fn a_drained_node_is_empty_and_every_file_has_its_copies() {
     bench.advance(seconds(10));
     assert!(bench.node("n1").held.is_empty());
     assert!(slices.iter().all(|slice| bench.holders(*slice).len() == 2));
-    assert_eq!((status(&mut bench, "n1").standing, bench.health()), (Standing::Drained, Health::default()));
+    assert_eq!((status(&mut bench, "n1").membership, bench.health()), (Membership::Drained, Health::default()));
     let copied = |fake: &FakeNode| fake.orders.iter().filter(|order| matches!(order, Order::Replicate { .. })).count();
     // Those that were published where they were made; of the other one the second copy came by the chain.
     let before = 30;
@@ -128,13 +128,13 @@ fn draining_goes_on_after_the_master_was_started_again() {
         bench.node_mut(id).answers = true;
         bench.join(id);
     }
-    assert_eq!(status(&mut bench, "n1").standing, Standing::Draining);
+    assert_eq!(status(&mut bench, "n1").membership, Membership::Draining);
     bench.advance(seconds(100));
-    assert_eq!(status(&mut bench, "n1").standing, Standing::Drained);
+    assert_eq!(status(&mut bench, "n1").membership, Membership::Drained);
     assert!(slices.iter().all(|slice| bench.holders(*slice).len() == 2));
     bench.restart_master();
     bench.join("n1");
-    assert_eq!(status(&mut bench, "n1").standing, Standing::Drained);
+    assert_eq!(status(&mut bench, "n1").membership, Membership::Drained);
 }
 
 #[test]
@@ -143,15 +143,15 @@ fn what_cannot_be_drained_is_refused_at_once_with_its_reason() {
     bench.put("ann", create("/f"), 10);
     let refusal = bench.refused("admin", drain("n1"));
     assert!(
-        refusal.status == Status::Unavailable && refusal.sentence.contains("1 file wants more copies than the nodes")
+        refusal.status == Status::Unavailable && refusal.message.contains("1 file wants more copies than the nodes")
     );
     bench.add_node("n3", "a/1");
     bench.node_mut("n3").free_bytes = 1_005;
     bench.advance(seconds(2));
     let refusal = bench.refused("admin", drain("n1"));
-    assert!(refusal.sentence.contains("for 1 file the other nodes have no room"), "{refusal}");
+    assert!(refusal.message.contains("for 1 file the other nodes have no room"), "{refusal}");
     assert_eq!(plan(&mut bench, "n1").problems.len(), 1);
-    assert_eq!(status(&mut bench, "n1").standing, Standing::Active);
+    assert_eq!(status(&mut bench, "n1").membership, Membership::Active);
     bench.node_mut("n3").free_bytes = 1_000_000;
     bench.advance(seconds(2));
     begin(&mut bench, drain("n1"));
@@ -169,14 +169,14 @@ fn draining_can_be_taken_back() {
     bench.nodes.values_mut().for_each(|fake| fake.fails_copies = false);
     bench.advance(seconds(100));
     assert_eq!(bench.node("n1").held.len(), 30);
-    assert_eq!((status(&mut bench, "n1").standing, bench.health()), (Standing::Active, Health::default()));
+    assert_eq!((status(&mut bench, "n1").membership, bench.health()), (Membership::Active, Health::default()));
 }
 
 #[test]
 fn a_node_in_use_is_not_removed_and_a_drained_one_stays_out_until_it_is_let_in() {
     let (mut bench, _) = filled();
     let refusal = bench.refused("admin", removal("n1", false, false, false));
-    assert!(refusal.status == Status::Refused && refusal.sentence.contains("drain n1 --wait"), "{refusal}");
+    assert!(refusal.status == Status::Refused && refusal.message.contains("drain n1 --wait"), "{refusal}");
     begin(&mut bench, drain("n1"));
     bench.advance(seconds(10));
     let session = bench.node("n1").session.unwrap();
@@ -202,7 +202,7 @@ fn a_node_in_use_is_not_removed_and_a_drained_one_stays_out_until_it_is_let_in()
         bench.run();
         joined
     };
-    assert!(try_join(&mut bench).unwrap_err().sentence.contains("remove n1 --undo"));
+    assert!(try_join(&mut bench).unwrap_err().message.contains("remove n1 --undo"));
     bench.restart_master();
     assert_eq!(try_join(&mut bench).unwrap_err().status, Status::Refused, "also after a restart");
     assert!(!remove(&mut bench, removal("n1", false, false, true)).removed);
@@ -218,7 +218,7 @@ fn a_lost_node_with_the_only_copy_of_a_file_is_removed_only_by_force() {
     bench.crash("n1");
     bench.advance(seconds(12));
     let refusal = bench.refused("admin", removal("n1", false, false, false));
-    assert!(refusal.sentence.contains("only known copy of 1 files (`/only`)"), "{refusal}");
+    assert!(refusal.message.contains("only known copy of 1 files (`/only`)"), "{refusal}");
     let loss = remove(&mut bench, removal("n1", false, true, false));
     assert_eq!((loss.removed, loss.lost, loss.lost_paths, loss.fewer_copies), (false, 1, vec![path("/only")], 1));
     let loss = remove(&mut bench, removal("n1", true, false, false));
@@ -247,7 +247,7 @@ fn a_node_that_does_not_come_back_after_a_restart_of_the_master_is_missed() {
     assert!(bench.health().reasons.iter().any(|reason| reason.contains("n1 is lost: it was not heard of since")));
     assert_eq!(bench.health().lost, 1);
     let refusal = bench.refused("admin", removal("n1", false, false, false));
-    assert!(refusal.sentence.contains("1 file has no copy that can be reached"), "{refusal}");
+    assert!(refusal.message.contains("1 file has no copy that can be reached"), "{refusal}");
     bench.advance(seconds(100));
     let health = bench.health();
     assert_eq!((health.under_replicated, health.lost), (1, 1), "all others were made anew");
@@ -307,6 +307,6 @@ fn a_node_with_slices_in_doubt_waits_for_a_person_and_says_so() {
     bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Dismiss(Some(old))));
     bench.advance(seconds(10));
     let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes) else { panic!("no nodes") };
-    let standing = nodes.iter().find(|status| status.node == node("n2")).map(|status| status.standing);
-    assert_eq!(standing, Some(Standing::Drained));
+    let standing = nodes.iter().find(|status| status.node == node("n2")).map(|status| status.membership);
+    assert_eq!(standing, Some(Membership::Drained));
 }

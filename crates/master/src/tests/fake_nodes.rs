@@ -8,7 +8,7 @@ use protocol::{
     message::{
         audit::RefusedTickets,
         node_master::{Ack, HeldSlice, HeldState, Order, Report},
-        rebuild::{Keep, KeptBase, KeptKey, KeptMark, KeptRow},
+        rebuild::{MirrorBase, MirrorKey, MirrorPosition, MirrorRow, MirrorUpdate},
     },
 };
 
@@ -48,7 +48,7 @@ pub(crate) struct FakeNode {
 /// The copy of the master's small rows that a node keeps.
 #[derive(Clone, Debug)]
 pub(super) struct FakeCopy {
-    pub(super) mark: KeptMark,
+    pub(super) mark: MirrorPosition,
     pub(super) rows: BTreeMap<(String, Vec<u8>), Vec<u8>>,
     pub(super) is_whole: bool,
 }
@@ -108,7 +108,7 @@ impl Bench {
     /// Lets a node say which copy of the small rows it has.
     pub(super) fn tell_mark(&mut self, id: &str) {
         let mark = self.node(id).kept.as_ref().filter(|copy| copy.is_whole).map(|copy| copy.mark);
-        self.report(id, Report::KeptMark { mark, all_seen: self.node(id).all_seen });
+        self.report(id, Report::MirrorPosition { position: mark, all_seen: self.node(id).all_seen });
     }
 
     pub(super) fn open_node(&mut self, id: &str) {
@@ -218,8 +218,8 @@ impl Bench {
             | Order::TicketKeys(_)
             | Order::LinkShares(_)
             | Order::StruckOff(_) => Ack::Done,
-            Order::Keep(keep) => self.nodes.get_mut(id).unwrap().keep(keep),
-            Order::TellKept { after } => {
+            Order::Mirror(keep) => self.nodes.get_mut(id).unwrap().keep(keep),
+            Order::ReadMirror { after } => {
                 report = Some(self.nodes[id].kept.as_ref().unwrap().page(after.clone()));
                 Ack::Done
             }
@@ -273,41 +273,43 @@ impl Bench {
 
 impl FakeCopy {
     /// Two rows a page, so that there are many pages.
-    fn page(&self, after: Option<KeptKey>) -> Report {
+    fn page(&self, after: Option<MirrorKey>) -> Report {
         let from = match &after {
             Some(key) => std::ops::Bound::Excluded((key.table.clone(), key.key.clone())),
             None => std::ops::Bound::Unbounded,
         };
         let mut rest = self.rows.range((from, std::ops::Bound::Unbounded));
-        let row = |((table, key), value): (&(String, Vec<u8>), &Vec<u8>)| KeptRow {
+        let row = |((table, key), value): (&(String, Vec<u8>), &Vec<u8>)| MirrorRow {
             table: table.clone(),
             key: key.clone(),
             value: Some(value.clone()),
         };
         let rows = rest.by_ref().take(2).map(row).collect();
-        Report::Kept { mark: self.mark, after, rows, last: rest.next().is_none() }
+        Report::MirrorPage { position: self.mark, after, rows, last: rest.next().is_none() }
     }
 }
 
 impl FakeNode {
-    fn keep(&mut self, keep: &Keep) -> Ack {
-        let (mut rows, is_whole) = match (keep.onto, self.kept.take()) {
-            (KeptBase::Page { page: 0, last }, _) => (BTreeMap::new(), last),
-            (KeptBase::Page { last, .. }, Some(copy)) if !copy.is_whole && copy.mark == keep.mark => (copy.rows, last),
-            (KeptBase::Change(sequence), Some(copy)) => {
-                let has = KeptMark { sequence, ..keep.mark };
+    fn keep(&mut self, keep: &MirrorUpdate) -> Ack {
+        let (mut rows, is_whole) = match (keep.base, self.kept.take()) {
+            (MirrorBase::Page { page: 0, last }, _) => (BTreeMap::new(), last),
+            (MirrorBase::Page { last, .. }, Some(copy)) if !copy.is_whole && copy.mark == keep.position => {
+                (copy.rows, last)
+            }
+            (MirrorBase::Change(sequence), Some(copy)) => {
+                let has = MirrorPosition { sequence, ..keep.position };
                 assert_eq!((copy.mark, copy.is_whole), (has, true));
                 (copy.rows, true)
             }
             other => panic!("{other:?}"),
         };
-        for KeptRow { table, key, value } in keep.rows.clone() {
+        for MirrorRow { table, key, value } in keep.rows.clone() {
             match value {
                 Some(value) => drop(rows.insert((table, key), value)),
                 None => drop(rows.remove(&(table, key))),
             }
         }
-        self.kept = Some(FakeCopy { mark: keep.mark, rows, is_whole });
+        self.kept = Some(FakeCopy { mark: keep.position, rows, is_whole });
         Ack::Done
     }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use protocol::message::client_master::{Page, Usage};
+use protocol::message::client_master::{ListPage, Usage};
 
 fn folder(at: &str) -> ClientRequest {
     ClientRequest::MakeFolder { path: path(at), parents: false }
@@ -17,7 +17,7 @@ fn rename(from: &str, to: &str) -> ClientRequest {
     ClientRequest::Rename { from: path(from), to: path(to) }
 }
 
-fn page(bench: &mut Bench, at: &str, recursive: bool, after: Option<&str>) -> Page {
+fn page(bench: &mut Bench, at: &str, recursive: bool, after: Option<&str>) -> ListPage {
     let after = after.map(path);
     match bench.ask("ann", ClientRequest::List { folder: path(at), recursive, after, with_nodes: true }) {
         ClientReply::Page(page) => page,
@@ -43,7 +43,7 @@ fn only_owners_and_administrators_change_what_is_theirs() {
     ] {
         let refusal = bench.refused("bob", request.clone());
         assert_eq!(refusal.status, Status::Refused, "{request:?}: {refusal}");
-        assert!(refusal.sentence.contains("belongs to ann"), "{refusal}");
+        assert!(refusal.message.contains("belongs to ann"), "{refusal}");
     }
     bench.put("bob", create("/bobs"), 1);
     assert_eq!(bench.status_of("bob", rename("/bobs", "/top")), Status::Refused, "it would replace ann's");
@@ -94,7 +94,7 @@ fn a_folder_is_not_read_replaced_or_removed_like_a_file() {
     assert_eq!(bench.status_of("ann", rename("/d", "/f")), Status::Exists);
     assert_eq!(bench.status_of("ann", rename("/d", "/d/e")), Status::Refused);
     let refusal = bench.refused("ann", ClientRequest::Remove { path: path("/d"), recursive: false, now: true });
-    assert!(refusal.sentence.contains("not empty"), "{refusal}");
+    assert!(refusal.message.contains("not empty"), "{refusal}");
     let listed = page(&mut bench, "/f", false, None);
     assert_eq!(listed.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["/f"], "as `ls` has it");
     assert_eq!(bench.status_of("ann", folder("/f/x")), Status::Exists);
@@ -141,7 +141,7 @@ fn a_rename_that_would_make_a_path_too_long_is_refused() {
     let too_deep = rename("/d", &format!("{}/d", deep(10)));
     let refusal = bench.refused("ann", too_deep);
     assert_eq!(refusal.status, Status::Refused);
-    assert!(refusal.sentence.contains("longer than 3500 bytes"), "{refusal}");
+    assert!(refusal.message.contains("longer than 3500 bytes"), "{refusal}");
     // Half of it fits, and what lies below is still found.
     bench.done("ann", rename("/d", &format!("{}/d", deep(5))));
     assert!(bench.exists(&format!("{}/d{}", deep(5), deep(9))));
@@ -217,7 +217,7 @@ fn a_file_is_read_at_the_clients_own_machine_first_then_where_least_is_done() {
         for source in &sources {
             let ticket = read_ticket(&source.ticket);
             assert_eq!((&ticket.node, ticket.user.as_str()), (&source.node, "cat"));
-            assert_eq!(ticket.right, Right::Read { slice, from: 0, until: 10 });
+            assert_eq!(ticket.right, TicketRight::Read { slice, from: 0, until: 10 });
             assert_eq!(ticket.until_unix_millis, bench.now.unix_millis + 60_000);
         }
         sources.into_iter().map(|source| source.node.to_string()).collect::<Vec<_>>()

@@ -18,7 +18,7 @@ fn admit(bench: &mut Bench, user: &str) -> JobId {
 fn attempt(segment: u64, at: &str) -> AttemptRecord {
     AttemptRecord {
         stage: 0,
-        run: 0,
+        epoch: 0,
         attempt: 1,
         segment,
         segments: 1,
@@ -38,11 +38,11 @@ fn history(segment: u64) -> JobHistory {
 }
 
 fn tell(job: JobId, history: JobHistory) -> ClientRequest {
-    ClientRequest::History(HistoryRequest::Tell { job, history })
+    ClientRequest::History(HistoryRequest::Submit { job, history })
 }
 
 fn of(bench: &mut Bench, user: &str, job: JobId) -> Option<JobHistory> {
-    match bench.ask(user, ClientRequest::History(HistoryRequest::Of(job))) {
+    match bench.ask(user, ClientRequest::History(HistoryRequest::Get(job))) {
         ClientReply::History(history) => Some(history),
         ClientReply::Refused(refusal) => {
             assert_eq!(refusal.status, Status::NotFound, "{refusal:?}");
@@ -79,7 +79,7 @@ fn a_history_is_told_and_shown_only_for_a_job_of_ones_own_and_within_bounds() {
     assert_eq!(bench.status_of("ann", tell(job, long)), Status::Usage);
     assert_eq!(marks(&mut bench, "n1"), NodeMarks::default());
     bench.done("ann", tell(job, history(1)));
-    let asked = ClientRequest::History(HistoryRequest::Of(job));
+    let asked = ClientRequest::History(HistoryRequest::Get(job));
     assert_eq!(bench.status_of("bob", asked), Status::Refused, "it names files");
     assert_eq!(bench.status_of("ann", tell(JobId(1), history(1))), Status::NotFound);
 }

@@ -83,7 +83,7 @@ fn an_admitted_job_gets_tickets_for_the_nodes_that_are_up() {
     assert_eq!(nodes, ["n1", "n3"]);
     for spe in &admitted.nodes {
         let ticket = read_ticket(&spe.source.ticket);
-        assert_eq!((spe.slots, ticket.right), (2, Right::Compute { job: admitted.job }));
+        assert_eq!((spe.slots, ticket.right), (2, TicketRight::Compute { job: admitted.job }));
         assert_eq!((ticket.node, ticket.user.as_str()), (spe.source.node.clone(), "ann"));
     }
 }
@@ -126,7 +126,7 @@ fn a_cancelled_job_is_told_so_at_its_next_report() {
     bench.done("admin", ClientRequest::CancelJob(job));
     assert!(forgotten_by(&bench, "n1", job));
     let refusal = bench.refused("ann", ClientRequest::ReportJob(record(job, JobState::Running)));
-    assert!(refusal.status == Status::Failed && refusal.sentence.contains("was cancelled"), "{refusal}");
+    assert!(refusal.status == Status::Failed && refusal.message.contains("was cancelled"), "{refusal}");
     assert_eq!(state(&mut bench, job), JobState::Cancelled);
     assert_eq!(bench.status_of("ann", ClientRequest::CancelJob(job)), Status::Refused);
     assert_eq!(bench.status_of("ann", ClientRequest::Job(JobId(1))), Status::NotFound);

@@ -57,9 +57,9 @@ use protocol::{
         },
         master_security::{KnownUser, SecurityReply, SecurityRequest, UserRights},
         node_master::{Ack, HeldSlice, HeldState, Order, Report},
-        rebuild::{Conflict, ConflictKind, Keep, KeptBase, RebuildRequest, RebuildState, RebuildStatus},
+        rebuild::{Conflict, ConflictKind, MirrorBase, MirrorUpdate, RebuildRequest, RebuildState, RebuildStatus},
     },
-    ticket::{HolderKey, Right, SignedTicket, Ticket, TicketKeys},
+    ticket::{HolderKey, SignedTicket, Ticket, TicketKeys, TicketRight},
     wire::codec,
 };
 use store::RowChange;
@@ -109,7 +109,7 @@ struct NoSignature(u8);
 
 impl SignTickets for NoSignature {
     fn sign(&self, ticket: &Ticket) -> SignedTicket {
-        SignedTicket { ticket: codec::encode(ticket), signature: Vec::new(), handed: None }
+        SignedTicket { ticket: codec::encode(ticket), signature: Vec::new(), delegation: None }
     }
 
     fn public_keys(&self) -> TicketKeys {
@@ -128,7 +128,7 @@ pub(super) fn read_ticket(ticket: &SignedTicket) -> Ticket {
 /// The header of the slice that a write ticket is for.
 pub(super) fn write_header(source: &Source) -> SliceHeader {
     match read_ticket(&source.ticket).right {
-        Right::Write { header, .. } => header,
+        TicketRight::Write { header, .. } => header,
         other => panic!("no write ticket: {other:?}"),
     }
 }
@@ -163,7 +163,7 @@ pub(super) fn create(at: &str) -> CreateRequest {
         bytes_expected: Some(100),
         copies: None,
         sync_copies: None,
-        records: protocol::RecordFormat::File,
+        records: protocol::RecordFraming::File,
         user: BTreeMap::new(),
         condition: Condition::Any,
         parents: false,
@@ -323,7 +323,7 @@ impl Bench {
     pub(super) fn refused(&mut self, user: &str, request: ClientRequest) -> Refusal {
         match self.ask(user, request.clone()) {
             ClientReply::Refused(refusal) => refusal,
-            ClientReply::TooMuch(too_much) => too_much.refusal,
+            ClientReply::Throttled(too_much) => too_much.refusal,
             other => panic!("{request:?} was not refused: {other:?}"),
         }
     }

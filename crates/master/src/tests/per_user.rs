@@ -7,9 +7,9 @@ use std::net::Ipv4Addr;
 use protocol::{
     JobId,
     message::{
-        client_master::{Admitted, DriverKey, JobRecord, JobState, TooMuch},
+        client_master::{Admitted, DriverKey, JobRecord, JobState, Throttled},
         history::{HistoryRequest, JobHistory},
-        node_master::Arriving,
+        node_master::IncomingWrite,
     },
 };
 
@@ -17,12 +17,12 @@ use super::*;
 
 impl Bench {
     /// The answer of one who has too much.
-    fn too_much(&mut self, user: &str, request: ClientRequest) -> TooMuch {
+    fn too_much(&mut self, user: &str, request: ClientRequest) -> Throttled {
         match self.ask(user, request) {
-            ClientReply::TooMuch(too_much) => {
+            ClientReply::Throttled(too_much) => {
                 assert_eq!(too_much.refusal.status.exit_code(), 5);
                 let when = format!("try again in {} s", too_much.retry_after_seconds);
-                assert!(too_much.refusal.sentence.ends_with(&when), "{too_much:?}");
+                assert!(too_much.refusal.message.ends_with(&when), "{too_much:?}");
                 too_much
             }
             other => panic!("not too much: {other:?}"),
@@ -43,10 +43,15 @@ impl Bench {
     }
 
     /// Lets time pass in which a write is renewed, and its node tells how far it is.
-    fn renewed_for(&mut self, minutes: u64, lease: LeaseId, told: impl Fn(u64) -> Option<Arriving>) -> ClientReply {
+    fn renewed_for(
+        &mut self,
+        minutes: u64,
+        lease: LeaseId,
+        told: impl Fn(u64) -> Option<IncomingWrite>,
+    ) -> ClientReply {
         for minute in 0..minutes {
             self.advance(seconds(30));
-            self.report("n1", Report::Arriving(told(minute).into_iter().collect()));
+            self.report("n1", Report::IncomingWrite(told(minute).into_iter().collect()));
             self.ask("ann", ClientRequest::Renew(lease));
             self.advance(seconds(30));
             self.ask("ann", ClientRequest::Renew(lease));
@@ -75,7 +80,7 @@ fn quota(bytes: u64) -> ClientRequest {
 fn who_writes_too_many_files_hears_so_and_another_goes_on() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let leases: Vec<_> = (0..8_192).map(|index| bench.created("ann", sized(&format!("/a{index}"), 0)).lease).collect();
-    let said = bench.too_much("ann", ask_sized("/more", 0)).refusal.sentence;
+    let said = bench.too_much("ann", ask_sized("/more", 0)).refusal.message;
     assert!(said.contains("ann writes 8192 files at once already"), "{said}");
     for index in 0..100 {
         bench.put("bob", sized(&format!("/b{index}"), 1), 1);
@@ -91,7 +96,7 @@ fn what_one_user_was_promised_leaves_others_a_fair_part_of_the_room() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     // Alone a user may have all: 1,000,000 are free, 1,000 in reserve.
     let large = bench.created("ann", sized("/large", 990_000));
-    let said = bench.too_much("ann", ask_sized("/more", 100_000)).refusal.sentence;
+    let said = bench.too_much("ann", ask_sized("/more", 100_000)).refusal.message;
     assert!(said.contains("990000 bytes that are promised") && said.contains("990000 of them to ann"), "{said}");
     bench.created("bob", sized("/bobs", 400_000));
     // More than the half that is his he has not, as long as ann may still come.
@@ -134,7 +139,7 @@ fn what_is_being_written_counts_for_the_quotas_of_user_and_folder() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.done("admin", quota(100));
     let first = bench.created("ann", sized("/a", 60));
-    let said = bench.too_much("ann", ask_sized("/b", 60)).refusal.sentence;
+    let said = bench.too_much("ann", ask_sized("/b", 60)).refusal.message;
     assert!(said.contains("ann may keep 100 bytes, has 0 and would have 120"), "{said}");
     assert_eq!(bench.status_of("ann", ask_sized("/b", 101)), Status::Refused, "that will never do");
     bench.done("ann", ClientRequest::Abandon(first.lease));
@@ -147,7 +152,7 @@ fn what_is_being_written_counts_for_the_quotas_of_user_and_folder() {
     bench.set_policy("admin", "/d", protocol::Policy { quota_bytes: Some(100), ..protocol::Policy::default() });
     bench.created("bob", sized("/d/x", 60));
     bench.created("bob", sized("/d-beside/x", 1_000));
-    let said = bench.too_much("bob", ask_sized("/d/y", 60)).refusal.sentence;
+    let said = bench.too_much("bob", ask_sized("/d/y", 60)).refusal.message;
     assert!(said.contains("the folder `/d` may keep 100 bytes"), "{said}");
     bench.created("bob", sized("/d/y", 40));
 }
@@ -157,7 +162,7 @@ fn a_write_of_unknown_length_ends_when_more_came_than_its_owner_may_keep() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.done("admin", quota(1_000));
     let created = bench.created("ann", CreateRequest { bytes_expected: None, ..create("/a") });
-    let came = |bytes| Report::Arriving(vec![Arriving { slice: created.slice, bytes, at_work: false }]);
+    let came = |bytes| Report::IncomingWrite(vec![IncomingWrite { slice: created.slice, bytes, at_work: false }]);
     bench.report("n1", came(900));
     bench.too_much("ann", ask_sized("/b", 200));
     bench.done("ann", ClientRequest::Renew(created.lease));
@@ -175,7 +180,7 @@ fn a_lease_under_which_nothing_comes_ends_although_it_is_renewed() {
     bench.created("bob", sized("/still", 900_000));
     // As long as something comes, or its node is at work on it, it goes on.
     let slow = bench.created("ann", sized("/slow", 10));
-    let told = |bytes, at_work| Some(Arriving { slice: slow.slice, bytes, at_work });
+    let told = |bytes, at_work| Some(IncomingWrite { slice: slow.slice, bytes, at_work });
     assert_eq!(bench.renewed_for(41, slow.lease, |minute| told(minute / 15, false)), ClientReply::Done);
     assert_eq!(bench.renewed_for(41, slow.lease, |_| told(3, true)), ClientReply::Done);
     // What has come but is not published holds its room no longer.
@@ -235,7 +240,7 @@ fn one_users_many_sessions_put_out_his_own_and_no_others() {
 fn who_has_too_many_jobs_running_hears_so_and_another_goes_on() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let jobs: Vec<_> = (0..500).map(|_| bench.admitted("ann")).collect();
-    let said = bench.too_much("ann", admit()).refusal.sentence;
+    let said = bench.too_much("ann", admit()).refusal.message;
     assert!(said.contains("ann has 500 jobs running already"), "{said}");
     for _ in 0..100 {
         bench.admitted("bob");
@@ -254,7 +259,7 @@ fn one_users_many_jobs_make_nobody_forget_anothers() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let bobs = bench.admitted("bob");
     bench.end_job("bob", bobs);
-    let tell = |job| ClientRequest::History(HistoryRequest::Tell { job, history: JobHistory::default() });
+    let tell = |job| ClientRequest::History(HistoryRequest::Submit { job, history: JobHistory::default() });
     bench.done("bob", tell(bobs));
     let mut first = None;
     for _ in 0..1_100 {
@@ -265,7 +270,7 @@ fn one_users_many_jobs_make_nobody_forget_anothers() {
         bench.done("ann", tell(job));
     }
     assert!(matches!(bench.ask("bob", ClientRequest::Job(bobs)), ClientReply::Jobs(_)));
-    assert!(matches!(bench.ask("bob", ClientRequest::History(HistoryRequest::Of(bobs))), ClientReply::History(_)));
+    assert!(matches!(bench.ask("bob", ClientRequest::History(HistoryRequest::Get(bobs))), ClientReply::History(_)));
     assert_eq!(bench.status_of("ann", ClientRequest::Job(first.unwrap())), Status::NotFound);
     assert_eq!(bench.rows.keys().filter(|(table, _)| *table == "jobs").count(), 1_000);
 }
@@ -279,7 +284,7 @@ fn nodes_drive_only_so_many_detached_jobs_of_one_user() {
         bench.done("ann", detach(job));
     }
     let job = bench.admitted("ann");
-    let said = bench.too_much("ann", detach(job)).refusal.sentence;
+    let said = bench.too_much("ann", detach(job)).refusal.message;
     assert!(said.contains("nodes drive 32 detached jobs of ann already"), "{said}");
     let job = bench.admitted("bob");
     bench.done("bob", detach(job));

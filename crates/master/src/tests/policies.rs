@@ -161,8 +161,8 @@ fn only_owners_set_policies_and_only_administrators_quotas() {
     bench.done("ann", folder("/d"));
     let quota = Policy { quota_files: Some(5), ..Policy::default() };
     let refusal = bench.refused("bob", set("/d", copies(2)));
-    assert_eq!((refusal.status, refusal.sentence.contains("belongs to ann")), (Status::Refused, true));
-    assert!(bench.refused("ann", set("/d", quota.clone())).sentence.contains("quota"));
+    assert_eq!((refusal.status, refusal.message.contains("belongs to ann")), (Status::Refused, true));
+    assert!(bench.refused("ann", set("/d", quota.clone())).message.contains("quota"));
     assert_eq!(bench.status_of("ann", set("/", copies(1))), Status::Refused);
     bench.set_policy("admin", "/d", quota.clone());
     // The owner may change the rest, as long as the quota stays as it is.
@@ -178,11 +178,11 @@ fn what_makes_no_sense_is_refused_and_what_cannot_be_done_yet_is_warned_of() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     bench.put("ann", CreateRequest { parents: true, ..create("/d/f") }, 1);
     assert_eq!(bench.status_of("ann", set("/d", copies(17))), Status::Usage);
-    let together = Policy { together: Some(true), ..Policy::default() };
+    let together = Policy { colocated: Some(true), ..Policy::default() };
     assert_eq!(bench.status_of("ann", set("/d/f", together)), Status::Usage);
     assert_eq!(bench.status_of("ann", set("/none", copies(1))), Status::NotFound);
     let created = bench.created("ann", create("/d/f"));
-    assert!(bench.refused("ann", set("/d/f", copies(1))).sentence.contains("being written"));
+    assert!(bench.refused("ann", set("/d/f", copies(1))).message.contains("being written"));
     bench.done("ann", ClientRequest::Abandon(created.lease));
     let wish = Policy { copies: Some(5), sites_wanted: sites(&["a", "moon"]), ..Policy::default() };
     let warnings = bench.set_policy("ann", "/d", wish);
@@ -275,8 +275,8 @@ fn by_the_book(tree: &BTreeMap<Vec<u8>, Policy>, at: &[u8], together_of: impl Fn
         let loser = if wanted < forbidden { &mut wish.sites_forbidden } else { &mut wish.sites_wanted };
         loser.retain(|site| !both.contains(site));
     }
-    if let Some(level) = nearest(&|policy| policy.together.is_some())
-        && policy(level).together == Some(true)
+    if let Some(level) = nearest(&|policy| policy.colocated.is_some())
+        && policy(level).colocated == Some(true)
     {
         wish.together = Some(together_of(line[level]));
     }
@@ -293,7 +293,7 @@ fn draw_policy(rng: &mut fastrand::Rng, is_file: bool) -> Policy {
         copies: rng.bool().then(|| rng.u8(1..=5)),
         sites_forbidden: draw_sites(rng, &sites_wanted),
         sites_wanted,
-        together: (!is_file && rng.u8(..3) == 0).then(|| rng.bool()),
+        colocated: (!is_file && rng.u8(..3) == 0).then(|| rng.bool()),
         ..Policy::default()
     }
 }

@@ -55,7 +55,7 @@ fn who_may_keep_no_more_is_told_who_what_how_much_and_what_to_do() {
     let refusal = bench.refused("ann", ClientRequest::Create(with_bytes("/b", 41)));
     assert_eq!(refusal.status, Status::Refused);
     for word in ["ann", "`/b`", "100 bytes", "has 60", "101", "sector trash empty", "administrator"] {
-        assert!(refusal.sentence.contains(word), "{word}: {refusal}");
+        assert!(refusal.message.contains(word), "{word}: {refusal}");
     }
     bench.put("bob", with_bytes("/bobs", 5_000), 5_000);
     // Nobody knew how much would come: then it is the end of the write that is refused, and nothing stays of it.
@@ -66,7 +66,7 @@ fn who_may_keep_no_more_is_told_who_what_how_much_and_what_to_do() {
     assert!(!bench.exists("/b") && bench.holders(created.slice).is_empty());
     bench.put("ann", with_bytes("/b", 40), 40);
     bench.put("ann", with_bytes("/empty", 0), 0);
-    assert!(bench.refused("ann", ClientRequest::Create(with_bytes("/fourth", 0))).sentence.contains("3 files"));
+    assert!(bench.refused("ann", ClientRequest::Create(with_bytes("/fourth", 0))).message.contains("3 files"));
     // What does not grow is always allowed, also to who has too much already.
     bench.done("admin", set_quota("ann", Some(1), Some(1)));
     bench.put("ann", with_bytes("/a", 59), 59);
@@ -115,7 +115,7 @@ fn a_folder_holds_no_more_than_its_quota_however_it_gets_there() {
     bench.set_policy("admin", "/d", of_bytes(100));
     bench.set_policy("admin", "/d/e", of_bytes(1_000));
     let refusal = bench.refused("admin", rename("/other", "/d/e/other"));
-    assert!(refusal.status == Status::Refused && refusal.sentence.contains("the folder `/d` "), "{refusal}");
+    assert!(refusal.status == Status::Refused && refusal.message.contains("the folder `/d` "), "{refusal}");
     assert_eq!(bench.status_of("admin", ClientRequest::Create(with_bytes("/d/new/deep", 51))), Status::Refused);
     // Replaced files make room.
     bench.done("admin", rename("/other/g", "/d/e/f"));

@@ -131,7 +131,7 @@ fn it_keeps_to_the_limits_of_links_and_leaves_folders_together() {
     bench.advance(seconds(120));
     assert_eq!(kept.iter().map(|slice| bench.holders(*slice)).collect::<Vec<_>>(), homes);
     let rated = |order: &Order| match order {
-        Order::Replicate { pace, .. } => Some(pace.rate_bytes_per_second),
+        Order::Replicate { qos: pace, .. } => Some(pace.rate_bytes_per_second),
         _ => None,
     };
     let rates: Vec<_> = bench.node("n4").orders.iter().filter_map(rated).collect();

@@ -7,7 +7,7 @@ mod kept_rows;
 
 use protocol::{
     Policy,
-    message::cluster::{DrainRequest, RemoveNodeRequest, Standing},
+    message::cluster::{DrainRequest, Membership, RemoveNodeRequest},
 };
 
 use super::*;
@@ -29,7 +29,8 @@ impl Bench {
 
     pub(super) fn conflicts(&mut self) -> Vec<(String, ConflictKind, bool)> {
         let conflicts = self.rebuild_status().conflicts;
-        let line = |conflict: Conflict| (conflict.metadata.header.path.to_string(), conflict.kind, conflict.aside);
+        let line =
+            |conflict: Conflict| (conflict.metadata.header.path.to_string(), conflict.kind, conflict.is_archived);
         conflicts.into_iter().map(line).collect()
     }
 
@@ -154,7 +155,7 @@ fn names_can_be_read_and_not_be_changed_until_all_known_nodes_have_told() {
     ] {
         let refusal = bench.refused("admin", request);
         assert_eq!(refusal.status, Status::Unavailable);
-        assert!(refusal.sentence.contains("1 of 3") && refusal.sentence.contains("n3"), "{refusal}");
+        assert!(refusal.message.contains("1 of 3") && refusal.message.contains("n3"), "{refusal}");
     }
     bench.advance(seconds(100));
     assert_eq!(bench.nodes.values().map(|fake| fake.orders.len()).sum::<usize>(), orders, "no disk is changed");
@@ -529,7 +530,8 @@ fn a_disk_that_was_away_during_the_rebuild_brings_its_files_although_its_node_is
     bench.node_mut("n1").orders.clear();
     bench.join_each(&["n1"]);
     assert!(bench.exists("/only"));
-    let is_full = |order: &Order| matches!(order, Order::Keep(Keep { onto: KeptBase::Page { page: 0, .. }, .. }));
+    let is_full =
+        |order: &Order| matches!(order, Order::Mirror(MirrorUpdate { base: MirrorBase::Page { page: 0, .. }, .. }));
     assert!(bench.node("n1").orders.iter().any(is_full), "so that the node writes down that it was told of");
 }
 
@@ -550,7 +552,7 @@ fn a_node_that_was_being_drained_still_is_and_one_that_was_removed_is_not_waited
     bench.join_each(&["n3"]);
     assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
     let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes) else { panic!("no nodes") };
-    let standing = |id: &str| nodes.iter().find(|status| status.node == node(id)).map(|status| status.standing);
-    assert_ne!(standing("n3"), Some(Standing::Active));
-    assert_eq!((standing("n1"), standing("n4")), (Some(Standing::Active), None));
+    let standing = |id: &str| nodes.iter().find(|status| status.node == node(id)).map(|status| status.membership);
+    assert_ne!(standing("n3"), Some(Membership::Active));
+    assert_eq!((standing("n1"), standing("n4")), (Some(Membership::Active), None));
 }

@@ -6,8 +6,8 @@
 use protocol::{
     Acl, Counters, JobId, Rights,
     message::{
-        acl::{AclReply, AclRequest, AclStatus},
-        client_master::{Admitted, JobRecord, Page, Usage},
+        access::{AclReply, AclRequest, AclStatus},
+        client_master::{Admitted, JobRecord, ListPage, Usage},
     },
 };
 
@@ -26,7 +26,7 @@ impl Bench {
         }
     }
 
-    fn page_of(&mut self, user: &str, at: &str, recursive: bool, after: Option<SectorPath>) -> Page {
+    fn page_of(&mut self, user: &str, at: &str, recursive: bool, after: Option<SectorPath>) -> ListPage {
         let list = ClientRequest::List { folder: path(at), recursive, after, with_nodes: false };
         match self.ask(user, list) {
             ClientReply::Page(page) => page,
@@ -108,7 +108,7 @@ fn an_entry_takes_the_rights_of_the_nearest_that_says_any() {
     let clear = |at: &str| ClientRequest::Acl(AclRequest::Clear(path(at)));
     assert!(matches!(bench.ask("ann", clear("/d/e")), ClientReply::Acl(_)));
     assert!(bench.may_read("bob", "/d/e/f") && !bench.may_read("eve", "/d/e/f"));
-    let take = AclRequest::Remove { path: path("/d"), whom: vec!["user:bob".parse().unwrap()] };
+    let take = AclRequest::Remove { path: path("/d"), principals: vec!["user:bob".parse().unwrap()] };
     assert!(matches!(bench.ask("ann", ClientRequest::Acl(take.clone())), ClientReply::Acl(_)));
     assert!(!bench.may_read("bob", "/d/e/f") && bench.may_read("carl@astro", "/d/e/f"));
     assert_eq!(bench.status_of("ann", ClientRequest::Acl(take)), Status::NotFound, "it is not there any more");
@@ -126,7 +126,7 @@ fn who_owns_a_folder_may_do_everything_below_it_as_far_as_that_says_nothing_itse
     assert!(!bench.may_read("ann", "/d/own") && bench.may_read("bob", "/d/own") && bench.may_read("admin", "/d/own"));
     // A folder with something in it that one may not remove is not removed; nothing says what it is.
     let refusal = bench.refused("ann", remove("/d"));
-    assert!(refusal.status == Status::Refused && !refusal.sentence.contains("own `"), "{refusal}");
+    assert!(refusal.status == Status::Refused && !refusal.message.contains("own `"), "{refusal}");
     assert!(bench.exists("/d/own"));
     bench.done("bob", remove("/d/own"));
     bench.done("ann", remove("/d"));
@@ -245,13 +245,13 @@ fn a_job_reads_only_what_its_user_may_read_and_run_jobs_on() {
     }
     let job = bench.job("bob");
     let ticket = bench.inputs("bob", job, &[open, both]).unwrap();
-    assert_eq!(ticket.right, Right::Inputs { job, slices: vec![open, both] });
+    assert_eq!(ticket.right, TicketRight::Inputs { job, slices: vec![open, both] });
     assert_eq!((ticket.user.as_str(), ticket.node), ("bob", node("n1")));
     for refused in [read, run, SliceId(77)] {
         let refusal = bench.inputs("bob", job, &[open, refused]).unwrap_err();
         assert_eq!(refusal.status, Status::Refused, "{refusal}");
     }
-    assert!(bench.inputs("bob", job, &[read]).unwrap_err().sentence.contains("run jobs on it"));
+    assert!(bench.inputs("bob", job, &[read]).unwrap_err().message.contains("run jobs on it"));
     // Nor for another's job, nor once it has ended, nor for what its owner has thrown away.
     assert_eq!(bench.inputs("eve", job, &[open]).unwrap_err().status, Status::Refused);
     bench.done("ann", remove("/open"));

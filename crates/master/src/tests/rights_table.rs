@@ -7,8 +7,8 @@
 use protocol::{
     JobId, Policy, Rights,
     message::{
+        access::AclRequest,
         accounts::AccountsRequest,
-        acl::AclRequest,
         admission::AdmissionVerb,
         audit::AuditQuestion,
         client_master::{JobRecord, JobState, QuotaOf},
@@ -26,7 +26,7 @@ fn about(at: &str) -> Vec<(ClientRequest, &'static str)> {
     let mine = path("/mine");
     let list = ClientRequest::List { folder: at.clone(), recursive: true, after: None, with_nodes: false };
     let acl = AclRequest::Set { path: at.clone(), acl: "everyone:r".parse().unwrap() };
-    let remove = AclRequest::Remove { path: at.clone(), whom: Vec::new() };
+    let remove = AclRequest::Remove { path: at.clone(), principals: Vec::new() };
     let give = AclRequest::GiveTo { path: at.clone(), owner: UserName::new("bob").unwrap() };
     vec![
         (ClientRequest::Create(create(at.as_str())), "w"),
@@ -87,7 +87,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Jobs, "-"),
         (ClientRequest::Job(job), "-"),
         (ClientRequest::CancelJob(job), "-"),
-        (ClientRequest::History(HistoryRequest::Of(job)), "-"),
+        (ClientRequest::History(HistoryRequest::Get(job)), "-"),
         (ClientRequest::Logout, "-"),
         (ClientRequest::Acl(inputs), "-"),
         (ClientRequest::Restore { path: path("/gone"), to: None }, "-"),
@@ -219,15 +219,15 @@ fn who_may_not_read_a_folder_gets_the_same_answer_whether_or_not_a_name_is_in_it
                 let mut said = |request: &ClientRequest, at: &str| {
                     let refusal = bench.master.check_rights(&bob, request).unwrap_err();
                     assert_eq!(bench.status_of("bob", request.clone()), Status::Refused, "{request:?}");
-                    assert!(!refusal.sentence.contains("ann"), "nor is the owner named: {refusal}");
-                    refusal.sentence.replace(&format!("`{at}`"), "PATH")
+                    assert!(!refusal.message.contains("ann"), "nor is the owner named: {refusal}");
+                    refusal.message.replace(&format!("`{at}`"), "PATH")
                 };
                 assert_eq!(said(&one, there), said(&other, missing), "{one:?} needs {needed}");
             }
         }
         let make = |at: &str| ClientRequest::MakeFolder { path: path(at), parents: true };
         for at in ["/d/f", "/d/not", "/d/not/deep"] {
-            assert!(bench.refused("bob", make(at)).sentence.contains("may not see"), "{at}");
+            assert!(bench.refused("bob", make(at)).message.contains("may not see"), "{at}");
         }
     }
 }
@@ -242,10 +242,7 @@ fn a_refusal_says_what_is_lacking_and_who_may_help() {
     ] {
         let refusal = bench.refused("bob", request);
         assert_eq!(refusal.status, Status::Refused);
-        assert!(
-            refusal.sentence.contains(says) && refusal.sentence.contains("ask ann or an administrator"),
-            "{refusal}"
-        );
+        assert!(refusal.message.contains(says) && refusal.message.contains("ask ann or an administrator"), "{refusal}");
     }
     // What is not there is told to who may list the folder.
     assert_eq!(bench.status_of("bob", ClientRequest::Stat(path("/d/not"))), Status::NotFound);

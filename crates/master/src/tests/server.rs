@@ -13,7 +13,7 @@ use net::{
     clock::Clock,
     datagram::bind_udp,
     identity::{Authority, Credentials, TlsIdentity, fingerprint, is_signed},
-    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
+    messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
     transfer::{Carrier, Listener, TcpCarrier},
 };
 use protocol::{
@@ -94,12 +94,12 @@ impl Cloud {
         match stream.receive::<JoinReply>().await.unwrap() {
             JoinReply::Refused(refusal) => Err(refusal),
             other @ (JoinReply::LoggedIn(_) | JoinReply::Admission(_) | JoinReply::Device(_)) => panic!("{other:?}"),
-            JoinReply::Accepted { session, ticket_keys, gone_token } => {
+            JoinReply::Accepted { session, ticket_keys, reset_token: gone_token } => {
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
                 let socket = bind_udp(([127, 0, 0, 1], 0).into()).await.unwrap();
                 let (messenger, events) = Messenger::start(socket, Clock::start());
-                messenger.add_session(SessionKeys { session, key, side: Side::Opener, peer: Some(master) });
-                messenger.expect_gone_token(session, gone_token);
+                messenger.add_session(SessionKeys { session, key, role: SessionRole::Initiator, peer: Some(master) });
+                messenger.expect_reset_token(session, gone_token);
                 Ok(Talk { session, ticket_keys, messenger, events })
             }
         }
@@ -218,12 +218,12 @@ async fn nobody_comes_in_whom_the_security_server_does_not_know() {
     let cloud = Cloud::new().await;
     let master = cloud.start().await;
     let refused = |joined: Result<Talk, Refusal>| joined.err().expect("refused");
-    assert_eq!(refused(cloud.log_in(master.address, "wrong").await).sentence, "wrong user or password");
+    assert_eq!(refused(cloud.log_in(master.address, "wrong").await).message, "wrong user or password");
 
     let nameless = TlsIdentity::client(cloud.authority.certificate_pem()).unwrap();
     let request = Cloud::node_request("127.0.0.1:1");
     let refusal = refused(cloud.join(master.address, nameless, request.clone()).await);
-    assert!(refusal.sentence.contains("showed no certificate"), "{refusal}");
+    assert!(refusal.message.contains("showed no certificate"), "{refusal}");
     let other = cloud.authority.issue("n1").unwrap();
     let other = TlsIdentity::role(cloud.authority.certificate_pem(), &other).unwrap();
     assert_eq!(refused(cloud.join(master.address, other, request).await).status, Status::Refused);
@@ -240,7 +240,7 @@ async fn nobody_comes_in_while_the_security_server_is_away() {
     let master = cloud.start().await;
     let refusal = cloud.log_in(master.address, "right").await.err().unwrap();
     assert_eq!(refusal.status, Status::Unavailable);
-    assert!(refusal.sentence.contains("security server"), "{refusal}");
+    assert!(refusal.message.contains("security server"), "{refusal}");
     master.end().await;
 }
 
@@ -271,7 +271,7 @@ async fn a_file_goes_from_create_to_its_place() {
     let now = Clock::start().now();
     let mut verifier = TicketVerifier::new(node("n1"), "uic".into(), is_signed);
     verifier.take_keys(now, n1.ticket_keys);
-    let Right::Write { header, .. } = verifier.genuine(now, &created.target.ticket).unwrap().right else {
+    let TicketRight::Write { header, .. } = verifier.verify(now, &created.target.ticket).unwrap().right else {
         panic!("no write ticket")
     };
     n1.report(Report::Stored(SliceMetadata { header: header.clone(), bytes: 10, digest: digest(10) })).await;
@@ -281,7 +281,7 @@ async fn a_file_goes_from_create_to_its_place() {
     let delivered = loop {
         let Some(MessengerEvent::Delivered(delivered)) = n1.events.recv().await else { panic!("no order") };
         // Rows to keep come whenever they change.
-        if !matches!(codec::decode::<Order>(&delivered.body), Ok(Order::Keep(_))) {
+        if !matches!(codec::decode::<Order>(&delivered.body), Ok(Order::Mirror(_))) {
             break delivered;
         }
     };
@@ -291,8 +291,8 @@ async fn a_file_goes_from_create_to_its_place() {
     let ClientReply::Located(located) = ann.ask_master(ClientRequest::Locate(path("/f"))).await else {
         panic!("not located")
     };
-    let ticket = verifier.genuine(Clock::start().now(), &located.sources[0].ticket).unwrap();
-    assert_eq!(ticket.right, Right::Read { slice: created.slice, from: 0, until: 10 });
+    let ticket = verifier.verify(Clock::start().now(), &located.sources[0].ticket).unwrap();
+    assert_eq!(ticket.right, TicketRight::Read { slice: created.slice, from: 0, until: 10 });
     master.end().await;
 }
 

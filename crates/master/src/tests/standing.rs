@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use protocol::message::{
-    master_security::{AccountChanges, ChangeMark, KnownUser, SecurityReply, SecurityRequest},
+    master_security::{AccountChanges, ChangeCursor, KnownUser, SecurityReply, SecurityRequest},
     node_master::Revocation,
 };
 
@@ -33,8 +33,8 @@ impl Bench {
 
     fn changed(&mut self, users: Option<&[&str]>) {
         let users = users.map(|users| users.iter().map(|user| UserName::new(*user).unwrap()).collect());
-        let mark = ChangeMark { run: 1, number: 1 };
-        self.hear_security(OWN, Ok(SecurityReply::Changes(AccountChanges { mark, users })));
+        let mark = ChangeCursor { epoch: 1, number: 1 };
+        self.hear_security(OWN, Ok(SecurityReply::Changes(AccountChanges { cursor: mark, users })));
     }
 
     fn rechecked(&mut self, known: Vec<Option<KnownUser>>) {

@@ -145,7 +145,7 @@ fn a_wrong_file_is_refused_and_the_topology_before_it_stays() {
     let number = bench.ask_later("admin", ClientRequest::Topology { reload: true });
     answer_reading(&mut bench, Err(Refusal::new(Status::Usage, "sites.toml, line 3: it is wrong")));
     let Some(ClientReply::Refused(refusal)) = bench.answer(number) else { panic!("not refused") };
-    assert!(refusal.sentence.contains("line 3"));
+    assert!(refusal.message.contains("line 3"));
     let found = status(&mut bench);
     assert_eq!((found.topology, found.fault.is_some()), (three_sites(), true));
     assert!(bench.health().reasons.iter().any(|reason| reason.contains("sites.toml, line 3")));
@@ -160,7 +160,7 @@ fn a_wrong_file_is_refused_and_the_topology_before_it_stays() {
 /// The rates of the copies that nodes were ordered to make and have not made.
 fn rates(bench: &Bench) -> Vec<Option<u64>> {
     let rate = |(_, order): &(OrderId, Order)| match order {
-        Order::Replicate { pace, .. } => Some(pace.rate_bytes_per_second),
+        Order::Replicate { qos: pace, .. } => Some(pace.rate_bytes_per_second),
         _ => None,
     };
     bench.nodes.values().flat_map(|fake| fake.unanswered.iter().filter_map(rate)).collect()
@@ -202,7 +202,7 @@ fn copies_never_take_more_of_a_link_than_its_limit() {
 fn a_client_that_waits_does_not_wait_for_a_link_and_within_a_site_there_is_no_limit() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     let mut topology = Topology::default();
-    topology.set_between(link(20, Some(1_000_000))).unwrap();
+    topology.set_default_link(link(20, Some(1_000_000))).unwrap();
     use_topology(&mut bench, topology);
     for id in ["n1", "n2"] {
         bench.node_mut(id).answers = false;

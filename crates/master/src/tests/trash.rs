@@ -4,7 +4,7 @@
 
 use protocol::{
     Policy, limits,
-    message::client_master::{Page, TrashItem, Usage},
+    message::client_master::{ListPage, TrashItem, Usage},
 };
 
 use super::{
@@ -35,7 +35,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn page(&mut self, user: &str, at: &str, after: Option<&str>) -> Page {
+    pub(super) fn page(&mut self, user: &str, at: &str, after: Option<&str>) -> ListPage {
         let list = ClientRequest::List { folder: path(at), recursive: true, after: after.map(path), with_nodes: false };
         match self.ask(user, list) {
             ClientReply::Page(page) => page,
@@ -91,7 +91,7 @@ fn a_place_that_is_taken_again_is_not_lost_and_the_newest_is_meant() {
     }
     bench.put("ann", create("/d/f"), 9);
     let refusal = bench.refused("ann", restore("/d/f", None));
-    assert_eq!((refusal.status, refusal.sentence.contains("--to")), (Status::Exists, true));
+    assert_eq!((refusal.status, refusal.message.contains("--to")), (Status::Exists, true));
     assert_eq!(bench.restored("ann", "/d/f", Some("/new/folder/f")), "/new/folder/f");
     assert_eq!(content(&bench.stat("/new/folder/f").entry).bytes, 3);
     let oldest = bench.trash("ann")[0].at.to_string();
@@ -318,7 +318,7 @@ fn only_rm_r_removes_a_folder_that_is_not_empty_to_the_trash_too() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.put("ann", CreateRequest { parents: true, ..create("/d/f") }, 1);
     let request = ClientRequest::Remove { path: path("/d"), recursive: false, now: false };
-    assert!(bench.refused("ann", request).sentence.contains("not empty"));
+    assert!(bench.refused("ann", request).message.contains("not empty"));
     assert_eq!(bench.status_of("ann", rm("/")), Status::Refused);
     assert_eq!(bench.status_of("bob", rm("/d/f")), Status::Refused);
 }
@@ -332,7 +332,7 @@ fn a_path_too_long_for_the_trash_is_refused_and_leaves_nothing() {
     let before = bench.rows.clone();
     for at in [format!("{deep}/{}", "y".repeat(70)), format!("/{name}")] {
         let refusal = bench.refused("ann", rm(&at));
-        assert_eq!((refusal.status, refusal.sentence.contains("--now")), (Status::Refused, true), "{refusal}");
+        assert_eq!((refusal.status, refusal.message.contains("--now")), (Status::Refused, true), "{refusal}");
     }
     let new = bench.rows.keys().filter(|key| !before.contains_key(*key)).count();
     assert_eq!(new, 1, "the folder of the trash itself");

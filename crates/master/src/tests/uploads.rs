@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use protocol::{RecordFormat, Version, limits};
+use protocol::{RecordFraming, Version, limits};
 
 fn place_orders(bench: &Bench) -> usize {
     let is_place = |order: &&Order| matches!(order, Order::Place { .. });
@@ -106,7 +106,7 @@ fn a_commit_without_enough_copies_is_refused_when_its_lease_ends_and_nothing_rem
     bench.advance(seconds(2));
     let Some(ClientReply::Refused(refusal)) = bench.answer(number) else { panic!("not refused") };
     assert_eq!(refusal.status, Status::Unavailable);
-    assert!(refusal.sentence.contains("only 1 of 2 nodes"), "{refusal}");
+    assert!(refusal.message.contains("only 1 of 2 nodes"), "{refusal}");
     assert!(bench.holders(created.slice).is_empty());
     assert!(!bench.exists("/f"));
 }
@@ -129,7 +129,7 @@ fn a_path_has_one_writer_until_the_lease_ends() {
     bench.write(&first, 10);
     let refusal = bench.refused("bob", ClientRequest::Create(create("/f")));
     assert_eq!(refusal.status, Status::Refused);
-    assert!(refusal.sentence.contains(&first.lease.to_string()) && refusal.sentence.contains("60 s"), "{refusal}");
+    assert!(refusal.message.contains(&first.lease.to_string()) && refusal.message.contains("60 s"), "{refusal}");
 
     bench.advance(seconds(40));
     bench.done("ann", ClientRequest::Renew(first.lease));
@@ -287,7 +287,7 @@ fn an_upload_that_makes_no_sense_is_refused_in_words() {
         (CreateRequest { copies: Some(0), ..create("/f") }, Status::Usage),
         (CreateRequest { copies: Some(17), ..create("/f") }, Status::Usage),
         (CreateRequest { sync_copies: Some(0), ..create("/f") }, Status::Usage),
-        (CreateRequest { records: RecordFormat::Fixed(0), ..create("/f") }, Status::Usage),
+        (CreateRequest { records: RecordFraming::Fixed(0), ..create("/f") }, Status::Usage),
         (CreateRequest { bytes_expected: Some(limits::SLICE_BYTES_MAX + 1), ..create("/f") }, Status::Usage),
         (CreateRequest { user, ..create("/f") }, Status::Usage),
         (create("/"), Status::Exists),
@@ -298,7 +298,7 @@ fn an_upload_that_makes_no_sense_is_refused_in_words() {
     for (request, status) in cases {
         let refusal = bench.refused("ann", ClientRequest::Create(request.clone()));
         assert_eq!(refusal.status, status, "{request:?}: {refusal}");
-        assert!(refusal.sentence.len() > 20, "{refusal}");
+        assert!(refusal.message.len() > 20, "{refusal}");
     }
     bench.crash("n1");
     bench.advance(seconds(12));

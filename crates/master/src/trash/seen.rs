@@ -5,7 +5,7 @@ use std::ops::Bound;
 use protocol::{
     FileId, Refusal, SectorPath, Status, limits,
     message::{
-        acl::AclRequest,
+        access::AclRequest,
         client_master::{ClientReply, ClientRequest, TrashItem, TrashKey, TrashPage},
         master_security::UserRights,
         rebuild::RebuildRequest,

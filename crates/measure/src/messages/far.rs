@@ -10,7 +10,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use net::datagram::{Arrivals, DatagramFuture, DatagramSocket, Departure};
+use net::datagram::{DatagramFuture, DatagramSocket, OutgoingDatagram, ReceiveBatch};
 use tokio::{
     sync::Notify,
     task::AbortHandle,
@@ -50,7 +50,7 @@ struct Shared {
 struct UnderWay {
     rng: Rng,
     /// When each arrives, the earliest first.
-    datagrams: VecDeque<(Instant, Departure)>,
+    datagrams: VecDeque<(Instant, OutgoingDatagram)>,
 }
 
 impl FarSocket {
@@ -81,14 +81,14 @@ impl DatagramSocket for FarSocket {
         let mut under_way = under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let is_lost = under_way.rng.f64() < way.loss;
         if !is_lost && under_way.datagrams.len() < UNDER_WAY_DATAGRAMS_MAX {
-            let departure = Departure { datagram: datagram.to_vec(), to };
+            let departure = OutgoingDatagram { datagram: datagram.to_vec(), to };
             under_way.datagrams.push_back((Instant::now() + way.delay, departure));
             left.notify_one();
         }
         Ok(())
     }
 
-    fn receive_many<'a>(&'a self, arrivals: &'a mut Arrivals) -> DatagramFuture<'a, ()> {
+    fn receive_many<'a>(&'a self, arrivals: &'a mut ReceiveBatch) -> DatagramFuture<'a, ()> {
         self.shared.socket.receive_many(arrivals)
     }
 }

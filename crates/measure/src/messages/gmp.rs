@@ -14,7 +14,7 @@ use std::{
 use net::{
     clock::Clock,
     datagram::{DatagramSocket, bind_udp},
-    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
+    messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
 };
 use protocol::SessionId;
 use tokio::task::JoinSet;
@@ -68,7 +68,7 @@ impl System for Gmp {
     fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
         Box::pin(async move {
             let (messenger, mut events) = Messenger::start(self.bind(SEED_ANSWERING).await?, Clock::start());
-            messenger.add_session(SessionKeys { session: SESSION, key: KEY, side: Side::Acceptor, peer: None });
+            messenger.add_session(SessionKeys { session: SESSION, key: KEY, role: SessionRole::Responder, peer: None });
             announce.say(messenger.local_address())?;
             let mut run = Run::default();
             while let Some(event) = events.recv().await {
@@ -90,7 +90,12 @@ impl System for Gmp {
         Box::pin(async move {
             // Nothing but answers comes to this end.
             let (messenger, _) = Messenger::start(self.bind(SEED_ASKING).await?, Clock::start());
-            messenger.add_session(SessionKeys { session: SESSION, key: KEY, side: Side::Opener, peer: Some(peer) });
+            messenger.add_session(SessionKeys {
+                session: SESSION,
+                key: KEY,
+                role: SessionRole::Initiator,
+                peer: Some(peer),
+            });
             let line = GmpLine { messenger, next: AtomicU64::new(0), is_counted: self.way.is_some() };
             Ok(Arc::new(line) as Arc<dyn Line>)
         })

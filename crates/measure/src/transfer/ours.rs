@@ -9,7 +9,8 @@ use net::{
     NetError,
     identity::{Authority, TlsIdentity},
     transfer::{
-        Carrier, ControllerKind, Frame, Listener, QuicCarrier, QuicSettings, RateMemory, TcpCarrier, TransferStream,
+        Carrier, ControllerKind, Listener, MemoryRateCache, QuicCarrier, QuicSettings, StreamFrame, TcpCarrier,
+        TransferStream,
     },
 };
 use protocol::limits::FRAME_BYTES_MAX;
@@ -37,7 +38,7 @@ impl By {
     pub(super) fn known(controller: ControllerKind) -> Self {
         Self::Known(QuicSettings {
             controller,
-            rates: Some(Arc::new(RateMemory::default())),
+            rate_cache: Some(Arc::new(MemoryRateCache::default())),
             ..QuicSettings::default()
         })
     }
@@ -88,7 +89,7 @@ pub(super) async fn send(door: &Door, by: By, flows: u32, until: Until) -> Resul
 
 async fn take(mut stream: TransferStream, meter: &Meter) -> Result<(), NetError> {
     stream.receive::<()>().await?;
-    let (mut frame, mut bytes) = (Frame::default(), 0);
+    let (mut frame, mut bytes) = (StreamFrame::default(), 0);
     while stream.receive_frame(&mut frame).await? {
         meter.add(frame.payload.len());
         bytes += frame.payload.len() as u64;

@@ -17,20 +17,20 @@ use std::{
 use socket2::{SockAddr, SockAddrStorage};
 use tokio::io::{Interest, unix::AsyncFd};
 
-use super::{Arrivals, Departure, ROOM_BYTES, ROOMS};
+use super::{BATCH_BUFFERS, BUFFER_BYTES, OutgoingDatagram, ReceiveBatch};
 
-/// Takes what is there; says in how many rooms it lies, at least one. Fewer than [`ROOMS`]: nothing is left.
-pub(super) fn receive(socket: BorrowedFd<'_>, arrivals: &mut Arrivals) -> io::Result<usize> {
+/// Takes what is there; says in how many rooms it lies, at least one. Fewer than [`BATCH_BUFFERS`]: nothing is left.
+pub(super) fn receive(socket: BorrowedFd<'_>, arrivals: &mut ReceiveBatch) -> io::Result<usize> {
     arrivals.clear();
-    let mut names: [_; ROOMS] = array::from_fn(|_| SockAddrStorage::zeroed());
-    let mut controls = [Control::default(); ROOMS];
-    let begin = arrivals.rooms.as_mut_ptr();
-    let mut pieces: [_; ROOMS] = array::from_fn(|room| libc::iovec {
+    let mut names: [_; BATCH_BUFFERS] = array::from_fn(|_| SockAddrStorage::zeroed());
+    let mut controls = [Control::default(); BATCH_BUFFERS];
+    let begin = arrivals.buffers.as_mut_ptr();
+    let mut pieces: [_; BATCH_BUFFERS] = array::from_fn(|room| libc::iovec {
         // Within the rooms, which are ROOMS times ROOM_BYTES long.
-        iov_base: begin.wrapping_add(room * ROOM_BYTES).cast(),
-        iov_len: ROOM_BYTES,
+        iov_base: begin.wrapping_add(room * BUFFER_BYTES).cast(),
+        iov_len: BUFFER_BYTES,
     });
-    let mut headers: [_; ROOMS] = array::from_fn(|room| {
+    let mut headers: [_; BATCH_BUFFERS] = array::from_fn(|room| {
         let mut header = empty_header();
         header.msg_hdr.msg_name = (&raw mut names[room]).cast();
         header.msg_hdr.msg_namelen = names[room].size_of();
@@ -43,7 +43,13 @@ pub(super) fn receive(socket: BorrowedFd<'_>, arrivals: &mut Arrivals) -> io::Re
     // SAFETY: every pointer of the headers leads to an array above or into `arrivals`, with its true length; all of them
     // live until the call has returned, and nothing else touches them meanwhile.
     let came = unsafe {
-        libc::recvmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), ROOMS as u32, libc::MSG_DONTWAIT, ptr::null_mut())
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            headers.as_mut_ptr(),
+            BATCH_BUFFERS as u32,
+            libc::MSG_DONTWAIT,
+            ptr::null_mut(),
+        )
     };
     let came = usize::try_from(came).map_err(|_| io::Error::last_os_error())?;
     for (room, (header, name)) in headers.iter().zip(names).enumerate().take(came) {
@@ -53,7 +59,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, arrivals: &mut Arrivals) -> io::Re
         let each = unsafe { segment_bytes(&header.msg_hdr) };
         let bytes = header.msg_len as usize;
         if let Some(from) = from {
-            arrivals.took(room, bytes, from, each.unwrap_or(bytes));
+            arrivals.note_received(room, bytes, from, each.unwrap_or(bytes));
         }
     }
     Ok(came)
@@ -61,12 +67,12 @@ pub(super) fn receive(socket: BorrowedFd<'_>, arrivals: &mut Arrivals) -> io::Re
 
 /// Sends what there is room for at once, from the first on; says how many datagrams left, at least one. With `in_rows`,
 /// those of one address that make a row go as one.
-pub(super) fn send(socket: BorrowedFd<'_>, departures: &[Departure], in_rows: bool) -> io::Result<usize> {
+pub(super) fn send(socket: BorrowedFd<'_>, departures: &[OutgoingDatagram], in_rows: bool) -> io::Result<usize> {
     let mut pieces = Vec::with_capacity(departures.len());
     let mut rows = Vec::with_capacity(departures.len());
     let mut rest = departures;
     while let [first, ..] = rest {
-        let count = if in_rows { row(rest) } else { 1 };
+        let count = if in_rows { gso_segments(rest) } else { 1 };
         let (now, later) = rest.split_at(count);
         pieces.extend(now.iter().map(|departure| libc::iovec {
             // The kernel only reads it.
@@ -115,13 +121,13 @@ pub(super) fn turn_on(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::
 }
 
 /// How many datagrams from the first on make a row: of one address, as long as the first, the last perhaps shorter.
-pub(super) fn row(departures: &[Departure]) -> usize {
+pub(super) fn gso_segments(departures: &[OutgoingDatagram]) -> usize {
     let Some(first) = departures.first() else { return 0 };
     let each_bytes = first.datagram.len();
     let (mut count, mut bytes) = (0, 0);
-    for departure in departures.iter().take(ROW_DATAGRAMS_MAX) {
+    for departure in departures.iter().take(GSO_SEGMENTS_MAX) {
         let length = departure.datagram.len();
-        let fits = departure.to == first.to && length <= each_bytes && bytes + length <= ROW_BYTES_MAX;
+        let fits = departure.to == first.to && length <= each_bytes && bytes + length <= GSO_BYTES_MAX;
         // An empty datagram would not be seen in a row.
         if count > 0 && (!fits || length == 0) {
             break;
@@ -189,9 +195,9 @@ impl Control {
 }
 
 /// Linux before 6.9 cuts a row into no more.
-const ROW_DATAGRAMS_MAX: usize = 64;
+const GSO_SEGMENTS_MAX: usize = 64;
 /// The longest datagram over IPv4; a row is one to the kernel.
-const ROW_BYTES_MAX: usize = 65_507;
+const GSO_BYTES_MAX: usize = 65_507;
 
 const _: () = assert!(mem::offset_of!(Control, value) == size_of::<libc::cmsghdr>(), "a value follows its head");
 
@@ -201,21 +207,21 @@ mod tests {
 
     use super::*;
 
-    fn to(port: u16, lengths: &[usize]) -> Vec<Departure> {
+    fn to(port: u16, lengths: &[usize]) -> Vec<OutgoingDatagram> {
         let to = SocketAddr::from(([127, 0, 0, 1], port));
-        lengths.iter().map(|bytes| Departure { datagram: vec![7; *bytes], to }).collect()
+        lengths.iter().map(|bytes| OutgoingDatagram { datagram: vec![7; *bytes], to }).collect()
     }
 
     #[test]
     fn a_row_ends_with_a_shorter_one_before_a_longer_one_and_at_another_address() {
-        assert_eq!(row(&[]), 0);
+        assert_eq!(gso_segments(&[]), 0);
         for (lengths, expected) in
             [(&[9][..], 1), (&[9, 9, 4, 9], 3), (&[4, 9], 1), (&[9, 9, 0], 2), (&[0, 0], 1), (&[40_000, 40_000], 1)]
         {
-            assert_eq!(row(&to(1, lengths)), expected, "{lengths:?}");
+            assert_eq!(gso_segments(&to(1, lengths)), expected, "{lengths:?}");
         }
         let two_peers = [to(1, &[9, 9]), to(2, &[9])].concat();
-        assert_eq!(row(&two_peers), 2);
-        assert_eq!(row(&to(1, &[9; 100])), ROW_DATAGRAMS_MAX);
+        assert_eq!(gso_segments(&two_peers), 2);
+        assert_eq!(gso_segments(&to(1, &[9; 100])), GSO_SEGMENTS_MAX);
     }
 }

@@ -7,7 +7,7 @@ mod udp;
 
 use std::{future::Future, io, net::SocketAddr, pin::Pin};
 
-pub use udp::{Buffers, SOCKET_BUFFER_BYTES, bind_udp, granted_buffers};
+pub use udp::{SOCKET_BUFFER_BYTES, SocketBuffers, bind_udp, granted_buffers};
 
 /// What a datagram socket answers with, later.
 pub type DatagramFuture<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
@@ -33,7 +33,7 @@ pub trait DatagramSocket: Send + Sync + 'static {
     /// Sends as many datagrams as there is room for at once, from the first on: says how many left, at least one. An
     /// error is that of the first, [`WouldBlock`](io::ErrorKind::WouldBlock) where [`send_to`](Self::send_to) would wait;
     /// that of a later one is told when it is the first.
-    fn try_send_many(&self, departures: &[Departure]) -> io::Result<usize> {
+    fn try_send_many(&self, departures: &[OutgoingDatagram]) -> io::Result<usize> {
         for (sent, departure) in departures.iter().enumerate() {
             match self.try_send_to(&departure.datagram, departure.to) {
                 Err(error) if sent == 0 => return Err(error),
@@ -45,14 +45,14 @@ pub trait DatagramSocket: Send + Sync + 'static {
     }
     /// Waits for datagrams, and takes those along that are there already. What was in `arrivals` is forgotten. To stop
     /// waiting loses nothing.
-    fn receive_many<'a>(&'a self, arrivals: &'a mut Arrivals) -> DatagramFuture<'a, ()> {
+    fn receive_many<'a>(&'a self, arrivals: &'a mut ReceiveBatch) -> DatagramFuture<'a, ()> {
         Box::pin(async move {
             arrivals.clear();
-            let (bytes, from) = self.receive_from(arrivals.room(0)).await?;
-            arrivals.took(0, bytes, from, bytes);
-            for room in 1..ROOMS {
-                let Ok((bytes, from)) = self.try_receive_from(arrivals.room(room)) else { break };
-                arrivals.took(room, bytes, from, bytes);
+            let (bytes, from) = self.receive_from(arrivals.buffer(0)).await?;
+            arrivals.note_received(0, bytes, from, bytes);
+            for room in 1..BATCH_BUFFERS {
+                let Ok((bytes, from)) = self.try_receive_from(arrivals.buffer(room)) else { break };
+                arrivals.note_received(room, bytes, from, bytes);
             }
             Ok(())
         })
@@ -61,7 +61,7 @@ pub trait DatagramSocket: Send + Sync + 'static {
 
 /// A datagram on its way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Departure {
+pub struct OutgoingDatagram {
     /// Its bytes.
     pub datagram: Vec<u8>,
     /// Where to.
@@ -69,19 +69,19 @@ pub struct Departure {
 }
 
 /// Datagrams that came in one go, and room for them, used again and again.
-pub struct Arrivals {
-    /// [`ROOMS`] of [`ROOM_BYTES`], one behind the other. The system gives memory only to those that are used.
-    rooms: Vec<u8>,
-    came: Vec<Arrived>,
+pub struct ReceiveBatch {
+    /// [`BATCH_BUFFERS`] of [`BUFFER_BYTES`], one behind the other. The system gives memory only to those that are used.
+    buffers: Vec<u8>,
+    received: Vec<ReceivedDatagram>,
 }
 
-impl Default for Arrivals {
+impl Default for ReceiveBatch {
     fn default() -> Self {
-        Self { rooms: vec![0; ROOMS * ROOM_BYTES], came: Vec::with_capacity(ROOMS) }
+        Self { buffers: vec![0; BATCH_BUFFERS * BUFFER_BYTES], received: Vec::with_capacity(BATCH_BUFFERS) }
     }
 }
 
-impl Arrivals {
+impl ReceiveBatch {
     /// Room for datagrams, and none in it.
     pub fn new() -> Self {
         Self::default()
@@ -89,57 +89,61 @@ impl Arrivals {
 
     /// How many came.
     pub fn len(&self) -> usize {
-        self.came.len()
+        self.received.len()
     }
 
     /// Whether none came.
     pub fn is_empty(&self) -> bool {
-        self.came.is_empty()
+        self.received.is_empty()
     }
 
     /// The datagram of that number, from 0 in the order in which they came, and where it came from; `None` past the last.
     pub fn datagram(&mut self, number: usize) -> Option<(&mut [u8], SocketAddr)> {
-        let Arrived { at, bytes, from } = *self.came.get(number)?;
-        Some((self.rooms.get_mut(at..at + bytes)?, from))
+        let ReceivedDatagram { at, bytes, from } = *self.received.get(number)?;
+        Some((self.buffers.get_mut(at..at + bytes)?, from))
     }
 
     fn clear(&mut self) {
-        self.came.clear();
+        self.received.clear();
     }
 
-    fn room(&mut self, room: usize) -> &mut [u8] {
-        &mut self.rooms[room * ROOM_BYTES..][..ROOM_BYTES]
+    fn buffer(&mut self, room: usize) -> &mut [u8] {
+        &mut self.buffers[room * BUFFER_BYTES..][..BUFFER_BYTES]
     }
 
     /// Notes what a room holds: one datagram, or several of one length (but for the last, which may be shorter).
-    fn took(&mut self, room: usize, bytes: usize, from: SocketAddr, each_bytes: usize) {
-        let begin = room * ROOM_BYTES;
+    fn note_received(&mut self, room: usize, bytes: usize, from: SocketAddr, each_bytes: usize) {
+        let begin = room * BUFFER_BYTES;
         if bytes <= each_bytes || each_bytes == 0 {
-            self.came.push(Arrived { at: begin, bytes, from });
+            self.received.push(ReceivedDatagram { at: begin, bytes, from });
             return;
         }
         let starts = (0..bytes).step_by(each_bytes);
-        self.came.extend(starts.map(|at| Arrived { at: begin + at, bytes: each_bytes.min(bytes - at), from }));
+        self.received.extend(starts.map(|at| ReceivedDatagram {
+            at: begin + at,
+            bytes: each_bytes.min(bytes - at),
+            from,
+        }));
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Arrived {
+struct ReceivedDatagram {
     at: usize,
     bytes: usize,
     from: SocketAddr,
 }
 
 /// What one call of the system may bring: datagrams, or rows of them.
-const ROOMS: usize = 16;
+const BATCH_BUFFERS: usize = 16;
 /// The longest datagram there is over UDP is 65,507 bytes, and so is the longest row that a system brings as one.
-const ROOM_BYTES: usize = 65_536;
+const BUFFER_BYTES: usize = 65_536;
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::memory::MemoryNetwork;
+    use crate::memory_network::MemoryNetwork;
 
     fn from(port: u16) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, 1], port))
@@ -147,11 +151,11 @@ mod tests {
 
     #[test]
     fn a_row_is_taken_apart_into_the_datagrams_it_was_made_of() {
-        let mut arrivals = Arrivals::new();
-        arrivals.room(1)[..8].copy_from_slice(b"aaabbbcc");
-        arrivals.took(0, 0, from(1), 0);
-        arrivals.took(1, 8, from(2), 3);
-        arrivals.took(2, 5, from(3), 9);
+        let mut arrivals = ReceiveBatch::new();
+        arrivals.buffer(1)[..8].copy_from_slice(b"aaabbbcc");
+        arrivals.note_received(0, 0, from(1), 0);
+        arrivals.note_received(1, 8, from(2), 3);
+        arrivals.note_received(2, 5, from(3), 9);
         let mut seen = |number| arrivals.datagram(number).map(|(datagram, from)| (datagram.len(), from));
         let all: Vec<_> = (0..5).map_while(&mut seen).collect();
         assert_eq!(all, [(0, from(1)), (3, from(2)), (3, from(2)), (2, from(2)), (5, from(3))]);
@@ -163,12 +167,12 @@ mod tests {
     async fn a_socket_that_knows_one_at_a_time_gives_and_takes_many_all_the_same() {
         let network = MemoryNetwork::new(1);
         let (a, b) = (network.bind(from(1)).unwrap(), network.bind(from(2)).unwrap());
-        let two = [b"one", b"two"].map(|text| Departure { datagram: text.to_vec(), to: b.local_address() });
+        let two = [b"one", b"two"].map(|text| OutgoingDatagram { datagram: text.to_vec(), to: b.local_address() });
         assert_eq!(a.try_send_many(&two).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         for departure in &two {
             a.send_to(&departure.datagram, departure.to).await.unwrap();
         }
-        let mut arrivals = Arrivals::new();
+        let mut arrivals = ReceiveBatch::new();
         for text in [b"one", b"two"] {
             b.receive_many(&mut arrivals).await.unwrap();
             assert_eq!((arrivals.len(), arrivals.datagram(0).unwrap().0), (1, &mut text.to_vec()[..]));

@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{Interest, unix::AsyncFd};
 use tracing::{debug, info};
 
-use super::{Arrivals, DatagramFuture, DatagramSocket, Departure, ROOMS, batch};
+use super::{BATCH_BUFFERS, DatagramFuture, DatagramSocket, OutgoingDatagram, ReceiveBatch, batch};
 use crate::NetError;
 
 /// Binds a UDP port; port 0 takes a free one. The error says in words when the port is in use.
@@ -24,23 +24,23 @@ pub async fn bind_udp(address: SocketAddr) -> Result<Arc<dyn DatagramSocket>, Ne
 }
 
 /// Binds a socket as [`bind_udp`] does, says how much the system lets it keep, and lets it go.
-pub fn granted_buffers() -> Result<Buffers, NetError> {
+pub fn granted_buffers() -> Result<SocketBuffers, NetError> {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     open(address).map(|(_, buffers)| buffers).map_err(|source| NetError::Bind { address, source })
 }
 
 /// What the system lets a socket keep, in bytes: [`SOCKET_BUFFER_BYTES`] were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buffers {
+pub struct SocketBuffers {
     /// Of what came and was not read yet; more is lost.
     pub receive_bytes: usize,
     /// Of what was sent and has not left yet; more waits.
     pub send_bytes: usize,
 }
 
-impl Buffers {
+impl SocketBuffers {
     /// Whether the system gave less than was asked for.
-    pub fn are_cut(self) -> bool {
+    pub fn is_reduced(self) -> bool {
         self.receive_bytes < SOCKET_BUFFER_BYTES || self.send_bytes < SOCKET_BUFFER_BYTES
     }
 }
@@ -50,7 +50,7 @@ struct Udp {
     socket: AsyncFd<UdpSocket>,
     local: SocketAddr,
     /// Whether the kernel cuts rows for this socket; not over every device.
-    sends_rows: AtomicBool,
+    has_gso: AtomicBool,
 }
 
 impl Udp {
@@ -58,14 +58,14 @@ impl Udp {
         let error = |source| NetError::Bind { address, source };
         let (socket, buffers) = open(address).map_err(error)?;
         let (local, asked) = (socket.local_addr().map_err(error)?, SOCKET_BUFFER_BYTES);
-        if buffers.are_cut() {
+        if buffers.is_reduced() {
             info!(%local, asked, ?buffers, "the system keeps less of messages than was asked; see `sector doctor`");
         }
         if !batch::turn_on(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO) {
             debug!("this system brings datagrams one by one");
         }
         let socket = batch::watch(socket, Interest::READABLE).map_err(error)?;
-        Ok(Self { socket, local, sends_rows: AtomicBool::new(true) })
+        Ok(Self { socket, local, has_gso: AtomicBool::new(true) })
     }
 
     fn socket(&self) -> &UdpSocket {
@@ -104,17 +104,17 @@ impl DatagramSocket for Udp {
         self.socket().recv_from(buffer)
     }
 
-    fn try_send_many(&self, departures: &[Departure]) -> io::Result<usize> {
+    fn try_send_many(&self, departures: &[OutgoingDatagram]) -> io::Result<usize> {
         if let [only] = departures {
             return self.try_send_to(&only.datagram, only.to).map(|()| 1);
         }
-        let in_rows = self.sends_rows.load(Ordering::Relaxed);
+        let in_rows = self.has_gso.load(Ordering::Relaxed);
         match batch::send(self.socket().as_fd(), departures, in_rows) {
-            Err(error) if in_rows && batch::row(departures) > 1 && error.kind() != ErrorKind::WouldBlock => {
+            Err(error) if in_rows && batch::gso_segments(departures) > 1 && error.kind() != ErrorKind::WouldBlock => {
                 // A link that is narrower than the datagrams is one peer's; a device that cannot is everyone's.
-                if error.raw_os_error() != Some(libc::EMSGSIZE) && !is_of_the_way(&error) {
+                if error.raw_os_error() != Some(libc::EMSGSIZE) && !is_path_error(&error) {
                     debug!(%error, "this system sends no rows of datagrams; they go one by one");
-                    self.sends_rows.store(false, Ordering::Relaxed);
+                    self.has_gso.store(false, Ordering::Relaxed);
                 }
                 batch::send(self.socket().as_fd(), departures, false)
             }
@@ -122,14 +122,14 @@ impl DatagramSocket for Udp {
         }
     }
 
-    fn receive_many<'a>(&'a self, arrivals: &'a mut Arrivals) -> DatagramFuture<'a, ()> {
+    fn receive_many<'a>(&'a self, arrivals: &'a mut ReceiveBatch) -> DatagramFuture<'a, ()> {
         Box::pin(async move {
             loop {
                 let mut ready = self.socket.readable().await?;
                 match ready.try_io(|socket| batch::receive(socket.get_ref().as_fd(), arrivals)) {
                     Ok(Ok(rooms)) => {
                         // The next to come is news again: no call is needed to learn that nothing is left.
-                        if rooms < ROOMS {
+                        if rooms < BATCH_BUFFERS {
                             ready.clear_ready();
                         }
                         return Ok(());
@@ -144,7 +144,7 @@ impl DatagramSocket for Udp {
 }
 
 /// A bound socket that does not wait, with the buffers that the system gave it.
-fn open(address: SocketAddr) -> io::Result<(UdpSocket, Buffers)> {
+fn open(address: SocketAddr) -> io::Result<(UdpSocket, SocketBuffers)> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     // A wish: the system gives what its own limit allows, and GMP copes with losses.
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
@@ -152,12 +152,13 @@ fn open(address: SocketAddr) -> io::Result<(UdpSocket, Buffers)> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     // Linux doubles what it is asked for, for its own bookkeeping, and says the double.
-    let buffers = Buffers { receive_bytes: socket.recv_buffer_size()? / 2, send_bytes: socket.send_buffer_size()? / 2 };
+    let buffers =
+        SocketBuffers { receive_bytes: socket.recv_buffer_size()? / 2, send_bytes: socket.send_buffer_size()? / 2 };
     Ok((socket.into(), buffers))
 }
 
 /// Whether an error speaks of the way to a peer, and not of how it was sent.
-fn is_of_the_way(error: &io::Error) -> bool {
+fn is_path_error(error: &io::Error) -> bool {
     let of_the_way = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::ECONNREFUSED, libc::EPERM, libc::EACCES];
     error.raw_os_error().is_some_and(|number| of_the_way.contains(&number))
 }
@@ -178,27 +179,27 @@ mod tests {
     }
 
     /// Numbered datagrams of these lengths.
-    fn departures(lengths: &[usize], to: SocketAddr) -> Vec<Departure> {
+    fn departures(lengths: &[usize], to: SocketAddr) -> Vec<OutgoingDatagram> {
         let datagram = |(number, bytes): (usize, &usize)| vec![number as u8; *bytes];
-        lengths.iter().enumerate().map(|at| Departure { datagram: datagram(at), to }).collect()
+        lengths.iter().enumerate().map(|at| OutgoingDatagram { datagram: datagram(at), to }).collect()
     }
 
     /// Takes that many datagrams, however they come.
-    async fn take(socket: &Udp, count: usize) -> Vec<Departure> {
-        let (mut arrivals, mut taken) = (Arrivals::new(), Vec::new());
+    async fn take(socket: &Udp, count: usize) -> Vec<OutgoingDatagram> {
+        let (mut arrivals, mut taken) = (ReceiveBatch::new(), Vec::new());
         while taken.len() < count {
             socket.receive_many(&mut arrivals).await.unwrap();
             for number in 0..arrivals.len() {
                 let (datagram, from) = arrivals.datagram(number).unwrap();
-                taken.push(Departure { datagram: datagram.to_vec(), to: from });
+                taken.push(OutgoingDatagram { datagram: datagram.to_vec(), to: from });
             }
         }
         taken
     }
 
     /// What arrives of departures from `a`: the same, but that it comes from there.
-    fn as_from(a: &Udp, departures: &[Departure]) -> Vec<Departure> {
-        departures.iter().map(|departure| Departure { to: a.local, ..departure.clone() }).collect()
+    fn as_from(a: &Udp, departures: &[OutgoingDatagram]) -> Vec<OutgoingDatagram> {
+        departures.iter().map(|departure| OutgoingDatagram { to: a.local, ..departure.clone() }).collect()
     }
 
     #[tokio::test]
@@ -230,14 +231,14 @@ mod tests {
         let sent = departures(&[700, 700, 700, 20, 1_400, 1_400, 0, 1, 9_000, 700], b.local);
         assert_eq!(a.try_send_many(&sent).unwrap(), sent.len());
         assert_eq!(take(&b, sent.len()).await, as_from(&a, &sent));
-        assert!(a.sends_rows.load(Ordering::Relaxed), "this system knows rows");
+        assert!(a.has_gso.load(Ordering::Relaxed), "this system knows rows");
     }
 
     #[tokio::test]
     async fn more_than_one_call_takes_are_all_there_at_the_next() {
         let (a, b) = pair();
         // Each longer than the one before: no two of them make a row.
-        let sent = departures(&(100..100 + 3 * ROOMS).collect::<Vec<_>>(), b.local);
+        let sent = departures(&(100..100 + 3 * BATCH_BUFFERS).collect::<Vec<_>>(), b.local);
         assert_eq!(a.try_send_many(&sent).unwrap(), sent.len());
         assert_eq!(take(&b, sent.len()).await, as_from(&a, &sent));
         // Nothing is left, and the next one is news again.
@@ -263,7 +264,7 @@ mod tests {
         assert!(batch::turn_on(a.socket().as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK));
         let sent = departures(&[700; 8], b.local);
         assert_eq!(a.try_send_many(&sent).unwrap(), 8);
-        assert!(!a.sends_rows.load(Ordering::Relaxed));
+        assert!(!a.has_gso.load(Ordering::Relaxed));
         assert_eq!(a.try_send_many(&sent).unwrap(), 8);
         assert_eq!(take(&b, 16).await, as_from(&a, &[&sent[..], &sent].concat()));
     }
@@ -308,7 +309,7 @@ mod tests {
         let buffers = granted_buffers().unwrap();
         assert!((1..=SOCKET_BUFFER_BYTES).contains(&buffers.receive_bytes), "{buffers:?}");
         assert!((1..=SOCKET_BUFFER_BYTES).contains(&buffers.send_bytes), "{buffers:?}");
-        let whole = Buffers { receive_bytes: SOCKET_BUFFER_BYTES, send_bytes: SOCKET_BUFFER_BYTES };
-        assert!(!whole.are_cut() && Buffers { send_bytes: 1, ..whole }.are_cut());
+        let whole = SocketBuffers { receive_bytes: SOCKET_BUFFER_BYTES, send_bytes: SOCKET_BUFFER_BYTES };
+        assert!(!whole.is_reduced() && SocketBuffers { send_bytes: 1, ..whole }.is_reduced());
     }
 }

@@ -1,13 +1,13 @@
 //! Who holds a ticket: a client's key, with which it proves on each connection that the tickets it shows are its own
-//! ([`HolderPair`]), and what a connection has proved about the one at its other end ([`Bearer`]). It serves door 5.
+//! ([`HolderKeyPair`]), and what a connection has proved about the one at its other end ([`Bearer`]). It serves door 5.
 //!
 //! The private half never leaves the process that made it, and nothing that is signed is good on another connection.
 
 use protocol::{
     NodeId, Now,
     ticket::{
-        HOLDER_LABEL, Handed, HandedTo, HolderKey, LOCAL_PROOF_LIFE_MILLIS, SignedTicket, handing_words,
-        local_proof_words,
+        Delegate, Delegation, HOLDER_LABEL, HolderKey, LOCAL_PROOF_LIFE_MILLIS, SignedTicket, delegation_bytes,
+        local_proof_bytes,
     },
     ticket_verifier::ProvedBearer,
 };
@@ -17,11 +17,11 @@ use super::{PeerCertificate, is_signed, random};
 use crate::{NetError, transfer::TransferStream};
 
 /// A client's key for its tickets, made anew for each client.
-pub struct HolderPair {
+pub struct HolderKeyPair {
     key: Ed25519KeyPair,
 }
 
-impl HolderPair {
+impl HolderKeyPair {
     /// A new random key.
     pub fn generate() -> Self {
         // Any 32 bytes are an Ed25519 seed (RFC 8032, 5.1.5).
@@ -47,18 +47,18 @@ impl HolderPair {
 
     /// What proves it at the local socket of this name, now.
     pub fn prove_locally(&self, socket: &str, unix_millis: u64) -> Vec<u8> {
-        self.sign(&local_proof_words(socket, unix_millis))
+        self.sign(&local_proof_bytes(socket, unix_millis))
     }
 
     /// The ticket for the node `to` of the same cloud to use in this client's place.
-    pub fn hand(&self, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
-        self.hand_to(ticket, HandedTo::Node(to.clone()))
+    pub fn delegate(&self, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
+        self.delegate_to(ticket, Delegate::Node(to.clone()))
     }
 
     /// The ticket for `to` to use in this client's place.
-    pub fn hand_to(&self, ticket: &SignedTicket, to: HandedTo) -> SignedTicket {
-        let signature = self.sign(&handing_words(&ticket.ticket, &to));
-        SignedTicket { handed: Some(Handed { to, signature }), ..ticket.clone() }
+    pub fn delegate_to(&self, ticket: &SignedTicket, to: Delegate) -> SignedTicket {
+        let signature = self.sign(&delegation_bytes(&ticket.ticket, &to));
+        SignedTicket { delegation: Some(Delegation { to, signature }), ..ticket.clone() }
     }
 
     fn sign(&self, words: &[u8]) -> Vec<u8> {
@@ -119,7 +119,7 @@ impl Bearer {
         let is_fresh = unix_millis.abs_diff(now.unix_millis) <= LOCAL_PROOF_LIFE_MILLIS;
         let proved = match &self.on {
             Connection::Local { socket } => {
-                is_fresh && is_signed(&key.0, &local_proof_words(socket, unix_millis), proof)
+                is_fresh && is_signed(&key.0, &local_proof_bytes(socket, unix_millis), proof)
             }
             Connection::Transfer { .. } => false,
         };
@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn ticket() -> SignedTicket {
-        SignedTicket { ticket: vec![1, 2, 3], signature: vec![0; 64], handed: None }
+        SignedTicket { ticket: vec![1, 2, 3], signature: vec![0; 64], delegation: None }
     }
 
     fn node(name: &str) -> NodeId {
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_ticket_opens_only_for_who_proves_to_hold_its_key_on_this_very_connection() {
-        let (pair, thief) = (HolderPair::generate(), HolderPair::generate());
+        let (pair, thief) = (HolderKeyPair::generate(), HolderKeyPair::generate());
         let holder = Holder::Client(pair.public());
         let (here, elsewhere) = (stream(1, None), stream(2, None));
         let mut bearer = Bearer::of(&here).unwrap();
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_proof_at_a_local_socket_is_good_for_that_socket_and_for_a_minute() {
-        let pair = HolderPair::generate();
+        let pair = HolderKeyPair::generate();
         let now = Now { unix_millis: 1_000_000, ..Now::default() };
         let proof = pair.prove_locally("here", now.unix_millis);
         let take =
@@ -226,25 +226,25 @@ mod tests {
 
     #[test]
     fn a_client_hands_a_ticket_to_one_node_and_to_no_other() {
-        let (pair, other) = (HolderPair::generate(), HolderPair::generate());
+        let (pair, other) = (HolderKeyPair::generate(), HolderKeyPair::generate());
         let holder = Holder::Client(pair.public());
-        let handed = pair.hand(&ticket(), &node("node-1"));
+        let handed = pair.delegate(&ticket(), &node("node-1"));
         let of = |role| Bearer::of(&stream(1, role)).unwrap();
         assert!(of(Some("node-1")).holds(&handed, &holder));
         assert!(!of(Some("node-2")).holds(&handed, &holder));
         assert!(!of(Some("node-1")).holds(&ticket(), &holder), "it was not handed over");
-        assert!(!of(Some("node-1")).holds(&other.hand(&ticket(), &node("node-1")), &holder), "by another client");
+        assert!(!of(Some("node-1")).holds(&other.delegate(&ticket(), &node("node-1")), &holder), "by another client");
         let mixed = SignedTicket { ticket: vec![9], ..handed };
         assert!(!of(Some("node-1")).holds(&mixed, &holder), "another ticket was handed over");
     }
 
     #[test]
-    fn a_ticket_that_is_handed_to_a_key_opens_for_who_proves_that_key_and_for_nobody_else() {
-        let (pair, puller, thief) = (HolderPair::generate(), HolderPair::generate(), HolderPair::generate());
+    fn a_ticket_delegated_to_a_key_opens_only_for_who_proves_that_key() {
+        let (pair, puller, thief) = (HolderKeyPair::generate(), HolderKeyPair::generate(), HolderKeyPair::generate());
         let holder = Holder::Client(pair.public());
-        let handed = pair.hand_to(&ticket(), HandedTo::Key(puller.public()));
+        let handed = pair.delegate_to(&ticket(), Delegate::Key(puller.public()));
         let (here, elsewhere) = (stream(1, None), stream(2, None));
-        let proved = |with: &HolderPair, on: &TransferStream| {
+        let proved = |with: &HolderKeyPair, on: &TransferStream| {
             let mut bearer = Bearer::of(&here).unwrap();
             let _ = bearer.take_proof(with.public(), &with.prove(on).unwrap());
             bearer
@@ -256,14 +256,14 @@ mod tests {
         assert!(!proved(&pair, &here).holds(&handed, &holder), "who handed it over asks with the ticket as it was");
         assert!(!Bearer::of(&stream(1, Some("node-1"))).unwrap().holds(&handed, &holder), "a certificate is no key");
         assert!(!proved(&puller, &here).holds(&ticket(), &holder), "it was not handed over");
-        let by_thief = thief.hand_to(&ticket(), HandedTo::Key(puller.public()));
+        let by_thief = thief.delegate_to(&ticket(), Delegate::Key(puller.public()));
         assert!(!proved(&puller, &here).holds(&by_thief, &holder), "by another client");
         let mixed = SignedTicket { ticket: vec![9], ..handed };
         assert!(!proved(&puller, &here).holds(&mixed, &holder), "another ticket was handed over");
         // What is signed for a node is good for no key of the same bytes.
-        let mut swapped = pair.hand(&ticket(), &node("node-1"));
-        if let Some(handed) = &mut swapped.handed {
-            handed.to = HandedTo::Key(puller.public());
+        let mut swapped = pair.delegate(&ticket(), &node("node-1"));
+        if let Some(handed) = &mut swapped.delegation {
+            handed.to = Delegate::Key(puller.public());
         }
         assert!(!proved(&puller, &here).holds(&swapped, &holder));
     }

@@ -1,15 +1,15 @@
 //! Who is who: the cloud's certificate authority ([`Authority`]), the keys that ask it for a certificate ([`NewKey`]),
 //! one end's TLS configuration ([`TlsIdentity`]), and the tickets that allow bytes to move ([`TicketSigner`],
-//! [`is_signed`]) with those who may show them ([`HolderPair`], [`Bearer`]). It serves every door that a socket stands
+//! [`is_signed`]) with those who may show them ([`HolderKeyPair`], [`Bearer`]). It serves every door that a socket stands
 //! in (architecture, Doors 2 to 6; Sector/Sphere paper, 2.3 and 2.4).
 //!
 //! It never reads or writes files (PEM texts come in and go out), never decides who may do what, and never trusts a
 //! certificate that is not the cloud's own.
 
 mod authority;
+mod authority_pinning;
+mod certificate_request;
 mod holder;
-mod introduction;
-mod key_request;
 mod ticket;
 mod tls;
 mod validity;
@@ -23,12 +23,12 @@ use ring::{
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 pub use authority::{Authority, Subject};
-pub use holder::{Bearer, HolderPair};
-pub use key_request::{NewKey, ProvedKey, key_digest, ticket_digest};
+pub use certificate_request::{NewKey, ProvedKey, key_digest, ticket_digest};
+pub use holder::{Bearer, HolderKeyPair};
 pub use ticket::{TicketSigner, is_signed};
 pub(crate) use tls::server_name;
 pub use tls::{PeerCertificate, TlsIdentity};
-pub use validity::{Stage, Validity};
+pub use validity::{RenewalState, Validity};
 
 use crate::NetError;
 

@@ -38,7 +38,7 @@ impl TicketSigner {
     pub fn sign(&self, ticket: &Ticket) -> SignedTicket {
         let ticket = codec::encode(ticket);
         let signature = self.current.sign(&ticket).as_ref().to_vec();
-        SignedTicket { ticket, signature, handed: None }
+        SignedTicket { ticket, signature, delegation: None }
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use protocol::{
         JobId, NodeId, Now, Refusal, Status, UserName,
-        ticket::{Holder, Right, TicketFault},
+        ticket::{Holder, TicketFault, TicketRight},
         ticket_verifier::{RefusedTicket, TicketVerifier},
     };
 
@@ -76,7 +76,7 @@ mod tests {
             user: UserName::new("alice").unwrap(),
             holder: Holder::Node(NodeId::new("node-9").unwrap()),
             node: NodeId::new(node).unwrap(),
-            right: Right::Compute { job: JobId(7) },
+            right: TicketRight::Compute { job: JobId(7) },
             file: None,
             plain_within: None,
             holder_site: None,
@@ -99,11 +99,11 @@ mod tests {
     fn a_ticket_is_valid_up_to_its_last_millisecond() {
         let (signer, checker) = signer_and_checker();
         let signed = signer.sign(&ticket("node-1"));
-        assert_eq!(checker.genuine(at(0), &signed), Ok(ticket("node-1")));
-        assert_eq!(checker.genuine(at(10_000), &signed), Ok(ticket("node-1")));
-        let RefusedTicket { fault, refusal, .. } = checker.genuine(at(10_001), &signed).unwrap_err();
+        assert_eq!(checker.verify(at(0), &signed), Ok(ticket("node-1")));
+        assert_eq!(checker.verify(at(10_000), &signed), Ok(ticket("node-1")));
+        let RefusedTicket { fault, refusal, .. } = checker.verify(at(10_001), &signed).unwrap_err();
         assert_eq!((fault, refusal.status), (Some(TicketFault::Expired), Status::Refused));
-        assert!(refusal.sentence.contains("it ended 1 s ago"), "{refusal}");
+        assert!(refusal.message.contains("it ended 1 s ago"), "{refusal}");
     }
 
     #[test]
@@ -126,9 +126,9 @@ mod tests {
         altered.push(SignedTicket { ticket: [&good.ticket[..], &[0]].concat(), ..good.clone() });
         altered.push(SignedTicket { signature: [&good.signature[..], &[0]].concat(), ..good });
         for bad in altered {
-            let RefusedTicket { fault, refusal, .. } = checker.genuine(at(0), &bad).unwrap_err();
+            let RefusedTicket { fault, refusal, .. } = checker.verify(at(0), &bad).unwrap_err();
             assert_eq!((fault, refusal.status), (Some(TicketFault::Unsigned), Status::Refused));
-            assert!(refusal.sentence.contains("the master did not sign it"), "{refusal}");
+            assert!(refusal.message.contains("the master did not sign it"), "{refusal}");
         }
     }
 
@@ -136,7 +136,7 @@ mod tests {
     fn a_ticket_for_another_node_is_refused() {
         let (signer, checker) = signer_and_checker();
         let RefusedTicket { fault, refusal, user } =
-            checker.genuine(at(0), &signer.sign(&ticket("node-2"))).unwrap_err();
+            checker.verify(at(0), &signer.sign(&ticket("node-2"))).unwrap_err();
         assert_eq!((fault, user), (Some(TicketFault::OtherNode), Some(ticket("node-2").user)));
         assert_eq!(refusal, Refusal::new(Status::Refused, "node-1 refuses the ticket: it is for node-2"));
     }
@@ -145,8 +145,8 @@ mod tests {
     fn a_ticket_signed_with_another_key_is_refused() {
         let (_, checker) = signer_and_checker();
         let RefusedTicket { refusal, .. } =
-            checker.genuine(at(0), &TicketSigner::generate().sign(&ticket("node-1"))).unwrap_err();
-        assert!(refusal.sentence.contains("the master did not sign it"), "{refusal}");
+            checker.verify(at(0), &TicketSigner::generate().sign(&ticket("node-1"))).unwrap_err();
+        assert!(refusal.message.contains("the master did not sign it"), "{refusal}");
     }
 
     #[test]
@@ -154,20 +154,20 @@ mod tests {
         let (signer, checker) = signer_and_checker();
         let bytes = vec![codec::VERSION, 0xff];
         let signed =
-            SignedTicket { signature: signer.current.sign(&bytes).as_ref().to_vec(), ticket: bytes, handed: None };
-        let RefusedTicket { refusal, .. } = checker.genuine(at(0), &signed).unwrap_err();
-        assert_eq!(refusal.sentence, "node-1 cannot read the ticket: the message is malformed");
+            SignedTicket { signature: signer.current.sign(&bytes).as_ref().to_vec(), ticket: bytes, delegation: None };
+        let RefusedTicket { refusal, .. } = checker.verify(at(0), &signed).unwrap_err();
+        assert_eq!(refusal.message, "node-1 cannot read the ticket: the message is malformed");
     }
 
     #[test]
-    fn while_keys_roll_the_last_key_the_present_and_the_next_one_are_good_and_another_masters_are_not() {
+    fn while_keys_roll_the_last_present_and_next_are_good_and_another_masters_not() {
         let (mut signer, mut checker) = signer_and_checker();
         let of_first = signer.sign(&ticket("node-1"));
         signer.roll();
         // The node was told this key a day ago, and need not have heard that it is in use.
         let of_second = signer.sign(&ticket("node-1"));
         let are_good =
-            |checker: &TicketVerifier| [&of_first, &of_second].map(|signed| checker.genuine(at(0), signed).is_ok());
+            |checker: &TicketVerifier| [&of_first, &of_second].map(|signed| checker.verify(at(0), signed).is_ok());
         assert_eq!(are_good(&checker), [true, true]);
         checker.take_keys(at(0), signer.public_keys());
         assert_eq!(are_good(&checker), [true, true]);

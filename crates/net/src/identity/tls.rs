@@ -1,7 +1,7 @@
 //! One end's TLS 1.3 configuration. Whoever connects knows the role it wants and demands that role's certificate from
 //! the cloud's authority; whoever listens shows its own, and takes callers with a certificate of the cloud or with
 //! none (clients prove themselves by login or ticket). Whoever listens also shows the authority's certificate, for
-//! newcomers who know only its digest ([`introduction`]).
+//! newcomers who know only its digest ([`authority_pinning`]).
 //!
 //! All copies of an identity change together when its certificate is renewed ([`TlsIdentity::replace`]): connections that
 //! stand are left alone, new ones show the new certificate.
@@ -19,7 +19,7 @@ use rustls::{
     version::TLS13,
 };
 
-use super::{Credentials, certificate, certificate_error, introduction, role_digest, sha256};
+use super::{Credentials, authority_pinning, certificate, certificate_error, role_digest, sha256};
 use crate::NetError;
 
 /// One end's TLS 1.3 configuration: trusts only the cloud's authority. Copies share it.
@@ -62,8 +62,8 @@ impl TlsIdentity {
     /// [`NetError::Certificate`] when TLS cannot be set up.
     ///
     /// [`TransferStream::peer_authority`]: crate::transfer::TransferStream::peer_authority
-    pub fn newcomer(authority: Option<[u8; 32]>) -> Result<Self, NetError> {
-        let connect = introduction::connecting(authority, crypto())?;
+    pub fn with_pinned_authority(authority: Option<[u8; 32]>) -> Result<Self, NetError> {
+        let connect = authority_pinning::client_config(authority, crypto())?;
         Ok(Self::sharing(Configurations { connect, listen: None, secret: None }))
     }
 
@@ -79,7 +79,7 @@ impl TlsIdentity {
     }
 
     /// The configuration for connecting.
-    pub(crate) fn connecting(&self) -> Arc<ClientConfig> {
+    pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.shared.read().unwrap_or_else(PoisonError::into_inner).connect)
     }
 
@@ -87,7 +87,7 @@ impl TlsIdentity {
     ///
     /// # Errors
     /// [`NetError::Certificate`] for a client, which has no certificate to show.
-    pub(crate) fn listening(&self) -> Result<Arc<ServerConfig>, NetError> {
+    pub(crate) fn server_config(&self) -> Result<Arc<ServerConfig>, NetError> {
         let listen = self.shared.read().unwrap_or_else(PoisonError::into_inner).listen.clone();
         listen.ok_or_else(|| certificate_error("listen", "a client has no certificate to show"))
     }
@@ -294,6 +294,6 @@ mod tests {
     #[test]
     fn a_client_cannot_listen() {
         let authority = Authority::create("cloud").unwrap();
-        assert!(TlsIdentity::client(authority.certificate_pem()).unwrap().listening().is_err());
+        assert!(TlsIdentity::client(authority.certificate_pem()).unwrap().server_config().is_err());
     }
 }

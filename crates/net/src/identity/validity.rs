@@ -17,13 +17,13 @@ pub struct Validity {
 
 /// What is to be done about a certificate at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum RenewalState {
     /// Nothing for so long.
-    Young(Duration),
+    NotDue(Duration),
     /// It should be renewed.
     Due,
     /// It has ended: nobody takes it any more, also not to renew it.
-    Ended,
+    Expired,
 }
 
 impl Validity {
@@ -45,11 +45,11 @@ impl Validity {
     }
 
     /// What is to be done about it at `now`, a time since 1970.
-    pub fn stage(&self, now: Duration) -> Stage {
+    pub fn renewal_state(&self, now: Duration) -> RenewalState {
         match self.renew_at().checked_sub(now) {
-            _ if now > self.until => Stage::Ended,
-            Some(wait) if !wait.is_zero() => Stage::Young(wait),
-            _ => Stage::Due,
+            _ if now > self.until => RenewalState::Expired,
+            Some(wait) if !wait.is_zero() => RenewalState::NotDue(wait),
+            _ => RenewalState::Due,
         }
     }
 
@@ -173,10 +173,10 @@ mod tests {
         let day = CLOCK_SKEW;
         // Issued at day 10, for 90 seconds.
         let validity = Validity { from: day * 9, until: day * 10 + second(90) };
-        let at = |seconds| validity.stage(day * 10 + second(seconds));
-        assert_eq!((at(0), at(59)), (Stage::Young(second(60)), Stage::Young(second(1))));
-        assert_eq!((at(60), at(90)), (Stage::Due, Stage::Due));
-        assert_eq!(at(91), Stage::Ended);
+        let at = |seconds| validity.renewal_state(day * 10 + second(seconds));
+        assert_eq!((at(0), at(59)), (RenewalState::NotDue(second(60)), RenewalState::NotDue(second(1))));
+        assert_eq!((at(60), at(90)), (RenewalState::Due, RenewalState::Due));
+        assert_eq!(at(91), RenewalState::Expired);
     }
 
     #[test]

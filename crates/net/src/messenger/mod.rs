@@ -4,15 +4,15 @@
 //!
 //! Two tasks serve all sessions, however many (Sector/Sphere paper, 2.4: "a limited number of threads process the UDP
 //! packets, independent of the number of connections"): one receives, one sends and keeps time. They end with the last
-//! [`Messenger`]. A word that comes alone is sent by who says it (`haste.rs`): two wakings less on its way.
+//! [`Messenger`]. A word that comes alone is sent by who says it (`send_coalescing.rs`): two wakings less on its way.
 
-mod desk;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod gone;
-mod haste;
+mod messenger_state;
 mod seal;
-mod switchboard;
+mod send_coalescing;
+mod session_table;
+mod stateless_reset;
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,7 @@ use std::{
 use protocol::{
     SessionId,
     gmp::{CLOSE_LINGER, Class, Message, MessageKind},
-    wire::datagram::GONE_TOKEN_BYTES,
+    wire::datagram::RESET_TOKEN_BYTES,
 };
 use tokio::{
     sync::{Notify, mpsc, oneshot},
@@ -39,11 +39,11 @@ use tracing::{debug, warn};
 use crate::{
     NetError,
     clock::Clock,
-    datagram::{Arrivals, DatagramSocket, Departure},
+    datagram::{DatagramSocket, OutgoingDatagram, ReceiveBatch},
 };
-use desk::{Desk, Said};
-pub use gone::{GONE_ANSWERS_PER_SECOND_MAX, GoneKey};
-use switchboard::Switchboard;
+use messenger_state::{MessengerState, SendOutcome};
+use session_table::SessionTable;
+pub use stateless_reset::{STATELESS_RESETS_PER_SECOND_MAX, StatelessResetKey};
 
 /// The keys of a session and where its peer is.
 #[derive(Clone)]
@@ -53,18 +53,18 @@ pub struct SessionKeys {
     /// Derived by both ends from the handshake.
     pub key: [u8; 32],
     /// Which end this is.
-    pub side: Side,
+    pub role: SessionRole,
     /// Where the peer is; `None` to learn it from its first authentic datagram.
     pub peer: Option<SocketAddr>,
 }
 
 /// Who opened the session: each direction has its own nonce space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum SessionRole {
     /// The one who joined.
-    Opener,
+    Initiator,
     /// The one who let in.
-    Acceptor,
+    Responder,
 }
 
 /// GMP over a datagram socket: requests, replies, notices; sealed. Clones are the same messenger.
@@ -100,8 +100,9 @@ impl Messenger {
     /// and notices are not acknowledged, so that peers send them again later. Once it is dropped they are.
     pub fn start(socket: Arc<dyn DatagramSocket>, clock: Clock) -> (Self, mpsc::Receiver<MessengerEvent>) {
         let (events, receiver) = mpsc::channel(EVENTS_MAX);
-        let desk = Mutex::new(Desk::new(clock, events.clone()));
-        let shared = Arc::new(Shared { socket, clock, desk, work: Notify::new(), gone: Notify::new() });
+        let desk = Mutex::new(MessengerState::new(clock, events.clone()));
+        let shared =
+            Arc::new(Shared { socket, clock, state: desk, work: Notify::new(), session_removed: Notify::new() });
         let reading = tokio::spawn(read(Arc::clone(&shared))).abort_handle();
         let sending = tokio::spawn(send(Arc::clone(&shared), events)).abort_handle();
         (Self { shared, _tasks: Arc::new(Tasks([reading, sending])) }, receiver)
@@ -115,19 +116,19 @@ impl Messenger {
     /// Adds a session; one of the same id is replaced. The peer is followed when it comes from another address with a
     /// newer authentic datagram.
     pub fn add_session(&self, keys: SessionKeys) {
-        self.shared.lock().board().add_session(keys);
+        self.shared.lock().sessions().add_session(keys);
     }
 
     /// From now on tells those who speak into a session that is not here that it is gone, in a way that only who has this
     /// key can: after a restart, peers then notice at once, and not only when they have waited long enough.
-    pub fn answer_strangers(&self, key: GoneKey) {
-        self.shared.lock().board().set_gone_key(key);
+    pub fn enable_stateless_resets(&self, key: StatelessResetKey) {
+        self.shared.lock().sessions().set_reset_key(key);
     }
 
     /// What the peer of a session (that was added) will show when it says that the session is gone, as it told when the
     /// session began. It is believed only then.
-    pub fn expect_gone_token(&self, session: SessionId, token: [u8; GONE_TOKEN_BYTES]) {
-        self.shared.lock().board().set_gone_token(session, token);
+    pub fn expect_reset_token(&self, session: SessionId, token: [u8; RESET_TOKEN_BYTES]) {
+        self.shared.lock().sessions().set_reset_token(session, token);
     }
 
     /// Ends a session. What was given to [`reply`](Self::reply) or [`notify`](Self::notify) before is still sent, for
@@ -152,9 +153,9 @@ impl Messenger {
         deadline: Duration,
     ) -> Result<Vec<u8>, NetError> {
         let (answer, answered) = oneshot::channel();
-        let (request, said) = self.shared.lock().ask(session, class, body, answer)?;
-        let answer = Answer { answered, waiting: Waiting::new(self, session, request) };
-        self.shared.depart(said);
+        let (request, said) = self.shared.lock().request(session, class, body, answer)?;
+        let answer = Answer { answered, waiting: PendingReply::new(self, session, request) };
+        self.shared.finish_send(said);
         answer.within(deadline).await
     }
 
@@ -182,7 +183,7 @@ impl Messenger {
     ) -> Vec<(SessionId, Result<Vec<u8>, NetError>)> {
         let until = tokio::time::Instant::now() + deadline;
         let mut results = Vec::with_capacity(sessions.len());
-        for (session, asked) in self.ask_group(class, sessions, body) {
+        for (session, asked) in self.request_each(class, sessions, body) {
             let result = match asked {
                 Ok(answer) => answer.until(until, deadline).await,
                 Err(error) => Err(error),
@@ -194,7 +195,7 @@ impl Messenger {
 
     /// The same, for a caller that wants each answer as it comes: the request is sent, and each answer is waited for by
     /// itself.
-    pub fn ask_group(
+    pub fn request_each(
         &self,
         class: Class,
         sessions: &[SessionId],
@@ -203,15 +204,15 @@ impl Messenger {
         let mut asked = Vec::with_capacity(sessions.len());
         {
             let mut desk = self.shared.lock();
-            let (request, message) = desk.board().next_request(body);
+            let (request, message) = desk.sessions().next_request(body);
             let mut named = BTreeSet::new();
             for session in sessions.iter().copied().filter(|session| named.insert(*session)) {
                 let (answer, answered) = oneshot::channel();
-                let said = desk.board().ask_with(session, class, request, Arc::clone(&message), answer);
-                let answer = said.map(|()| Answer { answered, waiting: Waiting::new(self, session, request) });
+                let said = desk.sessions().send_request(session, class, request, Arc::clone(&message), answer);
+                let answer = said.map(|()| Answer { answered, waiting: PendingReply::new(self, session, request) });
                 asked.push((session, answer));
             }
-            if desk.wakes() {
+            if desk.must_wake() {
                 self.shared.work.notify_one();
             }
         }
@@ -227,33 +228,33 @@ impl Messenger {
     /// The same, for an answer of another class.
     pub fn reply_as(&self, class: Class, session: SessionId, request: u64, body: Vec<u8>) {
         let message = Message { kind: MessageKind::Reply(request), body };
-        let said = self.shared.lock().say(session, class, message);
+        let said = self.shared.lock().send(session, class, message);
         match said {
-            Ok(said) => self.shared.depart(said),
+            Ok(said) => self.shared.finish_send(said),
             Err(error) => warn!(%session, %error, "an answer was dropped"),
         }
     }
 
     /// Sends a message that expects no reply, in class [`Ordinary`](Class::Ordinary).
     pub fn notify(&self, session: SessionId, body: Vec<u8>) -> Result<(), NetError> {
-        let said = self.shared.lock().say(session, Class::Ordinary, Message { kind: MessageKind::Notice, body })?;
-        self.shared.depart(said);
+        let said = self.shared.lock().send(session, Class::Ordinary, Message { kind: MessageKind::Notice, body })?;
+        self.shared.finish_send(said);
         Ok(())
     }
 
     /// What was counted since the start, by the names in [`protocol::names`].
     pub fn counters(&self) -> [(&'static str, u64); 2] {
-        self.shared.lock().board().counters()
+        self.shared.lock().sessions().counters()
     }
 
     /// Ends all sessions as [`remove_session`](Self::remove_session) does, and waits until they have said what they had
     /// to say.
     pub async fn close(&self) {
-        self.shared.change(Switchboard::close_all);
+        self.shared.change(SessionTable::close_all);
         let all_gone = async {
             loop {
-                let gone = self.shared.gone.notified();
-                if self.shared.lock().board().is_empty() {
+                let gone = self.shared.session_removed.notified();
+                if self.shared.lock().sessions().is_empty() {
                     break;
                 }
                 gone.await;
@@ -268,16 +269,16 @@ impl Messenger {
 struct Shared {
     socket: Arc<dyn DatagramSocket>,
     clock: Clock,
-    desk: Mutex<Desk>,
+    state: Mutex<MessengerState>,
     /// There may be something to send, or an earlier time to keep.
     work: Notify,
     /// A session has gone.
-    gone: Notify,
+    session_removed: Notify,
 }
 
 impl Shared {
     /// Takes what came, so many datagrams under one lock.
-    fn receive(&self, arrivals: &mut Arrivals) {
+    fn receive(&self, arrivals: &mut ReceiveBatch) {
         let (mut number, mut messages) = (0, 0);
         while number < arrivals.len() {
             let mut desk = self.lock();
@@ -286,27 +287,27 @@ impl Shared {
                 messages += desk.receive(datagram, from);
                 number += 1;
             }
-            if number >= arrivals.len() && desk.came(messages) {
+            if number >= arrivals.len() && desk.note_received(messages) {
                 self.work.notify_one();
             }
         }
     }
 
     /// Does what may leave something to send or sessions to end, and has the sending task see to it.
-    fn change<T>(&self, change: impl FnOnce(&mut Switchboard) -> T) {
+    fn change<T>(&self, change: impl FnOnce(&mut SessionTable) -> T) {
         let mut desk = self.lock();
-        change(desk.board());
-        if desk.wakes() {
+        change(desk.sessions());
+        if desk.must_wake() {
             self.work.notify_one();
         }
     }
 
     /// Does what is left to do after something was said.
-    fn depart(&self, said: Said) {
-        let mut wakes = said.wakes;
-        if let Some(departure) = said.departure {
+    fn finish_send(&self, said: SendOutcome) {
+        let mut wakes = said.must_wake;
+        if let Some(departure) = said.datagram {
             match self.socket.try_send_to(&departure.datagram, departure.to) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => wakes |= self.lock().keep(departure),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => wakes |= self.lock().keep_unsent(departure),
                 Err(error) => debug!(to = %departure.to, %error, "{NOT_SENT}"),
                 Ok(()) => {}
             }
@@ -316,9 +317,9 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Desk> {
+    fn lock(&self) -> MutexGuard<'_, MessengerState> {
         // Nothing in there panics; if it did, the sessions would still be whole, since no call leaves one half changed.
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -333,7 +334,7 @@ impl Drop for Tasks {
 /// A reply that is on its way, or not. Dropped, nobody waits for it any more, and the peer is told.
 pub struct Answer {
     answered: oneshot::Receiver<Vec<u8>>,
-    waiting: Waiting,
+    waiting: PendingReply,
 }
 
 impl Answer {
@@ -363,7 +364,7 @@ impl Answer {
 }
 
 /// Takes the requester off the list when it has its reply, or gave up waiting, or was itself dropped.
-struct Waiting {
+struct PendingReply {
     messenger: Messenger,
     session: SessionId,
     request: u64,
@@ -371,13 +372,13 @@ struct Waiting {
     is_answered: bool,
 }
 
-impl Waiting {
+impl PendingReply {
     fn new(messenger: &Messenger, session: SessionId, request: u64) -> Self {
         Self { messenger: messenger.clone(), session, request, is_answered: false }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         if !self.is_answered {
             self.messenger.shared.change(|board| board.stop_waiting(self.session, self.request));
@@ -387,7 +388,7 @@ impl Drop for Waiting {
 
 /// The task that receives.
 async fn read(shared: Arc<Shared>) {
-    let mut arrivals = Arrivals::new();
+    let mut arrivals = ReceiveBatch::new();
     loop {
         match shared.socket.receive_many(&mut arrivals).await {
             Ok(()) => {
@@ -404,11 +405,11 @@ async fn read(shared: Arc<Shared>) {
 
 /// The task that sends, keeps time, and tells of lost sessions.
 async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
-    let mut departures: Vec<Departure> = Vec::with_capacity(DEPARTURES_MAX);
+    let mut departures: Vec<OutgoingDatagram> = Vec::with_capacity(DEPARTURES_MAX);
     loop {
-        let next = shared.lock().depart(&mut departures, DEPARTURES_MAX);
-        if next.sessions_gone {
-            shared.gone.notify_waiters();
+        let next = shared.lock().collect_due(&mut departures, DEPARTURES_MAX);
+        if next.sessions_removed {
+            shared.session_removed.notify_waiters();
         }
         dispatch(&*shared.socket, &departures).await;
         if departures.len() >= DEPARTURES_MAX {
@@ -422,8 +423,8 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
             }
             () = async { tokio::time::sleep_until(at.unwrap_or_else(tokio::time::Instant::now)).await }, if at.is_some() => {}
             permit = events.reserve(), if next.has_lost => match permit {
-                Ok(permit) => shared.lock().board().tell_lost(permit),
-                Err(_) => shared.lock().board().forget_lost(),
+                Ok(permit) => shared.lock().sessions().report_lost(permit),
+                Err(_) => shared.lock().sessions().forget_lost(),
             },
         }
     }
@@ -431,7 +432,7 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
 
 /// Sends datagrams, as many at a time as the socket takes. One that cannot be sent holds up no other: the rules send what
 /// it carried again.
-async fn dispatch(socket: &dyn DatagramSocket, mut departures: &[Departure]) {
+async fn dispatch(socket: &dyn DatagramSocket, mut departures: &[OutgoingDatagram]) {
     while let [first, rest @ ..] = departures {
         let sent = match socket.try_send_many(departures) {
             Ok(sent) => {

@@ -14,32 +14,32 @@ use ring::{
     hmac,
 };
 
-use super::Side;
+use super::SessionRole;
 
 /// One session's keys, for both directions.
 pub(super) struct Seal {
-    sending: Link,
-    receiving: Link,
+    sending: PhaseKey,
+    receiving: PhaseKey,
     /// Made beforehand: a datagram that only says it is of the next phase costs no more than any other.
-    next: Link,
+    next: PhaseKey,
     /// The key of the phase before, and until when it is good.
     previous: Option<([u8; 32], Duration)>,
 }
 
 /// A phase's key, and what the next is derived from.
 #[derive(Clone)]
-struct Link {
+struct PhaseKey {
     phase: u64,
     secret: [u8; 32],
     key: [u8; 32],
 }
 
 impl Seal {
-    pub(super) fn new(session_key: &[u8; 32], side: Side) -> Self {
-        let [opener, acceptor] = [OPENER, ACCEPTOR].map(|label| Link::first(expand(session_key, label)));
+    pub(super) fn new(session_key: &[u8; 32], side: SessionRole) -> Self {
+        let [opener, acceptor] = [OPENER, ACCEPTOR].map(|label| PhaseKey::first(expand(session_key, label)));
         let (sending, receiving) = match side {
-            Side::Opener => (opener, acceptor),
-            Side::Acceptor => (acceptor, opener),
+            SessionRole::Initiator => (opener, acceptor),
+            SessionRole::Responder => (acceptor, opener),
         };
         let next = receiving.next();
         Self { sending, receiving, next, previous: None }
@@ -92,7 +92,7 @@ impl Seal {
     }
 }
 
-impl Link {
+impl PhaseKey {
     fn first(secret: [u8; 32]) -> Self {
         Self { phase: 0, secret, key: expand(&secret, KEY) }
     }
@@ -149,7 +149,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(100);
 
     fn pair() -> (Seal, Seal) {
-        (Seal::new(&[9; 32], Side::Opener), Seal::new(&[9; 32], Side::Acceptor))
+        (Seal::new(&[9; 32], SessionRole::Initiator), Seal::new(&[9; 32], SessionRole::Responder))
     }
 
     fn sealed(seal: &mut Seal, phase: u64) -> (Head, Vec<u8>) {
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(body.len(), 6 + SEAL_BYTES);
         assert_eq!(acceptor.unseal(NOW, head, &mut body.clone()).unwrap(), b"secret");
         assert_eq!(opener.unseal(NOW, head, &mut body.clone()), None, "what we sealed ourselves came back");
-        let mut stranger = Seal::new(&[8; 32], Side::Acceptor);
+        let mut stranger = Seal::new(&[8; 32], SessionRole::Responder);
         assert_eq!(stranger.unseal(NOW, head, &mut body.clone()), None);
     }
 

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::{
     datagram::{DatagramFuture, bind_udp},
-    memory::{MemoryNetwork, Weather},
+    memory_network::{LinkConditions, MemoryNetwork},
 };
 
 const SESSION: SessionId = SessionId(0xabc);
@@ -42,8 +42,8 @@ impl Ground {
     /// An opener with its acceptor, which does not know yet where the opener is.
     async fn pair(&self) -> Pair {
         let ((opener, opener_events), (acceptor, acceptor_events)) = (self.messenger().await, self.messenger().await);
-        opener.add_session(keys(Side::Opener, Some(acceptor.local_address())));
-        acceptor.add_session(keys(Side::Acceptor, None));
+        opener.add_session(keys(SessionRole::Initiator, Some(acceptor.local_address())));
+        acceptor.add_session(keys(SessionRole::Responder, None));
         Pair { opener, opener_events, acceptor, acceptor_events }
     }
 
@@ -71,8 +71,8 @@ struct Pair {
     acceptor_events: mpsc::Receiver<MessengerEvent>,
 }
 
-fn keys(side: Side, peer: Option<SocketAddr>) -> SessionKeys {
-    SessionKeys { session: SESSION, key: KEY, side, peer }
+fn keys(side: SessionRole, peer: Option<SocketAddr>) -> SessionKeys {
+    SessionKeys { session: SESSION, key: KEY, role: side, peer }
 }
 
 fn turned(mut body: Vec<u8>) -> Vec<u8> {
@@ -126,7 +126,7 @@ macro_rules! transports {
 
 mod rules;
 mod second_reading;
-mod strangers;
+mod unknown_senders;
 
 transports!(
     a_request_gets_its_own_reply,
@@ -203,7 +203,8 @@ async fn what_is_not_sealed_with_the_key_is_counted_and_dropped(ground: Ground) 
         stranger.send_to(&datagram, pair.acceptor.local_address()).await.unwrap();
     }
     let (other_key, _events) = ground.messenger().await;
-    other_key.add_session(SessionKeys { key: [1; 32], ..keys(Side::Opener, Some(pair.acceptor.local_address())) });
+    other_key
+        .add_session(SessionKeys { key: [1; 32], ..keys(SessionRole::Initiator, Some(pair.acceptor.local_address())) });
     other_key.notify(SESSION, b"not mine".to_vec()).unwrap();
     // Datagrams to one socket of one machine do not overtake each other, but those of several tasks may be sent in any
     // order: wait until all were counted, and see that the true one alone was delivered.
@@ -241,8 +242,8 @@ impl Relay {
         let near = ground.bind().await;
         let ((opener, opener_events), (acceptor, acceptor_events)) =
             (ground.messenger().await, ground.messenger().await);
-        opener.add_session(keys(Side::Opener, Some(near.local_address())));
-        acceptor.add_session(keys(Side::Acceptor, None));
+        opener.add_session(keys(SessionRole::Initiator, Some(near.local_address())));
+        acceptor.add_session(keys(SessionRole::Responder, None));
         let relay = Self { near, opener: None, acceptor: acceptor.local_address() };
         (relay, Pair { opener, opener_events, acceptor, acceptor_events })
     }
@@ -331,7 +332,7 @@ async fn an_ended_session_still_says_its_last_word(ground: Ground) {
     };
     let (reply, ()) = tokio::join!(pair.opener.request(SESSION, b"logout".to_vec(), PATIENCE), leaving);
     assert_eq!(reply.unwrap(), b"bye");
-    assert!(pair.acceptor.shared.lock().board().is_empty());
+    assert!(pair.acceptor.shared.lock().sessions().is_empty());
     assert!(matches!(pair.acceptor.notify(SESSION, Vec::new()), Err(NetError::SessionLost { .. })));
 }
 
@@ -352,7 +353,9 @@ async fn a_session_of_an_old_id_and_a_new_key_is_a_new_one(ground: Ground) {
     // Nothing waits in the old one, so it is gone at once, and the news of its end comes before the new one's start.
     let key = [43; 32];
     let (at, acceptor) = (Some(pair.acceptor.local_address()), pair.acceptor.clone());
-    for (messenger, keys) in [(&acceptor, keys(Side::Acceptor, None)), (&pair.opener, keys(Side::Opener, at))] {
+    for (messenger, keys) in
+        [(&acceptor, keys(SessionRole::Responder, None)), (&pair.opener, keys(SessionRole::Initiator, at))]
+    {
         messenger.remove_session(SESSION);
         messenger.add_session(SessionKeys { key, ..keys });
     }
@@ -375,7 +378,7 @@ async fn every_request_is_answered_once_through_bad_weather() {
     for seed in 0..10 {
         let network = MemoryNetwork::new(seed);
         let far = Duration::from_millis(40);
-        network.set_weather(Weather { delay: far, jitter: far, loss: 0.2, duplication: 0.1, reorder: 0.1 });
+        network.set_conditions(LinkConditions { delay: far, jitter: far, loss: 0.2, duplication: 0.1, reorder: 0.1 });
         let (pair, _answering) = Ground::Memory(network).answering_pair().await;
         let mut requests = JoinSet::new();
         for number in 0..50usize {
@@ -428,7 +431,7 @@ async fn a_peer_that_does_not_keep_up_fills_the_queue_and_the_sender_is_told() {
 
 /// A socket that takes two datagrams at once, then none until it was waited for, and that cannot send to one address.
 struct Grudging {
-    sent: Mutex<Vec<Departure>>,
+    sent: Mutex<Vec<OutgoingDatagram>>,
     unreachable: SocketAddr,
     is_full: Mutex<bool>,
 }
@@ -440,7 +443,7 @@ impl DatagramSocket for Grudging {
 
     fn send_to<'a>(&'a self, datagram: &'a [u8], to: SocketAddr) -> DatagramFuture<'a, ()> {
         *self.is_full.lock().unwrap() = false;
-        self.sent.lock().unwrap().push(Departure { datagram: datagram.to_vec(), to });
+        self.sent.lock().unwrap().push(OutgoingDatagram { datagram: datagram.to_vec(), to });
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -448,7 +451,7 @@ impl DatagramSocket for Grudging {
         Box::pin(std::future::pending())
     }
 
-    fn try_send_many(&self, departures: &[Departure]) -> std::io::Result<usize> {
+    fn try_send_many(&self, departures: &[OutgoingDatagram]) -> std::io::Result<usize> {
         if std::mem::replace(&mut *self.is_full.lock().unwrap(), true) {
             return Err(ErrorKind::WouldBlock.into());
         }
@@ -462,11 +465,11 @@ impl DatagramSocket for Grudging {
 }
 
 #[tokio::test]
-async fn a_socket_that_takes_few_at_once_gets_all_in_order_and_a_failing_one_holds_up_no_other() {
+async fn a_slow_socket_gets_all_in_order_and_a_failing_one_holds_up_no_other() {
     let [here, unreachable] = [1, 2].map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
     let socket = Grudging { sent: Mutex::default(), unreachable, is_full: Mutex::new(false) };
     let departures: Vec<_> = (0..12u8)
-        .map(|number| Departure { datagram: vec![number], to: if number == 6 { unreachable } else { here } })
+        .map(|number| OutgoingDatagram { datagram: vec![number], to: if number == 6 { unreachable } else { here } })
         .collect();
     dispatch(&socket, &departures).await;
     let sent: Vec<_> = socket.sent.lock().unwrap().iter().map(|departure| departure.datagram[0]).collect();
@@ -478,7 +481,7 @@ async fn many_askers_on_a_lossy_way_lose_nothing_and_are_never_held_up_for_long(
     for seed in 0..4 {
         let network = MemoryNetwork::new(seed);
         let delay = Duration::from_millis(10);
-        network.set_weather(Weather { delay, loss: 0.1, ..Weather::FINE });
+        network.set_conditions(LinkConditions { delay, loss: 0.1, ..LinkConditions::IDEAL });
         let (pair, _answering) = Ground::Memory(network).answering_pair().await;
         let mut asking = JoinSet::new();
         for asker in 0..64u8 {

@@ -16,9 +16,9 @@ use protocol::{CarrierChoice, address_range::common_prefix_bits};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
-    Carrier, Listener, QuicCarrier, QuicSettings, Rates, TcpCarrier, TransferStream,
-    peers::{PeerBook, Plan, Remembered, Way},
-    udt::Learned,
+    Carrier, Listener, QuicCarrier, QuicSettings, RateCache, TcpCarrier, TransferStream,
+    peer_cache::{CachedPeer, DialPlan, Locality, PeerCache},
+    udt::PathEstimate,
 };
 use crate::{NetError, identity::TlsIdentity};
 
@@ -51,42 +51,43 @@ pub struct CarrierSettings {
     /// How QUIC goes.
     pub quic: QuicSettings,
     /// What an earlier process learned of its peers.
-    pub kept: Vec<Remembered>,
+    pub cached_peers: Vec<CachedPeer>,
 }
 
 /// TCP and QUIC, of which each conversation takes the one that suits its way. Clones are the same.
 #[derive(Clone)]
 pub struct Carriers {
-    chooser: Arc<Chooser<TcpCarrier, QuicCarrier>>,
+    selector: Arc<CarrierSelector<TcpCarrier, QuicCarrier>>,
 }
 
 impl Carriers {
     /// Carriers that show `identity`'s certificate, if it has one. A UDP port is opened when QUIC is first wanted.
     pub fn new(identity: TlsIdentity, settings: CarrierSettings) -> Self {
-        let book = Book::new(settings.kept);
-        let quic = QuicCarrier::new(identity.clone(), remembering(settings.quic, &book));
+        let book = SharedPeerCache::new(settings.cached_peers);
+        let quic = QuicCarrier::new(identity.clone(), with_rate_cache(settings.quic, &book));
         Self::of(identity, quic, settings.choice, book)
     }
 
     /// Carriers of a process that listens: QUIC connects from the same UDP port, so that there is one for all.
-    pub fn beside(listener: &Listener, identity: TlsIdentity, settings: CarrierSettings) -> Self {
-        let book = Book::new(settings.kept);
-        let settings = CarrierSettings { quic: remembering(settings.quic, &book), kept: Vec::new(), ..settings };
+    pub fn with_listener(listener: &Listener, identity: TlsIdentity, settings: CarrierSettings) -> Self {
+        let book = SharedPeerCache::new(settings.cached_peers);
+        let settings =
+            CarrierSettings { quic: with_rate_cache(settings.quic, &book), cached_peers: Vec::new(), ..settings };
         let quic = listener.quic_carrier(settings.quic.clone());
         let quic = quic.unwrap_or_else(|| QuicCarrier::new(identity.clone(), settings.quic));
         Self::of(identity, quic, settings.choice, book)
     }
 
-    fn of(identity: TlsIdentity, quic: QuicCarrier, choice: CarrierChoice, book: Arc<Book>) -> Self {
-        Self { chooser: Arc::new(Chooser::new(TcpCarrier::new(identity), quic, choice, book)) }
+    fn of(identity: TlsIdentity, quic: QuicCarrier, choice: CarrierChoice, book: Arc<SharedPeerCache>) -> Self {
+        Self { selector: Arc::new(CarrierSelector::new(TcpCarrier::new(identity), quic, choice, book)) }
     }
 
     /// Opens a conversation with `server` at `address`, which is as far as `way` says.
     ///
     /// # Errors
     /// As [`Carrier::connect`].
-    pub async fn connect(&self, address: SocketAddr, server: &str, way: Way) -> Result<TransferStream, NetError> {
-        self.chooser.connect(address, server, way).await
+    pub async fn connect(&self, address: SocketAddr, server: &str, way: Locality) -> Result<TransferStream, NetError> {
+        self.selector.connect(address, server, way).await
     }
 
     /// Opens a conversation by TCP, whatever the settings say: one that will go on without encryption, which QUIC cannot.
@@ -94,49 +95,49 @@ impl Carriers {
     /// # Errors
     /// As [`Carrier::connect`].
     pub async fn connect_by_tcp(&self, address: SocketAddr, server: &str) -> Result<TransferStream, NetError> {
-        self.chooser.tcp.connect(address, server).await
+        self.selector.tcp.connect(address, server).await
     }
 
     /// Whether a peer is at another site, as far as that is known by now.
-    pub fn is_far(&self, address: SocketAddr, way: Way) -> bool {
-        let may_be = self.chooser.choice == CarrierChoice::Quic || !address.ip().is_loopback();
-        may_be && self.chooser.book.lock().is_far(address, way)
+    pub fn is_far(&self, address: SocketAddr, way: Locality) -> bool {
+        let may_be = self.selector.choice == CarrierChoice::Quic || !address.ip().is_loopback();
+        may_be && self.selector.peers.lock().is_far(address, way)
     }
 
     /// Ends all connections over QUIC, of a process that is about to end.
     pub async fn close(&self) {
-        self.chooser.quic.close().await;
+        self.selector.quic.close().await;
     }
 
     /// The longest round trip to any peer that was spoken to.
     pub fn longest_round_trip(&self) -> Option<Duration> {
-        self.chooser.book.lock().longest_round_trip()
+        self.selector.peers.lock().longest_round_trip()
     }
 
     /// What is worth being kept for the next process.
-    pub fn remembered(&self) -> Vec<Remembered> {
-        self.chooser.book.remembered()
+    pub fn cached_peers(&self) -> Vec<CachedPeer> {
+        self.selector.peers.cached_peers()
     }
 }
 
 /// Chooses between two carriers.
-pub(super) struct Chooser<T, Q> {
+pub(super) struct CarrierSelector<T, Q> {
     tcp: T,
     quic: Q,
     choice: CarrierChoice,
-    book: Arc<Book>,
+    peers: Arc<SharedPeerCache>,
 }
 
 /// What is known of peers, shared with the carrier that learns it.
 #[derive(Debug)]
-pub(super) struct Book {
-    peers: Mutex<PeerBook>,
+pub(super) struct SharedPeerCache {
+    peers: Mutex<PeerCache>,
     began: Instant,
 }
 
-impl<T: Dial, Q: Carrier> Chooser<T, Q> {
-    pub(super) fn new(tcp: T, quic: Q, choice: CarrierChoice, book: Arc<Book>) -> Self {
-        Self { tcp, quic, choice, book }
+impl<T: Dial, Q: Carrier> CarrierSelector<T, Q> {
+    pub(super) fn new(tcp: T, quic: Q, choice: CarrierChoice, book: Arc<SharedPeerCache>) -> Self {
+        Self { tcp, quic, choice, peers: book }
     }
 
     /// Opens a conversation with `server` at `address`, which is as far as `way` says.
@@ -144,20 +145,20 @@ impl<T: Dial, Q: Carrier> Chooser<T, Q> {
         &self,
         address: SocketAddr,
         server: &str,
-        way: Way,
+        way: Locality,
     ) -> Result<TransferStream, NetError> {
         // On one machine QUIC would only cost processor time, whatever sites are played there.
-        let is_near = address.ip().is_loopback() || way == Way::Unknown && is_beside_us(address);
-        let way = if is_near { Way::Near } else { way };
-        let plan = || self.book.lock().plan(self.book.now(), address, self.choice, way);
+        let is_near = address.ip().is_loopback() || way == Locality::Unknown && is_on_local_network(address);
+        let way = if is_near { Locality::Near } else { way };
+        let plan = || self.peers.lock().plan(self.peers.now(), address, self.choice, way);
         match plan() {
-            Plan::Tcp => self.tcp.finish(self.dial(address, server).await?, server).await,
-            Plan::Quic => Ok(self.got_through(address, self.quic.connect(address, server).await?)),
-            Plan::QuicFirst(head_start) => self.race(address, server, head_start, None).await,
-            Plan::Measure => {
+            DialPlan::Tcp => self.tcp.finish(self.dial(address, server).await?, server).await,
+            DialPlan::Quic => Ok(self.got_through(address, self.quic.connect(address, server).await?)),
+            DialPlan::QuicFirst(head_start) => self.race(address, server, head_start, None).await,
+            DialPlan::Measure => {
                 let dialed = self.dial(address, server).await?;
                 match plan() {
-                    Plan::QuicFirst(head_start) => self.race(address, server, head_start, Some(dialed)).await,
+                    DialPlan::QuicFirst(head_start) => self.race(address, server, head_start, Some(dialed)).await,
                     _ => self.tcp.finish(dialed, server).await,
                 }
             }
@@ -204,13 +205,13 @@ impl<T: Dial, Q: Carrier> Chooser<T, Q> {
 
     async fn dial(&self, address: SocketAddr, server: &str) -> Result<T::Dialed, NetError> {
         let (dialed, round_trip) = self.tcp.dial(address, server).await?;
-        self.book.lock().note_round_trip(self.book.now(), address, round_trip);
+        self.peers.lock().note_round_trip(self.peers.now(), address, round_trip);
         Ok(dialed)
     }
 
     /// A conversation that QUIC brought.
     fn got_through(&self, address: SocketAddr, stream: TransferStream) -> TransferStream {
-        let (now, mut book) = (self.book.now(), self.book.lock());
+        let (now, mut book) = (self.peers.now(), self.peers.lock());
         book.note_udp_through(now, address);
         if let Some(round_trip) = stream.round_trip() {
             book.note_round_trip(now, address, round_trip);
@@ -228,54 +229,54 @@ impl<T: Dial, Q: Carrier> Chooser<T, Q> {
     ) -> Result<TransferStream, NetError> {
         if tcp.is_ok() {
             tracing::warn!(%address, why, "UDP does not get through; TCP is taken, and UDP tried again later");
-            self.book.lock().note_udp_blocked(self.book.now(), address);
+            self.peers.lock().note_udp_blocked(self.peers.now(), address);
         }
         tcp
     }
 }
 
-impl Book {
+impl SharedPeerCache {
     /// Nothing is known yet, but for what another process kept.
-    pub(super) fn new(kept: Vec<Remembered>) -> Arc<Self> {
-        let mut peers = PeerBook::default();
-        kept.into_iter().for_each(|peer| peers.remember(Duration::ZERO, peer));
+    pub(super) fn new(kept: Vec<CachedPeer>) -> Arc<Self> {
+        let mut peers = PeerCache::default();
+        kept.into_iter().for_each(|peer| peers.restore(Duration::ZERO, peer));
         Arc::new(Self { peers: Mutex::new(peers), began: Instant::now() })
     }
 
     /// What is worth being kept for another process.
-    pub(super) fn remembered(&self) -> Vec<Remembered> {
-        self.lock().remembered(self.now())
+    pub(super) fn cached_peers(&self) -> Vec<CachedPeer> {
+        self.lock().cached_peers(self.now())
     }
 
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
 
-    fn lock(&self) -> MutexGuard<'_, PeerBook> {
+    fn lock(&self) -> MutexGuard<'_, PeerCache> {
         // Each change under this lock is complete in itself.
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Rates for Book {
-    fn learned(&self, peer: SocketAddr) -> Option<Learned> {
+impl RateCache for SharedPeerCache {
+    fn learned(&self, peer: SocketAddr) -> Option<PathEstimate> {
         self.lock().learned(peer)
     }
 
-    fn learn(&self, peer: SocketAddr, learned: Learned) {
+    fn learn(&self, peer: SocketAddr, learned: PathEstimate) {
         let now = self.now();
         self.lock().learn(now, peer, learned);
     }
 }
 
-/// Settings with which rates are kept in `book`, unless they are kept elsewhere.
-fn remembering(quic: QuicSettings, book: &Arc<Book>) -> QuicSettings {
-    let rates = quic.rates.unwrap_or_else(|| Arc::clone(book) as Arc<dyn Rates>);
-    QuicSettings { rates: Some(rates), ..quic }
+/// Settings with which rates are kept in `peers`, unless they are kept elsewhere.
+fn with_rate_cache(quic: QuicSettings, book: &Arc<SharedPeerCache>) -> QuicSettings {
+    let rates = quic.rate_cache.unwrap_or_else(|| Arc::clone(book) as Arc<dyn RateCache>);
+    QuicSettings { rate_cache: Some(rates), ..quic }
 }
 
 /// Whether an address lies in a network of this machine, by the address with which we would speak to it. Sends nothing.
-pub(super) fn is_beside_us(peer: SocketAddr) -> bool {
+pub(super) fn is_on_local_network(peer: SocketAddr) -> bool {
     let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let own = UdpSocket::bind(SocketAddr::new(any, 0)).and_then(|socket| {
         socket.connect(peer)?;

@@ -123,10 +123,10 @@ impl Channel {
         matches!(self, Self::Quic(_))
     }
 
-    /// See [`TransferStream::is_doubted`](super::TransferStream::is_doubted); of TCP nobody knows before the next word.
-    pub(super) fn is_doubted(&self) -> bool {
+    /// See [`TransferStream::is_suspect`](super::TransferStream::is_suspect); of TCP nobody knows before the next word.
+    pub(super) fn is_suspect(&self) -> bool {
         match self {
-            Self::Quic(socket) => socket.is_doubted(),
+            Self::Quic(socket) => socket.is_suspect(),
             Self::Tls(_) | Self::Memory(_) => false,
         }
     }

@@ -7,7 +7,7 @@
 
 mod carriers;
 mod channel;
-mod peers;
+mod peer_cache;
 mod quic;
 mod stream;
 mod tcp;
@@ -18,17 +18,18 @@ use std::{net::SocketAddr, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use carriers::{CarrierSettings, Carriers};
-pub use peers::{Remembered, Way};
+pub use peer_cache::{CachedPeer, Locality};
 pub use protocol::ControllerKind;
 pub use quic::{
-    QuicCarrier, QuicSettings, RateMemory, Rates, SOCKET_BUFFER_BYTES as QUIC_SOCKET_BUFFER_BYTES, packet_rules, udt,
+    MemoryRateCache, QuicCarrier, QuicSettings, RateCache, SOCKET_BUFFER_BYTES as QUIC_SOCKET_BUFFER_BYTES,
+    base_transport_config, udt,
 };
-pub use stream::{Frame, TransferStream};
+pub use stream::{StreamFrame, TransferStream};
 pub use tcp::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE, Incoming, Listener, TcpCarrier};
 
 use crate::NetError;
 
-/// How bulk bytes travel: TCP with TLS 1.3 ([`TcpCarrier`]), QUIC ([`QuicCarrier`]), or in memory ([`memory`](crate::memory)).
+/// How bulk bytes travel: TCP with TLS 1.3 ([`TcpCarrier`]), QUIC ([`QuicCarrier`]), or in memory ([`memory_network`](crate::memory_network)).
 pub trait Carrier: Send + Sync + 'static {
     /// Opens a connection. `server` is the role or node id whose certificate must be shown at `address`.
     ///

@@ -8,19 +8,19 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use protocol::{
     limits::{BLOCK_BYTES, FRAME_BYTES_MAX, JOIN_BYTES_MAX, TRANSFER_MESSAGE_BYTES_MAX},
-    wire::{codec, frame},
+    wire::{codec, stream_frame},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     ByteStream,
     channel::{Channel, MemoryPipe},
-    tcp::identity_trouble,
+    tcp::identity_error,
 };
 use crate::{
     NetError,
     identity::{PeerCertificate, role_digest},
-    strangers::Place,
+    unauthenticated::UnauthenticatedSlot,
 };
 
 /// A connection that carries words and frames of bytes, one thing after the other in each direction.
@@ -39,12 +39,12 @@ pub struct TransferStream {
     /// Signs of waiting since the last frame came.
     waits: u32,
     /// Of one who has proved nothing yet.
-    place: Option<Arc<Place>>,
+    slot: Option<Arc<UnauthenticatedSlot>>,
 }
 
 /// A received frame; its buffers are reused.
 #[derive(Default)]
-pub struct Frame {
+pub struct StreamFrame {
     /// The bytes, verified.
     pub payload: Vec<u8>,
     /// CRC32C of each block of the payload; the last block may be short.
@@ -53,12 +53,12 @@ pub struct Frame {
 
 impl TransferStream {
     pub(super) fn new(channel: Channel, peer: SocketAddr) -> Self {
-        Self { channel, peer, head: Vec::new(), waits: 0, place: None }
+        Self { channel, peer, head: Vec::new(), waits: 0, slot: None }
     }
 
     /// The other end is a stranger, and has this place.
-    pub(super) fn of_stranger(self, place: Arc<Place>) -> Self {
-        Self { place: Some(place), ..self }
+    pub(super) fn with_slot(self, place: Arc<UnauthenticatedSlot>) -> Self {
+        Self { slot: Some(place), ..self }
     }
 
     /// A connection over `stream`, which stays in this process: nothing is sealed. Both ends are given the same
@@ -75,14 +75,14 @@ impl TransferStream {
 
     /// The place of a peer that [called](super::Listener::accept) and has proved nothing yet. What it says, and how long that
     /// takes, is bounded until it is [admitted](Self::admit).
-    pub fn place(&self) -> Option<Arc<Place>> {
-        self.place.clone().filter(|place| !place.is_known())
+    pub fn slot(&self) -> Option<Arc<UnauthenticatedSlot>> {
+        self.slot.clone().filter(|place| !place.is_authenticated())
     }
 
     /// The peer has proved something: it is no stranger any more, on none of its conversations over this connection.
     pub fn admit(&mut self) {
-        if let Some(place) = self.place.take() {
-            place.leave();
+        if let Some(place) = self.slot.take() {
+            place.release();
         }
     }
 
@@ -126,8 +126,8 @@ impl TransferStream {
 
     /// Whether the connection under this conversation has ended, or someone waited on it in vain: who has the choice begins
     /// another one.
-    pub fn is_doubted(&self) -> bool {
-        self.channel.is_doubted()
+    pub fn is_suspect(&self) -> bool {
+        self.channel.is_suspect()
     }
 
     /// How long a round trip to the peer takes, where what carries the bytes measures it.
@@ -150,9 +150,9 @@ impl TransferStream {
     /// # Errors
     /// [`NetError::TooLong`] (nothing was sent), [`NetError::Closed`], [`NetError::Broken`].
     pub async fn send<T: Serialize + Sync>(&mut self, message: &T) -> Result<(), NetError> {
-        let Some(place) = self.place() else { return self.send_now(message).await };
-        let sent = place.within(self.send_now(message)).await;
-        sent.unwrap_or_else(|over| Err(NetError::Stranger { peer: self.peer, over }))
+        let Some(place) = self.slot() else { return self.send_now(message).await };
+        let sent = place.run_bounded(self.send_now(message)).await;
+        sent.unwrap_or_else(|over| Err(NetError::Unauthenticated { peer: self.peer, over }))
     }
 
     async fn send_now<T: Serialize + Sync>(&mut self, message: &T) -> Result<(), NetError> {
@@ -192,7 +192,7 @@ impl TransferStream {
     /// # Errors
     /// As [`receive`](Self::receive), but for a close in order.
     pub async fn receive_or_end<T: DeserializeOwned>(&mut self) -> Result<Option<T>, NetError> {
-        self.receive_word(TRANSFER_MESSAGE_BYTES_MAX).await
+        self.receive_message(TRANSFER_MESSAGE_BYTES_MAX).await
     }
 
     /// The next word of one who may have no more of our memory than `bytes_max`.
@@ -201,17 +201,17 @@ impl TransferStream {
     /// As [`receive`](Self::receive).
     pub async fn receive_at_most<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<T, NetError> {
         let ended = NetError::Closed { peer: self.peer, operation: WAITING };
-        self.receive_word(bytes_max).await?.ok_or(ended)
+        self.receive_message(bytes_max).await?.ok_or(ended)
     }
 
-    async fn receive_word<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<Option<T>, NetError> {
-        let Some(place) = self.place() else { return self.receive_word_now(bytes_max).await };
-        let received = place.within(self.receive_word_now(bytes_max)).await;
-        received.unwrap_or_else(|over| Err(NetError::Stranger { peer: self.peer, over }))
+    async fn receive_message<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<Option<T>, NetError> {
+        let Some(place) = self.slot() else { return self.receive_message_now(bytes_max).await };
+        let received = place.run_bounded(self.receive_message_now(bytes_max)).await;
+        received.unwrap_or_else(|over| Err(NetError::Unauthenticated { peer: self.peer, over }))
     }
 
-    async fn receive_word_now<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<Option<T>, NetError> {
-        self.send_rest().await;
+    async fn receive_message_now<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<Option<T>, NetError> {
+        self.flush_queued().await;
         let mut length = [0; 4];
         let read = self.channel.read(&mut length).await.map_err(|error| self.failure(error, WAITING))?;
         if read == 0 {
@@ -222,14 +222,14 @@ impl TransferStream {
         if length > bytes_max {
             return Err(too_long("a message from the other end", length, bytes_max));
         }
-        if self.place().is_some_and(|place| !place.may_say(length)) {
+        if self.slot().is_some_and(|place| !place.try_consume(length)) {
             return Err(too_long("what a stranger says", length, JOIN_BYTES_MAX));
         }
         let mut bytes = Vec::new();
         while bytes.len() < length {
             // Memory only for what arrives: a caller that has not yet said who it is may claim any length.
             let from = bytes.len();
-            bytes.resize(length.min(from + WORD_STEP_BYTES), 0);
+            bytes.resize(length.min(from + MESSAGE_STEP_BYTES), 0);
             self.fill(&mut bytes[from..], "receiving a message").await?;
         }
         codec::decode(&bytes).map(Some).map_err(|source| NetError::Malformed { peer: self.peer, source })
@@ -244,7 +244,7 @@ impl TransferStream {
     /// [`end_frames`]: Self::end_frames
     /// [`send`]: Self::send
     pub async fn send_frame(&mut self, payload: &[u8]) -> Result<(), NetError> {
-        self.send_frame_with(payload, |head| frame::write_head(payload, head)).await
+        self.send_frame_with(payload, |head| stream_frame::write_head(payload, head)).await
     }
 
     /// Like [`send_frame`](Self::send_frame) for bytes whose block checksums are already known, from the disk or from
@@ -253,7 +253,7 @@ impl TransferStream {
     /// # Errors
     /// As `send_frame`; also [`NetError::TooLong`] when there is not exactly one checksum for each block.
     pub async fn send_checked_frame(&mut self, payload: &[u8], checksums: &[u32]) -> Result<(), NetError> {
-        let blocks = frame::checksum_count(payload.len());
+        let blocks = stream_frame::checksum_count(payload.len());
         if checksums.len() != blocks {
             return Err(too_long("a list of checksums", checksums.len(), blocks));
         }
@@ -268,7 +268,7 @@ impl TransferStream {
     ///
     /// # Errors
     /// As [`send_checked_frame`](Self::send_checked_frame).
-    pub async fn send_checked_or_sum(&mut self, frame: &Frame) -> Result<(), NetError> {
+    pub async fn send_checked_or_sum(&mut self, frame: &StreamFrame) -> Result<(), NetError> {
         if frame.checksums.is_empty() {
             return self.send_frame(&frame.payload).await;
         }
@@ -282,7 +282,7 @@ impl TransferStream {
     /// [`NetError::Closed`], [`NetError::Broken`].
     pub async fn send_waiting(&mut self) -> Result<(), NetError> {
         let sent = async {
-            self.channel.queue(&frame::WAITING).await?;
+            self.channel.queue(&stream_frame::WAITING).await?;
             self.channel.flush().await
         };
         let sent = sent.await;
@@ -310,7 +310,7 @@ impl TransferStream {
     /// [`NetError::Corrupt`] when a block does not have its checksum (the frame is then left empty and the next call
     /// gives the next frame); [`NetError::TooLong`]; [`NetError::Closed`] before the end of the data;
     /// [`NetError::Broken`].
-    pub async fn receive_frame(&mut self, frame: &mut Frame) -> Result<bool, NetError> {
+    pub async fn receive_frame(&mut self, frame: &mut StreamFrame) -> Result<bool, NetError> {
         let received = self.fill_frame(frame).await;
         if !matches!(received, Ok(true)) {
             frame.payload.clear();
@@ -349,11 +349,11 @@ impl TransferStream {
         sent.map_err(|error| self.failure(error, "sending frames"))
     }
 
-    async fn fill_frame(&mut self, frame: &mut Frame) -> Result<bool, NetError> {
-        self.send_rest().await;
+    async fn fill_frame(&mut self, frame: &mut StreamFrame) -> Result<bool, NetError> {
+        self.flush_queued().await;
         let mut first = [0; 4];
         self.fill(&mut first, RECEIVING).await?;
-        if first == frame::WAITING {
+        if first == stream_frame::WAITING {
             self.waits += 1;
             if self.waits > WAITS_MAX {
                 return Err(too_long("a wait for a limit", self.waits as usize, WAITS_MAX as usize));
@@ -363,14 +363,14 @@ impl TransferStream {
             return Ok(true);
         }
         self.waits = 0;
-        let Some(length) = frame::payload_bytes(first) else {
+        let Some(length) = stream_frame::payload_bytes(first) else {
             return Err(too_long("a frame from the other end", u32::from_be_bytes(first) as usize, FRAME_BYTES_MAX));
         };
         if length == 0 {
             return Ok(false);
         }
-        let mut checksums = [0; frame::HEAD_BYTES_MAX - 4];
-        let checksums = &mut checksums[..4 * frame::checksum_count(length)];
+        let mut checksums = [0; stream_frame::HEAD_BYTES_MAX - 4];
+        let checksums = &mut checksums[..4 * stream_frame::checksum_count(length)];
         self.fill(checksums, RECEIVING).await?;
         frame.checksums.clear();
         frame.checksums.extend(checksums.chunks_exact(4).map(|c| u32::from_be_bytes([c[0], c[1], c[2], c[3]])));
@@ -392,7 +392,7 @@ impl TransferStream {
 
     /// Sends what is still queued, before waiting for an answer to it. When that fails, what the peer said before it
     /// went is still worth reading; when there is nothing to read, that will fail too, and say so.
-    async fn send_rest(&mut self) {
+    async fn flush_queued(&mut self) {
         if self.channel.has_queued() {
             let _ = self.channel.flush().await;
         }
@@ -414,7 +414,7 @@ impl TransferStream {
     fn failure(&self, source: io::Error, operation: &'static str) -> NetError {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         // With TLS 1.3 the connecting end is done before the other has seen its certificate.
-        if let Some(why) = identity_trouble(&source) {
+        if let Some(why) = identity_error(&source) {
             return NetError::Handshake { peer: self.peer.to_string(), why: why.to_owned() };
         }
         match source.kind() {
@@ -440,7 +440,7 @@ const RECEIVING: &str = "receiving a frame";
 /// Signs of waiting taken in a row: at one every few seconds, an hour's.
 const WAITS_MAX: u32 = 1_200;
 /// Memory a word gets ahead of its bytes.
-const WORD_STEP_BYTES: usize = 64 * 1024;
+const MESSAGE_STEP_BYTES: usize = 64 * 1024;
 /// Frames from this length on are handed to the system at once.
 const EAGER_BYTES: usize = 64 * 1024;
 

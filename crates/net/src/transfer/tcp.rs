@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     Carrier, TransferStream,
-    carriers::{Dial, is_beside_us},
+    carriers::{Dial, is_on_local_network},
     channel::Channel,
     quic::{QuicCarrier, QuicListener, QuicSettings},
     tls_socket::TlsSocket,
@@ -29,7 +29,7 @@ use super::{
 use crate::{
     NetError,
     identity::{TlsIdentity, server_name},
-    strangers::{Place, Room, Strangers},
+    unauthenticated::{UnauthenticatedLimits, UnauthenticatedPeers, UnauthenticatedSlot},
 };
 
 /// Connects by TCP and TLS 1.3.
@@ -47,7 +47,7 @@ impl TcpCarrier {
 
     /// Connects from this address of the machine, instead of the one that the system would take.
     #[must_use]
-    pub fn calling_from(self, address: IpAddr) -> Self {
+    pub fn with_local_address(self, address: IpAddr) -> Self {
         Self { from: Some(address), ..self }
     }
 }
@@ -71,7 +71,7 @@ impl Dial for TcpCarrier {
     async fn dial(&self, address: SocketAddr, server: &str) -> Result<(Dialed, Duration), NetError> {
         // A name that is none is told before anyone is bothered.
         server_name(server)?;
-        let is_near = address.ip().is_loopback() || is_beside_us(address);
+        let is_near = address.ip().is_loopback() || is_on_local_network(address);
         let socket =
             socket_for(address, is_near).map_err(|source| NetError::Socket { operation: "open a socket", source })?;
         let failed = |source| NetError::Connect { server: server.to_owned(), address, source };
@@ -91,9 +91,9 @@ impl Dial for TcpCarrier {
     async fn finish(&self, Dialed { socket, address }: Dialed, server: &str) -> Result<TransferStream, NetError> {
         let name = server_name(server)?;
         let peer = || format!("{server} at {address}");
-        let session = ClientConnection::new(self.identity.connecting(), name)
+        let session = ClientConnection::new(self.identity.client_config(), name)
             .map_err(|error| NetError::Handshake { peer: peer(), why: error.to_string() })?;
-        shake_hands(socket, session.into(), address, peer).await
+        tls_handshake(socket, session.into(), address, peer).await
     }
 }
 
@@ -103,7 +103,7 @@ pub struct Listener {
     address: SocketAddr,
     identity: TlsIdentity,
     quic: Option<QuicListener>,
-    strangers: Arc<Strangers>,
+    unauthenticated: Arc<UnauthenticatedPeers>,
 }
 
 impl Listener {
@@ -113,7 +113,7 @@ impl Listener {
     /// [`NetError::Bind`], which says so in words when the port is in use; [`NetError::Certificate`] when `identity` is
     /// a client's, which has nothing to show.
     pub async fn bind(address: SocketAddr, identity: TlsIdentity) -> Result<Self, NetError> {
-        identity.listening()?;
+        identity.server_config()?;
         let failed = |source| NetError::Bind { address, source };
         // What it accepts has the same buffers, and on any other address than this it may come from afar.
         let socket = socket_for(address, address.ip().is_loopback()).map_err(failed)?;
@@ -122,8 +122,8 @@ impl Listener {
         socket.bind(address).map_err(failed)?;
         let socket = socket.listen(BACKLOG_CONNECTIONS).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        let strangers = Strangers::new(Room::of_this_process());
-        Ok(Self { socket, address, identity, quic: None, strangers })
+        let strangers = UnauthenticatedPeers::new(UnauthenticatedLimits::for_this_process());
+        Ok(Self { socket, address, identity, quic: None, unauthenticated: strangers })
     }
 
     /// Listens on `address` for TCP, and on the UDP port of the same number for QUIC; port 0 takes any that is free for
@@ -138,7 +138,7 @@ impl Listener {
     ) -> Result<Self, NetError> {
         for attempt in 1.. {
             let mut listener = Self::bind(address, identity.clone()).await?;
-            match QuicListener::bind(listener.address, &identity, settings.clone(), &listener.strangers) {
+            match QuicListener::bind(listener.address, &identity, settings.clone(), &listener.unauthenticated) {
                 Ok(quic) => {
                     listener.quic = Some(quic);
                     return Ok(listener);
@@ -161,20 +161,20 @@ impl Listener {
     /// Has so much room for those who have proved nothing, instead of [what suits this process](Room::of_this_process).
     /// For one that listens for TCP alone.
     #[must_use]
-    pub fn with_room(mut self, room: Room) -> Self {
-        self.strangers = Strangers::new(room);
+    pub fn with_limits(mut self, room: UnauthenticatedLimits) -> Self {
+        self.unauthenticated = UnauthenticatedPeers::new(room);
         self
     }
 
     /// Those who have connected and proved nothing yet.
-    pub fn strangers(&self) -> &Arc<Strangers> {
-        &self.strangers
+    pub fn unauthenticated(&self) -> &Arc<UnauthenticatedPeers> {
+        &self.unauthenticated
     }
 
     /// A carrier that connects by QUIC from the port where this listens; `None` where it listens for TCP alone.
     pub fn quic_carrier(&self, settings: QuicSettings) -> Option<QuicCarrier> {
         let quic = self.quic.as_ref()?;
-        Some(QuicCarrier::beside(quic, self.identity.clone(), settings))
+        Some(QuicCarrier::with_listener(quic, self.identity.clone(), settings))
     }
 
     /// Where it listens, with the port that was taken.
@@ -197,7 +197,7 @@ impl Listener {
                 }
             };
             match accepted {
-                Ok((socket, peer)) => match self.strangers.enter(peer.ip()) {
+                Ok((socket, peer)) => match self.unauthenticated.admit(peer.ip()) {
                     Some(place) => {
                         return Ok(Incoming { peer, arrival: Arrival::Tcp(socket, self.identity.clone(), place) });
                     }
@@ -208,7 +208,7 @@ impl Listener {
                 Err(source) => {
                     // Out of descriptors or memory. The connection stays in the queue, so that a caller that repeats
                     // at once would spin. Who has proved nothing makes room for it.
-                    self.strangers.make_room();
+                    self.unauthenticated.evict_oldest();
                     sleep(ACCEPT_PAUSE).await;
                     return Err(NetError::Accept { address: self.address, source });
                 }
@@ -232,7 +232,7 @@ pub struct Incoming {
 }
 
 enum Arrival {
-    Tcp(TcpStream, TlsIdentity, Place),
+    Tcp(TcpStream, TlsIdentity, UnauthenticatedSlot),
     Quic(TransferStream),
 }
 
@@ -244,10 +244,10 @@ impl Incoming {
 
     /// Whether it has proved nothing yet, and so has one of the places of strangers; a conversation over a connection that
     /// has is counted by nobody but the caller.
-    pub fn is_stranger(&self) -> bool {
+    pub fn is_unauthenticated(&self) -> bool {
         match &self.arrival {
             Arrival::Tcp(..) => true,
-            Arrival::Quic(stream) => stream.place().is_some(),
+            Arrival::Quic(stream) => stream.slot().is_some(),
         }
     }
 
@@ -255,7 +255,7 @@ impl Incoming {
     ///
     /// # Errors
     /// [`NetError::Handshake`] when the caller does not speak our TLS or shows a foreign certificate;
-    /// [`NetError::Deadline`] when it stays silent; [`NetError::Stranger`] when its place goes to another.
+    /// [`NetError::Deadline`] when it stays silent; [`NetError::Unauthenticated`] when its place goes to another.
     pub async fn handshake(self) -> Result<TransferStream, NetError> {
         let (socket, identity, place) = match self.arrival {
             Arrival::Quic(stream) => return Ok(stream),
@@ -263,16 +263,16 @@ impl Incoming {
         };
         let peer = self.peer;
         set_options(&socket).map_err(|source| NetError::Socket { operation: "set up a connection", source })?;
-        let session = ServerConnection::new(identity.listening()?)
+        let session = ServerConnection::new(identity.server_config()?)
             .map_err(|error| NetError::Handshake { peer: peer.to_string(), why: error.to_string() })?;
-        let shaken = place.within(shake_hands(socket, session.into(), peer, || peer.to_string())).await;
-        let stream = shaken.map_err(|over| NetError::Stranger { peer, over })??;
-        Ok(stream.of_stranger(Arc::new(place)))
+        let shaken = place.run_bounded(tls_handshake(socket, session.into(), peer, || peer.to_string())).await;
+        let stream = shaken.map_err(|over| NetError::Unauthenticated { peer, over })??;
+        Ok(stream.with_slot(Arc::new(place)))
     }
 }
 
 /// What went wrong with TLS, for a person; `None` when it is not about who the ends are.
-pub(super) fn identity_trouble(error: &io::Error) -> Option<&'static str> {
+pub(super) fn identity_error(error: &io::Error) -> Option<&'static str> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     Some(match error {
         rustls::Error::InvalidCertificate(reason) => match reason {
@@ -305,7 +305,7 @@ pub(super) fn identity_trouble(error: &io::Error) -> Option<&'static str> {
 }
 
 /// The TLS handshake with its deadline.
-async fn shake_hands(
+async fn tls_handshake(
     socket: TcpStream,
     session: Connection,
     peer: SocketAddr,
@@ -318,7 +318,7 @@ async fn shake_hands(
                 io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
                     "it hung up; is that a port of sector?".to_owned()
                 }
-                _ => identity_trouble(&error).map_or_else(|| error.to_string(), str::to_owned),
+                _ => identity_error(&error).map_or_else(|| error.to_string(), str::to_owned),
             };
             Err(NetError::Handshake { peer: peer_name(), why })
         }

@@ -50,7 +50,7 @@ impl TlsSocket {
             is_plain: false,
             outbound: Vec::new(),
         };
-        let done = this.shake_hands().await;
+        let done = this.complete_handshake().await;
         if done.is_err() {
             // rustls has queued an alert that tells the peer why. It is a courtesy: the peer may be gone.
             let _ = this.flush().await;
@@ -198,7 +198,7 @@ impl TlsSocket {
         let _ = timeout(CLOSE_LINGER, farewell).await;
     }
 
-    async fn shake_hands(&mut self) -> io::Result<()> {
+    async fn complete_handshake(&mut self) -> io::Result<()> {
         while self.session.is_handshaking() {
             self.flush().await?;
             if self.session.is_handshaking() && !self.take_in().await? {

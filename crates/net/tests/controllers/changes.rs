@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use net::transfer::udt::Learned;
+use net::transfer::udt::PathEstimate;
 use testbed::link::LinkRules;
 
 use crate::{
@@ -60,7 +60,7 @@ fn a_known_peer_gets_the_full_rate_within_five_round_trips() {
 
 #[test]
 fn a_peer_that_was_once_ten_times_as_fast_is_not_drowned() {
-    let learned = Learned { rate_bytes_per_second: RATE_BYTES as u64 * 10, round_trip: ROUND_TRIP };
+    let learned = PathEstimate { rate_bytes_per_second: RATE_BYTES as u64 * 10, round_trip: ROUND_TRIP };
     let mut world = World::new(rules(), 1, &endless(Kind::Udt(Some(learned))));
     let share = share(&mut world, 3_000, 6_000);
     assert!(share > 0.9, "{share:.2}");

@@ -3,7 +3,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use net::transfer::udt::Learned;
+use net::transfer::udt::PathEstimate;
 use testbed::link::LinkRules;
 
 use crate::{
@@ -25,7 +25,7 @@ impl Way {
         Self::known(round_trip, None)
     }
 
-    fn known(round_trip: Duration, learned: Option<Learned>) -> Self {
+    fn known(round_trip: Duration, learned: Option<PathEstimate>) -> Self {
         let rules = LinkRules::clean(RATE_BITS, round_trip / 2);
         let world = World::new(rules.clone(), 1, &[Flow::of(Kind::Udt(learned), u64::MAX)]);
         Self { rules, world }
@@ -138,7 +138,7 @@ fn after_a_time_of_many_starved_moments_the_rate_is_back_within_two_seconds() {
 }
 
 #[test]
-fn after_a_cut_of_five_seconds_the_rate_is_back_within_two_seconds_of_the_first_packet() {
+fn two_seconds_after_the_first_packet_behind_a_long_cut_the_rate_is_back() {
     for round_trip in [20 * MS, 100 * MS] {
         let mut way = Way::of(round_trip);
         way.world.run(3_000 * MS);
@@ -155,7 +155,7 @@ fn after_a_cut_of_five_seconds_the_rate_is_back_within_two_seconds_of_the_first_
 fn a_rate_that_was_learned_in_a_bad_moment_is_left_within_two_seconds() {
     // Forty packets a second; and an end that is late at many of them.
     for round_trip in [20 * MS, 100 * MS] {
-        let learned = Learned { rate_bytes_per_second: 60_000, round_trip };
+        let learned = PathEstimate { rate_bytes_per_second: 60_000, round_trip };
         let mut way = Way::known(round_trip, Some(learned));
         way.world.machine(SENDER).keep_busy(Some(3));
         let share = way.share(2_000..4_000);

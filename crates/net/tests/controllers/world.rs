@@ -11,8 +11,8 @@ use std::{
 
 use bytes::BytesMut;
 use net::transfer::{
-    packet_rules,
-    udt::{Learned, Udt, UdtFactory},
+    base_transport_config,
+    udt::{PathEstimate, Udt, UdtFactory},
 };
 use noq_proto::{
     TransportConfig, VarInt,
@@ -28,7 +28,7 @@ use crate::{
 /// Who decides how fast a flow sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
-    Udt(Option<Learned>),
+    Udt(Option<PathEstimate>),
     Bbr3,
     Cubic,
     /// Someone else's CUBIC, as the kernel's TCP: each second packet is acknowledged, and the third overtaking is a loss.
@@ -307,7 +307,7 @@ fn transport(kind: Kind, seed: u64) -> TransportConfig {
         theirs.congestion_controller_factory(controller);
         theirs
     } else {
-        packet_rules(DATAGRAM_BYTES_MAX, controller)
+        base_transport_config(DATAGRAM_BYTES_MAX, controller)
     };
     transport
         .stream_receive_window(VarInt::from_u32(32 << 20))

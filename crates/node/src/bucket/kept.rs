@@ -1,7 +1,7 @@
 //! What tasks here have left for buckets of other nodes, kept after it was sent: where such a bucket is lost with its node,
 //! the piece is sent again, and the task need not run again (Sector/Sphere paper, 3.5.2: "Each SPE dumps the result to local
 //! disk before attempting to send the results to buckets on other nodes. In this way, if one node is down, the result can be
-//! sent to the same buckets on other nodes"). The rules say what is kept ([`KeptShelf`]); here are its bytes.
+//! sent to the same buckets on other nodes"). The rules say what is kept ([`RetainedOutputs`]); here are its bytes.
 //!
 //! It never promises to have anything: what was kept longest goes when there is too much, and then the task runs again.
 
@@ -11,7 +11,7 @@ use std::{
 };
 
 use protocol::{JobId, message::spe::AttemptId};
-use sphere::{KeptShelf, KeptSize};
+use sphere::{RetainedOutputs, RetainedSize};
 
 use super::{ClosedScratch, Scratch};
 use crate::{NodeError, spe::Chunk};
@@ -19,7 +19,7 @@ use crate::{NodeError, spe::Chunk};
 /// See the module.
 #[derive(Debug, Default)]
 pub struct KeptResults {
-    shelf: Mutex<KeptShelf<Arc<Kept>>>,
+    shelf: Mutex<RetainedOutputs<Arc<Kept>>>,
 }
 
 /// What one attempt left.
@@ -41,13 +41,13 @@ pub enum KeptContent {
 }
 
 impl Kept {
-    fn size(&self) -> KeptSize {
+    fn size(&self) -> RetainedSize {
         let memory_bytes = match &self.content {
             KeptContent::File(_) => 0,
             KeptContent::Memory(bytes) => bytes.len() as u64,
         };
         let bytes = self.chunks.iter().map(|chunk| chunk.bytes).sum();
-        KeptSize { bytes, chunks: self.chunks.len(), memory_bytes }
+        RetainedSize { bytes, chunks: self.chunks.len(), memory_bytes }
     }
 }
 
@@ -55,7 +55,7 @@ impl KeptResults {
     /// Keeps what an attempt left; false where it is more than may be kept at all.
     pub fn keep(&self, attempt: AttemptId, kept: Kept) -> bool {
         let size = kept.size();
-        let gone = self.lock().keep(attempt, size, Arc::new(kept));
+        let gone = self.lock().retain(attempt, size, Arc::new(kept));
         // The files of what goes are removed here, where nobody waits for the lock.
         gone.is_ok()
     }
@@ -82,7 +82,7 @@ impl KeptResults {
         drop(gone);
     }
 
-    fn lock(&self) -> MutexGuard<'_, KeptShelf<Arc<Kept>>> {
+    fn lock(&self) -> MutexGuard<'_, RetainedOutputs<Arc<Kept>>> {
         // Each change under this lock is complete in itself.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,13 +91,13 @@ impl KeptResults {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use sphere::kept::KEPT_BYTES_MAX;
+    use sphere::retained_outputs::RETAINED_BYTES_MAX;
 
     use super::*;
     use crate::bucket::BucketStore;
 
     fn attempt(job: u64, task: u32) -> AttemptId {
-        AttemptId { job: JobId(job), stage: 0, run: 0, task, attempt: 0 }
+        AttemptId { job: JobId(job), stage: 0, epoch: 0, task, attempt: 0 }
     }
 
     fn keep(store: &BucketStore, attempt: AttemptId, bytes: u64) -> bool {
@@ -114,12 +114,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = BucketStore::new(folder.path().to_owned());
         for task in 0..3 {
-            assert!(keep(&store, attempt(1, task), KEPT_BYTES_MAX / 2));
+            assert!(keep(&store, attempt(1, task), RETAINED_BYTES_MAX / 2));
         }
         assert!(store.kept().find(attempt(1, 0)).is_err());
         assert!(store.kept().find(attempt(1, 1)).is_ok() && store.kept().find(attempt(1, 2)).is_ok());
         assert_eq!(files(&folder, 1), 2);
-        assert!(!keep(&store, attempt(1, 3), KEPT_BYTES_MAX + 1));
+        assert!(!keep(&store, attempt(1, 3), RETAINED_BYTES_MAX + 1));
         assert_eq!(files(&folder, 1), 2, "what cannot be kept is removed at once");
     }
 
@@ -128,11 +128,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = BucketStore::new(folder.path().to_owned());
         for job in [1, 2] {
-            keep(&store, attempt(job, 0), KEPT_BYTES_MAX / 2);
+            keep(&store, attempt(job, 0), RETAINED_BYTES_MAX / 2);
         }
         store.forget(JobId(1)).unwrap();
         assert!(store.kept().find(attempt(1, 0)).is_err());
-        keep(&store, attempt(2, 1), KEPT_BYTES_MAX / 2);
+        keep(&store, attempt(2, 1), RETAINED_BYTES_MAX / 2);
         assert!(store.kept().find(attempt(2, 0)).is_ok(), "there was room for it");
         assert_eq!(files(&folder, 2), 2);
     }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, io::Write, os::unix::fs::FileExt};
 
-use protocol::{RecordFormat, SectorPath, SliceId, UserName, Version, message::spe::Winner};
+use protocol::{RecordFraming, SectorPath, SliceId, UserName, Version, message::spe::Winner};
 use store::SliceHasher;
 
 use super::*;
@@ -19,7 +19,7 @@ fn fixture() -> Fixture {
 }
 
 fn bucket(run: u32) -> BucketId {
-    BucketId { job: JobId(1), stage: 0, run, bucket: 0, making: 0 }
+    BucketId { job: JobId(1), stage: 0, epoch: run, bucket: 0, generation: 0 }
 }
 
 fn piece(task: u32, attempt: u32) -> PieceId {
@@ -39,7 +39,7 @@ fn header(slice: u128) -> SliceHeader {
         owner: UserName::new("alice").unwrap(),
         modified_unix_millis: 0,
         copies: 1,
-        records: RecordFormat::File,
+        records: RecordFraming::File,
         user: BTreeMap::new(),
         journal: protocol::JournalId(1),
         acl: None,
@@ -357,7 +357,7 @@ fn a_short_scratch_file_that_is_put_back_is_the_next_of_its_job() {
 #[test]
 fn few_bytes_are_kept_in_memory_and_many_in_their_file() {
     let made = fixture();
-    let attempt = |task| AttemptId { job: JobId(1), stage: 0, run: 0, task, attempt: 0 };
+    let attempt = |task| AttemptId { job: JobId(1), stage: 0, epoch: 0, task, attempt: 0 };
     for (task, length) in [(0, 100), (1, 100_000)] {
         let scratch = made.buckets.scratch(JobId(1)).unwrap();
         let path = scratch.path().to_owned();
@@ -387,7 +387,7 @@ fn what_a_slice_was_made_from_is_removed_when_the_slice_has_its_name_and_not_bef
     .unwrap();
     made.put(piece(0, 0), b"unsorted");
     made.buckets.seal(&seal(&[(0, 0, 8)])).unwrap();
-    let sorted = |attempt| BucketId { stage: 1, making: attempt, ..bucket(0) };
+    let sorted = |attempt| BucketId { stage: 1, generation: attempt, ..bucket(0) };
     for attempt in 0..2 {
         let piece = PieceId { bucket: sorted(attempt), task: 0, attempt };
         made.buckets.take_file(piece, made.scratch(b"denorstu"), 8, None).unwrap();

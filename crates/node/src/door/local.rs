@@ -11,11 +11,11 @@ use daemon::stop::Stopping;
 use net::{
     identity::Bearer,
     local::{LocalListener, LocalStream},
-    strangers::STRANGER_TIME_MAX,
+    unauthenticated::UNAUTHENTICATED_TIME_MAX,
 };
 use protocol::{
     SliceId, Status,
-    message::local::{CHECKSUMS_PER_WORD_MAX, LocalReply, LocalRequest, SUSPECT_BYTES_MAX},
+    message::local::{CHECKSUMS_PER_MESSAGE_MAX, LocalReply, LocalRequest, SUSPECT_BYTES_MAX},
     ticket::SignedTicket,
 };
 use store::SliceReader;
@@ -70,7 +70,7 @@ async fn answer_requests(
     stopping: &Stopping,
 ) -> Result<(), NodeError> {
     // In all before the first good ticket, whatever is said.
-    let hello_until = Instant::now() + STRANGER_TIME_MAX;
+    let hello_until = Instant::now() + UNAUTHENTICATED_TIME_MAX;
     let mut is_known = false;
     let mut bearer = Bearer::local(socket);
     loop {
@@ -87,7 +87,7 @@ async fn answer_requests(
             is_known = true;
         }
         let answered = match request {
-            LocalRequest::Hold { key, unix_millis, proof } => {
+            LocalRequest::ProveKey { key, unix_millis, proof } => {
                 if bearer.take_local_proof(hands.tickets.now(), key, unix_millis, &proof) {
                     continue;
                 }
@@ -133,7 +133,7 @@ fn ticket_of(request: &LocalRequest) -> Option<&SignedTicket> {
         LocalRequest::Open { ticket, .. }
         | LocalRequest::Suspect { ticket, .. }
         | LocalRequest::Store { ticket, .. } => Some(ticket),
-        LocalRequest::Hold { .. } => None,
+        LocalRequest::ProveKey { .. } => None,
     }
 }
 
@@ -166,7 +166,7 @@ async fn give(stream: &mut LocalStream, reader: &SliceReader) -> Result<(), Node
     };
     let opened = LocalReply::Opened { bytes: metadata.bytes, digest: metadata.digest };
     stream.send_with_file(&opened, file.as_fd()).await?;
-    for checksums in reader.checksums(0, metadata.bytes).chunks(CHECKSUMS_PER_WORD_MAX) {
+    for checksums in reader.checksums(0, metadata.bytes).chunks(CHECKSUMS_PER_MESSAGE_MAX) {
         stream.send(&LocalReply::Checksums(checksums.to_vec())).await?;
     }
     Ok(())

@@ -6,13 +6,13 @@
 use std::{fs::File, future::pending, io, mem, os::fd::OwnedFd, os::unix::fs::FileExt, sync::Arc};
 
 use daemon::stop::Stopping;
-use net::{identity::Bearer, local::LocalStream, transfer::Frame};
+use net::{identity::Bearer, local::LocalStream, transfer::StreamFrame};
 use protocol::{
     Digest, Priority, Status,
     message::{client_master::Source, local::LocalReply},
     ticket::SignedTicket,
     ticket_verifier::WriteGrant,
-    wire::frame::checksums,
+    wire::stream_frame::checksums,
 };
 use store::{PartialKey, SliceHasher, SliceWriter};
 
@@ -71,7 +71,7 @@ pub(super) async fn store(
     } else {
         // What is there already cannot be passed on in frames.
         report_failed(hands, slice, chain.into_iter().map(|source| source.node)).await;
-        stream.send(&LocalReply::Kept { bytes: from }).await?;
+        stream.send(&LocalReply::Partial { bytes: from }).await?;
         None
     };
     let mut passed = Passed { stream, file, next: from, until: bytes, untold: 0 };
@@ -122,9 +122,9 @@ struct Passed<'a> {
 }
 
 impl Arrival for Passed<'_> {
-    async fn next(&mut self, frame: &mut Frame) -> Result<bool, NodeError> {
+    async fn next(&mut self, frame: &mut StreamFrame) -> Result<bool, NodeError> {
         if self.untold >= TOLD_BYTES || (self.next == self.until && self.untold > 0) {
-            self.stream.send(&LocalReply::Taken { bytes: mem::take(&mut self.untold) }).await?;
+            self.stream.send(&LocalReply::Progress { bytes: mem::take(&mut self.untold) }).await?;
         }
         if self.next == self.until {
             return Ok(false);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use net::{
     identity::Bearer,
-    pace::Toll,
-    transfer::{Frame, TransferStream},
+    rate_limiter::LimiterChain,
+    transfer::{StreamFrame, TransferStream},
 };
 use protocol::{
     Status,
@@ -50,7 +50,7 @@ pub(super) async fn piece(
         }
     };
     stream.send(&TransferReply::Ready).await?;
-    let writer = match receive(stream, writer, &Toll::free(), STALL_MAX).await {
+    let writer = match receive(stream, writer, &LimiterChain::unlimited(), STALL_MAX).await {
         Ok(writer) => writer,
         Err(ReceiveError::Stream(error)) => return Err(error),
         Err(ReceiveError::Sink(error)) => {
@@ -68,7 +68,7 @@ pub(super) async fn piece(
 }
 
 impl FrameSink for PieceWriter {
-    fn take(&mut self, frame: &Frame) -> Result<(), NodeError> {
+    fn take(&mut self, frame: &StreamFrame) -> Result<(), NodeError> {
         self.write(&frame.payload)
     }
 }

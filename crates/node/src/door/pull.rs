@@ -9,9 +9,9 @@ use std::sync::Arc;
 use daemon::stop::Stopping;
 use net::{identity::Bearer, transfer::TransferStream};
 use protocol::{
-    Digest, Pace, SliceHeader, Status,
+    Digest, SliceHeader, Status, TransferQos,
     message::transfer::{Pull, TransferReply},
-    ticket::HandedTo,
+    ticket::Delegate,
     ticket_verifier::WriteGrant,
 };
 use store::{PartialKey, SliceWriter};
@@ -32,7 +32,7 @@ use crate::{
 /// What a client asks for, and how it is to go.
 pub(super) struct Wanted {
     pub(super) pull: Pull,
-    pub(super) pace: Pace,
+    pub(super) pace: TransferQos,
 }
 
 /// Makes a copy with the tickets' rights.
@@ -57,8 +57,8 @@ pub(super) async fn pull(
         Err(error) => return refuse(stream, &error).await,
     };
     let puller = match &abroad {
-        Some(abroad) => HandedTo::Key(abroad.key()),
-        None => HandedTo::Node(hands.node.clone()),
+        Some(abroad) => Delegate::Key(abroad.key()),
+        None => Delegate::Node(hands.node.clone()),
     };
     let copied = header.slice;
     let key = resume.map(|key| PartialKey { user, key });

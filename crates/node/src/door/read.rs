@@ -8,9 +8,9 @@ use std::{ops::Range, sync::Arc, time::Duration};
 
 use net::{
     identity::Bearer,
-    transfer::{Frame, TransferStream},
+    transfer::{StreamFrame, TransferStream},
 };
-use protocol::{Pace, SliceId, Status, limits, message::transfer::TransferReply, ticket::SignedTicket};
+use protocol::{SliceId, Status, TransferQos, limits, message::transfer::TransferReply, ticket::SignedTicket};
 use store::SliceReader;
 use tokio::time::{Instant, timeout};
 
@@ -29,7 +29,7 @@ pub(super) struct Wanted {
     pub(super) slice: SliceId,
     pub(super) range: Range<u64>,
     /// How the bytes are to go.
-    pub(super) pace: Pace,
+    pub(super) pace: TransferQos,
 }
 
 pub(super) async fn read(
@@ -108,7 +108,7 @@ async fn begin(
     ticket: SignedTicket,
     slice: SliceId,
     range: Range<u64>,
-) -> Result<(Frame, SliceSource), NodeError> {
+) -> Result<(StreamFrame, SliceSource), NodeError> {
     let known = open.find(hands.tickets.revoked(), &ticket, slice);
     let allowed = match &known {
         Some(known) => known.clone(),
@@ -155,7 +155,7 @@ pub(super) struct OpenSlices {
     /// The one used last is the last.
     kept: Vec<Kept>,
     /// A frame whose memory is used again.
-    spare: Frame,
+    spare: StreamFrame,
 }
 
 struct Kept {
@@ -237,21 +237,21 @@ impl SliceSource {
 
     /// The frame was read: with the checksums of the sidecar, where it is made of whole blocks. It was just compared
     /// with them.
-    fn pass(&mut self, frame: &mut Frame, bytes: u64) {
+    fn pass(&mut self, frame: &mut StreamFrame, bytes: u64) {
         frame.checksums.extend(self.reader.checksums(self.next, bytes));
         self.next += bytes;
     }
 }
 
 impl FrameSource for SliceSource {
-    fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError> {
+    fn fill(&mut self, frame: &mut StreamFrame) -> Result<(), NodeError> {
         let bytes = self.frame_bytes();
         self.reader.read_at(&mut frame.payload, self.next, bytes as usize)?;
         self.pass(frame, bytes);
         Ok(())
     }
 
-    fn fill_at_once(&mut self, frame: &mut Frame) -> Result<bool, NodeError> {
+    fn fill_at_once(&mut self, frame: &mut StreamFrame) -> Result<bool, NodeError> {
         let bytes = self.frame_bytes();
         if !self.reader.read_cached_at(&mut frame.payload, self.next, bytes as usize)? {
             return Ok(false);
@@ -272,7 +272,7 @@ mod tests {
     use protocol::{
         Now, UserName,
         message::node_master::Revocation,
-        ticket::{Holder, Right, Ticket},
+        ticket::{Holder, Ticket, TicketRight},
         wire::codec,
     };
 
@@ -289,14 +289,14 @@ mod tests {
                 user: UserName::new(user).unwrap(),
                 holder: Holder::Node(made.hands.node.clone()),
                 node: made.hands.node.clone(),
-                right: Right::Import,
+                right: TicketRight::Import,
                 file: None,
                 plain_within: None,
                 holder_site: None,
                 until_unix_millis: 60_000,
             }),
             signature: vec![],
-            handed: None,
+            delegation: None,
         };
         let (revoked, mut open) = (Revoked::default(), OpenSlices::default());
         let reader = || Arc::new(made.hands.store.open_slice(SliceId(1)).unwrap());

@@ -10,13 +10,13 @@ use daemon::{
 };
 use net::{
     clock::Clock,
-    identity::{Authority, HolderPair, TicketSigner, TlsIdentity},
-    transfer::{CarrierSettings, Carriers, Frame},
+    identity::{Authority, HolderKeyPair, TicketSigner, TlsIdentity},
+    transfer::{CarrierSettings, Carriers, StreamFrame},
 };
 use protocol::{
-    LeaseId, NodeId, RecordFormat, SectorPath, SliceHeader, SliceId, UserName, Version,
+    LeaseId, NodeId, RecordFraming, SectorPath, SliceHeader, SliceId, UserName, Version,
     message::node_master::{LinkShare, Revocation},
-    ticket::{Holder, Right, SignedTicket, Ticket},
+    ticket::{Holder, SignedTicket, Ticket, TicketRight},
 };
 use store::{DataFolder, DiskFault, DiskSet, MemoryDisk};
 use tokio::sync::mpsc;
@@ -42,7 +42,7 @@ pub(crate) struct Fixture {
     pub(crate) hands: Arc<Hands>,
     pub(crate) disk: Arc<MemoryDisk>,
     signer: TicketSigner,
-    holder: HolderPair,
+    holder: HolderKeyPair,
     pub(crate) clock: Clock,
     pub(crate) events: mpsc::Receiver<Event>,
     stop: Stop,
@@ -93,7 +93,15 @@ pub(crate) fn fixture() -> Fixture {
         spe_processes: Arc::new(Semaphore::new(1)),
         events: sender,
     };
-    Fixture { hands: Arc::new(hands), disk, signer, holder: HolderPair::generate(), clock, events, stop: Stop::new() }
+    Fixture {
+        hands: Arc::new(hands),
+        disk,
+        signer,
+        holder: HolderKeyPair::generate(),
+        clock,
+        events,
+        stop: Stop::new(),
+    }
 }
 
 impl Fixture {
@@ -104,7 +112,7 @@ impl Fixture {
         assert!(matches!(self.events.recv().await.unwrap(), Event::Completion(Completion::Stored(_))));
     }
 
-    fn ticket(&self, right: Right) -> SignedTicket {
+    fn ticket(&self, right: TicketRight) -> SignedTicket {
         let (user, node) = (UserName::new("alice").unwrap(), self.hands.node.clone());
         let until_unix_millis = self.clock.now().unix_millis + 60_000;
         let holder = Holder::Client(self.holder.public());
@@ -129,12 +137,12 @@ impl Fixture {
             owner: UserName::new("alice").unwrap(),
             modified_unix_millis: 0,
             copies: 1,
-            records: RecordFormat::File,
+            records: RecordFraming::File,
             user: BTreeMap::new(),
             journal: protocol::JournalId(1),
             acl: None,
         };
-        self.ticket(Right::Write { lease: LeaseId(1), header, resume: None, base: None })
+        self.ticket(TicketRight::Write { lease: LeaseId(1), header, resume: None, base: None })
     }
 
     /// The other end of a connection that the door serves.
@@ -146,7 +154,7 @@ impl Fixture {
         tokio::spawn(async move { answer_requests(&hands, stream, &room, &stopping).await });
         let mut here = end(here);
         let proof = self.holder.prove(&here).unwrap();
-        here.queue(&TransferRequest::Hold { key: self.holder.public(), proof }).await.unwrap();
+        here.queue(&TransferRequest::ProveKey { key: self.holder.public(), proof }).await.unwrap();
         here
     }
 }
@@ -185,7 +193,7 @@ async fn a_request_that_gets_no_turn_is_told_to_come_back() {
     slow.send(&TransferRequest::Write { ticket: made.write_ticket(1), chain: vec![] }).await.unwrap();
     assert_eq!(slow.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     assert_eq!(made.hands.transfers_running.value(), 1);
-    let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 0, until: 10 });
+    let ticket = made.ticket(TicketRight::Read { slice: SliceId(1), from: 0, until: 10 });
     let request = TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 10 };
     second.send(&request).await.unwrap();
     let reply = second.receive::<TransferReply>().await.unwrap();
@@ -202,10 +210,10 @@ async fn a_read_of_a_part_ends_with_the_part() {
     let made = fixture();
     let mut stream = made.connect().await;
     put(&mut stream, made.write_ticket(1), 300_000).await;
-    let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 10, until: 20 });
+    let ticket = made.ticket(TicketRight::Read { slice: SliceId(1), from: 10, until: 20 });
     stream.send(&TransferRequest::Read { ticket, slice: SliceId(1), from: 12, until: 17 }).await.unwrap();
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { bytes: 5 });
-    let mut frame = Frame::default();
+    let mut frame = StreamFrame::default();
     assert!(stream.receive_frame(&mut frame).await.unwrap());
     assert_eq!(frame.payload, [7; 5]);
     assert!(!stream.receive_frame(&mut frame).await.unwrap());
@@ -238,7 +246,7 @@ async fn verify(stream: &mut TransferStream, ticket: SignedTicket) -> (u64, Tran
 async fn a_check_reads_the_whole_slice_from_the_disk_and_a_bad_one_is_put_aside_and_reported() {
     let mut made = fixture();
     made.store(1, 20_000_000).await;
-    let read = |until| Right::Read { slice: SliceId(1), from: 0, until };
+    let read = |until| TicketRight::Read { slice: SliceId(1), from: 0, until };
     let mut stream = made.connect().await;
     let (told, verified) = verify(&mut stream, made.ticket(read(20_000_000))).await;
     let digest = made.hands.store.held()[0].metadata.digest;
@@ -264,7 +272,7 @@ async fn a_bad_sector_costs_the_slice_that_is_in_it_and_its_node_serves_and_take
     let sidecar = format!("/node/staging/{}.sector", SliceId(1));
     made.disk.set_bad_sector(Path::new(&sidecar), Some(0)).unwrap();
     let mut stream = made.connect().await;
-    let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 0, until: 200_000 });
+    let ticket = made.ticket(TicketRight::Read { slice: SliceId(1), from: 0, until: 200_000 });
     stream.send(&TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 200_000 }).await.unwrap();
     let reply = stream.receive::<TransferReply>().await.unwrap();
     assert!(matches!(&reply, TransferReply::Refused(why) if why.status == Status::Corrupt), "{reply:?}");
@@ -272,10 +280,10 @@ async fn a_bad_sector_costs_the_slice_that_is_in_it_and_its_node_serves_and_take
     assert!(matches!(told, Event::Completion(Completion::FoundCorrupt(SliceId(1)))), "{told:?}");
     crate::disks::DiskWatch::new(Arc::clone(&made.hands)).look().await.unwrap();
     assert!(made.events.try_recv().is_err(), "nothing else is given up");
-    let ticket = made.ticket(Right::Read { slice: SliceId(2), from: 0, until: 200_000 });
+    let ticket = made.ticket(TicketRight::Read { slice: SliceId(2), from: 0, until: 200_000 });
     stream.send(&TransferRequest::Read { ticket, slice: SliceId(2), from: 0, until: 200_000 }).await.unwrap();
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { bytes: 200_000 });
-    let mut frame = Frame::default();
+    let mut frame = StreamFrame::default();
     while stream.receive_frame(&mut frame).await.unwrap() {
         assert!(frame.payload.iter().all(|byte| *byte == 7));
     }
@@ -284,7 +292,7 @@ async fn a_bad_sector_costs_the_slice_that_is_in_it_and_its_node_serves_and_take
     let bytes = format!("/node/staging/{}", SliceId(3));
     made.disk.set_bad_sector(Path::new(&bytes), Some(150_000)).unwrap();
     let mut stream = made.connect().await;
-    let ticket = made.ticket(Right::Read { slice: SliceId(3), from: 0, until: 200_000 });
+    let ticket = made.ticket(TicketRight::Read { slice: SliceId(3), from: 0, until: 200_000 });
     stream.send(&TransferRequest::Read { ticket, slice: SliceId(3), from: 0, until: 200_000 }).await.unwrap();
     let reply = stream.receive::<TransferReply>().await.unwrap();
     assert!(matches!(&reply, TransferReply::Refused(_)), "{reply:?}");
@@ -315,18 +323,21 @@ async fn an_upload_whose_disk_fails_is_refused_and_not_reported() {
 async fn a_node_sends_no_faster_than_it_is_asked_to_and_the_next_request_is_free_again() {
     let mut fixture = fixture();
     fixture.store(1, 3_000_000).await;
-    let ticket = fixture.ticket(Right::Read { slice: SliceId(1), from: 0, until: 3_000_000 });
+    let ticket = fixture.ticket(TicketRight::Read { slice: SliceId(1), from: 0, until: 3_000_000 });
     let mut stream = fixture.connect().await;
     let mut spans = Vec::new();
     for rate_bytes_per_second in [Some(100_000), None] {
         let begun = tokio::time::Instant::now();
         if rate_bytes_per_second.is_some() {
-            stream.queue(&TransferRequest::Pace(Pace { rate_bytes_per_second, ..Pace::default() })).await.unwrap();
+            stream
+                .queue(&TransferRequest::Qos(TransferQos { rate_bytes_per_second, ..TransferQos::default() }))
+                .await
+                .unwrap();
         }
         let request = TransferRequest::Read { ticket: ticket.clone(), slice: SliceId(1), from: 0, until: 3_000_000 };
         stream.send(&request).await.unwrap();
         assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { bytes: 3_000_000 });
-        let (mut frame, mut bytes) = (Frame::default(), 0);
+        let (mut frame, mut bytes) = (StreamFrame::default(), 0);
         while stream.receive_frame(&mut frame).await.unwrap() {
             bytes += frame.payload.len();
         }
@@ -345,9 +356,9 @@ async fn what_a_client_reads_and_writes_keeps_to_the_nodes_share_of_the_limit_to
     let begun = tokio::time::Instant::now();
     fixture.store(1, 3_000_000).await;
     let wrote = begun.elapsed();
-    let ticket = fixture.ticket(Right::Read { slice: SliceId(1), from: 0, until: 3_000_000 });
+    let ticket = fixture.ticket(TicketRight::Read { slice: SliceId(1), from: 0, until: 3_000_000 });
     let mut stream = fixture.connect().await;
-    let (begun, mut frame, mut bytes) = (tokio::time::Instant::now(), Frame::default(), 0);
+    let (begun, mut frame, mut bytes) = (tokio::time::Instant::now(), StreamFrame::default(), 0);
     stream.send(&TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 3_000_000 }).await.unwrap();
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { bytes: 3_000_000 });
     while stream.receive_frame(&mut frame).await.unwrap() {
@@ -368,14 +379,14 @@ async fn what_a_client_reads_and_writes_keeps_to_the_nodes_share_of_the_limit_to
 async fn a_revocation_comes_before_whatever_is_asked_behind_it_on_an_open_connection() {
     let mut made = fixture();
     made.store(1, 100_000).await;
-    let ticket = made.ticket(Right::Read { slice: SliceId(1), from: 0, until: 100_000 });
+    let ticket = made.ticket(TicketRight::Read { slice: SliceId(1), from: 0, until: 100_000 });
     let request = TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 5 };
     let mut streams = Vec::new();
     for _ in 0..32 {
         let mut stream = made.connect().await;
         stream.send(&request).await.unwrap();
         assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Reading { bytes: 5 });
-        let mut frame = Frame::default();
+        let mut frame = StreamFrame::default();
         while stream.receive_frame(&mut frame).await.unwrap() {}
         streams.push(stream);
     }

@@ -7,11 +7,11 @@ use std::{sync::Arc, time::Duration};
 use daemon::stop::Stopping;
 use net::{
     identity::Bearer,
-    pace::Toll,
-    transfer::{Frame, TransferStream},
+    rate_limiter::LimiterChain,
+    transfer::{StreamFrame, TransferStream},
 };
 use protocol::{
-    Digest, Pace, SliceHeader, SliceId, SliceMetadata, Status,
+    Digest, SliceHeader, SliceId, SliceMetadata, Status, TransferQos,
     message::{
         client_master::Source,
         transfer::{ResumeFrom, TransferReply},
@@ -40,7 +40,7 @@ pub(super) struct Wanted {
     pub(super) ticket: SignedTicket,
     pub(super) chain: Vec<Source>,
     /// How the bytes come; they go on to the next node with the same priority.
-    pub(super) pace: Pace,
+    pub(super) pace: TransferQos,
 }
 
 /// Takes a slice with the ticket's right.
@@ -60,7 +60,7 @@ pub(super) async fn write(
     // Another node pays for what it sends.
     let far = if bearer.is_role() { None } else { far_site(bearer, &ticket) };
     let priority = pace.priority;
-    let crossing = hands.site_gates.cross(far.as_deref(), Pace { rate_bytes_per_second: None, priority });
+    let crossing = hands.site_gates.cross(far.as_deref(), TransferQos { rate_bytes_per_second: None, priority });
     let toll = crossing.toll();
     match (resume, base) {
         (_, Some(base)) => {
@@ -104,7 +104,7 @@ pub(super) async fn write(
 /// Receives what comes behind the writer's bytes, and finishes the slice.
 async fn take(
     hands: &Arc<Hands>,
-    (stream, toll): (&mut TransferStream, &Toll),
+    (stream, toll): (&mut TransferStream, &LimiterChain),
     (writer, mut forward, turn): (SliceWriter, Option<Forward>, Option<UploadTurn>),
     claim: WriteClaim,
     stopping: &Stopping,
@@ -290,7 +290,7 @@ pub(super) async fn refuse_midway(stream: &mut TransferStream, error: &NodeError
 }
 
 impl FrameSink for SliceWriter {
-    fn take(&mut self, frame: &Frame) -> Result<(), NodeError> {
+    fn take(&mut self, frame: &StreamFrame) -> Result<(), NodeError> {
         Ok(self.write_checked(&frame.payload, &frame.checksums)?)
     }
 }

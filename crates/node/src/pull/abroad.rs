@@ -11,11 +11,11 @@ use std::{ops::Range, time::Duration};
 use daemon::settings::ThirdPartyFrom;
 use net::{
     NetError,
-    identity::{HolderPair, TlsIdentity},
-    transfer::{CarrierSettings, Carriers, QuicSettings, TransferStream, Way},
+    identity::{HolderKeyPair, TlsIdentity},
+    transfer::{CarrierSettings, Carriers, Locality, QuicSettings, TransferStream},
 };
 use protocol::{
-    CarrierChoice, ControllerKind, NodeId, Pace, SliceId, Status,
+    CarrierChoice, ControllerKind, NodeId, SliceId, Status, TransferQos,
     message::{
         client_master::Source,
         transfer::{AUTHORITY_BYTES_MAX, TransferReply, TransferRequest},
@@ -56,15 +56,16 @@ impl Borders {
         }
         let identity = TlsIdentity::client(authority)?;
         let quic = QuicSettings { controller: self.controller, ..QuicSettings::default() };
-        let carriers = Carriers::new(identity, CarrierSettings { choice: self.carrier, quic, kept: Vec::new() });
-        Ok(Abroad { carriers, holder: HolderPair::generate(), reach: self.reach, idle: None })
+        let carriers =
+            Carriers::new(identity, CarrierSettings { choice: self.carrier, quic, cached_peers: Vec::new() });
+        Ok(Abroad { carriers, holder: HolderKeyPair::generate(), reach: self.reach, idle: None })
     }
 }
 
 /// See the module.
 pub(crate) struct Abroad {
     carriers: Carriers,
-    holder: HolderPair,
+    holder: HolderKeyPair,
     reach: Reach,
     /// The connection that was used last, where everything on it was read.
     idle: Option<(Source, TransferStream)>,
@@ -82,7 +83,7 @@ impl Abroad {
         source: &Source,
         slice: SliceId,
         range: Range<u64>,
-        pace: Pace,
+        pace: TransferQos,
     ) -> Result<TransferStream, NodeError> {
         let request =
             TransferRequest::Read { ticket: source.ticket.clone(), slice, from: range.start, until: range.end };
@@ -118,9 +119,9 @@ impl Abroad {
         }
         let due = Instant::now() + REACH_TIME;
         let connecting = async {
-            let mut stream = self.carriers.connect(source.address, source.node.as_str(), Way::Unknown).await?;
+            let mut stream = self.carriers.connect(source.address, source.node.as_str(), Locality::Unknown).await?;
             let proof = self.holder.prove(&stream)?;
-            stream.queue(&TransferRequest::Hold { key: self.holder.public(), proof }).await?;
+            stream.queue(&TransferRequest::ProveKey { key: self.holder.public(), proof }).await?;
             Ok::<_, NetError>(stream)
         };
         let why = match timeout_at(due, connecting).await {
@@ -141,7 +142,8 @@ fn reading(source: &Source, stream: TransferStream, reply: TransferReply) -> Res
         TransferReply::Reading { .. } => Ok(stream),
         TransferReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
         other => {
-            let peer = Peer { node: source.node.clone(), address: source.address, is_plain: false, way: Way::Unknown };
+            let peer =
+                Peer { node: source.node.clone(), address: source.address, is_plain: false, way: Locality::Unknown };
             Err(unexpected(peer, "read a slice", &other))
         }
     }
@@ -175,10 +177,10 @@ mod tests {
             address,
             distance: None,
             local: None,
-            ticket: SignedTicket { ticket: vec![], signature: vec![], handed: None },
+            ticket: SignedTicket { ticket: vec![], signature: vec![], delegation: None },
         };
         let begun = Instant::now();
-        let reading = abroad.begin_reading(&source, SliceId(1), 0..1, Pace::default()).await;
+        let reading = abroad.begin_reading(&source, SliceId(1), 0..1, TransferQos::default()).await;
         assert_eq!(reading.err().unwrap().refusal().status, Status::Unavailable);
         assert!(begun.elapsed() >= REACH_TIME, "{:?}", begun.elapsed());
     }

@@ -15,12 +15,12 @@ use std::{
 
 use net::transfer::TransferStream;
 use protocol::{
-    Pace,
+    TransferQos,
     message::{
         client_master::Source,
-        transfer::{PULL_SOURCES_MAX, PullWord, TransferReply},
+        transfer::{PULL_SOURCES_MAX, PullUpdate, TransferReply},
     },
-    ticket::HandedTo,
+    ticket::Delegate,
 };
 use tokio::{
     sync::{Notify, watch},
@@ -33,7 +33,7 @@ use crate::{NodeError, flow::STALL_MAX};
 #[derive(Debug)]
 pub(crate) struct Talk {
     /// To whom tickets are to be handed.
-    puller: HandedTo,
+    puller: Delegate,
     bytes: AtomicU64,
     /// Fresh sources are waited for.
     is_wanting: AtomicBool,
@@ -49,7 +49,7 @@ pub(crate) struct Talk {
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     /// How the copy is to go.
-    pub(crate) pace: Pace,
+    pub(crate) pace: TransferQos,
     /// Who has the slice, the best first.
     pub(crate) sources: Arc<[Source]>,
     /// When the sources were named.
@@ -58,7 +58,7 @@ pub(crate) struct Said {
 
 impl Talk {
     /// A conversation that the client has just begun with these words.
-    pub(crate) fn new(puller: HandedTo, pace: Pace, sources: Vec<Source>) -> Self {
+    pub(crate) fn new(puller: Delegate, pace: TransferQos, sources: Vec<Source>) -> Self {
         let said = Said { pace, sources: at_most(sources), named: Instant::now() };
         Self {
             puller,
@@ -126,7 +126,7 @@ impl Talk {
             let reply = TransferReply::Pulling { bytes: self.bytes.load(Ordering::Relaxed), wants };
             let exchange = async {
                 stream.send(&reply).await?;
-                stream.receive::<PullWord>().await
+                stream.receive::<PullUpdate>().await
             };
             let word = match timeout(STALL_MAX, exchange).await {
                 Ok(word) => word?,
@@ -136,7 +136,7 @@ impl Talk {
         }
     }
 
-    fn hear(&self, PullWord { pace, sources }: PullWord, names_sources: bool) {
+    fn hear(&self, PullUpdate { qos: pace, sources }: PullUpdate, names_sources: bool) {
         if names_sources {
             self.is_wanting.store(false, Ordering::Relaxed);
         }

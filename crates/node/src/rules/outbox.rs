@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use protocol::{
     SliceId, limits,
-    message::{node_master::Report, rebuild::KeptMark},
+    message::{node_master::Report, rebuild::MirrorPosition},
     wire::codec,
 };
 use store::SeenSlices;
@@ -46,9 +46,9 @@ impl Outbox {
     }
 
     /// Which copy of the master's rows is kept here; sent before the inventory.
-    pub(super) fn kept_mark(&mut self, mark: Option<KeptMark>, all_seen: bool) {
+    pub(super) fn kept_mark(&mut self, mark: Option<MirrorPosition>, all_seen: bool) {
         if self.phase == Phase::Inventory {
-            self.mark = Some(Report::KeptMark { mark, all_seen });
+            self.mark = Some(Report::MirrorPosition { position: mark, all_seen });
         }
     }
 
@@ -142,11 +142,11 @@ fn slice_of(report: &Report) -> Option<SliceId> {
         Report::Inventory { .. }
         | Report::Status { .. }
         | Report::Partials(_)
-        | Report::KeptMark { .. }
-        | Report::Kept { .. }
+        | Report::MirrorPosition { .. }
+        | Report::MirrorPage { .. }
         | Report::TicketsRefused { .. }
         | Report::Clock { .. }
-        | Report::Arriving(_)
+        | Report::IncomingWrite(_)
         | Report::DisksSeen(_) => None,
     }
 }

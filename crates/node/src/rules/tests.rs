@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Digest, NodeId, Place, RecordFormat, ResumeKey, SectorPath, UserName, Version, limits,
+    Digest, NodeId, Place, RecordFraming, ResumeKey, SectorPath, UserName, Version, limits,
     message::node_master::HeldState, ticket::SignedTicket,
 };
 
@@ -22,7 +22,7 @@ fn header(slice: u128) -> SliceHeader {
         owner: UserName::new("alice").unwrap(),
         modified_unix_millis: 0,
         copies: 2,
-        records: RecordFormat::File,
+        records: RecordFraming::File,
         user: BTreeMap::new(),
         journal: JournalId(1),
         acl: None,
@@ -34,7 +34,7 @@ fn metadata(slice: u128) -> SliceMetadata {
 }
 
 fn replicate(slice: u128) -> Order {
-    let ticket = SignedTicket { ticket: vec![], signature: vec![], handed: None };
+    let ticket = SignedTicket { ticket: vec![], signature: vec![], delegation: None };
     let from = Source {
         node: NodeId::new("other").unwrap(),
         place: Place::new("s", "r"),
@@ -43,7 +43,7 @@ fn replicate(slice: u128) -> Order {
         local: None,
         ticket,
     };
-    Order::Replicate { header: header(slice), bytes: 3, from, pace: Pace::default() }
+    Order::Replicate { header: header(slice), bytes: 3, from, qos: TransferQos::default() }
 }
 
 fn header_at(slice: u128, path: &str) -> SliceHeader {
@@ -365,7 +365,7 @@ fn broken_uploads_are_told_behind_the_inventory_where_there_are_any() {
 #[test]
 fn before_the_slices_of_each_disk_it_says_what_is_known_of_the_disk_and_the_last_page_is_the_last() {
     let held = |slice| vec![HeldSlice { metadata: metadata(slice), state: HeldState::Placed }];
-    let mark = |sequence| Some(KeptMark { journal: JournalId(1), generation: 1, sequence });
+    let mark = |sequence| Some(MirrorPosition { journal: JournalId(1), generation: 1, sequence });
     let disks = [(mark(1), held(1)), (mark(2), Vec::new()), (None, held(3)), (mark(4), Vec::new())];
     let disks = disks.map(|(seen, slices)| SeenSlices { seen, slices }).to_vec();
     let mut node = unjoined();

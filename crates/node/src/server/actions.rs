@@ -8,8 +8,8 @@ use protocol::{
     gmp::Class,
     limits,
     message::{
-        node_master::{ARRIVING_EVERY, Ack, Order, Report},
-        rebuild::{Keep, KeptKey},
+        node_master::{Ack, INCOMING_WRITES_EVERY, Order, Report},
+        rebuild::{MirrorKey, MirrorUpdate},
     },
     wire::codec,
 };
@@ -48,7 +48,7 @@ impl Desk {
                 Action::Report { session, id, report } => self.report(session, id, report),
                 Action::ReportStatus { session } => self.report_status(session),
                 Action::ReportClock { session, unix_millis } => {
-                    let told = codec::encode(&Report::Clock { unix_millis, machine: net::clock::machine() });
+                    let told = codec::encode(&Report::Clock { unix_millis, machine: net::clock::boot_id() });
                     let messenger = self.messenger.clone();
                     // Lost with its session, which the status finds out; and told again in a minute.
                     self.work.spawn(async move {
@@ -94,7 +94,7 @@ impl Desk {
         }
     }
 
-    fn keep(&mut self, to: Asker, keep: Keep) {
+    fn keep(&mut self, to: Asker, keep: MirrorUpdate) {
         let hands = Arc::clone(&self.hands);
         self.work.spawn(async move {
             let (kept, store) = (Arc::clone(&hands.kept), Arc::clone(&hands.store));
@@ -103,7 +103,7 @@ impl Desk {
         });
     }
 
-    fn read_kept(&mut self, after: Option<KeptKey>) {
+    fn read_kept(&mut self, after: Option<MirrorKey>) {
         let hands = Arc::clone(&self.hands);
         self.work.spawn(async move {
             let kept = Arc::clone(&hands.kept);
@@ -145,7 +145,7 @@ impl Desk {
         let now = self.clock.now().monotonic;
         let tells_arriving = now >= self.arriving_due;
         if tells_arriving {
-            self.arriving_due = now + ARRIVING_EVERY;
+            self.arriving_due = now + INCOMING_WRITES_EVERY;
         }
         self.work.spawn(async move {
             let status = codec::encode(&status(&hands).await);
@@ -219,7 +219,9 @@ impl Desk {
 /// How soon a report leaves beside others: what the master waits for never waits behind what is only long.
 fn class_of(report: &Report) -> Class {
     match report {
-        Report::Inventory { .. } | Report::DisksSeen(_) | Report::Partials(_) | Report::Kept { .. } => Class::Bulk,
+        Report::Inventory { .. } | Report::DisksSeen(_) | Report::Partials(_) | Report::MirrorPage { .. } => {
+            Class::Bulk
+        }
         _ => Class::Urgent,
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use protocol::{RecordFormat, Refusal, Status};
+use protocol::{RecordFraming, Refusal, Status};
 use udf::{
     Function, FunctionError, Input, Output,
     abi::{self, NativeFunction, NativeVersion},
@@ -93,7 +93,7 @@ impl LoadedFunction {
         output: &mut Output<'_>,
     ) -> Result<(), CallError> {
         let input = input.with_parameters(&self.parameters).with_side_files(&self.side);
-        let has_rows = parts.iter().any(|part| part.word.records == RecordFormat::Parquet);
+        let has_rows = parts.iter().any(|part| part.word.records == RecordFraming::Parquet);
         if has_rows && !matches!(self.code, Code::Python(_)) {
             return Err(FunctionError::new(NO_ROWS).into());
         }

@@ -14,8 +14,8 @@ use std::{
 };
 
 use protocol::{
-    Counters, Refusal, SideName, Status, limits,
-    message::spe::{AttemptId, Function, FunctionCode, FunctionError, PythonCode, PythonFunction, SegmentOrder},
+    Counters, Refusal, SideFileName, Status, limits,
+    message::spe::{AttemptId, FunctionCode, FunctionFailure, FunctionSpec, PythonCode, PythonFunction, SegmentOrder},
     sandbox::SandboxLayer,
 };
 use rustix::{
@@ -117,17 +117,17 @@ pub enum SpeOutcome {
     /// It is processed; its results are in the scratch file (not synced).
     Finished(TaskOutput),
     /// The function failed on it: not to be tried again (paper, 3.5.2).
-    FunctionFailed(FunctionError),
+    FunctionFailed(FunctionFailure),
     /// The process was ended while the machine had no more memory, probably because of the function: may be tried again
     /// once.
-    OutOfMemory(FunctionError),
+    OutOfMemory(FunctionFailure),
     /// This node could not give it its input or keep its output: may be tried elsewhere. The SPE lives.
     Refused(Refusal),
     /// The process is gone, or of no more use, through no fault of the function: drop it and try again.
     Died(String),
 }
 
-/// See [`SpeOutcome::Finished`].
+/// See [`SpeOutcome::FinishOutcome`].
 #[derive(Debug)]
 pub struct TaskOutput {
     /// Records read.
@@ -259,7 +259,7 @@ impl SpeProcess {
 
     /// Loads a function with its side files, open for reading. After a refusal with [`Status::Unavailable`] or
     /// [`Status::Failed`] the process is of no more use.
-    pub async fn load(&mut self, function: &Function, side: Vec<(SideName, File)>) -> Result<(), Refusal> {
+    pub async fn load(&mut self, function: &FunctionSpec, side: Vec<(SideFileName, File)>) -> Result<(), Refusal> {
         self.take_turn().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))?;
         self.await_confinement().await?;
         function.code.name().clone_into(&mut self.function);

@@ -5,7 +5,7 @@
 use std::{fs::File, io, os::unix::fs::FileExt};
 
 use memmap2::{Advice, Mmap, MmapOptions};
-use protocol::RecordFormat;
+use protocol::RecordFraming;
 use thiserror::Error;
 
 use super::{
@@ -49,13 +49,13 @@ impl PartMap {
         }
         let (mut from, mut until) = (word.from, word.until);
         match word.records {
-            RecordFormat::File | RecordFormat::Index | RecordFormat::Parquet => {}
-            RecordFormat::Lines => {
+            RecordFraming::File | RecordFraming::Index | RecordFraming::Parquet => {}
+            RecordFraming::Lines => {
                 let mut read_at = |buffer: &mut [u8], place| file.read_exact_at(buffer, place);
                 from = line_start(from, file_bytes, &mut read_at).map_err(|error| unreadable(error.to_string()))?;
                 until = line_start(until, file_bytes, &mut read_at).map_err(|error| unreadable(error.to_string()))?;
             }
-            RecordFormat::Fixed(record_bytes) => {
+            RecordFraming::Fixed(record_bytes) => {
                 let bytes = until - from;
                 if !bytes.is_multiple_of(u64::from(record_bytes)) {
                     return Err(MapError::PartOfRecord { bytes, record_bytes });
@@ -70,7 +70,7 @@ impl PartMap {
         };
         let map = if from == until { None } else { Some(map(file, from, until).map_err(&unreadable)?) };
         let part = Self { map, from, starts };
-        if word.records == RecordFormat::Index && !part.starts_fit(until) {
+        if word.records == RecordFraming::Index && !part.starts_fit(until) {
             return Err(MapError::Index { path: word.path.clone() });
         }
         Ok(part)
@@ -147,7 +147,7 @@ mod tests {
         file
     }
 
-    fn word(from: u64, until: u64, records: RecordFormat) -> PartWord {
+    fn word(from: u64, until: u64, records: RecordFraming) -> PartWord {
         PartWord { path: "/a".into(), from, until, records, guide: None }
     }
 
@@ -155,16 +155,16 @@ mod tests {
     fn a_range_off_the_page_borders_is_mapped_and_an_empty_one_too() {
         let bytes: Vec<u8> = (0..10_000u32).map(|at| at as u8).collect();
         let file = file(&bytes);
-        let map = PartMap::new(&word(4_099, 9_099, RecordFormat::Fixed(1000)), &file, None).unwrap();
+        let map = PartMap::new(&word(4_099, 9_099, RecordFraming::Fixed(1000)), &file, None).unwrap();
         assert_eq!((map.bytes(), map.from()), (&bytes[4_099..9_099], 4_099));
-        assert_eq!(PartMap::new(&word(10_000, 10_000, RecordFormat::File), &file, None).unwrap().bytes(), b"");
+        assert_eq!(PartMap::new(&word(10_000, 10_000, RecordFraming::File), &file, None).unwrap().bytes(), b"");
     }
 
     #[test]
     fn lines_are_owned_by_the_segment_in_which_they_start() {
         let file = file(b"one\ntwo\nthree");
         let bytes = |from, until| {
-            let map = PartMap::new(&word(from, until, RecordFormat::Lines), &file, None).unwrap();
+            let map = PartMap::new(&word(from, until, RecordFraming::Lines), &file, None).unwrap();
             (String::from_utf8(map.bytes().to_vec()).unwrap(), map.from())
         };
         assert_eq!(bytes(0, 5), ("one\ntwo\n".into(), 0));
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn a_part_of_a_record_and_a_range_beyond_the_file_are_told_apart() {
         let file = file(&[0; 250]);
-        let part = PartMap::new(&word(0, 250, RecordFormat::Fixed(100)), &file, None);
+        let part = PartMap::new(&word(0, 250, RecordFraming::Fixed(100)), &file, None);
         assert!(matches!(part, Err(MapError::PartOfRecord { bytes: 250, record_bytes: 100 })));
-        let beyond = PartMap::new(&word(0, 300, RecordFormat::Fixed(100)), &file, None);
+        let beyond = PartMap::new(&word(0, 300, RecordFraming::Fixed(100)), &file, None);
         assert!(beyond.is_err_and(|error| error.to_string().contains("the file has 250 bytes")));
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let mapped = |starts: &[u64], from, until| {
             let index: Vec<u8> = starts.iter().flat_map(|start| start.to_le_bytes()).collect();
             let guide = Some(GuideWord::Offsets { from: 8, until: index.len() as u64 });
-            let word = PartWord { guide, ..word(from, until, RecordFormat::Index) };
+            let word = PartWord { guide, ..word(from, until, RecordFraming::Index) };
             PartMap::new(&word, &bytes, Some(&file(&index))).map(|part| part.starts().to_vec())
         };
         assert_eq!(mapped(&[0, 100, 130, 130, 250], 100, 250).unwrap(), [100, 130, 130, 250].map(u64::to_le));
@@ -199,7 +199,7 @@ mod tests {
         ] {
             assert!(matches!(mapped(starts, from, until), Err(MapError::Index { .. })), "{starts:?}");
         }
-        let without = PartMap::new(&word(0, 250, RecordFormat::Index), &bytes, None);
+        let without = PartMap::new(&word(0, 250, RecordFraming::Index), &bytes, None);
         assert!(matches!(without, Err(MapError::Index { .. })));
     }
 }

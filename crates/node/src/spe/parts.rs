@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use protocol::{RecordFormat, limits};
+use protocol::{RecordFraming, limits};
 use udf::{Beside, Input};
 
 use super::{
@@ -47,11 +47,11 @@ impl<'a> Part<'a> {
     /// How many records it has.
     pub(super) fn records(&self) -> u64 {
         match (self.word.records, self.word.guide) {
-            (RecordFormat::Lines, _) => count_lines(self.map.bytes()),
-            (RecordFormat::Fixed(record_bytes), _) => self.bytes().checked_div(u64::from(record_bytes)).unwrap_or(0),
-            (RecordFormat::Index, _) => self.map.starts().len().saturating_sub(1) as u64,
-            (RecordFormat::Parquet, Some(GuideWord::Footer { rows, .. })) => rows,
-            (RecordFormat::File | RecordFormat::Parquet, _) => 1,
+            (RecordFraming::Lines, _) => count_lines(self.map.bytes()),
+            (RecordFraming::Fixed(record_bytes), _) => self.bytes().checked_div(u64::from(record_bytes)).unwrap_or(0),
+            (RecordFraming::Index, _) => self.map.starts().len().saturating_sub(1) as u64,
+            (RecordFraming::Parquet, Some(GuideWord::Footer { rows, .. })) => rows,
+            (RecordFraming::File | RecordFraming::Parquet, _) => 1,
         }
     }
 
@@ -77,10 +77,10 @@ impl<'a> Part<'a> {
     fn format(&self) -> udf::RecordFormat {
         match self.word.records {
             // No library knows rows: only what reads the file itself is given such a part.
-            RecordFormat::File | RecordFormat::Parquet => udf::RecordFormat::File,
-            RecordFormat::Lines => udf::RecordFormat::Lines,
-            RecordFormat::Fixed(record_bytes) => udf::RecordFormat::Fixed(record_bytes),
-            RecordFormat::Index => udf::RecordFormat::Index,
+            RecordFraming::File | RecordFraming::Parquet => udf::RecordFormat::File,
+            RecordFraming::Lines => udf::RecordFormat::Lines,
+            RecordFraming::Fixed(record_bytes) => udf::RecordFormat::Fixed(record_bytes),
+            RecordFraming::Index => udf::RecordFormat::Index,
         }
     }
 }
@@ -95,18 +95,24 @@ fn count_lines(bytes: &[u8]) -> u64 {
 }
 
 /// A record of a segment whose first byte is byte `from` of its file.
-fn record_of<'a>(segment: &'a [u8], records: RecordFormat, starts: &[u64], from: u64, record: u64) -> Option<&'a [u8]> {
+fn record_of<'a>(
+    segment: &'a [u8],
+    records: RecordFraming,
+    starts: &[u64],
+    from: u64,
+    record: u64,
+) -> Option<&'a [u8]> {
     let at = usize::try_from(record).ok()?;
     match records {
-        RecordFormat::File => (at == 0).then_some(segment),
-        RecordFormat::Lines => segment.split(|byte| *byte == b'\n').nth(at),
-        RecordFormat::Fixed(bytes) => segment.chunks(bytes.max(1) as usize).nth(at),
-        RecordFormat::Index => {
+        RecordFraming::File => (at == 0).then_some(segment),
+        RecordFraming::Lines => segment.split(|byte| *byte == b'\n').nth(at),
+        RecordFraming::Fixed(bytes) => segment.chunks(bytes.max(1) as usize).nth(at),
+        RecordFraming::Index => {
             let edge = |at: usize| usize::try_from(u64::from_le(*starts.get(at)?).checked_sub(from)?).ok();
             segment.get(edge(at)?..edge(at + 1)?)
         }
         // Rows are in columns: no bytes of the file are one.
-        RecordFormat::Parquet => None,
+        RecordFraming::Parquet => None,
     }
 }
 
@@ -117,16 +123,16 @@ mod tests {
     #[test]
     fn a_record_is_found_by_its_number() {
         let of = |segment, records, record| record_of(segment, records, &[], 0, record);
-        assert_eq!(of(b"one\ntwo\nthree", RecordFormat::Lines, 1), Some(&b"two"[..]));
-        assert_eq!(of(b"one\ntwo\nthree", RecordFormat::Lines, 3), None);
-        assert_eq!(of(b"aabbcc", RecordFormat::Fixed(2), 2), Some(&b"cc"[..]));
-        assert_eq!(of(b"aabbcc", RecordFormat::Fixed(2), u64::MAX), None);
-        assert_eq!(of(b"all", RecordFormat::File, 0), Some(&b"all"[..]));
-        assert_eq!(of(b"all", RecordFormat::File, 1), None);
+        assert_eq!(of(b"one\ntwo\nthree", RecordFraming::Lines, 1), Some(&b"two"[..]));
+        assert_eq!(of(b"one\ntwo\nthree", RecordFraming::Lines, 3), None);
+        assert_eq!(of(b"aabbcc", RecordFraming::Fixed(2), 2), Some(&b"cc"[..]));
+        assert_eq!(of(b"aabbcc", RecordFraming::Fixed(2), u64::MAX), None);
+        assert_eq!(of(b"all", RecordFraming::File, 0), Some(&b"all"[..]));
+        assert_eq!(of(b"all", RecordFraming::File, 1), None);
         let starts = [100_u64, 101, 103, 106].map(u64::to_le);
-        let indexed = |record| record_of(b"abbccc", RecordFormat::Index, &starts, 100, record);
+        let indexed = |record| record_of(b"abbccc", RecordFraming::Index, &starts, 100, record);
         assert_eq!((indexed(0), indexed(2), indexed(3)), (Some(&b"a"[..]), Some(&b"ccc"[..]), None));
-        assert_eq!(of(b"PAR1", RecordFormat::Parquet, 0), None);
+        assert_eq!(of(b"PAR1", RecordFraming::Parquet, 0), None);
     }
 
     #[test]

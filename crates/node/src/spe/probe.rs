@@ -20,7 +20,7 @@ pub async fn probe(program: &SpeProgram, sandbox: &Arc<Sandbox>, parent: &Path) 
         Ok(missing) => Ok(missing.to_vec()),
         // It is confined, and less than required: that is an answer.
         Err(_) if sandbox.missing().is_some() => Ok(sandbox.missing().unwrap_or_default().to_vec()),
-        Err(refusal) => Err(refusal.sentence),
+        Err(refusal) => Err(refusal.message),
     }
 }
 

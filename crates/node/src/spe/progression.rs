@@ -5,7 +5,7 @@ use std::{collections::VecDeque, os::fd::OwnedFd};
 
 use protocol::{
     Refusal, limits,
-    message::spe::{FunctionError, SegmentOrder},
+    message::spe::{FunctionFailure, SegmentOrder},
 };
 
 use super::{
@@ -79,7 +79,7 @@ impl Progression {
         let Some(order) = named.or(self.sent.front()).or(self.last.as_ref()) else {
             return SpeOutcome::Died(format!("before its first segment, {message}"));
         };
-        SpeOutcome::FunctionFailed(FunctionError {
+        SpeOutcome::FunctionFailed(FunctionFailure {
             function: self.function.clone(),
             path: order.first.path.clone(),
             segment: order.segment,

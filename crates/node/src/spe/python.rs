@@ -30,7 +30,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use protocol::{RecordFormat, Refusal, Status};
+use protocol::{RecordFraming, Refusal, Status};
 use udf::{FunctionError, Input, Output, Stopped, key_hash};
 
 use super::{
@@ -80,7 +80,7 @@ impl Python {
     ) -> Result<(), CallError> {
         let mut interpreter = match self.interpreter.take() {
             Some(interpreter) => interpreter,
-            None => self.start().map_err(|refusal| CallError::Broken(refusal.sentence))?,
+            None => self.start().map_err(|refusal| CallError::Broken(refusal.message))?,
         };
         let lost = |error: io::Error| CallError::Broken(format!("the interpreter cannot be reached: {error}"));
         let files: Vec<_> = parts.iter().flat_map(|part| std::iter::once(part.file).chain(part.index)).collect();
@@ -355,11 +355,11 @@ fn segment_json(input: &Input<'_>, parts: &[Part<'_>]) -> String {
 /// Where the part lies in its file, and what guides through it: a range of its index, or its row group.
 fn part_json(part: &Part<'_>) -> serde_json::Value {
     let (format, record_bytes) = match part.word.records {
-        RecordFormat::File => ("file", 0),
-        RecordFormat::Lines => ("lines", 0),
-        RecordFormat::Fixed(bytes) => ("fixed", bytes),
-        RecordFormat::Index => ("index", 0),
-        RecordFormat::Parquet => ("parquet", 0),
+        RecordFraming::File => ("file", 0),
+        RecordFraming::Lines => ("lines", 0),
+        RecordFraming::Fixed(bytes) => ("fixed", bytes),
+        RecordFraming::Index => ("index", 0),
+        RecordFraming::Parquet => ("parquet", 0),
     };
     let (index, row_group) = match part.word.guide {
         Some(GuideWord::Offsets { from, until }) => (Some([from, until]), None),

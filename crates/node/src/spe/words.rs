@@ -3,14 +3,14 @@
 //!
 //! A message is four bytes of length (big-endian), then the message in the [codec](protocol::wire::codec). Descriptors
 //! travel with its message's first byte. The node: `Confine`, `Load`, then for each task `Begin`, `Segment`s, `End`. The
-//! SPE: `Confined`; `Loaded` or `Refused`; then `Progress`, a `Done` for each segment, and `Finished`, `FunctionFailed` or `Broken`, after
+//! SPE: `Confined`; `Loaded` or `Refused`; then `StageProgress`, a `Done` for each segment, and `FinishOutcome`, `FunctionFailed` or `Broken`, after
 //! which it drops what is left of the task and waits for the next `Begin`.
 
 use std::path::PathBuf;
 
 use protocol::{
-    Counters, RecordFormat, Refusal,
-    message::spe::{AttemptId, Guide, PartOrder, SegmentOrder},
+    Counters, RecordFraming, Refusal,
+    message::spe::{AttemptId, PartOrder, RecordLocator, SegmentOrder},
     sandbox::SandboxLayer,
     wire::{
         codec::{self, CodecError},
@@ -109,12 +109,12 @@ pub(super) struct PartWord {
     /// First byte no longer part of it.
     pub(super) until: u64,
     /// How its bytes fall into records.
-    pub(super) records: RecordFormat,
+    pub(super) records: RecordFraming,
     /// What tells where its records are, where its bytes do not.
     pub(super) guide: Option<GuideWord>,
 }
 
-/// A [`Guide`](protocol::message::spe::Guide).
+/// A [`RecordLocator`](protocol::message::spe::RecordLocator).
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum GuideWord {
     /// These bytes of the index that comes along.
@@ -143,9 +143,9 @@ impl SegmentWord {
             from: part.from,
             until: part.until,
             records: part.records,
-            guide: part.guide.as_ref().map(|guide| match guide {
-                Guide::Offsets { from, until, .. } => GuideWord::Offsets { from: *from, until: *until },
-                Guide::Footer { until, row_group, rows, .. } => {
+            guide: part.locator.as_ref().map(|guide| match guide {
+                RecordLocator::Offsets { from, until, .. } => GuideWord::Offsets { from: *from, until: *until },
+                RecordLocator::Footer { until, row_group, rows, .. } => {
                     GuideWord::Footer { until: *until, row_group: *row_group, rows: *rows }
                 }
             }),
@@ -199,7 +199,7 @@ pub(super) enum FromChild {
     },
 }
 
-/// See [`FromChild::Finished`].
+/// See [`FromChild::FinishOutcome`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FinishedWord {
     /// The task.
@@ -266,7 +266,7 @@ mod tests {
 
     fn finished(count: usize) -> FromChild {
         let chunk = Chunk { bucket: 1, offset: 0, bytes: 1 };
-        let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
+        let attempt = AttemptId { job: JobId(1), stage: 0, epoch: 0, task: 0, attempt: 0 };
         let chunks = vec![chunk; count];
         let counters = Counters::new();
         FromChild::Finished(FinishedWord { attempt, records_in: 0, bytes_in: 0, records_out: 0, chunks, counters })

@@ -1,5 +1,5 @@
 //! Results of a task on their way to their buckets: by a rename or a copy within this node, over kept connections to
-//! others, several at once. Which goes when, and what a refusal means, the rules say ([`Spreading`]).
+//! others, several at once. Which goes when, and what a refusal means, the rules say ([`ShuffleWrite`]).
 //!
 //! It never counts a piece as delivered before its bucket has it whole. A piece that comes twice is taken once, so that a
 //! delivery may be made again. What went to other nodes is [kept](crate::bucket::KeptResults).
@@ -13,15 +13,15 @@ use std::{
     time::Duration,
 };
 
-use net::transfer::{Frame, Way};
+use net::transfer::{Locality, StreamFrame};
 use protocol::{
-    Pace,
+    TransferQos,
     message::{
-        spe::{AttemptId, BucketPlace, DeliveryOrder, Output, PieceId, PieceResult},
+        spe::{AttemptId, BucketTarget, DeliveryOrder, OutputPlacement, PieceId, PieceResult},
         transfer::{TransferReply, TransferRequest},
     },
 };
-use sphere::spreading::{Spread, Spreading, own_piece};
+use sphere::shuffle_write::{ShufflePiece, ShuffleWrite, own_piece};
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
@@ -42,13 +42,13 @@ use crate::{
 pub(super) async fn deliver(
     hands: &Arc<Hands>,
     attempt: AttemptId,
-    output: Output,
+    output: OutputPlacement,
     scratch: Scratch,
     result: TaskOutput,
 ) -> Result<Vec<PieceResult>, NodeError> {
     match output {
-        Output::Local => keep(hands, attempt, scratch, result).await,
-        Output::Buckets(places) => spread(hands, attempt, &places, scratch, result).await,
+        OutputPlacement::Local => keep(hands, attempt, scratch, result).await,
+        OutputPlacement::Buckets(places) => spread(hands, attempt, &places, scratch, result).await,
     }
 }
 
@@ -57,12 +57,12 @@ pub(super) async fn deliver_again(hands: &Arc<Hands>, order: DeliveryOrder) -> R
     let attempt = order.attempt;
     let kept = hands.buckets.kept().find(attempt)?;
     let parts = sized(Part::gather(kept.chunks.clone()));
-    let spreading = Spreading::again(attempt, &hands.node, order.places.into_iter().collect(), parts);
+    let spreading = ShuffleWrite::redeliver(attempt, &hands.node, order.targets.into_iter().collect(), parts);
     let results = match &kept.content {
         KeptContent::File(scratch) => Results::File { file: scratch.open()?, path: scratch.path().to_owned() },
         KeptContent::Memory(bytes) => Results::Memory(Arc::clone(bytes)),
     };
-    send_all(hands, spreading, Arc::new(results)).await?.end_again().map_err(NodeError::Refused)
+    send_all(hands, spreading, Arc::new(results)).await?.end_redelivery().map_err(NodeError::Refused)
 }
 
 /// The whole scratch file becomes a piece of this node's bucket of the task's number.
@@ -94,7 +94,7 @@ async fn keep(
 async fn spread(
     hands: &Arc<Hands>,
     attempt: AttemptId,
-    places: &[BucketPlace],
+    places: &[BucketTarget],
     scratch: Scratch,
     result: TaskOutput,
 ) -> Result<Vec<PieceResult>, NodeError> {
@@ -107,7 +107,7 @@ async fn spread(
     };
     let (parts, mut pieces) = blocking("reading a task's results", sum_up).await?;
     // The host of the SPE has checked that there is no bucket without a place.
-    let spreading = Spreading::new(attempt, &hands.node, places, sized(parts));
+    let spreading = ShuffleWrite::new(attempt, &hands.node, places, sized(parts));
     let spreading = send_all(hands, spreading, results).await?;
     let is_of_use = spreading.is_worth_keeping() && !hands.buckets.is_forgotten(attempt.job);
     let buckets = Arc::clone(&hands.buckets);
@@ -126,13 +126,13 @@ async fn spread(
 /// Sends parts to their buckets, several at once, as far as they can be delivered.
 async fn send_all(
     hands: &Arc<Hands>,
-    mut spreading: Spreading<Part>,
+    mut spreading: ShuffleWrite<Part>,
     results: Arc<Results>,
-) -> Result<Spreading<Part>, NodeError> {
+) -> Result<ShuffleWrite<Part>, NodeError> {
     let mut sending = JoinSet::new();
     let (buckets, from, local) = (Arc::clone(&hands.buckets), Arc::clone(&results), spreading.take_local());
     let append_all = blocking("giving pieces to this node's buckets", move || {
-        local.into_iter().try_for_each(|Spread { piece, part, .. }| append(&buckets, piece, &from, part))
+        local.into_iter().try_for_each(|ShufflePiece { piece, part, .. }| append(&buckets, piece, &from, part))
     });
     sending.spawn(async move { (None, append_all.await) });
     loop {
@@ -173,16 +173,16 @@ fn append(buckets: &BucketStore, piece: PieceId, from: &Results, part: Part) -> 
 }
 
 /// Sends a part to a bucket of another node.
-async fn send(hands: &Hands, spread: Spread<Part>, results: Arc<Results>) -> Result<(), NodeError> {
-    let Spread { piece, place, part, .. } = spread;
-    let (site, way) = (place.site, Way::of(place.distance));
+async fn send(hands: &Hands, spread: ShufflePiece<Part>, results: Arc<Results>) -> Result<(), NodeError> {
+    let ShufflePiece { piece, target: place, part, .. } = spread;
+    let (site, way) = (place.site, Locality::of(place.distance));
     let peer = Peer { node: place.node, address: place.address, is_plain: false, way };
     let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes: part.bytes };
     let (mut stream, reply) = ask(hands, &peer, &request).await?;
     let reply = match reply {
         TransferReply::Ready => {
             let flow = Outflow::begin(PartSource { results, chunks: part.chunks.into() }).await?;
-            let crossing = hands.site_gates.cross(Some(&site), Pace::default());
+            let crossing = hands.site_gates.cross(Some(&site), TransferQos::default());
             let sent = flow.send(&mut stream, crossing.toll(), STALL_MAX).await;
             drop(crossing);
             // Who stops taking says why before closing.
@@ -292,7 +292,7 @@ struct PartSource {
 }
 
 impl FrameSource for PartSource {
-    fn fill(&mut self, frame: &mut Frame) -> Result<(), NodeError> {
+    fn fill(&mut self, frame: &mut StreamFrame) -> Result<(), NodeError> {
         let buffer = &mut frame.payload;
         // No more than is left: most pieces of a stage with many buckets are far smaller than a frame.
         let left: u64 = self.chunks.iter().take(FRAME_BYTES).map(|chunk| chunk.bytes).sum();
@@ -357,7 +357,7 @@ mod tests {
             .collect();
         for results in [in_file, Results::Memory(content.as_slice().into())] {
             let mut source = PartSource { results: Arc::new(results), chunks: chunks.clone().into() };
-            let (mut found, mut frame) = (Vec::new(), Frame::default());
+            let (mut found, mut frame) = (Vec::new(), StreamFrame::default());
             loop {
                 source.fill(&mut frame).unwrap();
                 if frame.payload.is_empty() {

@@ -9,12 +9,12 @@ use net::identity::Bearer;
 use protocol::{
     JobId, SliceId, Status, UserName, limits,
     message::spe::{
-        BucketId, Function, Guide, LoadOrder, Output, SegmentOrder, SegmentSource, SpeReply, SpeRequest, TaskOrder,
-        TaskResult,
+        BucketId, FunctionSpec, LoadOrder, OutputPlacement, RecordLocator, SegmentOrder, SegmentSource, SpeReply,
+        SpeRequest, TaskOrder, TaskResult,
     },
     ticket::SignedTicket,
 };
-use sphere::spreading::own_bucket;
+use sphere::shuffle_write::own_bucket;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
@@ -45,7 +45,7 @@ pub(super) struct Engine {
 
 /// A function with what it reads beside its segments.
 struct Loaded {
-    function: Function,
+    function: FunctionSpec,
     side: SideFiles,
 }
 
@@ -97,7 +97,7 @@ impl Engine {
 
     async fn load(&mut self, order: LoadOrder) -> Result<SpeReply, NodeError> {
         self.function = None;
-        let LoadOrder { function, side, inputs } = order;
+        let LoadOrder { function, side_files: side, inputs } = order;
         self.check_inputs(inputs.as_ref(), side.iter().map(|file| file.slice))?;
         let side = SideFiles::bring(&self.hands, self.job, side).await?;
         let loaded = Arc::new(Loaded { function, side });
@@ -113,7 +113,7 @@ impl Engine {
         let function = self.function.clone();
         let function =
             function.ok_or_else(|| NodeError::refused(Status::Usage, "load a function before running it"))?;
-        let input = sole_bucket(&order.segments).filter(|_| matches!(order.output, Output::Local));
+        let input = sole_bucket(&order.segments).filter(|_| matches!(order.output, OutputPlacement::Local));
         // Before the slot is taken: what is fetched over the network keeps no processor busy.
         let segments = input::open(&self.hands, self.job, order.segments).await?;
         let (store, job) = (Arc::clone(&self.hands.buckets), self.job);
@@ -236,8 +236,8 @@ impl Engine {
             return Err(self.not_ours(other));
         }
         match &order.output {
-            Output::Local => Ok(1),
-            Output::Buckets(places) => match u32::try_from(places.len()) {
+            OutputPlacement::Local => Ok(1),
+            OutputPlacement::Buckets(places) => match u32::try_from(places.len()) {
                 Ok(count) if (1..=limits::BUCKETS_MAX).contains(&count) => Ok(count),
                 _ => {
                     let sentence =
@@ -289,8 +289,8 @@ fn check_parts(segment: &SegmentOrder) -> Result<(), NodeError> {
         return usage(format!("segment {} has parts of {streams} streams, more than {most}", segment.segment));
     }
     for part in segment.parts() {
-        let guide = match part.guide {
-            Some(Guide::Offsets { from, until, .. } | Guide::Footer { from, until, .. }) => from..until,
+        let guide = match part.locator {
+            Some(RecordLocator::Offsets { from, until, .. } | RecordLocator::Footer { from, until, .. }) => from..until,
             None => 0..0,
         };
         if part.from > part.until || guide.start > guide.end {
@@ -303,11 +303,11 @@ fn check_parts(segment: &SegmentOrder) -> Result<(), NodeError> {
 /// Whether a write ticket, good or used, is for this very slice.
 fn ticket_names(ticket: &SignedTicket, metadata: &protocol::SliceMetadata) -> bool {
     use protocol::{
-        ticket::{Right, Ticket},
+        ticket::{Ticket, TicketRight},
         wire::codec,
     };
     let named = codec::decode::<Ticket>(&ticket.ticket).ok().map(|ticket| ticket.right);
-    matches!(named, Some(Right::Write { header, .. }) if header.slice == metadata.header.slice)
+    matches!(named, Some(TicketRight::Write { header, .. }) if header.slice == metadata.header.slice)
 }
 
 /// Results that are copied where their SPE may still write to them: as many bytes take about as long as to start another

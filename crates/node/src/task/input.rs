@@ -6,12 +6,12 @@
 
 use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
 
-use net::transfer::Frame;
+use net::transfer::StreamFrame;
 use protocol::{
-    JobId, Pace, RecordFormat, Refusal, SliceId,
+    JobId, RecordFraming, Refusal, SliceId, TransferQos,
     message::{
         client_master::Source,
-        spe::{Guide, PartOrder, SegmentOrder, SegmentSource},
+        spe::{PartOrder, RecordLocator, SegmentOrder, SegmentSource},
     },
 };
 use store::SliceReader;
@@ -39,7 +39,7 @@ pub(super) async fn open(
         let mut files = Vec::with_capacity(order.sources().count());
         for part in order.parts() {
             files.push(open_part(hands, job, &part.source, Part::of(part)).await?);
-            if let Some(Guide::Offsets { source, from, until }) = &part.guide {
+            if let Some(RecordLocator::Offsets { source, from, until }) = &part.locator {
                 let offsets = Part { from: *from, until: *until, to_line_end: false, footer: None };
                 files.push(open_part(hands, job, source, offsets).await?);
             }
@@ -93,12 +93,12 @@ impl Part {
     }
 
     fn of(order: &PartOrder) -> Self {
-        let to_line_end = order.records == RecordFormat::Lines && order.from < order.until;
+        let to_line_end = order.records == RecordFraming::Lines && order.from < order.until;
         // Whether a line starts at `from` is said by the byte before it.
         let from = if to_line_end { order.from.saturating_sub(1) } else { order.from };
-        let footer = match order.guide {
-            Some(Guide::Footer { from, until, .. }) => Some((from, until)),
-            Some(Guide::Offsets { .. }) | None => None,
+        let footer = match order.locator {
+            Some(RecordLocator::Footer { from, until, .. }) => Some((from, until)),
+            Some(RecordLocator::Offsets { .. }) | None => None,
         };
         Self { from, until: order.until, to_line_end, footer }
     }
@@ -173,13 +173,13 @@ pub(super) async fn fetch_part(
     if part.from < part.until {
         let ahead = if part.to_line_end { FRAME_BYTES as u64 } else { 0 };
         let mut until = part.until.saturating_add(ahead);
-        sink = fetch(hands, from, slice, part.from..until, Pace::default(), sink).await?;
+        sink = fetch(hands, from, slice, part.from..until, TransferQos::default(), sink).await?;
         // A line longer than was fetched ahead: more, and each time twice as much. Where fewer bytes came than were
         // asked for, the slice has ended, and with it its last line.
         while part.to_line_end && !sink.line_ended && sink.next == until {
             until = until.saturating_add(until - part.until);
             let range = sink.next..until;
-            sink = fetch(hands, from, slice, range, Pace::default(), sink).await?;
+            sink = fetch(hands, from, slice, range, TransferQos::default(), sink).await?;
         }
         if sink.next < part.until {
             let what = format!("the part of slice {slice} from node {}", from.node);
@@ -188,7 +188,7 @@ pub(super) async fn fetch_part(
     }
     if let Some((begin, until)) = part.footer.filter(|(begin, until)| begin < until) {
         sink.next = begin;
-        sink = fetch(hands, from, slice, begin..until, Pace::default(), sink).await?;
+        sink = fetch(hands, from, slice, begin..until, TransferQos::default(), sink).await?;
         if sink.next < until {
             let what = format!("the end of slice {slice} from node {}", from.node);
             return Err(NodeError::Length { what, expected: until - begin, found: sink.next - begin });
@@ -207,7 +207,7 @@ struct PartSink {
 }
 
 impl FrameSink for PartSink {
-    fn take(&mut self, frame: &Frame) -> Result<(), NodeError> {
+    fn take(&mut self, frame: &StreamFrame) -> Result<(), NodeError> {
         let bytes = &frame.payload;
         self.file.write_all_at(bytes, self.next).map_err(NodeError::io("write", &self.path))?;
         let skip = usize::try_from(self.line_end_from.saturating_sub(self.next)).unwrap_or(usize::MAX);
@@ -238,8 +238,8 @@ mod tests {
         PartSink { file, path, next: from, line_end_from: until - 1, line_ended: false }
     }
 
-    fn frame(bytes: &[u8]) -> Frame {
-        Frame { payload: bytes.to_vec(), checksums: Vec::new() }
+    fn frame(bytes: &[u8]) -> StreamFrame {
+        StreamFrame { payload: bytes.to_vec(), checksums: Vec::new() }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, fs::File, path::PathBuf, sync::Arc};
 
-use protocol::{JobId, Refusal, SideName, Status, limits, message::spe::SideOrder};
+use protocol::{JobId, Refusal, SideFileName, Status, limits, message::spe::SideFileOrder};
 
 use super::input::{Part, fetch_part, open_slice};
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The side files of a function, which are here.
-pub(super) struct SideFiles(Vec<(SideName, Arc<SideFile>)>);
+pub(super) struct SideFiles(Vec<(SideFileName, Arc<SideFile>)>);
 
 impl SideFiles {
     /// Brings here what is not here yet.
@@ -23,7 +23,7 @@ impl SideFiles {
     /// # Errors
     /// `Usage` for an order that no driver of ours gives; `Unavailable` for whatever else is in the way, since another node
     /// may have the file, or this one the next time.
-    pub(super) async fn bring(hands: &Arc<Hands>, job: JobId, orders: Vec<SideOrder>) -> Result<Self, NodeError> {
+    pub(super) async fn bring(hands: &Arc<Hands>, job: JobId, orders: Vec<SideFileOrder>) -> Result<Self, NodeError> {
         check(&orders)?;
         let mut files = Vec::with_capacity(orders.len());
         for order in orders {
@@ -38,8 +38,8 @@ impl SideFiles {
     }
 
     /// A descriptor of each, for an SPE.
-    pub(super) fn share(&self) -> Result<Vec<(SideName, File)>, NodeError> {
-        let share = |(name, file): &(SideName, Arc<SideFile>)| {
+    pub(super) fn share(&self) -> Result<Vec<(SideFileName, File)>, NodeError> {
+        let share = |(name, file): &(SideFileName, Arc<SideFile>)| {
             let path = PathBuf::from(file.slice().to_string());
             let shared = file.share().map_err(NodeError::io("share the file of slice", &path))?;
             let gone = || NodeError::Spe(format!("has not got the side file `{name}`"));
@@ -50,7 +50,7 @@ impl SideFiles {
 }
 
 /// Refuses what no driver of ours asks for.
-fn check(orders: &[SideOrder]) -> Result<(), NodeError> {
+fn check(orders: &[SideFileOrder]) -> Result<(), NodeError> {
     let usage = |sentence| Err(NodeError::refused(Status::Usage, sentence));
     if orders.len() > limits::SIDE_FILES_MAX {
         return usage(format!("{} side files are too many: {} at most", orders.len(), limits::SIDE_FILES_MAX));
@@ -68,8 +68,8 @@ fn check(orders: &[SideOrder]) -> Result<(), NodeError> {
     Ok(())
 }
 
-async fn bring(hands: &Arc<Hands>, job: JobId, order: SideOrder) -> Result<Brought, NodeError> {
-    let SideOrder { slice, bytes, from, .. } = order;
+async fn bring(hands: &Arc<Hands>, job: JobId, order: SideFileOrder) -> Result<Brought, NodeError> {
+    let SideFileOrder { slice, bytes, from, .. } = order;
     let whole = Part::whole(bytes);
     if let Some(from) = from {
         tracing::debug!(%job, %slice, node = %from.node, bytes, "fetching a side file");
@@ -88,9 +88,9 @@ async fn bring(hands: &Arc<Hands>, job: JobId, order: SideOrder) -> Result<Broug
 }
 
 /// Another node may have what this one cannot get: nothing here may end the job as if no node could load its function.
-fn out_of_reach(hands: &Hands, name: &SideName, error: NodeError) -> NodeError {
+fn out_of_reach(hands: &Hands, name: &SideFileName, error: NodeError) -> NodeError {
     hands.watch_for_failed_disk(&error);
-    let Refusal { status, sentence } = error.refusal();
+    let Refusal { status, message: sentence } = error.refusal();
     let status = if status == Status::Usage { status } else { Status::Unavailable };
     NodeError::refused(status, format!("node {} cannot get the side file `{name}`: {sentence}", hands.node))
 }
@@ -102,8 +102,8 @@ mod tests {
 
     use super::*;
 
-    fn order(name: &str, bytes: u64) -> SideOrder {
-        SideOrder { name: SideName::new(name).unwrap(), slice: SliceId(1), bytes, from: None }
+    fn order(name: &str, bytes: u64) -> SideFileOrder {
+        SideFileOrder { name: SideFileName::new(name).unwrap(), slice: SliceId(1), bytes, from: None }
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
             (vec![order("a", 1), order("a", 2)], "`a`"),
         ] {
             let refusal = check(&orders).unwrap_err().refusal();
-            assert!(refusal.status == Status::Usage && refusal.sentence.contains(word), "{refusal}");
+            assert!(refusal.status == Status::Usage && refusal.message.contains(word), "{refusal}");
         }
     }
 }

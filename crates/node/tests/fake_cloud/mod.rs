@@ -20,24 +20,24 @@ use daemon::{
 use net::{
     clock::Clock,
     datagram::bind_udp,
-    identity::{Authority, HolderPair, TicketSigner, TlsIdentity, random},
+    identity::{Authority, HolderKeyPair, TicketSigner, TlsIdentity, random},
     local::LocalStream,
-    messenger::{Messenger, MessengerEvent, SessionKeys, Side},
-    transfer::{Carrier, CarrierSettings, Carriers, Frame, Listener, TcpCarrier, TransferStream, Way},
+    messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
+    transfer::{Carrier, CarrierSettings, Carriers, Listener, Locality, StreamFrame, TcpCarrier, TransferStream},
 };
 use node::{Server, spe::SpeProgram};
 use protocol::{
-    CarrierChoice, JobId, LeaseId, NodeId, Place, RecordFormat, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
+    CarrierChoice, JobId, LeaseId, NodeId, Place, RecordFraming, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
     UserName, Version,
     message::{
         client_master::Source,
         join::{JoinReply, JoinRequest, KEY_LABEL},
         local::LocalRequest,
         node_master::{Ack, HeldSlice, Order, Report},
-        spe::{BucketPlace, SpeReply, SpeRequest},
+        spe::{BucketTarget, SpeReply, SpeRequest},
         transfer::{TransferReply, TransferRequest},
     },
-    ticket::{HandedTo, Holder, HolderKey, Right, SignedTicket, Ticket},
+    ticket::{Delegate, Holder, HolderKey, SignedTicket, Ticket, TicketRight},
     wire::codec,
 };
 use tempfile::TempDir;
@@ -51,7 +51,7 @@ pub(crate) struct FakeCloud {
     authority: Authority,
     signer: TicketSigner,
     /// The key of the one client.
-    holder: HolderPair,
+    holder: HolderKeyPair,
     master: SocketAddr,
     messenger: Messenger,
     joins: mpsc::Receiver<(SessionId, JoinRequest)>,
@@ -102,8 +102,8 @@ impl FakeCloud {
                 let Ok(request) = stream.receive::<JoinRequest>().await else { continue };
                 let session = SessionId(u64::from_be_bytes(random()));
                 let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).unwrap();
-                keys.add_session(SessionKeys { session, key, side: Side::Acceptor, peer: None });
-                stream.send(&JoinReply::Accepted { session, ticket_keys, gone_token: [0; 16] }).await.unwrap();
+                keys.add_session(SessionKeys { session, key, role: SessionRole::Responder, peer: None });
+                stream.send(&JoinReply::Accepted { session, ticket_keys, reset_token: [0; 16] }).await.unwrap();
                 stream.close().await;
                 joined.send((session, request)).await.unwrap();
             }
@@ -119,7 +119,7 @@ impl FakeCloud {
                         Report::Status { .. }
                             | Report::TicketsRefused { .. }
                             | Report::Clock { .. }
-                            | Report::Arriving(_)
+                            | Report::IncomingWrite(_)
                             | Report::DisksSeen(_)
                     );
                     if !is_upkeep {
@@ -133,7 +133,7 @@ impl FakeCloud {
             carrier,
             authority,
             signer,
-            holder: HolderPair::generate(),
+            holder: HolderKeyPair::generate(),
             master,
             messenger,
             joins,
@@ -241,7 +241,7 @@ impl FakeCloud {
                         return held;
                     }
                 }
-                Report::KeptMark { .. } => {}
+                Report::MirrorPosition { .. } => {}
                 other => panic!("{other:?} before the inventory"),
             }
         }
@@ -270,28 +270,28 @@ impl FakeCloud {
         self.messenger.remove_session(node.session);
     }
 
-    pub(crate) fn ticket(&self, node: &NodeId, right: Right) -> SignedTicket {
+    pub(crate) fn ticket(&self, node: &NodeId, right: TicketRight) -> SignedTicket {
         self.ticket_until(node, right, self.clock.now().unix_millis + 60_000)
     }
 
-    pub(crate) fn ticket_until(&self, node: &NodeId, right: Right, until_unix_millis: u64) -> SignedTicket {
+    pub(crate) fn ticket_until(&self, node: &NodeId, right: TicketRight, until_unix_millis: u64) -> SignedTicket {
         self.signer.sign(&self.unsigned(node, right, Holder::Client(self.holder.public()), until_unix_millis))
     }
 
     /// A ticket that only the node `by` may show.
-    pub(crate) fn ticket_of_node(&self, by: &FakeNode, node: &NodeId, right: Right) -> SignedTicket {
+    pub(crate) fn ticket_of_node(&self, by: &FakeNode, node: &NodeId, right: TicketRight) -> SignedTicket {
         let until_unix_millis = self.clock.now().unix_millis + 60_000;
         self.signer.sign(&self.unsigned(node, right, Holder::Node(by.id.clone()), until_unix_millis))
     }
 
     /// The client's ticket, in the hand of the node `to`.
     pub(crate) fn handed(&self, ticket: &SignedTicket, to: &FakeNode) -> SignedTicket {
-        self.holder.hand(ticket, &to.id)
+        self.holder.delegate(ticket, &to.id)
     }
 
     /// The same in the hand of anyone.
-    pub(crate) fn handed_to(&self, ticket: &SignedTicket, to: HandedTo) -> SignedTicket {
-        self.holder.hand_to(ticket, to)
+    pub(crate) fn handed_to(&self, ticket: &SignedTicket, to: Delegate) -> SignedTicket {
+        self.holder.delegate_to(ticket, to)
     }
 
     /// The certificate of its authority.
@@ -299,7 +299,7 @@ impl FakeCloud {
         self.authority.certificate_pem()
     }
 
-    pub(crate) fn unsigned(&self, node: &NodeId, right: Right, holder: Holder, until_unix_millis: u64) -> Ticket {
+    pub(crate) fn unsigned(&self, node: &NodeId, right: TicketRight, holder: Holder, until_unix_millis: u64) -> Ticket {
         Ticket {
             number: 1,
             user: UserName::new("alice").unwrap(),
@@ -333,7 +333,7 @@ impl FakeCloud {
     }
 
     pub(crate) fn read_ticket(&self, node: &FakeNode, slice: u128) -> SignedTicket {
-        self.ticket(&node.id, Right::Read { slice: SliceId(slice), from: 0, until: u64::MAX })
+        self.ticket(&node.id, TicketRight::Read { slice: SliceId(slice), from: 0, until: u64::MAX })
     }
 
     pub(crate) fn write_ticket(&self, node: &FakeNode, slice: u128) -> SignedTicket {
@@ -341,7 +341,7 @@ impl FakeCloud {
     }
 
     /// A node of a chain with its write ticket, which `by` passes bytes on to.
-    pub(crate) fn source_with(&self, by: &FakeNode, node: &FakeNode, right: Right) -> Source {
+    pub(crate) fn source_with(&self, by: &FakeNode, node: &FakeNode, right: TicketRight) -> Source {
         let ticket = self.ticket_of_node(by, &node.id, right);
         Source {
             node: node.id.clone(),
@@ -354,35 +354,35 @@ impl FakeCloud {
     }
 
     pub(crate) fn compute_ticket(&self, node: &FakeNode) -> SignedTicket {
-        self.ticket(&node.id, Right::Compute { job: JOB })
+        self.ticket(&node.id, TicketRight::Compute { job: JOB })
     }
 
     /// What a job may read at a node: each slice of the tests.
     pub(crate) fn inputs_ticket(&self, node: &FakeNode, slices: &[u128]) -> SignedTicket {
         let slices = slices.iter().map(|slice| SliceId(*slice)).collect();
-        self.ticket(&node.id, Right::Inputs { job: JOB, slices })
+        self.ticket(&node.id, TicketRight::Inputs { job: JOB, slices })
     }
 
     /// Where the node `by` can read a slice.
     pub(crate) fn source(&self, by: &FakeNode, node: &FakeNode, slice: u128) -> Source {
-        let right = Right::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
+        let right = TicketRight::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
         self.source_with(by, node, right)
     }
 
     /// The same in the hand of the node as which [`connect_as_node`](Self::connect_as_node) connects.
     pub(crate) fn handed_compute_ticket(&self, node: &FakeNode) -> SignedTicket {
-        self.holder.hand(&self.compute_ticket(node), &NodeId::new(SOME_NODE).unwrap())
+        self.holder.delegate(&self.compute_ticket(node), &NodeId::new(SOME_NODE).unwrap())
     }
 
     /// Where a bucket is, for the node `n1`, whose tasks deliver to it.
-    pub(crate) fn bucket_place(&self, node: &FakeNode) -> BucketPlace {
-        BucketPlace {
+    pub(crate) fn bucket_place(&self, node: &FakeNode) -> BucketTarget {
+        BucketTarget {
             node: node.id.clone(),
             address: node.address,
             distance: None,
-            ticket: self.holder.hand(&self.compute_ticket(node), &NodeId::new("n1").unwrap()),
+            ticket: self.holder.delegate(&self.compute_ticket(node), &NodeId::new("n1").unwrap()),
             site: "s".into(),
-            making: 0,
+            generation: 0,
             is_wanted: true,
         }
     }
@@ -391,7 +391,7 @@ impl FakeCloud {
     pub(crate) async fn connect(&self, node: &FakeNode) -> TransferStream {
         let mut stream = self.connect_as_stranger(node).await;
         let proof = self.holder.prove(&stream).unwrap();
-        stream.queue(&TransferRequest::Hold { key: self.holder.public(), proof }).await.unwrap();
+        stream.queue(&TransferRequest::ProveKey { key: self.holder.public(), proof }).await.unwrap();
         stream
     }
 
@@ -399,7 +399,7 @@ impl FakeCloud {
     pub(crate) async fn connect_as_stranger(&self, node: &FakeNode) -> TransferStream {
         let identity = TlsIdentity::client(self.authority.certificate_pem()).unwrap();
         let settings = CarrierSettings { choice: self.carrier, ..CarrierSettings::default() };
-        Carriers::new(identity, settings).connect(node.address, node.id.as_str(), Way::Unknown).await.unwrap()
+        Carriers::new(identity, settings).connect(node.address, node.id.as_str(), Locality::Unknown).await.unwrap()
     }
 
     /// The client's conversation at a node's local socket.
@@ -407,7 +407,7 @@ impl FakeCloud {
         let mut door = LocalStream::connect(&node.local).await.unwrap();
         let unix_millis = self.clock.now().unix_millis;
         let proof = self.holder.prove_locally(&node.local, unix_millis);
-        door.send(&LocalRequest::Hold { key: self.holder.public(), unix_millis, proof }).await.unwrap();
+        door.send(&LocalRequest::ProveKey { key: self.holder.public(), unix_millis, proof }).await.unwrap();
         door
     }
 
@@ -530,8 +530,8 @@ pub(crate) async fn send_frames(stream: &mut TransferStream, bytes: &[u8]) {
     }
 }
 
-pub(crate) fn write_right(slice: u128) -> Right {
-    Right::Write { lease: LeaseId(1), header: header(slice), resume: None, base: None }
+pub(crate) fn write_right(slice: u128) -> TicketRight {
+    TicketRight::Write { lease: LeaseId(1), header: header(slice), resume: None, base: None }
 }
 
 /// Reads a range; an error of the connection is a panic.
@@ -548,7 +548,7 @@ pub(crate) async fn get(
         TransferReply::Refused(refusal) => return Err(refusal),
         other => panic!("{other:?}"),
     };
-    let (mut content, mut frame) = (Vec::new(), Frame::default());
+    let (mut content, mut frame) = (Vec::new(), StreamFrame::default());
     while stream.receive_frame(&mut frame).await.unwrap() {
         content.extend_from_slice(&frame.payload);
     }
@@ -564,7 +564,7 @@ pub(crate) fn header(slice: u128) -> SliceHeader {
         owner: UserName::new("alice").unwrap(),
         modified_unix_millis: 0,
         copies: 1,
-        records: RecordFormat::File,
+        records: RecordFraming::File,
         user: BTreeMap::new(),
         journal: protocol::JournalId(1),
         acl: None,

@@ -12,9 +12,9 @@ use std::{
 use daemon::settings::NodeSettings;
 use node::spe::{Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun};
 use protocol::{
-    Counters, JobId, NodeId, RecordFormat, SectorPath, SideName, SliceId,
+    Counters, JobId, NodeId, RecordFraming, SectorPath, SideFileName, SliceId,
     message::spe::{
-        AttemptId, Function, FunctionCode, PartOrder, PythonCode, PythonFunction, SegmentOrder, SegmentSource,
+        AttemptId, FunctionCode, FunctionSpec, PartOrder, PythonCode, PythonFunction, SegmentOrder, SegmentSource,
     },
 };
 
@@ -30,10 +30,10 @@ pub(crate) async fn run(
     let tenant = sandbox.tenant(&code).await.unwrap();
     let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
     let mut process = SpeProcess::start(&program, sandbox.lend(scratch.path()).unwrap(), tenant).unwrap();
-    let side = side.iter().map(|(name, bytes)| (SideName::new(*name).unwrap(), file(bytes))).collect();
-    process.load(&Function { code, parameters: vec![] }, side).await.unwrap();
+    let side = side.iter().map(|(name, bytes)| (SideFileName::new(*name).unwrap(), file(bytes))).collect();
+    process.load(&FunctionSpec { code, parameters: vec![] }, side).await.unwrap();
     let segments = texts.iter().zip(0..).map(|(text, number)| segment(number, text)).collect();
-    let attempt = AttemptId { job: JobId(1), stage: 0, run: 0, task: 0, attempt: 0 };
+    let attempt = AttemptId { job: JobId(1), stage: 0, epoch: 0, task: 0, attempt: 0 };
     let mut output = tempfile::tempfile_in(scratch.path()).unwrap();
     let task = TaskRun { attempt, segments, output: output.try_clone().unwrap(), buckets: 1 };
     match process.run(task, &mut |_| {}).await {
@@ -76,8 +76,8 @@ pub(crate) fn in_c(body: &str) -> FunctionCode {
 
 fn segment(number: u64, text: &str) -> (SegmentOrder, Vec<SegmentFile>) {
     let (source, path) = (SegmentSource::Local(SliceId(number.into())), SectorPath::parse("/in").unwrap());
-    let part = PartOrder::plain(source, path, 0, text.len() as u64, RecordFormat::Lines);
-    (SegmentOrder::alone(number, part), vec![file(text.as_bytes()).into()])
+    let part = PartOrder::plain(source, path, 0, text.len() as u64, RecordFraming::Lines);
+    (SegmentOrder::single(number, part), vec![file(text.as_bytes()).into()])
 }
 
 /// A file that is open for reading alone.

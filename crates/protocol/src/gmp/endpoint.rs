@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Class, Message, SendError,
-    session::{End, KeyLimits, Opening, Outgoing, Session},
+    session::{End, KeyLimits, OpenMode, Outgoing, Session},
 };
 use crate::{Now, SessionId, limits, wire::datagram::Head};
 
@@ -23,18 +23,18 @@ pub struct Endpoint {
     /// When which session is due, one for each that is at all (`Entry::timeout`).
     timeouts: BTreeSet<(Duration, SessionId)>,
     /// Messages and ends to be told. Bounded: taken after each call, and a datagram holds a bounded number.
-    news: VecDeque<Action>,
-    counters: Counters,
-    room: Room,
+    events: VecDeque<EndpointAction>,
+    counters: EndpointCounters,
+    receive_capacity: ReceiveCapacity,
     key_limits: KeyLimits,
     now: Duration,
 }
 
 /// What the driver must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum EndpointAction {
     /// Seal and send a datagram.
-    Send(Sent),
+    Send(Transmit),
     /// Hand a message to whom it is for. It is acknowledged by the next datagram sent: hand it over before that.
     Deliver {
         /// The session it came in.
@@ -50,7 +50,7 @@ pub enum Action {
 
 /// A datagram to seal and send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct Transmit {
     /// Its session.
     pub session: SessionId,
     /// Its packet number, the nonce of its seal.
@@ -74,7 +74,7 @@ pub enum Arrival {
 
 /// What was counted since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Counters {
+pub struct EndpointCounters {
     /// Datagrams of no session here, or replayed.
     pub datagrams_dropped: u64,
     /// Datagrams that carried something sent before.
@@ -90,19 +90,19 @@ impl Endpoint {
     }
 
     /// Adds a session; one of the same id is replaced, and its peer's old datagrams no longer have a key.
-    pub fn add_session(&mut self, session: SessionId, opening: Opening) {
+    pub fn add_session(&mut self, session: SessionId, opening: OpenMode) {
         self.remove_session(session);
         let entry = Entry { session: Session::new(session, opening), is_ready: false, timeout: None };
         self.sessions.insert(session, Box::new(entry));
     }
 
-    /// Takes no more messages in a session and ends it with [`Action::SessionClosed`] once everything taken so far is
+    /// Takes no more messages in a session and ends it with [`JobAction::SessionClosed`] once everything taken so far is
     /// acknowledged, or after [`CLOSE_LINGER`](super::CLOSE_LINGER).
     pub fn close_session(&mut self, now: Now, session: SessionId) {
         self.now = now.monotonic;
         if let Some(entry) = self.sessions.get_mut(&session) {
             entry.session.close(self.now);
-            self.look_after(session);
+            self.reschedule(session);
         }
     }
 
@@ -117,11 +117,15 @@ impl Endpoint {
     }
 
     /// Ends a session at once, as if its peer had been silent for too long: it has said that it knows it no more.
-    pub fn lose_session(&mut self, session: SessionId) {
+    pub fn reset_session(&mut self, session: SessionId) {
         let Some(entry) = self.sessions.get(&session) else { return };
         let is_closed = entry.session.is_closed();
         self.remove_session(session);
-        self.news.push_back(if is_closed { Action::SessionClosed(session) } else { Action::SessionLost(session) });
+        self.events.push_back(if is_closed {
+            EndpointAction::SessionClosed(session)
+        } else {
+            EndpointAction::SessionLost(session)
+        });
     }
 
     /// Takes a message for sending. One that goes to several sessions is given as the same `Arc`, and kept once.
@@ -142,7 +146,7 @@ impl Endpoint {
         if !entry.session.push(self.now, class, message) {
             return Err(SendError::QueueFull(session));
         }
-        self.look_after(session);
+        self.reschedule(session);
         Ok(())
     }
 
@@ -152,7 +156,7 @@ impl Endpoint {
         self.now = now.monotonic;
         if let Some(entry) = self.sessions.get_mut(&session) {
             entry.session.cancel_request(self.now, request);
-            self.look_after(session);
+            self.reschedule(session);
         }
     }
 
@@ -163,8 +167,8 @@ impl Endpoint {
 
     /// Says for how many more requests and notices there is room. Without room they are not acknowledged, and come
     /// again; replies always have room. Unlimited until this is called.
-    pub fn set_room(&mut self, messages: usize) {
-        self.room = Room(messages);
+    pub fn set_receive_capacity(&mut self, messages: usize) {
+        self.receive_capacity = ReceiveCapacity(messages);
     }
 
     /// Takes the head and the unsealed body of an authentic datagram.
@@ -175,14 +179,14 @@ impl Endpoint {
             self.counters.datagrams_dropped += 1;
             return Arrival::Dropped;
         };
-        let received = entry.session.handle_datagram(self.now, head, body, &mut self.room.0);
+        let received = entry.session.handle_datagram(self.now, head, body, &mut self.receive_capacity.0);
         self.counters.frames_dropped += received.frames_dropped;
-        self.news.extend(received.messages.into_iter().map(|message| Action::Deliver { session, message }));
+        self.events.extend(received.messages.into_iter().map(|message| EndpointAction::Deliver { session, message }));
         if !received.is_new {
             self.counters.datagrams_dropped += 1;
             return Arrival::Dropped;
         }
-        self.look_after(session);
+        self.reschedule(session);
         if received.is_newest { Arrival::Newest } else { Arrival::Late }
     }
 
@@ -194,32 +198,32 @@ impl Endpoint {
         for session in due {
             if let Some(entry) = self.sessions.get_mut(&session) {
                 entry.session.handle_timeout(self.now);
-                self.look_after(session);
+                self.reschedule(session);
             }
         }
     }
 
     /// The next thing to do, if there is one. Deliveries come before the datagrams that acknowledge them.
-    pub fn poll_action(&mut self) -> Option<Action> {
-        if let Some(news) = self.poll_news() {
+    pub fn poll_action(&mut self) -> Option<EndpointAction> {
+        if let Some(news) = self.poll_event() {
             return Some(news);
         }
         while let Some(session) = self.ready.pop_front() {
             let Some(entry) = self.sessions.get_mut(&session) else { continue };
             entry.is_ready = false;
             let datagram = entry.session.next_datagram(self.now, &self.key_limits);
-            self.look_after(session);
-            if let Some(Outgoing { packet, phase, bytes, sent_again }) = datagram {
+            self.reschedule(session);
+            if let Some(Outgoing { packet, phase, bytes, retransmitted: sent_again }) = datagram {
                 self.counters.datagrams_retransmitted += u64::from(sent_again > 0);
-                return Some(Action::Send(Sent { session, packet, phase, bytes }));
+                return Some(EndpointAction::Send(Transmit { session, packet, phase, bytes }));
             }
         }
         None
     }
 
     /// The next thing to do but sending, for a driver that receives and sends in two places.
-    pub fn poll_news(&mut self) -> Option<Action> {
-        self.news.pop_front()
+    pub fn poll_event(&mut self) -> Option<EndpointAction> {
+        self.events.pop_front()
     }
 
     /// Whether some session may have a datagram to send now.
@@ -244,11 +248,11 @@ impl Endpoint {
 
     /// All that is kept of the sessions, as text: for tests that compare it before and after.
     pub fn state(&self) -> String {
-        format!("{:?} {:?} {:?} {:?}", self.sessions, self.ready, self.timeouts, self.news)
+        format!("{:?} {:?} {:?} {:?}", self.sessions, self.ready, self.timeouts, self.events)
     }
 
     /// What was counted.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> EndpointCounters {
         self.counters
     }
 
@@ -259,13 +263,13 @@ impl Endpoint {
     }
 
     /// Puts a session that was touched where it belongs: among the ready, the due, or the ended.
-    fn look_after(&mut self, session: SessionId) {
+    fn reschedule(&mut self, session: SessionId) {
         let Some(entry) = self.sessions.get_mut(&session) else { return };
         if let Some(end) = entry.session.end(self.now) {
             self.remove_session(session);
-            self.news.push_back(match end {
-                End::Lost => Action::SessionLost(session),
-                End::Closed => Action::SessionClosed(session),
+            self.events.push_back(match end {
+                End::Lost => EndpointAction::SessionLost(session),
+                End::Closed => EndpointAction::SessionClosed(session),
             });
             return;
         }
@@ -291,9 +295,9 @@ struct Entry {
 
 /// For how many more messages there is room.
 #[derive(Debug)]
-struct Room(usize);
+struct ReceiveCapacity(usize);
 
-impl Default for Room {
+impl Default for ReceiveCapacity {
     fn default() -> Self {
         Self(usize::MAX)
     }

@@ -11,7 +11,7 @@ use std::{
 
 use fastrand::Rng;
 
-use super::{Action, Class, Endpoint, Message, MessageKind, Opening};
+use super::{Class, Endpoint, EndpointAction, Message, MessageKind, OpenMode};
 use crate::{
     Now, SessionId,
     limits::MESSAGE_BYTES_MAX,
@@ -24,7 +24,7 @@ const ANSWERER: usize = 1;
 
 /// The way between the two; shares out of 1,000.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct PathConditions {
     one_way: Duration,
     jitter: Duration,
     loss: u32,
@@ -33,7 +33,7 @@ struct Way {
     bytes_per_second: Option<u64>,
 }
 
-impl Way {
+impl PathConditions {
     fn steady(one_way_ms: u64) -> Self {
         let one_way = Duration::from_millis(one_way_ms);
         Self { one_way, jitter: Duration::ZERO, loss: 0, doubled: 0, bytes_per_second: None }
@@ -42,7 +42,7 @@ impl Way {
 
 struct World {
     rng: Rng,
-    way: Way,
+    path: PathConditions,
     ends: [Endpoint; 2],
     now: Now,
     on_the_way: BTreeMap<(Duration, u64), (usize, Vec<u8>)>,
@@ -62,13 +62,13 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, way: Way) -> Self {
+    fn new(seed: u64, way: PathConditions) -> Self {
         let mut ends = [Endpoint::new(), Endpoint::new()];
-        ends[ASKER].add_session(SESSION, Opening::SpeaksFirst);
-        ends[ANSWERER].add_session(SESSION, Opening::Listens);
+        ends[ASKER].add_session(SESSION, OpenMode::Active);
+        ends[ANSWERER].add_session(SESSION, OpenMode::Passive);
         Self {
             rng: Rng::with_seed(seed),
-            way,
+            path: way,
             ends,
             now: Now::default(),
             on_the_way: BTreeMap::new(),
@@ -98,9 +98,9 @@ impl World {
     fn act(&mut self, end: usize) {
         while let Some(action) = self.ends[end].poll_action() {
             match action {
-                Action::Send(sent) => self.launch(end, &sent.bytes),
-                Action::Deliver { message, .. } => self.deliver(end, &message),
-                Action::SessionLost(_) | Action::SessionClosed(_) => panic!("the session ended"),
+                EndpointAction::Send(sent) => self.launch(end, &sent.bytes),
+                EndpointAction::Deliver { message, .. } => self.deliver(end, &message),
+                EndpointAction::SessionLost(_) | EndpointAction::SessionClosed(_) => panic!("the session ended"),
             }
         }
     }
@@ -121,14 +121,14 @@ impl World {
     fn launch(&mut self, from: usize, bytes: &[u8]) {
         let datagram = [bytes, &[0; SEAL_BYTES]].concat();
         let begins = self.now.monotonic.max(self.taken_until[from]);
-        let takes = self.way.bytes_per_second.map_or(0, |rate| datagram.len() as u64 * 1_000_000 / rate);
+        let takes = self.path.bytes_per_second.map_or(0, |rate| datagram.len() as u64 * 1_000_000 / rate);
         self.taken_until[from] = begins + Duration::from_micros(takes);
         let copies =
-            u32::from(self.rng.u32(..1_000) >= self.way.loss) + u32::from(self.rng.u32(..1_000) < self.way.doubled);
+            u32::from(self.rng.u32(..1_000) >= self.path.loss) + u32::from(self.rng.u32(..1_000) < self.path.doubled);
         for _ in 0..copies {
-            let jitter = self.way.jitter.mul_f64(self.rng.f64());
+            let jitter = self.path.jitter.mul_f64(self.rng.f64());
             self.order += 1;
-            let at = self.taken_until[from] + self.way.one_way + jitter;
+            let at = self.taken_until[from] + self.path.one_way + jitter;
             self.on_the_way.insert((at, self.order), (1 - from, datagram.clone()));
         }
     }
@@ -176,7 +176,7 @@ impl World {
 }
 
 /// The 99th percentile of so many exchanges, one after the other.
-fn percentile_99(seed: u64, way: Way, exchanges: u64) -> Duration {
+fn percentile_99(seed: u64, way: PathConditions, exchanges: u64) -> Duration {
     let mut world = World::new(seed, way);
     for request in 0..exchanges {
         let bytes = world.rng.usize(200..600);
@@ -192,9 +192,9 @@ fn percentile_99(seed: u64, way: Way, exchanges: u64) -> Duration {
 }
 
 #[test]
-fn with_one_datagram_in_a_hundred_lost_nearly_all_exchanges_take_less_than_three_round_trips() {
+fn with_one_percent_loss_nearly_all_exchanges_take_under_three_round_trips() {
     for (seed, round_trip_ms) in [(1, 20), (2, 20), (3, 100), (4, 100)] {
-        let way = Way { loss: 10, ..Way::steady(round_trip_ms / 2) };
+        let way = PathConditions { loss: 10, ..PathConditions::steady(round_trip_ms / 2) };
         let took = percentile_99(seed, way, 4_000);
         println!("1 % loss, {round_trip_ms} ms: p99 {took:?}");
         assert!(took < 3 * Duration::from_millis(round_trip_ms), "{round_trip_ms} ms: {took:?}");
@@ -207,7 +207,7 @@ fn whatever_is_lost_doubled_or_overtaken_each_request_is_run_and_answered_once()
         let mut rng = Rng::with_seed(seed);
         let loss = if seed % 2 == 0 { 10 } else { 100 };
         let jitter = Duration::from_millis(rng.u64(0..60));
-        let way = Way { loss, doubled: 50, jitter, ..Way::steady(rng.u64(1..60)) };
+        let way = PathConditions { loss, doubled: 50, jitter, ..PathConditions::steady(rng.u64(1..60)) };
         let mut world = World::new(seed, way);
         for request in 0..300 {
             let bytes = if rng.u8(..20) == 0 { rng.usize(0..50_000) } else { rng.usize(0..600) };
@@ -225,7 +225,7 @@ fn whatever_is_lost_doubled_or_overtaken_each_request_is_run_and_answered_once()
 fn an_urgent_request_waits_for_what_is_under_way_and_for_nothing_else() {
     // 10 Mbit/s and 40 ms: a mebibyte takes 0.9 s, and sixteen are waiting.
     let rate = 1_250_000;
-    let mut world = World::new(1, Way { bytes_per_second: Some(rate), ..Way::steady(20) });
+    let mut world = World::new(1, PathConditions { bytes_per_second: Some(rate), ..PathConditions::steady(20) });
     world.ask(0, Class::Ordinary, 100);
     world.run_until(|world| world.answered.contains_key(&0));
     for request in 1..=16 {
@@ -242,7 +242,7 @@ fn an_urgent_request_waits_for_what_is_under_way_and_for_nothing_else() {
     }
     assert!(world.run.len() < 1 + 16 + 20, "the long ones are still waiting");
     for (took, under_way) in waits {
-        let aim = under_way + 2 * world.way.one_way + Duration::from_millis(10);
+        let aim = under_way + 2 * world.path.one_way + Duration::from_millis(10);
         assert!(took <= aim, "{took:?}, with {under_way:?} under way");
     }
     world.run_to_rest();
@@ -252,7 +252,7 @@ fn an_urgent_request_waits_for_what_is_under_way_and_for_nothing_else() {
 #[test]
 fn an_urgent_request_has_a_place_in_a_window_that_is_full() {
     // So far that the window is full long before the first acknowledgement comes back.
-    let mut world = World::new(2, Way::steady(300));
+    let mut world = World::new(2, PathConditions::steady(300));
     world.ask(0, Class::Ordinary, 100);
     world.run_until(|world| world.answered.contains_key(&0));
     for request in 1..=4 {
@@ -274,7 +274,10 @@ fn what_was_given_up_runs_at_most_once_and_is_answered_only_if_it_ran() {
     for seed in 0..30 {
         let mut rng = Rng::with_seed(seed);
         let jitter = Duration::from_millis(rng.u64(0..40));
-        let mut world = World::new(seed, Way { loss: 100, doubled: 50, jitter, ..Way::steady(rng.u64(1..50)) });
+        let mut world = World::new(
+            seed,
+            PathConditions { loss: 100, doubled: 50, jitter, ..PathConditions::steady(rng.u64(1..50)) },
+        );
         world.answering_takes = Duration::from_millis(rng.u64(0..200));
         let mut given_up = BTreeSet::new();
         for request in 0..200 {

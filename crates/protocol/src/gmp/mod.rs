@@ -39,9 +39,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub use endpoint::{Action, Arrival, Counters, Endpoint, Sent};
+pub use endpoint::{Arrival, Endpoint, EndpointAction, EndpointCounters, Transmit};
 pub use frame::{Fragment, Frame, FrameError, Frames};
-pub use session::{KeyLimits, Opening};
+pub use session::{KeyLimits, OpenMode};
 
 use crate::{SessionId, limits, wire::datagram};
 
@@ -85,8 +85,8 @@ impl Class {
     fn window_fragments(self) -> usize {
         let kept = match self {
             Self::Urgent => 0,
-            Self::Ordinary => WINDOW_KEPT_FRAGMENTS,
-            Self::Bulk => 2 * WINDOW_KEPT_FRAGMENTS,
+            Self::Ordinary => WINDOW_RESERVED_FRAGMENTS,
+            Self::Bulk => 2 * WINDOW_RESERVED_FRAGMENTS,
         };
         WINDOW_FRAGMENTS as usize - kept
     }
@@ -119,7 +119,7 @@ pub enum SendError {
 pub const WINDOW_FRAGMENTS: u64 = 256;
 /// Part of the window that stays free for each more urgent class: what is urgent then has a place although a long
 /// message fills all that it may.
-pub const WINDOW_KEPT_FRAGMENTS: usize = 32;
+pub const WINDOW_RESERVED_FRAGMENTS: usize = 32;
 /// Urgent fragments, full ones, that may leave although the congestion window is full: 10 KB, a few datagrams beside what is under
 /// way, which are soon followed by less of the rest.
 pub const URGENT_BURST_FRAGMENTS: usize = 8;

@@ -23,7 +23,8 @@ use std::{collections::VecDeque, fmt::Write, time::Duration};
 use data_encoding::HEXLOWER;
 
 use super::{
-    Action, Class, Endpoint, Fragment, Frame, Frames, KeyLimits, Message, MessageKind, Opening, bits::Bits, frame,
+    Class, Endpoint, EndpointAction, Fragment, Frame, Frames, KeyLimits, Message, MessageKind, OpenMode, bits::Bits,
+    frame,
 };
 use crate::{Now, SessionId, wire::datagram};
 
@@ -73,9 +74,9 @@ fn play(script: &str) {
         }
         assert_eq!(done, VecDeque::<String>::new(), "before line {number}");
         match line.split_once(' ').unwrap_or((line, "")) {
-            ("speaks", "first") => endpoint.add_session(SESSION, Opening::SpeaksFirst),
-            ("listens", "") => endpoint.add_session(SESSION, Opening::Listens),
-            ("room", count) => endpoint.set_room(count.parse().unwrap()),
+            ("speaks", "first") => endpoint.add_session(SESSION, OpenMode::Active),
+            ("listens", "") => endpoint.add_session(SESSION, OpenMode::Passive),
+            ("room", count) => endpoint.set_receive_capacity(count.parse().unwrap()),
             ("close", "") => endpoint.close_session(now, SESSION),
             (">", message) => endpoint.send(now, SESSION, Class::Ordinary, read_message(message)).unwrap(),
             (">!", message) => endpoint.send(now, SESSION, Class::Urgent, read_message(message)).unwrap(),
@@ -162,9 +163,9 @@ fn read_frames(text: &str) -> Vec<u8> {
     bytes
 }
 
-fn written(action: &Action) -> String {
+fn written(action: &EndpointAction) -> String {
     match action {
-        Action::Send(sent) => {
+        EndpointAction::Send(sent) => {
             let whole = [&sent.bytes[..], &[0; datagram::SEAL_BYTES]].concat();
             let (head, _) = datagram::Head::split(&whole).unwrap();
             assert_eq!((head.session, head.packet, head.phase), (SESSION, sent.packet, (sent.phase % 16) as u8));
@@ -175,9 +176,9 @@ fn written(action: &Action) -> String {
             let frames: Vec<_> = Frames::new(&sent.bytes[20..]).map(|frame| written_frame(&frame.unwrap())).collect();
             format!("send {}{phases}: {}", sent.packet, frames.join(" | "))
         }
-        Action::Deliver { message, .. } => format!("deliver {}", written_message(message.kind, &message.body)),
-        Action::SessionLost(_) => "lost".to_owned(),
-        Action::SessionClosed(_) => "closed".to_owned(),
+        EndpointAction::Deliver { message, .. } => format!("deliver {}", written_message(message.kind, &message.body)),
+        EndpointAction::SessionLost(_) => "lost".to_owned(),
+        EndpointAction::SessionClosed(_) => "closed".to_owned(),
     }
 }
 

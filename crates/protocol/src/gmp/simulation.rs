@@ -14,7 +14,9 @@ use proptest::{
     prelude::{any, prop_assert, proptest},
 };
 
-use super::{Action, Class, Endpoint, KeyLimits, Message, MessageKind, Opening, SendError, UNFINISHED_BYTES_MAX};
+use super::{
+    Class, Endpoint, EndpointAction, KeyLimits, Message, MessageKind, OpenMode, SendError, UNFINISHED_BYTES_MAX,
+};
 use crate::{
     Now, SessionId,
     limits::MESSAGE_BYTES_MAX,
@@ -25,7 +27,7 @@ const SESSION: SessionId = SessionId(5);
 
 /// How bad the network is; shares out of 100.
 #[derive(Clone, Copy, Debug)]
-struct Weather {
+struct NetworkConditions {
     loss: u8,
     doubled: u8,
     delay_ms: (u64, u64),
@@ -34,7 +36,7 @@ struct Weather {
 /// Both ends, and what is on its way.
 struct World {
     rng: Rng,
-    weather: Weather,
+    conditions: NetworkConditions,
     ends: [Endpoint; 2],
     now: Now,
     /// By time of arrival and order: to whom, the key phase that seals it, and the datagram, with zeros for the seal.
@@ -48,16 +50,16 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, weather: Weather) -> Self {
+    fn new(seed: u64, weather: NetworkConditions) -> Self {
         let mut ends = [Endpoint::new(), Endpoint::new()];
-        ends[0].add_session(SESSION, Opening::SpeaksFirst);
-        ends[1].add_session(SESSION, Opening::Listens);
+        ends[0].add_session(SESSION, OpenMode::Active);
+        ends[1].add_session(SESSION, OpenMode::Passive);
         // Keys that are soon used up: phases go by in the midst of everything.
         ends.iter_mut().for_each(|end| end.set_key_limits(KeyLimits { packets_max: 20, ..KeyLimits::default() }));
         let (on_the_way, expected) = (BTreeMap::new(), [BTreeSet::new(), BTreeSet::new()]);
         Self {
             rng: Rng::with_seed(seed),
-            weather,
+            conditions: weather,
             ends,
             now: Now::default(),
             on_the_way,
@@ -88,22 +90,23 @@ impl World {
     fn act(&mut self, end: usize) {
         while let Some(action) = self.ends[end].poll_action() {
             match action {
-                Action::Send(sent) => self.launch(1 - end, sent.phase, &sent.bytes),
-                Action::Deliver { message, .. } => {
+                EndpointAction::Send(sent) => self.launch(1 - end, sent.phase, &sent.bytes),
+                EndpointAction::Deliver { message, .. } => {
                     assert!(self.expected[end].remove(&message.body), "delivered twice, or never sent");
                 }
-                Action::SessionLost(_) | Action::SessionClosed(_) => self.lost = true,
+                EndpointAction::SessionLost(_) | EndpointAction::SessionClosed(_) => self.lost = true,
             }
         }
         assert!(self.ends[end].kept_bytes() <= UNFINISHED_BYTES_MAX);
     }
 
     fn launch(&mut self, to: usize, phase: u64, bytes: &[u8]) {
-        let copies = usize::from(self.rng.u8(..100) >= self.weather.loss)
-            + usize::from(self.rng.u8(..100) < self.weather.doubled);
+        let copies = usize::from(self.rng.u8(..100) >= self.conditions.loss)
+            + usize::from(self.rng.u8(..100) < self.conditions.doubled);
         for _ in 0..copies {
-            let delay =
-                Duration::from_micros(self.rng.u64(self.weather.delay_ms.0 * 1000..=self.weather.delay_ms.1 * 1000));
+            let delay = Duration::from_micros(
+                self.rng.u64(self.conditions.delay_ms.0 * 1000..=self.conditions.delay_ms.1 * 1000),
+            );
             self.order += 1;
             self.on_the_way
                 .insert((self.now.monotonic + delay, self.order), (to, phase, [bytes, &[0; SEAL_BYTES]].concat()));
@@ -151,8 +154,11 @@ fn every_message_arrives_once_whatever_the_network_does() {
     for seed in 0..30 {
         let mut rng = Rng::with_seed(seed);
         let delay = rng.u64(0..80);
-        let weather =
-            Weather { loss: rng.u8(0..30), doubled: rng.u8(0..20), delay_ms: (delay, delay + rng.u64(0..60)) };
+        let weather = NetworkConditions {
+            loss: rng.u8(0..30),
+            doubled: rng.u8(0..20),
+            delay_ms: (delay, delay + rng.u64(0..60)),
+        };
         let mut world = World::new(seed, weather);
         // The listener hears of its peer.
         world.send(0, 8).unwrap();
@@ -174,7 +180,7 @@ fn every_message_arrives_once_whatever_the_network_does() {
 
 #[test]
 fn the_largest_message_crosses_a_bad_network() {
-    let mut world = World::new(1, Weather { loss: 10, doubled: 5, delay_ms: (20, 60) });
+    let mut world = World::new(1, NetworkConditions { loss: 10, doubled: 5, delay_ms: (20, 60) });
     world.send(0, MESSAGE_BYTES_MAX).unwrap();
     assert_eq!(world.send(0, MESSAGE_BYTES_MAX + 1), Err(SendError::TooLarge { bytes: MESSAGE_BYTES_MAX + 1 }));
     world.run_to_rest();
@@ -183,7 +189,7 @@ fn the_largest_message_crosses_a_bad_network() {
 
 #[test]
 fn on_a_good_network_nothing_is_sent_twice() {
-    let mut world = World::new(2, Weather { loss: 0, doubled: 0, delay_ms: (30, 30) });
+    let mut world = World::new(2, NetworkConditions { loss: 0, doubled: 0, delay_ms: (30, 30) });
     for bytes in [10, 500_000, 1_000, 300_000] {
         world.send(0, bytes).unwrap();
         world.send(1, bytes).unwrap();
@@ -197,10 +203,10 @@ fn on_a_good_network_nothing_is_sent_twice() {
 
 #[test]
 fn a_cut_link_loses_the_session_at_both_ends_and_leaves_nothing_behind() {
-    let mut world = World::new(3, Weather { loss: 0, doubled: 0, delay_ms: (1, 2) });
+    let mut world = World::new(3, NetworkConditions { loss: 0, doubled: 0, delay_ms: (1, 2) });
     world.send(0, 100).unwrap();
     world.run_to_rest();
-    world.weather.loss = 100;
+    world.conditions.loss = 100;
     world.send(0, 100).unwrap();
     world.send(1, 100_000).unwrap();
     world.run_to_rest();
@@ -212,8 +218,8 @@ fn a_cut_link_loses_the_session_at_both_ends_and_leaves_nothing_behind() {
 
 #[test]
 fn a_slow_reader_stops_its_peer_and_loses_nothing() {
-    let mut world = World::new(4, Weather { loss: 5, doubled: 0, delay_ms: (1, 5) });
-    world.ends[1].set_room(10);
+    let mut world = World::new(4, NetworkConditions { loss: 5, doubled: 0, delay_ms: (1, 5) });
+    world.ends[1].set_receive_capacity(10);
     for _ in 0..300 {
         world.send(0, 50).unwrap();
     }
@@ -221,7 +227,7 @@ fn a_slow_reader_stops_its_peer_and_loses_nothing() {
     while world.now.monotonic < Duration::from_secs(3_600) && !world.expected[1].is_empty() {
         assert!(world.step());
         if world.rng.u8(..50) == 0 {
-            world.ends[1].set_room(world.rng.usize(0..10));
+            world.ends[1].set_receive_capacity(world.rng.usize(0..10));
         }
     }
     assert!(
@@ -238,7 +244,7 @@ proptest! {
         datagrams in vec((0u64..2_000, vec(any::<u8>(), 0..200), 0u8..5), 1..50),
     ) {
         let mut endpoint = Endpoint::new();
-        endpoint.add_session(SESSION, Opening::Listens);
+        endpoint.add_session(SESSION, OpenMode::Passive);
         let mut now = Now::default();
         for (packet, mut body, kind) in datagrams {
             // Half of them begin like a frame.

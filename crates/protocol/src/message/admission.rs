@@ -14,7 +14,7 @@ use crate::{AddressRange, KeyDigest, MachineKind, NodeId, TicketSecret};
 /// A public key that wants a certificate: a point of the curve P-256, and an ECDSA signature with its private key over
 /// the name and the key (`net::identity`). All of fixed length, so that a stranger's bytes meet no parser.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyRequest {
+pub struct CertificateRequest {
     /// The point's first coordinate.
     pub x: [u8; 32],
     /// The point's second coordinate.
@@ -37,22 +37,22 @@ pub enum Enrolment {
         /// How it wants to be called; by default as the ticket says, or the first free `node-N`.
         name: Option<NodeId>,
         /// The key it made.
-        key: KeyRequest,
+        key: CertificateRequest,
     },
-    /// A node without a ticket asks, and asks again until an administrator has decided: [`AdmissionReply::Waiting`],
+    /// A node without a ticket asks, and asks again until an administrator has decided: [`AdmissionReply::PendingReply`],
     /// then [`AdmissionReply::Issued`].
     Ask {
         /// How it wants to be called.
         name: NodeId,
         /// The key it made.
-        key: KeyRequest,
+        key: CertificateRequest,
     },
     /// A machine whose certificate has been shown wants the next: [`AdmissionReply::Issued`].
     Renew {
         /// Its name.
         name: NodeId,
         /// The new key it made.
-        key: KeyRequest,
+        key: CertificateRequest,
     },
     /// A machine shows its new certificate for the first time; from then on the old one is worth nothing:
     /// [`AdmissionReply::Done`].
@@ -99,7 +99,7 @@ pub enum AdmissionVerb {
         /// For how long, in seconds.
         life_seconds: u64,
     },
-    /// Who waits for a decision: [`AdmissionReply::Waiting`] ones in [`AdmissionReply::Requests`].
+    /// Who waits for a decision: [`AdmissionReply::PendingReply`] ones in [`AdmissionReply::Requests`].
     Requests,
     /// Let a waiting one in: [`AdmissionReply::Done`].
     Approve {

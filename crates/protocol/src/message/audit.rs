@@ -83,7 +83,7 @@ pub struct AuditBatch {
 pub enum AuditRequest {
     /// Record these; answered by [`AuditReply::Recorded`] once they are on the disk.
     Record(AuditBatch),
-    /// Lines for an administrator: [`AuditReply::Page`].
+    /// Lines for an administrator: [`AuditReply::JournalPage`].
     Show {
         /// Who asks.
         by: UserRights,
@@ -194,7 +194,7 @@ impl AuditEvent {
 
 impl AuditKind {
     /// The word that stands in a line.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Login => "login",
             Self::Refusal => "refusal",
@@ -209,7 +209,7 @@ impl AuditKind {
 
 impl AuditOutcome {
     /// The word that stands in a line.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Refused => "refused",

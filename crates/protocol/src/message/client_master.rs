@@ -5,15 +5,15 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use super::cluster::{
-    DrainRequest, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing, TopologyStatus,
+    DrainRequest, Membership, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, TopologyStatus,
 };
 use crate::{
-    Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFormat, Refusal, ResumeKey, SectorPath,
+    Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFraming, Refusal, ResumeKey, SectorPath,
     SliceId, Status, UserName, Version,
     disk::DiskStatus,
     message::{
+        access::{AclReply, AclRequest},
         accounts::{AccountsReply, AccountsRequest},
-        acl::{AclReply, AclRequest},
         admission::{AdmissionReply, AdmissionVerb},
         audit::{AuditQuestion, AuditReply, RefusedTickets},
         history::{HistoryRequest, JobHistory, NodeMarks},
@@ -48,7 +48,7 @@ pub enum ClientRequest {
     Locate(SectorPath),
     /// What is at this path, and its copies: [`ClientReply::Status`].
     Stat(SectorPath),
-    /// One page of a folder, by name; of a file, itself: [`ClientReply::Page`].
+    /// One page of a folder, by name; of a file, itself: [`ClientReply::JournalPage`].
     List {
         /// The folder.
         folder: SectorPath,
@@ -107,7 +107,7 @@ pub enum ClientRequest {
     CancelJob(JobId),
     /// The end of the session: [`ClientReply::Done`].
     Logout,
-    /// Empty a node: [`ClientReply::Plan`].
+    /// Empty a node: [`ClientReply::DialPlan`].
     Drain(DrainRequest),
     /// Forget a node: [`ClientReply::Removal`].
     RemoveNode(RemoveNodeRequest),
@@ -213,7 +213,7 @@ pub enum ClientReply {
     /// An entry and its copies.
     Status(EntryStatus),
     /// A page of a folder.
-    Page(Page),
+    Page(ListPage),
     /// What lies at and below a path.
     Usage(Usage),
     /// The nodes.
@@ -265,22 +265,22 @@ pub enum ClientReply {
     /// What became of a job's attempts.
     History(JobHistory),
     /// Not now: the user has a share of something already that others want too. Nothing was done.
-    TooMuch(TooMuch),
+    Throttled(Throttled),
 }
 
-/// See [`ClientReply::TooMuch`].
+/// See [`ClientReply::Throttled`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TooMuch {
+pub struct Throttled {
     /// What is too much; its status is [`Unavailable`](crate::Status::Unavailable), and its sentence ends with when to try again.
     pub refusal: Refusal,
     /// The same for programs, in seconds: before that the answer will hardly be another one.
     pub retry_after_seconds: u32,
 }
 
-impl TooMuch {
-    /// A refusal of what `sentence` says, for so long.
-    pub fn new(sentence: impl std::fmt::Display, retry_after_seconds: u32) -> Self {
-        let sentence = format!("{sentence}; try again in {retry_after_seconds} s");
+impl Throttled {
+    /// A refusal of what `message` says, for so long.
+    pub fn new(message: impl std::fmt::Display, retry_after_seconds: u32) -> Self {
+        let sentence = format!("{message}; try again in {retry_after_seconds} s");
         Self { refusal: Refusal::new(Status::Unavailable, sentence), retry_after_seconds }
     }
 }
@@ -297,7 +297,7 @@ pub struct CreateRequest {
     /// Copies that must be synced before the commit is answered; as file, folders and cloud say where `None`.
     pub sync_copies: Option<u8>,
     /// Record format.
-    pub records: RecordFormat,
+    pub records: RecordFraming,
     /// The user's own keys and values.
     pub user: BTreeMap<String, String>,
     /// What must hold of the path at commit.
@@ -399,7 +399,7 @@ pub struct FileContent {
     /// BLAKE3 of the bytes.
     pub digest: Digest,
     /// Record format.
-    pub records: RecordFormat,
+    pub records: RecordFraming,
     /// Copies wanted, as they follow from the file's policy and its folders'. In the master's own rows only what the
     /// file itself says, 0 where it says nothing.
     pub copies: u8,
@@ -469,7 +469,7 @@ pub struct FoundCopy {
 
 /// See [`ClientRequest::List`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Page {
+pub struct ListPage {
     /// Entries by path.
     pub entries: Vec<Entry>,
     /// Whether more may follow.
@@ -578,7 +578,7 @@ pub struct NodeStatus {
     /// Its data folder.
     pub folder: String,
     /// Whether it is being emptied.
-    pub standing: Standing,
+    pub membership: Membership,
     /// Bytes of its disk that are kept free.
     pub reserve_bytes: u64,
     /// Whether it has no more free than that, and so gets no new slices.

@@ -7,7 +7,7 @@ use crate::{NodeId, Place, SectorPath, Topology};
 
 /// Whether a node belongs to the cloud for good, apart from whether it can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
-pub enum Standing {
+pub enum Membership {
     /// It takes new slices as far as it has room.
     #[default]
     Active,
@@ -17,7 +17,7 @@ pub enum Standing {
     Drained,
 }
 
-/// Empty a node, so that it can be taken away: [`ClientReply::Plan`](super::client_master::ClientReply::Plan).
+/// Empty a node, so that it can be taken away: [`ClientReply::DialPlan`](super::client_master::ClientReply::DialPlan).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainRequest {
     /// Which.

@@ -9,14 +9,14 @@ use crate::{JobId, NodeId, SectorPath};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HistoryRequest {
     /// What became of them, told once, when the job ends: [`ClientReply::Done`](super::client_master::ClientReply::Done).
-    Tell {
+    Submit {
         /// The job, which must be the teller's.
         job: JobId,
         /// Its history.
         history: JobHistory,
     },
     /// The history of a job of one's own: [`ClientReply::History`](super::client_master::ClientReply::History).
-    Of(JobId),
+    Get(JobId),
 }
 
 /// What became of a job's attempts, and of the nodes that made them.
@@ -37,7 +37,7 @@ pub struct AttemptRecord {
     /// The stage, from 0.
     pub stage: u32,
     /// The run of the whole job, from 0.
-    pub run: u32,
+    pub epoch: u32,
     /// Which attempt at the task it was, from 0.
     pub attempt: u32,
     /// The number of its first segment in the stage's input, from 0.

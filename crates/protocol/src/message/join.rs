@@ -15,7 +15,7 @@ use super::{
 use crate::{
     JobId, NodeId, Place, Refusal, SessionId, UserName,
     ticket::{HolderKey, TicketKeys},
-    wire::datagram::GONE_TOKEN_BYTES,
+    wire::datagram::RESET_TOKEN_BYTES,
 };
 
 /// Label of the TLS exporter that yields the 32-byte session key.
@@ -105,8 +105,8 @@ pub enum JoinReply {
         /// The master's public keys for tickets.
         ticket_keys: TicketKeys,
         /// What the master shows when it says, without a seal, that it knows this session no more
-        /// ([`Gone`](crate::wire::datagram::Gone)).
-        gone_token: [u8; GONE_TOKEN_BYTES],
+        /// ([`StatelessReset`](crate::wire::datagram::StatelessReset)).
+        reset_token: [u8; RESET_TOKEN_BYTES],
     },
     /// No.
     Refused(Refusal),

@@ -33,9 +33,9 @@ pub enum LocalRequest {
         /// First byte behind them; a node looks at no more than [`SUSPECT_BYTES_MAX`].
         until: u64,
     },
-    /// Store the file that comes with this word as a new slice: [`LocalReply::Taken`] now and then, at last
+    /// Store the file that comes with this word as a new slice: [`LocalReply::FragmentOutcome`] now and then, at last
     /// [`LocalReply::Stored`]. What an earlier attempt left is used where it is the file's beginning; then
-    /// [`LocalReply::Kept`] comes first.
+    /// [`LocalReply::Partial`] comes first.
     Store {
         /// Right: write.
         ticket: SignedTicket,
@@ -46,12 +46,12 @@ pub enum LocalRequest {
     },
     /// A client shows that it holds the key that its tickets name. The first word of its conversations; it has no answer
     /// of its own, but a conversation in which it is not true is refused and closed.
-    Hold {
+    ProveKey {
         /// The public half.
         key: HolderKey,
         /// When it was signed, in milliseconds since the Unix epoch; both ends have the same clock.
         unix_millis: u64,
-        /// Ed25519 signature over [`local_proof_words`](crate::ticket::local_proof_words), 64 bytes.
+        /// Ed25519 signature over [`local_proof_bytes`](crate::ticket::local_proof_bytes), 64 bytes.
         proof: Vec<u8>,
     },
 }
@@ -66,19 +66,19 @@ pub enum LocalReply {
         /// Its digest.
         digest: Digest,
     },
-    /// CRC32C of the next blocks, at most [`CHECKSUMS_PER_WORD_MAX`].
+    /// CRC32C of the next blocks, at most [`CHECKSUMS_PER_MESSAGE_MAX`].
     Checksums(Vec<u32>),
     /// It was looked at, and if it is bad it is put aside and reported.
     Done,
     /// No, and why.
     Refused(Refusal),
     /// So many more bytes of the file were taken.
-    Taken {
+    Progress {
         /// Bytes since the last word.
         bytes: u64,
     },
     /// So much of the file is here and safe from an earlier attempt.
-    Kept {
+    Partial {
         /// Bytes, from the file's beginning.
         bytes: u64,
     },
@@ -92,8 +92,8 @@ pub enum LocalReply {
 }
 
 /// Most checksums in one word: those of a slice of 1 GiB, 80 KiB at most.
-pub const CHECKSUMS_PER_WORD_MAX: usize = 16 * 1024;
+pub const CHECKSUMS_PER_MESSAGE_MAX: usize = 16 * 1024;
 /// Most bytes that a node reads again for one suspicion: a suspicion may cost it no more than a frame.
 pub const SUSPECT_BYTES_MAX: u64 = 1024 * 1024;
 /// Longest word at a local socket, in bytes: a full word of checksums with room for its frame, or a ticket.
-pub const LOCAL_WORD_BYTES_MAX: usize = 128 * 1024;
+pub const LOCAL_MESSAGE_BYTES_MAX: usize = 128 * 1024;

@@ -56,7 +56,7 @@ pub enum SecurityRequest {
         machine: String,
     },
     /// Whose accounts have changed since: [`SecurityReply::Changes`].
-    Changes(ChangeMark),
+    Changes(ChangeCursor),
     /// Do these sessions of yours still stand: [`SecurityReply::Rechecked`]. At most [`RECHECKED_MAX`].
     Recheck(Vec<HeldSession>),
     /// Who may come in, and with which certificate: [`SecurityReply::Admission`].
@@ -107,9 +107,9 @@ pub enum SecurityReply {
 
 /// A point in the life of a security server's accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeMark {
+pub struct ChangeCursor {
     /// The run of the security server: its numbers mean nothing in another. 0 for one who knows of none.
-    pub run: u64,
+    pub epoch: u64,
     /// Counts changes in that run.
     pub number: u64,
 }
@@ -118,7 +118,7 @@ pub struct ChangeMark {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountChanges {
     /// Up to here.
-    pub mark: ChangeMark,
+    pub cursor: ChangeCursor,
     /// Whose; `None`: perhaps everyone's, since the mark asked for is of another run, or too old.
     pub users: Option<Vec<UserName>>,
 }

@@ -2,8 +2,8 @@
 //! nowhere else. One type per meaning; the order of variants and fields is the wire format (see
 //! [`codec`](crate::wire::codec)).
 
+pub mod access;
 pub mod accounts;
-pub mod acl;
 pub mod admission;
 pub mod audit;
 pub mod client_master;

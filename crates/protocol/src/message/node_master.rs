@@ -7,12 +7,12 @@ use std::{net::SocketAddr, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    JobId, NodeId, Pace, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName,
+    JobId, NodeId, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, TransferQos, UserName,
     disk::DiskStatus,
     message::{
         audit::RefusedTickets,
         client_master::{DriverKey, Source},
-        rebuild::{Keep, KeptKey, KeptMark, KeptRow},
+        rebuild::{MirrorKey, MirrorPosition, MirrorRow, MirrorUpdate},
     },
     sandbox::SandboxLayer,
     ticket::{TicketFault, TicketKeys},
@@ -32,7 +32,7 @@ pub enum Order {
         /// Who has it, with a read ticket.
         from: Source,
         /// How it is to go: the node asks its source for it.
-        pace: Pace,
+        qos: TransferQos,
     },
     /// Put a slice that you hold at this header's path of your folder, and let its sidecar say what this header says: it
     /// was published, renamed, or given another owner or another number of copies. Whatever lay there and is another
@@ -47,11 +47,11 @@ pub enum Order {
     ForgetJob(JobId),
     /// Keep these rows for a master that loses its journal. Answered when they are on the disk; refused where they do not
     /// fit onto what is kept.
-    Keep(Keep),
-    /// Tell what you keep: [`Report::Kept`], one page.
-    TellKept {
+    Mirror(MirrorUpdate),
+    /// Tell what you keep: [`Report::Partial`], one page.
+    ReadMirror {
         /// The last row of the page before.
-        after: Option<KeptKey>,
+        after: Option<MirrorKey>,
     },
     /// Tickets that were given out before a moment are good for nothing any more, and what runs on them is cut off.
     Revoke(Revocation),
@@ -179,21 +179,21 @@ pub enum Report {
     /// [`PARTIALS_MAX`](crate::limits::PARTIALS_MAX).
     Partials(Vec<HeldPartial>),
     /// Which copy of the master's small rows it keeps; sent after joining, before the inventory.
-    KeptMark {
+    MirrorPosition {
         /// The mark; `None` where there is no copy.
-        mark: Option<KeptMark>,
+        position: Option<MirrorPosition>,
         /// Whether every disk of the node was told of since that journal was begun: no one of them came later from
         /// elsewhere, or was away.
         all_seen: bool,
     },
     /// A page of that copy.
-    Kept {
+    MirrorPage {
         /// The whole copy's mark, at the time of this page.
-        mark: KeptMark,
+        position: MirrorPosition,
         /// The page before ended with this row.
-        after: Option<KeptKey>,
+        after: Option<MirrorKey>,
         /// Rows.
-        rows: Vec<KeptRow>,
+        rows: Vec<MirrorRow>,
         /// Whether these were the last.
         last: bool,
     },
@@ -212,18 +212,18 @@ pub enum Report {
         /// operating system does not say.
         machine: Option<u128>,
     },
-    /// What is being written here by clients, in pages; sent every [`ARRIVING_EVERY`] also where it is nothing, so that the
+    /// What is being written here by clients, in pages; sent every [`INCOMING_WRITES_EVERY`] also where it is nothing, so that the
     /// master knows that this node tells it.
-    Arriving(Vec<Arriving>),
+    IncomingWrite(Vec<IncomingWrite>),
     /// The slices of the inventory's pages that follow lie on disks of which a master was told that then gave the small rows
     /// with this mark; `None` where none was. A node that says it of no page lets
-    /// [`KeptMark`](Self::KeptMark) hold for all.
-    DisksSeen(Option<KeptMark>),
+    /// [`MirrorPosition`](Self::MirrorPosition) hold for all.
+    DisksSeen(Option<MirrorPosition>),
 }
 
 /// A slice that is being written, under a lease of the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arriving {
+pub struct IncomingWrite {
     /// Which.
     pub slice: SliceId,
     /// Bytes that have come since its conversation began.
@@ -248,9 +248,9 @@ pub struct TicketRefusal {
 }
 
 /// How often a node tells what is being written: far more often than a master gives up a write to which nothing comes.
-pub const ARRIVING_EVERY: Duration = Duration::from_secs(20);
+pub const INCOMING_WRITES_EVERY: Duration = Duration::from_secs(20);
 /// Most slices of one such report, some 30 bytes each.
-pub const ARRIVING_PAGE_MAX: usize = 1_000;
+pub const INCOMING_WRITES_PAGE_MAX: usize = 1_000;
 
 /// Most refusals told in one report.
 pub const REFUSALS_MAX: usize = 32;

@@ -8,7 +8,7 @@ use crate::{JournalId, NodeId, SectorPath, SliceId, SliceMetadata};
 
 /// How much of which journal a node's copy of the small rows has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptMark {
+pub struct MirrorPosition {
     /// The journal.
     pub journal: JournalId,
     /// Which journal it is in the life of the cloud: one that was put together from others has a larger number.
@@ -19,7 +19,7 @@ pub struct KeptMark {
 
 /// A small row of the master's journal, as a node keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptRow {
+pub struct MirrorRow {
     /// The table.
     pub table: String,
     /// The key.
@@ -28,20 +28,20 @@ pub struct KeptRow {
     pub value: Option<Vec<u8>>,
 }
 
-/// Rows to keep; see [`Order::Keep`](super::node_master::Order::Keep).
+/// Rows to keep; see [`Order::Mirror`](super::node_master::Order::Mirror).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Keep {
+pub struct MirrorUpdate {
     /// What the copy has once this is done.
-    pub mark: KeptMark,
+    pub position: MirrorPosition,
     /// What it must have before.
-    pub onto: KeptBase,
+    pub base: MirrorBase,
     /// The rows, in order.
-    pub rows: Vec<KeptRow>,
+    pub rows: Vec<MirrorRow>,
 }
 
 /// What rows are to be added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum KeptBase {
+pub enum MirrorBase {
     /// The copy as it is after this change of the same journal.
     Change(u64),
     /// Nothing: these are the first rows of a whole copy, or further ones of it. What was kept before is replaced when
@@ -56,7 +56,7 @@ pub enum KeptBase {
 
 /// Where a page of kept rows ended: the table and the key of its last row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct KeptKey {
+pub struct MirrorKey {
     /// The table.
     pub table: String,
     /// The key.
@@ -98,11 +98,11 @@ pub struct RebuildStatus {
     /// Its number in the life of the cloud.
     pub generation: u64,
     /// Nodes that have told all that they hold.
-    pub told: Vec<NodeId>,
+    pub reported: Vec<NodeId>,
     /// Nodes that are known and have not.
     pub missing: Vec<NodeId>,
     /// The copy of small rows that was taken, and whose it was.
-    pub copy: Option<(NodeId, KeptMark)>,
+    pub copy: Option<(NodeId, MirrorPosition)>,
     /// Files that were given their names back.
     pub files: u64,
     /// Folders that were restored from the copy.
@@ -138,7 +138,7 @@ pub struct Conflict {
     /// The slice that won, where there were two.
     pub other: Option<SliceId>,
     /// Whether the slice lies aside, without a name.
-    pub aside: bool,
+    pub is_archived: bool,
 }
 
 /// Why a slice was in doubt.

@@ -1,7 +1,7 @@
 //! Door 6: the driver of a job (the client) and an SPE of a node (Sector/Sphere paper, 3.3). It runs on a transfer
 //! connection after [`TransferRequest::Spe`](crate::message::transfer::TransferRequest::Spe): the driver sends
 //! [`SpeRequest`]s one at a time, the node answers each with one or more [`SpeReply`]s, the last of which is not
-//! [`SpeReply::Progress`]. When the connection breaks, the SPE ends and what it was doing is dropped.
+//! [`SpeReply::StageProgress`]. When the connection breaks, the SPE ends and what it was doing is dropped.
 //!
 //! Results lie in **buckets**: files of a job on nodes that are not yet slices. A bucket takes a piece from each task
 //! whole or not at all; it is **sealed** with the list of the attempts that won, which makes its content exactly once;
@@ -12,17 +12,17 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Counters, Digest, JobId, NodeId, RecordFormat, Refusal, SectorPath, SideName, SliceId, limits,
+    Counters, Digest, JobId, NodeId, RecordFraming, Refusal, SectorPath, SideFileName, SliceId, limits,
     message::client_master::Source, ticket::SignedTicket, topology::Distance, wire::few::few,
 };
 
 /// What the driver asks of an SPE or of the node's buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpeRequest {
-    /// Load a function: [`SpeReply::Progress`] while its side files are fetched, then [`SpeReply::Loaded`]. Once before the
+    /// Load a function: [`SpeReply::StageProgress`] while its side files are fetched, then [`SpeReply::Loaded`]. Once before the
     /// first run, and again to change it.
     Load(LoadOrder),
-    /// Run it over the segments of a task: [`SpeReply::Progress`] now and then, at last [`SpeReply::Finished`],
+    /// Run it over the segments of a task: [`SpeReply::StageProgress`] now and then, at last [`SpeReply::FinishOutcome`],
     /// [`SpeReply::FunctionFailed`] or [`SpeReply::Refused`].
     Run(TaskOrder),
     /// Send pieces of a finished attempt, whose results this node has kept, to buckets that lack them:
@@ -55,7 +55,7 @@ pub enum SpeReply {
     /// The task is processed; every piece is with its bucket, or kept by the node until it is asked to deliver it.
     Finished(TaskResult),
     /// The function failed on this task: its fault or its input's. Not to be tried elsewhere (paper, 3.5.2).
-    FunctionFailed(FunctionError),
+    FunctionFailed(FunctionFailure),
     /// The SPE or a bucket's node failed: may be tried again, here or elsewhere.
     Refused(Refusal),
     /// The bucket is final.
@@ -78,32 +78,32 @@ pub enum SpeReply {
     Delivered,
     /// The function's process was ended while the node's machine had no more memory: probably its fault, and perhaps not. To
     /// be tried once more, and no oftener.
-    OutOfMemory(FunctionError),
+    OutOfMemory(FunctionFailure),
 }
 
 /// See [`SpeRequest::Load`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadOrder {
     /// The function.
-    pub function: Function,
+    pub function: FunctionSpec,
     /// What every call of it may read beside its segment; at most [`SIDE_FILES_MAX`](crate::limits::SIDE_FILES_MAX).
-    pub side: Vec<SideOrder>,
+    pub side_files: Vec<SideFileOrder>,
     /// Right: inputs, for all slices among the side files. `None` where there are none.
     pub inputs: Option<SignedTicket>,
 }
 
 impl LoadOrder {
     /// A function without side files.
-    pub fn plain(function: Function) -> Self {
-        Self { function, side: Vec::new(), inputs: None }
+    pub fn plain(function: FunctionSpec) -> Self {
+        Self { function, side_files: Vec::new(), inputs: None }
     }
 }
 
 /// A side file: a whole slice that a node has, or fetches, once for all SPEs of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SideOrder {
+pub struct SideFileOrder {
     /// What the function calls it by; no two of an order are called alike.
-    pub name: SideName,
+    pub name: SideFileName,
     /// The slice.
     pub slice: SliceId,
     /// Its length in bytes, at most [`SIDE_FILE_BYTES_MAX`](crate::limits::SIDE_FILE_BYTES_MAX).
@@ -114,7 +114,7 @@ pub struct SideOrder {
 
 /// A function and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Function {
+pub struct FunctionSpec {
     /// Where its code comes from.
     pub code: FunctionCode,
     /// Parameters, as given with `--param`.
@@ -241,7 +241,7 @@ pub struct TaskOrder {
     #[serde(deserialize_with = "few::<{ limits::TASK_SEGMENTS_MAX }, _, _>")]
     pub segments: Vec<SegmentOrder>,
     /// Where results go.
-    pub output: Output,
+    pub output: OutputPlacement,
     /// Right: inputs, for all slices among the segments. `None` where all segments are buckets of the job.
     pub inputs: Option<SignedTicket>,
 }
@@ -254,7 +254,7 @@ pub struct SegmentOrder {
     /// Its part of the first stream, by which it is known.
     pub first: PartOrder,
     /// Its parts of the further streams, in their order; at most [`STREAMS_MAX`](crate::limits::STREAMS_MAX) in all.
-    pub beside: Vec<PartOrder>,
+    pub zipped: Vec<PartOrder>,
 }
 
 /// A segment's part of one input stream.
@@ -269,14 +269,14 @@ pub struct PartOrder {
     /// First byte no longer part of it.
     pub until: u64,
     /// How its bytes fall into records.
-    pub records: RecordFormat,
+    pub records: RecordFraming,
     /// What tells where its records are, for formats whose bytes alone do not.
-    pub guide: Option<Guide>,
+    pub locator: Option<RecordLocator>,
 }
 
 /// What tells where the records of a part are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Guide {
+pub enum RecordLocator {
     /// A part of the file's index: where in the file each record begins, and the last one ends (paper, 3.3: "the
     /// corresponding portion of the idx index file").
     Offsets {
@@ -302,21 +302,21 @@ pub enum Guide {
 
 impl SegmentOrder {
     /// A segment of a job with one input stream.
-    pub fn alone(segment: u64, first: PartOrder) -> Self {
-        Self { segment, first, beside: Vec::new() }
+    pub fn single(segment: u64, first: PartOrder) -> Self {
+        Self { segment, first, zipped: Vec::new() }
     }
 
     /// Its parts, in the order of the streams.
     pub fn parts(&self) -> impl Iterator<Item = &PartOrder> {
-        std::iter::once(&self.first).chain(&self.beside)
+        std::iter::once(&self.first).chain(&self.zipped)
     }
 
     /// Where all that it reads comes from: its parts and what guides through them.
     pub fn sources(&self) -> impl Iterator<Item = &SegmentSource> {
         self.parts().flat_map(|part| {
-            let guide = match &part.guide {
-                Some(Guide::Offsets { source, .. }) => Some(source),
-                Some(Guide::Footer { .. }) | None => None,
+            let guide = match &part.locator {
+                Some(RecordLocator::Offsets { source, .. }) => Some(source),
+                Some(RecordLocator::Footer { .. }) | None => None,
             };
             std::iter::once(&part.source).chain(guide)
         })
@@ -325,8 +325,8 @@ impl SegmentOrder {
 
 impl PartOrder {
     /// A part without a guide.
-    pub fn plain(source: SegmentSource, path: SectorPath, from: u64, until: u64, records: RecordFormat) -> Self {
-        Self { source, path, from, until, records, guide: None }
+    pub fn plain(source: SegmentSource, path: SectorPath, from: u64, until: u64, records: RecordFraming) -> Self {
+        Self { source, path, from, until, records, locator: None }
     }
 }
 
@@ -358,16 +358,16 @@ pub enum SegmentSource {
 
 /// Where a task's results go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Output {
+pub enum OutputPlacement {
     /// Into one bucket of the same node, whose number is the task's.
     Local,
-    /// Into buckets, bucket `i` at `places[i]`.
-    Buckets(Vec<BucketPlace>),
+    /// Into buckets, bucket `i` at `targets[i]`.
+    Buckets(Vec<BucketTarget>),
 }
 
 /// Where a bucket is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BucketPlace {
+pub struct BucketTarget {
     /// Its node.
     pub node: NodeId,
     /// The node's transfer address.
@@ -379,13 +379,13 @@ pub struct BucketPlace {
     /// The site where it stands.
     pub site: String,
     /// Which [making](BucketId::making) of the bucket is there.
-    pub making: u32,
+    pub generation: u32,
     /// Whether the bucket wants this task's piece. Where it does not, since it has the piece of an earlier attempt, the
     /// piece is made and reported, so that the two can be compared, but not sent.
     pub is_wanted: bool,
 }
 
-/// A bucket of a stage of a job. `run` counts how often the whole job was begun anew; news of an older run is ignored.
+/// A bucket of a stage of a job. `epoch` counts how often the whole job was begun anew; news of an older run is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BucketId {
     /// The job.
@@ -393,12 +393,12 @@ pub struct BucketId {
     /// The stage whose output it is, from 0.
     pub stage: u32,
     /// The run of the job.
-    pub run: u32,
+    pub epoch: u32,
     /// The bucket's number, from 0.
     pub bucket: u32,
     /// How often it was begun anew because what it held was lost, so that nothing of the old is taken for the new. A
     /// bucket of a task's own results has the number of the attempt.
-    pub making: u32,
+    pub generation: u32,
 }
 
 /// An attempt at a task.
@@ -409,7 +409,7 @@ pub struct AttemptId {
     /// The stage, from 0.
     pub stage: u32,
     /// The run of the job, from 0.
-    pub run: u32,
+    pub epoch: u32,
     /// The task within the stage, from 0.
     pub task: u32,
     /// The attempt, from 0.
@@ -433,7 +433,7 @@ pub struct DeliveryOrder {
     /// The attempt whose results are to be sent.
     pub attempt: AttemptId,
     /// The buckets that lack its piece, by number, and where they are.
-    pub places: Vec<(u32, BucketPlace)>,
+    pub targets: Vec<(u32, BucketTarget)>,
 }
 
 /// See [`SpeRequest::Seal`].
@@ -492,7 +492,7 @@ pub struct PieceResult {
 
 /// An error of a user function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FunctionError {
+pub struct FunctionFailure {
     /// Which function, as [`FunctionCode::name`] calls it.
     pub function: String,
     /// The path of the input.

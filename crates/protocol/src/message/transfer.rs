@@ -5,9 +5,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Digest, Pace, Refusal, SliceId,
+    Digest, Refusal, SliceId, TransferQos,
     message::{client_master::Source, spe::PieceId},
-    ticket::{HandedTo, HolderKey, SignedTicket},
+    ticket::{Delegate, HolderKey, SignedTicket},
 };
 
 /// What one who connects to a node wants.
@@ -33,8 +33,8 @@ pub enum TransferRequest {
         /// The nodes that the bytes go on to, one from the other in this order, each with its own write ticket.
         chain: Vec<Source>,
     },
-    /// Give a piece to a bucket: [`TransferReply::Ready`] or [`TransferReply::Taken`] at once when the bucket has it
-    /// already, then frames, then [`TransferReply::Taken`].
+    /// Give a piece to a bucket: [`TransferReply::Ready`] or [`TransferReply::FragmentOutcome`] at once when the bucket has it
+    /// already, then frames, then [`TransferReply::FragmentOutcome`].
     Piece {
         /// Right: compute.
         ticket: SignedTicket,
@@ -66,7 +66,7 @@ pub enum TransferRequest {
         after: Option<String>,
     },
     /// Make a native file a slice: [`TransferReply::Imported`] again and again while it is read, then
-    /// [`TransferReply::Stored`]. The file keeps its name until [`LeaveFile`](Self::LeaveFile), so that nothing is lost
+    /// [`TransferReply::Stored`]. The file keeps its name until [`UnlinkFile`](Self::UnlinkFile), so that nothing is lost
     /// where the write is never published.
     ImportFile {
         /// Right: import.
@@ -82,7 +82,7 @@ pub enum TransferRequest {
     },
     /// Take the native name from a file that was imported and published: [`TransferReply::Ready`]. Refused where the file
     /// is not that slice's any more.
-    LeaveFile {
+    UnlinkFile {
         /// Right: import.
         ticket: SignedTicket,
         /// The folder, as it was listed.
@@ -94,7 +94,7 @@ pub enum TransferRequest {
     },
     /// A client shows that it holds the key that its tickets name. The first word of its connections; it has no answer of
     /// its own, but a connection on which it is not true is refused and closed.
-    Hold {
+    ProveKey {
         /// The public half.
         key: HolderKey,
         /// Ed25519 signature over the 32 bytes that this connection exports under
@@ -102,7 +102,7 @@ pub enum TransferRequest {
         proof: Vec<u8>,
     },
     /// How the next request on this connection is to go: whoever sends its bytes keeps to it. It has no answer of its own.
-    Pace(Pace),
+    Qos(TransferQos),
     /// Go on without encryption, as `insecure_data` allows within a site: [`TransferReply::Ready`], still sealed, and
     /// from then on plain bytes both ways.
     Plain {
@@ -110,7 +110,7 @@ pub enum TransferRequest {
         ticket: SignedTicket,
     },
     /// Fetch a slice from the nodes that have it and store it as a new one, while whoever asks sees no byte of it:
-    /// [`TransferReply::Pulling`] now and then, each answered with a [`PullWord`], and at last [`TransferReply::Stored`].
+    /// [`TransferReply::Pulling`] now and then, each answered with a [`PullUpdate`], and at last [`TransferReply::Stored`].
     Pull(Pull),
 }
 
@@ -124,11 +124,11 @@ impl TransferRequest {
             | Self::Verify { ticket, .. }
             | Self::ListFiles { ticket, .. }
             | Self::ImportFile { ticket, .. }
-            | Self::LeaveFile { ticket, .. }
+            | Self::UnlinkFile { ticket, .. }
             | Self::Plain { ticket }
             | Self::Spe { ticket }
             | Self::Pull(Pull { write: ticket, .. }) => Some(ticket),
-            Self::Hold { .. } | Self::Pace(_) => None,
+            Self::ProveKey { .. } | Self::Qos(_) => None,
         }
     }
 }
@@ -156,9 +156,9 @@ pub struct Pull {
 
 /// The answer to [`TransferReply::Pulling`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PullWord {
+pub struct PullUpdate {
     /// How the copy is to go from now on.
-    pub pace: Pace,
+    pub qos: TransferQos,
     /// Who has the slice now, as in [`Pull::sources`], with fresh tickets; empty where none were asked for.
     pub sources: Vec<Source>,
 }
@@ -213,12 +213,12 @@ pub enum TransferReply {
         /// Bytes so far.
         bytes: u64,
     },
-    /// So much of a copy is here; answer with [`PullWord`].
+    /// So much of a copy is here; answer with [`PullUpdate`].
     Pulling {
         /// Bytes, from the slice's beginning.
         bytes: u64,
         /// To whom fresh tickets for the sources are to be handed, where they are needed.
-        wants: Option<HandedTo>,
+        wants: Option<Delegate>,
     },
 }
 

@@ -14,38 +14,40 @@ use data_encoding::HEXLOWER;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
+    access::{AclReply, AclRequest},
     accounts::{AccountsReply, AccountsRequest},
-    acl::{AclReply, AclRequest},
     admission::{AdmissionReply, AdmissionVerb},
     audit::{AuditHead, AuditQuestion, AuditReply},
     client_master::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created,
-        DriverKey, Entry, EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, Located,
-        NodeState, NodeStatus, Page, QuotaOf, QuotaPage, QuotaStatus, SiteLink, Source, SpeNode, StageRecord, TooMuch,
-        TrashItem, TrashKey, TrashPage, Usage,
+        DriverKey, Entry, EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, ListPage,
+        Located, NodeState, NodeStatus, QuotaOf, QuotaPage, QuotaStatus, SiteLink, Source, SpeNode, StageRecord,
+        Throttled, TrashItem, TrashKey, TrashPage, Usage,
     },
     cluster::{
-        DrainRequest, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing,
-        TopologyStatus,
+        DrainRequest, Membership, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb,
+        RemoveNodeRequest, TopologyStatus,
     },
     history::NodeMarks,
     master_security::{KnownUser, UserRights},
     node_master::{
-        Ack, Arriving, DriveOrder, HeldPartial, HeldSlice, HeldState, LinkShare, LinkUse, Order, Report, Revocation,
+        Ack, DriveOrder, HeldPartial, HeldSlice, HeldState, IncomingWrite, LinkShare, LinkUse, Order, Report,
+        Revocation,
     },
     rebuild::{
-        Conflict, ConflictKind, Keep, KeptBase, KeptKey, KeptMark, KeptRow, RebuildRequest, RebuildState, RebuildStatus,
+        Conflict, ConflictKind, MirrorBase, MirrorKey, MirrorPosition, MirrorRow, MirrorUpdate, RebuildRequest,
+        RebuildState, RebuildStatus,
     },
     spe::{BucketId, PieceId},
-    transfer::{NativeFile, Pull, PullWord, ResumeFrom, TransferReply, TransferRequest},
+    transfer::{NativeFile, Pull, PullUpdate, ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
-    Acl, Counters, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Pace, Place, Policy, Priority,
-    RecordFormat, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, Status, Topology, UserName,
-    Version,
+    Acl, Counters, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, Priority,
+    RecordFraming, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, Status, Topology, TransferQos,
+    UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
     sandbox::SandboxLayer,
-    ticket::{HandedTo, HolderKey, SignedTicket, TicketKeys},
+    ticket::{Delegate, HolderKey, SignedTicket, TicketKeys},
     topology::{Distance, Link, SitePair},
     wire::codec,
 };
@@ -127,7 +129,7 @@ fn the_requests_of_a_client_have_their_bytes() {
         bytes_expected: Some(1 << 40),
         copies: Some(3),
         sync_copies: None,
-        records: RecordFormat::Fixed(100),
+        records: RecordFraming::Fixed(100),
         user: keys(),
         condition: Condition::Version(Version(17)),
         parents: true,
@@ -201,7 +203,7 @@ fn the_requests_of_a_client_have_their_bytes() {
     let absent =
         CreateRequest { condition: Condition::Absent, at: None, resume: None, append: false, ..create.clone() };
     vectors.compare("ClientRequest.create-absent", &ClientRequest::Create(absent));
-    let any = CreateRequest { condition: Condition::Any, records: RecordFormat::Lines, ..create };
+    let any = CreateRequest { condition: Condition::Any, records: RecordFraming::Lines, ..create };
     vectors.compare("ClientRequest.create-any", &ClientRequest::Create(any));
     vectors.finish();
 }
@@ -248,7 +250,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "entry": ClientReply::Entry(_) => ClientReply::Entry(entry()),
         "located": ClientReply::Located(_) => ClientReply::Located(Located { entry: entry(), sources: vec![source()] }),
         "status": ClientReply::Status(_) => ClientReply::Status(EntryStatus { entry: folder.clone(), copies }),
-        "page": ClientReply::Page(_) => ClientReply::Page(Page {
+        "page": ClientReply::Page(_) => ClientReply::Page(ListPage {
             entries: vec![folder, entry()],
             more: true,
             next: Some(path()),
@@ -291,7 +293,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "admission": ClientReply::Admission(_) => ClientReply::Admission(AdmissionReply::Done),
         "audit": ClientReply::Audit(_) => ClientReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
         "history": ClientReply::History(_) => ClientReply::History(history::history()),
-        "too-much": ClientReply::TooMuch(_) => ClientReply::TooMuch(TooMuch::new("ann has 8192 writes under way", 10)),
+        "too-much": ClientReply::Throttled(_) => ClientReply::Throttled(Throttled::new("ann has 8192 writes under way", 10)),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,
@@ -319,14 +321,14 @@ fn the_words_of_node_and_master_have_their_bytes() {
             header: header(),
             bytes: 12,
             from: source(),
-            pace: Pace { rate_bytes_per_second: Some(1 << 20), priority: Priority::Low },
+            qos: TransferQos { rate_bytes_per_second: Some(1 << 20), priority: Priority::Low },
         },
         "place": Order::Place { .. } => Order::Place { header: header() },
         "remove": Order::Remove(_) => Order::Remove(slice()),
         "forget-job": Order::ForgetJob(_) => Order::ForgetJob(JobId(6)),
         "drive": Order::Drive(_) => Order::Drive(drive()),
-        "keep": Order::Keep(_) => Order::Keep(keep(KeptBase::Change(6))),
-        "tell-kept": Order::TellKept { .. } => Order::TellKept { after: Some(kept_key()) },
+        "keep": Order::Mirror(_) => Order::Mirror(keep(MirrorBase::Change(6))),
+        "tell-kept": Order::ReadMirror { .. } => Order::ReadMirror { after: Some(kept_key()) },
         "revoke": Order::Revoke(_) =>
             Order::Revoke(Revocation { user: user(), last_ticket: 1_800_000_000_000 }),
         "link-shares": Order::LinkShares(_) =>
@@ -334,9 +336,9 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "ticket-keys": Order::TicketKeys(_) => Order::TicketKeys(TicketKeys { current: [9; 32], next: [10; 32] }),
         "struck-off": Order::StruckOff(_) => Order::StruckOff(vec![node()]),
     });
-    compare!(vectors, KeptBase {
-        "change": KeptBase::Change(_) => KeptBase::Change(300),
-        "page": KeptBase::Page { .. } => KeptBase::Page { page: 1, last: true },
+    compare!(vectors, MirrorBase {
+        "change": MirrorBase::Change(_) => MirrorBase::Change(300),
+        "page": MirrorBase::Page { .. } => MirrorBase::Page { page: 1, last: true },
     });
     let states = [HeldState::Staged, HeldState::Placed, HeldState::Retired];
     let slices = states.map(|state| HeldSlice { metadata: metadata(), state }).to_vec();
@@ -362,14 +364,14 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "forward-failed": Report::ForwardFailed { .. } => Report::ForwardFailed { slice: slice(), node: node() },
         "partials": Report::Partials(_) =>
             Report::Partials(vec![HeldPartial { user: user(), key: ResumeKey(7), bytes: 1 << 26 }]),
-        "kept-mark": Report::KeptMark { .. } => Report::KeptMark { mark: Some(kept_mark()), all_seen: true },
-        "kept": Report::Kept { .. } =>
-            Report::Kept { mark: kept_mark(), after: Some(kept_key()), rows: keep(KeptBase::Change(6)).rows, last: true },
+        "kept-mark": Report::MirrorPosition { .. } => Report::MirrorPosition { position: Some(kept_mark()), all_seen: true },
+        "kept": Report::MirrorPage { .. } =>
+            Report::MirrorPage { position: kept_mark(), after: Some(kept_key()), rows: keep(MirrorBase::Change(6)).rows, last: true },
         "tickets-refused": Report::TicketsRefused { .. } =>
             Report::TicketsRefused { refusals: vec![audit::refusal()], left_out: 3 },
         "clock": Report::Clock { .. } => Report::Clock { unix_millis: 1_800_000_000_000, machine: Some(1 << 100) },
-        "arriving": Report::Arriving(_) =>
-            Report::Arriving(vec![Arriving { slice: slice(), bytes: 1 << 30, at_work: true }]),
+        "arriving": Report::IncomingWrite(_) =>
+            Report::IncomingWrite(vec![IncomingWrite { slice: slice(), bytes: 1 << 30, at_work: true }]),
         "disks-seen": Report::DisksSeen(_) => Report::DisksSeen(Some(kept_mark())),
     });
     compare!(vectors, Ack {
@@ -400,16 +402,16 @@ fn the_words_of_a_transfer_have_their_bytes() {
             file: "a/b".into(),
             keep: true,
         },
-        "leave-file": TransferRequest::LeaveFile { .. } => TransferRequest::LeaveFile {
+        "leave-file": TransferRequest::UnlinkFile { .. } => TransferRequest::UnlinkFile {
             ticket: signed(),
             folder: "/srv".into(),
             file: "a/b".into(),
             slice: slice(),
         },
-        "pace": TransferRequest::Pace(_) =>
-            TransferRequest::Pace(Pace { rate_bytes_per_second: Some(1 << 20), priority: Priority::High }),
-        "hold": TransferRequest::Hold { .. } =>
-            TransferRequest::Hold { key: HolderKey([5; 32]), proof: vec![0xcc; 64] },
+        "pace": TransferRequest::Qos(_) =>
+            TransferRequest::Qos(TransferQos { rate_bytes_per_second: Some(1 << 20), priority: Priority::High }),
+        "hold": TransferRequest::ProveKey { .. } =>
+            TransferRequest::ProveKey { key: HolderKey([5; 32]), proof: vec![0xcc; 64] },
         "plain": TransferRequest::Plain { .. } => TransferRequest::Plain { ticket: signed() },
         "pull": TransferRequest::Pull(_) => TransferRequest::Pull(Pull {
             write: signed(),
@@ -433,12 +435,12 @@ fn the_words_of_a_transfer_have_their_bytes() {
             TransferReply::Files { files: vec![NativeFile { path: "a/b".into(), bytes: 300 }], more: true },
         "imported": TransferReply::Imported { .. } => TransferReply::Imported { bytes: 300 },
         "pulling": TransferReply::Pulling { .. } =>
-            TransferReply::Pulling { bytes: 1 << 26, wants: Some(HandedTo::Node(node())) },
+            TransferReply::Pulling { bytes: 1 << 26, wants: Some(Delegate::Node(node())) },
     });
     vectors.compare("ResumeFrom", &ResumeFrom(1 << 26));
-    let abroad = TransferReply::Pulling { bytes: 0, wants: Some(HandedTo::Key(HolderKey([5; 32]))) };
+    let abroad = TransferReply::Pulling { bytes: 0, wants: Some(Delegate::Key(HolderKey([5; 32]))) };
     vectors.compare("TransferReply.pulling-abroad", &abroad);
-    vectors.compare("PullWord", &PullWord { pace: Pace::default(), sources: vec![source()] });
+    vectors.compare("PullWord", &PullUpdate { qos: TransferQos::default(), sources: vec![source()] });
     vectors.finish();
 }
 
@@ -487,7 +489,7 @@ fn refusal(status: Status) -> Refusal {
 }
 
 fn signed() -> SignedTicket {
-    SignedTicket { ticket: vec![1, 2, 3], signature: vec![0xee; 64], handed: None }
+    SignedTicket { ticket: vec![1, 2, 3], signature: vec![0xee; 64], delegation: None }
 }
 
 fn source() -> Source {
@@ -510,7 +512,7 @@ fn header() -> SliceHeader {
         owner: user(),
         modified_unix_millis: 1_700_000_000_000,
         copies: 3,
-        records: RecordFormat::Lines,
+        records: RecordFraming::Lines,
         user: keys(),
         journal: JournalId(0x2a),
         acl: Some(acl()),
@@ -525,26 +527,26 @@ fn metadata() -> SliceMetadata {
     SliceMetadata { header: header(), bytes: 1 << 34, digest: digest() }
 }
 
-fn kept_mark() -> KeptMark {
-    KeptMark { journal: JournalId(0x2a), generation: 2, sequence: 300 }
+fn kept_mark() -> MirrorPosition {
+    MirrorPosition { journal: JournalId(0x2a), generation: 2, sequence: 300 }
 }
 
-fn kept_key() -> KeptKey {
-    KeptKey { table: "names".into(), key: vec![0, 1] }
+fn kept_key() -> MirrorKey {
+    MirrorKey { table: "names".into(), key: vec![0, 1] }
 }
 
-fn keep(onto: KeptBase) -> Keep {
-    let row = |key, value| KeptRow { table: "names".into(), key: vec![key], value };
-    Keep { mark: kept_mark(), onto, rows: vec![row(1, Some(vec![2, 3])), row(2, None)] }
+fn keep(onto: MirrorBase) -> MirrorUpdate {
+    let row = |key, value| MirrorRow { table: "names".into(), key: vec![key], value };
+    MirrorUpdate { position: kept_mark(), base: onto, rows: vec![row(1, Some(vec![2, 3])), row(2, None)] }
 }
 
 fn rebuild(state: RebuildState, kind: ConflictKind) -> RebuildStatus {
-    let conflict = Conflict { metadata: metadata(), node: node(), kind, other: Some(slice()), aside: true };
+    let conflict = Conflict { metadata: metadata(), node: node(), kind, other: Some(slice()), is_archived: true };
     RebuildStatus {
         state,
         journal: JournalId(0x2a),
         generation: 2,
-        told: vec![node()],
+        reported: vec![node()],
         missing: Vec::new(),
         copy: Some((node(), kept_mark())),
         files: 10,
@@ -561,7 +563,7 @@ fn entry() -> Entry {
         version: Version(3),
         bytes: 12_345,
         digest: digest(),
-        records: RecordFormat::File,
+        records: RecordFraming::File,
         copies: 2,
         user: keys(),
     };
@@ -583,7 +585,7 @@ fn policy() -> Policy {
         sites_wanted: vec!["jhu".into(), "uic".into()],
         sites_forbidden: vec!["x".into()],
         lifetime_seconds: Some(2_592_000),
-        together: Some(true),
+        colocated: Some(true),
         quota_bytes: Some(10_000_000_000_000),
         quota_files: Some(1_000_000),
     }
@@ -618,7 +620,7 @@ fn node_status(state: NodeState) -> NodeStatus {
         free_bytes: 6,
         pid: 77,
         folder: "/srv".into(),
-        standing: Standing::Draining,
+        membership: Membership::Draining,
         reserve_bytes: 1 << 28,
         is_full: true,
         slices: 9,
@@ -706,5 +708,5 @@ fn drive() -> DriveOrder {
 }
 
 fn bucket() -> BucketId {
-    BucketId { job: JobId(6), stage: 1, run: 2, bucket: 3, making: 1 }
+    BucketId { job: JobId(6), stage: 1, epoch: 2, bucket: 3, generation: 1 }
 }

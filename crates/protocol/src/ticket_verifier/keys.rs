@@ -33,12 +33,12 @@ impl KnownKeys {
     }
 
     /// Whether these are keys of the same master, and of the same life of it.
-    pub(super) fn goes_on_with(&self, keys: TicketKeys) -> bool {
+    pub(super) fn is_same_signer(&self, keys: TicketKeys) -> bool {
         [self.keys.current, self.keys.next].contains(&keys.current)
     }
 
     /// Takes newer keys of the same master; the one that they replace stays good for what it has signed.
-    pub(super) fn take(&mut self, now: Now, keys: TicketKeys) {
+    pub(super) fn rotate(&mut self, now: Now, keys: TicketKeys) {
         if keys.current == self.keys.next {
             // Told a little later than it was done, and by a clock that may be another.
             let until = now.after(limits::TICKET_LIFE + KEY_OVERLAP);

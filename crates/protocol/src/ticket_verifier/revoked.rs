@@ -68,7 +68,7 @@ const KEPT_FOR: Duration = DELIVERY_TIME_MAX.saturating_add(limits::TICKET_LIFE.
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::ticket::{Holder, Right};
+    use crate::ticket::{Holder, TicketRight};
 
     use super::*;
 
@@ -81,7 +81,7 @@ mod tests {
             user: UserName::new(user).unwrap(),
             holder: Holder::Node(node.clone()),
             node,
-            right: Right::Import,
+            right: TicketRight::Import,
             file: None,
             plain_within: None,
             holder_site: None,

@@ -25,10 +25,10 @@ use crate::SessionId;
 pub const HEAD_BYTES: usize = 20;
 /// Length of the seal (AEAD tag) behind the body in bytes.
 pub const SEAL_BYTES: usize = 16;
-/// Length of a [`Gone`] datagram in bytes.
-pub const GONE_BYTES: usize = 12 + GONE_TOKEN_BYTES;
+/// Length of a [`StatelessReset`] datagram in bytes.
+pub const STATELESS_RESET_BYTES: usize = 12 + RESET_TOKEN_BYTES;
 /// Length of the token that shows that the one who says "gone" is the one who opened the session, in bytes.
-pub const GONE_TOKEN_BYTES: usize = 16;
+pub const RESET_TOKEN_BYTES: usize = 16;
 /// Packet numbers of a session and direction: what seven bytes hold, a million a second for 2,000 years.
 pub const PACKETS_MAX: u64 = 1 << 56;
 /// Key phases that the head tells apart.
@@ -36,7 +36,7 @@ pub const KEY_PHASES: u64 = 16;
 const MAGIC: [u8; 2] = *b"SG";
 const VERSION: u8 = 2;
 const KIND_SEALED: u8 = 1;
-const KIND_GONE: u8 = 2;
+const KIND_STATELESS_RESET: u8 = 2;
 
 /// The checked head of a sealed datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,11 +53,11 @@ pub struct Head {
 
 /// "There is no such session here": what a process says that was started anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone {
+pub struct StatelessReset {
     /// The session that it was asked about.
     pub session: SessionId,
     /// What only the one who opened the session can know, but for the peer, who was told at the time.
-    pub token: [u8; GONE_TOKEN_BYTES],
+    pub token: [u8; RESET_TOKEN_BYTES],
 }
 
 impl Head {
@@ -90,13 +90,13 @@ impl Head {
     }
 }
 
-impl Gone {
+impl StatelessReset {
     /// The whole datagram.
-    pub fn to_bytes(self) -> [u8; GONE_BYTES] {
-        let mut bytes = [0; GONE_BYTES];
+    pub fn to_bytes(self) -> [u8; STATELESS_RESET_BYTES] {
+        let mut bytes = [0; STATELESS_RESET_BYTES];
         bytes[0..2].copy_from_slice(&MAGIC);
         bytes[2] = VERSION;
-        bytes[3] = KIND_GONE;
+        bytes[3] = KIND_STATELESS_RESET;
         bytes[4..12].copy_from_slice(&self.session.0.to_be_bytes());
         bytes[12..].copy_from_slice(&self.token);
         bytes
@@ -104,11 +104,11 @@ impl Gone {
 
     /// Reads a datagram; `None` for what is none of this kind and length.
     pub fn read(datagram: &[u8]) -> Option<Self> {
-        let bytes: &[u8; GONE_BYTES] = datagram.try_into().ok()?;
-        if bytes[0..2] != MAGIC || bytes[2] != VERSION || bytes[3] != KIND_GONE {
+        let bytes: &[u8; STATELESS_RESET_BYTES] = datagram.try_into().ok()?;
+        if bytes[0..2] != MAGIC || bytes[2] != VERSION || bytes[3] != KIND_STATELESS_RESET {
             return None;
         }
-        let mut token = [0; GONE_TOKEN_BYTES];
+        let mut token = [0; RESET_TOKEN_BYTES];
         token.copy_from_slice(&bytes[12..]);
         Some(Self { session: SessionId(number(&bytes[4..12])), token })
     }
@@ -118,7 +118,8 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-const _: () = assert!(GONE_BYTES < HEAD_BYTES + SEAL_BYTES, "the answer is shorter than the shortest that it answers");
+const _: () =
+    assert!(STATELESS_RESET_BYTES < HEAD_BYTES + SEAL_BYTES, "the answer is shorter than the shortest that it answers");
 
 #[cfg(test)]
 mod tests {
@@ -138,17 +139,17 @@ mod tests {
 
     #[test]
     fn the_answer_to_strangers_is_as_documented() {
-        let gone = Gone { session: HEAD.session, token: *b"0123456789abcdef" };
+        let gone = StatelessReset { session: HEAD.session, token: *b"0123456789abcdef" };
         let bytes = gone.to_bytes();
         assert_eq!(bytes[..12], [b'S', b'G', 2, 2, 1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(&bytes[12..], b"0123456789abcdef");
-        assert_eq!((Gone::read(&bytes), Head::split(&bytes)), (Some(gone), None));
-        assert_eq!(Gone::read(&bytes[..GONE_BYTES - 1]), None);
-        assert_eq!(Gone::read(&[&bytes[..], &[0]].concat()), None);
+        assert_eq!((StatelessReset::read(&bytes), Head::split(&bytes)), (Some(gone), None));
+        assert_eq!(StatelessReset::read(&bytes[..STATELESS_RESET_BYTES - 1]), None);
+        assert_eq!(StatelessReset::read(&[&bytes[..], &[0]].concat()), None);
         for at in 0..4 {
             let mut bad = bytes;
             bad[at] ^= 4;
-            assert_eq!(Gone::read(&bad), None);
+            assert_eq!(StatelessReset::read(&bad), None);
         }
     }
 

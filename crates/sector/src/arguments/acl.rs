@@ -1,7 +1,7 @@
 //! The command about rights.
 
 use clap::Subcommand;
-use protocol::{Acl, UserName, Who};
+use protocol::{Acl, Principal, UserName};
 
 /// `sector acl`.
 #[derive(Clone, Debug, Subcommand)]
@@ -30,7 +30,7 @@ pub(crate) enum AclCommand {
         path: String,
         /// user:NAME, group:NAME or everyone
         #[arg(required = true)]
-        whom: Vec<Who>,
+        whom: Vec<Principal>,
     },
     /// Let it say nothing: what the folders above say holds again
     #[command(after_help = "Example: sector acl clear /sdss/dr7")]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use protocol::{NodeId, RecordFormat, SliceId};
+use protocol::{NodeId, RecordFraming, SliceId};
 
 use super::{Allow, Approve, MasterJoin, NodeJoin, NodeTicket};
 
@@ -269,7 +269,7 @@ pub(crate) struct ImportFiles {
     pub(crate) sync_copies: Option<u8>,
     /// How the bytes fall into records: fixed:BYTES, lines or file
     #[arg(long, default_value_t, value_name = "FORMAT")]
-    pub(crate) records: RecordFormat,
+    pub(crate) records: RecordFraming,
     /// The folder on the node: absolute, or within `import` in its data folder
     #[arg(value_name = "DIR")]
     pub(crate) folder: String,

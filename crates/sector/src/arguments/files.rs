@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::PaceArguments;
 use clap::{Args, Subcommand};
-use protocol::{RecordFormat, UserName};
+use protocol::{RecordFraming, UserName};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Put {
@@ -19,7 +19,7 @@ pub(crate) struct Put {
     pub(crate) sync_copies: Option<u8>,
     /// How the bytes fall into records: fixed:BYTES, lines or file
     #[arg(long, default_value_t, value_name = "FORMAT")]
-    pub(crate) records: RecordFormat,
+    pub(crate) records: RecordFraming,
     /// Write behind what the file has; where there is none, make it
     #[arg(long, conflicts_with_all = ["recursive", "records"])]
     pub(crate) append: bool,

@@ -3,7 +3,7 @@
 use bytesize::ByteSize;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use client::job::SideFile;
-use protocol::{JobId, RecordFormat, SectorPath, SideName, limits};
+use protocol::{JobId, RecordFraming, SectorPath, SideFileName, limits};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Run {
@@ -32,10 +32,10 @@ pub(crate) struct Run {
     pub(crate) segment_bytes: Option<(u64, u64)>,
     /// Treat the input's bytes as these records, whatever the files say
     #[arg(long, value_name = "FORMAT")]
-    pub(crate) records: Option<RecordFormat>,
+    pub(crate) records: Option<RecordFraming>,
     /// What a stage's results are: so the next stage gets them, or who reads the output. Once for all stages, or once for each
     #[arg(long, value_name = "FORMAT", default_value = "file")]
-    pub(crate) result_records: Vec<RecordFormat>,
+    pub(crate) result_records: Vec<RecordFraming>,
     /// Go on although the function fails on up to N segments; errors.jsonl beside the results says what went wrong
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(limits::FUNCTION_ERRORS_MAX)))]
     pub(crate) max_errors: u32,
@@ -82,7 +82,7 @@ pub(crate) struct Index {
     pub(crate) files: Vec<String>,
     /// How records are found: lines, or fixed:BYTES
     #[arg(long, value_name = "FORMAT", default_value = "lines", value_parser = found_records)]
-    pub(crate) records: RecordFormat,
+    pub(crate) records: RecordFraming,
     /// A record begins with each line that begins with TEXT, and goes to the next such line
     #[arg(long, value_name = "TEXT", conflicts_with = "records", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) begins: Option<String>,
@@ -142,9 +142,9 @@ pub(crate) enum Terasort {
 }
 
 /// Reads how records are found in a file that has no index yet.
-fn found_records(text: &str) -> Result<RecordFormat, String> {
+fn found_records(text: &str) -> Result<RecordFraming, String> {
     match text.parse()? {
-        found @ (RecordFormat::Lines | RecordFormat::Fixed(_)) => Ok(found),
+        found @ (RecordFraming::Lines | RecordFraming::Fixed(_)) => Ok(found),
         other => Err(format!("records cannot be found as `{other}`: use lines, fixed:BYTES, or --begins TEXT")),
     }
 }
@@ -152,7 +152,7 @@ fn found_records(text: &str) -> Result<RecordFormat, String> {
 /// Reads `NAME=PATH`.
 fn side_file(text: &str) -> Result<SideFile, String> {
     let (name, path) = text.split_once('=').ok_or("write NAME=PATH, for example words=/dictionary")?;
-    let name = SideName::new(name).map_err(|error| error.to_string())?;
+    let name = SideFileName::new(name).map_err(|error| error.to_string())?;
     Ok(SideFile { name, path: SectorPath::parse(path).map_err(|error| error.to_string())? })
 }
 
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_index_is_made_of_what_can_be_found() {
-        assert_eq!(found_records("fixed:8"), Ok(RecordFormat::Fixed(8)));
+        assert_eq!(found_records("fixed:8"), Ok(RecordFraming::Fixed(8)));
         assert!(found_records("index").is_err() && found_records("file").is_err());
     }
 

@@ -10,7 +10,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use net::folder_door;
+use net::backup_socket;
 use protocol::Status;
 use rustix::fs::{FlockOperation, flock};
 use store::{Journal, StoreError};
@@ -120,7 +120,7 @@ fn take_part(
 
 /// Takes the rows from the role that runs, or else from its journal.
 fn take_rows(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> Result<Copied, Failure> {
-    match folder_door::knock(folder) {
+    match backup_socket::connect(folder) {
         Ok(stream) => {
             let socket = |error: io::Error| Failure::failed(format!("cannot listen to the {}: {error}", role.name()));
             stream.set_read_timeout(Some(READ_WAIT)).map_err(socket)?;

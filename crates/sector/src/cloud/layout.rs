@@ -184,7 +184,7 @@ impl From<security::SecurityError> for Failure {
         let refusal = error.refusal();
         // A locked folder means that a cloud runs on it.
         let status = if refusal.status == Status::Unavailable { Status::Exists } else { refusal.status };
-        Self::new(status, refusal.sentence)
+        Self::new(status, refusal.message)
     }
 }
 

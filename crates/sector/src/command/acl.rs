@@ -79,6 +79,7 @@ impl From<&AclStatus> for AclView {
 }
 
 fn entries(acl: &Acl) -> Vec<AclEntryView> {
-    let view = |entry: &client::AclEntry| AclEntryView { who: entry.who.to_string(), rights: entry.rights.to_string() };
+    let view =
+        |entry: &client::AclEntry| AclEntryView { who: entry.principal.to_string(), rights: entry.rights.to_string() };
     acl.entries().iter().map(view).collect()
 }

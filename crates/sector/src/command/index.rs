@@ -1,6 +1,6 @@
 //! `sector index`: makes the files of offsets by which jobs find records of any length. The work is a job of the client's.
 
-use client::{Client, RecordFormat, job::IndexedRecords};
+use client::{Client, RecordFraming, job::IndexedRecords};
 
 use super::jobs;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 pub(crate) async fn index(cloud: &Client, asked: Index, global: &Global) -> Result<(), Failure> {
     let records = match (asked.begins, asked.records) {
         (Some(text), _) => IndexedRecords::Begins(text),
-        (None, RecordFormat::Fixed(bytes)) => IndexedRecords::Fixed(bytes),
+        (None, RecordFraming::Fixed(bytes)) => IndexedRecords::Fixed(bytes),
         (None, _) => IndexedRecords::Lines,
     };
     let files = jobs::expand_all(cloud, &asked.files).await?;

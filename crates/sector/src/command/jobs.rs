@@ -6,7 +6,7 @@ use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
     job::{ErrorLine, JobOutcome, JobOutput, JobSpec, StageSpec},
 };
-use protocol::{Counters, RecordFormat, Status, limits};
+use protocol::{Counters, RecordFraming, Status, limits};
 use serde::Serialize;
 
 use super::{interrupted, segments, udf};
@@ -209,7 +209,7 @@ fn sentence(line: &ErrorLine) -> String {
 }
 
 /// The record format of each stage's results: one for all, or one for each.
-fn result_records(given: &[RecordFormat], stages: usize) -> Result<Vec<RecordFormat>, Failure> {
+fn result_records(given: &[RecordFraming], stages: usize) -> Result<Vec<RecordFraming>, Failure> {
     match given {
         [only] => Ok(vec![*only; stages]),
         each if each.len() == stages => Ok(each.to_vec()),

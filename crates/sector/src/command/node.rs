@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use client::{Client, MovePlan, NodeStatus, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, Standing};
+use client::{Client, Membership, MovePlan, NodeStatus, RebalanceStatus, RebalanceVerb, RemoveNodeRequest};
 use protocol::{NodeId, Status};
 use serde::Serialize;
 
@@ -102,10 +102,10 @@ async fn wait_until_drained(cloud: &Client, id: &NodeId, plan: &MovePlan, global
         let Some(node) = nodes.into_iter().find(|node| node.node == *id) else {
             return Err(Failure::new(Status::NotFound, format!("node {id} was removed meanwhile")));
         };
-        match node.standing {
-            Standing::Drained => return Ok(()),
-            Standing::Active => return Err(Failure::failed(format!("draining {id} was taken back meanwhile"))),
-            Standing::Draining => meter.set(plan.bytes.saturating_sub(left_bytes(&node)), plan.bytes),
+        match node.membership {
+            Membership::Drained => return Ok(()),
+            Membership::Active => return Err(Failure::failed(format!("draining {id} was taken back meanwhile"))),
+            Membership::Draining => meter.set(plan.bytes.saturating_sub(left_bytes(&node)), plan.bytes),
         }
         tokio::time::sleep(LOOK_AFTER).await;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use client::{Client, NodeState, NodeStatus, Standing};
+use client::{Client, Membership, NodeState, NodeStatus};
 use protocol::{
     Status,
     disk::{DiskState, DiskStatus},
@@ -175,10 +175,10 @@ impl From<NodeStatus> for NodeView {
             free_bytes: node.free_bytes,
             pid: node.pid,
             data: node.folder,
-            standing: match node.standing {
-                Standing::Active => "active",
-                Standing::Draining => "draining",
-                Standing::Drained => "drained",
+            standing: match node.membership {
+                Membership::Active => "active",
+                Membership::Draining => "draining",
+                Membership::Drained => "drained",
             },
             fill_percent: (node.used_bytes as f64 * 1_000.0 / capacity_bytes.max(1) as f64).round() / 10.0,
             reserve_bytes: node.reserve_bytes,
@@ -292,7 +292,7 @@ impl DiskView {
 
 /// Every fault with its count, so that a script finds each.
 fn by_fault(refused: RefusedTickets) -> BTreeMap<&'static str, u64> {
-    TicketFault::ALL.into_iter().map(|fault| (fault.word(), refused.get(&fault).copied().unwrap_or(0))).collect()
+    TicketFault::ALL.into_iter().map(|fault| (fault.as_str(), refused.get(&fault).copied().unwrap_or(0))).collect()
 }
 
 /// `4`, or `3 of 4 ok`.

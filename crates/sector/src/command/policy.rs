@@ -59,7 +59,7 @@ fn apply(policy: &mut Policy, wish: &str) -> Result<(), Failure> {
         "forbidden-sites" => policy.sites_forbidden = sites(value),
         "quota" => policy.quota_bytes = size(value).ok_or_else(|| wrong("quota=10TB"))?,
         "together" => {
-            policy.together = match value {
+            policy.colocated = match value {
                 "" => None,
                 "yes" | "true" => Some(true),
                 "no" | "false" => Some(false),
@@ -154,7 +154,7 @@ impl From<&Policy> for PolicyView {
             sites: policy.sites_wanted.clone(),
             forbidden_sites: policy.sites_forbidden.clone(),
             lifetime_seconds: policy.lifetime_seconds,
-            together: policy.together,
+            together: policy.colocated,
             quota_bytes: policy.quota_bytes,
             quota_files: policy.quota_files,
         }
@@ -191,7 +191,7 @@ mod tests {
             sites_wanted: vec!["jhu".into(), "uic".into()],
             sites_forbidden: vec!["x".into()],
             lifetime_seconds: Some(30 * 86_400),
-            together: Some(true),
+            colocated: Some(true),
             quota_bytes: Some(10_000_000_000_000),
             quota_files: Some(1_000_000),
         };

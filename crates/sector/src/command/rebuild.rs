@@ -50,7 +50,7 @@ fn status(status: &RebuildStatus, global: &Global) -> Result<(), Failure> {
     if global.json {
         return show::json(&view);
     }
-    let told = status.told.len();
+    let told = status.reported.len();
     show::line(format!("{}: {told} of {} nodes have told what they hold", view.state, told + status.missing.len()));
     if !view.missing.is_empty() {
         show::line(format!("missing: {}", view.missing.join(", ")));
@@ -132,7 +132,7 @@ impl StatusView {
             },
             journal: status.journal.to_string(),
             generation: status.generation,
-            told: names(&status.told),
+            told: names(&status.reported),
             missing: names(&status.missing),
             copy,
             files: status.files,
@@ -164,7 +164,7 @@ impl ConflictView {
             owner: header.owner.to_string(),
             node: conflict.node.to_string(),
             kind,
-            aside: conflict.aside,
+            aside: conflict.is_archived,
             done,
         }
     }

@@ -46,7 +46,7 @@ impl From<AttemptRecord> for AttemptView {
     fn from(record: AttemptRecord) -> Self {
         Self {
             stage: record.stage,
-            run: record.run,
+            run: record.epoch,
             segment: record.segment,
             segments: record.segments,
             attempt: record.attempt,

@@ -12,8 +12,8 @@ use functions::{
     terasort::{RECORD_BYTES, SegmentCheck, TotalCheck},
 };
 use protocol::{
-    RecordFormat, Status, limits,
-    message::spe::{Function, FunctionCode},
+    RecordFraming, Status, limits,
+    message::spe::{FunctionCode, FunctionSpec},
 };
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -129,7 +129,7 @@ pub(crate) async fn sort(
         inputs,
         stages: vec![stage("partition", &[("cuts", cuts.to_string())], Some(buckets)), stage("sort", &[], None)],
         output: JobOutput::Folder(output.clone()),
-        records: Some(RecordFormat::Fixed(RECORD_BYTES as u32)),
+        records: Some(RecordFraming::Fixed(RECORD_BYTES as u32)),
         ..plain()
     };
     drive(cloud, spec, "terasort sort", global).await
@@ -142,7 +142,7 @@ pub(crate) async fn validate(cloud: &Client, folder: &str, global: &Global) -> R
         inputs: cloud.expand(folder).await?,
         stages: vec![stage("teravalidate", &[], None)],
         output: JobOutput::Return,
-        records: Some(RecordFormat::Fixed(RECORD_BYTES as u32)),
+        records: Some(RecordFraming::Fixed(RECORD_BYTES as u32)),
         ..plain()
     };
     let outcome = drive(cloud, spec, "terasort validate", global).await?;
@@ -192,8 +192,8 @@ fn record_range(at: u64, records: u64) -> Range<u64> {
 
 fn stage(name: &str, parameters: &[(&str, String)], buckets: Option<u32>) -> StageSpec {
     let parameters = parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
-    let function = Function { code: FunctionCode::BuiltIn(name.into()), parameters };
-    StageSpec { function, buckets, records: RecordFormat::Fixed(RECORD_BYTES as u32), side: Vec::new() }
+    let function = FunctionSpec { code: FunctionCode::BuiltIn(name.into()), parameters };
+    StageSpec { function, buckets, records: RecordFraming::Fixed(RECORD_BYTES as u32), side: Vec::new() }
 }
 
 /// A job over data that are kept once.

@@ -73,7 +73,7 @@ fn links(topology: &Topology) -> Vec<LinkView> {
         view(vec![a.to_owned(), b.to_owned()], *link)
     });
     let mut links: Vec<_> = named.collect();
-    let between = topology.between();
+    let between = topology.default_link();
     if between != protocol::topology::Link::default() {
         links.push(view(vec!["all others".into()], between));
     }

@@ -5,13 +5,13 @@ use std::{fs, path::Path};
 
 use protocol::{
     Status, limits,
-    message::spe::{Function, FunctionCode, PythonCode, PythonFunction},
+    message::spe::{FunctionCode, FunctionSpec, PythonCode, PythonFunction},
 };
 
 use crate::{failure::Failure, show};
 
 /// Reads a function's name.
-pub(super) fn function(text: &str, parameters: &[(String, String)]) -> Result<Function, Failure> {
+pub(super) fn function(text: &str, parameters: &[(String, String)]) -> Result<FunctionSpec, Failure> {
     let code = if functions::find(text).is_some() {
         FunctionCode::BuiltIn(text.into())
     } else if let Some(line) = text.strip_prefix(PROGRAM) {
@@ -19,7 +19,7 @@ pub(super) fn function(text: &str, parameters: &[(String, String)]) -> Result<Fu
     } else {
         in_file(text)?
     };
-    Ok(Function { code, parameters: parameters.to_vec() })
+    Ok(FunctionSpec { code, parameters: parameters.to_vec() })
 }
 
 /// The words of a command line, as a shell would split them; nothing else of a shell's is done to them.

@@ -8,8 +8,8 @@ use client::{
 };
 use functions::reference::{IndexSummary, ReferenceIndex};
 use protocol::{
-    RecordFormat,
-    message::spe::{Function, FunctionCode},
+    RecordFraming,
+    message::spe::{FunctionCode, FunctionSpec},
 };
 
 use crate::{arguments::Global, command::jobs::drive, failure::Failure};
@@ -22,7 +22,7 @@ pub(super) async fn build(
     global: &Global,
 ) -> Result<JobOutcome, Failure> {
     let stage = |name: &str, buckets, records| StageSpec {
-        function: Function { code: FunctionCode::BuiltIn(name.into()), parameters: Vec::new() },
+        function: FunctionSpec { code: FunctionCode::BuiltIn(name.into()), parameters: Vec::new() },
         buckets,
         records,
         side: Vec::new(),
@@ -31,9 +31,9 @@ pub(super) async fn build(
         beside: Vec::new(),
         title: format!("inverted index of {text}"),
         inputs: cloud.expand(text.as_str()).await?,
-        stages: vec![stage("words", Some(BUCKETS), RecordFormat::File), stage("index", None, RecordFormat::Lines)],
+        stages: vec![stage("words", Some(BUCKETS), RecordFraming::File), stage("index", None, RecordFraming::Lines)],
         output: JobOutput::Folder(output.clone()),
-        records: Some(RecordFormat::File),
+        records: Some(RecordFraming::File),
         segment_bytes: None,
         errors_max: 0,
         copies: Some(1),

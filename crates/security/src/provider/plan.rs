@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_user_of_no_allowed_group_does_not_come_in() {
         let error = plan().admit("staff", &user("alice", &["cn=all,ou=others,dc=org"])).unwrap_err();
-        assert!(error.status == Status::Refused && error.sentence.contains("`staff`"), "{error}");
+        assert!(error.status == Status::Refused && error.message.contains("`staff`"), "{error}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use net::identity::{ProvedKey, ticket_digest};
 use protocol::{
     KeyDigest, MachineKind, NodeId, Now, Refusal, Status, TicketSecret,
     message::{
-        admission::{AdmissionReply, AdmissionRequest, Enrolment, KeyRequest},
+        admission::{AdmissionReply, AdmissionRequest, CertificateRequest, Enrolment},
         master_security::SecurityReply,
     },
 };
@@ -119,7 +119,7 @@ impl Security {
         kind: MachineKind,
         secret: &TicketSecret,
         wanted: Option<NodeId>,
-        key: &KeyRequest,
+        key: &CertificateRequest,
     ) -> Result<Option<AdmissionReply>, Refusal> {
         let key = prove(key, wanted.as_ref())?;
         let digest = ticket_digest(secret);
@@ -174,7 +174,7 @@ impl Security {
         caller: Caller,
         address: IpAddr,
         name: NodeId,
-        key: &KeyRequest,
+        key: &CertificateRequest,
     ) -> Result<Option<AdmissionReply>, Refusal> {
         let key = prove(key, Some(&name))?;
         let digest = key.digest();
@@ -204,7 +204,7 @@ impl Security {
         connection: &Connection,
         shown: Shown,
         name: NodeId,
-        key: &KeyRequest,
+        key: &CertificateRequest,
     ) -> Result<Option<AdmissionReply>, Refusal> {
         let kind = self.check_shown(connection, shown, &name)?.kind;
         let key = prove(key, Some(&name))?;
@@ -365,7 +365,7 @@ struct Shown {
     fingerprint: Option<[u8; 32]>,
 }
 
-fn prove(key: &KeyRequest, name: Option<&NodeId>) -> Result<ProvedKey, Refusal> {
+fn prove(key: &CertificateRequest, name: Option<&NodeId>) -> Result<ProvedKey, Refusal> {
     ProvedKey::check(key, name).map_err(|error| no(error.to_string()))
 }
 

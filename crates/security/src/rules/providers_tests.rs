@@ -177,7 +177,7 @@ fn the_first_login_of_a_directorys_user_makes_an_account_and_later_ones_keep_its
 #[test]
 fn a_provider_cannot_take_over_an_account_of_this_server_or_of_another_provider() {
     let mut world = world();
-    assert_eq!(refusal(world.login(at(0), "root", "theirs", vec![])).sentence, WRONG_LOGIN);
+    assert_eq!(refusal(world.login(at(0), "root", "theirs", vec![])).message, WRONG_LOGIN);
     assert!(world.asked.is_empty(), "nobody is told the password of an account of our own");
     assert!(rights(world.login(at(0), "root", "correct horse", vec![])).admin);
     rights(world.login(at(0), "ann", "secret", vec![Answer::NoSuchUser, proved("ann", &[])]));
@@ -187,7 +187,7 @@ fn a_provider_cannot_take_over_an_account_of_this_server_or_of_another_provider(
     let error = world.security.let_in(at(0), "first", &user("ann"), None, HOME.parse().unwrap()).unwrap_err();
     assert_eq!(error.status, Status::Refused);
     let error = world.security.let_in(at(0), "first", &user("root"), None, HOME.parse().unwrap()).unwrap_err();
-    assert!(error.sentence.contains("`root`"), "{error}");
+    assert!(error.message.contains("`root`"), "{error}");
 }
 
 fn user(name: &str) -> ProviderUser {
@@ -198,22 +198,22 @@ fn user(name: &str) -> ProviderUser {
 fn a_wrong_password_is_not_tried_at_the_next_provider_and_guessing_is_slowed_down() {
     let mut world = world();
     for _ in 0..5 {
-        assert_eq!(refusal(world.login(at(0), "ann", "guess", vec![Answer::WrongSecret])).sentence, WRONG_LOGIN);
+        assert_eq!(refusal(world.login(at(0), "ann", "guess", vec![Answer::WrongSecret])).message, WRONG_LOGIN);
     }
     let refused = refusal(world.login(at(0), "ann", "guess", vec![]));
-    assert!(refused.sentence.contains("wait 1 s"), "{refused}");
+    assert!(refused.message.contains("wait 1 s"), "{refused}");
     for _ in 0..5 {
         let unknown = vec![Answer::NoSuchUser, Answer::NoSuchUser];
-        assert_eq!(refusal(world.login(at(0), "nobody", "guess", unknown)).sentence, WRONG_LOGIN);
+        assert_eq!(refusal(world.login(at(0), "nobody", "guess", unknown)).message, WRONG_LOGIN);
     }
-    assert!(refusal(world.login(at(0), "nobody", "guess", vec![])).sentence.contains("wait 1 s"));
+    assert!(refusal(world.login(at(0), "nobody", "guess", vec![])).message.contains("wait 1 s"));
 }
 
 #[test]
 fn no_provider_is_asked_about_an_empty_password_or_a_name_in_capitals() {
     let mut world = world();
     for (user, password) in [("ann", ""), ("Ann", "secret"), ("ROOT", "secret")] {
-        assert_eq!(refusal(world.login(at(0), user, password, vec![])).sentence, WRONG_LOGIN, "{user}");
+        assert_eq!(refusal(world.login(at(0), user, password, vec![])).message, WRONG_LOGIN, "{user}");
     }
 }
 
@@ -222,13 +222,13 @@ fn a_provider_that_cannot_be_reached_is_named_lets_nobody_in_and_is_left_alone_f
     let mut world = world();
     let refused = refusal(world.login(at(0), "ann", "secret", vec![unreachable_because()]));
     assert_eq!(refused.status, Status::Unavailable);
-    assert!(refused.sentence.contains("`first`") && !refused.sentence.contains("10.9.8.7"), "{refused}");
+    assert!(refused.message.contains("`first`") && !refused.message.contains("10.9.8.7"), "{refused}");
     assert_eq!(refusal(world.login(at(1), "ann", "secret", vec![])).status, Status::Unavailable);
     rights(world.login(at(2), "ann", "secret", vec![proved("ann", &[])]));
     let broken = Answer::Failed(Failure::Misconfigured("a secret detail".into()));
     let refused = refusal(world.login(at(2), "bob", "secret", vec![broken]));
     assert_eq!(refused.status, Status::Failed);
-    assert!(refused.sentence.contains("`first`") && !refused.sentence.contains("detail"), "{refused}");
+    assert!(refused.message.contains("`first`") && !refused.message.contains("detail"), "{refused}");
     // It was no wrong password.
     assert!(world.security.failed.wait(at(2), &name("bob"), HOME.parse().unwrap()).is_none());
 }
@@ -278,7 +278,7 @@ fn a_login_with_a_browser_ends_with_a_token_that_lets_in_and_asks_the_provider_n
     assert_eq!(refusal(world.poll(at(60), login, vec![])).status, Status::Refused);
     // The password of such a user is nobody's to check here.
     let refused = refusal(world.login(at(60), "ann.campus", "secret", vec![Answer::WrongSecret]));
-    assert_eq!(refused.sentence, WRONG_LOGIN);
+    assert_eq!(refused.message, WRONG_LOGIN);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_name_that_the_provider_gave_to_another_person_does_not_open_the_account() {
     assert!(matches!(world.poll(at(5), login, vec![of_campus("ann", "7")]), SecurityReply::Device(_)));
     let login = world.begin(at(10), 2);
     let refused = refusal(world.poll(at(15), login, vec![of_campus("ann", "8")]));
-    assert!(refused.sentence.contains("`ann.campus`"), "{refused}");
+    assert!(refused.message.contains("`ann.campus`"), "{refused}");
 }
 
 #[test]

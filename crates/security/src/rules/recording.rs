@@ -174,7 +174,7 @@ impl Recording {
                     return Some((caller, reply));
                 }
                 event.outcome = if is_refused { AuditOutcome::Refused } else { AuditOutcome::Failed };
-                event.note.clone_from(&refusal.sentence);
+                event.note.clone_from(&refusal.message);
                 if !self.takes(at, is_known, &event) {
                     return Some((caller, reply));
                 }
@@ -221,13 +221,13 @@ impl Recording {
     /// Whether this refusal is recorded by itself.
     fn takes(&mut self, now: Now, is_known: bool, event: &AuditEvent) -> bool {
         if is_known {
-            return self.of_users.takes(now, &event.who);
+            return self.of_users.try_record(now, &event.who);
         }
         if self.is_short {
             self.of_strangers.count(1);
             return false;
         }
-        self.of_strangers.takes(now, &source_of(&event.from))
+        self.of_strangers.try_record(now, &source_of(&event.from))
     }
 
     /// Whether room for the record is running out.

@@ -16,7 +16,7 @@ use crate::provider::{Answer, Question};
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     at: BTreeMap<UserName, Duration>,
-    /// The same, in the order of time, as [`Now::monotonic`].
+    /// The same, in the order of time, as [`Retryable::monotonic`].
     order: BTreeSet<(Duration, UserName)>,
     under_way: usize,
 }
@@ -60,7 +60,7 @@ impl Security {
         }
     }
 
-    /// When [`look_after_users`](Self::look_after_users) has something to do, as [`Now::monotonic`].
+    /// When [`look_after_users`](Self::look_after_users) has something to do, as [`Retryable::monotonic`].
     pub(super) fn next_look(&self) -> Option<Duration> {
         let looks = &self.providers.looks;
         looks.order.first().filter(|_| looks.under_way < LOOKS_MAX).map(|(at, _)| *at)

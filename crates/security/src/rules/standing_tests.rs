@@ -10,7 +10,7 @@ use protocol::{
         accounts::{AccountsRequest, NewSession, Password, UserChange},
         join::Secret,
         login::{DeviceReply, DeviceRequest},
-        master_security::{Asker, ChangeMark, HeldSession, KnownUser, SecurityReply, SecurityRequest, UserRights},
+        master_security::{Asker, ChangeCursor, HeldSession, KnownUser, SecurityReply, SecurityRequest, UserRights},
     },
 };
 
@@ -139,9 +139,9 @@ fn look(security: &mut Security, now: Now, answer: Answer) {
     }
 }
 
-fn changed(security: &mut Security, now: Now, mark: ChangeMark) -> (ChangeMark, Vec<UserName>) {
+fn changed(security: &mut Security, now: Now, mark: ChangeCursor) -> (ChangeCursor, Vec<UserName>) {
     match ask(security, now, SecurityRequest::Changes(mark), None) {
-        SecurityReply::Changes(changes) => (changes.mark, changes.users.unwrap_or_default()),
+        SecurityReply::Changes(changes) => (changes.cursor, changes.users.unwrap_or_default()),
         other => panic!("{other:?}"),
     }
 }
@@ -159,7 +159,7 @@ fn as_root(security: &mut Security, request: AccountsRequest) -> Result<(), Refu
 fn a_user_whom_the_directory_no_longer_knows_is_out_within_minutes_and_in_again_when_it_does() {
     let mut security = security();
     let session = log_in(&mut security, at(0), "ann", user("ann", &["cn=all"])).unwrap();
-    let (mark, _) = changed(&mut security, at(0), ChangeMark::default());
+    let (mark, _) = changed(&mut security, at(0), ChangeCursor::default());
     assert!(looks(&mut security, at(299)).is_empty());
     look(&mut security, at(300), Answer::NoSuchUser);
     assert_eq!(changed(&mut security, at(300), mark).1, [name("ann")], "masters hear of it");
@@ -167,7 +167,7 @@ fn a_user_whom_the_directory_no_longer_knows_is_out_within_minutes_and_in_again_
     let (secret, address) = (Secret::Token(session.token), HOME.parse().unwrap());
     let enter = SecurityRequest::CheckUser { user: name("ann"), secret, address };
     match ask(&mut security, at(300), enter.clone(), None) {
-        SecurityReply::Refused(refusal) => assert!(refusal.sentence.contains("`staff`"), "{refusal}"),
+        SecurityReply::Refused(refusal) => assert!(refusal.message.contains("`staff`"), "{refusal}"),
         other => panic!("{other:?}"),
     }
     // What she holds is kept: a directory may have been restored from an old copy.
@@ -291,12 +291,12 @@ fn what_a_provider_says_of_its_user_is_not_changed_here_but_whether_and_from_whe
         AccountsRequest::SetMember { group: "geo".into(), user: ann.clone(), member: true },
     ] {
         let refusal = as_root(&mut security, request).unwrap_err();
-        assert!(refusal.status == Status::Refused && refusal.sentence.contains("`staff`"), "{refusal}");
+        assert!(refusal.status == Status::Refused && refusal.message.contains("`staff`"), "{refusal}");
     }
     let elsewhere = UserChange::Addresses(vec!["192.0.2.0/24".parse().unwrap()]);
     for (change, word) in [(elsewhere, "10.0.0.1"), (UserChange::Enabled(false), "disabled")] {
         as_root(&mut security, AccountsRequest::ChangeUser { user: ann.clone(), change }).unwrap();
         let refusal = log_in(&mut security, at(1), "ann", user("ann", &["cn=all"])).unwrap_err();
-        assert!(refusal.sentence.contains(word), "{refusal}");
+        assert!(refusal.message.contains(word), "{refusal}");
     }
 }

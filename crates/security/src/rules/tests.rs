@@ -146,7 +146,7 @@ fn sentence(reply: SecurityReply) -> String {
     match reply {
         SecurityReply::Refused(refusal) => {
             assert_eq!(refusal.status, Status::Refused);
-            refusal.sentence
+            refusal.message
         }
         other => panic!("{other:?}"),
     }

@@ -4,7 +4,7 @@ use protocol::JobId;
 
 use super::*;
 
-const FIRST: BucketId = BucketId { job: JobId(7), stage: 1, run: 2, bucket: 0, making: 0 };
+const FIRST: BucketId = BucketId { job: JobId(7), stage: 1, epoch: 2, bucket: 0, generation: 0 };
 
 fn node(name: &str) -> NodeId {
     NodeId::new(name).unwrap()
@@ -19,7 +19,7 @@ fn buckets(output: StageOutput, finish: Finish) -> Buckets {
 }
 
 fn attempt(task: u32, attempt: u32) -> AttemptId {
-    AttemptId { job: FIRST.job, stage: FIRST.stage, run: FIRST.run, task, attempt }
+    AttemptId { job: FIRST.job, stage: FIRST.stage, epoch: FIRST.epoch, task, attempt }
 }
 
 fn pieces(pieces: &[(u32, u64)]) -> Vec<PieceResult> {
@@ -34,17 +34,17 @@ fn pieces(pieces: &[(u32, u64)]) -> Vec<PieceResult> {
 
 fn win(buckets: &mut Buckets, attempt: AttemptId, name: &str, left: &[(u32, u64)]) {
     let given = buckets.placement().clone();
-    assert_eq!(buckets.win(attempt, &node(name), &given, &pieces(left), None), Won::Taken(vec![]));
+    assert_eq!(buckets.record_win(attempt, &node(name), &given, &pieces(left), None), WinOutcome::Taken(vec![]));
 }
 
 fn id(bucket: u32) -> BucketId {
     BucketId { bucket, ..FIRST }
 }
 
-fn seal(name: &str, bucket: u32, winners: &[(u32, u32, u64)], publish: bool) -> Step {
+fn seal(name: &str, bucket: u32, winners: &[(u32, u32, u64)], publish: bool) -> BucketStep {
     let winner = |(task, attempt, bytes): &(u32, u32, u64)| Winner { task: *task, attempt: *attempt, bytes: *bytes };
     let winners = winners.iter().map(winner).collect();
-    Step::Seal(node(name), SealOrder { bucket: id(bucket), winners, publish, in_order: false })
+    BucketStep::Seal(node(name), SealOrder { bucket: id(bucket), winners, publish, in_order: false })
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_shuffle_is_sealed_with_its_winners_when_all_tasks_are_done() {
     assert!(!buckets.are_complete());
     assert_eq!(buckets.sealed(id(2), 6, vec![]), Ok(true));
     assert!(buckets.are_complete());
-    let stream = buckets.as_stream(RecordFormat::Lines);
+    let stream = buckets.as_stream(RecordFraming::Lines);
     assert_eq!(stream.iter().map(|b| (b.bucket.bucket, b.bytes)).collect::<Vec<_>>(), [(0, 12), (2, 6)]);
 }
 
@@ -75,7 +75,7 @@ fn buckets_of_many_pieces_are_sealed_one_after_the_other() {
     }
     buckets.close(Some(&node("a")));
     let ordered = |buckets: &mut Buckets| {
-        let step = |step| if let Step::Seal(_, order) = step { order.bucket.bucket } else { panic!("{step:?}") };
+        let step = |step| if let BucketStep::Seal(_, order) = step { order.bucket.bucket } else { panic!("{step:?}") };
         buckets.next_steps().into_iter().map(step).collect::<Vec<_>>()
     };
     assert_eq!(ordered(&mut buckets), [0, 2], "four pieces");
@@ -84,9 +84,9 @@ fn buckets_of_many_pieces_are_sealed_one_after_the_other() {
     let away = Refusal::new(Status::Unavailable, "away");
     assert_eq!(buckets.refused(Now::default(), id(2), &away), StepRefusal::Paused);
     assert_eq!(ordered(&mut buckets), [1]);
-    buckets.lose(&[4], &weights(&[("b", 1)]));
+    buckets.regenerate(&[4], &weights(&[("b", 1)]));
     assert_eq!(ordered(&mut buckets), [3]);
-    buckets.begin_again();
+    buckets.reissue();
     assert_eq!(ordered(&mut buckets), [1, 3]);
 }
 
@@ -96,7 +96,7 @@ fn a_local_bucket_is_sealed_and_published_while_other_tasks_run() {
     win(&mut buckets, attempt(4, 0), "b", &[(4, 9)]);
     assert_eq!(buckets.next_steps(), [seal("b", 4, &[(4, 0, 9)], true)]);
     buckets.sealed(id(4), 9, vec![]).unwrap();
-    assert_eq!(buckets.next_steps(), [Step::Publish(node("b"), id(4))]);
+    assert_eq!(buckets.next_steps(), [BucketStep::Publish(node("b"), id(4))]);
     assert!(buckets.delivered(id(4), None) && !buckets.delivered(id(4), None) && buckets.are_complete());
     assert_eq!(buckets.at(&node("b")), [], "what is published needs its node no more");
 }
@@ -127,10 +127,10 @@ fn news_of_another_run_or_stage_is_late() {
     let mut buckets = buckets(StageOutput::Local, Finish::Return);
     win(&mut buckets, attempt(0, 0), "a", &[(0, 9)]);
     buckets.next_steps();
-    assert_eq!(buckets.sealed(BucketId { run: 1, ..id(0) }, 9, vec![]), Ok(false));
+    assert_eq!(buckets.sealed(BucketId { epoch: 1, ..id(0) }, 9, vec![]), Ok(false));
     assert_eq!(buckets.sealed(BucketId { stage: 0, ..id(0) }, 9, vec![]), Ok(false));
     let gone = Refusal::new(Status::NotFound, "gone");
-    assert_eq!(buckets.refused(Now::default(), BucketId { run: 1, ..id(0) }, &gone), StepRefusal::Ignored);
+    assert_eq!(buckets.refused(Now::default(), BucketId { epoch: 1, ..id(0) }, &gone), StepRefusal::Ignored);
     assert_eq!(buckets.refused(Now::default(), id(0), &gone), StepRefusal::Lost);
 }
 
@@ -197,7 +197,7 @@ fn pieces_that_cannot_be_are_named() {
 }
 
 fn only(names: &[(&str, u32)], buckets: &mut Buckets, lost: &[u32]) -> Vec<(u32, u32)> {
-    buckets.lose(lost, &weights(names)).into_iter().map(|(task, spot)| (task, spot.bucket)).collect()
+    buckets.regenerate(lost, &weights(names)).into_iter().map(|(task, spot)| (task, spot.bucket)).collect()
 }
 
 #[test]
@@ -208,31 +208,31 @@ fn a_lost_bucket_begins_anew_elsewhere_and_lacks_the_pieces_of_all_its_winners()
     buckets.close(None);
     assert_eq!(buckets.next_steps().len(), 2);
     assert_eq!(buckets.sealed(id(1), 13, vec![1, 0]), Ok(true));
-    let lacking = buckets.lose(&[1], &weights(&[("a", 1)]));
+    let lacking = buckets.regenerate(&[1], &weights(&[("a", 1)]));
     assert_eq!(lacking.iter().map(|(task, _)| *task).collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(buckets.home_of(lacking[0].1), Some(BucketHome { node: node("a"), making: 1 }));
+    assert_eq!(buckets.location_of(lacking[0].1), Some(BucketLocation { node: node("a"), generation: 1 }));
     assert_eq!(buckets.next_steps(), [], "it lacks everything");
-    buckets.arrived(lacking[0].1, 0, 0);
+    buckets.note_arrived(lacking[0].1, 0, 0);
     assert!(!buckets.is_there(lacking[0].1), "what came to the old making did not come");
-    buckets.arrived(lacking[0].1, 0, 1);
-    buckets.arrived(lacking[0].1, 0, 1);
+    buckets.note_arrived(lacking[0].1, 0, 1);
+    buckets.note_arrived(lacking[0].1, 0, 1);
     assert_eq!(buckets.next_steps(), []);
-    buckets.arrived(lacking[1].1, 3, 1);
+    buckets.note_arrived(lacking[1].1, 3, 1);
     // In the order in which whoever read it before found them.
     let winners = [(1, 3, 7), (0, 0, 6)].map(|(task, attempt, bytes)| Winner { task, attempt, bytes }).to_vec();
-    let order = SealOrder { bucket: BucketId { making: 1, ..id(1) }, winners, publish: false, in_order: true };
-    assert_eq!(buckets.next_steps(), [Step::Seal(node("a"), order)]);
+    let order = SealOrder { bucket: BucketId { generation: 1, ..id(1) }, winners, publish: false, in_order: true };
+    assert_eq!(buckets.next_steps(), [BucketStep::Seal(node("a"), order)]);
     assert_eq!(buckets.sealed(id(1), 13, vec![]), Ok(false), "news of the old making is late");
-    assert_eq!(buckets.sealed(BucketId { making: 1, ..id(1) }, 13, vec![]), Ok(true));
+    assert_eq!(buckets.sealed(BucketId { generation: 1, ..id(1) }, 13, vec![]), Ok(true));
 }
 
 #[test]
 fn a_piece_sent_to_where_its_bucket_no_longer_is_has_not_come() {
     let mut buckets = buckets(StageOutput::Buckets(2), Finish::Keep);
     let given = buckets.placement().clone();
-    buckets.leave(&node("b"), &weights(&[("a", 1)]));
-    let won = buckets.win(attempt(0, 0), &node("a"), &given, &pieces(&[(0, 5), (1, 6)]), None);
-    let Won::Taken(lacking) = won else { panic!("{won:?}") };
+    buckets.relocate_empty(&node("b"), &weights(&[("a", 1)]));
+    let won = buckets.record_win(attempt(0, 0), &node("a"), &given, &pieces(&[(0, 5), (1, 6)]), None);
+    let WinOutcome::Taken(lacking) = won else { panic!("{won:?}") };
     assert_eq!(lacking.iter().map(|spot| spot.bucket).collect::<Vec<_>>(), [1]);
 }
 
@@ -244,18 +244,18 @@ fn a_task_done_again_serves_only_what_is_lacking_and_must_leave_the_same() {
     buckets.next_steps();
     buckets.sealed(id(0), 5, vec![0]).unwrap();
     assert_eq!(only(&[("a", 1)], &mut buckets, &[1]), [(0, 1)]);
-    let former = buckets.account_of(&BTreeSet::from([0])).remove(&0).unwrap();
+    let former = buckets.pieces_by_task(&BTreeSet::from([0])).remove(&0).unwrap();
     assert_eq!(buckets.wanted(&former), BTreeSet::from([1]));
     buckets.reopen();
     let given = buckets.placement().clone();
-    let other = buckets.win(attempt(0, 1), &node("a"), &given, &pieces(&[(0, 4), (1, 7)]), Some(&former));
-    assert_eq!(other, Won::Differs);
-    let same = buckets.win(attempt(0, 1), &node("a"), &given, &pieces(&[(0, 5), (1, 6)]), Some(&former));
-    assert_eq!(same, Won::Taken(vec![]));
+    let other = buckets.record_win(attempt(0, 1), &node("a"), &given, &pieces(&[(0, 4), (1, 7)]), Some(&former));
+    assert_eq!(other, WinOutcome::Differs);
+    let same = buckets.record_win(attempt(0, 1), &node("a"), &given, &pieces(&[(0, 5), (1, 6)]), Some(&former));
+    assert_eq!(same, WinOutcome::Taken(vec![]));
     buckets.close(None);
     let winners = vec![Winner { task: 0, attempt: 1, bytes: 6 }];
-    let order = SealOrder { bucket: BucketId { making: 1, ..id(1) }, winners, publish: false, in_order: false };
-    assert_eq!(buckets.next_steps(), [Step::Seal(node("a"), order)]);
+    let order = SealOrder { bucket: BucketId { generation: 1, ..id(1) }, winners, publish: false, in_order: false };
+    assert_eq!(buckets.next_steps(), [BucketStep::Seal(node("a"), order)]);
 }
 
 #[test]
@@ -263,10 +263,10 @@ fn a_task_done_again_may_leave_something_else_while_nothing_is_sealed() {
     let mut buckets = buckets(StageOutput::Buckets(3), Finish::Keep);
     win(&mut buckets, attempt(0, 0), "b", &[(0, 5), (1, 6)]);
     only(&[("a", 1)], &mut buckets, &[1]);
-    let former = buckets.account_of(&BTreeSet::from([0])).remove(&0).unwrap();
+    let former = buckets.pieces_by_task(&BTreeSet::from([0])).remove(&0).unwrap();
     let given = buckets.placement().clone();
-    let won = buckets.win(attempt(0, 1), &node("a"), &given, &pieces(&[(1, 7), (2, 1)]), Some(&former));
-    assert_eq!(won, Won::Taken(vec![]));
+    let won = buckets.record_win(attempt(0, 1), &node("a"), &given, &pieces(&[(1, 7), (2, 1)]), Some(&former));
+    assert_eq!(won, WinOutcome::Taken(vec![]));
     buckets.close(None);
     let sealed: Vec<_> = buckets.next_steps().into_iter().map(|step| format!("{step:?}")).collect();
     assert_eq!((buckets.progress(), sealed.len()), ((0, 2), 2), "bucket 0 holds nothing any more: {sealed:?}");
@@ -280,9 +280,9 @@ fn a_tasks_own_bucket_that_was_lost_is_where_the_task_was_done_again() {
     buckets.sealed(id(4), 9, vec![4]).unwrap();
     assert_eq!(only(&[("a", 1)], &mut buckets, &[4]), [(4, 4)]);
     assert!(!buckets.are_complete());
-    let former = buckets.account_of(&BTreeSet::from([4])).remove(&4).unwrap();
-    let won = buckets.win(attempt(4, 1), &node("a"), &Placement::Local, &pieces(&[(4, 9)]), Some(&former));
-    assert_eq!(won, Won::Taken(vec![]));
-    let Some(Step::Seal(at, order)) = buckets.next_steps().pop() else { panic!("nothing to seal") };
-    assert_eq!((at, order.bucket.making, order.winners[0].attempt), (node("a"), 1, 1));
+    let former = buckets.pieces_by_task(&BTreeSet::from([4])).remove(&4).unwrap();
+    let won = buckets.record_win(attempt(4, 1), &node("a"), &Placement::Local, &pieces(&[(4, 9)]), Some(&former));
+    assert_eq!(won, WinOutcome::Taken(vec![]));
+    let Some(BucketStep::Seal(at, order)) = buckets.next_steps().pop() else { panic!("nothing to seal") };
+    assert_eq!((at, order.bucket.generation, order.winners[0].attempt), (node("a"), 1, 1));
 }

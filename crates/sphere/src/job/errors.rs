@@ -9,44 +9,44 @@
 
 use protocol::{
     Now, Refusal, Status, limits,
-    message::spe::{AttemptId, FunctionError},
+    message::spe::{AttemptId, FunctionFailure},
 };
 
 use super::Job;
-use crate::{LeftOut, SphereError, stage::Erred};
+use crate::{SkippedSegment, SphereError, stage::ErrorOutcome};
 
 impl Job {
     /// A function erred on a segment of an attempt's task.
-    pub(super) fn hear_error(&mut self, now: Now, attempt: AttemptId, error: FunctionError) {
+    pub(super) fn handle_function_error(&mut self, now: Now, attempt: AttemptId, error: FunctionFailure) {
         let Some(spe) = self.spe_of(attempt) else { return };
         let most = self.plan.errors_max.min(limits::FUNCTION_ERRORS_MAX) as usize;
         let record = &mut self.records[attempt.stage as usize];
-        if self.left_out.len() >= most {
+        if self.skipped_segments.len() >= most {
             record.failed += 1;
             return self.end(Err(SphereError::Function(error)));
         }
         let stage = &mut self.stages[attempt.stage as usize];
-        match stage.leave_out(&self.fleet, attempt, error.segment) {
-            Erred::LeftOut { segment, rivals } => {
+        match stage.skip_segment(&self.fleet, attempt, error.segment) {
+            ErrorOutcome::Skipped { segment, others: rivals } => {
                 record.failed += 1;
                 let first_record = segment.first_record(stage.stream());
                 let (from, until) = (segment.from, segment.until);
-                self.left_out.push(LeftOut { stage: attempt.stage, from, until, first_record, error });
+                self.skipped_segments.push(SkippedSegment { stage: attempt.stage, from, until, first_record, error });
                 // After an error nobody knows what is in its process.
                 self.replace_spe(now, spe);
                 for rival in rivals {
                     self.replace_spe(now, rival.spe);
                 }
             }
-            Erred::Differs => {
+            ErrorOutcome::Differs => {
                 let why = format!(
                     "what the function made of `{}` was lost, and when it was run again it failed: {}",
                     error.path, error.message
                 );
-                self.begin_run(now, why);
+                self.begin_epoch(now, why);
             }
             // It names a segment that its task does not have: nobody knows which is to be left out.
-            Erred::Unknown => {
+            ErrorOutcome::Unknown => {
                 record.failed += 1;
                 self.end(Err(SphereError::Function(error)));
             }
@@ -56,16 +56,16 @@ impl Job {
     /// A machine that had no more memory ended an attempt's process. Whose fault that was nobody knows, so that the task is
     /// tried again; but the next machine is not to be taken down as well by one that takes all there is. So the second time
     /// is the function's error.
-    pub(super) fn hear_out_of_memory(&mut self, now: Now, attempt: AttemptId, error: FunctionError) {
+    pub(super) fn handle_out_of_memory(&mut self, now: Now, attempt: AttemptId, error: FunctionFailure) {
         let Some(spe) = self.spe_of(attempt) else { return };
         if self.out_of_memory.insert((attempt.stage, attempt.task)) {
             return self.lose_spe(now, spe, Refusal::new(Status::Unavailable, error.message));
         }
-        self.hear_error(now, attempt, error);
+        self.handle_function_error(now, attempt, error);
     }
 
     /// The segments that this run has left out so far, in the order in which their errors came.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
+    pub fn skipped_segments(&self) -> &[SkippedSegment] {
+        &self.skipped_segments
     }
 }

@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use protocol::{NodeId, Now, Refusal, message::spe::AttemptId};
 
 use super::Job;
-use crate::{Action, SphereError};
+use crate::{JobAction, SphereError};
 
 impl Job {
     /// A node is gone, with all that it had of the job.
     pub(super) fn lose_node(&mut self, node: &NodeId) {
         let Some(spes) = self.fleet.lose_node(node) else { return };
         for (spe, attempt) in spes {
-            self.actions.push_back(Action::DropSpe(spe));
+            self.actions.push_back(JobAction::DropSpe(spe));
             if let Some(attempt) = attempt
                 && let Some(stage) = self.stages.get_mut(attempt.stage as usize)
             {
@@ -34,11 +34,11 @@ impl Job {
         for number in (0..self.stages.len()).rev() {
             let (stages, next) = self.stages.split_at_mut(number + 1);
             let stage = &mut stages[number];
-            stage.leave(&self.fleet, node);
+            stage.relocate_empty_buckets(&self.fleet, node);
             let lost = stage.needed_at(node, next.first());
             let undelivered = stage.undelivered_at(node);
-            self.make_again(number, &lost);
-            self.do_again(number, &undelivered);
+            self.regenerate_buckets(number, &lost);
+            self.rerun_tasks(number, &undelivered);
         }
         for stage in &mut self.stages {
             stage.forget_node(&self.fleet, node);
@@ -49,9 +49,9 @@ impl Job {
     pub(super) fn lose_bucket(&mut self, now: Now, stage: u32, bucket: u32, why: String) {
         let Some(found) = self.stages.get_mut(stage as usize) else { return };
         if found.buckets.count_loss(bucket) > LOSSES_MAX {
-            return self.begin_run(now, why);
+            return self.begin_epoch(now, why);
         }
-        self.make_again(stage as usize, &[bucket]);
+        self.regenerate_buckets(stage as usize, &[bucket]);
     }
 
     /// Pieces that a node should have kept cannot be had, or not be brought to their buckets.
@@ -64,12 +64,12 @@ impl Job {
                 let (path, _) = stage.task_name(attempt);
                 self.end(Err(SphereError::Task { path, failures, last: refusal }));
             }
-            Some(_) => self.do_again(attempt.stage as usize, &BTreeSet::from([attempt.task])),
+            Some(_) => self.rerun_tasks(attempt.stage as usize, &BTreeSet::from([attempt.task])),
         }
     }
 
     /// A bucket of an earlier stage is final again: its reader may go on.
-    pub(super) fn give_back(&mut self, stage: u32, bucket: u32) {
+    pub(super) fn resume_reader(&mut self, stage: u32, bucket: u32) {
         let (stages, next) = self.stages.split_at_mut(stage as usize + 1);
         if let Some(next) = next.first_mut()
             && let Some((id, node)) = stages[stage as usize].buckets.sealed_at(bucket)
@@ -79,7 +79,7 @@ impl Job {
     }
 
     /// Makes buckets of a stage again.
-    fn make_again(&mut self, number: usize, buckets: &[u32]) {
+    fn regenerate_buckets(&mut self, number: usize, buckets: &[u32]) {
         if buckets.is_empty() {
             return;
         }
@@ -87,20 +87,20 @@ impl Job {
             reader.suspend(&self.fleet, buckets);
         }
         let tasks = self.stages[number].lose_buckets(&self.fleet, buckets);
-        self.do_again(number, &tasks);
+        self.rerun_tasks(number, &tasks);
     }
 
     /// Does tasks of a stage again, and makes what they read again where that is gone.
-    fn do_again(&mut self, number: usize, tasks: &BTreeSet<u32>) {
+    fn rerun_tasks(&mut self, number: usize, tasks: &BTreeSet<u32>) {
         if tasks.is_empty() {
             return;
         }
-        let inputs = self.stages[number].redo(&self.fleet, tasks, &mut self.records[number]);
+        let inputs = self.stages[number].rerun(&self.fleet, tasks, &mut self.records[number]);
         let Some(before) = number.checked_sub(1) else { return };
         let buckets = &self.stages[before].buckets;
-        let is_gone = |bucket: &u32| buckets.place(*bucket).is_some_and(|node| !self.fleet.is_live(node));
+        let is_gone = |bucket: &u32| buckets.node_of(*bucket).is_some_and(|node| !self.fleet.is_live(node));
         let gone: Vec<u32> = inputs.into_iter().filter(is_gone).collect();
-        self.make_again(before, &gone);
+        self.regenerate_buckets(before, &gone);
     }
 }
 

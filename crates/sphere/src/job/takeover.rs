@@ -15,7 +15,7 @@
 use protocol::Now;
 
 use super::Job;
-use crate::Action;
+use crate::JobAction;
 
 impl Job {
     /// See the module.
@@ -25,7 +25,7 @@ impl Job {
         self.actions.clear();
         let attempts_from = self.attempts_from();
         for stage in &mut self.stages {
-            stage.begin_again(attempts_from);
+            stage.resume_after_takeover(attempts_from);
         }
         for (spe, node, attempt) in self.fleet.replace_all(now) {
             if let Some(attempt) = attempt
@@ -33,7 +33,7 @@ impl Job {
             {
                 stage.requeue(&self.fleet, attempt);
             }
-            self.actions.push_back(Action::StartSpe { spe, node });
+            self.actions.push_back(JobAction::StartSpe { spe, node });
         }
     }
 

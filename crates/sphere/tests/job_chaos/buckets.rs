@@ -4,15 +4,15 @@ use protocol::{
     NodeId, Refusal, SliceId, Status,
     message::spe::{AttemptId, BucketId, PieceId, SealOrder},
 };
-use sphere::{BucketHome, Delivery, Event};
+use sphere::{BucketLocation, Delivery, Event};
 
 use super::{Cloud, Content, File, RECORD_BYTES};
 
 impl Cloud {
     /// Gives a piece to its bucket; false when the bucket's node is down.
-    pub(super) fn give(&mut self, attempt: AttemptId, number: u32, home: &BucketHome, content: &Content) -> bool {
-        let AttemptId { job, stage, run, task, attempt } = attempt;
-        let bucket = BucketId { job, stage, run, bucket: number, making: home.making };
+    pub(super) fn give(&mut self, attempt: AttemptId, number: u32, home: &BucketLocation, content: &Content) -> bool {
+        let AttemptId { job, stage, epoch: run, task, attempt } = attempt;
+        let bucket = BucketId { job, stage, epoch: run, bucket: number, generation: home.generation };
         let node = self.nodes.get_mut(&home.node).unwrap();
         if !node.is_down {
             if run < node.run {
@@ -26,7 +26,7 @@ impl Cloud {
     }
 
     pub(super) fn deliver_again(&mut self, delivery: &Delivery) -> Result<(), Refusal> {
-        let Delivery { node, attempt, homes } = delivery;
+        let Delivery { node, attempt, locations: homes } = delivery;
         let unreachable = || Refusal::new(Status::Unavailable, "cannot be reached");
         if self.nodes[node].is_down {
             return Err(unreachable());
@@ -47,10 +47,10 @@ impl Cloud {
         if node.is_down {
             return Err(Refusal::new(Status::Unavailable, "the node is down"));
         }
-        if order.bucket.run < node.run {
+        if order.bucket.epoch < node.run {
             return Err(Refusal::new(Status::NotFound, "of an older run"));
         }
-        node.run = order.bucket.run;
+        node.run = order.bucket.epoch;
         let mut content = Content::new();
         let mut winners = order.winners.clone();
         if let Some((sealed, content)) = node.sealed.get(&order.bucket) {
@@ -109,7 +109,7 @@ impl Cloud {
             return self.tell(Event::BucketRefused { bucket, refusal });
         };
         // The driver keeps nothing of an older run.
-        if bucket.run == self.output_run {
+        if bucket.epoch == self.output_run {
             self.output.insert(bucket.bucket, File { slice: SliceId(self.slices), content });
         }
         self.tell(event);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use protocol::{NodeId, Refusal, Status};
-use sphere::{Assignment, Event, SegmentPlace, SpeId};
+use sphere::{Assignment, Event, SegmentLocation, SpeId};
 
 use super::{Cloud, Node, Work};
 
@@ -67,14 +67,14 @@ impl Cloud {
 
     /// No copy of what an attempt is to read can be reached when it is its turn.
     fn lack_input(&mut self) -> Option<&'static str> {
-        let is_file = |part: &SegmentPlace| !matches!(part, SegmentPlace::Bucket(_));
+        let is_file = |part: &SegmentLocation| !matches!(part, SegmentLocation::Bucket(_));
         let run = self.take_run()?;
-        if !run.segments.iter().all(|segment| is_file(&segment.first.place)) {
+        if !run.segments.iter().all(|segment| is_file(&segment.first.location)) {
             self.work.push(Work::Run(run));
             return None;
         }
         let refusal = Refusal::new(Status::Unavailable, "no copy can be reached");
-        self.tell(Event::InputAway { attempt: run.attempt, refusal });
+        self.tell(Event::InputUnavailable { attempt: run.attempt, refusal });
         Some("input away")
     }
 

@@ -7,7 +7,7 @@
 
 mod buckets;
 mod faults;
-mod reveal;
+mod output_commit;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,15 +17,15 @@ use std::{
 
 use fastrand::Rng;
 use protocol::{
-    Counters, JobId, NodeId, Now, Place, RecordFormat, Refusal, SectorPath, SliceId, Status,
+    Counters, JobId, NodeId, Now, Place, RecordFraming, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::{JobState, SiteLink},
-        spe::{AttemptId, BucketId, FunctionError, PieceId, PieceResult, SealOrder, TaskResult, Winner},
+        spe::{AttemptId, BucketId, FunctionFailure, PieceId, PieceResult, SealOrder, TaskResult, Winner},
     },
 };
 use sphere::{
-    Action, Assignment, BucketHome, Delivery, Event, FinalOutput, InputFile, Job, JobPlan, Layout, Outcome, Placement,
-    SegmentPlace, SpeId, SpeNodePlan, SphereError, StageOutput, StagePlan,
+    Assignment, BucketLocation, Delivery, Event, FileLayout, FinalOutput, InputFile, Job, JobAction, JobPlan, Outcome,
+    Placement, SegmentLocation, SpeId, SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
 /// A record: its file, its number in it, and what the attempts through which it went put on it.
@@ -144,14 +144,14 @@ impl Cloud {
                 rng.shuffle(&mut holders);
                 holders.truncate(rng.usize(1..3));
                 let (slice, bytes, records) =
-                    (SliceId(u128::from(at)), count * RECORD_BYTES, RecordFormat::Fixed(RECORD_BYTES as u32));
-                InputFile { path, slice, bytes, records, nodes: holders, layout: Layout::default() }
+                    (SliceId(u128::from(at)), count * RECORD_BYTES, RecordFraming::Fixed(RECORD_BYTES as u32));
+                InputFile { path, slice, bytes, records, nodes: holders, layout: FileLayout::default() }
             })
             .collect();
         let stages: Vec<StagePlan> = (0..rng.usize(1..4))
             .map(|_| StagePlan {
                 output: if rng.bool() { StageOutput::Buckets(rng.u32(1..9)) } else { StageOutput::Local },
-                records: RecordFormat::Fixed(RECORD_BYTES as u32),
+                records: RecordFraming::Fixed(RECORD_BYTES as u32),
             })
             .collect();
         let output = if rng.bool() { FinalOutput::Publish } else { FinalOutput::Return };
@@ -159,7 +159,7 @@ impl Cloud {
         plan.segment_bytes = (rng.u64(1..200), 200 + rng.u64(0..500));
         plan.errors_max = errors_max;
         plan.attempts_max = 2 * faults + 4;
-        plan.runs_max = 4 * faults + 8;
+        plan.epochs_max = 4 * faults + 8;
         if marks.bool() {
             plan.links = vec![SiteLink { a: "s0".into(), b: "s1".into(), bytes_per_second: 1 + marks.u64(..100_000) }];
         }
@@ -245,7 +245,7 @@ impl Cloud {
         self.job = Job::new(Now::default(), plan, inputs, &nodes).unwrap();
         let run = |job: &mut Job| {
             while let Some(action) = job.poll_action() {
-                assert!(!matches!(action, Action::Finished(_)), "an end is not replaced");
+                assert!(!matches!(action, JobAction::Finished(_)), "an end is not replaced");
             }
         };
         run(&mut self.job);
@@ -256,7 +256,7 @@ impl Cloud {
             }
             run(&mut self.job);
         }
-        let known = self.job.progress().run;
+        let known = self.job.progress().epoch;
         // What another run left is in another place.
         self.output.retain(|_, _| known == self.output_run);
         self.output_run = known;
@@ -283,27 +283,27 @@ impl Cloud {
         assert_eq!(self.job.poll_action(), None, "an ended job wants nothing");
     }
 
-    fn accept(&mut self, action: Action) {
+    fn accept(&mut self, action: JobAction) {
         match action {
-            Action::StartSpe { spe, node } => self.work.push(Work::Start(spe, node)),
-            Action::DropSpe(spe) => {
+            JobAction::StartSpe { spe, node } => self.work.push(Work::Start(spe, node)),
+            JobAction::DropSpe(spe) => {
                 self.spes.remove(&spe);
             }
-            Action::RunTask(assignment) => {
+            JobAction::RunTask(assignment) => {
                 assert!(self.spes.contains_key(&assignment.spe), "a task for an SPE that is not there");
                 self.work.push(Work::Run(assignment));
             }
-            Action::Seal { node, order } => self.work.push(Work::Seal(node, order)),
-            Action::Publish { node, bucket, .. } => self.work.push(Work::Publish(node, bucket)),
-            Action::Fetch { node, bucket } => self.work.push(Work::Fetch(node, bucket)),
-            Action::Deliver(delivery) => self.work.push(Work::Deliver(delivery)),
-            Action::BeginRun { run } => {
+            JobAction::Seal { node, order } => self.work.push(Work::Seal(node, order)),
+            JobAction::Publish { node, bucket, .. } => self.work.push(Work::Publish(node, bucket)),
+            JobAction::Fetch { node, bucket } => self.work.push(Work::Fetch(node, bucket)),
+            JobAction::Deliver(delivery) => self.work.push(Work::Deliver(delivery)),
+            JobAction::BeginEpoch { epoch: run } => {
                 // To nodes that have heard of it, older runs mean nothing: the next driver must know of it too.
                 self.written = self.journal.len();
                 self.output_run = run;
                 self.output.clear();
             }
-            Action::Finished(result) => self.ended.push(result),
+            JobAction::Finished(result) => self.ended.push(result),
         }
     }
 
@@ -374,13 +374,13 @@ impl Cloud {
         let salt = if self.function == Function::Fickle { self.rng.u64(..) } else { 0 };
         let tag = if self.function == Function::Tagging { self.rng.u64(..) } else { 0 };
         for segment in &run.segments {
-            let records: Content = match &segment.first.place {
-                SegmentPlace::Bucket(bucket) => match self.nodes[&run.node].sealed.get(bucket) {
+            let records: Content = match &segment.first.location {
+                SegmentLocation::Bucket(bucket) => match self.nodes[&run.node].sealed.get(bucket) {
                     Some((_, content)) => content.clone(),
                     None => return failed(Status::NotFound, "no such bucket"),
                 },
                 // The bytes of a file are what its path and range say; that any copy can be read is not doubted here.
-                SegmentPlace::Local(_) | SegmentPlace::Remote { .. } => (segment.first.from / RECORD_BYTES
+                SegmentLocation::Local(_) | SegmentLocation::Remote { .. } => (segment.first.from / RECORD_BYTES
                     ..segment.first.until / RECORD_BYTES)
                     .map(|at| (segment.first.path.clone(), at, 0))
                     .collect(),
@@ -389,7 +389,7 @@ impl Cloud {
                 if self.erring_record.as_ref() == Some(&record) {
                     let (function, path) = ("sees".to_owned(), segment.first.path.clone());
                     let (record, message) = (Some(record.1), "bad record".to_owned());
-                    let error = FunctionError {
+                    let error = FunctionFailure {
                         function,
                         path,
                         segment: segment.segment,
@@ -414,7 +414,7 @@ impl Cloud {
         }
         let mut results = Vec::new();
         for (number, content) in pieces.iter().take(pieces_max) {
-            let own = BucketHome { node: run.node.clone(), making: attempt.attempt };
+            let own = BucketLocation { node: run.node.clone(), generation: attempt.attempt };
             let home = match &run.output {
                 Placement::Local => &own,
                 Placement::Buckets(places) => &places[*number as usize],
@@ -424,10 +424,10 @@ impl Cloud {
             let (bytes, checksum) = (content.len() as u64 * RECORD_BYTES, checksum(content));
             results.push(PieceResult { bucket: *number, bytes, checksum, is_delivered });
         }
-        let inputs: Vec<_> = run.segments.iter().map(|segment| segment.first.place.clone()).collect();
-        if let ([SegmentPlace::Bucket(input)], Placement::Local) = (&inputs[..], &run.output) {
-            let AttemptId { job, stage, run: number, task, attempt } = attempt;
-            let own = BucketId { job, stage, run: number, bucket: task, making: attempt };
+        let inputs: Vec<_> = run.segments.iter().map(|segment| segment.first.location.clone()).collect();
+        if let ([SegmentLocation::Bucket(input)], Placement::Local) = (&inputs[..], &run.output) {
+            let AttemptId { job, stage, epoch: number, task, attempt } = attempt;
+            let own = BucketId { job, stage, epoch: number, bucket: task, generation: attempt };
             self.nodes.get_mut(&run.node).unwrap().made_from.insert(own, *input);
         }
         if run.output != Placement::Local && self.rng.u8(0..6) > 0 {
@@ -468,7 +468,7 @@ fn check_seed(seed: u64, faults: u32, function: Function) -> BTreeMap<&'static s
         assert_eq!(stage.bytes_in, records.len() as u64 * RECORD_BYTES, "seed {seed}");
         assert!(stage.local <= stage.done, "seed {seed}");
     }
-    let output = reveal::reveal(&mut cloud, &outcome);
+    let output = output_commit::reveal(&mut cloud, &outcome);
     let delivered: BTreeSet<u32> = output.keys().copied().collect();
     let promised: BTreeSet<u32> = outcome.outputs.iter().map(|output| output.bucket.bucket).collect();
     for counters in cloud.job.stage_counters() {
@@ -482,7 +482,7 @@ fn check_seed(seed: u64, faults: u32, function: Function) -> BTreeMap<&'static s
     let found = sorted(output.values().flat_map(|file| file.content.clone()).collect());
     assert_eq!(found, sorted(records), "seed {seed}");
     let mut fired = cloud.fired;
-    fired.insert("run begun anew", outcome.run);
+    fired.insert("run begun anew", outcome.epoch);
     fired.insert("task done again", stages.iter().map(|stage| stage.retried as u32).sum());
     fired
 }
@@ -550,7 +550,7 @@ fn an_erring_record_ends_the_job_whatever_else_dies() {
 }
 
 #[test]
-fn a_job_that_bears_errors_has_every_record_once_but_those_of_the_segments_left_out() {
+fn a_job_that_bears_errors_has_every_record_once_but_of_skipped_segments() {
     let mut done = 0;
     for seed in 0..600 {
         let (mut cloud, records) = Cloud::bearing(seed, (seed % 8) as u32, 3);
@@ -558,7 +558,7 @@ fn a_job_that_bears_errors_has_every_record_once_but_those_of_the_segments_left_
         cloud.erring_record = Some(record.clone());
         let outcome = cloud.run().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         // The first function that sees the record fails on it: no later one does.
-        let [left_out] = &outcome.left_out[..] else { panic!("seed {seed}: {:?}", outcome.left_out) };
+        let [left_out] = &outcome.skipped_segments[..] else { panic!("seed {seed}: {:?}", outcome.skipped_segments) };
         assert_eq!((left_out.stage, left_out.error.record, &left_out.error.path), (0, Some(record.1), &record.0));
         assert_eq!(left_out.first_record, Some(left_out.from / RECORD_BYTES), "seed {seed}");
         let lost = left_out.from / RECORD_BYTES..left_out.until / RECORD_BYTES;

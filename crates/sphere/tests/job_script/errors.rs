@@ -10,7 +10,7 @@ fn tolerant(errors_max: u32) -> Script {
 }
 
 #[test]
-fn a_segment_on_which_the_function_errs_is_left_out_and_the_rest_of_its_task_is_done_again() {
+fn a_segment_on_which_the_function_errs_is_skipped_and_the_rest_done_again() {
     let mut script = tolerant(1);
     script.play(
         "start 1 at a
@@ -30,7 +30,7 @@ fn a_segment_on_which_the_function_errs_is_left_out_and_the_rest_of_its_task_is_
          > fetched 0.0.0+1
          finished of 2: 0.0.0+1@a:4 without 1",
     );
-    let left_out = &script.job.left_out()[0];
+    let left_out = &script.job.skipped_segments()[0];
     assert_eq!((left_out.stage, left_out.from, left_out.until, left_out.first_record), (0, 0, 50, Some(0)));
     assert_eq!((left_out.error.segment, left_out.error.message.as_str()), (1, "boom"));
     let counts = script.records()[0];
@@ -97,7 +97,7 @@ fn late_news_of_an_error_changes_nothing() {
          > erred 0.0.0.0 1
          > erred 0.0.0.0 0",
     );
-    assert_eq!((script.job.left_out().len(), script.records()[0].failed), (1, 1));
+    assert_eq!((script.job.skipped_segments().len(), script.records()[0].failed), (1, 1));
 }
 
 #[test]

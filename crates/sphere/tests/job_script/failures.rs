@@ -1,7 +1,7 @@
 //! What a job wants done when an SPE, a task, a function, a node or a step fails, and nothing is lost with it.
 
 use protocol::message::client_master::JobState;
-use sphere::{Action, FinalOutput, SpeId};
+use sphere::{FinalOutput, JobAction, SpeId};
 
 use super::{LOCAL, ONE_FILE, script};
 
@@ -81,7 +81,7 @@ fn a_task_that_fails_four_times_ends_the_job_with_the_last_reason() {
         script.tell(&format!("ready {spe}"));
         script.tell(&format!("fail 0.0.0.{round} unavailable"));
         while let Some(action) = script.job.poll_action() {
-            if let Action::Finished(result) = action {
+            if let JobAction::Finished(result) = action {
                 let error = result.unwrap_err();
                 assert_eq!(round, 3);
                 assert_eq!(error.to_string(), "the task that begins with `/x` failed 4 times, at last: unavailable");
@@ -90,7 +90,7 @@ fn a_task_that_fails_four_times_ends_the_job_with_the_last_reason() {
             }
         }
         script.tell("wait 8000");
-        while let Some(Action::StartSpe { spe: SpeId(next), .. }) = script.job.poll_action() {
+        while let Some(JobAction::StartSpe { spe: SpeId(next), .. }) = script.job.poll_action() {
             spe = next;
         }
     }

@@ -15,7 +15,7 @@ fn told(mut script: Script) -> String {
         writeln!(
             text,
             "{}.{} {} of {} at {}: {} ms, then {} ms, {:?}",
-            a.stage, a.run, a.attempt, a.slice, a.node, a.began_millis, a.took_millis, a.end
+            a.stage, a.epoch, a.attempt, a.slice, a.node, a.began_millis, a.took_millis, a.end
         )
         .unwrap();
     }
@@ -150,18 +150,18 @@ fn what_was_at_work_when_the_driver_was_replaced_is_held_against_no_node() {
 
 /// An SPE of node `a` begins the first attempt at a task.
 fn begin(history: &mut History, now: Now, task: u32) -> AttemptId {
-    let attempt = AttemptId { job: JOB, stage: 0, run: 0, task, attempt: 0 };
+    let attempt = AttemptId { job: JOB, stage: 0, epoch: 0, task, attempt: 0 };
     let part = AssignedPart {
-        place: SegmentPlace::Local(SliceId(1)),
+        location: SegmentLocation::Local(SliceId(1)),
         path: "/x".parse().unwrap(),
         from: 0,
         until: 10,
-        records: RecordFormat::Lines,
-        guide: None,
+        records: RecordFraming::Lines,
+        locator: None,
     };
-    let segments = vec![AssignedSegment { segment: u64::from(task), first: part, beside: vec![] }];
+    let segments = vec![AssignedSegment { segment: u64::from(task), first: part, zipped: vec![] }];
     let (node, output) = (NodeId::new("a").unwrap(), Placement::Local);
     let assignment = Assignment { spe: SpeId(1), node, attempt, segments, output, wanted: None };
-    history.handle_action(now, &Action::RunTask(assignment));
+    history.handle_action(now, &JobAction::RunTask(assignment));
     attempt
 }

@@ -4,7 +4,7 @@ use protocol::{
     Now, SliceId,
     message::{client_master::StageRecord, spe::AttemptId},
 };
-use sphere::{Action, Delivery, FinalOutput, Reveal, RevealAction, Seen, SeenFile, StageOutput};
+use sphere::{CommitAction, Delivery, FinalOutput, JobAction, OutputCommit, OutputEntry, OutputSnapshot, StageOutput};
 
 use super::{LOCAL, ONE_FILE, script, shown_bucket};
 
@@ -32,7 +32,7 @@ fn a_node_with_results_is_lost_and_only_its_results_are_made_again() {
          > finish 0.0.1.1 1:7
          seal 0.0.1+1 at a: 1.1:7",
     );
-    assert_eq!(script.job.progress().run, 0);
+    assert_eq!(script.job.progress().epoch, 0);
     let done = StageRecord {
         segments: 2,
         done: 2,
@@ -116,7 +116,7 @@ fn a_bucket_that_was_read_to_its_end_is_not_made_again() {
 }
 
 #[test]
-fn a_file_whose_news_was_lost_and_whose_bucket_stays_empty_afterwards_is_not_in_the_output() {
+fn a_file_of_lost_news_whose_bucket_is_empty_afterwards_is_not_in_the_output() {
     let stages = [StageOutput::Buckets(3)];
     let mut script = script(&[("a", 1), ("b", 1)], ONE_FILE, &stages, FinalOutput::Publish);
     script.play(
@@ -142,16 +142,16 @@ fn a_file_whose_news_was_lost_and_whose_bucket_stays_empty_afterwards_is_not_in_
     // `part-00001` has the records too, as they were left first.
     let outcome = script.outcome.clone().unwrap();
     assert_eq!(outcome.outputs[0].slice, Some(SliceId(7)));
-    let file = |name: &str, slice| SeenFile { name: name.into(), bytes: 10, slice: Some(SliceId(slice)) };
+    let file = |name: &str, slice| OutputEntry { name: name.into(), bytes: 10, slice: Some(SliceId(slice)) };
     let gathered = Some(vec![file("part-00001", 6), file("part-00002", 7)]);
-    let mut reveal = Reveal::new(Now::default(), &outcome, None, false);
-    assert_eq!(reveal.poll_action(), Some(RevealAction::Gather));
+    let mut reveal = OutputCommit::new(Now::default(), &outcome, None, false);
+    assert_eq!(reveal.poll_action(), Some(CommitAction::Gather));
     reveal.done();
-    assert_eq!(reveal.poll_action(), Some(RevealAction::Look));
-    reveal.seen(&Seen { gathered, ..Seen::default() });
-    assert_eq!(reveal.poll_action(), Some(RevealAction::Remove("part-00001".into())));
+    assert_eq!(reveal.poll_action(), Some(CommitAction::Inspect));
+    reveal.handle_inspected(&OutputSnapshot { gathered, ..OutputSnapshot::default() });
+    assert_eq!(reveal.poll_action(), Some(CommitAction::Remove("part-00001".into())));
     reveal.done();
-    assert_eq!(reveal.poll_action(), Some(RevealAction::Rename));
+    assert_eq!(reveal.poll_action(), Some(CommitAction::Rename));
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn attempts_of_an_earlier_run_stay_counted_as_retried() {
     let story = "ready 2, fail 0.0.0.0 unavailable, wait 1000, ready 1, finish 0.0.0.1 0:5 1:6, sealed 0.0.0 5, \
                  sealed 0.0.1 6, finish 1.0.0.0, gone b, undelivered 0.0.0.1 notfound, finish 0.0.0.2 0:6? 1:6";
     story.split(", ").for_each(|line| script.tell(line.trim()));
-    assert_eq!(script.job.progress().run, 1);
+    assert_eq!(script.job.progress().epoch, 1);
     assert_eq!(script.records()[0], StageRecord { segments: 1, retried: 2, ..StageRecord::default() });
 }
 
@@ -320,20 +320,20 @@ fn a_node_that_drops_its_buckets_again_and_again_ends_the_job() {
     let mut denials = 0;
     loop {
         match script.job.poll_action() {
-            Some(Action::RunTask(run)) => {
-                let AttemptId { run, task, attempt, .. } = run.attempt;
+            Some(JobAction::RunTask(run)) => {
+                let AttemptId { epoch: run, task, attempt, .. } = run.attempt;
                 script.tell(&format!("finish 0.{run}.{task}.{attempt} 0:5"));
             }
-            Some(Action::Deliver(Delivery { attempt, .. })) => {
-                let AttemptId { run, task, attempt, .. } = attempt;
+            Some(JobAction::Deliver(Delivery { attempt, .. })) => {
+                let AttemptId { epoch: run, task, attempt, .. } = attempt;
                 script.tell(&format!("delivered 0.{run}.{task}.{attempt}"));
             }
-            Some(Action::Seal { order, .. }) => {
+            Some(JobAction::Seal { order, .. }) => {
                 denials += 1;
                 script.tell(&format!("denied {} notfound", shown_bucket(&order.bucket)));
             }
-            Some(Action::StartSpe { spe, .. }) => script.tell(&format!("ready {}", spe.0)),
-            Some(Action::Finished(result)) => {
+            Some(JobAction::StartSpe { spe, .. }) => script.tell(&format!("ready {}", spe.0)),
+            Some(JobAction::Finished(result)) => {
                 assert_eq!(denials, 27, "nine times in each of three runs");
                 let text = result.unwrap_err().to_string();
                 return assert_eq!(text, "the job lost results 3 times and was given up, at last: notfound");

@@ -1,27 +1,27 @@
 //! The job's state machine as text: a line that begins with `>` is what the job is told, the lines below it are what it
-//! then wants done, all of it and in this order. Attempts are written `stage.run.task.attempt`, buckets
-//! `stage.run.bucket`, with `+making` where they were made again.
+//! then wants done, all of it and in this order. Attempts are written `stage.epoch.task.attempt`, buckets
+//! `stage.epoch.bucket`, with `+generation` where they were made again.
 #![allow(clippy::unwrap_used)]
 
-mod away;
 mod errors;
 mod failures;
 mod history;
 mod losses;
 mod marked;
+mod unavailable_input;
 
 use std::{fmt::Write as _, time::Duration};
 
 use protocol::{
-    Counters, JobId, NodeId, Now, Place, RecordFormat, Refusal, SliceId, Status,
+    Counters, JobId, NodeId, Now, Place, RecordFraming, Refusal, SliceId, Status,
     message::{
         client_master::{JobState, StageRecord},
-        spe::{AttemptId, BucketId, FunctionError, PieceResult, TaskResult},
+        spe::{AttemptId, BucketId, FunctionFailure, PieceResult, TaskResult},
     },
 };
 use sphere::{
-    Action, BucketHome, Delivery, Event, FinalOutput, History, InputFile, Job, JobPlan, Layout, Outcome, Placement,
-    SegmentPlace, SpeId, SpeNodePlan, SphereError, StageOutput, StagePlan,
+    BucketLocation, Delivery, Event, FileLayout, FinalOutput, History, InputFile, Job, JobAction, JobPlan, Outcome,
+    Placement, SegmentLocation, SpeId, SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
 const JOB: JobId = JobId(1);
@@ -47,18 +47,18 @@ fn script_with_errors(
     output: FinalOutput,
     errors_max: u32,
 ) -> Script {
-    let stage = |output: &StageOutput| StagePlan { output: *output, records: RecordFormat::Lines };
+    let stage = |output: &StageOutput| StagePlan { output: *output, records: RecordFraming::Lines };
     let mut plan = JobPlan::new(JOB, stages.iter().map(stage).collect(), output);
     plan.segment_bytes = (100, 100);
-    plan.runs_max = 3;
+    plan.epochs_max = 3;
     plan.errors_max = errors_max;
     let file = |(at, (path, bytes, holders)): (usize, &(&str, u64, &str))| InputFile {
         path: path.parse().unwrap(),
         slice: SliceId(at as u128),
         bytes: *bytes,
-        records: RecordFormat::Fixed(10),
+        records: RecordFraming::Fixed(10),
         nodes: holders.split_whitespace().map(|name| NodeId::new(name).unwrap()).collect(),
-        layout: Layout::default(),
+        layout: FileLayout::default(),
     };
     let node = |(name, slots): &(&str, u32)| SpeNodePlan {
         node: NodeId::new(name.trim_end_matches('!')).unwrap(),
@@ -126,16 +126,16 @@ impl Script {
                 Event::TaskFinished { attempt: attempt(words[1]), result }
             }
             "fail" => Event::TaskFailed { attempt: attempt(words[1]), refusal: refusal(2) },
-            "away" => Event::InputAway { attempt: attempt(words[1]), refusal: refusal(2) },
+            "away" => Event::InputUnavailable { attempt: attempt(words[1]), refusal: refusal(2) },
             "erred" => {
                 let (function, path, message) = ("f".into(), "/x".parse().unwrap(), "boom".into());
                 let segment = words.get(2).map_or(0, |number| number.parse().unwrap());
-                let error = FunctionError { function, path, segment, record: None, message, record_start: vec![] };
+                let error = FunctionFailure { function, path, segment, record: None, message, record_start: vec![] };
                 Event::FunctionFailed { attempt: attempt(words[1]), error }
             }
             "starved" => {
                 let (function, path, message) = ("f".into(), "/x".parse().unwrap(), "no more memory".into());
-                let error = FunctionError { function, path, segment: 0, record: None, message, record_start: vec![] };
+                let error = FunctionFailure { function, path, segment: 0, record: None, message, record_start: vec![] };
                 Event::OutOfMemory { attempt: attempt(words[1]), error }
             }
             "sealed" => {
@@ -160,7 +160,7 @@ impl Script {
     fn write_actions(&mut self, out: &mut String) {
         while let Some(action) = self.job.poll_action() {
             self.history.handle_action(self.now, &action);
-            if let Action::Finished(Ok(outcome)) = &action {
+            if let JobAction::Finished(Ok(outcome)) = &action {
                 self.outcome = Some(outcome.clone());
             }
             writeln!(out, "{}", shown(&action)).unwrap();
@@ -174,18 +174,18 @@ impl Script {
 
 fn attempt(word: &str) -> AttemptId {
     let n: Vec<u32> = word.split('.').map(|n| n.parse().unwrap()).collect();
-    AttemptId { job: JOB, stage: n[0], run: n[1], task: n[2], attempt: n[3] }
+    AttemptId { job: JOB, stage: n[0], epoch: n[1], task: n[2], attempt: n[3] }
 }
 
 fn bucket(word: &str) -> BucketId {
     let (word, making) = word.split_once('+').unwrap_or((word, "0"));
     let n: Vec<u32> = word.split('.').map(|n| n.parse().unwrap()).collect();
-    BucketId { job: JOB, stage: n[0], run: n[1], bucket: n[2], making: making.parse().unwrap() }
+    BucketId { job: JOB, stage: n[0], epoch: n[1], bucket: n[2], generation: making.parse().unwrap() }
 }
 
 fn shown_bucket(id: &BucketId) -> String {
-    let making = if id.making > 0 { format!("+{}", id.making) } else { String::new() };
-    format!("{}.{}.{}{making}", id.stage, id.run, id.bucket)
+    let making = if id.generation > 0 { format!("+{}", id.generation) } else { String::new() };
+    format!("{}.{}.{}{making}", id.stage, id.epoch, id.bucket)
 }
 
 /// `bucket:bytes`, with `?` behind it where the piece is not with its bucket, and `!` where its bytes are other ones.
@@ -200,25 +200,25 @@ fn piece(word: &str) -> PieceResult {
     }
 }
 
-fn shown_home(home: &BucketHome) -> String {
-    if home.making > 0 { format!("{}+{}", home.node, home.making) } else { home.node.to_string() }
+fn shown_home(home: &BucketLocation) -> String {
+    if home.generation > 0 { format!("{}+{}", home.node, home.generation) } else { home.node.to_string() }
 }
 
-fn shown(action: &Action) -> String {
+fn shown(action: &JobAction) -> String {
     match action {
-        Action::StartSpe { spe, node } => format!("start {} at {node}", spe.0),
-        Action::DropSpe(spe) => format!("drop {}", spe.0),
-        Action::RunTask(run) => {
-            let AttemptId { stage, run: number, task, attempt, .. } = run.attempt;
+        JobAction::StartSpe { spe, node } => format!("start {} at {node}", spe.0),
+        JobAction::DropSpe(spe) => format!("drop {}", spe.0),
+        JobAction::RunTask(run) => {
+            let AttemptId { stage, epoch: number, task, attempt, .. } = run.attempt;
             let mut text = format!("run {stage}.{number}.{task}.{attempt} on {} at {}:", run.spe.0, run.node);
             for s in run.segments.iter().map(|segment| &segment.first) {
-                let place = match &s.place {
-                    SegmentPlace::Local(_) => String::new(),
-                    SegmentPlace::Remote { nearest: Some(node), .. } => format!(" from {node}"),
-                    SegmentPlace::Remote { nearest: None, .. } => " from anyone".into(),
-                    SegmentPlace::Bucket(id) => format!(" = {}", shown_bucket(id)),
+                let place = match &s.location {
+                    SegmentLocation::Local(_) => String::new(),
+                    SegmentLocation::Remote { nearest: Some(node), .. } => format!(" from {node}"),
+                    SegmentLocation::Remote { nearest: None, .. } => " from anyone".into(),
+                    SegmentLocation::Bucket(id) => format!(" = {}", shown_bucket(id)),
                 };
-                let path = if matches!(s.place, SegmentPlace::Bucket(_)) { "" } else { s.path.as_str() };
+                let path = if matches!(s.location, SegmentLocation::Bucket(_)) { "" } else { s.path.as_str() };
                 write!(text, " {path}[{}..{}]{place}", s.from, s.until).unwrap();
             }
             if let Placement::Buckets(places) = &run.output {
@@ -229,30 +229,30 @@ fn shown(action: &Action) -> String {
             }
             text
         }
-        Action::Seal { node, order } => {
+        JobAction::Seal { node, order } => {
             let winners = order.winners.iter().map(|w| format!(" {}.{}:{}", w.task, w.attempt, w.bytes));
             let publish = if order.publish { " to publish" } else { "" };
             let in_order = if order.in_order { " in order" } else { "" };
             format!("seal {} at {node}:{}{publish}{in_order}", shown_bucket(&order.bucket), winners.collect::<String>())
         }
-        Action::Publish { node, bucket, records } => format!("publish {} at {node} {records}", shown_bucket(bucket)),
-        Action::Fetch { node, bucket } => format!("fetch {} at {node}", shown_bucket(bucket)),
-        Action::Deliver(Delivery { node, attempt, homes }) => {
-            let AttemptId { stage, run, task, attempt, .. } = attempt;
+        JobAction::Publish { node, bucket, records } => format!("publish {} at {node} {records}", shown_bucket(bucket)),
+        JobAction::Fetch { node, bucket } => format!("fetch {} at {node}", shown_bucket(bucket)),
+        JobAction::Deliver(Delivery { node, attempt, locations: homes }) => {
+            let AttemptId { stage, epoch: run, task, attempt, .. } = attempt;
             let homes = homes.iter().map(|(bucket, home)| format!(" {bucket}@{}", shown_home(home)));
             format!("deliver {stage}.{run}.{task}.{attempt} from {node}:{}", homes.collect::<String>())
         }
-        Action::BeginRun { run } => format!("begin run {run}"),
-        Action::Finished(Ok(outcome)) => {
+        JobAction::BeginEpoch { epoch: run } => format!("begin run {run}"),
+        JobAction::Finished(Ok(outcome)) => {
             let outputs =
                 outcome.outputs.iter().map(|o| format!(" {}@{}:{}", shown_bucket(&o.bucket), o.node, o.bytes));
-            let left_out = match outcome.left_out.len() {
+            let left_out = match outcome.skipped_segments.len() {
                 0 => String::new(),
                 count => format!(" without {count}"),
             };
             format!("finished of {}:{}{left_out}", outcome.buckets, outputs.collect::<String>())
         }
-        Action::Finished(Err(error)) => format!("ended: {error}"),
+        JobAction::Finished(Err(error)) => format!("ended: {error}"),
     }
 }
 
@@ -374,12 +374,12 @@ fn what_is_returned_is_bounded_in_all() {
     let mut sealed = 0;
     while let Some(action) = script.job.poll_action() {
         match action {
-            Action::Seal { order, .. } => {
+            JobAction::Seal { order, .. } => {
                 sealed += 1;
                 script.tell(&format!("sealed {} 1048576", shown_bucket(&order.bucket)));
             }
-            Action::Fetch { bucket, .. } => script.tell(&format!("fetched {}", shown_bucket(&bucket))),
-            Action::Finished(result) => {
+            JobAction::Fetch { bucket, .. } => script.tell(&format!("fetched {}", shown_bucket(&bucket))),
+            JobAction::Finished(result) => {
                 assert_eq!(sealed, 257, "256 MiB may be returned");
                 return assert!(matches!(result, Err(SphereError::ReturnTooLarge { .. })), "{result:?}");
             }
@@ -433,16 +433,16 @@ fn progress_counts_what_is_done_and_what_is_being_read() {
 fn a_file_with_half_a_record_is_refused_before_anything_starts() {
     let plan = JobPlan::new(
         JOB,
-        vec![StagePlan { output: StageOutput::Local, records: RecordFormat::File }],
+        vec![StagePlan { output: StageOutput::Local, records: RecordFraming::File }],
         FinalOutput::Return,
     );
     let file = InputFile {
         path: "/half".parse().unwrap(),
         slice: SliceId(1),
         bytes: 105,
-        records: RecordFormat::Fixed(10),
+        records: RecordFraming::Fixed(10),
         nodes: vec![],
-        layout: Layout::default(),
+        layout: FileLayout::default(),
     };
     let node = SpeNodePlan { node: NodeId::new("a").unwrap(), place: Place::new("s", "r"), slots: 1, is_marked: false };
     let error = Job::new(Now::default(), plan, vec![file], &[node]).unwrap_err();

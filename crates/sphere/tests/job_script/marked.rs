@@ -53,7 +53,7 @@ fn where_all_nodes_are_marked_none_is() {
 }
 
 #[test]
-fn a_marked_node_leaves_a_task_to_another_that_holds_it_and_takes_what_that_has_no_spe_for() {
+fn a_marked_node_leaves_tasks_to_other_holders_while_they_have_an_spe_free() {
     let files = [("/x", 100, "a b"), ("/y", 100, "a b"), ("/z", 100, "a")];
     with_one_marked(&files).play(
         "> ready 1

@@ -58,7 +58,7 @@ fn a_journal_in_use_is_refused_by_name() {
     let _journal = Journal::open(&file).unwrap();
     let error = Journal::open(&file).err().unwrap();
     assert!(matches!(error, StoreError::JournalLocked { .. }), "{error:?}");
-    assert!(error.refusal().sentence.contains("names.redb"), "{error}");
+    assert!(error.refusal().message.contains("names.redb"), "{error}");
 }
 
 #[test]

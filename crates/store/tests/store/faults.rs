@@ -176,7 +176,7 @@ fn a_data_folder_is_opened_by_one_process_at_a_time() {
     let first = SliceStore::open(Arc::new(OsDisk), folder.path()).unwrap();
     let error = SliceStore::open(Arc::new(OsDisk), folder.path()).err().unwrap();
     assert!(matches!(error, StoreError::Locked { .. }), "{error}");
-    assert!(error.refusal().sentence.contains(folder.path().to_str().unwrap()), "{error}");
+    assert!(error.refusal().message.contains(folder.path().to_str().unwrap()), "{error}");
     drop(first);
     SliceStore::open(Arc::new(OsDisk), folder.path()).unwrap();
 }
@@ -187,6 +187,6 @@ fn a_data_folder_that_cannot_be_is_an_error_that_names_it() {
     let file = folder.path().join("file");
     std::fs::write(&file, "x").unwrap();
     let error = SliceStore::open(Arc::new(OsDisk), &file).err().unwrap();
-    assert!(error.refusal().sentence.contains(file.to_str().unwrap()), "{error}");
+    assert!(error.refusal().message.contains(file.to_str().unwrap()), "{error}");
     assert_eq!(std::fs::read(&file).unwrap(), b"x");
 }

@@ -15,7 +15,7 @@ mod slices;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use protocol::{
-    RecordFormat, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName, Version, message::node_master::HeldState,
+    RecordFraming, SectorPath, SliceHeader, SliceId, SliceMetadata, UserName, Version, message::node_master::HeldState,
 };
 use store::{Disk, MemoryDisk, OpenReport, SliceStore, StoreError};
 
@@ -34,7 +34,7 @@ fn header(slice: u128, at: &str, version: u64) -> SliceHeader {
         owner: UserName::new("alice").unwrap(),
         modified_unix_millis: 1,
         copies: 3,
-        records: RecordFormat::File,
+        records: RecordFraming::File,
         user: BTreeMap::new(),
         journal: protocol::JournalId(1),
         acl: None,

@@ -2,7 +2,7 @@
 
 use std::{fs, io::Read, os::unix::fs::FileExt, path::Path, sync::Arc, thread};
 
-use protocol::{SliceHeader, SliceId, SliceMetadata, UserName, message::node_master::HeldState, wire::frame};
+use protocol::{SliceHeader, SliceId, SliceMetadata, UserName, message::node_master::HeldState, wire::stream_frame};
 use store::{Disk, MemoryDisk, OsDisk, SliceHasher, SliceStore, StoreError};
 use tempfile::TempDir;
 
@@ -79,7 +79,7 @@ fn a_reader_knows_the_checksums_of_whole_blocks_and_of_nothing_else() {
     write(&store, header(1, "/f", 1), &content).unwrap();
     let reader = store.open_slice(SliceId(1)).unwrap();
     let (block, length) = (BLOCK as u64, content.len() as u64);
-    let expected: Vec<u32> = frame::checksums(&content).collect();
+    let expected: Vec<u32> = stream_frame::checksums(&content).collect();
     assert_eq!(reader.checksums(0, length), expected);
     assert_eq!(reader.checksums(block, block), &expected[1..2]);
     assert_eq!(reader.checksums(block, block + 7), &expected[1..]);
@@ -127,7 +127,7 @@ fn frames_with_their_checksums_and_plain_bytes_end_in_the_same_slice() {
     let plain = write(&store, header(1, "/f", 1), &content).unwrap();
     let mut writer = store.begin(header(2, "/f", 1)).unwrap();
     for part in content.chunks(2 * BLOCK) {
-        let checksums: Vec<u32> = frame::checksums(part).collect();
+        let checksums: Vec<u32> = stream_frame::checksums(part).collect();
         writer.write_checked(part, &checksums).unwrap();
     }
     assert_eq!(writer.bytes(), content.len() as u64);

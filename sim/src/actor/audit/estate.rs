@@ -3,7 +3,7 @@
 use protocol::{
     Policy,
     message::{
-        acl::{AclReply, AclRequest, AclStatus},
+        access::{AclReply, AclRequest, AclStatus},
         client_master::{ClientReply, ClientRequest, Entry, QuotaStatus, TrashItem, TrashKey},
         rebuild::{RebuildRequest, RebuildState},
     },

@@ -11,7 +11,7 @@ use protocol::{
     },
     wire::codec,
 };
-use sphere::{InputFile, JobPlan, OutputFolder, PageTurn, PageWrite, Replay, SpeNodePlan, Told};
+use sphere::{InputFile, JobPlan, JournalEntry, OutputFolder, PageWrite, PageWriteStep, Replay, SpeNodePlan};
 
 use super::{
     TICK, TICK_PERIOD,
@@ -198,9 +198,9 @@ impl Deputy {
                 }
                 Err(error) => return env.violate(crate::Kind::Safety, format!("a journal has no head: {error}")),
             },
-            Ok(bytes) => match (codec::decode::<Vec<Told>>(&bytes), &mut reading.told) {
+            Ok(bytes) => match (codec::decode::<Vec<JournalEntry>>(&bytes), &mut reading.told) {
                 (Ok(page), Some((replay, ..))) => {
-                    page.into_iter().for_each(|told| replay.tell(told));
+                    page.into_iter().for_each(|told| replay.apply(told));
                     reading.pages += 1;
                 }
                 _ => return env.violate(crate::Kind::Safety, "a page of a journal cannot be read".into()),
@@ -221,8 +221,8 @@ impl Deputy {
     fn try_again(&mut self, env: &mut Environment, seat: &mut Seat, refusal: Refusal) {
         let Step::Reading(reading) = &mut self.step else { return };
         match reading.rules.judge(env.now, Err(PageWrite::must_be_there(refusal))) {
-            PageTurn::Again(pause) => reading.again_at = Some(env.now.monotonic + pause),
-            PageTurn::Ended(Err(refusal)) if PageWrite::is_out_of_reach(&refusal) => self.give_up(env, seat),
+            PageWriteStep::Retry(pause) => reading.again_at = Some(env.now.monotonic + pause),
+            PageWriteStep::Ended(Err(refusal)) if PageWrite::is_out_of_reach(&refusal) => self.give_up(env, seat),
             _ => self.end(),
         }
     }

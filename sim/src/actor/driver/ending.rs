@@ -1,4 +1,4 @@
-//! The end of a job: its output gets its place by the product's rules ([`sphere::Reveal`]), what is left over is removed,
+//! The end of a job: its output gets its place by the product's rules ([`sphere::OutputCommit`]), what is left over is removed,
 //! the master is told, and the journal goes. Mirrors `client::job::driver` (`conclude`).
 
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use protocol::{
     SectorPath, Status,
     message::client_master::{ClientReply, ClientRequest, JobState},
 };
-use sphere::{Outcome, Reveal, RevealAction, Seen, SeenFile, SphereError};
+use sphere::{CommitAction, Outcome, OutputCommit, OutputEntry, OutputSnapshot, SphereError};
 
 use super::running::{Asked, Running, refusal_of, unavailable};
 use crate::{environment::Environment, invariants::job_output, role::Seat};
@@ -27,9 +27,9 @@ pub(super) enum Ending {
 
 /// The last step of the output.
 pub(super) struct Revealing {
-    rules: Reveal,
+    rules: OutputCommit,
     run: u32,
-    seen: Seen,
+    seen: OutputSnapshot,
 }
 
 impl Running {
@@ -46,8 +46,8 @@ impl Running {
             (Ok(outcome), Some(folder)) => {
                 env.note(format_args!("job {} has its output: {} parts", self.id, outcome.outputs.len()));
                 self.check_counters(env);
-                let rules = Reveal::new(env.now, &outcome, None, folder.may_make_room());
-                let revealing = Revealing { rules, run: outcome.run, seen: Seen::default() };
+                let rules = OutputCommit::new(env.now, &outcome, None, folder.may_remove_target());
+                let revealing = Revealing { rules, run: outcome.epoch, seen: OutputSnapshot::default() };
                 self.ending = Ending::Revealing(Box::new(revealing));
                 self.reveal(env, seat, tag);
             }
@@ -107,7 +107,7 @@ impl Running {
     ) {
         let Ending::Revealing(revealing) = &mut self.ending else { return };
         let found = match reply {
-            Some(ClientReply::Page(page)) => Some(page.entries.iter().map(SeenFile::of).collect()),
+            Some(ClientReply::Page(page)) => Some(page.entries.iter().map(OutputEntry::of).collect()),
             Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => None,
             reply => {
                 revealing.rules.refused(env.now, refusal_of(reply));
@@ -115,10 +115,10 @@ impl Running {
             }
         };
         let seen = &mut revealing.seen;
-        *[&mut seen.hidden, &mut seen.gathered, &mut seen.place][which] = found;
+        *[&mut seen.staging, &mut seen.gathered, &mut seen.target][which] = found;
         if which == 2 {
             let seen = std::mem::take(&mut revealing.seen);
-            revealing.rules.seen(&seen);
+            revealing.rules.handle_inspected(&seen);
             return self.reveal(env, seat, tag);
         }
         let run = revealing.run;
@@ -175,7 +175,7 @@ impl Running {
 
     fn clear(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, state: JobState) {
         self.is_done = state == JobState::Done;
-        let left = self.folder.as_ref().and_then(|folder| folder.leftovers(self.id, self.driving.run()).ok());
+        let left = self.folder.as_ref().and_then(|folder| folder.leftovers(self.id, self.driving.epoch()).ok());
         self.ending = Ending::Clearing(left.unwrap_or_default().into(), state);
         self.cleared(env, seat, tag);
     }
@@ -185,15 +185,15 @@ impl Running {
         let (id, run) = (self.id, revealing.run);
         match revealing.rules.poll_action() {
             None => {}
-            Some(RevealAction::Finished(Ok(()))) => {
+            Some(CommitAction::Finished(Ok(()))) => {
                 env.note(format_args!("job {id} has put its output into its place"));
                 self.clear(env, seat, tag, JobState::Done);
             }
-            Some(RevealAction::Finished(Err(refusal))) => {
+            Some(CommitAction::Finished(Err(refusal))) => {
                 env.note(format_args!("job {id} cannot give its output its place: {refusal}"));
                 self.clear(env, seat, tag, JobState::Failed);
             }
-            Some(RevealAction::Look) => self.look_into(env, seat, tag, run, 0),
+            Some(CommitAction::Inspect) => self.look_into(env, seat, tag, run, 0),
             Some(action) => match folder.request(id, run, &action) {
                 Ok(Some(request)) => self.ask(env, seat, tag, &request, Asked::Revealed),
                 _ => revealing.rules.refused(env.now, unavailable("this is not done here")),
@@ -202,7 +202,9 @@ impl Running {
     }
 
     fn look_into(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, run: u32, which: usize) {
-        let Some(Ok(folders)) = self.folder.as_ref().map(|folder| folder.looked_at(self.id, run)) else { return };
+        let Some(Ok(folders)) = self.folder.as_ref().map(|folder| folder.inspected_folders(self.id, run)) else {
+            return;
+        };
         let folder = folders[which].clone();
         let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
         self.ask(env, seat, tag, &request, Asked::Looked(which));

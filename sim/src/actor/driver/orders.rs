@@ -7,11 +7,12 @@ use protocol::{
     message::{
         client_master::{ClientReply, ClientRequest, Source},
         spe::{
-            AttemptId, BucketPlace, LoadOrder, Output, PartOrder, SegmentOrder, SegmentSource, SpeRequest, TaskOrder,
+            AttemptId, BucketTarget, LoadOrder, OutputPlacement, PartOrder, SegmentOrder, SegmentSource, SpeRequest,
+            TaskOrder,
         },
     },
 };
-use sphere::{Assignment, BucketHome, Event, OrderRefused, Placement, SegmentPlace, input};
+use sphere::{Assignment, BucketLocation, Event, OrderRefusal, Placement, SegmentLocation, input};
 
 use super::running::{Asked, Doing, Locating, Running, refusal_of, unavailable};
 use crate::{
@@ -44,13 +45,13 @@ impl Running {
                     locating.found.extend(sources.into_iter().next().map(|source| (slice, source)));
                     return self.prepare(env, seat, tag, locating);
                 }
-                Err(OrderRefused::InputAway(refusal)) => {
+                Err(OrderRefusal::InputUnavailable(refusal)) => {
                     let asked = Asked::Copies(locating.task.attempt, refusal);
                     return self.ask(env, seat, tag, &ClientRequest::Stat(path), asked);
                 }
                 Err(refused) => refused,
             },
-            reply => OrderRefused::by_master(refusal_of(reply)),
+            reply => OrderRefusal::from_master(refusal_of(reply)),
         };
         self.driving.handle_event(env.now, refused.event(locating.task.attempt));
     }
@@ -64,8 +65,8 @@ impl Running {
         reply: Option<ClientReply>,
     ) {
         let refused = match reply {
-            Some(ClientReply::Status(found)) => OrderRefused::by_copies(refusal, &found.copies),
-            _ => OrderRefused::Now(refusal),
+            Some(ClientReply::Status(found)) => OrderRefusal::from_copies(refusal, &found.copies),
+            _ => OrderRefusal::Retryable(refusal),
         };
         self.driving.handle_event(env.now, refused.event(attempt));
     }
@@ -90,27 +91,27 @@ impl Running {
         // The tickets are the driver's; the node that runs the task is to use them.
         let node = &self.spes.get(&task.spe)?.node;
         let output = match &task.output {
-            Placement::Local => Output::Local,
+            Placement::Local => OutputPlacement::Local,
             Placement::Buckets(homes) => {
                 let is_wanted = |number: u32| task.wanted.as_ref().is_none_or(|wanted| wanted.contains(&number));
                 let place = |(number, home)| self.place((by, node), home, is_wanted(number));
-                Output::Buckets((0..).zip(homes.iter()).map(place).collect::<Option<_>>()?)
+                OutputPlacement::Buckets((0..).zip(homes.iter()).map(place).collect::<Option<_>>()?)
             }
         };
         let mut segments = Vec::new();
         for segment in &task.segments {
             let first = &segment.first;
-            let source = match &first.place {
-                SegmentPlace::Local(slice) => SegmentSource::Local(*slice),
-                SegmentPlace::Bucket(bucket) => SegmentSource::Bucket(*bucket),
-                SegmentPlace::Remote { slice, .. } => {
+            let source = match &first.location {
+                SegmentLocation::Local(slice) => SegmentSource::Local(*slice),
+                SegmentLocation::Bucket(bucket) => SegmentSource::Bucket(*bucket),
+                SegmentLocation::Remote { slice, .. } => {
                     let source = found.get(slice)?;
                     let from = Source { ticket: hand(by, &source.ticket, node), ..source.clone() };
                     SegmentSource::Remote { slice: *slice, from: Box::new(from) }
                 }
             };
             let first = PartOrder::plain(source, first.path.clone(), first.from, first.until, first.records);
-            segments.push(SegmentOrder::alone(segment.segment, first));
+            segments.push(SegmentOrder::single(segment.segment, first));
         }
         // The simulated SPE stands behind the rules of jobs, not behind the node's door.
         Some(TaskOrder { attempt: task.attempt, segments, output, inputs: None })
@@ -120,12 +121,12 @@ impl Running {
     pub(super) fn place(
         &self,
         (by, sender): (Who, &NodeId),
-        home: &BucketHome,
+        home: &BucketLocation,
         is_wanted: bool,
-    ) -> Option<BucketPlace> {
+    ) -> Option<BucketTarget> {
         let source = self.sources.get(&home.node)?;
         let (address, ticket, site) = (source.address, hand(by, &source.ticket, sender), source.place.site.clone());
-        let (node, making) = (home.node.clone(), home.making);
-        Some(BucketPlace { node, address, distance: None, ticket, site, making, is_wanted })
+        let (node, making) = (home.node.clone(), home.generation);
+        Some(BucketTarget { node, address, distance: None, ticket, site, generation: making, is_wanted })
     }
 }

@@ -8,7 +8,7 @@ use protocol::{
     message::client_master::{ClientReply, Condition, CreateRequest},
     wire::codec,
 };
-use sphere::{Page, PageTurn, PageWrite};
+use sphere::{JournalPage, PageWrite, PageWriteStep};
 
 use super::fetch::Fetch;
 use crate::{
@@ -49,9 +49,9 @@ impl Pages {
     }
 
     /// Begins to write a page.
-    pub(super) fn write(&mut self, env: &mut Environment, seat: &mut Seat, last: &mut u64, page: &Page) {
+    pub(super) fn write(&mut self, env: &mut Environment, seat: &mut Seat, last: &mut u64, page: &JournalPage) {
         let Ok(path) = page_path(&self.folder, page.number) else { return };
-        self.writing = Some(Writing::begin(env, seat, last, path, codec::encode(&page.told), self.sync_copies));
+        self.writing = Some(Writing::begin(env, seat, last, path, codec::encode(&page.entries), self.sync_copies));
     }
 
     /// Something may have come for the page that is written; gives how it ended.
@@ -152,7 +152,7 @@ impl Writing {
             Stage::Refused(refusal) => Err(refusal),
         };
         match self.rules.tried(env.now, result) {
-            PageTurn::Compare(refusal) => {
+            PageWriteStep::Compare(refusal) => {
                 *last += 1;
                 self.step = Step::Comparing(refusal, Fetch::begin(env, seat, *last, self.path.clone()));
                 None
@@ -168,14 +168,14 @@ impl Writing {
         self.turned(env, turn)
     }
 
-    fn turned(&mut self, env: &mut Environment, turn: PageTurn) -> Option<Result<(), Refusal>> {
+    fn turned(&mut self, env: &mut Environment, turn: PageWriteStep) -> Option<Result<(), Refusal>> {
         match turn {
-            PageTurn::Again(pause) => {
+            PageWriteStep::Retry(pause) => {
                 self.step = Step::Pausing(env.now.monotonic + pause);
                 None
             }
-            PageTurn::Compare(refusal) => Some(Err(refusal)),
-            PageTurn::Ended(result) => Some(result),
+            PageWriteStep::Compare(refusal) => Some(Err(refusal)),
+            PageWriteStep::Ended(result) => Some(result),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{
-    JobId, LeaseId, NodeId, RecordFormat, Refusal, SectorPath, SliceId, Status,
+    JobId, LeaseId, NodeId, RecordFraming, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::{
             Admitted, ClientReply, ClientRequest, Condition, CreateRequest, EntryKind, JobRecord, JobState, Source,
@@ -14,7 +14,8 @@ use protocol::{
     },
 };
 use sphere::{
-    Action, Assignment, BucketHome, Delivery, Driving, Event, OutputFolder, SegmentPlace, SpeId, refused_by_node,
+    Assignment, BucketLocation, Delivery, DriverCore, Event, JobAction, OutputFolder, SegmentLocation, SpeId,
+    refused_by_node,
 };
 
 use super::{ending::Ending, pages::Pages, sources};
@@ -31,7 +32,7 @@ use crate::{
 /// See the module.
 pub(super) struct Running {
     pub(super) id: JobId,
-    pub(super) driving: Driving,
+    pub(super) driving: DriverCore,
     pub(super) planned: JobPlanned,
     /// Where its output will be, if that becomes files.
     pub(super) folder: Option<OutputFolder>,
@@ -95,8 +96,8 @@ pub(super) struct Locating {
 impl Locating {
     /// The next slice to be found, and its path.
     pub(super) fn missing(&self) -> Option<(SliceId, SectorPath)> {
-        self.task.segments.iter().find_map(|segment| match &segment.first.place {
-            SegmentPlace::Remote { slice, .. } if !self.found.contains_key(slice) => {
+        self.task.segments.iter().find_map(|segment| match &segment.first.location {
+            SegmentLocation::Remote { slice, .. } if !self.found.contains_key(slice) => {
                 Some((*slice, segment.first.path.clone()))
             }
             _ => None,
@@ -106,7 +107,7 @@ impl Locating {
 
 impl Running {
     pub(super) fn new(
-        driving: Driving,
+        driving: DriverCore,
         planned: JobPlanned,
         admitted: Admitted,
         folder: Option<OutputFolder>,
@@ -162,7 +163,7 @@ impl Running {
         let is_told = is_working || matches!(self.ending, Ending::Revealing(_));
         if is_told && env.now.monotonic >= self.report_due && !is_out && seat.session.is_some() {
             self.report_due = env.now.monotonic + REPORT_PERIOD;
-            self.driving.reports(env.now);
+            self.driving.note_report(env.now);
             self.report(env, seat, tag, JobState::Running, Asked::Report);
         }
     }
@@ -173,25 +174,25 @@ impl Running {
             && let Some(action) = self.driving.poll_action(env.now)
         {
             match action {
-                Action::StartSpe { spe, node } => self.start_spe(env, seat, spe, node),
-                Action::DropSpe(spe) => self.drop_spe(env, spe),
-                Action::RunTask(task) => {
+                JobAction::StartSpe { spe, node } => self.start_spe(env, seat, spe, node),
+                JobAction::DropSpe(spe) => self.drop_spe(env, spe),
+                JobAction::RunTask(task) => {
                     self.prepare(env, seat, tag, Box::new(Locating { task, found: BTreeMap::new() }));
                 }
-                Action::Seal { node, order } => {
+                JobAction::Seal { node, order } => {
                     let bucket = order.bucket;
                     self.step(env, seat, &node, bucket, SpeRequest::Seal(order), Doing::Sealing(bucket));
                 }
-                Action::Deliver(delivery) => self.deliver(env, seat, &delivery),
-                Action::Fetch { node, bucket } => {
+                JobAction::Deliver(delivery) => self.deliver(env, seat, &delivery),
+                JobAction::Fetch { node, bucket } => {
                     self.step(env, seat, &node, bucket, SpeRequest::Fetch(bucket), Doing::Fetching(bucket));
                 }
-                Action::Publish { node, bucket, records } => self.publish(env, seat, tag, node, bucket, records),
-                Action::BeginRun { run } => {
+                JobAction::Publish { node, bucket, records } => self.publish(env, seat, tag, node, bucket, records),
+                JobAction::BeginEpoch { epoch: run } => {
                     env.note(format_args!("job {} begins run {run}", self.id));
                     self.output.clear();
                 }
-                Action::Finished(result) => self.finish(env, seat, tag, result),
+                JobAction::Finished(result) => self.finish(env, seat, tag, result),
             }
         }
         if let Some(page) = self.driving.next_page()
@@ -235,9 +236,10 @@ impl Running {
         tag: &mut u64,
         node: NodeId,
         bucket: BucketId,
-        records: RecordFormat,
+        records: RecordFraming,
     ) {
-        let Some(Ok(name)) = self.folder.as_ref().map(|folder| folder.part(self.id, bucket.run, bucket.bucket)) else {
+        let Some(Ok(name)) = self.folder.as_ref().map(|folder| folder.part(self.id, bucket.epoch, bucket.bucket))
+        else {
             return self.refuse(env, bucket, unavailable("the job has no output folder"));
         };
         self.note_places(env, bucket);
@@ -348,7 +350,7 @@ impl Running {
                 self.driving.handle_event(now, Event::Sealed { bucket, bytes, order });
             }
             (Doing::Fetching(bucket), Ok(SpeReply::Bytes(bytes))) => {
-                if bucket.run == self.driving.run() {
+                if bucket.epoch == self.driving.epoch() {
                     self.output.insert(bucket.bucket, bytes);
                 }
                 self.driving.handle_event(now, Event::Fetched(bucket));
@@ -429,14 +431,14 @@ impl Running {
 
     /// Has a node send again what it kept.
     fn deliver(&mut self, env: &mut Environment, seat: &Seat, delivery: &Delivery) {
-        let Delivery { node, attempt, homes } = delivery;
-        let place = |(number, home): &(u32, BucketHome)| Some((*number, self.place((seat.who, node), home, true)?));
+        let Delivery { node, attempt, locations: homes } = delivery;
+        let place = |(number, home): &(u32, BucketLocation)| Some((*number, self.place((seat.who, node), home, true)?));
         let places = homes.iter().map(place).collect::<Option<_>>();
         let (Some(places), Some(source)) = (places, self.sources.get(node)) else {
             let (attempt, refusal) = (*attempt, unavailable("no ticket"));
             return self.driving.handle_event(env.now, Event::DeliveryRefused { attempt, refusal });
         };
-        let request = Box::new(SpeRequest::Deliver(DeliveryOrder { attempt: *attempt, places }));
+        let request = Box::new(SpeRequest::Deliver(DeliveryOrder { attempt: *attempt, targets: places }));
         let wish = Wish::Word { ticket: source.ticket.clone(), life: None, conversation: 0, request };
         let call = env.call((seat.who, seat.life), crate::role::node_number(node), wish);
         self.calls.insert(call, Doing::Delivering(*attempt));
@@ -484,10 +486,12 @@ impl Running {
                 let names: Vec<_> = present.keys().cloned().collect();
                 self.sources.extend(present);
                 if is_working {
-                    self.driving.hear_report(env.now, Ok(&names));
+                    self.driving.handle_report_reply(env.now, Ok(&names));
                 }
             }
-            Some(ClientReply::Refused(refusal)) if is_working => self.driving.hear_report(env.now, Err(refusal)),
+            Some(ClientReply::Refused(refusal)) if is_working => {
+                self.driving.handle_report_reply(env.now, Err(refusal))
+            }
             _ => {}
         }
     }
@@ -506,7 +510,7 @@ impl Running {
         let Some(folder) = &self.folder else { return };
         let name = sphere::part_name(bucket.bucket);
         let (Ok(folders), Ok(part)) =
-            (folder.looked_at(self.id, bucket.run), folder.part(self.id, bucket.run, bucket.bucket))
+            (folder.inspected_folders(self.id, bucket.epoch), folder.part(self.id, bucket.epoch, bucket.bucket))
         else {
             return;
         };
@@ -518,7 +522,7 @@ impl Running {
     fn reveal_early(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64) {
         if env.sabotage == Some(Sabotage::OutputIsRevealedEarly)
             && let Some(folder) = &self.folder
-            && let Ok(from) = folder.hidden(self.id, self.driving.run())
+            && let Ok(from) = folder.staging(self.id, self.driving.epoch())
         {
             let request = ClientRequest::Rename { from, to: folder.target().clone() };
             self.ask(env, seat, tag, &request, Asked::Nothing);

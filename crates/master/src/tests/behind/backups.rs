@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::message::cluster::{DrainRequest, Standing};
+use protocol::message::cluster::{DrainRequest, Membership};
 
 use super::*;
 
@@ -242,9 +242,9 @@ fn drain(bench: &mut Bench, id: &str, undo: bool) {
     assert!(matches!(bench.ask("admin", ClientRequest::Drain(request)), ClientReply::Plan(_)));
 }
 
-fn standing(bench: &mut Bench, id: &str) -> Option<Standing> {
+fn standing(bench: &mut Bench, id: &str) -> Option<Membership> {
     let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes) else { panic!() };
-    nodes.iter().find(|status| status.node == node(id)).map(|status| status.standing)
+    nodes.iter().find(|status| status.node == node(id)).map(|status| status.membership)
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn an_older_copy_of_a_line_that_parted_makes_no_node_leave_again() {
     bench.lose_journal(0);
     bench.come(&["n2", "n1", "n3"]);
     bench.advance(seconds(100));
-    assert_eq!(standing(&mut bench, "n3"), Some(Standing::Active));
+    assert_eq!(standing(&mut bench, "n3"), Some(Membership::Active));
 }
 
 #[test]
@@ -282,6 +282,6 @@ fn a_node_that_was_taken_into_use_again_on_an_old_journal_stays_in_use() {
         }
         bench.come(&["n1", "n2", "n3"]);
         bench.advance(seconds(100));
-        assert_eq!(standing(&mut bench, "n3"), Some(Standing::Active), "{restarts}");
+        assert_eq!(standing(&mut bench, "n3"), Some(Membership::Active), "{restarts}");
     }
 }

@@ -18,7 +18,7 @@ fn nodes_keep_every_folder_and_no_file_and_learn_what_they_missed() {
     let kept = |table: &str| copies[0].rows.keys().filter(|(of, _)| of == table).count();
     // The root, and `/ann`, `/bob`, `/later`.
     assert_eq!((kept("names"), kept("members"), kept("jobs")), (4, 2, 0));
-    let is_full = |order: &Order| matches!(order, Order::Keep(Keep { onto: KeptBase::Page { .. }, .. }));
+    let is_full = |order: &Order| matches!(order, Order::Mirror(MirrorUpdate { base: MirrorBase::Page { .. }, .. }));
     assert_eq!(bench.node("n2").orders.iter().filter(|order| is_full(order)).count(), 1, "the rest came as changes");
     // A master that starts again has no log of changes; whoever has all needs nothing.
     bench.restart_master();
@@ -26,7 +26,7 @@ fn nodes_keep_every_folder_and_no_file_and_learn_what_they_missed() {
     bench.join_each(&["n1", "n2"]);
     bench.advance(seconds(5));
     let keeps = |bench: &Bench| {
-        bench.nodes.values().flat_map(|fake| &fake.orders).filter(|order| matches!(order, Order::Keep(_))).count()
+        bench.nodes.values().flat_map(|fake| &fake.orders).filter(|order| matches!(order, Order::Mirror(_))).count()
     };
     assert_eq!(keeps(&bench), 0);
 }

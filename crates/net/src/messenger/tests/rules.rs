@@ -9,7 +9,7 @@ use super::*;
 fn roll_keys(pair: &Pair, packets_max: u64) {
     for messenger in [&pair.opener, &pair.acceptor] {
         let limits = KeyLimits { packets_max, ..KeyLimits::default() };
-        messenger.shared.lock().board().endpoint().set_key_limits(limits);
+        messenger.shared.lock().sessions().endpoint().set_key_limits(limits);
     }
 }
 
@@ -26,7 +26,8 @@ async fn keys_roll_in_the_midst_of_traffic_and_nobody_notices(ground: Ground) {
         let body = vec![number; 40 * usize::from(number)];
         assert_eq!(pair.opener.request(SESSION, body.clone(), PATIENCE).await.unwrap(), body);
     }
-    let phases = [&pair.opener, &pair.acceptor].map(|messenger| messenger.shared.lock().board().sealing_phase(SESSION));
+    let phases =
+        [&pair.opener, &pair.acceptor].map(|messenger| messenger.shared.lock().sessions().sealing_phase(SESSION));
     assert!(phases.iter().all(|phase| *phase > 16), "the head's phases went round: {phases:?}");
     assert_eq!(counter(&pair.acceptor, names::METRIC_DATAGRAMS_DROPPED), 0);
 }
@@ -37,20 +38,26 @@ async fn keys_roll_through_bad_weather_and_when_they_are_an_hour_old() {
     let (pair, _answering) = Ground::Memory(network.clone()).answering_pair().await;
     roll_keys(&pair, 5);
     let delay = Duration::from_millis(20);
-    network.set_weather(Weather { loss: 0.1, duplication: 0.05, reorder: 0.2, delay, ..Weather::FINE });
+    network.set_conditions(LinkConditions {
+        loss: 0.1,
+        duplication: 0.05,
+        reorder: 0.2,
+        delay,
+        ..LinkConditions::IDEAL
+    });
     for number in 0..200u8 {
         let body = vec![number; 30 * usize::from(number)];
         assert_eq!(pair.opener.request(SESSION, body.clone(), PATIENCE).await.unwrap(), body);
     }
-    network.set_weather(Weather::FINE);
+    network.set_conditions(LinkConditions::IDEAL);
     roll_keys(&pair, u64::MAX);
     pair.opener.request(SESSION, b"settle".to_vec(), PATIENCE).await.unwrap();
-    let before = pair.opener.shared.lock().board().sealing_phase(SESSION);
+    let before = pair.opener.shared.lock().sessions().sealing_phase(SESSION);
     for _ in 0..3 {
         tokio::time::sleep(protocol::gmp::KEY_AGE_MAX).await;
         pair.opener.request(SESSION, b"awake?".to_vec(), PATIENCE).await.unwrap();
     }
-    assert_eq!(pair.opener.shared.lock().board().sealing_phase(SESSION), before + 3, "one for each hour");
+    assert_eq!(pair.opener.shared.lock().sessions().sealing_phase(SESSION), before + 3, "one for each hour");
 }
 
 async fn a_request_that_is_dropped_is_not_answered(ground: Ground) {
@@ -66,9 +73,9 @@ async fn a_request_that_is_dropped_is_not_answered(ground: Ground) {
     let asking = pair.opener.request(SESSION, b"soon".to_vec(), PATIENCE);
     let answering = async {
         let soon = next(&mut pair.acceptor_events).await.request.unwrap();
-        until(|| pair.acceptor.shared.lock().board().endpoint().is_cancelled(SESSION, dropped)).await;
+        until(|| pair.acceptor.shared.lock().sessions().endpoint().is_cancelled(SESSION, dropped)).await;
         pair.acceptor.reply(SESSION, dropped, vec![0; 100_000]);
-        assert!(pair.acceptor.shared.lock().board().endpoint().is_idle(SESSION), "the answer was not taken");
+        assert!(pair.acceptor.shared.lock().sessions().endpoint().is_idle(SESSION), "the answer was not taken");
         pair.acceptor.reply(SESSION, soon, b"yes".to_vec());
     };
     let (reply, ()) = tokio::join!(asking, answering);
@@ -88,7 +95,7 @@ async fn a_request_given_up_while_it_could_not_arrive_never_runs() {
     network.heal(a, b);
     pair.opener.notify(SESSION, b"later".to_vec()).unwrap();
     assert_eq!(next(&mut pair.acceptor_events).await.body, b"later");
-    until(|| pair.opener.shared.lock().board().endpoint().is_idle(SESSION)).await;
+    until(|| pair.opener.shared.lock().sessions().endpoint().is_idle(SESSION)).await;
     assert!(pair.acceptor_events.try_recv().is_err(), "what was given up came after all");
 }
 
@@ -96,7 +103,7 @@ async fn a_request_given_up_while_it_could_not_arrive_never_runs() {
 async fn an_urgent_request_passes_a_queue_of_long_messages() {
     let network = MemoryNetwork::new(13);
     let delay = Duration::from_millis(50);
-    network.set_weather(Weather { delay, ..Weather::FINE });
+    network.set_conditions(LinkConditions { delay, ..LinkConditions::IDEAL });
     let (pair, _answering) = Ground::Memory(network).answering_pair().await;
     pair.opener.request(SESSION, b"hello".to_vec(), PATIENCE).await.unwrap();
     let mut long = JoinSet::new();
@@ -121,8 +128,13 @@ async fn one_request_to_many_has_one_result_each(ground: Ground) {
     for number in 0..20u64 {
         let session = SessionId(number);
         let (member, mut events) = ground.messenger().await;
-        caller.add_session(SessionKeys { session, key: KEY, side: Side::Opener, peer: Some(member.local_address()) });
-        member.add_session(SessionKeys { session, key: KEY, side: Side::Acceptor, peer: None });
+        caller.add_session(SessionKeys {
+            session,
+            key: KEY,
+            role: SessionRole::Initiator,
+            peer: Some(member.local_address()),
+        });
+        member.add_session(SessionKeys { session, key: KEY, role: SessionRole::Responder, peer: None });
         sessions.push(session);
         members.spawn(async move {
             while let Some(MessengerEvent::Delivered(delivered)) = events.recv().await {
@@ -147,5 +159,5 @@ async fn one_request_to_many_has_one_result_each(ground: Ground) {
             (number, result) => assert_eq!(result.unwrap(), [&b"all "[..], &number.to_be_bytes()].concat()),
         }
     }
-    assert_eq!(caller.shared.lock().board().waiting_count(), 0);
+    assert_eq!(caller.shared.lock().sessions().waiting_count(), 0);
 }

@@ -5,7 +5,7 @@ use std::{fmt::Write, path::Path, process::Command};
 
 use protocol::{
     gmp::{Class, Frame, Frames, KeyLimits},
-    wire::datagram::{Gone, HEAD_BYTES, Head},
+    wire::datagram::{HEAD_BYTES, Head, StatelessReset},
 };
 use ring::digest::{SHA256, digest};
 
@@ -15,8 +15,8 @@ const PRIVATE_KEY: &str = "-----BEGIN PRIVATE KEY-----\nof a test\n";
 
 /// What travels between two switchboards, by side, in the order in which it arrives.
 struct Wire {
-    ends: [(Side, Switchboard); 2],
-    captured: Vec<(Side, Vec<u8>)>,
+    ends: [(SessionRole, SessionTable); 2],
+    captured: Vec<(SessionRole, Vec<u8>)>,
     /// What is on its way is lost.
     is_cut: bool,
     _events: mpsc::Receiver<MessengerEvent>,
@@ -26,11 +26,11 @@ impl Wire {
     fn new() -> Self {
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let clock = Clock::start();
-        let ends = [Side::Opener, Side::Acceptor].map(|side| {
-            let mut switchboard = Switchboard::new(clock, sender.clone());
+        let ends = [SessionRole::Initiator, SessionRole::Responder].map(|side| {
+            let mut switchboard = SessionTable::new(clock, sender.clone());
             switchboard.add_session(keys(side, Some(ADDRESS)));
             switchboard.endpoint().set_key_limits(KeyLimits { packets_max: 1, ..KeyLimits::default() });
-            switchboard.set_gone_key(GoneKey::of_private_key(PRIVATE_KEY));
+            switchboard.set_reset_key(StatelessResetKey::of_private_key(PRIVATE_KEY));
             (side, switchboard)
         });
         Self { ends, captured: Vec::new(), is_cut: false, _events: events }
@@ -38,7 +38,7 @@ impl Wire {
 
     fn say(&mut self, end: usize, class: Class, kind: MessageKind, bytes: usize) {
         let body = (0..bytes).map(|at| (at * 7 + end) as u8).collect();
-        self.ends[end].1.say(SESSION, class, Message { kind, body }).unwrap();
+        self.ends[end].1.send(SESSION, class, Message { kind, body }).unwrap();
     }
 
     /// Lets both say what they have to say.
@@ -47,7 +47,7 @@ impl Wire {
         loop {
             let before = self.captured.len();
             for from in 0..2 {
-                self.ends[from].1.depart(&mut departures, 1_000);
+                self.ends[from].1.collect_due(&mut departures, 1_000);
                 for departure in &departures {
                     self.captured.push((self.ends[from].0, departure.datagram.clone()));
                     if !self.is_cut {
@@ -63,15 +63,15 @@ impl Wire {
 }
 
 /// The capture as this crate reads it.
-fn read_here(captured: &[(Side, Vec<u8>)]) -> String {
+fn read_here(captured: &[(SessionRole, Vec<u8>)]) -> String {
     // The other side's keys unseal.
-    let mut seals = [seal::Seal::new(&KEY, Side::Acceptor), seal::Seal::new(&KEY, Side::Opener)];
+    let mut seals = [seal::Seal::new(&KEY, SessionRole::Responder), seal::Seal::new(&KEY, SessionRole::Initiator)];
     let (mut text, mut phases) = (String::new(), [0u64; 2]);
     for (side, datagram) in captured {
-        let at = usize::from(*side == Side::Acceptor);
+        let at = usize::from(*side == SessionRole::Responder);
         write!(text, "{} ", name(*side)).unwrap();
-        if let Some(gone) = Gone::read(datagram) {
-            let is_right = gone.token == GoneKey::of_private_key(PRIVATE_KEY).token(gone.session);
+        if let Some(gone) = StatelessReset::read(datagram) {
+            let is_right = gone.token == StatelessResetKey::of_private_key(PRIVATE_KEY).token(gone.session);
             writeln!(text, "gone {:016x}: {}", gone.session.0, if is_right { "right" } else { "wrong" }).unwrap();
             continue;
         }
@@ -112,7 +112,7 @@ fn written(frame: &Frame<'_>) -> String {
     }
 }
 
-fn read_there(captured: &[(Side, Vec<u8>)]) -> String {
+fn read_there(captured: &[(SessionRole, Vec<u8>)]) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let mut capture = format!("key {}\nprivate {}\n", hex(&KEY), hex(PRIVATE_KEY.as_bytes()));
     for (side, datagram) in captured {
@@ -127,8 +127,8 @@ fn read_there(captured: &[(Side, Vec<u8>)]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn name(side: Side) -> &'static str {
-    if side == Side::Opener { "opener" } else { "acceptor" }
+fn name(side: SessionRole) -> &'static str {
+    if side == SessionRole::Initiator { "opener" } else { "acceptor" }
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +148,7 @@ async fn a_reader_that_knows_only_the_document_reads_every_datagram_alike() {
     // Lost, given up, and sent again as a cancellation; what comes behind shows the gap.
     wire.is_cut = true;
     let answer = oneshot::channel().0;
-    let request = wire.ends[0].1.ask(SESSION, Class::Ordinary, vec![1; 3_000], answer).unwrap();
+    let request = wire.ends[0].1.request(SESSION, Class::Ordinary, vec![1; 3_000], answer).unwrap();
     wire.run();
     assert!(wire.ends[0].1.stop_waiting(SESSION, request));
     wire.is_cut = false;
@@ -159,9 +159,9 @@ async fn a_reader_that_knows_only_the_document_reads_every_datagram_alike() {
     let (side, mut changed) = wire.captured.last().unwrap().clone();
     changed[30] ^= 1;
     wire.captured.push((side, changed));
-    wire.ends[0].1.add_session(SessionKeys { session: SessionId(77), ..keys(Side::Opener, Some(ADDRESS)) });
+    wire.ends[0].1.add_session(SessionKeys { session: SessionId(77), ..keys(SessionRole::Initiator, Some(ADDRESS)) });
     let notice = Message { kind: MessageKind::Notice, body: Vec::new() };
-    wire.ends[0].1.say(SessionId(77), Class::Ordinary, notice).unwrap();
+    wire.ends[0].1.send(SessionId(77), Class::Ordinary, notice).unwrap();
     let strangers = wire.captured.len();
     wire.run();
     // It is of another session, and so of other phases: only the answer is read.

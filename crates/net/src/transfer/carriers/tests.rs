@@ -66,12 +66,16 @@ impl Dial for Fake {
     }
 }
 
-fn chooser(tcp: Option<Result<u64, ()>>, quic: Option<Result<u64, ()>>, choice: CarrierChoice) -> Chooser<Fake, Fake> {
-    Chooser::new(Fake::new("tcp", tcp), Fake::new("quic", quic), choice, Book::new(Vec::new()))
+fn chooser(
+    tcp: Option<Result<u64, ()>>,
+    quic: Option<Result<u64, ()>>,
+    choice: CarrierChoice,
+) -> CarrierSelector<Fake, Fake> {
+    CarrierSelector::new(Fake::new("tcp", tcp), Fake::new("quic", quic), choice, SharedPeerCache::new(Vec::new()))
 }
 
 /// Which carrier brought the conversation, and after how many milliseconds.
-async fn brought(chooser: &Chooser<Fake, Fake>, way: Way) -> (&'static str, u128) {
+async fn brought(chooser: &CarrierSelector<Fake, Fake>, way: Locality) -> (&'static str, u128) {
     let began = Instant::now();
     let stream = chooser.connect(FAR, "node-1", way).await.unwrap();
     let is_of = |name| stream.peer_fingerprint() == Some(crate::identity::role_digest(name));
@@ -81,71 +85,71 @@ async fn brought(chooser: &Chooser<Fake, Fake>, way: Way) -> (&'static str, u128
 #[tokio::test(start_paused = true)]
 async fn between_sites_quic_is_taken_and_tcp_not_even_tried_where_it_answers_soon() {
     let chooser = chooser(Some(Ok(1)), Some(Ok(110)), CarrierChoice::Auto);
-    assert_eq!(brought(&chooser, Way::Far).await, ("quic", 110));
+    assert_eq!(brought(&chooser, Locality::Far).await, ("quic", 110));
     assert_eq!(chooser.tcp.asked.load(Ordering::Relaxed), 0);
-    assert_eq!(brought(&chooser, Way::Near).await, ("tcp", 101), "a round trip and the proof");
+    assert_eq!(brought(&chooser, Locality::Near).await, ("tcp", 101), "a round trip and the proof");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_first_packet_does_not_hand_a_long_transfer_to_tcp() {
     let chooser = chooser(Some(Ok(200)), Some(Ok(1_100)), CarrierChoice::Auto);
-    assert_eq!(brought(&chooser, Way::Far).await, ("quic", 1_100));
+    assert_eq!(brought(&chooser, Locality::Far).await, ("quic", 1_100));
     assert_eq!(chooser.tcp.asked.load(Ordering::Relaxed), 1, "it was ready");
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_udp_is_blocked_tcp_carries_at_once_from_the_second_conversation_on_and_udp_gets_another_try_later() {
+async fn where_udp_is_blocked_later_conversations_take_tcp_and_udp_is_tried_again() {
     let chooser = chooser(Some(Ok(200)), None, CarrierChoice::Auto);
-    assert_eq!(brought(&chooser, Way::Far).await, ("tcp", 2_500));
-    assert_eq!(brought(&chooser, Way::Far).await, ("tcp", 300));
-    assert!(chooser.book.remembered()[0].udp_blocked_for.is_some());
+    assert_eq!(brought(&chooser, Locality::Far).await, ("tcp", 2_500));
+    assert_eq!(brought(&chooser, Locality::Far).await, ("tcp", 300));
+    assert!(chooser.peers.cached_peers()[0].udp_blocked_for.is_some());
     sleep(Duration::from_secs(600)).await;
     chooser.quic.script.lock().unwrap().answer = Some(Ok(110));
-    assert_eq!(brought(&chooser, Way::Far).await, ("quic", 110));
-    assert_eq!(chooser.book.remembered(), []);
+    assert_eq!(brought(&chooser, Locality::Far).await, ("quic", 110));
+    assert_eq!(chooser.peers.cached_peers(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_port_that_says_no_at_once_costs_no_patience() {
     let chooser = chooser(Some(Ok(200)), Some(Err(())), CarrierChoice::Auto);
     // The head start of an unknown peer, a round trip, the proof.
-    assert_eq!(brought(&chooser, Way::Far).await, ("tcp", 700));
+    assert_eq!(brought(&chooser, Locality::Far).await, ("tcp", 700));
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_only_quic_gets_through_a_tcp_that_fails_is_no_obstacle() {
     let chooser = chooser(Some(Err(())), Some(Ok(3_000)), CarrierChoice::Auto);
-    assert_eq!(brought(&chooser, Way::Far).await, ("quic", 3_000));
+    assert_eq!(brought(&chooser, Locality::Far).await, ("quic", 3_000));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_is_gone_is_an_error_and_not_a_blocked_udp() {
     let chooser = chooser(Some(Err(())), Some(Err(())), CarrierChoice::Auto);
-    assert!(chooser.connect(FAR, "node-1", Way::Far).await.is_err());
-    assert_eq!(chooser.book.remembered(), []);
+    assert!(chooser.connect(FAR, "node-1", Locality::Far).await.is_err());
+    assert_eq!(chooser.peers.cached_peers(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_of_unknown_place_is_measured_once_and_then_known() {
     let chooser = chooser(Some(Ok(200)), Some(Ok(110)), CarrierChoice::Auto);
-    assert_eq!(brought(&chooser, Way::Unknown).await, ("quic", 210), "a round trip of TCP before");
-    assert_eq!(brought(&chooser, Way::Unknown).await, ("quic", 110));
+    assert_eq!(brought(&chooser, Locality::Unknown).await, ("quic", 210), "a round trip of TCP before");
+    assert_eq!(brought(&chooser, Locality::Unknown).await, ("quic", 110));
     let near = self::chooser(Some(Ok(1)), None, CarrierChoice::Auto);
     near.tcp.script.lock().unwrap().round_trip_millis = 1;
-    assert_eq!(brought(&near, Way::Unknown).await, ("tcp", 2));
+    assert_eq!(brought(&near, Locality::Unknown).await, ("tcp", 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_setting_holds_whatever_the_distance() {
     let quic = chooser(Some(Ok(1)), Some(Ok(5_000)), CarrierChoice::Quic);
-    assert_eq!(brought(&quic, Way::Near).await, ("quic", 5_000));
+    assert_eq!(brought(&quic, Locality::Near).await, ("quic", 5_000));
     let tcp = chooser(Some(Ok(1)), Some(Ok(1)), CarrierChoice::Tcp);
-    assert_eq!(brought(&tcp, Way::Far).await, ("tcp", 101));
+    assert_eq!(brought(&tcp, Locality::Far).await, ("tcp", 101));
 }
 
 #[test]
 fn who_shares_a_network_with_us_is_beside_us() {
-    assert!(is_beside_us("127.0.0.1:1".parse().unwrap()) && !is_beside_us(FAR));
+    assert!(is_on_local_network("127.0.0.1:1".parse().unwrap()) && !is_on_local_network(FAR));
     let share = |own: &str, peer: &str| share_network(own.parse().unwrap(), peer.parse().unwrap());
     assert!(share("10.1.2.3", "10.1.2.77") && !share("10.1.2.3", "10.1.3.3"));
     assert!(share("10.1.2.3", "::ffff:10.1.2.77") && share("2001:db8::1", "2001:db8::2:1"));
@@ -172,7 +176,7 @@ async fn both_carriers_reach_one_port_and_the_loopback_is_never_far() {
             theirs.receive_or_end::<u32>().await.unwrap()
         };
         let asking = async {
-            let mut ours = carriers.connect(listener.address(), "node-1", Way::Far).await.unwrap();
+            let mut ours = carriers.connect(listener.address(), "node-1", Locality::Far).await.unwrap();
             assert_eq!(ours.is_shared(), is_quic, "{choice}");
             ours.send(&7u32).await.unwrap();
             assert_eq!(ours.receive::<u32>().await.unwrap(), 8);
@@ -194,9 +198,9 @@ async fn a_node_whose_udp_port_swallows_everything_is_reached_by_tcp() {
     };
     let address = listener.address();
     let taking = async { listener.accept().await.unwrap().handshake().await.unwrap() };
-    let asking = carriers.chooser.race(address, "node-1", Duration::ZERO, None);
+    let asking = carriers.selector.race(address, "node-1", Duration::ZERO, None);
     let (_theirs, ours) = tokio::join!(taking, asking);
     assert!(!ours.unwrap().is_shared());
-    let kept = carriers.remembered();
+    let kept = carriers.cached_peers();
     assert!(kept.len() == 1 && kept[0].address == address && kept[0].udp_blocked_for.is_some(), "{kept:?}");
 }

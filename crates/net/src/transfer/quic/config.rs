@@ -14,8 +14,8 @@ use protocol::ControllerKind;
 
 use super::{
     lanes::{LANE_WINDOW_BYTES, LANES},
-    rates::{Learning, Rates},
-    udt::{Learned, UdtFactory},
+    rate_cache::{RateCache, RateRecorder},
+    udt::{PathEstimate, UdtFactory},
 };
 
 /// What may be chosen about QUIC connections.
@@ -27,10 +27,10 @@ pub struct QuicSettings {
     /// bytes (and more on the loopback). Networks with jumbo frames gain from 6,400, which is the most.
     pub datagram_bytes_max: Option<u16>,
     /// Where rates are kept from one connection to the next; `None`: nowhere.
-    pub rates: Option<Arc<dyn Rates>>,
+    pub rate_cache: Option<Arc<dyn RateCache>>,
 }
 
-fn factory(controller: ControllerKind, learned: Option<Learned>) -> Arc<dyn ControllerFactory + Send + Sync> {
+fn factory(controller: ControllerKind, learned: Option<PathEstimate>) -> Arc<dyn ControllerFactory + Send + Sync> {
     match controller {
         ControllerKind::Udt => {
             let seed = u64::from_be_bytes(crate::identity::random());
@@ -43,8 +43,8 @@ fn factory(controller: ControllerKind, learned: Option<Learned>) -> Arc<dyn Cont
 
 impl QuicSettings {
     /// Where a connection with `peer` writes down what it has learned.
-    pub(super) fn learning(&self, peer: SocketAddr) -> Option<Learning> {
-        self.rates.clone().map(|rates| Learning { rates, peer })
+    pub(super) fn learning(&self, peer: SocketAddr) -> Option<RateRecorder> {
+        self.rate_cache.clone().map(|rates| RateRecorder { cache: rates, peer })
     }
 
     /// Largest UDP payload in bytes to `peer`.
@@ -63,12 +63,12 @@ impl QuicSettings {
 
     /// The setup of a connection that is made to us, perhaps by a stranger: its window opens when bulk is wanted.
     pub(super) fn for_caller(&self, peer: IpAddr) -> Arc<TransportConfig> {
-        self.transport(place_of_caller(peer), NARROW_WINDOW_BYTES)
+        self.transport(caller_key(peer), NARROW_WINDOW_BYTES)
     }
 
     fn transport(&self, peer: SocketAddr, window_bytes: u32) -> Arc<TransportConfig> {
-        let learned = self.rates.as_ref().and_then(|rates| rates.learned(peer));
-        let mut transport = packet_rules(self.datagram_bytes_to(peer.ip()), factory(self.controller, learned));
+        let learned = self.rate_cache.as_ref().and_then(|rates| rates.learned(peer));
+        let mut transport = base_transport_config(self.datagram_bytes_to(peer.ip()), factory(self.controller, learned));
         transport
             .max_concurrent_bidi_streams(VarInt::from_u32(CONVERSATIONS_MAX))
             .max_concurrent_uni_streams(VarInt::from_u32(CONVERSATIONS_MAX * u32::from(LANES - 1)))
@@ -84,7 +84,10 @@ impl QuicSettings {
 /// How packets of a connection are made, acknowledged and given up, under this controller: all of the setup that a controller
 /// notices. The simulation of controllers takes it from here too, so that it simulates what is used. UDP payloads are at most
 /// `datagram_bytes_max` long.
-pub fn packet_rules(datagram_bytes_max: u16, controller: Arc<dyn ControllerFactory + Send + Sync>) -> TransportConfig {
+pub fn base_transport_config(
+    datagram_bytes_max: u16,
+    controller: Arc<dyn ControllerFactory + Send + Sync>,
+) -> TransportConfig {
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(datagram_bytes_max);
     let mut acknowledgements = AckFrequencyConfig::default();
@@ -105,7 +108,7 @@ pub fn packet_rules(datagram_bytes_max: u16, controller: Arc<dyn ControllerFacto
 }
 
 /// Under what a caller is remembered: its port is any, so what is learned of it is of its machine.
-pub(super) fn place_of_caller(peer: IpAddr) -> SocketAddr {
+pub(super) fn caller_key(peer: IpAddr) -> SocketAddr {
     SocketAddr::new(peer, 0)
 }
 

@@ -21,13 +21,13 @@ use tokio::{
 
 /// The lanes that have come on one connection, by conversation.
 pub(super) struct Lanes {
-    desks: Mutex<Desks>,
+    table: Mutex<LaneTable>,
     arrived: Notify,
     taking: Mutex<Option<AbortHandle>>,
 }
 
 #[derive(Default)]
-struct Desks {
+struct LaneTable {
     open: HashMap<u64, BTreeMap<u8, RecvStream>>,
     /// Conversations up to here have begun: a lane of one that is not open comes too late.
     begun: Option<u64>,
@@ -38,7 +38,7 @@ struct Desks {
 impl Lanes {
     /// Takes the lanes of `connection` until nobody has a conversation on it.
     pub(super) fn of(connection: &Connection) -> Arc<Self> {
-        let this = Arc::new(Self { desks: Mutex::default(), arrived: Notify::new(), taking: Mutex::default() });
+        let this = Arc::new(Self { table: Mutex::default(), arrived: Notify::new(), taking: Mutex::default() });
         let lanes = Arc::downgrade(&this);
         let connection = connection.clone();
         let taking = tokio::spawn(async move {
@@ -47,9 +47,9 @@ impl Lanes {
                 while introductions.try_join_next().is_some() {}
                 let lanes = lanes.clone();
                 introductions.spawn(async move {
-                    let introduced = timeout(INTRODUCTION_DEADLINE, introduction(stream)).await;
+                    let introduced = timeout(LANE_HEADER_DEADLINE, read_lane_header(stream)).await;
                     if let (Ok(Some((conversation, lane, stream))), Some(lanes)) = (introduced, lanes.upgrade()) {
-                        lanes.put(conversation, lane, stream);
+                        lanes.insert(conversation, lane, stream);
                     }
                 });
             }
@@ -101,7 +101,7 @@ impl Lanes {
     }
 
     /// A stream has said which lane it is. One of a conversation that is over is dropped, which tells its sender.
-    fn put(&self, conversation: StreamId, lane: u8, stream: RecvStream) {
+    fn insert(&self, conversation: StreamId, lane: u8, stream: RecvStream) {
         let mut desks = self.lock();
         let id = number(conversation);
         // It may overtake the stream with which its conversation begins.
@@ -120,9 +120,9 @@ impl Lanes {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Desks> {
+    fn lock(&self) -> MutexGuard<'_, LaneTable> {
         // Each change under this lock is complete in itself.
-        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -136,15 +136,15 @@ impl Drop for Lanes {
 }
 
 /// The first bytes of a lane.
-pub(super) fn introduce(conversation: StreamId, lane: u8) -> [u8; INTRODUCTION_BYTES] {
-    let mut bytes = [lane; INTRODUCTION_BYTES];
+pub(super) fn lane_header(conversation: StreamId, lane: u8) -> [u8; LANE_HEADER_BYTES] {
+    let mut bytes = [lane; LANE_HEADER_BYTES];
     bytes[..8].copy_from_slice(&number(conversation).to_be_bytes());
     bytes
 }
 
-/// Which lane a stream is; `None` when it does not say so in the way of [`introduce`].
-async fn introduction(mut stream: RecvStream) -> Option<(StreamId, u8, RecvStream)> {
-    let mut bytes = [0; INTRODUCTION_BYTES];
+/// Which lane a stream is; `None` when it does not say so in the way of [`lane_header`].
+async fn read_lane_header(mut stream: RecvStream) -> Option<(StreamId, u8, RecvStream)> {
+    let mut bytes = [0; LANE_HEADER_BYTES];
     stream.read_exact(&mut bytes).await.ok()?;
     let [id @ .., lane] = bytes;
     let conversation = StreamId::from(VarInt::from_u64(u64::from_be_bytes(id)).ok()?);
@@ -164,8 +164,8 @@ pub(super) const STRIPE_BYTES: u64 = 256 * 1024;
 /// 874 gaps between them.
 pub(super) const LANE_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 /// Length of the bytes by which a lane says what it is: the conversation's stream and the lane's number.
-const INTRODUCTION_BYTES: usize = 9;
+const LANE_HEADER_BYTES: usize = 9;
 /// How long a lane may take to say it, lost packets included.
-const INTRODUCTION_DEADLINE: Duration = Duration::from_secs(60);
+const LANE_HEADER_DEADLINE: Duration = Duration::from_secs(60);
 /// How far a lane may be ahead of the conversations that have begun.
 const EARLY_CONVERSATIONS_MAX: u64 = 64;

@@ -15,15 +15,15 @@ use tokio::{
 
 use super::{
     ALPN,
-    config::{QuicSettings, place_of_caller},
+    config::{QuicSettings, caller_key},
     endpoint,
-    socket::{QuicSocket, Shared},
+    socket::{QuicSocket, SharedConnection},
 };
 use crate::{
     NetError,
     identity::TlsIdentity,
-    strangers::{Place, Strangers},
     transfer::{TransferStream, channel::Channel, tcp::HANDSHAKE_DEADLINE},
+    unauthenticated::{UnauthenticatedPeers, UnauthenticatedSlot},
 };
 
 /// A port where QUIC is spoken.
@@ -42,14 +42,20 @@ impl QuicListener {
         address: SocketAddr,
         identity: &TlsIdentity,
         settings: QuicSettings,
-        strangers: &Arc<Strangers>,
+        strangers: &Arc<UnauthenticatedPeers>,
     ) -> Result<Self, NetError> {
         let endpoint = endpoint::open(address, identity.secret())?;
         // A first configuration opens the door; each connection is then taken with the certificate of its day.
         endpoint.set_server_config(Some(server_configuration(identity)?));
         let (give, conversations) = mpsc::channel(WAITING_CONVERSATIONS_MAX);
         let strangers = Arc::clone(strangers);
-        let taker = Taker { endpoint: endpoint.clone(), identity: identity.clone(), settings, give, strangers };
+        let taker = ConnectionAcceptor {
+            endpoint: endpoint.clone(),
+            identity: identity.clone(),
+            settings,
+            give,
+            unauthenticated: strangers,
+        };
         let taking = tokio::spawn(taker.run()).abort_handle();
         Ok(Self { endpoint, conversations: Mutex::new(conversations), taking })
     }
@@ -73,15 +79,15 @@ impl Drop for QuicListener {
 }
 
 /// Takes connections.
-struct Taker {
+struct ConnectionAcceptor {
     endpoint: Endpoint,
     identity: TlsIdentity,
     settings: QuicSettings,
     give: mpsc::Sender<TransferStream>,
-    strangers: Arc<Strangers>,
+    unauthenticated: Arc<UnauthenticatedPeers>,
 }
 
-impl Taker {
+impl ConnectionAcceptor {
     async fn run(self) {
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
@@ -96,7 +102,7 @@ impl Taker {
                 let _ = incoming.retry();
                 continue;
             }
-            let Some(place) = self.strangers.enter(incoming.remote_address().ip()) else {
+            let Some(place) = self.unauthenticated.admit(incoming.remote_address().ip()) else {
                 incoming.refuse();
                 continue;
             };
@@ -109,7 +115,7 @@ impl Taker {
     }
 
     /// One connection: its handshake, then conversation after conversation.
-    fn conversing(&self, incoming: Incoming, place: Arc<Place>) -> impl Future<Output = ()> + use<> {
+    fn conversing(&self, incoming: Incoming, place: Arc<UnauthenticatedSlot>) -> impl Future<Output = ()> + use<> {
         let (identity, settings, give) = (self.identity.clone(), self.settings.clone(), self.give.clone());
         async move {
             let peer = incoming.remote_address();
@@ -117,27 +123,27 @@ impl Taker {
             let Ok(mut configuration) = server_configuration(&identity) else { return };
             configuration.transport_config(settings.for_caller(peer.ip()));
             let Ok(connecting) = incoming.accept_with(Arc::new(configuration)) else { return };
-            let connection = match place.within(timeout(HANDSHAKE_DEADLINE, connecting)).await {
+            let connection = match place.run_bounded(timeout(HANDSHAKE_DEADLINE, connecting)).await {
                 Ok(Ok(Ok(connection))) => connection,
                 Ok(Ok(Err(error))) => return tracing::debug!(%peer, %error, "a QUIC connection did not come about"),
                 Ok(Err(_)) => return tracing::debug!(%peer, "a QUIC connection kept still in its handshake"),
                 Err(over) => return tracing::debug!(%peer, ?over, "a QUIC connection had no place any more"),
             };
-            let shared = Shared::new(connection.clone(), false, settings.learning(place_of_caller(peer.ip())));
+            let shared = SharedConnection::new(connection.clone(), false, settings.learning(caller_key(peer.ip())));
             let conversations = async {
                 for begun in 0u64.. {
                     if begun >= STRANGER_CONVERSATIONS_MAX {
-                        place.known().await;
+                        place.authenticated().await;
                     }
                     let Ok((send, receive)) = connection.accept_bi().await else { return };
                     let socket = QuicSocket::new(shared.clone(), send, receive);
                     let stream = TransferStream::new(Channel::Quic(Box::new(socket)), peer);
-                    if give.send(stream.of_stranger(Arc::clone(&place))).await.is_err() {
+                    if give.send(stream.with_slot(Arc::clone(&place))).await.is_err() {
                         return;
                     }
                 }
             };
-            if let Err(over) = place.within(conversations).await {
+            if let Err(over) = place.run_bounded(conversations).await {
                 tracing::debug!(%peer, ?over, "a QUIC connection has proved nothing");
                 connection.close(VarInt::from_u32(0), b"nothing was proved");
             }
@@ -147,7 +153,7 @@ impl Taker {
 
 /// What we show to who connects now.
 pub(super) fn server_configuration(identity: &TlsIdentity) -> Result<ServerConfig, NetError> {
-    let mut tls = (*identity.listening()?).clone();
+    let mut tls = (*identity.server_config()?).clone();
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let crypto = QuicServerConfig::try_from(tls)
         .map_err(|error| NetError::Certificate { operation: "speak QUIC", why: error.to_string() })?;

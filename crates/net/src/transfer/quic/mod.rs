@@ -9,7 +9,7 @@ mod config;
 mod endpoint;
 mod lanes;
 mod listener;
-mod rates;
+mod rate_cache;
 mod socket;
 pub mod udt;
 
@@ -28,17 +28,17 @@ use noq::{
 };
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
-pub use config::{QuicSettings, packet_rules};
+pub use config::{QuicSettings, base_transport_config};
 pub use endpoint::SOCKET_BUFFER_BYTES;
 pub(super) use listener::QuicListener;
-pub use rates::{RateMemory, Rates};
+pub use rate_cache::{MemoryRateCache, RateCache};
 pub(super) use socket::QuicSocket;
-use socket::{Shared, WeakShared, connection_failure};
+use socket::{SharedConnection, WeakSharedConnection, connection_failure};
 
 use super::{
     Carrier, TransferStream,
     channel::Channel,
-    tcp::{HANDSHAKE_DEADLINE, identity_trouble},
+    tcp::{HANDSHAKE_DEADLINE, identity_error},
 };
 use crate::{
     NetError,
@@ -55,7 +55,7 @@ struct Inner {
     identity: TlsIdentity,
     settings: QuicSettings,
     endpoints: Mutex<Endpoints>,
-    peers: Mutex<BTreeMap<Peer, Arc<AsyncMutex<Line>>>>,
+    peers: Mutex<BTreeMap<Peer, Arc<AsyncMutex<PeerConnection>>>>,
 }
 
 /// The sockets, opened when they are first wanted.
@@ -70,8 +70,8 @@ type Peer = (SocketAddr, String);
 
 /// The connection to a peer, as long as there is a conversation on it.
 #[derive(Default)]
-struct Line {
-    connection: Option<WeakShared>,
+struct PeerConnection {
+    connection: Option<WeakSharedConnection>,
 }
 
 impl QuicCarrier {
@@ -82,7 +82,7 @@ impl QuicCarrier {
     }
 
     /// A carrier that connects from the port where this process listens.
-    pub(super) fn beside(listener: &QuicListener, identity: TlsIdentity, settings: QuicSettings) -> Self {
+    pub(super) fn with_listener(listener: &QuicListener, identity: TlsIdentity, settings: QuicSettings) -> Self {
         let endpoint = Some(listener.endpoint().clone());
         let is_v6 = listener.endpoint().local_addr().is_ok_and(|address| address.is_ipv6());
         let endpoints = if is_v6 { Endpoints { v4: None, v6: endpoint } } else { Endpoints { v4: endpoint, v6: None } };
@@ -111,15 +111,18 @@ impl QuicCarrier {
     }
 
     /// The connection to `server` at `address`: the one that stands, or a new one. Who asks meanwhile waits for the same.
-    async fn connection(&self, address: SocketAddr, server: &str) -> Result<Shared, NetError> {
-        let line = self.inner.line((address, server.to_owned()));
+    async fn connection(&self, address: SocketAddr, server: &str) -> Result<SharedConnection, NetError> {
+        let line = self.inner.peer_connection((address, server.to_owned()));
         let mut line = line.lock().await;
-        let standing = line.connection.as_ref().and_then(WeakShared::upgrade);
-        if let Some(shared) = standing.filter(Shared::is_good) {
+        let standing = line.connection.as_ref().and_then(WeakSharedConnection::upgrade);
+        if let Some(shared) = standing.filter(SharedConnection::is_good) {
             return Ok(shared);
         }
-        let shared =
-            Shared::new(self.inner.connect(address, server).await?, true, self.inner.settings.learning(address));
+        let shared = SharedConnection::new(
+            self.inner.connect(address, server).await?,
+            true,
+            self.inner.settings.learning(address),
+        );
         line.connection = Some(shared.downgrade());
         Ok(shared)
     }
@@ -146,11 +149,11 @@ impl Carrier for QuicCarrier {
 }
 
 impl Inner {
-    fn line(&self, peer: Peer) -> Arc<AsyncMutex<Line>> {
+    fn peer_connection(&self, peer: Peer) -> Arc<AsyncMutex<PeerConnection>> {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if peers.len() >= PEERS_SWEEP {
             // Lines that nobody waits for and whose connection has gone.
-            peers.retain(|_, line| Arc::strong_count(line) > 1 || line.try_lock().is_ok_and(|line| line.stands()));
+            peers.retain(|_, line| Arc::strong_count(line) > 1 || line.try_lock().is_ok_and(|line| line.is_alive()));
         }
         Arc::clone(peers.entry(peer).or_default())
     }
@@ -175,7 +178,7 @@ impl Inner {
         };
         connected.map_err(|error| {
             let source = connection_failure(error);
-            match identity_trouble(&source) {
+            match identity_error(&source) {
                 Some(why) => NetError::Handshake { peer: peer(), why: why.to_owned() },
                 None => NetError::Connect { server: server.to_owned(), address, source },
             }
@@ -184,7 +187,7 @@ impl Inner {
 
     /// What we show to whom we connect to now.
     fn configuration(&self) -> Result<ClientConfig, NetError> {
-        let mut tls: rustls::ClientConfig = (*self.identity.connecting()).clone();
+        let mut tls: rustls::ClientConfig = (*self.identity.client_config()).clone();
         tls.alpn_protocols = vec![ALPN.to_vec()];
         // A session of TCP is not taken up by QUIC; and what stands is shared, so that new ones are rare.
         tls.resumption = Resumption::disabled();
@@ -199,8 +202,8 @@ impl Inner {
     }
 }
 
-impl Line {
-    fn stands(&self) -> bool {
+impl PeerConnection {
+    fn is_alive(&self) -> bool {
         self.connection.as_ref().is_some_and(|line| line.upgrade().is_some())
     }
 }

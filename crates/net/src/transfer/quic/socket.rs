@@ -24,26 +24,26 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     config::RECEIVE_WINDOW_BYTES,
-    lanes::{LANES, Lanes, STRIPE_BYTES, introduce},
-    rates::Learning,
+    lanes::{LANES, Lanes, STRIPE_BYTES, lane_header},
+    rate_cache::RateRecorder,
 };
 use crate::identity::{PeerCertificate, fingerprint_of};
 
 /// A connection with what its conversations share.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct SharedConnection {
     pub(super) connection: Connection,
     lanes: Arc<Lanes>,
     /// Whether the connection has its full window; see [`QuicSocket::widen`].
     is_wide: Arc<AtomicBool>,
     /// Whether somebody waited in vain on it; see [`QuicSocket::drop`].
     is_doubted: Arc<AtomicBool>,
-    learning: Option<Learning>,
+    learning: Option<RateRecorder>,
 }
 
-impl Shared {
+impl SharedConnection {
     /// A connection whose peer may have its full window at once (`is_wide`), or only when its first bytes are wanted.
-    pub(super) fn new(connection: Connection, is_wide: bool, learning: Option<Learning>) -> Self {
+    pub(super) fn new(connection: Connection, is_wide: bool, learning: Option<RateRecorder>) -> Self {
         let lanes = Lanes::of(&connection);
         let (is_wide, is_doubted) = (Arc::new(AtomicBool::new(is_wide)), Arc::default());
         Self { connection, lanes, is_wide, is_doubted, learning }
@@ -55,8 +55,8 @@ impl Shared {
     }
 
     /// The same, for one who would use it as long as others do.
-    pub(super) fn downgrade(&self) -> WeakShared {
-        WeakShared {
+    pub(super) fn downgrade(&self) -> WeakSharedConnection {
+        WeakSharedConnection {
             connection: self.connection.weak_handle(),
             lanes: Arc::downgrade(&self.lanes),
             is_wide: Arc::clone(&self.is_wide),
@@ -67,26 +67,26 @@ impl Shared {
 }
 
 /// A connection that ends when its last conversation does.
-pub(super) struct WeakShared {
+pub(super) struct WeakSharedConnection {
     connection: WeakConnectionHandle,
     lanes: Weak<Lanes>,
     is_wide: Arc<AtomicBool>,
     is_doubted: Arc<AtomicBool>,
-    learning: Option<Learning>,
+    learning: Option<RateRecorder>,
 }
 
-impl WeakShared {
+impl WeakSharedConnection {
     /// The connection, while there is a conversation on it.
-    pub(super) fn upgrade(&self) -> Option<Shared> {
+    pub(super) fn upgrade(&self) -> Option<SharedConnection> {
         let (lanes, connection) = (self.lanes.upgrade()?, self.connection.upgrade()?);
         let (is_wide, is_doubted) = (Arc::clone(&self.is_wide), Arc::clone(&self.is_doubted));
-        Some(Shared { connection, lanes, is_wide, is_doubted, learning: self.learning.clone() })
+        Some(SharedConnection { connection, lanes, is_wide, is_doubted, learning: self.learning.clone() })
     }
 }
 
 /// A conversation on a QUIC connection.
 pub(in crate::transfer) struct QuicSocket {
-    shared: Shared,
+    shared: SharedConnection,
     id: StreamId,
     /// Our lanes, as far as they are open; `sent_bytes` says whose turn it is.
     send: Vec<SendStream>,
@@ -104,7 +104,7 @@ pub(in crate::transfer) struct QuicSocket {
 
 impl QuicSocket {
     /// The conversation that begins with this stream of `shared`.
-    pub(super) fn new(shared: Shared, send: SendStream, receive: RecvStream) -> Self {
+    pub(super) fn new(shared: SharedConnection, send: SendStream, receive: RecvStream) -> Self {
         let id = send.id();
         shared.lanes.open(id);
         Self {
@@ -149,7 +149,7 @@ impl QuicSocket {
 
     /// See [`Channel::read`](crate::transfer::channel::Channel::read).
     pub(in crate::transfer) async fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if out.len() > WORD_BYTES {
+        if out.len() > MESSAGE_BYTES {
             self.widen();
         }
         self.waits_since = Some(Instant::now());
@@ -161,7 +161,7 @@ impl QuicSocket {
     async fn read_turn(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let (lane, left) = turn(self.received_bytes);
         if lane == self.receive.len() {
-            self.meet(lane).await?;
+            self.accept_lane(lane).await?;
         }
         let wanted = out.len().min(left);
         let read = self.receive[lane].read(&mut out[..wanted]).await.map_err(read_failure)?.unwrap_or(0);
@@ -191,13 +191,13 @@ impl QuicSocket {
             return Ok(());
         }
         let mut stream = self.shared.connection.open_uni().await.map_err(connection_failure)?;
-        stream.write_all(&introduce(self.id, lane as u8)).await.map_err(write_failure)?;
+        stream.write_all(&lane_header(self.id, lane as u8)).await.map_err(write_failure)?;
         self.send.push(stream);
         Ok(())
     }
 
     /// Waits for the peer's next lane. A peer that goes away before it opens it has reset the first.
-    async fn meet(&mut self, lane: usize) -> io::Result<()> {
+    async fn accept_lane(&mut self, lane: usize) -> io::Result<()> {
         let first = &mut self.receive[0];
         let cut = async {
             match first.received_reset().await {
@@ -218,7 +218,7 @@ impl QuicSocket {
     }
 
     /// Whether no further conversation would be begun on the connection.
-    pub(in crate::transfer) fn is_doubted(&self) -> bool {
+    pub(in crate::transfer) fn is_suspect(&self) -> bool {
         !self.shared.is_good()
     }
 
@@ -305,7 +305,7 @@ impl Drop for QuicSocket {
         }
         self.shared.lanes.close(self.id);
         if let Some(learning) = self.shared.learning.as_ref().filter(|_| self.sent_bytes >= LEARN_FROM_BYTES) {
-            learning.write_down(&self.shared.connection);
+            learning.record(&self.shared.connection);
         }
         if !self.is_closed {
             for lane in &mut self.send {
@@ -371,7 +371,7 @@ const CUT: VarInt = VarInt::from_u32(1);
 /// QUIC's error codes for TLS alerts begin here (RFC 9001, 4.8).
 const ALERTS_FROM: u64 = 0x100;
 /// Longest read that is for a word: bulk is read a block at a time.
-const WORD_BYTES: usize = 16 * 1024;
+const MESSAGE_BYTES: usize = 16 * 1024;
 /// Small pieces are gathered up to here; larger ones go through, since the library copies them anyway.
 const OUTBOUND_BYTES_MAX: usize = 16 * 1024;
 /// Least and most bytes that may wait to be sent: on a slow way no more than a moment's, and nowhere so much that a lane is

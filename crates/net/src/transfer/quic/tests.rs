@@ -6,7 +6,7 @@ use protocol::limits::FRAME_BYTES_MAX;
 use super::*;
 use crate::{
     identity::{Authority, Credentials, fingerprint},
-    transfer::{Frame, Listener},
+    transfer::{Listener, StreamFrame},
 };
 
 fn any_port() -> SocketAddr {
@@ -107,7 +107,7 @@ async fn frames_of_all_lengths_pass_unchanged_in_both_directions() {
             ours.end_frames().await.unwrap();
         };
         let receiving = async {
-            let mut frame = Frame::default();
+            let mut frame = StreamFrame::default();
             for length in &lengths {
                 assert!(theirs.receive_frame(&mut frame).await.unwrap());
                 assert!(frame.payload == bytes[..*length], "a frame of {length} bytes");
@@ -120,7 +120,7 @@ async fn frames_of_all_lengths_pass_unchanged_in_both_directions() {
 }
 
 #[tokio::test]
-async fn all_conversations_with_a_node_share_one_connection_and_do_not_wait_for_each_other() {
+async fn conversations_with_a_node_share_a_connection_and_do_not_block_each_other() {
     let node = Node::start().await;
     let carrier = node.carrier();
     let mut pairs = Vec::new();
@@ -130,7 +130,7 @@ async fn all_conversations_with_a_node_share_one_connection_and_do_not_wait_for_
     assert_eq!(open_connections(&carrier), 1);
     // The first has sent more than it may, and nobody reads on.
     let (mut ours, mut theirs) = pairs.remove(0);
-    let (first, mut frame) = (vec![7; FRAME_BYTES_MAX], Frame::default());
+    let (first, mut frame) = (vec![7; FRAME_BYTES_MAX], StreamFrame::default());
     let (sent, received) = tokio::join!(ours.send_frame(&first), theirs.receive_frame(&mut frame));
     assert!(sent.is_ok() && received.unwrap());
     let stuck = tokio::spawn(async move {
@@ -157,7 +157,7 @@ async fn a_dropped_conversation_looks_cut_and_leaves_the_others_alone() {
     let (mut other, mut their_other) = node.pair(&carrier).await;
     ours.send_frame(&[1; 1_000]).await.unwrap();
     drop(ours);
-    let mut frame = Frame::default();
+    let mut frame = StreamFrame::default();
     let mut outcome = Ok(true);
     while matches!(outcome, Ok(true)) {
         outcome = theirs.receive_frame(&mut frame).await;
@@ -224,8 +224,8 @@ fn a_node_that_started_again_is_met_anew_at_once() {
 
 #[tokio::test]
 async fn one_who_is_called_remembers_how_fast_the_way_to_the_callers_machine_is() {
-    let rates = Arc::new(RateMemory::default());
-    let node = Node::with(QuicSettings { rates: Some(rates.clone()), ..QuicSettings::default() }).await;
+    let rates = Arc::new(MemoryRateCache::default());
+    let node = Node::with(QuicSettings { rate_cache: Some(rates.clone()), ..QuicSettings::default() }).await;
     let carrier = node.carrier();
     let bytes = vec![7; FRAME_BYTES_MAX];
     // Where the machine is fast, the first megabytes are over before anything could be learned.
@@ -240,7 +240,7 @@ async fn one_who_is_called_remembers_how_fast_the_way_to_the_callers_machine_is(
             theirs.close().await;
         };
         let taking = async {
-            let mut frame = Frame::default();
+            let mut frame = StreamFrame::default();
             while ours.receive_frame(&mut frame).await.unwrap() {}
             drop(ours);
         };
@@ -263,7 +263,7 @@ async fn where_nobody_answers_it_is_said_so() {
 }
 
 #[tokio::test]
-async fn one_who_drops_its_last_conversation_and_its_carrier_in_the_midst_of_bulk_looks_cut() {
+async fn dropping_the_last_conversation_and_the_carrier_amid_bulk_looks_cut() {
     let node = Node::start().await;
     let carrier = node.carrier();
     let (mut ours, mut theirs) = node.pair(&carrier).await;
@@ -273,7 +273,7 @@ async fn one_who_drops_its_last_conversation_and_its_carrier_in_the_midst_of_bul
             ours.send_frame(&vec![7; FRAME_BYTES_MAX]).await.unwrap();
         }
     };
-    let mut frame = Frame::default();
+    let mut frame = StreamFrame::default();
     let receiving = async { while theirs.receive_frame(&mut frame).await.is_ok() {} };
     tokio::join!(sending, receiving);
 }
@@ -306,7 +306,7 @@ fn conversation(index: u64) -> noq_proto::StreamId {
 
 async fn open_lane(connection: &Connection, conversation: noq_proto::StreamId, lane: u8) -> noq::SendStream {
     let mut stream = connection.open_uni().await.unwrap();
-    stream.write_all(&lanes::introduce(conversation, lane)).await.unwrap();
+    stream.write_all(&lanes::lane_header(conversation, lane)).await.unwrap();
     stream
 }
 
@@ -354,7 +354,7 @@ fn a_stranger_makes_a_node_hold_little_before_it_has_shown_a_ticket() {
 }
 
 #[tokio::test]
-async fn after_someone_has_waited_in_vain_the_next_conversation_begins_on_a_new_connection() {
+async fn after_a_wait_in_vain_the_next_conversation_gets_a_new_connection() {
     let node = Node::start().await;
     let carrier = node.carrier();
     let (mut ours, _theirs) = node.pair(&carrier).await;
@@ -364,9 +364,9 @@ async fn after_someone_has_waited_in_vain_the_next_conversation_begins_on_a_new_
     let waited = timeout(Duration::from_secs(10), ours.receive::<()>()).await;
     tokio::time::resume();
     assert!(waited.is_err());
-    assert!(!others.is_doubted());
+    assert!(!others.is_suspect());
     drop(ours);
-    assert!(others.is_doubted(), "a kept one is not used either");
+    assert!(others.is_suspect(), "a kept one is not used either");
     let (_again, _their_again) = node.pair(&carrier).await;
     assert_eq!(open_connections(&carrier), 2, "the others stay where they are");
     let (_further, _their_further) = node.pair(&carrier).await;

@@ -75,11 +75,11 @@ async fn words_and_frames_arrive_as_sent_in_order() {
     };
     let receiving = async {
         assert_eq!(theirs.receive::<String>().await.unwrap(), "before");
-        let mut frame = Frame::default();
+        let mut frame = StreamFrame::default();
         for (seed, length) in (0..).zip(lengths) {
             assert!(theirs.receive_frame(&mut frame).await.unwrap());
             assert!(frame.payload == noise(length, seed), "frame of {length} bytes");
-            assert_eq!(frame.checksums, frame::checksums(&frame.payload).collect::<Vec<_>>());
+            assert_eq!(frame.checksums, stream_frame::checksums(&frame.payload).collect::<Vec<_>>());
         }
         assert!(!theirs.receive_frame(&mut frame).await.unwrap());
         assert!(frame.payload.is_empty() && frame.checksums.is_empty());
@@ -99,7 +99,7 @@ async fn an_empty_frame_is_not_sent_since_it_would_end_the_data() {
 #[tokio::test]
 async fn data_without_any_bytes_is_just_its_end() {
     let mut stream = arrived(&[0; 4]).await;
-    assert!(!stream.receive_frame(&mut Frame::default()).await.unwrap());
+    assert!(!stream.receive_frame(&mut StreamFrame::default()).await.unwrap());
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_damaged_block_is_named_and_the_next_frame_can_still_be_read() {
     // The head has 4 + 3 * 4 bytes: this is in the second block.
     bytes[16 + BLOCK + 100] ^= 0x10;
     let mut stream = arrived(&bytes).await;
-    let mut frame = Frame::default();
+    let mut frame = StreamFrame::default();
     let error = stream.receive_frame(&mut frame).await.unwrap_err();
     assert!(matches!(error, NetError::Corrupt { block: 1, .. }), "{error}");
     assert!(frame.payload.is_empty(), "damaged bytes are given to nobody");
@@ -125,14 +125,14 @@ async fn a_damaged_checksum_is_found_like_damaged_bytes() {
     stream.send_frame(b"bytes").await.unwrap();
     let mut bytes = wire_bytes(stream, raw).await;
     bytes[7] ^= 1;
-    let error = arrived(&bytes).await.receive_frame(&mut Frame::default()).await.unwrap_err();
+    let error = arrived(&bytes).await.receive_frame(&mut StreamFrame::default()).await.unwrap_err();
     assert!(matches!(error, NetError::Corrupt { block: 0, .. }), "{error}");
 }
 
 #[tokio::test]
 async fn checksums_from_elsewhere_travel_as_given() {
     let payload = noise(BLOCK + 1, 3);
-    let checksums: Vec<u32> = frame::checksums(&payload).collect();
+    let checksums: Vec<u32> = stream_frame::checksums(&payload).collect();
     let (mut computed, raw_computed) = stream_and_raw();
     computed.send_frame(&payload).await.unwrap();
     let (mut given, raw_given) = stream_and_raw();
@@ -143,7 +143,7 @@ async fn checksums_from_elsewhere_travel_as_given() {
     let (mut stream, raw) = stream_and_raw();
     stream.send_checked_frame(&noise(BLOCK + 1, 4), &checksums).await.unwrap();
     let bytes = wire_bytes(stream, raw).await;
-    let error = arrived(&bytes).await.receive_frame(&mut Frame::default()).await.unwrap_err();
+    let error = arrived(&bytes).await.receive_frame(&mut StreamFrame::default()).await.unwrap_err();
     assert!(matches!(error, NetError::Corrupt { block: 0, .. }), "{error}");
 
     let (mut stream, raw) = stream_and_raw();
@@ -166,7 +166,7 @@ async fn a_frame_that_claims_too_much_is_refused_by_its_length_alone() {
     // The pipe stays open: a receiver that believed the length would wait for ever.
     let (mut stream, mut raw) = stream_and_raw();
     raw.write_all(&(FRAME_BYTES_MAX as u32 + 1).to_be_bytes()).await.unwrap();
-    let mut frame = Frame::default();
+    let mut frame = StreamFrame::default();
     let error = stream.receive_frame(&mut frame).await.unwrap_err();
     assert!(matches!(error, NetError::TooLong { .. }), "{error}");
     assert_eq!(frame.payload.capacity(), 0);
@@ -205,7 +205,7 @@ async fn a_peer_that_hangs_up_anywhere_inside_is_noticed() {
     // Without the empty frame even a whole one is not the end of the data.
     for cut in 0..=frame.len() {
         let mut stream = arrived(&frame[..cut]).await;
-        let mut received = Frame::default();
+        let mut received = StreamFrame::default();
         let mut end = stream.receive_frame(&mut received).await;
         if cut == frame.len() {
             assert!(end.unwrap());
@@ -232,7 +232,7 @@ async fn small_frames_that_wait_are_sent_before_an_answer_is_waited_for() {
         assert_eq!(ours.receive::<u32>().await.unwrap(), 5);
     };
     let answering = async {
-        let mut frame = Frame::default();
+        let mut frame = StreamFrame::default();
         assert!(theirs.receive_frame(&mut frame).await.unwrap());
         theirs.send(&(frame.payload.len() as u32)).await.unwrap();
     };

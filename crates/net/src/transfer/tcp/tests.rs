@@ -1,7 +1,7 @@
 //! Real sockets and real TLS on the loopback, every port chosen by the system.
 #![allow(clippy::unwrap_used)]
 
-mod introductions;
+mod authority_pinning;
 
 use protocol::{
     Refusal, Status,
@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::*;
 use crate::{
     identity::{Authority, fingerprint},
-    strangers::Over,
-    transfer::Frame,
+    transfer::StreamFrame,
+    unauthenticated::SlotLoss,
 };
 
 const LABEL: &[u8] = b"EXPORTER-test";
@@ -85,7 +85,7 @@ async fn frames_of_all_lengths_pass_tls_unchanged() {
         assert!(ours.receive::<bool>().await.unwrap());
     };
     let receiving = async {
-        let mut frame = Frame::default();
+        let mut frame = StreamFrame::default();
         for length in &lengths {
             assert!(theirs.receive_frame(&mut frame).await.unwrap());
             assert!(frame.payload == bytes[..*length], "frame of {length} bytes");
@@ -259,7 +259,7 @@ async fn a_silent_caller_is_dropped_at_the_deadline_and_holds_up_no_one() {
     let incoming = listener.accept().await.unwrap();
     // The clock is the test's own and jumps to the deadline.
     let error = incoming.handshake().await.err().unwrap();
-    assert!(matches!(error, NetError::Stranger { over: Over::TooLate, .. }), "{error}");
+    assert!(matches!(error, NetError::Unauthenticated { over: SlotLoss::TimedOut, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -287,7 +287,7 @@ async fn a_connection_cut_inside_a_frame_is_closed_not_a_hang() {
     };
     let receiving = async {
         let mut theirs = listener.accept().await.unwrap().handshake().await.unwrap();
-        let mut frame = Frame::default();
+        let mut frame = StreamFrame::default();
         assert!(theirs.receive_frame(&mut frame).await.unwrap());
         theirs.receive_frame(&mut frame).await.unwrap_err()
     };
@@ -371,7 +371,7 @@ async fn a_stranger_has_its_time_and_its_words_in_all_whichever_words_it_says() 
     }
     tokio::time::advance(Duration::from_secs(1)).await;
     let error = theirs.receive_or_end::<u32>().await.unwrap_err();
-    assert!(matches!(error, NetError::Stranger { over: Over::TooLate, .. }), "{error}");
+    assert!(matches!(error, NetError::Unauthenticated { over: SlotLoss::TimedOut, .. }), "{error}");
     tokio::time::resume();
 
     let (mut ours, mut theirs) = pair().await;
@@ -395,8 +395,8 @@ async fn a_stranger_has_its_time_and_its_words_in_all_whichever_words_it_says() 
 #[tokio::test]
 async fn the_silent_of_one_address_keep_nobody_of_another_waiting() {
     let authority = Authority::create("cloud").unwrap();
-    let room = Room { in_all: 8, of_an_address: 4 };
-    let listener = listen(role(&authority, "node-1")).await.with_room(room);
+    let room = UnauthenticatedLimits { total: 8, per_address: 4 };
+    let listener = listen(role(&authority, "node-1")).await.with_limits(room);
     let silent_from = |last| async move {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, last], 0).into()).unwrap();
@@ -422,5 +422,5 @@ async fn the_silent_of_one_address_keep_nobody_of_another_waiting() {
     );
     let ((strangers, theirs), ours) = tokio::join!(taking, connecting);
     assert!(ours.is_ok() && theirs.is_ok());
-    assert_eq!(strangers.len(), room.of_an_address, "the others were hung up on");
+    assert_eq!(strangers.len(), room.per_address, "the others were hung up on");
 }

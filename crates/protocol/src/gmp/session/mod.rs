@@ -19,17 +19,17 @@ use crate::{
 };
 pub use phases::KeyLimits;
 use phases::Phases;
-use receiver::{Receiver, Taken};
+use receiver::{FragmentOutcome, Receiver};
 use replay::{Novelty, Replay};
 use sender::Sender;
 
 /// Whether this end knows where to send before it has heard the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
+pub enum OpenMode {
     /// It knows the peer's address.
-    SpeaksFirst,
+    Active,
     /// It learns the peer's address from the first datagram; until then it only collects what it will say.
-    Listens,
+    Passive,
 }
 
 /// See the module.
@@ -74,7 +74,7 @@ pub(super) struct Outgoing {
     /// Head and unsealed body, with room for the seal.
     pub(super) bytes: Vec<u8>,
     /// How many of its fragments were sent before.
-    pub(super) sent_again: usize,
+    pub(super) retransmitted: usize,
 }
 
 /// How a session ends by itself.
@@ -87,7 +87,7 @@ pub(super) enum End {
 }
 
 impl Session {
-    pub(super) fn new(id: SessionId, opening: Opening) -> Self {
+    pub(super) fn new(id: SessionId, opening: OpenMode) -> Self {
         Self {
             id,
             sender: Sender::new(),
@@ -96,7 +96,7 @@ impl Session {
             phases: Phases::new(),
             next_packet: 0,
             cancelled: VecDeque::new(),
-            is_listening: opening == Opening::Listens,
+            is_listening: opening == OpenMode::Passive,
             silent_since: None,
             timeouts: 0,
             closed_at: None,
@@ -125,7 +125,7 @@ impl Session {
         self.silent_since = if self.sender.is_idle() { None } else { self.silent_since.or(Some(now)) };
     }
 
-    /// Takes an authentic datagram. `room` is how many requests and notices the receiver of messages has room for: what
+    /// Takes an authentic datagram. `receive_capacity` is how many requests and notices the receiver of messages has room for: what
     /// it has none for is not acknowledged and comes again. Replies always have room, their requester waits.
     pub(super) fn handle_datagram(&mut self, now: Duration, head: &Head, body: &[u8], room: &mut usize) -> Received {
         let novelty = self.replay.take(head.packet);
@@ -203,7 +203,7 @@ impl Session {
         self.receiver.write_acknowledgement(&mut bytes);
         let room_until = limits::DATAGRAM_BYTES_MAX - datagram::SEAL_BYTES;
         let filled = self.sender.fill(now, packet, room_until, &mut bytes);
-        Some(Outgoing { packet, phase, bytes, sent_again: filled.sent_again })
+        Some(Outgoing { packet, phase, bytes, retransmitted: filled.retransmitted })
     }
 
     /// Takes no more messages, and ends when all that was taken is acknowledged, or after [`CLOSE_LINGER`].
@@ -250,7 +250,7 @@ impl Session {
     /// Takes the word that nobody waits for a reply any more; whether its acknowledgement should not wait.
     fn take_cancel(&mut self, sequence: u64, request: u64, received: &mut Received) -> bool {
         let taken = self.receiver.skip(sequence);
-        if taken == Taken::Contradiction {
+        if taken == FragmentOutcome::Contradiction {
             received.frames_dropped += 1;
             return false;
         }
@@ -260,7 +260,7 @@ impl Session {
             self.cancelled.truncate(CANCELLED_REQUESTS_MAX - 1);
             self.cancelled.push_front(request);
         }
-        taken == Taken::Duplicate
+        taken == FragmentOutcome::Duplicate
     }
 
     /// Takes a fragment; whether the acknowledgement should not wait.
@@ -273,7 +273,7 @@ impl Session {
         }
         let taken = if is_cancelled { self.receiver.skip(fragment.sequence) } else { self.receiver.take(fragment) };
         match taken {
-            Taken::Whole(message) => {
+            FragmentOutcome::Whole(message) => {
                 // A closed session still acknowledges, so that its peer does not ask on.
                 if !self.is_closed() {
                     *room -= usize::from(needs_room);
@@ -281,9 +281,9 @@ impl Session {
                 }
                 false
             }
-            Taken::Part | Taken::Unwanted => false,
-            Taken::Duplicate => true,
-            Taken::Contradiction => {
+            FragmentOutcome::Part | FragmentOutcome::Unwanted => false,
+            FragmentOutcome::Duplicate => true,
+            FragmentOutcome::Contradiction => {
                 received.frames_dropped += 1;
                 false
             }

@@ -29,7 +29,7 @@ pub(super) struct Receiver {
 
 /// What came of a fragment.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum FragmentOutcome {
     /// It was the last that was missing.
     Whole(Message),
     /// It was kept.
@@ -68,20 +68,20 @@ impl Receiver {
     }
 
     /// Takes a fragment.
-    pub(super) fn take(&mut self, fragment: &Fragment<'_>) -> Taken {
-        match self.place(fragment.sequence) {
-            Place::Had => return Taken::Duplicate,
-            Place::Beyond => return Taken::Contradiction,
-            Place::Free => {}
+    pub(super) fn take(&mut self, fragment: &Fragment<'_>) -> FragmentOutcome {
+        match self.sequence_state(fragment.sequence) {
+            SequenceState::Received => return FragmentOutcome::Duplicate,
+            SequenceState::OutOfWindow => return FragmentOutcome::Contradiction,
+            SequenceState::Missing => {}
         }
         if fragment.count == 1 {
             self.mark(fragment.sequence);
-            return Taken::Whole(Message { kind: fragment.kind, body: fragment.payload.to_vec() });
+            return FragmentOutcome::Whole(Message { kind: fragment.kind, body: fragment.payload.to_vec() });
         }
         if !self.unfinished.contains_key(&fragment.first) {
             let message = Unfinished::new(fragment);
             if self.claimed_bytes + message.bytes_max() > UNFINISHED_BYTES_MAX {
-                return Taken::Contradiction;
+                return FragmentOutcome::Contradiction;
             }
             self.claimed_bytes += message.bytes_max();
             self.unfinished.insert(fragment.first, message);
@@ -90,13 +90,13 @@ impl Receiver {
     }
 
     /// Acknowledges a sequence number that carries nothing wanted.
-    pub(super) fn skip(&mut self, sequence: u64) -> Taken {
-        match self.place(sequence) {
-            Place::Had => Taken::Duplicate,
-            Place::Beyond => Taken::Contradiction,
-            Place::Free => {
+    pub(super) fn skip(&mut self, sequence: u64) -> FragmentOutcome {
+        match self.sequence_state(sequence) {
+            SequenceState::Received => FragmentOutcome::Duplicate,
+            SequenceState::OutOfWindow => FragmentOutcome::Contradiction,
+            SequenceState::Missing => {
                 self.mark(sequence);
-                Taken::Unwanted
+                FragmentOutcome::Unwanted
             }
         }
     }
@@ -138,12 +138,12 @@ impl Receiver {
         self.unfinished.values().map(|message| message.body.capacity()).sum()
     }
 
-    fn take_part(&mut self, fragment: &Fragment<'_>) -> Taken {
+    fn take_part(&mut self, fragment: &Fragment<'_>) -> FragmentOutcome {
         let Some(message) = self.unfinished.get_mut(&fragment.first) else {
-            return Taken::Contradiction;
+            return FragmentOutcome::Contradiction;
         };
         if message.kind != fragment.kind || message.count != fragment.count {
-            return Taken::Contradiction;
+            return FragmentOutcome::Contradiction;
         }
         message.put(fragment);
         let is_whole = message.missing == 0;
@@ -151,18 +151,18 @@ impl Receiver {
         match is_whole.then(|| self.unfinished.remove(&fragment.first)).flatten() {
             Some(message) => {
                 self.claimed_bytes -= message.bytes_max();
-                Taken::Whole(Message { kind: message.kind, body: message.body })
+                FragmentOutcome::Whole(Message { kind: message.kind, body: message.body })
             }
-            None => Taken::Part,
+            None => FragmentOutcome::Part,
         }
     }
 
-    fn place(&self, sequence: u64) -> Place {
+    fn sequence_state(&self, sequence: u64) -> SequenceState {
         match sequence.checked_sub(self.next) {
-            None => Place::Had,
-            Some(at) if at >= WINDOW_FRAGMENTS => Place::Beyond,
-            Some(at) if self.arrived.get(at) => Place::Had,
-            Some(_) => Place::Free,
+            None => SequenceState::Received,
+            Some(at) if at >= WINDOW_FRAGMENTS => SequenceState::OutOfWindow,
+            Some(at) if self.arrived.get(at) => SequenceState::Received,
+            Some(_) => SequenceState::Missing,
         }
     }
 
@@ -175,10 +175,10 @@ impl Receiver {
 }
 
 /// Where a sequence number lies.
-enum Place {
-    Had,
-    Free,
-    Beyond,
+enum SequenceState {
+    Received,
+    Missing,
+    OutOfWindow,
 }
 
 impl Unfinished {
@@ -239,11 +239,11 @@ mod tests {
     #[test]
     fn a_cut_message_is_whole_when_its_last_missing_fragment_comes_in_whatever_order() {
         let mut receiver = Receiver::new();
-        assert_eq!(receiver.take(&part(2, 2, 3)), Taken::Part);
-        assert_eq!(receiver.take(&part(0, 0, 3)), Taken::Part);
-        assert!(matches!(receiver.take(&single(3)), Taken::Whole(_)), "others overtake it");
+        assert_eq!(receiver.take(&part(2, 2, 3)), FragmentOutcome::Part);
+        assert_eq!(receiver.take(&part(0, 0, 3)), FragmentOutcome::Part);
+        assert!(matches!(receiver.take(&single(3)), FragmentOutcome::Whole(_)), "others overtake it");
         assert_eq!(acknowledgement(&mut receiver), (1, vec![2, 3]));
-        let Taken::Whole(message) = receiver.take(&part(1, 1, 3)) else { panic!("it is whole") };
+        let FragmentOutcome::Whole(message) = receiver.take(&part(1, 1, 3)) else { panic!("it is whole") };
         assert_eq!(message.body, [&FULL[..], &FULL, b"end"].concat());
         assert_eq!(acknowledgement(&mut receiver), (4, vec![]));
         assert_eq!(receiver.kept_bytes(), 0);
@@ -252,20 +252,20 @@ mod tests {
     #[test]
     fn what_has_come_is_not_taken_again() {
         let mut receiver = Receiver::new();
-        assert!(matches!(receiver.take(&single(0)), Taken::Whole(_)));
-        assert_eq!(receiver.take(&part(2, 1, 3)), Taken::Part);
-        assert_eq!(receiver.take(&single(0)), Taken::Duplicate);
-        assert_eq!(receiver.take(&part(2, 1, 3)), Taken::Duplicate);
+        assert!(matches!(receiver.take(&single(0)), FragmentOutcome::Whole(_)));
+        assert_eq!(receiver.take(&part(2, 1, 3)), FragmentOutcome::Part);
+        assert_eq!(receiver.take(&single(0)), FragmentOutcome::Duplicate);
+        assert_eq!(receiver.take(&part(2, 1, 3)), FragmentOutcome::Duplicate);
     }
 
     #[test]
     fn what_lies_beyond_the_window_or_contradicts_others_is_refused() {
         let mut receiver = Receiver::new();
-        assert_eq!(receiver.take(&single(WINDOW_FRAGMENTS)), Taken::Contradiction);
-        assert_eq!(receiver.take(&part(11, 1, 3)), Taken::Part);
+        assert_eq!(receiver.take(&single(WINDOW_FRAGMENTS)), FragmentOutcome::Contradiction);
+        assert_eq!(receiver.take(&part(11, 1, 3)), FragmentOutcome::Part);
         let other_kind = Fragment { kind: MessageKind::Notice, ..part(10, 0, 3) };
         for bad in [Fragment { first: 10, ..part(13, 3, 4) }, other_kind] {
-            assert_eq!(receiver.take(&bad), Taken::Contradiction, "{bad:?}");
+            assert_eq!(receiver.take(&bad), FragmentOutcome::Contradiction, "{bad:?}");
         }
         assert_eq!(receiver.unfinished.len(), 1);
     }
@@ -273,10 +273,10 @@ mod tests {
     #[test]
     fn a_more_urgent_message_comes_between_the_fragments_of_another() {
         let mut receiver = Receiver::new();
-        assert_eq!(receiver.take(&part(0, 0, 3)), Taken::Part);
-        assert!(matches!(receiver.take(&single(1)), Taken::Whole(_)));
-        assert_eq!(receiver.take(&Fragment { first: 0, ..part(2, 1, 3) }), Taken::Part);
-        assert!(matches!(receiver.take(&Fragment { first: 0, ..part(3, 2, 3) }), Taken::Whole(_)));
+        assert_eq!(receiver.take(&part(0, 0, 3)), FragmentOutcome::Part);
+        assert!(matches!(receiver.take(&single(1)), FragmentOutcome::Whole(_)));
+        assert_eq!(receiver.take(&Fragment { first: 0, ..part(2, 1, 3) }), FragmentOutcome::Part);
+        assert!(matches!(receiver.take(&Fragment { first: 0, ..part(3, 2, 3) }), FragmentOutcome::Whole(_)));
         assert_eq!((receiver.kept_bytes(), receiver.claimed_bytes), (0, 0));
     }
 
@@ -284,11 +284,11 @@ mod tests {
     fn messages_that_claim_too_much_together_wait_until_others_are_whole_or_cancelled() {
         let mut receiver = Receiver::new();
         let begun: Vec<_> = (0..10).map(|at| receiver.take(&part(at, 0, 813))).collect();
-        assert_eq!(begun.iter().filter(|taken| **taken == Taken::Part).count(), 6);
-        assert_eq!(begun[6..], [const { Taken::Contradiction }; 4]);
+        assert_eq!(begun.iter().filter(|taken| **taken == FragmentOutcome::Part).count(), 6);
+        assert_eq!(begun[6..], [const { FragmentOutcome::Contradiction }; 4]);
         receiver.forget_request(1);
         assert_eq!((receiver.kept_bytes(), receiver.claimed_bytes), (0, 0));
-        assert_eq!(receiver.take(&part(6, 0, 813)), Taken::Part);
+        assert_eq!(receiver.take(&part(6, 0, 813)), FragmentOutcome::Part);
     }
 
     #[test]

@@ -52,7 +52,7 @@ struct Queue {
 #[derive(Clone, Copy)]
 enum Next {
     /// A slot that is held for lost.
-    Again(u64),
+    Retransmit(u64),
     /// The first of the cancellations.
     Cancel,
     /// The next fragment of a class's queue.
@@ -63,7 +63,7 @@ enum Next {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Filled {
     pub(super) fragments: usize,
-    pub(super) sent_again: usize,
+    pub(super) retransmitted: usize,
 }
 
 impl Sender {
@@ -153,7 +153,7 @@ impl Sender {
         let mut filled = Filled::default();
         while let Some(next) = self.next() {
             let (sequence, slot) = match next {
-                Next::Again(sequence) => (sequence, self.slots[(sequence - self.base) as usize].clone()),
+                Next::Retransmit(sequence) => (sequence, self.slots[(sequence - self.base) as usize].clone()),
                 Next::Cancel => (self.end(), Slot::new(Class::Urgent, Content::Cancel(self.cancels[0]))),
                 Next::Cut(class) => (self.end(), self.cut(class)),
             };
@@ -161,11 +161,18 @@ impl Sender {
                 break;
             }
             slot.content.write(sequence, out);
-            let sent_again = matches!(next, Next::Again(_));
+            let sent_again = matches!(next, Next::Retransmit(_));
             let sent_bytes = slot.content.frame_bytes();
-            let slot = Slot { state: SlotState::InFlight, packet, sent_at: now, sent_again, sent_bytes, ..slot };
+            let slot = Slot {
+                state: SlotState::InFlight,
+                packet,
+                sent_at: now,
+                is_retransmission: sent_again,
+                sent_bytes,
+                ..slot
+            };
             match next {
-                Next::Again(_) => {
+                Next::Retransmit(_) => {
                     self.lost.remove(&(slot.class, sequence));
                     self.slots[(sequence - self.base) as usize] = slot;
                 }
@@ -181,7 +188,7 @@ impl Sender {
             self.in_flight += 1;
             self.in_flight_bytes += sent_bytes;
             filled.fragments += 1;
-            filled.sent_again += usize::from(sent_again);
+            filled.retransmitted += usize::from(sent_again);
         }
         if filled.fragments > 0 && self.retransmit_at.is_none() {
             self.retransmit_at = Some(now + self.round_trip.retransmission_time());
@@ -199,7 +206,7 @@ impl Sender {
         let (mut settled, mut bytes) = (0, 0);
         let behind = frame::marked(next, map).filter(|sequence| *sequence >= self.base);
         for sequence in (self.base..next).chain(behind.collect::<Vec<_>>()) {
-            if let Some((sent_at, sent_bytes)) = self.settle(sequence) {
+            if let Some((sent_at, sent_bytes)) = self.acknowledge_slot(sequence) {
                 settled += 1;
                 bytes += sent_bytes;
                 newest = newest.max(sent_at);
@@ -254,7 +261,7 @@ impl Sender {
             }
             let of_class = (class, 0)..=(class, u64::MAX);
             if let Some((_, sequence)) = self.lost.range(of_class).next() {
-                return Some(Next::Again(*sequence));
+                return Some(Next::Retransmit(*sequence));
             }
             if self.slots.len() >= class.window_fragments() {
                 return None;
@@ -294,7 +301,7 @@ impl Sender {
 
     /// Marks a slot acknowledged; `None` if it was so before, else what it took of its packet, and when it was sent, if it
     /// was sent once only: only then it tells which packet arrived, and when (Karn).
-    fn settle(&mut self, sequence: u64) -> Option<(Option<Duration>, usize)> {
+    fn acknowledge_slot(&mut self, sequence: u64) -> Option<(Option<Duration>, usize)> {
         let slot = self.slots.get_mut((sequence - self.base) as usize)?;
         match slot.state {
             SlotState::InFlight => {
@@ -309,7 +316,7 @@ impl Sender {
         slot.state = SlotState::Acknowledged;
         self.bytes -= slot.content.payload().len();
         let (sent_at, packet, sent_bytes) = (slot.sent_at, slot.packet, slot.sent_bytes);
-        if slot.sent_again {
+        if slot.is_retransmission {
             return Some((None, sent_bytes));
         }
         if !self.arrived_packets.contains(&packet) {
@@ -347,11 +354,11 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::gmp::{
-        FRAGMENT_BYTES_MAX, RETRANSMISSION_TIME_INITIAL, WINDOW_FRAGMENTS, WINDOW_KEPT_FRAGMENTS, bits::Bits,
+        FRAGMENT_BYTES_MAX, RETRANSMISSION_TIME_INITIAL, WINDOW_FRAGMENTS, WINDOW_RESERVED_FRAGMENTS, bits::Bits,
     };
 
     const ROOM: usize = 1_342;
-    const ORDINARY_FRAGMENTS: usize = WINDOW_FRAGMENTS as usize - WINDOW_KEPT_FRAGMENTS;
+    const ORDINARY_FRAGMENTS: usize = WINDOW_FRAGMENTS as usize - WINDOW_RESERVED_FRAGMENTS;
 
     fn message(kind: MessageKind, bytes: usize) -> Arc<Message> {
         Arc::new(Message { kind, body: vec![1; bytes] })
@@ -397,7 +404,7 @@ mod tests {
         assert!(!sender.wants_to_send(), "two later ones may have overtaken it");
         assert!(sender.acknowledged(ms(2), 0, &[0b1110], 6));
         let filled = sender.fill(ms(2), 6, ROOM, &mut Vec::new());
-        assert_eq!(filled, Filled { fragments: 1, sent_again: 1 });
+        assert_eq!(filled, Filled { fragments: 1, retransmitted: 1 });
         assert!(sender.acknowledged(ms(3), 6, &[], 7) && sender.is_idle());
     }
 
@@ -407,7 +414,7 @@ mod tests {
         let first = RETRANSMISSION_TIME_INITIAL;
         assert_eq!(sender.retransmit_at(), Some(first));
         sender.time_out(first, 1);
-        assert_eq!(sender.fill(first, 1, ROOM, &mut Vec::new()), Filled { fragments: 1, sent_again: 1 });
+        assert_eq!(sender.fill(first, 1, ROOM, &mut Vec::new()), Filled { fragments: 1, retransmitted: 1 });
         assert_eq!(sender.retransmit_at(), Some(first + first * 2));
         assert!(sender.acknowledged(first + ms(1), 1, &[], 2));
         assert_eq!(sender.round_trip.retransmission_time(), first * 2, "no one knows which sending was acknowledged");
@@ -522,7 +529,7 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(sender.fill(ms(1), 2, ROOM, &mut out).fragments, 1, "the rest is not sent");
         sender.time_out(RETRANSMISSION_TIME_INITIAL, 3);
-        assert_eq!(sender.fill(RETRANSMISSION_TIME_INITIAL, 3, ROOM, &mut out).sent_again, 2);
+        assert_eq!(sender.fill(RETRANSMISSION_TIME_INITIAL, 3, ROOM, &mut out).retransmitted, 2);
         let frames: Vec<_> = frame::Frames::new(&out).map(|frame| frame.expect("it is ours")).collect();
         assert_eq!(frames, [2, 0, 1].map(|sequence| frame::Frame::Cancel { sequence, request: 4 }));
         assert!(sender.acknowledged(ms(400), 3, &[], 4) && sender.is_idle());

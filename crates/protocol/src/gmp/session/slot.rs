@@ -17,7 +17,7 @@ pub(super) struct Slot {
     /// The packet that carried it last, and when.
     pub(super) packet: u64,
     pub(super) sent_at: Duration,
-    pub(super) sent_again: bool,
+    pub(super) is_retransmission: bool,
     /// What it took of that packet: its content may become another since.
     pub(super) sent_bytes: usize,
 }
@@ -41,7 +41,7 @@ impl Slot {
     /// A slot that is about to be sent.
     pub(super) fn new(class: Class, content: Content) -> Self {
         let (state, sent_at) = (SlotState::InFlight, Duration::ZERO);
-        Self { content, class, state, packet: 0, sent_at, sent_again: false, sent_bytes: 0 }
+        Self { content, class, state, packet: 0, sent_at, is_retransmission: false, sent_bytes: 0 }
     }
 
     /// Fragments of a message, at most `MESSAGE_FRAGMENTS_MAX`; an empty one has one.

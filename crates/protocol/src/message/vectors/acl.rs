@@ -2,8 +2,8 @@
 
 use super::{Vectors, acl, node, path, signed, slice, user};
 use crate::{
-    JobId, Rights, SectorPath, Who,
-    message::acl::{AclReply, AclRequest, AclStatus},
+    JobId, Principal, Rights, SectorPath,
+    message::access::{AclReply, AclRequest, AclStatus},
 };
 
 #[test]
@@ -14,7 +14,7 @@ fn the_words_about_rights_have_their_bytes() {
         "set": AclRequest::Set { .. } => AclRequest::Set { path: path(), acl: acl() },
         "remove": AclRequest::Remove { .. } => AclRequest::Remove {
             path: path(),
-            whom: vec![Who::User(user()), Who::Group("astro".into()), Who::Everyone],
+            principals: vec![Principal::User(user()), Principal::Group("astro".into()), Principal::Everyone],
         },
         "clear": AclRequest::Clear(_) => AclRequest::Clear(path()),
         "give-to": AclRequest::GiveTo { .. } => AclRequest::GiveTo { path: path(), owner: user() },

@@ -5,7 +5,8 @@ use crate::{
     CredentialId, KeyDigest, MachineKind, TicketSecret,
     message::{
         admission::{
-            AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment, KeyRequest, MachineStatus, WaitingMachine,
+            AdmissionReply, AdmissionRequest, AdmissionVerb, CertificateRequest, Enrolment, MachineStatus,
+            WaitingMachine,
         },
         master_security::{Asker, UserRights},
     },
@@ -14,7 +15,7 @@ use crate::{
 #[test]
 fn the_words_about_machines_have_their_bytes() {
     let mut vectors = Vectors::of("admission", include_str!("../../../tests/vectors/admission.txt"));
-    let key = || KeyRequest { x: [1; 32], y: [2; 32], r: [3; 32], s: [4; 32] };
+    let key = || CertificateRequest { x: [1; 32], y: [2; 32], r: [3; 32], s: [4; 32] };
     let digest = KeyDigest(0x1234);
     compare!(vectors, Enrolment {
         "with-ticket": Enrolment::WithTicket { .. } => Enrolment::WithTicket {

@@ -7,14 +7,14 @@ use crate::{
 };
 
 pub(super) fn tell() -> HistoryRequest {
-    HistoryRequest::Tell { job: JobId(6), history: history() }
+    HistoryRequest::Submit { job: JobId(6), history: history() }
 }
 
 /// A history with every end that an attempt may have.
 pub(super) fn history() -> JobHistory {
     let attempt = |end| AttemptRecord {
         stage: 1,
-        run: 0,
+        epoch: 0,
         attempt: 2,
         segment: 70_000,
         segments: 3,
@@ -34,8 +34,8 @@ pub(super) fn history() -> JobHistory {
 fn the_words_about_histories_have_their_bytes() {
     let mut vectors = Vectors::of("history", include_str!("../../../tests/vectors/history.txt"));
     compare!(vectors, HistoryRequest {
-        "tell": HistoryRequest::Tell { .. } => tell(),
-        "of": HistoryRequest::Of(_) => HistoryRequest::Of(JobId(7)),
+        "tell": HistoryRequest::Submit { .. } => tell(),
+        "of": HistoryRequest::Get(_) => HistoryRequest::Get(JobId(7)),
     });
     vectors.finish();
 }

@@ -10,7 +10,7 @@ use crate::{
         client_master::DriverKey,
         join::{JoinReply, JoinRequest, Secret},
         login::{DeviceReply, DeviceRequest},
-        master_security::{AccountChanges, Asker, ChangeMark, HeldSession, SecurityReply, SecurityRequest},
+        master_security::{AccountChanges, Asker, ChangeCursor, HeldSession, SecurityReply, SecurityRequest},
     },
     ticket::{HolderKey, TicketKeys},
 };
@@ -44,7 +44,7 @@ fn the_words_of_joining_have_their_bytes() {
         "accepted": JoinReply::Accepted { .. } => JoinReply::Accepted {
             session: SessionId(0xabcdef),
             ticket_keys: TicketKeys { current: [9; 32], next: [10; 32] },
-            gone_token: [7; 16],
+            reset_token: [7; 16],
         },
         "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
         "logged-in": JoinReply::LoggedIn(_) => JoinReply::LoggedIn(accounts::new_session()),
@@ -75,7 +75,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
             address: from,
             machine: "laptop".into(),
         },
-        "changes": SecurityRequest::Changes(_) => SecurityRequest::Changes(ChangeMark { run: 5, number: 6 }),
+        "changes": SecurityRequest::Changes(_) => SecurityRequest::Changes(ChangeCursor { epoch: 5, number: 6 }),
         "recheck": SecurityRequest::Recheck(_) => SecurityRequest::Recheck(vec![HeldSession {
             user: user(),
             credential: CredentialId(0x77),
@@ -87,7 +87,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         "health": SecurityRequest::Health => SecurityRequest::Health,
         "struck-off": SecurityRequest::StruckOff => SecurityRequest::StruckOff,
     });
-    let changes = AccountChanges { mark: ChangeMark { run: 5, number: 7 }, users: Some(vec![user()]) };
+    let changes = AccountChanges { cursor: ChangeCursor { epoch: 5, number: 7 }, users: Some(vec![user()]) };
     compare!(vectors, SecurityReply {
         "device": SecurityReply::Device(_) => SecurityReply::Device(DeviceReply::Pending { interval_seconds: 5 }),
         "user": SecurityReply::User(_) => SecurityReply::User(known_user()),

@@ -17,16 +17,16 @@ fn the_words_of_a_local_socket_have_their_bytes() {
         },
         "store": LocalRequest::Store { .. } =>
             LocalRequest::Store { ticket: signed(), chain: vec![source()], bytes: 1 << 30 },
-        "hold": LocalRequest::Hold { .. } =>
-            LocalRequest::Hold { key: HolderKey([5; 32]), unix_millis: 1_700_000_000_000, proof: vec![0xcc; 64] },
+        "hold": LocalRequest::ProveKey { .. } =>
+            LocalRequest::ProveKey { key: HolderKey([5; 32]), unix_millis: 1_700_000_000_000, proof: vec![0xcc; 64] },
     });
     compare!(vectors, LocalReply {
         "opened": LocalReply::Opened { .. } => LocalReply::Opened { bytes: 300, digest: digest() },
         "checksums": LocalReply::Checksums(_) => LocalReply::Checksums(vec![0, 0xDEAD_BEEF]),
         "done": LocalReply::Done => LocalReply::Done,
         "refused": LocalReply::Refused(_) => LocalReply::Refused(refusal(Status::Corrupt)),
-        "taken": LocalReply::Taken { .. } => LocalReply::Taken { bytes: 1 << 24 },
-        "kept": LocalReply::Kept { .. } => LocalReply::Kept { bytes: 1 << 26 },
+        "taken": LocalReply::Progress { .. } => LocalReply::Progress { bytes: 1 << 24 },
+        "kept": LocalReply::Partial { .. } => LocalReply::Partial { bytes: 1 << 26 },
         "stored": LocalReply::Stored { .. } => LocalReply::Stored { bytes: 1 << 30, digest: digest() },
     });
     vectors.finish();

@@ -2,11 +2,11 @@
 
 use super::{Vectors, address, bucket, counters, digest, node, path, refusal, signed, slice, source};
 use crate::{
-    JobId, RecordFormat, SideName, SliceId, Status,
+    JobId, RecordFraming, SideFileName, SliceId, Status,
     message::spe::{
-        AttemptId, BucketPlace, DeliveryOrder, Function, FunctionCode, FunctionError, Guide, LoadOrder, Output,
-        PartOrder, PieceResult, PythonCode, PythonFunction, SealOrder, SegmentOrder, SegmentSource, SideOrder,
-        SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
+        AttemptId, BucketTarget, DeliveryOrder, FunctionCode, FunctionFailure, FunctionSpec, LoadOrder,
+        OutputPlacement, PartOrder, PieceResult, PythonCode, PythonFunction, RecordLocator, SealOrder, SegmentOrder,
+        SegmentSource, SideFileOrder, SpeReply, SpeRequest, TaskOrder, TaskResult, Winner,
     },
     topology::Distance,
 };
@@ -15,7 +15,7 @@ use crate::{
 fn the_words_of_driver_and_spe_have_their_bytes() {
     let mut vectors = Vectors::of("spe", include_str!("../../../tests/vectors/spe.txt"));
     let code = FunctionCode::Native { library: b"\x7fELF".to_vec(), symbol: "count_words".into() };
-    let load = Function { code, parameters: vec![("k".into(), "v".into())] };
+    let load = FunctionSpec { code, parameters: vec![("k".into(), "v".into())] };
     let winners = vec![Winner { task: 0, attempt: 0, bytes: 9 }, Winner { task: 1, attempt: 2, bytes: 1 << 30 }];
     compare!(vectors, SpeRequest {
         "load": SpeRequest::Load(_) => SpeRequest::Load(LoadOrder::plain(load)),
@@ -23,35 +23,36 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
         "seal": SpeRequest::Seal(_) => SpeRequest::Seal(SealOrder { bucket: bucket(), winners, publish: true, in_order: true }),
         "deliver": SpeRequest::Deliver(_) => SpeRequest::Deliver(DeliveryOrder {
             attempt: task().attempt,
-            places: vec![(3, bucket_place())],
+            targets: vec![(3, bucket_place())],
         }),
         "publish": SpeRequest::Publish { .. } => SpeRequest::Publish { bucket: bucket(), ticket: signed() },
         "fetch": SpeRequest::Fetch(_) => SpeRequest::Fetch(bucket()),
     });
-    let built_in = Function { code: FunctionCode::BuiltIn("terasort".into()), parameters: vec![] };
+    let built_in = FunctionSpec { code: FunctionCode::BuiltIn("terasort".into()), parameters: vec![] };
     vectors.compare("SpeRequest.load-built-in", &SpeRequest::Load(LoadOrder::plain(built_in)));
     let source = PythonCode::Source { file: "count.py".into(), text: "def count(segment): return b''\n".into() };
     let pickle = PythonCode::Pickle { bytes: b"\x80\x05.".to_vec(), python: (3, 11) };
     for (name, code) in [("SpeRequest.load-source", source), ("SpeRequest.load-pickle", pickle)] {
         let requires = vec![("numpy".into(), None), ("astropy".into(), Some("6.1.0".into()))];
         let code = FunctionCode::Python(PythonFunction { name: "count".into(), code, requires });
-        let function = Function { code, parameters: vec![] };
+        let function = FunctionSpec { code, parameters: vec![] };
         vectors.compare(name, &SpeRequest::Load(LoadOrder::plain(function)));
     }
     let code = FunctionCode::Program { words: vec!["tr".into(), "a-z".into(), "A-Z".into()] };
-    let program = Function { code, parameters: vec![] };
+    let program = FunctionSpec { code, parameters: vec![] };
     vectors.compare("SpeRequest.load-program", &SpeRequest::Load(LoadOrder::plain(program.clone())));
-    let side = |name: &str, slice, from| SideOrder { name: SideName::new(name).unwrap(), slice, bytes: 70_000, from };
+    let side =
+        |name: &str, slice, from| SideFileOrder { name: SideFileName::new(name).unwrap(), slice, bytes: 70_000, from };
     let side = vec![side("words", SliceId(1), None), side("centres", SliceId(2), Some(Box::new(super::source())))];
-    let beside = LoadOrder { function: program, side, inputs: Some(signed()) };
+    let beside = LoadOrder { function: program, side_files: side, inputs: Some(signed()) };
     vectors.compare("SpeRequest.load-side", &SpeRequest::Load(beside));
-    vectors.compare("SpeRequest.run-local", &SpeRequest::Run(TaskOrder { output: Output::Local, ..task() }));
+    vectors.compare("SpeRequest.run-local", &SpeRequest::Run(TaskOrder { output: OutputPlacement::Local, ..task() }));
     let piece = |bucket, bytes, is_delivered| PieceResult { bucket, bytes, checksum: 0xdead_beef, is_delivered };
     let pieces = vec![piece(0, 300, true), piece(7, 1 << 20, false)];
     let result = TaskResult { records_in: 10, bytes_in: 1000, records_out: 20, pieces, counters: counters() };
     let (function, message) = ("parse".into(), "not a number".into());
     let record_start = b"4x2".to_vec();
-    let error = FunctionError { function, path: path(), segment: 3, record: Some(41), message, record_start };
+    let error = FunctionFailure { function, path: path(), segment: 3, record: Some(41), message, record_start };
     compare!(vectors, SpeReply {
         "loaded": SpeReply::Loaded => SpeReply::Loaded,
         "progress": SpeReply::Progress { .. } => SpeReply::Progress { bytes: 123_456 },
@@ -67,36 +68,37 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
     vectors.finish();
 }
 
-fn bucket_place() -> BucketPlace {
-    BucketPlace {
+fn bucket_place() -> BucketTarget {
+    BucketTarget {
         node: node(),
         address: address(),
         distance: Some(Distance::SameSite),
         ticket: signed(),
         site: "jhu".into(),
-        making: 1,
+        generation: 1,
         is_wanted: true,
     }
 }
 
 fn task() -> TaskOrder {
-    let part = |source, records, guide| PartOrder { source, path: path(), from: 100, until: 200, records, guide };
-    let segment = |segment, source| SegmentOrder::alone(segment, part(source, RecordFormat::Fixed(100), None));
-    let offsets = Guide::Offsets { source: SegmentSource::Local(slice()), from: 64, until: 96 };
-    let footer = Guide::Footer { from: 900, until: 1000, row_group: 2, rows: 50 };
+    let part =
+        |source, records, guide| PartOrder { source, path: path(), from: 100, until: 200, records, locator: guide };
+    let segment = |segment, source| SegmentOrder::single(segment, part(source, RecordFraming::Fixed(100), None));
+    let offsets = RecordLocator::Offsets { source: SegmentSource::Local(slice()), from: 64, until: 96 };
+    let footer = RecordLocator::Footer { from: 900, until: 1000, row_group: 2, rows: 50 };
     TaskOrder {
-        attempt: AttemptId { job: JobId(6), stage: 1, run: 0, task: 5, attempt: 2 },
+        attempt: AttemptId { job: JobId(6), stage: 1, epoch: 0, task: 5, attempt: 2 },
         segments: vec![
             segment(0, SegmentSource::Local(slice())),
             segment(1, SegmentSource::Remote { slice: slice(), from: Box::new(source()) }),
             segment(2, SegmentSource::Bucket(bucket())),
             SegmentOrder {
                 segment: 3,
-                first: part(SegmentSource::Local(slice()), RecordFormat::Index, Some(offsets)),
-                beside: vec![part(SegmentSource::Local(slice()), RecordFormat::Parquet, Some(footer))],
+                first: part(SegmentSource::Local(slice()), RecordFraming::Index, Some(offsets)),
+                zipped: vec![part(SegmentSource::Local(slice()), RecordFraming::Parquet, Some(footer))],
             },
         ],
-        output: Output::Buckets(vec![bucket_place()]),
+        output: OutputPlacement::Buckets(vec![bucket_place()]),
         inputs: Some(signed()),
     }
 }

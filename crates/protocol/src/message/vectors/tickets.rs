@@ -3,7 +3,7 @@
 use super::{Vectors, header, node, path, signed, slice, user};
 use crate::{
     JobId, LeaseId, ResumeKey, Version,
-    ticket::{Handed, HandedTo, Holder, HolderKey, Right, SignedTicket, Ticket, TicketFault, TicketFile},
+    ticket::{Delegate, Delegation, Holder, HolderKey, SignedTicket, Ticket, TicketFault, TicketFile, TicketRight},
 };
 
 #[test]
@@ -22,25 +22,25 @@ fn tickets_have_their_bytes() {
         until_unix_millis: 1_700_000_060_000,
     };
     compare!(vectors, Ticket {
-        "read": Ticket { right: Right::Read { .. }, .. } =>
-            ticket(Right::Read { slice: slice(), from: 0, until: 1 << 20 }),
-        "write": Ticket { right: Right::Write { .. }, .. } =>
-            ticket(Right::Write {
+        "read": Ticket { right: TicketRight::Read { .. }, .. } =>
+            ticket(TicketRight::Read { slice: slice(), from: 0, until: 1 << 20 }),
+        "write": Ticket { right: TicketRight::Write { .. }, .. } =>
+            ticket(TicketRight::Write {
                 lease: LeaseId(5),
                 header: header(),
                 resume: Some(ResumeKey(7)),
                 base: Some(slice()),
             }),
-        "compute": Ticket { right: Right::Compute { .. }, .. } => ticket(Right::Compute { job: JobId(6) }),
-        "import": Ticket { right: Right::Import, .. } => ticket(Right::Import),
-        "inputs": Ticket { right: Right::Inputs { .. }, .. } =>
-            ticket(Right::Inputs { job: JobId(6), slices: vec![slice()] }),
+        "compute": Ticket { right: TicketRight::Compute { .. }, .. } => ticket(TicketRight::Compute { job: JobId(6) }),
+        "import": Ticket { right: TicketRight::Import, .. } => ticket(TicketRight::Import),
+        "inputs": Ticket { right: TicketRight::Inputs { .. }, .. } =>
+            ticket(TicketRight::Inputs { job: JobId(6), slices: vec![slice()] }),
     });
-    vectors.compare("Ticket.of-a-node", &Ticket { holder: Holder::Node(node()), ..ticket(Right::Import) });
+    vectors.compare("Ticket.of-a-node", &Ticket { holder: Holder::Node(node()), ..ticket(TicketRight::Import) });
     vectors.compare("SignedTicket", &signed());
-    let handed = |to| SignedTicket { handed: Some(Handed { to, signature: vec![0xdd; 64] }), ..signed() };
-    vectors.compare("SignedTicket.handed", &handed(HandedTo::Node(node())));
-    vectors.compare("SignedTicket.handed-to-key", &handed(HandedTo::Key(HolderKey([5; 32]))));
+    let handed = |to| SignedTicket { delegation: Some(Delegation { to, signature: vec![0xdd; 64] }), ..signed() };
+    vectors.compare("SignedTicket.handed", &handed(Delegate::Node(node())));
+    vectors.compare("SignedTicket.handed-to-key", &handed(Delegate::Key(HolderKey([5; 32]))));
     vectors.compare("TicketFault.all", &TicketFault::ALL.to_vec());
     vectors.finish();
 }

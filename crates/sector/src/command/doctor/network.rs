@@ -4,7 +4,7 @@
 use std::fs;
 
 use net::{
-    datagram::{Buffers, SOCKET_BUFFER_BYTES as MESSAGE_BUFFER_BYTES, granted_buffers},
+    datagram::{SOCKET_BUFFER_BYTES as MESSAGE_BUFFER_BYTES, SocketBuffers, granted_buffers},
     transfer::QUIC_SOCKET_BUFFER_BYTES,
 };
 
@@ -34,11 +34,11 @@ fn udp_buffer(check: &'static str, what: &str, bytes: Option<u64>) -> Finding {
 }
 
 /// What the one socket of all messages was given of what it asks for.
-fn messages(granted: Option<Buffers>) -> Finding {
+fn messages(granted: Option<SocketBuffers>) -> Finding {
     let Some(granted) = granted else { return Finding::unknown("messages", "no UDP socket could be opened") };
     let sizes = (show::size(granted.receive_bytes as u64), show::size(granted.send_bytes as u64));
     let found = format!("their socket keeps {} of what comes, {} of what leaves", sizes.0, sizes.1);
-    if !granted.are_cut() {
+    if !granted.is_reduced() {
         return Finding::ok("messages", found);
     }
     let wanted = show::size(MESSAGE_BUFFER_BYTES as u64);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_will_hurt_comes_with_what_to_do_and_what_is_well_does_not() {
-        let socket = |receive_bytes| Buffers { receive_bytes, send_bytes: MESSAGE_BUFFER_BYTES };
+        let socket = |receive_bytes| SocketBuffers { receive_bytes, send_bytes: MESSAGE_BUFFER_BYTES };
         let pairs = [
             (udp_buffer("rmem_max", "received", Some(212_992)), udp_buffer("rmem_max", "received", Some(64 << 20))),
             (messages(Some(socket(212_992))), messages(Some(socket(MESSAGE_BUFFER_BYTES)))),

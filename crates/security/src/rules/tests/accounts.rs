@@ -4,7 +4,7 @@ use protocol::{
     UserName,
     message::{
         accounts::{NewSession, UserChange},
-        master_security::{ChangeMark, HeldSession},
+        master_security::{ChangeCursor, HeldSession},
     },
 };
 
@@ -121,7 +121,7 @@ fn a_session_that_was_revoked_enters_nowhere_and_masters_hear_whose() {
         SecurityReply::Changes(changes) => changes,
         other => panic!("{other:?}"),
     };
-    let before = changes(&mut security, ChangeMark::default());
+    let before = changes(&mut security, ChangeCursor::default());
     assert_eq!(before.users, None, "who knows nothing looks at everyone");
     assert_eq!(
         status(account(&mut security, "robot", AccountsRequest::RevokeSession(first.credential))),
@@ -129,7 +129,7 @@ fn a_session_that_was_revoked_enters_nowhere_and_masters_hear_whose() {
     );
     let revoke = AccountsRequest::RevokeSession(first.credential);
     assert_eq!(in_session(&mut security, at(0), "bob", first.credential, revoke.clone()), DONE);
-    assert_eq!(changes(&mut security, before.mark).users, Some(vec![name("bob")]));
+    assert_eq!(changes(&mut security, before.cursor).users, Some(vec![name("bob")]));
     assert!(!enters(&mut security, at(0), first.token) && enters(&mut security, at(0), second.token));
     assert_eq!(rechecked(&mut security, at(0), first.credential), None);
     assert!(rechecked(&mut security, at(0), second.credential).is_some());
@@ -150,12 +150,12 @@ fn every_master_hears_of_a_change_also_one_that_was_away() {
         SecurityReply::Changes(changes) => changes,
         other => panic!("{other:?}"),
     };
-    let [one, away] = [0, 1].map(|_| changes(&mut security, ChangeMark::default()).mark);
+    let [one, away] = [0, 1].map(|_| changes(&mut security, ChangeCursor::default()).cursor);
     done(&mut security, "alice", change("bob", UserChange::Enabled(false)));
     let heard = changes(&mut security, one);
     assert_eq!(heard.users, Some(vec![name("bob")]));
     done(&mut security, "alice", change("robot", UserChange::Enabled(false)));
-    assert_eq!(changes(&mut security, heard.mark).users, Some(vec![name("robot")]));
+    assert_eq!(changes(&mut security, heard.cursor).users, Some(vec![name("robot")]));
     assert_eq!(changes(&mut security, away).users, Some(vec![name("bob"), name("robot")]));
 }
 

@@ -29,7 +29,7 @@ fn all_at_once(security: &mut Security, now: Now, requests: Vec<SecurityRequest>
                 Action::Answer { reply: SecurityReply::User(_) | DONE, .. } => tally.let_in += 1,
                 Action::Answer { reply: SecurityReply::Refused(refusal), .. } => match refusal.status {
                     Status::Unavailable => tally.busy += 1,
-                    _ if refusal.sentence.contains("wait") => tally.must_wait += 1,
+                    _ if refusal.message.contains("wait") => tally.must_wait += 1,
                     _ => tally.wrong += 1,
                 },
                 other => panic!("{other:?}"),

@@ -13,7 +13,7 @@ use std::{
 use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use noq_proto::RttEstimator;
 
-use super::rules::{Learned, Rules};
+use super::rules::{PathEstimate, Rules};
 
 /// The controller of one path of one connection.
 #[derive(Clone, Debug)]
@@ -28,12 +28,12 @@ pub struct Udt {
 pub struct UdtFactory {
     seed: u64,
     built: AtomicU64,
-    learned: Option<Learned>,
+    learned: Option<PathEstimate>,
 }
 
 impl UdtFactory {
     /// Controllers whose lots come from `seed`, and which begin with what was `learned` of the peer, if anything was.
-    pub fn new(seed: u64, learned: Option<Learned>) -> Self {
+    pub fn new(seed: u64, learned: Option<PathEstimate>) -> Self {
         Self { seed, built: AtomicU64::new(0), learned }
     }
 }
@@ -50,8 +50,8 @@ impl ControllerFactory for UdtFactory {
 impl Udt {
     /// What a later connection to this peer may begin with; `None` before anything is known.
     ///
-    /// Of a connection: `Udt::of(connection.congestion_state(PathId::ZERO)?)?.learned()`.
-    pub fn learned(&self) -> Option<Learned> {
+    /// Of a connection: `Udt::new(connection.congestion_state(PathId::ZERO)?)?.learned()`.
+    pub fn learned(&self) -> Option<PathEstimate> {
         self.rules.learned()
     }
 

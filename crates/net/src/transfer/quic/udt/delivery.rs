@@ -111,7 +111,7 @@ impl Delivery {
 
     /// Bytes a second that arrived in the `time` until now: sooner known than a sample, which takes a round trip, but more
     /// than the path carries where acknowledgements came late and all at once.
-    pub(super) fn of_late(&self, time: Duration) -> f64 {
+    pub(super) fn recent_rate(&self, time: Duration) -> f64 {
         let Some((now, bytes)) = self.arrivals.back() else { return 0.0 };
         let since = now.saturating_sub(time);
         let earlier = self.arrivals.partition_point(|(at, _)| *at <= since).checked_sub(1);

@@ -15,16 +15,16 @@ use fastrand::Rng;
 use super::{
     delay::{Delay, full_at},
     delivery::{Delivery, Sample},
-    lateness::Lateness,
     losses::Losses,
-    short::ShortWay,
-    silence::Silence,
+    pacing_deficit::PacingDeficit,
+    short_path::ShortPath,
+    stall::StallDetector,
     start::Start,
 };
 
 /// What one connection learned of a path, for the next one to begin with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Learned {
+pub struct PathEstimate {
     /// What the path carried.
     pub rate_bytes_per_second: u64,
     /// The shortest round trip.
@@ -36,17 +36,17 @@ pub struct Learned {
 pub struct Rules {
     rng: Rng,
     packet_bytes: f64,
-    learned: Option<Learned>,
+    learned: Option<PathEstimate>,
     delivery: Delivery,
     delay: Delay,
     losses: Losses,
-    lateness: Lateness,
-    silence: Silence,
+    pacing_deficit: PacingDeficit,
+    stall: StallDetector,
     phase: Phase,
     /// Bytes a second.
     rate: f64,
     /// Bytes a second that the path was last seen to carry; zero before it was.
-    carried: f64,
+    delivery_rate: f64,
     round: Round,
     tick: Tick,
     overload: Overload,
@@ -58,11 +58,11 @@ enum Phase {
     /// The rate is unknown.
     Start(Start),
     /// The start overshot: waits until no more is on its way than the path holds.
-    Settle,
+    Drain,
     /// UDT's law.
     Steady,
     /// The way is shorter than timers are exact.
-    Short(ShortWay),
+    Short(ShortPath),
 }
 
 /// A round trip, as packets count it.
@@ -73,8 +73,8 @@ struct Round {
     best: f64,
     best_before: f64,
     /// Best arrival within a part of it, and of the one before.
-    of_late: f64,
-    of_late_before: f64,
+    recent_rate: f64,
+    recent_rate_before: f64,
     /// Most bytes under way in this one and in the one before.
     most: u64,
     most_before: u64,
@@ -120,7 +120,7 @@ struct Overload {
 
 impl Rules {
     /// The law of a new connection. `seed` decides its lots; `learned` is what an earlier connection to the same peer knew.
-    pub fn new(seed: u64, packet_bytes: u16, learned: Option<Learned>) -> Self {
+    pub fn new(seed: u64, packet_bytes: u16, learned: Option<PathEstimate>) -> Self {
         let packet_bytes = f64::from(packet_bytes.max(1));
         let start = Start::new(packet_bytes);
         Self {
@@ -130,11 +130,11 @@ impl Rules {
             delivery: Delivery::default(),
             delay: Delay::default(),
             losses: Losses::default(),
-            lateness: Lateness::default(),
-            silence: Silence::default(),
+            pacing_deficit: PacingDeficit::default(),
+            stall: StallDetector::default(),
             phase: Phase::Start(start),
             rate: start.window() / START_ROUND_TRIP.as_secs_f64(),
-            carried: 0.0,
+            delivery_rate: 0.0,
             round: Round::default(),
             tick: Tick::default(),
             overload: Overload::default(),
@@ -144,10 +144,10 @@ impl Rules {
 
     /// A packet that will be acknowledged leaves at `now`.
     pub fn on_sent(&mut self, now: Duration, bytes: u64) {
-        self.lateness.on_sent(now, bytes, self.rate);
+        self.pacing_deficit.on_sent(now, bytes, self.rate);
         self.delivery.on_sent(now, bytes);
         self.round.most = self.round.most.max(self.delivery.in_flight_bytes());
-        self.excuse_where_full();
+        self.mark_limited_where_full();
         self.tick.sent_bytes = self.tick.sent_bytes.saturating_add(bytes);
     }
 
@@ -166,11 +166,11 @@ impl Rules {
     pub fn on_acknowledgement(&mut self, now: Duration, in_flight_bytes: u64, is_idle: bool) {
         let Some(newest_sent_at) = self.newest_sent_at.take() else { return };
         if is_idle {
-            self.lateness.excuse();
+            self.pacing_deficit.mark_limited();
             self.tick.idle_at = Some(now);
         }
         let sample = self.delivery.on_batch(now, newest_sent_at, in_flight_bytes, is_idle);
-        if !self.silence.on_heard(now, newest_sent_at) && self.delay.shortest().is_some() {
+        if !self.stall.on_acknowledgement(now, newest_sent_at) && self.delay.shortest().is_some() {
             // Neither how long it took nor how fast it came.
             self.on_time(now);
             return;
@@ -187,14 +187,14 @@ impl Rules {
         self.choose_law(now);
         match self.phase {
             Phase::Start(_) => self.start(now, sample),
-            Phase::Settle => self.settle(now),
+            Phase::Drain => self.drain(now),
             Phase::Steady | Phase::Short(_) => {}
         }
         if newest_sent_at >= self.round.began_at {
             self.end_round(now, sample);
         }
         self.on_time(now);
-        self.excuse_where_full();
+        self.mark_limited_where_full();
     }
 
     /// Packets were lost, the newest of which left at `sent_at`. `is_persistent`: nothing came through for long.
@@ -209,12 +209,12 @@ impl Rules {
             return;
         }
         self.losses.on_lost((bytes as f64 / self.packet_bytes).ceil());
-        let expected = self.carried.min(self.rate) * self.round_trip().as_secs_f64() / self.packet_bytes;
+        let expected = self.delivery_rate.min(self.rate) * self.round_trip().as_secs_f64() / self.packet_bytes;
         let is_congestion = self.losses.is_congestion(expected);
         match self.phase {
             Phase::Start(_) if is_congestion => self.leave_start(now),
             Phase::Steady if is_congestion || self.is_contended() => self.cut(now),
-            Phase::Start(_) | Phase::Settle | Phase::Steady | Phase::Short(_) => {}
+            Phase::Start(_) | Phase::Drain | Phase::Steady | Phase::Short(_) => {}
         }
     }
 
@@ -223,8 +223,8 @@ impl Rules {
         if !self.overload.has_been || sent_at >= self.overload.answered_at {
             match self.phase {
                 Phase::Start(_) => self.leave_start(now),
-                Phase::Settle => {}
-                Phase::Short(_) => self.carried = ShortWay::on_marked(self.carried),
+                Phase::Drain => {}
+                Phase::Short(_) => self.delivery_rate = ShortPath::on_marked(self.delivery_rate),
                 Phase::Steady => self.cut(now),
             }
         }
@@ -239,9 +239,9 @@ impl Rules {
     pub fn rate_bytes_per_second(&self) -> u64 {
         let rate = match self.phase {
             Phase::Start(start) => start.rate(self.round_trip()),
-            Phase::Steady if self.lateness.is_behind(self.rate) => self.rate * CATCH_UP,
-            Phase::Settle | Phase::Steady => self.rate,
-            Phase::Short(_) => ShortWay::rate(self.carried, self.packet_bytes),
+            Phase::Steady if self.pacing_deficit.is_behind(self.rate) => self.rate * CATCH_UP,
+            Phase::Drain | Phase::Steady => self.rate,
+            Phase::Short(_) => ShortPath::rate(self.delivery_rate, self.packet_bytes),
         };
         rate.clamp(RATE_BYTES_PER_SECOND_MIN, RATE_BYTES_PER_SECOND_MAX) as u64
     }
@@ -251,22 +251,23 @@ impl Rules {
         let least = WINDOW_PACKETS * self.packet_bytes;
         let window = match self.phase {
             Phase::Start(start) => start.window(),
-            Phase::Settle => self.path_bytes() + least,
+            Phase::Drain => self.path_bytes() + least,
             Phase::Steady => {
                 // Others' queue is a part of the way, but not one that only grows: a link may have become slow.
                 let smoothed = self.delay.smoothed().unwrap_or(START_ROUND_TRIP);
                 let round_trip = smoothed.min(self.round_trip() + WINDOW_QUEUE_MAX);
                 self.rate * (round_trip + SYN).as_secs_f64() + least
             }
-            Phase::Short(law) => law.window(self.carried, self.round_trip(), self.packet_bytes),
+            Phase::Short(law) => law.window(self.delivery_rate, self.round_trip(), self.packet_bytes),
         };
         window.clamp(least, WINDOW_BYTES_MAX) as u64
     }
 
     /// What a later connection to this peer may begin with.
-    pub fn learned(&self) -> Option<Learned> {
+    pub fn learned(&self) -> Option<PathEstimate> {
         let round_trip = self.delay.shortest()?;
-        (self.carried > 0.0).then_some(Learned { rate_bytes_per_second: self.carried as u64, round_trip })
+        (self.delivery_rate > 0.0)
+            .then_some(PathEstimate { rate_bytes_per_second: self.delivery_rate as u64, round_trip })
     }
 
     /// How long packets wait in the path's queue.
@@ -282,8 +283,8 @@ impl Rules {
         // A newcomer meets the queue of those who are there.
         let is_queueing = self.delay.queue() > target.max((target * 2).min(self.round_trip() / 4));
         let round_trip = self.round_trip();
-        self.round.of_late = self.round.of_late.max(self.delivery.of_late(Start::looks_back(round_trip)));
-        let of_late = self.round.of_late.max(self.round.of_late_before);
+        self.round.recent_rate = self.round.recent_rate.max(self.delivery.recent_rate(Start::looks_back(round_trip)));
+        let of_late = self.round.recent_rate.max(self.round.recent_rate_before);
         let is_idle = sample.is_none_or(|sample| sample.is_idle);
         let used_bytes = is_idle.then_some(self.delivery.in_flight_bytes() as f64);
         let Phase::Start(start) = &mut self.phase else { return };
@@ -291,54 +292,54 @@ impl Rules {
         if is_queueing && self.round.fills(start.window()) {
             self.leave_start(now);
         } else if let Some(known) = start.reached(round_trip) {
-            self.carried = known;
+            self.delivery_rate = known;
             self.leave_start(now);
         }
     }
 
     /// Whether the way is so short that another law holds.
     fn choose_law(&mut self, now: Duration) {
-        let is_short = self.delay.shortest().is_some_and(ShortWay::is_of);
+        let is_short = self.delay.shortest().is_some_and(ShortPath::is_short);
         match self.phase {
             Phase::Short(_) if !is_short => {
-                self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
+                self.rate = self.delivery_rate.max(RATE_BYTES_PER_SECOND_MIN);
                 self.phase = Phase::Steady;
                 self.answer(now);
             }
-            Phase::Start(_) | Phase::Settle | Phase::Steady if is_short => {
-                self.phase = Phase::Short(ShortWay::new());
+            Phase::Start(_) | Phase::Drain | Phase::Steady if is_short => {
+                self.phase = Phase::Short(ShortPath::new());
             }
-            Phase::Start(_) | Phase::Settle | Phase::Steady | Phase::Short(_) => {}
+            Phase::Start(_) | Phase::Drain | Phase::Steady | Phase::Short(_) => {}
         }
     }
 
     /// The law of short ways, each [`SYN`].
-    fn short(&mut self, mut law: ShortWay) {
-        let arrived = self.delivery.of_late(SYN * 2);
+    fn short(&mut self, mut law: ShortPath) {
+        let arrived = self.delivery.recent_rate(SYN * 2);
         let expected = arrived * SYN.as_secs_f64() / self.packet_bytes;
-        self.carried = law.on_time(arrived, self.carried, self.losses.is_congestion(expected));
+        self.delivery_rate = law.on_time(arrived, self.delivery_rate, self.losses.is_congestion(expected));
         self.phase = Phase::Short(law);
-        self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
+        self.rate = self.delivery_rate.max(RATE_BYTES_PER_SECOND_MIN);
         self.losses.restart();
     }
 
     /// What the window holds back is not late.
-    fn excuse_where_full(&mut self) {
+    fn mark_limited_where_full(&mut self) {
         if self.delivery.in_flight_bytes() as f64 + self.packet_bytes > self.window_bytes() as f64 {
-            self.lateness.excuse();
+            self.pacing_deficit.mark_limited();
         }
     }
 
     fn leave_start(&mut self, now: Duration) {
-        self.carried = self.carried.max(self.round.best).max(self.round.best_before);
-        self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
-        self.phase = Phase::Settle;
+        self.delivery_rate = self.delivery_rate.max(self.round.best).max(self.round.best_before);
+        self.rate = self.delivery_rate.max(RATE_BYTES_PER_SECOND_MIN);
+        self.phase = Phase::Drain;
         self.answer(now);
     }
 
-    fn settle(&mut self, now: Duration) {
-        self.carried = self.carried.max(self.round.best);
-        self.rate = self.carried.max(RATE_BYTES_PER_SECOND_MIN);
+    fn drain(&mut self, now: Duration) {
+        self.delivery_rate = self.delivery_rate.max(self.round.best);
+        self.rate = self.delivery_rate.max(RATE_BYTES_PER_SECOND_MIN);
         if self.delivery.in_flight_bytes() as f64 <= self.path_bytes() + WINDOW_PACKETS * self.packet_bytes {
             self.phase = Phase::Steady;
             self.tick.at = now;
@@ -351,7 +352,7 @@ impl Rules {
         let is_idle = sample.is_none_or(|sample| sample.is_idle);
         let is_full = match &mut self.phase {
             Phase::Start(start) => start.end_round(self.round.best, is_idle),
-            Phase::Settle | Phase::Steady | Phase::Short(_) => false,
+            Phase::Drain | Phase::Steady | Phase::Short(_) => false,
         };
         if is_full {
             self.leave_start(now);
@@ -359,14 +360,14 @@ impl Rules {
         if matches!(self.phase, Phase::Steady) {
             // It becomes less only where the path shows that it is full (`cut`): a sender that was late, or had little to
             // send, says nothing of the path.
-            self.carried = self.carried.max(self.round.best.max(self.round.best_before));
+            self.delivery_rate = self.delivery_rate.max(self.round.best.max(self.round.best_before));
         }
         self.round = Round {
             began_at: now,
             best: 0.0,
             best_before: self.round.best,
-            of_late: 0.0,
-            of_late_before: self.round.of_late,
+            recent_rate: 0.0,
+            recent_rate_before: self.round.recent_rate,
             most: 0,
             most_before: self.round.most,
         };
@@ -387,7 +388,7 @@ impl Rules {
         self.tick.at = now;
         self.tick.sent_bytes = 0;
         match self.phase {
-            Phase::Start(_) | Phase::Settle => {}
+            Phase::Start(_) | Phase::Drain => {}
             Phase::Steady => self.steady(now, passed),
             Phase::Short(law) => self.short(law),
         }
@@ -415,7 +416,7 @@ impl Rules {
                 return;
             }
             self.overload.drain_until = None;
-            self.rate = self.rate.max(self.carried * CRUISE);
+            self.rate = self.rate.max(self.delivery_rate * CRUISE);
         }
         if self.is_wanting(now) {
             let ticks = (passed.as_secs_f64() / SYN.as_secs_f64()).min(TICKS_MAX);
@@ -432,12 +433,12 @@ impl Rules {
     fn rise(&mut self, now: Duration, is_queueing: bool, margin: f64, ticks: f64) {
         let margin = if self.is_contended() { CONTENDED_MARGIN } else { margin };
         let mut is_free = false;
-        let mut step = STEP_SHARE * (self.carried.max(self.rate) * STEP_REFERENCE).sqrt() * margin;
+        let mut step = STEP_SHARE * (self.delivery_rate.max(self.rate) * STEP_REFERENCE).sqrt() * margin;
         if is_queueing || self.is_contended() {
             self.tick.rising_since = None;
         } else {
-            let (since, carried) = *self.tick.rising_since.get_or_insert((now, self.carried));
-            if carried > 0.0 && self.carried >= carried * FREE_GROWTH {
+            let (since, carried) = *self.tick.rising_since.get_or_insert((now, self.delivery_rate));
+            if carried > 0.0 && self.delivery_rate >= carried * FREE_GROWTH {
                 return self.start_again(now);
             }
             let period = self.round_trip().max(DOUBLING_MIN) * 2;
@@ -446,11 +447,11 @@ impl Rules {
             step = (step * doublings.floor().min(20.0).exp2()).min(self.rate * STEP_RATE_SHARE_MAX);
         }
         self.rate = (self.rate + step * ticks).min(RATE_BYTES_PER_SECOND_MAX);
-        if self.carried > 0.0 {
-            let over = if is_free { RATE_OVER_CARRIED_FREE } else { RATE_OVER_CARRIED_MAX };
+        if self.delivery_rate > 0.0 {
+            let over = if is_free { RATE_OVER_DELIVERY_FREE } else { RATE_OVER_DELIVERY_MAX };
             // The slowest are measured by so few packets that timers alone would keep them slow.
             let least = WINDOW_PACKETS * self.packet_bytes / DOUBLING_MIN.as_secs_f64();
-            self.rate = self.rate.min((self.carried * over).max(self.carried + least));
+            self.rate = self.rate.min((self.delivery_rate * over).max(self.delivery_rate + least));
         }
     }
 
@@ -476,22 +477,25 @@ impl Rules {
         let long = self.round_trip().max(QUEUE_LONG_MIN);
         if queue > long {
             // No flow makes such a queue: the path became slower, and a round trip is too long to wait for a sample of it.
-            seen = seen.min(self.delivery.of_late(long));
+            seen = seen.min(self.delivery.recent_rate(long));
             (self.round.best, self.round.best_before) = (seen, seen);
         }
         if seen > 0.0 {
             // A sender that was late saw no more arrive than it sent, which says little of the path.
             let is_late = self.tick.used <= USED_ENOUGH && queue <= long;
-            self.carried = if is_late { seen.max(self.carried * CUT) } else { seen };
+            self.delivery_rate = if is_late { seen.max(self.delivery_rate * CUT) } else { seen };
         }
-        let base =
-            if self.carried > 0.0 && self.tick.used > USED_ENOUGH { self.rate.min(self.carried) } else { self.rate };
+        let base = if self.delivery_rate > 0.0 && self.tick.used > USED_ENOUGH {
+            self.rate.min(self.delivery_rate)
+        } else {
+            self.rate
+        };
         // Flows that share a queue may keep it from ever being empty; then none knows how long the way is without it.
         let is_unseen = !is_contended && now.saturating_sub(self.delay.empty_at()) > EMPTY_SEEN_WITHIN;
         let (share, times) = if is_unseen { (DEEP_CUT, DEEP_DRAIN) } else { (CUT, DRAIN) };
         self.rate = (base * share).max(RATE_BYTES_PER_SECOND_MIN);
         // A late sender leaves as much of the queue as it may miss.
-        let kept = if is_unseen { Duration::ZERO } else { self.lateness.of_late() };
+        let kept = if is_unseen { Duration::ZERO } else { self.pacing_deficit.usual_gap() };
         let drain = queue.saturating_sub(kept).saturating_mul(times).min(DRAIN_MAX);
         self.overload.drain_until = (!is_contended).then(|| now.saturating_add(drain));
         self.answer(now);
@@ -528,8 +532,8 @@ impl Rules {
         let rng = self.rng.fork();
         let mut delivery = Delivery::default();
         std::mem::swap(&mut delivery, &mut self.delivery);
-        let silence = self.silence;
-        *self = Self { rng, delivery, silence, ..Self::new(0, self.packet_bytes as u16, learned) };
+        let silence = self.stall;
+        *self = Self { rng, delivery, stall: silence, ..Self::new(0, self.packet_bytes as u16, learned) };
         self.round.began_at = now;
         self.tick.at = now;
         self.overload = Overload { answered_at: now, has_been: true, ..Overload::default() };
@@ -548,12 +552,12 @@ impl Rules {
 
     /// The queue at which the path counts as full, and what a late sender needs beside.
     fn queue_target(&self) -> Duration {
-        full_at(self.rate) + self.lateness.of_late()
+        full_at(self.rate) + self.pacing_deficit.usual_gap()
     }
 
     /// What the path holds without a queue.
     fn path_bytes(&self) -> f64 {
-        let carried = self.carried.max(self.round.best).max(self.round.best_before);
+        let carried = self.delivery_rate.max(self.round.best).max(self.round.best_before);
         carried * self.round_trip().as_secs_f64()
     }
 
@@ -614,9 +618,9 @@ const TICKS_MAX: f64 = 4.0;
 /// How fast a rate rises beside someone who keeps the queue full, as a part of how fast it does on an empty path.
 const CONTENDED_MARGIN: f64 = 0.1;
 /// The rate is never further over what was seen to arrive.
-const RATE_OVER_CARRIED_MAX: f64 = 1.06;
+const RATE_OVER_DELIVERY_MAX: f64 = 1.06;
 /// But where it rose for so many doublings without a queue: what was seen to arrive is then not what the path can carry.
-const RATE_OVER_CARRIED_FREE: f64 = 1.5;
+const RATE_OVER_DELIVERY_FREE: f64 = 1.5;
 const FREE_AFTER_DOUBLINGS: f64 = 2.0;
 /// So many times what was carried at first, and still no queue: the path has room for a start.
 const FREE_GROWTH: f64 = 1.25;

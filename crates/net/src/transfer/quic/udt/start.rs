@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::rules::{Learned, SYN};
+use super::rules::{PathEstimate, SYN};
 
 /// The state of the start.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ impl Start {
     }
 
     /// Something the path was measured at is taken over from an earlier connection, if it is the same path.
-    pub(super) fn resume(&mut self, learned: Learned, round_trip: Duration) {
+    pub(super) fn resume(&mut self, learned: PathEstimate, round_trip: Duration) {
         let same = learned.round_trip / 2..=learned.round_trip.saturating_mul(2) + SYN;
         let rate = learned.rate_bytes_per_second as f64;
         // What is less than a new path is tried with was learned in a bad moment.
@@ -128,7 +128,7 @@ mod tests {
 
     fn resumed(rate_bytes_per_second: u64, round_trip: Duration) -> Start {
         let mut start = Start::new(PACKET_BYTES);
-        start.resume(Learned { rate_bytes_per_second, round_trip }, ROUND_TRIP);
+        start.resume(PathEstimate { rate_bytes_per_second, round_trip }, ROUND_TRIP);
         start
     }
 

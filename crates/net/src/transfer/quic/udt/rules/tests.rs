@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use proptest::{collection, prelude::Strategy, prop_assert, prop_oneof, proptest};
 
-use super::{Duration, Learned, Phase, RATE_BYTES_PER_SECOND_MAX, RATE_BYTES_PER_SECOND_MIN, Rules, WINDOW_BYTES_MAX};
+use super::{
+    Duration, PathEstimate, Phase, RATE_BYTES_PER_SECOND_MAX, RATE_BYTES_PER_SECOND_MIN, Rules, WINDOW_BYTES_MAX,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const PACKET_BYTES: u64 = 1_500;
@@ -154,7 +156,7 @@ fn a_path_that_became_slower_or_faster_is_followed() {
 
 #[test]
 fn a_known_path_is_filled_at_once_and_an_unknown_one_later() {
-    let learned = Learned { rate_bytes_per_second: FAST as u64, round_trip: 100 * MS };
+    let learned = PathEstimate { rate_bytes_per_second: FAST as u64, round_trip: 100 * MS };
     let first_round_trips = |learned| {
         let mut path = Path::new(FAST, 100 * MS);
         let mut rules = Rules::new(1, 1_500, learned);
@@ -169,7 +171,7 @@ fn a_known_path_is_filled_at_once_and_an_unknown_one_later() {
 
 #[test]
 fn what_was_learned_of_another_path_does_no_harm() {
-    let learned = Learned { rate_bytes_per_second: FAST as u64 * 20, round_trip: 100 * MS };
+    let learned = PathEstimate { rate_bytes_per_second: FAST as u64 * 20, round_trip: 100 * MS };
     for round_trip in [100 * MS, 10 * MS] {
         let mut path = Path::new(FAST, round_trip);
         let mut rules = Rules::new(1, 1_500, Some(learned));
@@ -268,7 +270,7 @@ proptest! {
         learned in proptest::option::of((proptest::prelude::any::<u64>(), proptest::prelude::any::<u64>())),
     ) {
         let learned = learned.map(|(rate_bytes_per_second, nanos)| {
-            Learned { rate_bytes_per_second, round_trip: Duration::from_nanos(nanos) }
+            PathEstimate { rate_bytes_per_second, round_trip: Duration::from_nanos(nanos) }
         });
         let mut rules = Rules::new(7, 1_500, learned);
         let at = Duration::from_millis;
@@ -286,7 +288,7 @@ proptest! {
             let window = rules.window_bytes();
             prop_assert!(window > 0 && window <= WINDOW_BYTES_MAX as u64, "{window}");
             if let Phase::Steady = rules.phase {
-                prop_assert!(!rules.rate.is_nan() && !rules.carried.is_nan());
+                prop_assert!(!rules.rate.is_nan() && !rules.delivery_rate.is_nan());
             }
         }
     }

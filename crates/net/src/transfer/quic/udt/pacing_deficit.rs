@@ -1,0 +1,122 @@
+//! How late the sender is. QUIC's pacer forgets after two milliseconds what it might have sent; a thread that is not run for
+//! ten therefore sends less than the rate, and the link is idle meanwhile unless packets wait before it.
+//!
+//! So what was missed is made up for, a little faster than the rate, and the queue may be as long as the sender is late:
+//! a punctual one needs none.
+
+use std::time::Duration;
+
+/// Watches when packets leave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PacingDeficit {
+    sent_at: Duration,
+    /// Bytes that the rate allowed and that did not leave.
+    missed_bytes: f64,
+    /// Usual longest gap between departures, without the pacer's own.
+    gap: Duration,
+    /// The sender had a reason not to send.
+    is_limited: bool,
+}
+
+impl PacingDeficit {
+    /// Packets of `bytes` leave, where `rate` (bytes a second) is what should.
+    pub(super) fn on_sent(&mut self, now: Duration, bytes: u64, rate: f64) {
+        let gap = now.saturating_sub(self.sent_at);
+        self.sent_at = self.sent_at.max(now);
+        if self.is_limited || gap > GAP_MAX {
+            self.missed_bytes = 0.0;
+        } else {
+            self.missed_bytes += rate * gap.as_secs_f64();
+            // A pacer sends bursts of ten packets: at a slow rate they are apart without anyone being late.
+            let of_rate = Duration::from_secs_f64((BURST_BYTES / rate.max(1.0)).min(1.0));
+            let gap = gap.saturating_sub(of_rate);
+            let forgotten = gap.as_secs_f64() / FORGET_OVER.as_secs_f64();
+            self.gap = self.gap.mul_f64(1.0 - forgotten).max(gap);
+        }
+        self.is_limited = false;
+        let most = rate * MISSED_MAX.as_secs_f64();
+        self.missed_bytes = (self.missed_bytes - bytes as f64).clamp(-most, most);
+    }
+
+    /// The sender has nothing to send, or may not: what does not leave now is not missed.
+    pub(super) fn mark_limited(&mut self) {
+        self.is_limited = true;
+    }
+
+    /// Whether something is to be made up for at `rate`.
+    pub(super) fn is_behind(&self, rate: f64) -> bool {
+        self.missed_bytes > rate * PUNCTUAL.as_secs_f64()
+    }
+
+    /// How long the sender sometimes is not run.
+    pub(super) fn usual_gap(&self) -> Duration {
+        self.gap.saturating_sub(PUNCTUAL).mul_f64(MARGIN)
+    }
+}
+
+/// What a pacer sends at once, at most, where the rate is slow.
+const BURST_BYTES: f64 = 15_000.0;
+/// What timers make.
+const PUNCTUAL: Duration = Duration::from_millis(2);
+/// How much more queue than the usual longest gap a late sender wants: gaps come in twos.
+const MARGIN: f64 = 1.25;
+/// A longer gap has another reason.
+const GAP_MAX: Duration = Duration::from_millis(30);
+/// What is made up for, in time at the rate.
+const MISSED_MAX: Duration = Duration::from_millis(30);
+/// A gap is forgotten over this time.
+const FORGET_OVER: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const RATE: f64 = 125e6;
+
+    /// Sends what the rate brings, at these milliseconds.
+    fn sends(lateness: &mut PacingDeficit, times: impl IntoIterator<Item = u32>) {
+        let mut before = 0;
+        for at in times {
+            let due_ms = (at - before).min(2);
+            before = at;
+            lateness.on_sent(MS * at, u64::from(due_ms) * 125_000, RATE);
+        }
+    }
+
+    #[test]
+    fn a_punctual_sender_is_never_late() {
+        let mut lateness = PacingDeficit::default();
+        sends(&mut lateness, 1..1_000);
+        assert_eq!(lateness.usual_gap(), Duration::ZERO);
+        assert!(!lateness.is_behind(RATE));
+    }
+
+    #[test]
+    fn what_a_gap_cost_is_missed_and_the_gap_remembered_for_a_while() {
+        let mut lateness = PacingDeficit::default();
+        sends(&mut lateness, (1..100).chain([110]));
+        assert!(lateness.is_behind(RATE));
+        assert!(lateness.usual_gap() > 8 * MS, "{:?}", lateness.usual_gap());
+        sends(&mut lateness, 111..9_000);
+        assert_eq!(lateness.usual_gap(), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_excused_gap_is_none() {
+        let mut lateness = PacingDeficit::default();
+        sends(&mut lateness, 1..100);
+        lateness.mark_limited();
+        sends(&mut lateness, [110]);
+        assert!(!lateness.is_behind(RATE));
+        assert_eq!(lateness.usual_gap(), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_is_made_up_for_is_forgotten_as_missed() {
+        let mut lateness = PacingDeficit::default();
+        sends(&mut lateness, (1..100).chain([110]));
+        lateness.on_sent(111 * MS, 2_000_000, RATE);
+        assert!(!lateness.is_behind(RATE));
+    }
+}

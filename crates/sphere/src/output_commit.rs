@@ -1,0 +1,246 @@
+//! The last step of a job: its output gets its place, whole and with nothing else in it.
+//!
+//! The parts were published into a hidden folder. What lies there is not all of the job: a part whose news was lost, and
+//! whose bucket was then made again with other records or none, lies there too, and a commit that nobody waits for any more
+//! may still come. So the folder is first renamed to where no commit goes; then what is no part of the outcome is
+//! removed, and only then it is renamed to its place.
+//!
+//! | who is told | what follows |
+//! |---|---|
+//! | a rename failed, or its answer was lost | it is looked: where the place holds a part of this job, all is done, whoever did it |
+//! | a part is missing, or another file has its name | the job fails: nobody but its drivers writes there |
+//! | the master is away | it is looked again after a pause, for some minutes |
+//!
+//! Any number of drivers may do this at the same time: each step is one that only the first can do, and leaves the others to
+//! see that it is done. It never makes anything again: that is the job's, before.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use protocol::{Now, Refusal, SliceId, Status};
+
+use crate::Outcome;
+
+/// See the module.
+#[derive(Debug)]
+pub struct OutputCommit {
+    /// Length and slice of each part, by the name of its file.
+    parts: BTreeMap<String, (u64, Option<SliceId>)>,
+    /// What the error slice is called, where one belongs to the output.
+    errors: Option<String>,
+    /// Whether an empty folder in the place may go.
+    may_remove_target: bool,
+    begun: Duration,
+    due: VecDeque<CommitAction>,
+    asked: Option<CommitAction>,
+    /// When it is looked again.
+    paused_until: Option<Duration>,
+    /// What was refused last, and why: asked for once more it would be refused again.
+    refused: Option<(CommitAction, Refusal)>,
+    is_over: bool,
+}
+
+/// What is to be done next. One at a time: each is answered before the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommitAction {
+    /// Rename the hidden folder to the gathered one. Answered by [`done`](OutputCommit::done) or [`refused`](OutputCommit::refused), as
+    /// all others but `Inspect`.
+    Gather,
+    /// See what lies in the folders. Answered by [`handle_inspected`](OutputCommit::handle_inspected) or `refused`.
+    Inspect,
+    /// Write the error slice into the gathered folder.
+    WriteErrors,
+    /// Remove this entry of the gathered folder, with all that it holds.
+    Remove(String),
+    /// Remove the empty folder that is in the place.
+    RemoveEmptyTarget,
+    /// Rename the gathered folder to the place.
+    Rename,
+    /// That was all: the output has its place, or why it has none.
+    Finished(Result<(), Refusal>),
+}
+
+/// What lies in the folders, each `None` where it is not there. To be looked at in this order, which is the one in which the
+/// output moves: else it might be missed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutputSnapshot {
+    /// Where the parts are published.
+    pub staging: Option<Vec<OutputEntry>>,
+    /// Where no commit goes.
+    pub gathered: Option<Vec<OutputEntry>>,
+    /// The place; what is there and is no folder gives itself.
+    pub target: Option<Vec<OutputEntry>>,
+}
+
+/// An entry of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputEntry {
+    /// Its name in the folder.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Its content; nothing for a folder.
+    pub slice: Option<SliceId>,
+}
+
+impl OutputCommit {
+    /// Gives the output of `outcome` its place. `errors` is what the error slice is called, where one belongs to it;
+    /// `may_remove_target` whether an empty folder was in the place when the job began.
+    pub fn new(now: Now, outcome: &Outcome, errors: Option<String>, may_make_room: bool) -> Self {
+        let part = |output: &crate::OutputBucket| (part_name(output.bucket.bucket), (output.bytes, output.slice));
+        Self {
+            parts: outcome.outputs.iter().map(part).collect(),
+            errors,
+            may_remove_target: may_make_room,
+            begun: now.monotonic,
+            due: VecDeque::from([CommitAction::Gather]),
+            asked: None,
+            paused_until: None,
+            refused: None,
+            is_over: false,
+        }
+    }
+
+    /// The next thing to do; nothing while an answer or the [time](Self::next_timeout) is waited for.
+    pub fn poll_action(&mut self) -> Option<CommitAction> {
+        if self.asked.is_some() || self.is_over {
+            return None;
+        }
+        let action = self.due.pop_front()?;
+        match action {
+            CommitAction::Finished(_) => self.is_over = true,
+            _ => self.asked = Some(action.clone()),
+        }
+        Some(action)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called, on the monotonic clock.
+    pub fn next_timeout(&self) -> Option<Duration> {
+        self.paused_until
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if self.paused_until.is_some_and(|until| until <= now.monotonic) {
+            self.paused_until = None;
+            self.due = VecDeque::from([CommitAction::Inspect]);
+        }
+    }
+
+    /// What was asked for is done.
+    pub fn done(&mut self) {
+        match self.asked.take() {
+            Some(CommitAction::Gather) => self.due = VecDeque::from([CommitAction::Inspect]),
+            Some(CommitAction::Rename) => self.end(Ok(())),
+            _ => {}
+        }
+    }
+
+    /// What was asked for was not done, or nobody knows whether it was.
+    pub fn refused(&mut self, now: Now, refusal: Refusal) {
+        let Some(action) = self.asked.take() else { return };
+        match (&action, refusal.status) {
+            (_, Status::Unavailable) => {
+                if now.monotonic.saturating_sub(self.begun) >= PATIENCE {
+                    return self.end(Err(refusal));
+                }
+                self.due.clear();
+                self.paused_until = Some(now.monotonic + PAUSE);
+            }
+            // Another driver, or an earlier try, was first.
+            (CommitAction::Remove(_) | CommitAction::RemoveEmptyTarget, Status::NotFound) => {}
+            (CommitAction::Inspect, _) => self.end(Err(refusal)),
+            _ => {
+                self.refused = Some((action, refusal));
+                self.due = VecDeque::from([CommitAction::Inspect]);
+            }
+        }
+    }
+
+    /// What was looked for.
+    pub fn handle_inspected(&mut self, seen: &OutputSnapshot) {
+        if self.asked.take() != Some(CommitAction::Inspect) {
+            return;
+        }
+        // The rename is one step, and only this job has these slices: one of them in the place says that all were there.
+        if seen.target.iter().flatten().any(|file| self.is_part(file)) {
+            return self.end(Ok(()));
+        }
+        match (&seen.gathered, &seen.staging) {
+            (Some(gathered), _) => self.prepare(gathered, seen.target.as_deref()),
+            (None, Some(_)) => self.ask_for(CommitAction::Gather),
+            (None, None) => {
+                let sentence = "the finished output of the job was removed before it got its place; run the job again";
+                self.end(Err(Refusal::new(Status::NotFound, sentence)));
+            }
+        }
+    }
+
+    /// Asks for all that is left to do.
+    fn prepare(&mut self, gathered: &[OutputEntry], place: Option<&[OutputEntry]>) {
+        let is_lacking = |name: &&String| !gathered.iter().any(|file| file.name == **name && self.is_part(file));
+        if let Some(lacking) = self.parts.keys().find(is_lacking) {
+            let sentence = format!(
+                "`{lacking}` of the job's output was removed or replaced before the output got its place; run the job again"
+            );
+            return self.end(Err(Refusal::new(Status::Failed, sentence)));
+        }
+        let is_stray =
+            |file: &&OutputEntry| !self.parts.contains_key(&file.name) && self.errors.as_ref() != Some(&file.name);
+        let strays: Vec<_> = gathered.iter().filter(is_stray).map(|file| file.name.clone()).collect();
+        if self.errors.is_some() {
+            self.ask_for(CommitAction::WriteErrors);
+        }
+        for stray in strays {
+            self.ask_for(CommitAction::Remove(stray));
+        }
+        match place {
+            None => {}
+            Some([]) if self.may_remove_target => self.ask_for(CommitAction::RemoveEmptyTarget),
+            Some(_) => {
+                let sentence = "something was put where the job's output was to be while the job ran; run it again";
+                return self.end(Err(Refusal::new(Status::Exists, sentence)));
+            }
+        }
+        self.ask_for(CommitAction::Rename);
+    }
+
+    /// Asks for something, unless it was refused just now: nothing has changed since.
+    fn ask_for(&mut self, action: CommitAction) {
+        match &self.refused {
+            Some((refused, refusal)) if *refused == action => {
+                let refusal = refusal.clone();
+                self.end(Err(refusal));
+            }
+            _ if matches!(self.due.back(), Some(CommitAction::Finished(_))) => {}
+            _ => self.due.push_back(action),
+        }
+    }
+
+    fn end(&mut self, result: Result<(), Refusal>) {
+        self.paused_until = None;
+        self.due = VecDeque::from([CommitAction::Finished(result)]);
+    }
+
+    /// Whether a file is what the job published under its name.
+    fn is_part(&self, file: &OutputEntry) -> bool {
+        self.parts.get(&file.name).is_some_and(|(bytes, slice)| {
+            file.bytes == *bytes && file.slice.is_some_and(|found| slice.is_none_or(|slice| slice == found))
+        })
+    }
+}
+
+/// What the file of an output bucket is called.
+pub fn part_name(bucket: u32) -> String {
+    format!("part-{bucket:05}")
+}
+
+/// How long the master may be away: a machine is started again in less.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// Pause before it is looked again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Giving out the tasks of a stage: which attempt an SPE makes next, where it finds its bytes, and which attempts are so slow
+//! that another is begun beside them (Sector/Sphere paper, 3.5.2).
+//!
+//! It never says which SPE is to be asked: the [job](crate::job) does.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use protocol::{
+    NodeId, Now, SliceId,
+    message::{client_master::StageRecord, spe::AttemptId},
+};
+
+use super::{Running, Stage};
+use crate::{
+    SpeId,
+    action::{AssignedLocator, AssignedPart, AssignedSegment, Assignment, Placement, SegmentLocation},
+    fleet::Fleet,
+    segment::Segment,
+    stream::{FileLocator, InputFile, Stream},
+};
+
+impl Stage {
+    /// The attempt that an idle SPE should make now; see [`TaskPool::take`](crate::schedule::TaskPool::take).
+    pub(crate) fn assign(
+        &mut self,
+        now: Now,
+        fleet: &Fleet,
+        spe: SpeId,
+        node: &NodeId,
+        far: bool,
+        record: &mut StageRecord,
+    ) -> Option<Assignment> {
+        let task = self.pool.take(fleet, node, far)?;
+        let state = &mut self.tasks[task as usize];
+        // A first attempt, the rest of a task without a segment on which the function erred, and what was never begun
+        // because its input was away are no retries: nobody failed.
+        record.retried += u64::from(state.begun > 0 && !std::mem::take(&mut state.is_unblamed));
+        Some(self.begin_attempt(now, fleet, task, spe, node))
+    }
+
+    /// Tasks whose only attempts are slow, in order.
+    pub(crate) fn slow_tasks(&self, now: Now) -> Vec<u32> {
+        let is_late = |task: &u32| self.slow_at(*task).is_some_and(|due| due <= now.monotonic);
+        self.running_attempts.keys().copied().filter(is_late).collect()
+    }
+
+    /// Whether an SPE of `node` may make an attempt at a task beside a slow one.
+    pub(crate) fn may_speculate(&self, task: u32, node: &NodeId) -> bool {
+        let mut running = self.running_attempts.get(&task).into_iter().flatten();
+        running.all(|running| running.node != *node) && !self.pool.has_failed_at(task, node)
+    }
+
+    /// The attempt that an SPE with nothing else to do makes beside a [slow](Self::late) one at another node.
+    pub(crate) fn begin_speculative(
+        &mut self,
+        now: Now,
+        fleet: &Fleet,
+        task: u32,
+        (spe, node): (SpeId, &NodeId),
+        record: &mut StageRecord,
+    ) -> Assignment {
+        record.speculative += 1;
+        self.pool.add_reader(task);
+        self.begin_attempt(now, fleet, task, spe, node)
+    }
+
+    fn begin_attempt(&mut self, now: Now, fleet: &Fleet, task: u32, spe: SpeId, node: &NodeId) -> Assignment {
+        let given = self.buckets.placement().clone();
+        let state = &mut self.tasks[task as usize];
+        let attempt = self.attempts_from + state.begun;
+        state.begun += 1;
+        let (node, began) = (node.clone(), now.monotonic);
+        let running = Running { spe, node: node.clone(), attempt, began, read_bytes: 0, placement: given.clone() };
+        self.running_attempts.entry(task).or_default().push(running);
+        let state = &self.tasks[task as usize];
+        let past = state.past.as_deref();
+        let lacking = past.map(|past| &past.lacking);
+        let segments = state.segments.iter().map(|segment| self.assigned(fleet, segment, &node, lacking)).collect();
+        let wanted = match given {
+            Placement::Local => None,
+            Placement::Buckets(_) => past.and_then(|past| Some(self.buckets.wanted(past.previous.as_ref()?))),
+        };
+        let attempt = AttemptId { job: self.job, stage: self.number, epoch: self.epoch, task, attempt };
+        Assignment { spe, node, attempt, segments, output: given, wanted }
+    }
+
+    /// When the only attempt at a task counts as slow.
+    pub(super) fn slow_at(&self, task: u32) -> Option<Duration> {
+        let state = &self.tasks[task as usize];
+        // A bucket can only be read where it lies; a rival there would share the fate of the first.
+        let [running] = &self.running_attempts.get(&task)?[..] else { return None };
+        let (not_begun, rival_from) =
+            state.past.as_ref().map_or((0, Duration::ZERO), |past| (past.not_begun, past.speculate_after));
+        if self.stream.is_pinned() || state.begun - not_begun > SPECULATION_ATTEMPTS_MAX {
+            return None;
+        }
+        let slow_after = self.stragglers.slow_after(state.segments.bytes(), running.read_bytes)?;
+        Some(running.began.saturating_add(slow_after).max(rival_from))
+    }
+
+    fn assigned(
+        &self,
+        fleet: &Fleet,
+        segment: &Segment,
+        node: &NodeId,
+        lacking: Option<&BTreeSet<NodeId>>,
+    ) -> AssignedSegment {
+        let (number, from, until) = (segment.number, segment.from, segment.until);
+        let file = match &self.stream {
+            Stream::Buckets(buckets) => {
+                let place = SegmentLocation::Bucket(buckets[segment.member].bucket);
+                let (path, records) = (self.stream.path(segment.member), self.stream.records(segment.member));
+                let first = AssignedPart { location: place, path, from, until, records, locator: None };
+                return AssignedSegment { segment: number, first, zipped: Vec::new() };
+            }
+            Stream::Files(files) => &files[segment.member],
+        };
+        let find = |slice, nodes: &[NodeId]| find(fleet, slice, nodes, node, lacking);
+        let assign = |part: &InputFile| {
+            let (from, until) = segment.range_in(part);
+            let guide = segment.split_points.and_then(|marks| locator(part, marks, &find));
+            let (place, path, records) = (find(part.slice, &part.nodes), part.path.clone(), part.records);
+            AssignedPart { location: place, path, from, until, records, locator: guide }
+        };
+        let beside = file.layout.zipped.iter().map(assign).collect();
+        AssignedSegment { segment: number, first: assign(file), zipped: beside }
+    }
+}
+
+/// Where an SPE of `node` finds a slice that `nodes` hold.
+fn find(
+    fleet: &Fleet,
+    slice: SliceId,
+    nodes: &[NodeId],
+    node: &NodeId,
+    lacking: Option<&BTreeSet<NodeId>>,
+) -> SegmentLocation {
+    let lacks = |holder: &NodeId| lacking.is_some_and(|lacking| lacking.contains(holder));
+    if nodes.contains(node) && !lacks(node) {
+        return SegmentLocation::Local(slice);
+    }
+    let live = nodes.iter().filter(|holder| fleet.is_live(holder) && !lacks(holder));
+    let nearest = live.min_by_key(|holder| (fleet.distance(node, holder), !fleet.is_preferred(holder), *holder));
+    let nearest = nearest.cloned();
+    SegmentLocation::Remote { slice, nearest }
+}
+
+/// What guides through a file between two of its marks.
+fn locator(
+    file: &InputFile,
+    (begin, end): (u32, u32),
+    find: &dyn Fn(SliceId, &[NodeId]) -> SegmentLocation,
+) -> Option<AssignedLocator> {
+    let marks = &file.layout.split_points;
+    let records = marks[begin as usize].record..marks[end as usize].record;
+    Some(match file.layout.locator.as_ref()? {
+        FileLocator::Index { path, slice, nodes } => {
+            AssignedLocator::Index { location: find(*slice, nodes), path: path.clone(), records }
+        }
+        FileLocator::Footer { from } => {
+            let (until, rows) = (file.bytes, records.end - records.start);
+            AssignedLocator::Footer { from: *from, until, row_group: begin, rows }
+        }
+    })
+}
+
+/// A task that was begun so often gets no rival any more: it is not the nodes that are slow.
+const SPECULATION_ATTEMPTS_MAX: u32 = 6;

@@ -1,0 +1,127 @@
+//! What of a stage is made again when a node is lost, or a bucket (`docs/paths/job.md`, "When results are lost"): which of its
+//! buckets are still needed, which pieces are sent again, and which tasks are done again, because nobody has kept theirs.
+//!
+//! It never says what is lost: [`recovery`](crate::job) does, stage by stage.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{
+    NodeId,
+    message::{client_master::StageRecord, spe::BucketId},
+};
+
+use super::{Stage, Winner};
+use crate::{action::Placement, bucket::PieceSlot, fleet::Fleet, stream::Stream};
+
+impl Stage {
+    /// A node was lost; what it held was seen to.
+    pub(crate) fn forget_node(&mut self, fleet: &Fleet, node: &NodeId) {
+        self.pool.forget_node(fleet, node);
+    }
+
+    /// Buckets at `node` whose content is still needed. `next` is the stage that reads them, once it has begun.
+    pub(crate) fn needed_at(&self, node: &NodeId, next: Option<&Self>) -> Vec<u32> {
+        let mut here = self.buckets.at(node);
+        here.retain(|bucket| next.is_none_or(|next| next.needs(*bucket)));
+        here
+    }
+
+    /// Tasks that are done and whose pieces `node` was yet to send.
+    pub(crate) fn undelivered_at(&self, node: &NodeId) -> BTreeSet<u32> {
+        self.deliveries.tasks_at(node).into_iter().collect()
+    }
+
+    /// These buckets are gone. Those of the pieces that their nodes have kept are to be sent again; gives the tasks of
+    /// which nobody has.
+    pub(crate) fn lose_buckets(&mut self, fleet: &Fleet, numbers: &[u32]) -> BTreeSet<u32> {
+        let mut again = BTreeSet::new();
+        let mut by_task: BTreeMap<u32, Vec<PieceSlot>> = BTreeMap::new();
+        for (task, spot) in self.buckets.regenerate(numbers, &self.bucket_shares.weights(fleet)) {
+            by_task.entry(task).or_default().push(spot);
+        }
+        for (task, spots) in by_task {
+            match self.tasks[task as usize].winner.as_ref() {
+                // A task that stays where it ran has kept nothing: its piece became the bucket.
+                Some(winner) if *self.buckets.placement() != Placement::Local && fleet.is_live(&winner.node) => {
+                    self.deliveries.request(task, &winner.node, winner.attempt, spots);
+                }
+                Some(_) => {
+                    again.insert(task);
+                }
+                // It is being done again already.
+                None => {}
+            }
+        }
+        again
+    }
+
+    /// Buckets that hold nothing are not to be at `node` any more.
+    pub(crate) fn relocate_empty_buckets(&mut self, fleet: &Fleet, node: &NodeId) {
+        self.buckets.relocate_empty(node, &self.bucket_shares.weights(fleet));
+    }
+
+    /// These tasks are to be done again. Gives the numbers of the buckets that they read, where they read buckets.
+    pub(crate) fn rerun(&mut self, fleet: &Fleet, tasks: &BTreeSet<u32>, record: &mut StageRecord) -> Vec<u32> {
+        let done = tasks.iter().copied().filter(|task| self.tasks[*task as usize].winner.is_some());
+        let done: BTreeSet<u32> = done.collect();
+        let mut inputs = Vec::new();
+        for (task, former) in self.buckets.pieces_by_task(&done) {
+            self.deliveries.forget(task);
+            let state = &mut self.tasks[task as usize];
+            if let Some(Winner { account, .. }) = state.winner.take() {
+                record.done -= state.segments.len() as u64;
+                record.local -= u64::from(account.local);
+                record.bytes_in -= account.bytes_in;
+                record.bytes_out -= account.bytes_out;
+                self.counter_totals.subtract(&account.counted);
+            }
+            state.past.get_or_insert_default().previous = Some(former);
+            self.counts.bytes_done -= state.segments.bytes();
+            self.unfinished += 1;
+            if let Stream::Buckets(buckets) = &self.stream {
+                inputs.push(buckets[self.pool.member(task)].bucket.bucket);
+            }
+        }
+        if !done.is_empty() {
+            self.buckets.reopen();
+        }
+        for task in done {
+            self.enqueue(fleet, task);
+        }
+        inputs
+    }
+
+    /// The driver was replaced: what was under way is ordered again, and attempts begin with a number that the one before
+    /// cannot have used.
+    pub(crate) fn resume_after_takeover(&mut self, attempts_from: u32) {
+        self.attempts_from = attempts_from;
+        self.buckets.reissue();
+        self.deliveries.reissue();
+    }
+
+    /// The buckets of these numbers, which it reads, are being made again: who would read them waits.
+    pub(crate) fn suspend(&mut self, fleet: &Fleet, buckets: &[u32]) {
+        for bucket in buckets {
+            let Some(task) = self.reader(*bucket) else { continue };
+            self.tasks[task as usize].lacks_input = true;
+            self.pool.remove(fleet, task);
+        }
+    }
+
+    /// A bucket that was made again is at `node` now.
+    pub(crate) fn resume(&mut self, fleet: &Fleet, bucket: BucketId, node: &NodeId) {
+        let Some(task) = self.reader(bucket.bucket) else { return };
+        let state = &mut self.tasks[task as usize];
+        if let Stream::Buckets(buckets) = &mut self.stream {
+            let input = &mut buckets[self.pool.member(task)];
+            input.bucket = bucket;
+            input.node = node.clone();
+        }
+        self.pool.move_to(task, node.clone());
+        state.lacks_input = false;
+        let is_paused = self.paused.iter().any(|(_, paused)| *paused == task);
+        if state.winner.is_none() && !self.running_attempts.contains_key(&task) && !is_paused {
+            self.enqueue(fleet, task);
+        }
+    }
+}
