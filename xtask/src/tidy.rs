@@ -11,7 +11,7 @@ use crate::{arrows, shell::root};
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/udf/src/abi.rs", "the C interface of user functions"),
     ("crates/node/src/spe/function.rs", "calls user functions through the C interface"),
-    ("crates/node/src/spe/map.rs", "maps a slice into the SPE"),
+    ("crates/node/src/spe/mapped_part.rs", "maps a slice into the SPE"),
     ("crates/node/src/spe/sandbox/system.rs", "fork, namespaces and mounts have no safe form"),
     ("crates/net/src/datagram/batch.rs", "many datagrams in one call of the system, which no safe library has"),
     ("crates/measure/src/messages/zeromq.rs", "calls ZeroMQ's C library where it is installed"),

@@ -16,11 +16,11 @@ use store::RowChange;
 
 /// What the master wants done. Actions are performed in the order in which they are polled, with one exception: a
 /// [`Save`](Self::Save) may be on its way to the disk while later actions are performed. That is safe, because every
-/// reply and every order that depends on a batch is given out only after [`Completion::Saved`] for it.
+/// reply and every order that depends on a batch is given out only after [`NodeCompletion::Saved`] for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
-    /// [`Completion::Saved`]. When that fails for good, the master must stop: its memory is ahead of its disk.
+    /// [`NodeCompletion::Saved`]. When that fails for good, the master must stop: its memory is ahead of its disk.
     Save {
         /// Which batch; counts up.
         batch: BatchId,
@@ -41,7 +41,7 @@ pub enum Action {
         /// The answer.
         ack: Ack,
     },
-    /// Give a node an order and complete with [`Completion::Ordered`], also when no answer comes.
+    /// Give a node an order and complete with [`NodeCompletion::Ordered`], also when no answer comes.
     Order {
         /// The node's session.
         session: SessionId,
@@ -50,17 +50,17 @@ pub enum Action {
         /// The order.
         body: Order,
     },
-    /// Ask the security server and complete with [`Completion::SecurityAnswered`], also when it cannot be reached.
+    /// Ask the security server and complete with [`NodeCompletion::SecurityAnswered`], also when it cannot be reached.
     AskSecurity {
         /// Who wants to know, to be named in the completion.
         to: Caller,
         /// What is asked.
         request: SecurityRequest,
     },
-    /// Bring these events to the security server, and complete with [`Completion::AuditBrought`], also when it cannot be
+    /// Bring these events to the security server, and complete with [`NodeCompletion::AuditBrought`], also when it cannot be
     /// reached. One batch at a time.
     BringAudit(AuditBatch),
-    /// Read the topology's file and complete with [`Completion::TopologyRead`].
+    /// Read the topology's file and complete with [`NodeCompletion::TopologyRead`].
     ReadTopology {
         /// Who wants it, to be named in the completion.
         to: Caller,

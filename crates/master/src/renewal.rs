@@ -16,7 +16,7 @@ use protocol::{
         master_security::{SecurityReply, SecurityRequest},
     },
 };
-use store::replace_together;
+use store::replace_files_atomically;
 use tokio::{task::spawn_blocking, time::sleep};
 
 use crate::security_door::SecurityDoor;
@@ -68,7 +68,7 @@ impl Renewal {
         TlsIdentity::role(&texts.authority_pem, &credentials).map_err(refusal)?;
         let (files, written) = (self.files.clone(), credentials.clone());
         let write = move || {
-            replace_together(&[
+            replace_files_atomically(&[
                 (&files.key, written.key_pem.as_bytes(), 0o600),
                 (&files.certificate, written.certificate_pem.as_bytes(), 0o644),
             ])

@@ -30,7 +30,7 @@ use protocol::{
     },
     wire::codec::{self, CodecError},
 };
-use store::{Journal, RowChange, StoreError, settle_together};
+use store::{Journal, RowChange, StoreError, finish_file_replacement};
 use tokio::{
     sync::mpsc,
     task::{JoinSet, spawn_blocking},
@@ -65,10 +65,10 @@ pub struct Server {
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud uses
-/// [`Server::bind`] and [`Server::run`].
+/// [`NodeServer::bind`] and [`NodeServer::run`].
 ///
 /// # Errors
-/// See [`Server::bind`] and [`Server::run`].
+/// See [`NodeServer::bind`] and [`NodeServer::run`].
 pub async fn serve(settings: Checked<MasterSettings>, stopping: Stopping) -> Result<(), MasterError> {
     let server = Server::bind(&settings).await?;
     ready_line::announce(server.address())?;
@@ -84,7 +84,7 @@ impl Server {
         daemon::open_files::allow_most();
         let files = settings.credential_files();
         // A renewal that was cut off is finished first.
-        let settled = settle_together(&[&files.key, &files.certificate]);
+        let settled = finish_file_replacement(&[&files.key, &files.certificate]);
         settled.map_err(|source| MasterError::Folder {
             operation: "renew",
             path: files.certificate.display().to_string(),

@@ -8,12 +8,12 @@
 //! All calls wait for the disk: never call them from a task that serves the network.
 
 mod job_folders;
-mod kept;
 mod piece_writer;
 mod pieces;
+mod retained_results;
 mod scratch;
 mod seal;
-mod side;
+mod side_file;
 #[cfg(test)]
 mod tests;
 
@@ -34,42 +34,42 @@ use store::{DiskSet, SliceSums};
 
 use crate::{NodeError, spe::Chunk};
 pub use job_folders::JobFolders;
-pub use kept::{Kept, KeptContent, KeptResults};
 pub use piece_writer::PieceWriter;
 use piece_writer::copy_range;
-pub use pieces::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
+pub use pieces::{PieceRange, PieceRefused, Pieces, SealPlan, SealRefused};
+pub use retained_results::{RetainedContent, RetainedResult, RetainedResults};
 pub use scratch::{CLEARED_BYTES, ClosedScratch, Scratch};
-pub use seal::Sealed;
-pub use side::{Brought, SideFile};
+pub use seal::SealOutcome;
+pub use side_file::{SideFile, SideFileContent};
 
 /// All buckets of a node, below the folders for jobs of its disks. Each lies on the disk of its first piece.
 #[derive(Debug)]
 pub struct BucketStore {
     folders: Box<dyn JobFolders>,
     jobs: Mutex<Jobs>,
-    kept: KeptResults,
+    retained: RetainedResults,
     scratch_count: AtomicU64,
 }
 
 impl BucketStore {
     /// Buckets in `folders` (those of a [`DiskSet`], which the store has emptied).
     pub fn new(folders: impl JobFolders + 'static) -> Self {
-        let kept = KeptResults::default();
-        Self { folders: Box::new(folders), jobs: Mutex::default(), kept, scratch_count: AtomicU64::new(0) }
+        let kept = RetainedResults::default();
+        Self { folders: Box::new(folders), jobs: Mutex::default(), retained: kept, scratch_count: AtomicU64::new(0) }
     }
 
-    /// Begins a piece of `bytes` bytes; [`Begun::FragmentOutcome`] when the bucket has it already.
-    pub fn begin(&self, piece: PieceId, bytes: u64) -> Result<Begun, NodeError> {
+    /// Begins a piece of `bytes` bytes; [`BeginOutcome::FragmentOutcome`] when the bucket has it already.
+    pub fn begin(&self, piece: PieceId, bytes: u64) -> Result<BeginOutcome, NodeError> {
         let bucket = self.bucket(piece.bucket, None)?;
         if bucket.lock().pieces.has(piece.task, piece.attempt) {
-            return Ok(Begun::Taken);
+            return Ok(BeginOutcome::Taken);
         }
-        PieceWriter::begin(bucket, piece, bytes).map(Begun::Writer)
+        PieceWriter::begin(bucket, piece, bytes).map(BeginOutcome::Writer)
     }
 
     /// Takes a whole file as a piece: without a copy where it is the bucket's first, with `sums` kept for
     /// the day the bucket is published. The scratch file is used up either way.
-    pub fn take_file(
+    pub fn add_file(
         &self,
         piece: PieceId,
         scratch: Scratch,
@@ -100,7 +100,7 @@ impl BucketStore {
         writer.commit()
     }
 
-    /// The sums of the first bytes of a scratch file, for [`take_file`](Self::take_file), and the CRC32C of all of them.
+    /// The sums of the first bytes of a scratch file, for [`add_file`](Self::add_file), and the CRC32C of all of them.
     pub fn sums_of(&self, scratch: &Scratch, bytes: u64) -> Result<(SliceSums, u32), NodeError> {
         seal::sums_of(scratch.file(), bytes).map_err(NodeError::io("read", scratch.path()))
     }
@@ -119,30 +119,30 @@ impl BucketStore {
     }
 
     /// Keeps what an attempt left in a scratch file, as far as there is room; whether it did.
-    pub fn keep(&self, attempt: AttemptId, scratch: Scratch, chunks: Vec<Chunk>) -> bool {
+    pub fn retain(&self, attempt: AttemptId, scratch: Scratch, chunks: Vec<Chunk>) -> bool {
         let until = chunks.iter().map(|chunk| chunk.offset + chunk.bytes).max().unwrap_or(0);
-        let content = match self.kept.read_few(&scratch, until) {
+        let content = match self.retained.read_few(&scratch, until) {
             Some(bytes) => {
-                self.put_back(attempt.job, scratch);
-                KeptContent::Memory(bytes)
+                self.recycle_scratch(attempt.job, scratch);
+                RetainedContent::Memory(bytes)
             }
-            None => KeptContent::File(scratch.close()),
+            None => RetainedContent::File(scratch.close()),
         };
-        let is_kept = self.kept.keep(attempt, Kept { content, chunks });
+        let is_kept = self.retained.retain(attempt, RetainedResult { content, chunks });
         if self.is_forgotten(attempt.job) {
-            self.kept.forget(attempt.job);
+            self.retained.forget(attempt.job);
         }
         is_kept
     }
 
     /// What attempts of tasks here have left, kept for as long as there is room.
-    pub fn kept(&self) -> &KeptResults {
-        &self.kept
+    pub fn retained(&self) -> &RetainedResults {
+        &self.retained
     }
 
     /// Makes a bucket final with exactly the winners' pieces. A winner that is not here refuses it with
     /// [`Status::NotFound`]. The same order twice is one seal.
-    pub fn seal(&self, order: &SealOrder) -> Result<Sealed, NodeError> {
+    pub fn seal(&self, order: &SealOrder) -> Result<SealOutcome, NodeError> {
         self.bucket(order.bucket, None)?.seal(order)
     }
 
@@ -176,7 +176,7 @@ impl BucketStore {
     pub fn publish(&self, id: BucketId, header: SliceHeader, store: &DiskSet) -> Result<SliceMetadata, NodeError> {
         let bucket = self.known(id)?;
         let metadata = bucket.publish(header, store)?;
-        let input = bucket.lock().made_from;
+        let input = bucket.lock().input_bucket;
         if let Some(input) = input {
             let mut jobs = self.lock();
             if !jobs.buckets.is_forgotten(id.job) {
@@ -188,16 +188,16 @@ impl BucketStore {
 
     /// The task that has read all of the bucket `input` has left this bucket, and nothing elsewhere; each bucket is read by
     /// one task.
-    pub fn made_from(&self, made: BucketId, input: BucketId) {
+    pub fn note_input_bucket(&self, made: BucketId, input: BucketId) {
         if let Ok(made) = self.known(made) {
-            made.lock().made_from = Some(input);
+            made.lock().input_bucket = Some(input);
         }
     }
 
     /// The master has given a slice its name. Where it was published here, the bucket that it was [made
     /// from](Self::made_from) is removed: nobody reads it again, and its bytes lie on this node as it did. Not before, since
     /// what is published and never gets its name is made again from there.
-    pub fn named(&self, slice: SliceId) {
+    pub fn note_placed(&self, slice: SliceId) {
         let input = self.lock().all.values_mut().find_map(|job| job.published.remove(&slice));
         if let Some(Ok(bucket)) = input.map(|input| self.known(input)) {
             let mut state = bucket.lock();
@@ -218,7 +218,7 @@ impl BucketStore {
             let mut jobs = self.lock();
             (jobs.buckets.forget(job), jobs.all.remove(&job))
         };
-        self.kept.forget(job);
+        self.retained.forget(job);
         let mut removed = Ok(());
         for folder in self.folders.all() {
             let folder = folder.join(job.to_string());
@@ -269,7 +269,7 @@ impl BucketStore {
     }
 
     /// Takes back a scratch file that a task has done with, for the next one. Nobody may be writing to it any more.
-    pub fn put_back(&self, job: JobId, scratch: Scratch) {
+    pub fn recycle_scratch(&self, job: JobId, scratch: Scratch) {
         // What is not worth it, or one too many, is removed.
         if scratch.clear() {
             let mut jobs = self.lock();
@@ -287,7 +287,7 @@ impl BucketStore {
         if self.is_forgotten(job) {
             return Err(forgotten(job));
         }
-        let folder = self.folders.roomiest()?.join(job.to_string()).join(SCRATCH_FOLDER);
+        let folder = self.folders.emptiest()?.join(job.to_string()).join(SCRATCH_FOLDER);
         fs::create_dir_all(&folder).map_err(NodeError::io("create the folder", &folder))?;
         Ok(folder)
     }
@@ -296,7 +296,7 @@ impl BucketStore {
     fn bucket(&self, id: BucketId, near: Option<PathBuf>) -> Result<Arc<Bucket>, NodeError> {
         let (bucket, stale) = {
             let mut jobs = self.lock();
-            let stale = jobs.buckets.admit(id).map_err(|why| away(id, why))?;
+            let stale = jobs.buckets.admit(id).map_err(|why| unavailable(id, why))?;
             let bucket = match jobs.buckets.find(id) {
                 Ok(bucket) => Arc::clone(bucket),
                 Err(_) => {
@@ -316,14 +316,14 @@ impl BucketStore {
 
     /// The bucket, if anything was ever said of it.
     fn known(&self, id: BucketId) -> Result<Arc<Bucket>, NodeError> {
-        self.lock().buckets.find(id).map(|bucket| Arc::clone(bucket)).map_err(|why| away(id, why))
+        self.lock().buckets.find(id).map(|bucket| Arc::clone(bucket)).map_err(|why| unavailable(id, why))
     }
 
     /// Where a new bucket will be, its folder made.
     fn begin_path(&self, id: BucketId, near: Option<PathBuf>) -> Result<PathBuf, NodeError> {
         let folder = match near {
             Some(folder) => folder,
-            None => self.folders.roomiest()?,
+            None => self.folders.emptiest()?,
         };
         let folder = folder.join(id.job.to_string()).join(BUCKETS_FOLDER);
         fs::create_dir_all(&folder).map_err(NodeError::io("create the folder", &folder))?;
@@ -338,7 +338,7 @@ impl BucketStore {
 
 /// How a piece begins.
 #[derive(Debug)]
-pub enum Begun {
+pub enum BeginOutcome {
     /// It is here already, whole.
     Taken,
     /// It is to be written.
@@ -379,7 +379,7 @@ struct State {
     sealed_sums: Option<SliceSums>,
     published: Option<SliceMetadata>,
     /// The bucket of which alone a task here has made it.
-    made_from: Option<BucketId>,
+    input_bucket: Option<BucketId>,
     /// What was made of it has its name: its file is gone. It stays sealed, so that no late piece begins it anew.
     is_removed: bool,
 }
@@ -426,7 +426,7 @@ fn not_sealed(bucket: BucketId) -> NodeError {
     NodeError::Bucket { bucket, status: Status::Refused, why: "is not sealed yet; seal it first".into() }
 }
 
-fn away(bucket: BucketId, away: BucketAbsence) -> NodeError {
+fn unavailable(bucket: BucketId, away: BucketAbsence) -> NodeError {
     let why = match away {
         BucketAbsence::Forgotten => return forgotten(bucket.job),
         BucketAbsence::NotHere => return not_here(bucket),

@@ -12,12 +12,12 @@ use store::{PartialKey, SliceWriter};
 
 use crate::{
     NodeError, blocking,
-    door::write::{begin_resumable, keep},
     fetch::{begin_reading, fetch},
-    flow::STALL_MAX,
-    hands::Hands,
-    intake::{self, Ended, Sent},
+    frame_pipe::STALL_MAX,
+    node_context::NodeContext,
+    receive_pipeline::{self, ConnectionSource, ReceiveEnd},
     rules::CopyOrder,
+    transfer_server::write::{begin_resumable, save_partial},
 };
 
 /// A copy that was not made.
@@ -35,7 +35,7 @@ impl From<NodeError> for CopyFailed {
 }
 
 /// Makes a copy of a slice; one that is here already is a success at once.
-pub(crate) async fn copy(hands: &Hands, order: CopyOrder) -> Result<SliceMetadata, CopyFailed> {
+pub(crate) async fn copy(hands: &NodeContext, order: CopyOrder) -> Result<SliceMetadata, CopyFailed> {
     let slice = order.header.slice;
     let store = Arc::clone(&hands.store);
     let held = blocking("looking for a slice", move || {
@@ -47,7 +47,7 @@ pub(crate) async fn copy(hands: &Hands, order: CopyOrder) -> Result<SliceMetadat
     let held = match held.await {
         Ok(held) => held,
         // What is here is not good. The next order finds it put aside.
-        Err(error) => return Err(hands.watch_for_corruption(slice, error).await.into()),
+        Err(error) => return Err(hands.quarantine_if_corrupt(slice, error).await.into()),
     };
     if let Some(held) = held {
         return Ok(held);
@@ -56,12 +56,12 @@ pub(crate) async fn copy(hands: &Hands, order: CopyOrder) -> Result<SliceMetadat
     let writer = if expected < KEPT_FROM_BYTES { copy_small(hands, order).await? } else { go_on(hands, order).await? };
     if writer.bytes() != expected {
         let what = format!("the copy of slice {slice}");
-        return Err(NodeError::Length { what, expected, found: writer.bytes() }.into());
+        return Err(NodeError::LengthMismatch { what, expected, found: writer.bytes() }.into());
     }
     Ok(blocking("finishing a copy", move || Ok(writer.finish(None)?)).await?)
 }
 
-async fn copy_small(hands: &Hands, order: CopyOrder) -> Result<SliceWriter, NodeError> {
+async fn copy_small(hands: &NodeContext, order: CopyOrder) -> Result<SliceWriter, NodeError> {
     let CopyOrder { header, bytes, from, pace } = order;
     let (store, slice) = (Arc::clone(&hands.store), header.slice);
     let writer = blocking("beginning a copy", move || Ok(store.begin(header)?)).await?;
@@ -69,7 +69,7 @@ async fn copy_small(hands: &Hands, order: CopyOrder) -> Result<SliceWriter, Node
 }
 
 /// Fetches what is not here yet.
-async fn go_on(hands: &Hands, order: CopyOrder) -> Result<SliceWriter, CopyFailed> {
+async fn go_on(hands: &NodeContext, order: CopyOrder) -> Result<SliceWriter, CopyFailed> {
     let CopyOrder { header, bytes, from, pace } = order;
     let slice = header.slice;
     let key = key_of(&header);
@@ -83,15 +83,17 @@ async fn go_on(hands: &Hands, order: CopyOrder) -> Result<SliceWriter, CopyFaile
     }
     let (peer, mut stream) = match begin_reading(hands, &from, slice, here..bytes, pace).await {
         Ok(begun) => begun,
-        Err(error) => return Err(CopyFailed { error, kept_bytes: keep(writer, Some(turn)).await }),
+        Err(error) => return Err(CopyFailed { error, kept_bytes: save_partial(writer, Some(turn)).await }),
     };
-    let mut sent = Sent { stream: &mut stream, toll: &LimiterChain::unlimited(), stall: STALL_MAX };
-    match intake::receive(&mut sent, writer, &mut None, None, turn.replaced()).await? {
-        (writer, Ended::Whole) => {
-            hands.peers.give_back(peer, stream);
+    let mut sent = ConnectionSource { stream: &mut stream, limiter: &LimiterChain::unlimited(), stall: STALL_MAX };
+    match receive_pipeline::receive_slice(&mut sent, writer, &mut None, None, turn.replaced()).await? {
+        (writer, ReceiveEnd::Complete) => {
+            hands.connections.release(peer, stream);
             Ok(writer)
         }
-        (writer, Ended::Broken(error)) => Err(CopyFailed { error, kept_bytes: keep(writer, Some(turn)).await }),
+        (writer, ReceiveEnd::Interrupted(error)) => {
+            Err(CopyFailed { error, kept_bytes: save_partial(writer, Some(turn)).await })
+        }
     }
 }
 

@@ -16,9 +16,9 @@ use daemon::{
     worker::{Next, Work, WorkError, Worker},
 };
 use protocol::{disk::DiskState, names};
-use store::{DataFolder, Disk, DiskSet, LostDisk, write_file_atomically};
+use store::{DataFolder, Disk, DiskSet, FailedDisk, write_file_atomically};
 
-use crate::{NodeError, blocking, hands::Hands, memory_folder::make_folder, rules::Completion};
+use crate::{NodeError, blocking, memory_folder::make_folder, node_context::NodeContext, rules::NodeCompletion};
 
 /// Opens the data folders of a node, and its folder in memory if it can have one, whose path is given. Blocks on the disks.
 ///
@@ -82,19 +82,19 @@ fn make_memory(settings: &NodeSettings) -> Option<PathBuf> {
 
 /// Looks after the disks while the node runs.
 pub(crate) struct DiskWatch {
-    hands: Arc<Hands>,
+    context: Arc<NodeContext>,
 }
 
 impl DiskWatch {
-    pub(crate) fn new(hands: Arc<Hands>) -> Self {
-        Self { hands }
+    pub(crate) fn new(hands: Arc<NodeContext>) -> Self {
+        Self { context: hands }
     }
 
     /// Looks once; whoever met an error meanwhile has noted it.
-    pub(crate) async fn look(&mut self) -> Result<(), NodeError> {
-        let store = Arc::clone(&self.hands.store);
-        for lost in blocking("looking at the disks", move || Ok(store.look())).await? {
-            let LostDisk { folder, why, gone, replaced } = lost;
+    pub(crate) async fn check(&mut self) -> Result<(), NodeError> {
+        let store = Arc::clone(&self.context.store);
+        for lost in blocking("looking at the disks", move || Ok(store.check_disks())).await? {
+            let FailedDisk { folder, why, lost: gone, replaced } = lost;
             tracing::error!(
                 event = names::EVENT_DISK_FAILED,
                 folder = %folder.display(),
@@ -102,9 +102,9 @@ impl DiskWatch {
                 slices = gone.len(),
                 "a disk has failed; nothing on it is served any more, and the node goes on without it"
             );
-            self.hands.tell(Completion::Gone(gone)).await;
+            self.context.send_completion(NodeCompletion::SlicesLost(gone)).await;
             for metadata in replaced {
-                self.hands.tell(Completion::Stored(metadata)).await;
+                self.context.send_completion(NodeCompletion::Stored(metadata)).await;
             }
         }
         Ok(())
@@ -113,7 +113,7 @@ impl DiskWatch {
 
 impl Work for DiskWatch {
     async fn step(&mut self, _worker: &Worker) -> Result<Next, WorkError> {
-        self.look().await?;
+        self.check().await?;
         Ok(Next::After(LOOK_PERIOD))
     }
 }

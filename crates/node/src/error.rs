@@ -39,7 +39,7 @@ pub enum NodeError {
     Refused(Refusal),
     /// Another node answered with something that is no answer to what it was asked.
     #[error("node {node} answered {answer} when asked to {operation}; both nodes must run the same version of sector")]
-    Answer {
+    UnexpectedReply {
         /// Who answered.
         node: NodeId,
         /// What it had been asked.
@@ -49,7 +49,7 @@ pub enum NodeError {
     },
     /// A transfer brought another number of bytes than was announced.
     #[error("{what} should have {expected} bytes and {found} came: send it again")]
-    Length {
+    LengthMismatch {
         /// What was transferred.
         what: String,
         /// Bytes announced.
@@ -99,8 +99,8 @@ impl NodeError {
                 _ => ErrorClass::Refuse,
             },
             Self::Io { .. } | Self::Stalled { .. } => ErrorClass::RetryElsewhere,
-            Self::Length { .. } | Self::Spe(_) => ErrorClass::RetryHere,
-            Self::Answer { .. } => ErrorClass::Refuse,
+            Self::LengthMismatch { .. } | Self::Spe(_) => ErrorClass::RetryHere,
+            Self::UnexpectedReply { .. } => ErrorClass::Refuse,
             Self::Panicked { .. } => ErrorClass::Bug,
         }
     }
@@ -114,8 +114,8 @@ impl NodeError {
             Self::Refused(refusal) => return refusal.clone(),
             Self::Bucket { status, .. } => *status,
             Self::Io { source, .. } if is_full(source) => Status::Unavailable,
-            Self::Length { .. } | Self::Stalled { .. } | Self::Spe(_) => Status::Unavailable,
-            Self::Io { .. } | Self::Answer { .. } | Self::Panicked { .. } => Status::Failed,
+            Self::LengthMismatch { .. } | Self::Stalled { .. } | Self::Spe(_) => Status::Unavailable,
+            Self::Io { .. } | Self::UnexpectedReply { .. } | Self::Panicked { .. } => Status::Failed,
         };
         Refusal::new(status, self.to_string())
     }

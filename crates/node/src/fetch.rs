@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use crate::{
     NodeError,
-    flow::{FrameSink, STALL_MAX, receive},
-    hands::Hands,
-    peers::Peer,
+    connection_pool::Peer,
+    frame_pipe::{FrameSink, STALL_MAX, receive_frames},
+    node_context::NodeContext,
 };
 use net::{NetError, transfer::TransferStream};
 use protocol::{
@@ -21,7 +21,7 @@ use protocol::{
 /// Reads a range of a slice of another node into `sink`, up to the slice's end where the range goes beyond it. The other
 /// node sends it at this pace.
 pub(crate) async fn fetch<S: FrameSink>(
-    hands: &Hands,
+    hands: &NodeContext,
     from: &Source,
     slice: SliceId,
     range: Range<u64>,
@@ -32,15 +32,15 @@ pub(crate) async fn fetch<S: FrameSink>(
     // The sender cuts the connection when it cannot give all that it announced.
     // With its own ticket the other node pays for the way; one that a client has handed to us says nothing of where we are.
     let pays = from.ticket.delegation.is_some();
-    let crossing = hands.site_gates.cross(pays.then_some(from.place.site.as_str()), TransferQos::default());
-    let sink = receive(&mut stream, sink, crossing.toll(), STALL_MAX).await?;
-    hands.peers.give_back(peer, stream);
+    let crossing = hands.site_limiters.for_transfer(pays.then_some(from.place.site.as_str()), TransferQos::default());
+    let sink = receive_frames(&mut stream, sink, crossing.limiter(), STALL_MAX).await?;
+    hands.connections.release(peer, stream);
     Ok(sink)
 }
 
 /// Asks a node for a range; its frames are the next that come over the connection.
 pub(crate) async fn begin_reading(
-    hands: &Hands,
+    hands: &NodeContext,
     from: &Source,
     slice: SliceId,
     range: Range<u64>,
@@ -48,40 +48,40 @@ pub(crate) async fn begin_reading(
 ) -> Result<(Peer, TransferStream), NodeError> {
     let peer = Peer::of(from, hands.tickets.site());
     let request = TransferRequest::Read { ticket: from.ticket.clone(), slice, from: range.start, until: range.end };
-    let (stream, reply) = ask_at(hands, &peer, pace, &request).await?;
+    let (stream, reply) = send_request_paced(hands, &peer, pace, &request).await?;
     match reply {
         TransferReply::Reading { .. } => Ok((peer, stream)),
         TransferReply::Refused(refusal) => {
-            hands.peers.give_back(peer, stream);
+            hands.connections.release(peer, stream);
             Err(NodeError::Refused(refusal))
         }
-        other => Err(unexpected(peer, "read a slice", &other)),
+        other => Err(unexpected_reply(peer, "read a slice", &other)),
     }
 }
 
 /// Sends a request to a node, over a kept connection if there is a good one, and gives the first answer.
-pub(crate) async fn ask(
-    hands: &Hands,
+pub(crate) async fn send_request(
+    hands: &NodeContext,
     peer: &Peer,
     request: &TransferRequest,
 ) -> Result<(TransferStream, TransferReply), NodeError> {
-    ask_at(hands, peer, TransferQos::default(), request).await
+    send_request_paced(hands, peer, TransferQos::default(), request).await
 }
 
 /// The same for a request whose bytes are to come at this pace.
-pub(crate) async fn ask_at(
-    hands: &Hands,
+pub(crate) async fn send_request_paced(
+    hands: &NodeContext,
     peer: &Peer,
     pace: TransferQos,
     request: &TransferRequest,
 ) -> Result<(TransferStream, TransferReply), NodeError> {
-    if let Some(mut stream) = hands.peers.take(peer) {
+    if let Some(mut stream) = hands.connections.take_idle(peer) {
         // Every request may be repeated, so a connection that the peer has closed meanwhile costs only this try.
-        if let Ok(reply) = exchange_at(&mut stream, pace, request).await {
+        if let Ok(reply) = exchange_paced(&mut stream, pace, request).await {
             return Ok((stream, reply));
         }
     }
-    let mut stream = hands.peers.dial(peer).await?;
+    let mut stream = hands.connections.dial(peer).await?;
     if peer.is_plain
         && let TransferRequest::Read { ticket, .. } | TransferRequest::Write { ticket, .. } = request
     {
@@ -90,12 +90,12 @@ pub(crate) async fn ask_at(
             stream.go_plain().await?;
         }
     }
-    match exchange_at(&mut stream, pace, request).await {
+    match exchange_paced(&mut stream, pace, request).await {
         // A connection that other conversations have used may be dead without our knowing, as where the peer was started
         // again. The first word shows it, and the next try gets one that is new.
         Err(NodeError::Net(NetError::Closed { .. } | NetError::Broken { .. })) if stream.is_shared() => {
-            let mut stream = hands.peers.dial(peer).await?;
-            let reply = exchange_at(&mut stream, pace, request).await?;
+            let mut stream = hands.connections.dial(peer).await?;
+            let reply = exchange_paced(&mut stream, pace, request).await?;
             Ok((stream, reply))
         }
         reply => Ok((stream, reply?)),
@@ -103,7 +103,7 @@ pub(crate) async fn ask_at(
 }
 
 /// An answer that makes no sense.
-pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferReply) -> NodeError {
+pub(crate) fn unexpected_reply(peer: Peer, operation: &'static str, reply: &TransferReply) -> NodeError {
     let answer = match reply {
         TransferReply::Reading { .. } => "\"reading\"",
         TransferReply::Ready => "\"ready\"",
@@ -117,11 +117,11 @@ pub(crate) fn unexpected(peer: Peer, operation: &'static str, reply: &TransferRe
         TransferReply::Imported { .. } => "\"imported\"",
         TransferReply::Pulling { .. } => "\"pulling\"",
     };
-    NodeError::Answer { node: peer.node, operation, answer }
+    NodeError::UnexpectedReply { node: peer.node, operation, answer }
 }
 
 /// Sends a request whose bytes are to come at this pace over a connection, and gives the first answer.
-pub(crate) async fn exchange_at(
+pub(crate) async fn exchange_paced(
     stream: &mut TransferStream,
     pace: TransferQos,
     request: &TransferRequest,

@@ -18,19 +18,19 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     NodeError,
-    fetch::{ask_at, unexpected},
-    flow::STALL_MAX,
-    hands::Hands,
-    peers::Peer,
-    rules::Completion,
+    connection_pool::Peer,
+    fetch::{send_request_paced, unexpected_reply},
+    frame_pipe::STALL_MAX,
+    node_context::NodeContext,
+    rules::NodeCompletion,
 };
 
-/// The way to the next node of a chain. Dropped before [`end`](Self::end), it breaks off, and so does the chain behind.
+/// The way to the next node of a chain. Dropped before [`finish`](Self::finish), it breaks off, and so does the chain behind.
 pub(crate) struct Forward {
-    words: mpsc::Sender<Word>,
+    messages: mpsc::Sender<ForwardMessage>,
 }
 
-enum Word {
+enum ForwardMessage {
     Frame(Arc<StreamFrame>),
     End,
 }
@@ -39,7 +39,7 @@ impl Forward {
     /// Begins to pass a slice on; `None` where the chain has no node. `patience` is how long the next node may take to
     /// say that it is ready.
     pub(crate) fn begin(
-        hands: &Arc<Hands>,
+        hands: &Arc<NodeContext>,
         slice: SliceId,
         chain: Vec<Source>,
         priority: Priority,
@@ -57,70 +57,75 @@ impl Forward {
                 pass_on(&hands, chain, TransferQos { rate_bytes_per_second: None, priority }, patience, received).await
             {
                 tracing::warn!(%slice, next = %failed[0], %error, "a slice cannot be passed on; this node goes on alone");
-                report_failed(&hands, slice, failed).await;
+                report_forward_failed(&hands, slice, failed).await;
             }
         });
-        Some(Self { words })
+        Some(Self { messages: words })
     }
 
     /// Passes a frame on; waits while the next node is behind. False when it is left behind for good.
-    pub(crate) async fn give(&self, frame: &Arc<StreamFrame>) -> bool {
-        self.words.send(Word::Frame(Arc::clone(frame))).await.is_ok()
+    pub(crate) async fn send_frame(&self, frame: &Arc<StreamFrame>) -> bool {
+        self.messages.send(ForwardMessage::Frame(Arc::clone(frame))).await.is_ok()
     }
 
     /// All frames were given. The next node's own answer is waited for elsewhere.
-    pub(crate) fn end(self) {
-        tokio::spawn(async move { self.words.send(Word::End).await });
+    pub(crate) fn finish(self) {
+        tokio::spawn(async move { self.messages.send(ForwardMessage::End).await });
     }
 }
 
 /// Tells the master that these nodes will not get the slice from here.
-pub(crate) async fn report_failed(hands: &Hands, slice: SliceId, nodes: impl IntoIterator<Item = NodeId>) {
+pub(crate) async fn report_forward_failed(
+    hands: &NodeContext,
+    slice: SliceId,
+    nodes: impl IntoIterator<Item = NodeId>,
+) {
     for node in nodes {
-        hands.tell(Completion::ForwardFailed { slice, node }).await;
+        hands.send_completion(NodeCompletion::ForwardFailed { slice, node }).await;
     }
 }
 
 async fn pass_on(
-    hands: &Hands,
+    hands: &NodeContext,
     mut chain: Vec<Source>,
     pace: TransferQos,
     patience: Duration,
-    mut words: mpsc::Receiver<Word>,
+    mut words: mpsc::Receiver<ForwardMessage>,
 ) -> Result<(), NodeError> {
     let next = chain.remove(0);
-    let crossing = hands.site_gates.cross(Some(&next.place.site), pace);
+    let crossing = hands.site_limiters.for_transfer(Some(&next.place.site), pace);
     let peer = Peer::of(&next, hands.tickets.site());
     let request = TransferRequest::Write { ticket: next.ticket, chain };
     let (mut stream, reply) =
-        within(patience, "waiting for the next node of a chain", ask_at(hands, &peer, pace, &request)).await?;
+        within(patience, "waiting for the next node of a chain", send_request_paced(hands, &peer, pace, &request))
+            .await?;
     match reply {
         TransferReply::Ready => {}
         TransferReply::Refused(refusal) => {
-            hands.peers.give_back(peer, stream);
+            hands.connections.release(peer, stream);
             return Err(NodeError::Refused(refusal));
         }
-        other => return Err(unexpected(peer, "take a slice", &other)),
+        other => return Err(unexpected_reply(peer, "take a slice", &other)),
     }
     const PASSING: &str = "passing bytes on to the next node of a chain";
     while let Some(word) = words.recv().await {
         match word {
-            Word::Frame(frame) => {
+            ForwardMessage::Frame(frame) => {
                 // Unlike a slow node, a limit is waited for.
                 let (payload, checksums) = (&frame.payload, &frame.checksums);
-                crossing.toll().send_parts(&mut stream, payload, checksums, FORWARD_STALL_MAX).await?;
+                crossing.limiter().send_parts(&mut stream, payload, checksums, FORWARD_STALL_MAX).await?;
             }
-            Word::End => {
+            ForwardMessage::End => {
                 within(FORWARD_STALL_MAX, PASSING, async { Ok(stream.end_frames().await?) }).await?;
                 // Its report to the master is what counts; this is for the case that there will be none.
                 let reply = async { Ok(stream.receive::<TransferReply>().await?) };
                 return match within(STALL_MAX, "waiting for the next node's sync", reply).await? {
                     TransferReply::Stored { .. } => {
-                        hands.peers.give_back(peer, stream);
+                        hands.connections.release(peer, stream);
                         Ok(())
                     }
                     TransferReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
-                    other => Err(unexpected(peer, "take a slice", &other)),
+                    other => Err(unexpected_reply(peer, "take a slice", &other)),
                 };
             }
         }

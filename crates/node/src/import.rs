@@ -1,4 +1,4 @@
-//! Native files that already lie on this node and become slices without a copy (path: `docs/paths/rebuild.md`, import).
+//! Native files that already lie on this node and become slices without a copy (path: `docs/landlock_rules/rebuild.md`, import).
 //! Only files below the folders that the operator allows, and never by way of `..` or a symbolic link: the kernel
 //! resolves every path from the allowed folder downwards.
 //!
@@ -34,14 +34,14 @@ pub(crate) struct ImportFolders {
     /// The folder that relative paths begin at; always allowed.
     own: PathBuf,
     others: Vec<PathBuf>,
-    imported: Mutex<BTreeMap<SliceId, FileMark>>,
+    imported: Mutex<BTreeMap<SliceId, FileFingerprint>>,
     /// Counts the further names that files got, so that no two are the same.
     links: AtomicU64,
 }
 
 /// Tells a file, and this content of it, from every other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileMark {
+struct FileFingerprint {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -49,7 +49,7 @@ struct FileMark {
 }
 
 impl ImportFolders {
-    /// Those below `import/` in the data folder, and `others`.
+    /// Those below `import_request/` in the data folder, and `others`.
     pub(crate) fn new(data_folder: &Path, others: &[PathBuf]) -> Self {
         Self {
             own: data_folder.join(OWN_FOLDER),
@@ -105,7 +105,7 @@ impl ImportFolders {
         let shown = Path::new(folder).join(name);
         let root = self.open_folder(folder)?;
         let file = open_file(&root, folder, name)?;
-        let before = FileMark::of(&file, &shown)?;
+        let before = FileFingerprint::of(&file, &shown)?;
         // Of several disks the one on which the file lies, if it is one of them.
         let lies_there = |folder: &PathBuf| folder.metadata().is_ok_and(|found| found.dev() == before.device);
         let jobs = store.jobs_folders().into_iter().find(lies_there).filter(|_| !keep);
@@ -120,7 +120,7 @@ impl ImportFolders {
             // Its own each time: a second try while the first is still at work must not lose its file to it.
             let linked = jobs.join(format!("import-{slice}-{}", self.links.fetch_add(1, Ordering::Relaxed)));
             link(&file, &linked, &shown)?;
-            let adopted = store.adopt(header, &linked, hasher.finish());
+            let adopted = store.ingest_file(header, &linked, hasher.finish());
             // It has its own name still. Nothing is there where it became the slice.
             let _ = std::fs::remove_file(&linked);
             adopted?
@@ -139,11 +139,11 @@ impl ImportFolders {
     }
 
     /// Takes its native name from a file that was imported as this slice, if it is still the same file. Blocks.
-    pub(crate) fn leave(&self, folder: &str, name: &str, slice: SliceId) -> Result<(), NodeError> {
+    pub(crate) fn unlink_original(&self, folder: &str, name: &str, slice: SliceId) -> Result<(), NodeError> {
         self.leave_while(folder, name, slice, || ())
     }
 
-    /// As [`leave`](Self::leave); something else happens in the middle.
+    /// As [`exit_now`](Self::exit_now); something else happens in the middle.
     fn leave_while(&self, folder: &str, name: &str, slice: SliceId, meanwhile: impl FnOnce()) -> Result<(), NodeError> {
         let shown = Path::new(folder).join(name);
         let root = self.open_folder(folder)?;
@@ -175,7 +175,7 @@ impl ImportFolders {
 
     /// Fails where this is not the file, with the content, that was imported as this slice.
     fn is_imported(&self, file: &File, shown: &Path, slice: SliceId) -> Result<(), NodeError> {
-        let now = FileMark::of(file, shown)?;
+        let now = FileFingerprint::of(file, shown)?;
         let imported = self.imported.lock().unwrap_or_else(PoisonError::into_inner);
         if imported.get(&slice) == Some(&now) {
             return Ok(());
@@ -242,7 +242,7 @@ impl ImportFolders {
     }
 }
 
-impl FileMark {
+impl FileFingerprint {
     fn of(file: &File, shown: &Path) -> Result<Self, NodeError> {
         let found = file.metadata().map_err(NodeError::io("look at", shown))?;
         if !found.is_file() {
@@ -306,8 +306,8 @@ fn read_all(
 }
 
 /// Refuses a file that was written to while it was read.
-fn unchanged(file: &File, shown: &Path, before: FileMark) -> Result<(), NodeError> {
-    if FileMark::of(file, shown)? == before {
+fn unchanged(file: &File, shown: &Path, before: FileFingerprint) -> Result<(), NodeError> {
+    if FileFingerprint::of(file, shown)? == before {
         return Ok(());
     }
     let sentence = format!("`{}` changed while it was read; import it when nobody writes to it", shown.display());
@@ -418,7 +418,7 @@ mod tests {
         assert!(file.exists(), "until it is published");
         let staged = made.folder.path().join(format!("data/staging/{}", SliceId(1)));
         assert_eq!(fs::metadata(staged).unwrap().ino(), inode, "the same bytes on the disk");
-        made.import.leave("sub", "f", SliceId(1)).unwrap();
+        made.import.unlink_original("sub", "f", SliceId(1)).unwrap();
         assert!(!file.exists());
         let mut bytes = Vec::new();
         made.store.open_slice(SliceId(1)).unwrap().read_at(&mut bytes, 0, 100_000).unwrap();
@@ -457,8 +457,8 @@ mod tests {
         made.import(".", "f", false).unwrap();
         fs::remove_file(&file).unwrap();
         fs::write(&file, b"other").unwrap();
-        assert_eq!(Fixture::status(made.import.leave(".", "f", SliceId(1))), Status::Refused);
-        assert_eq!(Fixture::status(made.import.leave(".", "f", SliceId(2))), Status::Refused);
+        assert_eq!(Fixture::status(made.import.unlink_original(".", "f", SliceId(1))), Status::Refused);
+        assert_eq!(Fixture::status(made.import.unlink_original(".", "f", SliceId(2))), Status::Refused);
         assert_eq!(fs::read(&file).unwrap(), b"other");
     }
 
@@ -493,7 +493,7 @@ mod tests {
         }
         for name in ["link", "way/f", "../../secret/f", "/etc/passwd", "sub/../../../secret/f"] {
             assert_eq!(Fixture::status(made.import(".", name, true)), Status::Refused, "{name}");
-            assert_eq!(Fixture::status(made.import.leave(".", name, SliceId(1))), Status::Refused, "{name}");
+            assert_eq!(Fixture::status(made.import.unlink_original(".", name, SliceId(1))), Status::Refused, "{name}");
         }
         assert_eq!(Fixture::status(made.import(".", "absent", true)), Status::NotFound);
         assert_eq!(Fixture::status(made.import(".", "sub", true)), Status::Refused, "a folder");

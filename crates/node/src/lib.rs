@@ -5,35 +5,35 @@
 //! functions in child processes. It takes orders from its master alone, gives and takes bytes only for a ticket that the
 //! master signed, and never runs a user's code in its own process.
 
-mod arriving;
+mod active_writes;
 pub mod bucket;
+mod certificate_renewal;
+mod connection_pool;
 mod copy;
 mod disks;
-mod door;
-mod drive;
+mod driver_process;
 mod error;
 mod fetch;
-mod flow;
 mod forward;
-mod hands;
+mod frame_pipe;
 mod import;
-mod intake;
-pub mod keeping;
-mod link;
+mod join;
 mod memory_folder;
-mod peers;
+pub mod metadata_mirror;
+mod node_context;
 mod pull;
-mod renewal;
-mod revoked;
+mod receive_pipeline;
+mod revocation_watch;
 pub mod rules;
 mod scrub;
 mod server;
-mod site_gates;
+mod site_limiters;
 pub mod spe;
 mod task;
 mod tickets;
-mod uploads;
+mod transfer_server;
+mod upload_locks;
 
 pub use error::NodeError;
 pub(crate) use error::blocking;
-pub use server::{Server, serve};
+pub use server::{NodeServer, serve};

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_left_whose_data_are_gone_is_removed_by_the_next_that_starts_and_nothing_else_is() {
+    fn the_folder_of_a_node_without_data_is_removed_at_the_next_start_and_no_other() {
         let home = tempfile::tempdir().unwrap();
         let [memory, gone, there, held, next] = folders(&home, ["memory", "gone", "there", "held", "next"]);
         for name in ["sector-of-someone", "others", "sector-unsaid"] {

@@ -1,12 +1,12 @@
 //! The bytes of a third-party copy on their way in: read from one node that has them, and where that one fails from the
-//! next, at the byte after. Serves the path `docs/paths/third-party-copy.md`.
+//! next, at the byte after. Serves the path `docs/landlock_rules/third-party-copy.md`.
 //!
 //! It never gives out a byte of another slice than the one that was asked for, and never goes on without a client: tickets
 //! live for a minute, and only the client gets new ones.
 
-pub(crate) mod abroad;
-pub(crate) mod reach;
-pub(crate) mod talk;
+pub(crate) mod address_policy;
+pub(crate) mod foreign_cloud;
+pub(crate) mod pull_control;
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration};
 
@@ -21,25 +21,26 @@ use protocol::{
 use tokio::time::timeout;
 
 use crate::{
-    NodeError, blocking, door::read::SliceSource, fetch::begin_reading, flow::FrameSource, hands::Hands,
-    intake::Arrival, peers::Peer, site_gates::Crossing,
+    NodeError, blocking, connection_pool::Peer, fetch::begin_reading, frame_pipe::FrameSource,
+    node_context::NodeContext, receive_pipeline::AsyncFrameSource, site_limiters::TransferLimiter,
+    transfer_server::read::SliceSource,
 };
-use abroad::Abroad;
-use talk::Talk;
+use foreign_cloud::ForeignCloudClient;
+use pull_control::PullControl;
 
 /// See the module.
-pub(crate) struct Pulled<'a> {
-    hands: &'a Hands,
+pub(crate) struct PullSource<'a> {
+    context: &'a NodeContext,
     /// The client that ordered the copy.
     bearer: &'a Bearer,
-    talk: &'a Talk,
+    control: &'a PullControl,
     /// The way to the sources, where these are in another cloud.
-    abroad: Option<Abroad>,
+    foreign_cloud: Option<ForeignCloudClient>,
     slice: SliceId,
     /// The next byte.
     at: u64,
     until: u64,
-    part: Option<Part>,
+    part: Option<PullRange>,
     /// Sources that have failed since they were last named.
     failed: BTreeSet<NodeId>,
     /// Where the copy stood when the sources were last named: they are named again only where that has helped.
@@ -49,40 +50,40 @@ pub(crate) struct Pulled<'a> {
 }
 
 /// A range that is being read.
-struct Part {
+struct PullRange {
     source: Source,
     until: u64,
     pace: TransferQos,
-    from: Origin,
+    from: RangeOrigin,
 }
 
 /// Where its bytes come from.
-enum Origin {
+enum RangeOrigin {
     /// Another node.
-    Peer { peer: Peer, stream: Box<TransferStream>, crossing: Crossing },
+    Peer { peer: Peer, stream: Box<TransferStream>, crossing: TransferLimiter },
     /// A node of another cloud.
-    Abroad(Box<TransferStream>),
+    ForeignCloud(Box<TransferStream>),
     /// The disk of this one. `None` while it is read.
-    Here(Option<SliceSource>),
+    LocalDisk(Option<SliceSource>),
 }
 
-impl<'a> Pulled<'a> {
+impl<'a> PullSource<'a> {
     /// Bytes `range` of a slice.
     pub(crate) fn new(
-        hands: &'a Hands,
-        (bearer, talk): (&'a Bearer, &'a Talk),
-        abroad: Option<Abroad>,
+        hands: &'a NodeContext,
+        (bearer, talk): (&'a Bearer, &'a PullControl),
+        abroad: Option<ForeignCloudClient>,
         slice: SliceId,
         Range { start, end }: Range<u64>,
     ) -> Self {
-        let named_at = (!talk.said().sources.is_empty()).then_some(start);
+        let named_at = (!talk.instructions().sources.is_empty()).then_some(start);
         let last = String::from("no node that holds it is up");
-        talk.note(start);
+        talk.set_progress(start);
         Self {
-            hands,
+            context: hands,
             bearer,
-            talk,
-            abroad,
+            control: talk,
+            foreign_cloud: abroad,
             slice,
             at: start,
             until: end,
@@ -95,15 +96,15 @@ impl<'a> Pulled<'a> {
 
     /// The copy is made, or will not be: whoever was spoken to in another cloud is told.
     pub(crate) fn end(self) {
-        if let Some(abroad) = self.abroad {
+        if let Some(abroad) = self.foreign_cloud {
             tokio::spawn(abroad.close());
         }
     }
 
     /// Begins to read what is still missing, or as much of it as is asked for at once, from the first source that gives it.
-    async fn begin(&mut self) -> Result<Part, NodeError> {
+    async fn begin(&mut self) -> Result<PullRange, NodeError> {
         loop {
-            let said = self.talk.said();
+            let said = self.control.instructions();
             let is_stale = said.named.elapsed() > RENEW_AFTER;
             let next = said.sources.iter().find(|source| !self.failed.contains(&source.node));
             match next {
@@ -111,14 +112,14 @@ impl<'a> Pulled<'a> {
                     Ok(part) => return Ok(part),
                     Err(error) => self.give_up(&source.node, &error),
                 },
-                Some(_) => self.talk.ask_for_sources().await,
+                Some(_) => self.control.request_sources().await,
                 None if self.named_at != Some(self.at) => {
-                    self.talk.ask_for_sources().await;
+                    self.control.request_sources().await;
                     self.failed.clear();
                     self.named_at = Some(self.at);
                 }
                 None => {
-                    let (slice, node) = (self.slice, &self.hands.node);
+                    let (slice, node) = (self.slice, &self.context.node);
                     let sentence = format!("node {node} cannot copy slice {slice} from any node now: {}", self.last);
                     return Err(NodeError::refused(Status::Unavailable, sentence));
                 }
@@ -126,30 +127,30 @@ impl<'a> Pulled<'a> {
         }
     }
 
-    async fn begin_at(&mut self, source: &Source, pace: TransferQos) -> Result<Part, NodeError> {
+    async fn begin_at(&mut self, source: &Source, pace: TransferQos) -> Result<PullRange, NodeError> {
         let until = match pace.rate_bytes_per_second {
             None => self.until,
             Some(rate) => self.until.min(self.at.saturating_add(bytes_at_once(rate))),
         };
-        let from = if let Some(abroad) = &mut self.abroad {
+        let from = if let Some(abroad) = &mut self.foreign_cloud {
             let range = self.at..until;
-            Origin::Abroad(Box::new(abroad.begin_reading(source, self.slice, range, pace).await?))
-        } else if source.node == self.hands.node {
-            Origin::Here(Some(self.open_here(source, self.at..until).await?))
+            RangeOrigin::ForeignCloud(Box::new(abroad.begin_reading(source, self.slice, range, pace).await?))
+        } else if source.node == self.context.node {
+            RangeOrigin::LocalDisk(Some(self.open_here(source, self.at..until).await?))
         } else {
-            let (peer, stream) = begin_reading(self.hands, source, self.slice, self.at..until, pace).await?;
-            // Who reads with a client's ticket pays for the way (`site_gates.rs`).
+            let (peer, stream) = begin_reading(self.context, source, self.slice, self.at..until, pace).await?;
+            // Who reads with a client's ticket pays for the way (`site_limiters.rs`).
             let own = TransferQos { rate_bytes_per_second: None, priority: pace.priority };
-            let crossing = self.hands.site_gates.cross(Some(&source.place.site), own);
-            Origin::Peer { peer, stream: Box::new(stream), crossing }
+            let crossing = self.context.site_limiters.for_transfer(Some(&source.place.site), own);
+            RangeOrigin::Peer { peer, stream: Box::new(stream), crossing }
         };
-        Ok(Part { source: source.clone(), until, pace, from })
+        Ok(PullRange { source: source.clone(), until, pace, from })
     }
 
     /// The slice lies here: the client itself shows the ticket for it.
     async fn open_here(&mut self, source: &Source, range: Range<u64>) -> Result<SliceSource, NodeError> {
-        let allowed = self.hands.tickets.read(self.bearer, &source.ticket, self.slice)?;
-        let (store, slice) = (Arc::clone(&self.hands.store), self.slice);
+        let allowed = self.context.tickets.read(self.bearer, &source.ticket, self.slice)?;
+        let (store, slice) = (Arc::clone(&self.context.store), self.slice);
         blocking("reading a slice", move || {
             SliceSource::begin(Arc::new(store.open_slice(slice)?), slice, &range, &allowed)
         })
@@ -167,10 +168,10 @@ impl<'a> Pulled<'a> {
     }
 
     /// The next frame of a part; how long it is, and `None` at the part's end.
-    async fn next_of(&mut self, part: &mut Part, frame: &mut StreamFrame) -> Result<Option<u64>, NodeError> {
+    async fn next_of(&mut self, part: &mut PullRange, frame: &mut StreamFrame) -> Result<Option<u64>, NodeError> {
         let left = part.until - self.at;
         let more = match &mut part.from {
-            Origin::Peer { stream, .. } | Origin::Abroad(stream) => {
+            RangeOrigin::Peer { stream, .. } | RangeOrigin::ForeignCloud(stream) => {
                 match timeout(SOURCE_STALL_MAX, stream.receive_frame(frame)).await {
                     Ok(received) => received?,
                     Err(_) => {
@@ -178,12 +179,12 @@ impl<'a> Pulled<'a> {
                     }
                 }
             }
-            Origin::Here(source) => self.read_here(source, frame).await?,
+            RangeOrigin::LocalDisk(source) => self.read_here(source, frame).await?,
         };
         let bytes = frame.payload.len() as u64;
         if (more && bytes > left) || (!more && left > 0) {
             let what = format!("what was asked for of slice {}", self.slice);
-            return Err(NodeError::Length { what, expected: left, found: bytes });
+            return Err(NodeError::LengthMismatch { what, expected: left, found: bytes });
         }
         Ok(more.then_some(bytes))
     }
@@ -208,21 +209,21 @@ impl<'a> Pulled<'a> {
                 (*source, *frame) = (Some(reading), taken);
                 Ok(!frame.payload.is_empty())
             }
-            Err(error) => Err(self.hands.watch_for_corruption(self.slice, error).await),
+            Err(error) => Err(self.context.quarantine_if_corrupt(self.slice, error).await),
         }
     }
 
     /// What remains of a part behind a frame: a limit that was set meanwhile is kept to at once, since what is under way
     /// without one would bring all the rest.
-    fn put_back(&mut self, part: Part) {
-        let pace = self.talk.said().pace;
+    fn put_back(&mut self, part: PullRange) {
+        let pace = self.control.instructions().pace;
         if part.pace.rate_bytes_per_second.is_some() || pace.rate_bytes_per_second.is_none() {
             self.part = Some(part);
         }
     }
 }
 
-impl Arrival for Pulled<'_> {
+impl AsyncFrameSource for PullSource<'_> {
     async fn next(&mut self, frame: &mut StreamFrame) -> Result<bool, NodeError> {
         loop {
             let mut part = match self.part.take() {
@@ -235,19 +236,19 @@ impl Arrival for Pulled<'_> {
                 Ok(Some(0)) => self.put_back(part),
                 Ok(Some(bytes)) => {
                     self.at += bytes;
-                    self.talk.note(self.at);
-                    if let Origin::Peer { crossing, .. } = &part.from {
-                        crossing.toll().acquire(bytes).await;
+                    self.control.set_progress(self.at);
+                    if let RangeOrigin::Peer { crossing, .. } = &part.from {
+                        crossing.limiter().acquire(bytes).await;
                     }
                     self.put_back(part);
                     return Ok(true);
                 }
                 Ok(None) => {
-                    let Part { source, from, .. } = part;
-                    match (from, &mut self.abroad) {
-                        (Origin::Peer { peer, stream, .. }, _) => self.hands.peers.give_back(peer, *stream),
-                        (Origin::Abroad(stream), Some(abroad)) => abroad.give_back(source, *stream),
-                        (Origin::Abroad(_) | Origin::Here(_), _) => {}
+                    let PullRange { source, from, .. } = part;
+                    match (from, &mut self.foreign_cloud) {
+                        (RangeOrigin::Peer { peer, stream, .. }, _) => self.context.connections.release(peer, *stream),
+                        (RangeOrigin::ForeignCloud(stream), Some(abroad)) => abroad.release(source, *stream),
+                        (RangeOrigin::ForeignCloud(_) | RangeOrigin::LocalDisk(_), _) => {}
                     }
                 }
                 Err(error) => self.give_up(&part.source.node, &error),

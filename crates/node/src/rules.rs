@@ -22,11 +22,11 @@ use protocol::{
     },
     ticket::TicketKeys,
 };
-use store::SeenSlices;
+use store::MarkedSlices;
 
 use copies::{Cancelled, CopyQueue};
 pub use moves::{Move, MoveId};
-use moves::{MoveQueue, Waiting};
+use moves::{MoveQueue, QueuedMove};
 use outbox::Outbox;
 pub use outbox::ReportId;
 
@@ -44,7 +44,7 @@ pub struct Node {
     status_due: Duration,
     /// When the master is told what the wall clock says.
     clock_due: Duration,
-    actions: VecDeque<Action>,
+    actions: VecDeque<NodeAction>,
 }
 
 impl Node {
@@ -70,7 +70,7 @@ impl Node {
         self.status_due = now.monotonic;
         self.clock_due = now.monotonic;
         self.outbox.open();
-        self.actions.push_back(Action::TakeInventory);
+        self.actions.push_back(NodeAction::TakeInventory);
         self.handle_timeout(now);
     }
 
@@ -86,7 +86,7 @@ impl Node {
     }
 
     /// An order has come.
-    pub fn handle_message(&mut self, _now: Now, from: Asker, order: Order) {
+    pub fn handle_message(&mut self, _now: Now, from: ReplyTo, order: Order) {
         if self.session != Some(from.session) {
             let refusal = Refusal::new(Status::Refused, "this node takes orders only over its present session");
             self.ack(from, Err(refusal));
@@ -97,7 +97,7 @@ impl Node {
                 self.replicate(from, CopyOrder { header, bytes, from: source, pace });
             }
             Order::Place { header } => {
-                let refused = self.moves.add(Waiting { work: Move::Place { header }, asker: Some(from) });
+                let refused = self.moves.add(QueuedMove { work: Move::Place { header }, reply_to: Some(from) });
                 // The answer comes when the slice stands there: the master removes what lay there before only then.
                 if let Err(refusal) = refused {
                     self.ack(from, Err(refusal));
@@ -105,33 +105,33 @@ impl Node {
             }
             Order::Remove(slice) => self.remove(from, slice),
             Order::ForgetJob(job) => {
-                self.actions.push_back(Action::ForgetJob(job));
+                self.actions.push_back(NodeAction::ForgetJob(job));
                 self.ack(from, Ok(()));
             }
             Order::Drive(order) => {
-                self.actions.push_back(Action::Drive(order));
+                self.actions.push_back(NodeAction::StartDriver(order));
                 self.ack(from, Ok(()));
             }
             // Answered when the rows are on the disk.
-            Order::Mirror(keep) => self.actions.push_back(Action::Keep { to: from, keep }),
+            Order::Mirror(keep) => self.actions.push_back(NodeAction::MirrorRows { to: from, keep }),
             Order::Revoke(revocation) => {
-                self.actions.push_back(Action::Revoke(revocation));
+                self.actions.push_back(NodeAction::Revoke(revocation));
                 self.ack(from, Ok(()));
             }
             Order::StruckOff(machines) => {
-                self.actions.push_back(Action::StrikeOff(machines));
+                self.actions.push_back(NodeAction::RevokeNodes(machines));
                 self.ack(from, Ok(()));
             }
             Order::ReadMirror { after } => {
-                self.actions.push_back(Action::ReadKept { after });
+                self.actions.push_back(NodeAction::ReadMirror { after });
                 self.ack(from, Ok(()));
             }
             Order::LinkShares(shares) => {
-                self.actions.push_back(Action::TakeLinkShares(shares));
+                self.actions.push_back(NodeAction::SetLinkShares(shares));
                 self.ack(from, Ok(()));
             }
             Order::TicketKeys(keys) => {
-                self.actions.push_back(Action::TakeTicketKeys(keys));
+                self.actions.push_back(NodeAction::SetTicketKeys(keys));
                 self.ack(from, Ok(()));
             }
         }
@@ -139,21 +139,23 @@ impl Node {
     }
 
     /// Something that this struct asked for, or that happened at one of the node's other doors, is complete.
-    pub fn handle_completion(&mut self, _now: Now, completion: Completion) {
+    pub fn handle_completion(&mut self, _now: Now, completion: NodeCompletion) {
         match completion {
-            Completion::Copied { slice, result, kept_bytes } => self.copied(slice, result, kept_bytes),
-            Completion::Moved { id, result } => self.moved(id, result),
-            Completion::Stored(metadata) => self.report(Report::Stored(metadata)),
-            Completion::FoundCorrupt(slice) => self.report(Report::Corrupt(slice)),
-            Completion::Gone(slices) => slices.into_iter().for_each(|slice| self.report(Report::Removed(slice))),
-            Completion::Inventory(slices) => self.outbox.inventory(slices),
-            Completion::Acknowledged(report) => self.outbox.acknowledged(report),
-            Completion::ForwardFailed { slice, node } => self.report(Report::ForwardFailed { slice, node }),
-            Completion::Partials(partials) if partials.is_empty() => {}
-            Completion::Partials(partials) => self.report(Report::Partials(partials)),
-            Completion::KeptMark { mark, all_seen } => self.outbox.kept_mark(mark, all_seen),
-            Completion::Kept { to, result } => self.ack(to, result),
-            Completion::KeptPage(page) => self.report(page),
+            NodeCompletion::Copied { slice, result, kept_bytes } => self.copied(slice, result, kept_bytes),
+            NodeCompletion::Moved { id, result } => self.moved(id, result),
+            NodeCompletion::Stored(metadata) => self.report(Report::Stored(metadata)),
+            NodeCompletion::FoundCorrupt(slice) => self.report(Report::Corrupt(slice)),
+            NodeCompletion::SlicesLost(slices) => {
+                slices.into_iter().for_each(|slice| self.report(Report::Removed(slice)))
+            }
+            NodeCompletion::Inventory(slices) => self.outbox.inventory(slices),
+            NodeCompletion::Acknowledged(report) => self.outbox.acknowledged(report),
+            NodeCompletion::ForwardFailed { slice, node } => self.report(Report::ForwardFailed { slice, node }),
+            NodeCompletion::Partials(partials) if partials.is_empty() => {}
+            NodeCompletion::Partials(partials) => self.report(Report::Partials(partials)),
+            NodeCompletion::MirrorMark { mark, is_all_marked: all_seen } => self.outbox.set_mirror_mark(mark, all_seen),
+            NodeCompletion::RowsMirrored { to, result } => self.ack(to, result),
+            NodeCompletion::MirrorPage(page) => self.report(page),
         }
         self.start_waiting();
     }
@@ -163,17 +165,17 @@ impl Node {
         let Some(session) = self.session else { return };
         if now.monotonic >= self.status_due {
             self.status_due = now.monotonic + self.limits.status_interval;
-            self.actions.push_back(Action::ReportStatus { session });
+            self.actions.push_back(NodeAction::ReportStatus { session });
             // Beside a status, so that it has no time limit of its own.
             if now.monotonic >= self.clock_due {
                 self.clock_due = now.monotonic + CLOCK_EVERY;
-                self.actions.push_back(Action::ReportClock { session, unix_millis: now.unix_millis });
+                self.actions.push_back(NodeAction::ReportClock { session, unix_millis: now.unix_millis });
             }
         }
     }
 
     /// The next thing to do, until there is none.
-    pub fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<NodeAction> {
         self.actions.pop_front()
     }
 
@@ -192,9 +194,9 @@ impl Node {
         self.copies.running()
     }
 
-    fn replicate(&mut self, asker: Asker, copy: CopyOrder) {
+    fn replicate(&mut self, asker: ReplyTo, copy: CopyOrder) {
         let slice = copy.header.slice;
-        let result = if self.moves.removes(slice) {
+        let result = if self.moves.is_removing(slice) {
             Err(Refusal::new(Status::Unavailable, format!("slice {slice} is being removed here; order it again")))
         } else {
             self.copies.add(copy)
@@ -202,7 +204,7 @@ impl Node {
         self.ack(asker, result);
     }
 
-    fn remove(&mut self, asker: Asker, slice: SliceId) {
+    fn remove(&mut self, asker: ReplyTo, slice: SliceId) {
         let result = match self.copies.cancel(slice) {
             // Nothing of it was here, and now nothing will be.
             Cancelled::Waiting => {
@@ -211,7 +213,7 @@ impl Node {
             }
             // `copied` removes what the copy leaves.
             Cancelled::Running => Ok(()),
-            Cancelled::Unknown => self.moves.add(Waiting { work: Move::Remove(slice), asker: None }),
+            Cancelled::Unknown => self.moves.add(QueuedMove { work: Move::Remove(slice), reply_to: None }),
         };
         self.ack(asker, result);
     }
@@ -221,7 +223,7 @@ impl Node {
         match result {
             Ok(_) if unwanted => {
                 // A full queue leaves the slice here; the next inventory shows it and the master orders again.
-                let _ = self.moves.add(Waiting { work: Move::Remove(slice), asker: None });
+                let _ = self.moves.add(QueuedMove { work: Move::Remove(slice), reply_to: None });
             }
             Err(_) if unwanted => self.report(Report::Removed(slice)),
             Ok(metadata) => self.report(Report::Stored(metadata)),
@@ -230,7 +232,7 @@ impl Node {
     }
 
     fn moved(&mut self, id: MoveId, result: Result<(), Refusal>) {
-        let Some(Waiting { work, asker }) = self.moves.finished(id) else { return };
+        let Some(QueuedMove { work, reply_to: asker }) = self.moves.finished(id) else { return };
         match work {
             // What is not here any more is removed too. A disk that could not remove it keeps it in the inventory.
             Move::Remove(slice) => match result {
@@ -251,26 +253,26 @@ impl Node {
         {
             // The master has not answered for thousands of reports: one inventory says the same in less.
             self.handle_session_lost(session);
-            self.actions.push_back(Action::Rejoin { session });
+            self.actions.push_back(NodeAction::Rejoin { session });
         }
     }
 
-    fn ack(&mut self, to: Asker, result: Result<(), Refusal>) {
+    fn ack(&mut self, to: ReplyTo, result: Result<(), Refusal>) {
         let ack = result.map_or_else(Ack::Refused, |()| Ack::Done);
-        self.actions.push_back(Action::Ack { to, ack });
+        self.actions.push_back(NodeAction::Ack { to, ack });
     }
 
     /// Turns whatever waits and may start now into actions.
     fn start_waiting(&mut self) {
         while let Some(copy) = self.copies.start() {
-            self.actions.push_back(Action::StartCopy(copy));
+            self.actions.push_back(NodeAction::StartCopy(copy));
         }
         while let Some((id, work)) = self.moves.start() {
-            self.actions.push_back(Action::Move { id, work });
+            self.actions.push_back(NodeAction::Move { id, work });
         }
         if let Some(session) = self.session {
             while let Some((id, report)) = self.outbox.send() {
-                self.actions.push_back(Action::Report { session, id, report });
+                self.actions.push_back(NodeAction::Report { session, id, report });
             }
         }
     }
@@ -281,19 +283,19 @@ impl Node {
 // Actions are carried out at once; a box would be an allocation for nothing.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum NodeAction {
     /// Refuse tickets that were given out before, and cut off what runs on them.
     Revoke(Revocation),
     /// Refuse the certificates of these machines and of no others, and cut off who shows them.
-    StrikeOff(Vec<NodeId>),
+    RevokeNodes(Vec<NodeId>),
     /// Answer an order; dropped when its session is gone.
     Ack {
         /// Whom to answer.
-        to: Asker,
+        to: ReplyTo,
         /// The answer.
         ack: Ack,
     },
-    /// Tell the master, as a request; then [`Completion::Acknowledged`], whatever the answer was. When no answer comes,
+    /// Tell the master, as a request; then [`NodeCompletion::Acknowledged`], whatever the answer was. When no answer comes,
     /// the session is lost.
     Report {
         /// Over this session.
@@ -316,7 +318,7 @@ pub enum Action {
         /// Milliseconds since the Unix epoch.
         unix_millis: u64,
     },
-    /// Call [`Node::handle_completion`] with [`Completion::MirrorPosition`] and [`Completion::Inventory`] before any other
+    /// Call [`Node::handle_completion`] with [`NodeCompletion::MirrorPosition`] and [`NodeCompletion::Inventory`] before any other
     /// completion is handled: whatever is stored or removed from then on is reported on its own.
     TakeInventory,
     /// Give this session up and join again.
@@ -324,9 +326,9 @@ pub enum Action {
         /// The session.
         session: SessionId,
     },
-    /// Fetch a copy; then [`Completion::Copied`]. A slice that is here already is a success at once.
+    /// Fetch a copy; then [`NodeCompletion::Copied`]. A slice that is here already is a success at once.
     StartCopy(CopyOrder),
-    /// Move or remove a slice; then [`Completion::Moved`].
+    /// Move or remove a slice; then [`NodeCompletion::Moved`].
     Move {
         /// To be named in the completion.
         id: MoveId,
@@ -334,22 +336,22 @@ pub enum Action {
         work: Move,
     },
     /// Drive a detached job.
-    Drive(DriveOrder),
+    StartDriver(DriveOrder),
     /// Remove all that a job left here.
     ForgetJob(JobId),
     /// Check tickets with these keys from now on.
-    TakeTicketKeys(TicketKeys),
+    SetTicketKeys(TicketKeys),
     /// Keep to these shares of the limits between sites.
-    TakeLinkShares(Vec<LinkShare>),
-    /// Keep these rows; then [`Completion::Partial`].
-    Keep {
+    SetLinkShares(Vec<LinkShare>),
+    /// Keep these rows; then [`NodeCompletion::Partial`].
+    MirrorRows {
         /// Whom to answer.
-        to: Asker,
+        to: ReplyTo,
         /// The rows.
         keep: MirrorUpdate,
     },
-    /// Read a page of what is kept; then [`Completion::KeptPage`].
-    ReadKept {
+    /// Read a page of what is kept; then [`NodeCompletion::MirrorPage`].
+    ReadMirror {
         /// The last row of the page before.
         after: Option<MirrorKey>,
     },
@@ -357,7 +359,7 @@ pub enum Action {
 
 /// What the hands give back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Completion {
+pub enum NodeCompletion {
     /// A copy that was started is complete and synced, or failed.
     Copied {
         /// The slice.
@@ -379,11 +381,11 @@ pub enum Completion {
     /// A slice was found corrupt; it is no longer served.
     FoundCorrupt(SliceId),
     /// All that the node holds, with what is known of the disks on which it lies.
-    Inventory(Vec<SeenSlices>),
+    Inventory(Vec<MarkedSlices>),
     /// The master answered a report.
     Acknowledged(ReportId),
     /// These slices are not here any more, since their disk has failed.
-    Gone(Vec<SliceId>),
+    SlicesLost(Vec<SliceId>),
     /// A slice that is written here could not be passed on to the next node of its chain.
     ForwardFailed {
         /// The slice.
@@ -394,21 +396,21 @@ pub enum Completion {
     /// The broken uploads that are kept here; told behind the inventory.
     Partials(Vec<HeldPartial>),
     /// Which copy of the master's small rows is here; told before the inventory.
-    KeptMark {
+    MirrorMark {
         /// Its mark.
         mark: Option<MirrorPosition>,
         /// Whether all disks here were there when it was given.
-        all_seen: bool,
+        is_all_marked: bool,
     },
     /// Rows are kept, or not.
-    Kept {
+    RowsMirrored {
         /// Who waits for it.
-        to: Asker,
+        to: ReplyTo,
         /// How it went.
         result: Result<(), Refusal>,
     },
     /// A page of what is kept ([`Report::Partial`]).
-    KeptPage(Report),
+    MirrorPage(Report),
 }
 
 /// How often the master is told what the wall clock says: far more often than it looks back, and hardly any words.
@@ -429,7 +431,7 @@ pub struct CopyOrder {
 
 /// Who is to be answered: a session and its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct ReplyTo {
     /// The session over which the order came.
     pub session: SessionId,
     /// The request within it.

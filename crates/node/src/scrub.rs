@@ -15,13 +15,13 @@ use protocol::disk::{DiskStatus, ScrubStatus};
 use store::{Scrub, ScrubStep, StoreError};
 use tokio::time::Instant;
 
-use crate::{NodeError, blocking, hands::Hands};
+use crate::{NodeError, blocking, node_context::NodeContext};
 
 /// How far each disk's scrub is, by the disk's place in the settings.
 #[derive(Debug, Default)]
-pub(crate) struct ScrubBoard(Mutex<Vec<Option<ScrubStatus>>>);
+pub(crate) struct ScrubStatuses(Mutex<Vec<Option<ScrubStatus>>>);
 
-impl ScrubBoard {
+impl ScrubStatuses {
     /// Fills in what is known of the scrubs.
     pub(crate) fn fill(&self, disks: &mut [DiskStatus]) {
         let board = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +40,7 @@ impl ScrubBoard {
 }
 
 /// Starts a worker for each disk that works.
-pub(crate) fn start(workers: &Workers, hands: &Arc<Hands>, clock: Clock, period: Duration) {
+pub(crate) fn start(workers: &Workers, hands: &Arc<NodeContext>, clock: Clock, period: Duration) {
     for (disk, scrub) in hands.store.scrubs() {
         let work = DiskScrub::new(Arc::clone(hands), clock, period, disk, scrub);
         // It reckons its pauses itself.
@@ -50,7 +50,7 @@ pub(crate) fn start(workers: &Workers, hands: &Arc<Hands>, clock: Clock, period:
 
 /// The scrub of one disk.
 pub(crate) struct DiskScrub {
-    hands: Arc<Hands>,
+    context: Arc<NodeContext>,
     clock: Clock,
     period: Duration,
     disk: usize,
@@ -59,9 +59,9 @@ pub(crate) struct DiskScrub {
 }
 
 impl DiskScrub {
-    pub(crate) fn new(hands: Arc<Hands>, clock: Clock, period: Duration, disk: usize, scrub: Scrub) -> Self {
-        hands.scrubs.note(disk, scrub.status());
-        Self { hands, clock, period, disk, scrub: Some(scrub), saved: Instant::now() }
+    pub(crate) fn new(hands: Arc<NodeContext>, clock: Clock, period: Duration, disk: usize, scrub: Scrub) -> Self {
+        hands.scrub_statuses.note(disk, scrub.status());
+        Self { context: hands, clock, period, disk, scrub: Some(scrub), saved: Instant::now() }
     }
 
     /// Takes one step of the scrub and says when the next is due.
@@ -80,7 +80,7 @@ impl DiskScrub {
         });
         let (scrub, step) = step.await?;
         let status = scrub.status();
-        self.hands.scrubs.note(self.disk, status.clone());
+        self.context.scrub_statuses.note(self.disk, status.clone());
         self.scrub = Some(scrub);
         match step {
             Ok(ScrubStep::Read(bytes)) => {
@@ -90,7 +90,7 @@ impl DiskScrub {
             }
             Ok(ScrubStep::Corrupt { slice, what }) => {
                 tracing::error!(%slice, what, "the scrub found a damaged slice");
-                self.hands.found_corrupt(slice).await;
+                self.context.quarantine_slice(slice).await;
                 Ok(Next::Again)
             }
             Ok(ScrubStep::PassDone) => {
@@ -123,7 +123,7 @@ impl DiskScrub {
 
     /// Transfers and SPEs that want the disks now.
     fn busy(&self) -> u32 {
-        self.hands.transfers_running.value() + self.hands.spes_running.value()
+        self.context.transfers_running.value() + self.context.spes_running.value()
     }
 }
 
@@ -188,17 +188,17 @@ mod tests {
 
     use super::*;
     use crate::{
-        door::tests::{Fixture, fixture},
-        rules::Completion,
+        rules::NodeCompletion,
         server::Event,
+        transfer_server::tests::{Fixture, fixture},
     };
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     const MIB: u64 = 1 << 20;
 
     fn scrub_of(made: &Fixture) -> DiskScrub {
-        let (disk, scrub) = made.hands.store.scrubs().remove(0);
-        DiskScrub::new(Arc::clone(&made.hands), made.clock, 14 * DAY, disk, scrub)
+        let (disk, scrub) = made.context.store.scrubs().remove(0);
+        DiskScrub::new(Arc::clone(&made.context), made.clock, 14 * DAY, disk, scrub)
     }
 
     /// Steps until it waits for something else than its own pace; how many there were.
@@ -226,10 +226,10 @@ mod tests {
         assert_eq!(steps, 11);
         assert!(matches!(next, Next::After(wait) if wait > 13 * DAY), "{next:?}");
         let told = made.events.recv().await.unwrap();
-        assert!(matches!(told, Event::Completion(Completion::FoundCorrupt(SliceId(2)))), "{told:?}");
-        assert!(!made.hands.store.contains(SliceId(2)), "it is out of service");
-        let mut disks = made.hands.store.statuses();
-        made.hands.scrubs.fill(&mut disks);
+        assert!(matches!(told, Event::Completion(NodeCompletion::FoundCorrupt(SliceId(2)))), "{told:?}");
+        assert!(!made.context.store.contains(SliceId(2)), "it is out of service");
+        let mut disks = made.context.store.statuses();
+        made.context.scrub_statuses.fill(&mut disks);
         let status = disks[0].scrub.clone().unwrap();
         assert_eq!((status.corrupt, status.began_unix_millis), (1, None));
         assert!(status.finished_unix_millis.is_some());
@@ -246,7 +246,7 @@ mod tests {
         scrub.advance().await.unwrap();
         made.disk.set_fault(Some(DiskFault::Everything(5)));
         assert_eq!(scrub.advance().await.unwrap(), Next::Done);
-        assert_eq!(made.hands.store.look().len(), 1, "what happened is told of the disk");
+        assert_eq!(made.context.store.check_disks().len(), 1, "what happened is told of the disk");
         assert!(made.events.try_recv().is_err(), "no slice is called damaged");
     }
 

@@ -26,7 +26,7 @@ use net::{
     transfer::{CarrierSettings, Carriers, Listener, MemoryRateCache, QuicSettings, TcpCarrier},
 };
 use protocol::{SessionId, message::join::JoinRequest};
-use store::{Disk, OsDisk, settle_together};
+use store::{Disk, OsDisk, finish_file_replacement};
 use tokio::{
     sync::{Semaphore, mpsc},
     task::{JoinHandle, JoinSet},
@@ -36,52 +36,52 @@ use tokio::{
 use crate::{
     NodeError, blocking,
     bucket::BucketStore,
+    certificate_renewal::CertificateRenewal,
+    connection_pool::ConnectionPool,
     disks::{self, DiskWatch},
-    door,
-    drive::DriverProgram,
-    hands::{Gauge, Hands},
+    driver_process::DriverProgram,
     import::ImportFolders,
-    keeping::KeptRows,
-    link::{Joined, Link},
+    join::{JoinClient, JoinedSession},
     memory_folder::remove_folder,
-    peers::Peers,
-    pull::{abroad::Borders, reach::Reach},
-    renewal::Renewal,
-    rules::{Completion, Node, NodeLimits},
+    metadata_mirror::MetadataMirror,
+    node_context::{Gauge, NodeContext},
+    pull::{address_policy::AddressPolicy, foreign_cloud::ForeignCloudPolicy},
+    rules::{Node, NodeCompletion, NodeLimits},
     scrub,
-    site_gates::SiteGates,
-    spe::{Sandbox, SpeProgram, probe::look_at_sandbox},
-    task::shares::{Sharing, Slots},
-    tickets::TicketDoor,
-    uploads::Uploads,
+    site_limiters::SiteLimiters,
+    spe::{Sandbox, SpeProgram, probe::check_sandbox},
+    task::fair_scheduler::{FairScheduler, FairSharing},
+    tickets::TicketAuthorizer,
+    transfer_server,
+    upload_locks::UploadLocks,
 };
 
 /// A node that has its port and its slices, and serves once it [runs](Self::run).
-pub struct Server {
+pub struct NodeServer {
     listener: Listener,
     local: Option<LocalListener>,
     socket: Arc<dyn DatagramSocket>,
     clock: Clock,
     carrier: TcpCarrier,
-    renewal: Renewal,
+    renewal: CertificateRenewal,
     settings: Checked<NodeSettings>,
-    hands: Arc<Hands>,
+    context: Arc<NodeContext>,
     events: mpsc::Receiver<Event>,
     memory: Option<PathBuf>,
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud uses
-/// [`Server::bind`] and [`Server::run`].
+/// [`NodeServer::bind`] and [`NodeServer::run`].
 ///
 /// # Errors
-/// See [`Server::bind`] and [`Server::run`].
+/// See [`NodeServer::bind`] and [`NodeServer::run`].
 pub async fn serve(settings: Checked<NodeSettings>, spe: SpeProgram, stopping: Stopping) -> Result<(), NodeError> {
-    let server = Server::bind(&settings, spe).await?;
+    let server = NodeServer::bind(&settings, spe).await?;
     ready::announce(server.address())?;
     server.run(stopping).await
 }
 
-impl Server {
+impl NodeServer {
     /// Opens the data folders and the transfer port. SPEs will be started from `spe`.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Server {
         daemon::open_files::allow_most();
         let files = settings.credential_files();
         // A renewal that was cut off is finished first.
-        settle_together(&[&files.key, &files.certificate])
+        finish_file_replacement(&[&files.key, &files.certificate])
             .map_err(NodeError::io("renew the certificate", &files.certificate))?;
         let texts = files.read()?;
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
@@ -98,7 +98,7 @@ impl Server {
         let (own_settings, disk): (_, Arc<dyn Disk>) = (settings.clone(), Arc::new(OsDisk));
         let (store, memory) = blocking("opening the data folders", move || disks::open(&own_settings, &disk)).await?;
         let folder = settings.folder.clone();
-        let kept = blocking("opening the kept rows", move || KeptRows::open(&folder)).await?;
+        let kept = blocking("opening the kept rows", move || MetadataMirror::open(&folder)).await?;
         // One memory for those who call and those who are called: a get starts at the rate that the last one found.
         let rates = Arc::new(MemoryRateCache::default());
         let quic = QuicSettings { controller: settings.controller, rate_cache: Some(rates), ..QuicSettings::default() };
@@ -112,30 +112,30 @@ impl Server {
         let clock = Clock::start();
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let slots = settings.spe_slots as usize;
-        let hands = Hands {
+        let hands = NodeContext {
             node: settings.id.clone(),
             buckets: Arc::new(BucketStore::new(Arc::clone(&store))),
             store,
-            scrubs: scrub::ScrubBoard::default(),
-            kept: Arc::new(kept),
+            scrub_statuses: scrub::ScrubStatuses::default(),
+            mirror: Arc::new(kept),
             import: Arc::new(ImportFolders::new(
                 &settings.folder,
                 settings.import_folders.as_deref().unwrap_or_default(),
             )),
-            tickets: TicketDoor::new(settings.id.clone(), settings.place().site, clock),
-            peers: Peers::new(carriers),
-            transfers: Arc::new(Semaphore::new(settings.transfers_max as usize)),
-            forwards: Arc::new(Semaphore::new(settings.transfers_max as usize)),
-            pulls: Arc::new(Semaphore::new(settings.transfers_max as usize)),
+            tickets: TicketAuthorizer::new(settings.id.clone(), settings.place().site, clock),
+            connections: ConnectionPool::new(carriers),
+            transfer_slots: Arc::new(Semaphore::new(settings.transfers_max as usize)),
+            forward_slots: Arc::new(Semaphore::new(settings.transfers_max as usize)),
+            pull_slots: Arc::new(Semaphore::new(settings.transfers_max as usize)),
             transfers_running: Gauge::default(),
-            borders: Borders {
+            foreign_clouds: ForeignCloudPolicy {
                 from: settings.third_party_from,
-                reach: Reach::of(settings.advertised(listener.address())),
+                addresses: AddressPolicy::of(settings.advertised(listener.address())),
                 carrier: settings.carrier,
                 controller: settings.controller,
             },
-            site_gates: SiteGates::default(),
-            uploads: Uploads::default(),
+            site_limiters: SiteLimiters::default(),
+            upload_locks: UploadLocks::default(),
             drivers: DriverProgram {
                 executable: spe.executable.clone(),
                 master: settings.master,
@@ -143,14 +143,30 @@ impl Server {
             },
             spe,
             sandbox: Arc::new(Sandbox::new(settings)),
-            spe_slots: Slots::new(clock, settings.spe_slots, Sharing::from(&**settings)),
+            spe_slots: FairScheduler::new(clock, settings.spe_slots, FairSharing::from(&**settings)),
             spes_running: Gauge::default(),
             spe_processes: Arc::new(Semaphore::new(slots * SPES_PER_SLOT_MAX)),
             events: sender,
         };
-        let renewal = Renewal { name: settings.id.clone(), files, identity: identity.clone(), master: settings.master };
+        let renewal = CertificateRenewal {
+            name: settings.id.clone(),
+            files,
+            identity: identity.clone(),
+            master: settings.master,
+        };
         let (carrier, settings) = (TcpCarrier::new(identity), settings.clone());
-        Ok(Self { renewal, listener, local, socket, clock, carrier, settings, hands: Arc::new(hands), events, memory })
+        Ok(Self {
+            renewal,
+            listener,
+            local,
+            socket,
+            clock,
+            carrier,
+            settings,
+            context: Arc::new(hands),
+            events,
+            memory,
+        })
     }
 
     /// Where its transfer port listens.
@@ -164,7 +180,7 @@ impl Server {
     /// # Errors
     /// When one of its tasks ends by a bug.
     pub async fn run(self, stopping: Stopping) -> Result<(), NodeError> {
-        let Self { listener, local, socket, clock, carrier, renewal, settings, hands, events, memory } = self;
+        let Self { listener, local, socket, clock, carrier, renewal, settings, context: hands, events, memory } = self;
         let address = settings.advertised(listener.address());
         tracing::info!(node = %settings.id, %address, slices = hands.store.held().len(), "the node is ready");
         let (messenger, messages) = Messenger::start(socket, clock);
@@ -177,11 +193,16 @@ impl Server {
             pid: process::id(),
             folder: settings.folder.display().to_string(),
         };
-        let link = Arc::new(Link { carrier, master: settings.master, request, messenger: messenger.clone() });
+        let link = Arc::new(JoinClient { carrier, master: settings.master, request, messenger: messenger.clone() });
         let connections_max = settings.transfers_max as usize * CONNECTIONS_PER_TRANSFER;
-        let mut door =
-            tokio::spawn(door::serve(Arc::clone(&hands), listener, local, connections_max, stopping.clone()));
-        let looking = tokio::spawn(look_at_sandbox(Arc::clone(&hands)));
+        let mut door = tokio::spawn(transfer_server::serve(
+            Arc::clone(&hands),
+            listener,
+            local,
+            connections_max,
+            stopping.clone(),
+        ));
+        let looking = tokio::spawn(check_sandbox(Arc::clone(&hands)));
         let renewing = tokio::spawn(renewal.run());
         let background = Stop::new();
         let workers = Workers::new(&background);
@@ -190,10 +211,10 @@ impl Server {
             scrub::start(&workers, &hands, clock, period);
         }
         let limits = NodeLimits { status_interval: settings.status_interval(), copies_max: COPIES_MAX };
-        let mut desk = Desk {
+        let mut desk = ServerLoop {
             clock,
             node: Node::new(limits),
-            hands,
+            context: hands,
             messenger,
             link,
             joining: None,
@@ -233,14 +254,14 @@ impl Server {
 }
 
 /// The rules with the hands that serve them.
-struct Desk {
+struct ServerLoop {
     clock: Clock,
     node: Node,
-    hands: Arc<Hands>,
+    context: Arc<NodeContext>,
     messenger: Messenger,
-    link: Arc<Link>,
+    link: Arc<JoinClient>,
     /// Asking the master for a session; there is one or there is a session.
-    joining: Option<JoinHandle<Joined>>,
+    joining: Option<JoinHandle<JoinedSession>>,
     /// What actions have started: no more than the rules allow at once.
     work: JoinSet<()>,
     /// Status reports on their way: one at most.
@@ -249,7 +270,7 @@ struct Desk {
     arriving_due: Duration,
 }
 
-impl Desk {
+impl ServerLoop {
     async fn serve(
         &mut self,
         mut messages: mpsc::Receiver<MessengerEvent>,
@@ -274,11 +295,11 @@ impl Desk {
                 },
                 joined = ended(&mut self.joining) => {
                     self.joining = None;
-                    let Some(Joined { session, ticket_keys }) = joined else {
+                    let Some(JoinedSession { session, ticket_keys }) = joined else {
                         return Err(NodeError::Panicked { operation: "joining the master" });
                     };
                     tracing::info!(master = %self.link.master, %session, "the node has joined");
-                    self.hands.tickets.set_keys(ticket_keys);
+                    self.context.tickets.set_keys(ticket_keys);
                     self.session_opened(session);
                 }
                 () = async { match due { Some(due) => sleep_until(due).await, None => std::future::pending().await } } => {
@@ -294,7 +315,7 @@ impl Desk {
             joining.abort();
         }
         self.work.shutdown().await;
-        let refused: u64 = self.hands.tickets.refused().values().sum();
+        let refused: u64 = self.context.tickets.refused().values().sum();
         tracing::info!(tickets_refused = refused, "the node has stopped");
         self.messenger.close().await;
     }
@@ -327,13 +348,13 @@ impl Desk {
 #[allow(clippy::large_enum_variant)] // few wait at a time: a box would be an allocation for nothing
 pub(crate) enum Event {
     /// Something is complete.
-    Completion(Completion),
+    Completion(NodeCompletion),
     /// The master did not answer in this session.
     SessionFailed(SessionId),
 }
 
-impl From<Completion> for Event {
-    fn from(completion: Completion) -> Self {
+impl From<NodeCompletion> for Event {
+    fn from(completion: NodeCompletion) -> Self {
         Self::Completion(completion)
     }
 }

@@ -5,10 +5,10 @@
 //! function in this process, and never says that a task is finished before every piece of it is with its bucket.
 
 mod deliver;
-mod engine;
+mod driver_session;
+pub(crate) mod fair_scheduler;
 mod input;
-pub(crate) mod shares;
-mod side;
+mod side_files;
 
 use std::{
     sync::{
@@ -26,11 +26,11 @@ use protocol::{
 };
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::{NodeError, hands::Hands};
-use engine::Engine;
+use crate::{NodeError, node_context::NodeContext};
+use driver_session::DriverSession;
 
 /// Who asks for SPEs.
-pub(crate) struct Asker {
+pub(crate) struct DriverIdentity {
     /// Who shows the tickets.
     pub(crate) bearer: Bearer,
     /// On whose behalf.
@@ -40,14 +40,14 @@ pub(crate) struct Asker {
 }
 
 /// Answers a driver until it closes, goes away or the node stops; its SPE ends with the conversation.
-pub(crate) async fn converse(
-    hands: Arc<Hands>,
+pub(crate) async fn serve_driver(
+    hands: Arc<NodeContext>,
     mut stream: TransferStream,
-    asker: Asker,
+    asker: DriverIdentity,
     stopping: &Stopping,
 ) -> Result<(), NodeError> {
     let job = asker.job;
-    let mut engine = Engine::new(Arc::clone(&hands), asker);
+    let mut engine = DriverSession::new(Arc::clone(&hands), asker);
     loop {
         let next = stopping.unless(timeout(DRIVER_IDLE_MAX, stream.receive_or_end::<SpeRequest>()));
         let Some(Ok(received)) = next.await else { break };
@@ -58,9 +58,9 @@ pub(crate) async fn converse(
         let Some(answer) = stopping.unless(Box::pin(alive(&hands, &mut stream, job, &bytes, work))).await else {
             break;
         };
-        engine.end_useless_spe();
+        engine.drop_unusable_spe();
         let reply = answer?.unwrap_or_else(|error| {
-            hands.watch_for_failed_disk(&error);
+            hands.note_disk_error(&error);
             SpeReply::Refused(error.refusal())
         });
         stream.send(&reply).await?;
@@ -72,7 +72,7 @@ pub(crate) async fn converse(
 /// Drives `work` while telling the driver that it lives. A driver that is gone shows by this word that cannot be sent:
 /// then the work is dropped, and with it the SPE.
 async fn alive(
-    hands: &Hands,
+    hands: &NodeContext,
     stream: &mut TransferStream,
     job: JobId,
     bytes: &AtomicU64,

@@ -27,12 +27,12 @@ use protocol::{
 
 use crate::{
     NodeError,
-    arriving::{Arrivals, ArrivingSlice},
-    revoked::Revoked,
+    active_writes::{ActiveWrite, ActiveWrites},
+    revocation_watch::RevocationWatch,
 };
 
 /// Checks tickets, and remembers which slices were written with one.
-pub(crate) struct TicketDoor {
+pub(crate) struct TicketAuthorizer {
     node: NodeId,
     /// Where this node stands, as its settings say.
     site: String,
@@ -41,8 +41,8 @@ pub(crate) struct TicketDoor {
     verifier: Arc<RwLock<TicketVerifier>>,
     used: Arc<Mutex<UsedTickets>>,
     refusals: Mutex<Refusals>,
-    revoked: Revoked,
-    arrivals: Arrivals,
+    revocations: RevocationWatch,
+    active_writes: ActiveWrites,
 }
 
 /// What was refused.
@@ -55,17 +55,17 @@ struct Refusals {
     left_out: u64,
 }
 
-impl TicketDoor {
+impl TicketAuthorizer {
     pub(crate) fn new(node: NodeId, site: String, clock: Clock) -> Self {
         let verifier = Arc::new(RwLock::new(TicketVerifier::new(node.clone(), site.clone(), is_signed)));
-        let revoked = Revoked::of(Arc::clone(&verifier));
-        let (refusals, used, arrivals) = (Mutex::default(), Arc::default(), Arrivals::default());
-        Self { node, site, clock, verifier, used, refusals, revoked, arrivals }
+        let revoked = RevocationWatch::of(Arc::clone(&verifier));
+        let (refusals, used, arrivals) = (Mutex::default(), Arc::default(), ActiveWrites::default());
+        Self { node, site, clock, verifier, used, refusals, revocations: revoked, active_writes: arrivals }
     }
 
     /// What is being written with tickets.
-    pub(crate) fn arrivals(&self) -> &Arrivals {
-        &self.arrivals
+    pub(crate) fn active_writes(&self) -> &ActiveWrites {
+        &self.active_writes
     }
 
     /// From now on tickets signed with these keys' other halves are good.
@@ -94,7 +94,7 @@ impl TicketDoor {
             until_unix_millis: grant.until_unix_millis,
             clock: self.clock,
             used: Arc::clone(&self.used),
-            arriving: self.arrivals.begin(grant.header.slice),
+            active_write: self.active_writes.begin(grant.header.slice),
         };
         Ok((grant, claim))
     }
@@ -136,8 +136,8 @@ impl TicketDoor {
     }
 
     /// Whose tickets are worthless before their time.
-    pub(crate) fn revoked(&self) -> &Revoked {
-        &self.revoked
+    pub(crate) fn revocations(&self) -> &RevocationWatch {
+        &self.revocations
     }
 
     /// A proof that was none.
@@ -167,14 +167,14 @@ impl TicketDoor {
     }
 
     /// What the master has not been told of; it is given out once.
-    pub(crate) fn take_untold(&self) -> Option<Report> {
+    pub(crate) fn take_unreported(&self) -> Option<Report> {
         let mut refusals = self.lock_refusals();
         let (refusals, left_out) = (std::mem::take(&mut refusals.untold), std::mem::take(&mut refusals.left_out));
         (!refusals.is_empty() || left_out > 0).then_some(Report::TicketsRefused { refusals, left_out })
     }
 
     /// What was taken and could not be told: from now on it is only counted.
-    pub(crate) fn give_back(&self, untold: &Report) {
+    pub(crate) fn restore_unreported(&self, untold: &Report) {
         if let Report::TicketsRefused { refusals, left_out } = untold {
             self.lock_refusals().left_out += refusals.len() as u64 + left_out;
         }
@@ -242,17 +242,17 @@ pub(crate) struct WriteClaim {
     until_unix_millis: u64,
     clock: Clock,
     used: Arc<Mutex<UsedTickets>>,
-    arriving: ArrivingSlice,
+    active_write: ActiveWrite,
 }
 
 impl WriteClaim {
     /// How far the write is, for the master.
-    pub(crate) fn arriving(&self) -> &ArrivingSlice {
-        &self.arriving
+    pub(crate) fn active_write(&self) -> &ActiveWrite {
+        &self.active_write
     }
 
     /// The slice is stored: its ticket is good for nothing more, even if the slice is removed again.
-    pub(crate) fn used(self) {
+    pub(crate) fn consume(self) {
         lock(&self.used).add(self.clock.now(), self.slice, self.until_unix_millis);
     }
 }
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     struct Fixture {
-        door: TicketDoor,
+        door: TicketAuthorizer,
         signer: TicketSigner,
         holder: HolderKeyPair,
         now_unix_millis: u64,
@@ -287,7 +287,7 @@ mod tests {
 
     fn fixture() -> Fixture {
         let (clock, signer) = (Clock::start(), TicketSigner::generate());
-        let door = TicketDoor::new(NodeId::new("here").unwrap(), "uic".into(), clock);
+        let door = TicketAuthorizer::new(NodeId::new("here").unwrap(), "uic".into(), clock);
         door.set_keys(signer.public_keys());
         Fixture { door, signer, holder: HolderKeyPair::generate(), now_unix_millis: clock.now().unix_millis }
     }
@@ -345,13 +345,13 @@ mod tests {
     #[test]
     fn before_the_master_was_met_nothing_is_allowed_and_nothing_counted() {
         let made = fixture();
-        let door = TicketDoor::new(NodeId::new("here").unwrap(), "uic".into(), Clock::start());
+        let door = TicketAuthorizer::new(NodeId::new("here").unwrap(), "uic".into(), Clock::start());
         let refusal = door.write(&made.client(), &made.write()).unwrap_err().refusal();
         assert_eq!((refusal.status, door.refused().len()), (Status::Unavailable, 0), "it may be tried again soon");
     }
 
     #[test]
-    fn a_stolen_altered_ended_replayed_foreign_revoked_or_wrong_ticket_is_refused_and_counted_by_its_fault() {
+    fn every_kind_of_bad_ticket_is_refused_and_counted_by_its_fault() {
         let made = fixture();
         let (door, client) = (&made.door, made.client());
         let nobody = Bearer::of(&stream(None)).unwrap();
@@ -366,12 +366,12 @@ mod tests {
         assert!(door.write(&client, &made.signer.sign(&ended)).is_err());
         assert!(door.compute(&client, &made.write()).is_err());
         assert!(door.read(&client, &made.write(), SliceId(1)).is_err());
-        door.write(&client, &made.write()).unwrap().1.used();
+        door.write(&client, &made.write()).unwrap().1.consume();
         assert!(door.write(&client, &made.write()).is_err());
         assert!(door.plain(&client, &made.write()).is_err());
         let user = UserName::new("alice").unwrap();
         let revocation = protocol::message::node_master::Revocation { user, last_ticket: u64::MAX };
-        door.revoked().revoke(door.clock.now(), revocation);
+        door.revocations().revoke(door.clock.now(), revocation);
         assert!(door.read(&client, &made.write(), SliceId(1)).is_err());
         let expected = RefusedTickets::from([
             (TicketFault::Unsigned, 2),
@@ -393,12 +393,16 @@ mod tests {
         for _ in 0..REFUSALS_MAX + 3 {
             assert!(made.door.compute(&made.client(), &made.write()).is_err());
         }
-        let Some(Report::TicketsRefused { refusals, left_out }) = made.door.take_untold() else { panic!("refusals") };
+        let Some(Report::TicketsRefused { refusals, left_out }) = made.door.take_unreported() else {
+            panic!("refusals")
+        };
         assert_eq!((refusals.len(), left_out), (REFUSALS_MAX, 3));
         assert_eq!((refusals[0].user.as_ref().unwrap().as_str(), refusals[0].from.as_str()), ("alice", "192.0.2.7"));
-        assert!(made.door.take_untold().is_none());
-        made.door.give_back(&Report::TicketsRefused { refusals, left_out });
-        let Some(Report::TicketsRefused { refusals, left_out }) = made.door.take_untold() else { panic!("refusals") };
+        assert!(made.door.take_unreported().is_none());
+        made.door.restore_unreported(&Report::TicketsRefused { refusals, left_out });
+        let Some(Report::TicketsRefused { refusals, left_out }) = made.door.take_unreported() else {
+            panic!("refusals")
+        };
         assert_eq!((refusals.len(), left_out), (0, REFUSALS_MAX as u64 + 3), "nothing was lost silently");
     }
 
@@ -421,7 +425,7 @@ mod tests {
         let (_, broken) = made.door.write(&made.client(), &made.write()).unwrap();
         drop(broken);
         let (_, claim) = made.door.write(&made.client(), &made.write()).unwrap();
-        claim.used();
+        claim.consume();
         assert_eq!(made.door.write(&made.client(), &made.write()).unwrap_err().refusal().status, Status::Refused);
     }
 
@@ -433,7 +437,7 @@ mod tests {
         let revocation =
             protocol::message::node_master::Revocation { user: UserName::new("alice").unwrap(), last_ticket: 1 };
         assert!(made.door.compute(&made.client(), &before).is_ok());
-        made.door.revoked().revoke(made.door.clock.now(), revocation);
+        made.door.revocations().revoke(made.door.clock.now(), revocation);
         let refusal = made.door.compute(&made.client(), &before).unwrap_err().refusal();
         assert_eq!(refusal.status, Status::Unavailable);
         assert_eq!(made.door.refused(), RefusedTickets::from([(TicketFault::Revoked, 1)]));

@@ -24,7 +24,7 @@ use tokio::{io::AsyncReadExt, net::TcpListener, time::timeout};
 
 const BYTES: usize = (3 << 20) + 12_345;
 
-/// Two clouds: slice 1 lies at the node `there` of the first, and is to be copied to `here` in the second.
+/// Two clouds: slice 1 lies at the node `there` of the first, and is to be copied to `local` in the second.
 struct Clouds {
     first: FakeCloud,
     there: FakeNode,
@@ -104,7 +104,7 @@ async fn a_node_copies_from_another_cloud_with_tickets_in_the_hand_of_a_key_of_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_in_the_hand_of_a_nodes_key_opens_for_nobody_else_and_each_copy_has_another_key() {
+async fn tickets_handed_to_a_nodes_key_open_for_nobody_else_and_each_copy_has_its_key() {
     let clouds = clouds(CarrierChoice::Auto).await;
     let key = clouds.key_of_a_copy().await;
     assert_ne!(key, clouds.key_of_a_copy().await);
@@ -147,7 +147,7 @@ async fn listener() -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_does_not_prove_to_be_the_node_that_was_named_hears_no_word_and_nobody_learns_what_is_there() {
+async fn a_host_that_is_not_the_named_node_is_told_nothing_and_nothing_is_learned_of_it() {
     let clouds = clouds(CarrierChoice::Tcp).await;
     let (mute, heard) = listener().await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

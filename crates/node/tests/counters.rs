@@ -16,7 +16,7 @@ async fn counted(code: FunctionCode, texts: &[&str]) -> Result<Counters, String>
 }
 
 #[tokio::test]
-async fn what_is_counted_over_the_segments_of_a_task_comes_with_its_result_in_every_language() {
+async fn counters_over_a_tasks_segments_come_with_its_result_in_every_language() {
     let mut expected = Counters::new();
     expected.add("bytes of text", 11).unwrap();
     expected.add("segments", 2).unwrap();

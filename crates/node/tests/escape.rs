@@ -32,7 +32,7 @@ use std::{
 };
 
 use daemon::settings::{NodeSettings, SandboxDemand};
-use node::spe::{MemoryBound, Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun, Tenant};
+use node::spe::{MemoryBound, RuntimeKind, Sandbox, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskRun};
 use protocol::{
     JobId, NodeId, RecordFraming, SectorPath, SliceId, Status,
     message::spe::{AttemptId, FunctionCode, FunctionSpec, PartOrder, SegmentOrder, SegmentSource},
@@ -100,10 +100,10 @@ struct Spe {
 
 impl Spe {
     async fn start(change: impl FnOnce(&mut NodeSettings)) -> Self {
-        Self::start_for(Tenant::Library, change).await
+        Self::start_for(RuntimeKind::Library, change).await
     }
 
-    async fn start_for(tenant: Tenant, change: impl FnOnce(&mut NodeSettings)) -> Self {
+    async fn start_for(tenant: RuntimeKind, change: impl FnOnce(&mut NodeSettings)) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let id = NodeId::new(format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed))).unwrap();
         // Each as a node of its own, so that none is the same user as another.
@@ -116,7 +116,7 @@ impl Spe {
         if group.is_some() {
             assert_eq!(sandbox.memory_bound(), MemoryBound::Group);
         }
-        let place = sandbox.lend(folder.path()).unwrap();
+        let place = sandbox.allocate(folder.path()).unwrap();
         let mut process = SpeProcess::start(&program(), place, tenant).unwrap();
         let missing = process.await_confinement().await.unwrap().to_vec();
         if !missing.is_empty() {
@@ -390,7 +390,7 @@ async fn a_function_gets_no_more_memory_than_its_own() {
 }
 
 #[tokio::test]
-async fn what_a_function_only_reads_takes_no_more_of_the_kernels_memory_than_an_eighth_of_its_own() {
+async fn what_a_function_only_reads_costs_the_kernel_at_most_an_eighth_of_its_memory() {
     let mut spe = Spe::start(|settings| settings.spe_memory_bytes = 128 << 20).await;
     assert_eq!(outside("zero_pages", "300"), "ok 300");
     let kilobytes = |worker: u32, name: &str| -> u64 {
@@ -438,7 +438,7 @@ async fn an_end_for_want_of_memory_is_the_functions_own_error() {
 }
 
 #[tokio::test]
-async fn the_processes_of_a_function_have_no_more_memory_together_than_one_of_them_may_have() {
+async fn all_processes_of_a_function_together_have_the_memory_of_one() {
     let group = match TestGroup::make() {
         Ok(group) => group,
         Err(why) => return not_tested(&why),
@@ -556,7 +556,7 @@ async fn what_a_library_may_not_do_a_program_may_not_either() {
     let (tcp, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
     let ports = [tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port()].map(|port| port.to_string());
     let readable = vec![ATTACKS.folder.path().to_owned()];
-    let mut spe = Spe::start_for(Tenant::Program, |settings| {
+    let mut spe = Spe::start_for(RuntimeKind::Program, |settings| {
         settings.spe_read_paths = Some(readable);
         (settings.spe_memory_bytes, settings.spe_threads_max) = (128 << 20, 20);
     })
@@ -662,7 +662,8 @@ async fn a_node_that_requires_a_layer_that_is_missing_runs_nothing() {
     let settings = NodeSettings { spe_sandbox: SandboxDemand::Required, ..NodeSettings::default() };
     let folder = tempfile::tempdir().unwrap();
     let sandbox = Arc::new(Sandbox::new(&settings));
-    let mut process = SpeProcess::start(&program(), sandbox.lend(folder.path()).unwrap(), Tenant::Library).unwrap();
+    let mut process =
+        SpeProcess::start(&program(), sandbox.allocate(folder.path()).unwrap(), RuntimeKind::Library).unwrap();
     let answer = process.await_confinement().await.map(<[SandboxLayer]>::to_vec);
     match answer {
         Ok(missing) => {

@@ -40,9 +40,9 @@ impl Spe {
         change(&mut settings);
         let scratch = tempfile::tempdir().unwrap();
         let sandbox = Arc::new(Sandbox::new(&settings));
-        let tenant = sandbox.tenant(&function.code).await?;
+        let tenant = sandbox.runtime_kind(&function.code).await?;
         let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
-        let mut process = SpeProcess::start(&program, sandbox.lend(scratch.path()).unwrap(), tenant).unwrap();
+        let mut process = SpeProcess::start(&program, sandbox.allocate(scratch.path()).unwrap(), tenant).unwrap();
         process.load(function, vec![]).await?;
         Ok(Self { process, scratch })
     }
@@ -118,7 +118,7 @@ fn finished((outcome, mut output): (SpeOutcome, File)) -> (TaskOutput, BTreeMap<
 }
 
 #[tokio::test]
-async fn a_function_in_python_sees_each_record_of_a_part_of_a_file_and_its_results_find_their_buckets() {
+async fn a_python_function_sees_each_record_of_its_part_and_its_results_reach_buckets() {
     let text = "def f(segment, out):
     for record in segment.records():
         assert isinstance(record, memoryview)
@@ -261,7 +261,7 @@ def memory(segment, out):
 }
 
 #[tokio::test]
-async fn a_function_that_cannot_be_loaded_is_refused_in_one_sentence_before_its_first_segment() {
+async fn a_function_that_cannot_be_loaded_is_refused_before_its_first_segment() {
     let text = "def g(segment, out): pass\nclass Sky: pass\nnumber = 4\ndef three(a, b, c): pass\n";
     for (function, said) in [
         (python("f", text), "`sky.py` has no function `f`; it has g, three"),
@@ -279,11 +279,11 @@ async fn a_function_that_cannot_be_loaded_is_refused_in_one_sentence_before_its_
     let ended = refused(&python("f", "import os\nprint('bye', flush=True)\nos._exit(3)\n")).await;
     assert!(ended.message.contains("exit code 3 after saying: bye"), "{ended}");
     let mut settings = NodeSettings { spe_python: Some("/nonexistent/python3".into()), ..NodeSettings::default() };
-    let missing = Sandbox::new(&settings).tenant(&python("g", text).code).await.unwrap_err();
+    let missing = Sandbox::new(&settings).runtime_kind(&python("g", text).code).await.unwrap_err();
     assert_eq!(missing.status, Status::Unavailable);
     assert!(missing.message.contains("/nonexistent/python3") && missing.message.contains("spe_python"), "{missing}");
     settings.spe_python = None;
-    assert!(Sandbox::new(&settings).tenant(&python("g", text).code).await.is_ok());
+    assert!(Sandbox::new(&settings).runtime_kind(&python("g", text).code).await.is_ok());
 }
 
 #[tokio::test]

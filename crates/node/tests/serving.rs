@@ -138,7 +138,7 @@ async fn a_client_of_this_machine_gets_the_file_itself_for_reading_with_its_chec
     let node = cloud.node("n1").await;
     let bytes = content(300_017);
     cloud.put(&node, 1, &bytes).await;
-    let mut door = cloud.knock(&node).await;
+    let mut door = cloud.connect_local(&node).await;
     for _ in 0..2 {
         let (file, checksums) = open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.unwrap();
         let mut found = Vec::new();
@@ -166,7 +166,7 @@ async fn no_file_is_passed_without_a_ticket_for_all_of_that_slice_at_this_node()
         cloud.ticket(&node.id, read(0, 9)),
         cloud.ticket(&node.id, read(1, 10)),
     ];
-    let mut door = cloud.knock(&node).await;
+    let mut door = cloud.connect_local(&node).await;
     for (at, ticket) in bad.into_iter().enumerate() {
         let refusal = open_locally(&mut door, ticket.clone(), 1).await.err().unwrap();
         assert_eq!(refusal.status, Status::Refused, "ticket {at}: {refusal}");
@@ -186,7 +186,7 @@ async fn a_suspicion_is_looked_at_and_only_a_bad_copy_is_put_aside() {
     let node = cloud.node("n1").await;
     let bytes = content(300_000);
     cloud.put(&node, 1, &bytes).await;
-    let mut door = cloud.knock(&node).await;
+    let mut door = cloud.connect_local(&node).await;
     let suspect =
         LocalRequest::Suspect { ticket: cloud.read_ticket(&node, 1), slice: SliceId(1), from: 0, until: 65_536 };
     door.send(&suspect).await.unwrap();
@@ -197,13 +197,13 @@ async fn a_suspicion_is_looked_at_and_only_a_bad_copy_is_put_aside() {
     // Whoever tells of it may be a command that ends at once.
     drop(door);
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
-    let mut door = cloud.knock(&node).await;
+    let mut door = cloud.connect_local(&node).await;
     let refusal = open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.err().unwrap();
     assert_eq!(refusal.status, Status::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_who_says_nothing_at_the_local_door_holds_up_nobody_and_nonsense_ends_only_its_own_conversation() {
+async fn a_silent_or_malformed_client_of_the_local_socket_affects_only_itself() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     cloud.put(&node, 1, b"some bytes").await;
@@ -211,7 +211,7 @@ async fn one_who_says_nothing_at_the_local_door_holds_up_nobody_and_nonsense_end
     let mut mad = LocalStream::connect(&node.local).await.unwrap();
     mad.send(&"no request of ours".to_owned()).await.unwrap();
     assert!(!matches!(mad.receive::<LocalReply>().await, Ok(Some(_))), "it is hung up on");
-    let mut door = cloud.knock(&node).await;
+    let mut door = cloud.connect_local(&node).await;
     assert!(open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.is_ok());
     node.stop().await;
 }
@@ -238,7 +238,7 @@ async fn what_a_connection_has_open_stays_readable_on_it_when_the_slice_is_remov
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_that_was_made_again_is_not_blamed_for_the_bad_one_that_a_connection_has_open() {
+async fn a_remade_copy_is_not_blamed_for_the_bad_one_a_connection_has_open() {
     let mut cloud = FakeCloud::start().await;
     let (first, second) = (cloud.node("n1").await, cloud.node("n2").await);
     let bytes = content(2_500_000);

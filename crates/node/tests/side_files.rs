@@ -72,7 +72,7 @@ async fn a_function_cannot_change_what_the_others_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_side_file_of_another_node_is_fetched_once_for_all_spes_of_a_job_and_goes_with_it() {
+async fn a_remote_side_file_is_fetched_once_for_all_spes_of_a_job_and_goes_with_it() {
     let mut cloud = FakeCloud::start().await;
     let (here, there) = (cloud.node("n1").await, cloud.node("n2").await);
     let words = content(300_000);
@@ -156,7 +156,7 @@ async fn no_side_file_is_opened_by_the_drivers_word_alone() {
     assert_eq!(refused(unloaded).status, Status::Usage);
 }
 
-/// An order to load a function that gives its side file `words`, which may read the slices 1 to 4.
+/// An order to load a function that gives its side file `messages`, which may read the slices 1 to 4.
 fn load(cloud: &FakeCloud, node: &FakeNode, side: Vec<SideFileOrder>) -> SpeRequest {
     SpeRequest::Load(load_order(cloud, node, side))
 }
@@ -175,7 +175,7 @@ fn name(text: &str) -> SideFileName {
     SideFileName::new(text).unwrap()
 }
 
-/// Slice 2 at `there`, with the driver's own ticket in the hand of `here`.
+/// Slice 2 at `there`, with the driver's own ticket in the hand of `local`.
 fn handed(cloud: &FakeCloud, here: &FakeNode, there: &FakeNode) -> Source {
     Source { ticket: cloud.handed(&cloud.read_ticket(there, 2), here), ..cloud.source(here, there, 2) }
 }

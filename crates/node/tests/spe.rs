@@ -17,7 +17,9 @@ use std::{
 };
 
 use daemon::settings::NodeSettings;
-use node::spe::{Sandbox, SandboxPlace, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun, Tenant};
+use node::spe::{
+    RuntimeKind, Sandbox, SandboxAllocation, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun,
+};
 use protocol::{
     JobId, RecordFraming, SectorPath, SliceId, Status,
     message::spe::{AttemptId, FunctionCode, FunctionFailure, FunctionSpec, PartOrder, SegmentOrder, SegmentSource},
@@ -69,8 +71,8 @@ fn a_function_that_never_ends_ends_with_its_node() {
 }
 
 /// Where an SPE runs, with a node's usual settings.
-fn place(folder: &Path) -> SandboxPlace {
-    Arc::new(Sandbox::new(&NodeSettings::default())).lend(folder).unwrap()
+fn place(folder: &Path) -> SandboxAllocation {
+    Arc::new(Sandbox::new(&NodeSettings::default())).allocate(folder).unwrap()
 }
 
 /// A scratch folder and an SPE in it.
@@ -83,7 +85,7 @@ impl Spe {
     fn start() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
-        Self { process: SpeProcess::start(&program, place(scratch.path()), Tenant::Library).unwrap(), scratch }
+        Self { process: SpeProcess::start(&program, place(scratch.path()), RuntimeKind::Library).unwrap(), scratch }
     }
 
     async fn with(function: &FunctionSpec) -> Self {
@@ -594,9 +596,9 @@ async fn a_full_disk_and_an_unreadable_input_are_not_the_functions_fault() {
 async fn a_program_that_is_no_spe_does_not_pass_for_one() {
     let scratch = tempfile::tempdir().unwrap();
     let program = |name: &str| SpeProgram { executable: name.into(), arguments: vec![] };
-    let missing = SpeProcess::start(&program("/nonexistent/sector"), place(scratch.path()), Tenant::Library);
+    let missing = SpeProcess::start(&program("/nonexistent/sector"), place(scratch.path()), RuntimeKind::Library);
     assert!(missing.is_err_and(|error| error.refusal().status == Status::Unavailable));
-    let mut process = SpeProcess::start(&program("true"), place(scratch.path()), Tenant::Library).unwrap();
+    let mut process = SpeProcess::start(&program("true"), place(scratch.path()), RuntimeKind::Library).unwrap();
     assert!(process.load(&built_in("copy", &[]), vec![]).await.is_err());
     assert!(!process.is_ready());
 }

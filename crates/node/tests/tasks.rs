@@ -122,7 +122,7 @@ async fn a_segment_of_another_node_is_read_as_if_it_were_here() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tasks_that_leave_nothing_or_little_use_the_same_scratch_file_and_no_byte_of_it_twice() {
+async fn tasks_with_few_results_reuse_a_scratch_file_and_none_of_its_old_bytes() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     cloud.put(&node, 1, b"cherry\napple\nbanana\n").await;
@@ -247,7 +247,7 @@ async fn an_spe_that_was_killed_fails_the_attempt_and_a_fresh_one_runs_the_next(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_library_changes_nothing_that_it_has_left_and_its_node_makes_the_sums_of_it_itself() {
+async fn a_library_cannot_change_its_results_and_the_node_computes_their_sums_itself() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     cloud.put(&node, 1, &content(100)).await;
@@ -567,7 +567,7 @@ async fn published(
     cloud.get(node, slice).await.unwrap()
 }
 
-/// Slice 1 at `there`, with the driver's own ticket in the hand of `here`.
+/// Slice 1 at `there`, with the driver's own ticket in the hand of `local`.
 fn handed(cloud: &FakeCloud, here: &FakeNode, there: &FakeNode) -> protocol::message::client_master::Source {
     let ticket = cloud.handed(&cloud.read_ticket(there, 1), here);
     protocol::message::client_master::Source { ticket, ..cloud.source(here, there, 1) }

@@ -86,7 +86,7 @@ async fn ask_for_plain(stream: &mut TransferStream, ticket: &SignedTicket) -> Tr
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bytes_can_be_read_on_the_wire_only_where_the_ticket_allows_it_within_the_nodes_site() {
+async fn bytes_go_unencrypted_only_where_the_ticket_allows_it_within_the_nodes_site() {
     let mut cloud = FakeCloud::start().await;
     let (mut node, _) = cloud.node_with("n1", |settings| settings.site = "uic".into()).await;
     let bytes = content(300_000);
@@ -178,7 +178,7 @@ async fn a_stranger_that_chatters_is_heard_for_so_many_words_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_certificate_of_a_machine_that_was_struck_off_opens_nothing_and_its_connections_end() {
+async fn the_certificate_of_a_revoked_machine_opens_nothing_and_its_connections_end() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     cloud.put(&node, 1, b"some bytes").await;

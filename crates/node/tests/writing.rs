@@ -312,7 +312,7 @@ async fn pass(
     file: &File,
     bytes: u64,
 ) -> (u64, LocalReply) {
-    let mut door = cloud.knock(node).await;
+    let mut door = cloud.connect_local(node).await;
     let request = LocalRequest::Store { ticket: right, chain, bytes };
     door.send_with_file(&request, file.as_fd()).await.unwrap();
     let mut told = 0;
@@ -331,7 +331,7 @@ fn file_of(bytes: &[u8]) -> File {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_is_passed_is_stored_and_sent_along_the_chain_without_being_sent_here() {
+async fn a_file_passed_by_descriptor_is_stored_and_forwarded_along_the_chain() {
     let mut cloud = FakeCloud::start().await;
     let (first, second) = (cloud.node("n1").await, cloud.node("n2").await);
     let bytes = content(35 * MIB + 11);
@@ -380,7 +380,7 @@ async fn what_is_passed_without_a_right_without_a_file_or_shorter_than_said_is_r
     let (_, reply) = pass(&cloud, &node, cloud.write_ticket(&node, 1), vec![], &file, bytes.len() as u64 + 1).await;
     assert!(refused(reply).message.contains("shorter"));
     let (_, pipe) = std::io::pipe().unwrap();
-    let mut door = cloud.knock(&node).await;
+    let mut door = cloud.connect_local(&node).await;
     let request = LocalRequest::Store { ticket: cloud.write_ticket(&node, 2), chain: vec![], bytes: 7 };
     door.send_with_file(&request, pipe.as_fd()).await.unwrap();
     let (reply, _) = door.receive::<LocalReply>().await.unwrap().unwrap();

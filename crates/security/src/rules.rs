@@ -88,7 +88,7 @@ pub struct Security {
 }
 
 /// What is to be done, in this order; but a [`Save`](Self::Save) may be on its way to the disk while later actions are
-/// done. That is safe, because every answer that may tell of a batch is given out only after [`Completion::Saved`] for it.
+/// done. That is safe, because every answer that may tell of a batch is given out only after [`NodeCompletion::Saved`] for it.
 #[derive(Debug)]
 pub enum Action {
     /// Send this reply to who asked.
@@ -98,14 +98,14 @@ pub enum Action {
         /// The reply.
         reply: SecurityReply,
     },
-    /// Make this comparison off the hot path, then complete with [`Completion::Verified`].
+    /// Make this comparison off the hot path, then complete with [`NodeCompletion::Verified`].
     Verify {
         /// Names the comparison.
         check: CheckId,
         /// The comparison.
         verification: Verification,
     },
-    /// Ask this provider, then complete with [`Completion::Asked`], in bounded time.
+    /// Ask this provider, then complete with [`NodeCompletion::PacedRequest`], in bounded time.
     AskProvider {
         /// Names the question.
         check: CheckId,
@@ -114,14 +114,14 @@ pub enum Action {
         /// What it is asked.
         question: Question,
     },
-    /// Hash this password off the hot path, then complete with [`Completion::Hashed`].
+    /// Hash this password off the hot path, then complete with [`NodeCompletion::Hashed`].
     Hash {
         /// Names the work.
         check: CheckId,
         /// The password.
         hashing: Hashing,
     },
-    /// Have the authority sign a certificate for this key, then complete with [`Completion::Issued`].
+    /// Have the authority sign a certificate for this key, then complete with [`NodeCompletion::Issued`].
     Issue {
         /// Names the work.
         check: CheckId,
@@ -138,14 +138,14 @@ pub enum Action {
         caller: Caller,
     },
     /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
-    /// [`Completion::Saved`]. When that fails for good, the server must stop: its memory is ahead of its disk.
+    /// [`NodeCompletion::Saved`]. When that fails for good, the server must stop: its memory is ahead of its disk.
     Save {
         /// Which batch; counts up.
         batch: BatchId,
         /// The rows.
         changes: Vec<RowChange>,
     },
-    /// Append these to the audit record and sync it, then complete with [`Completion::Recorded`]. One at a time. When that
+    /// Append these to the audit record and sync it, then complete with [`NodeCompletion::Recorded`]. One at a time. When that
     /// fails the server must stop: it would do what nobody knows of.
     Record {
         /// Names it in the completion.
@@ -154,7 +154,7 @@ pub enum Action {
         records: Vec<Record>,
     },
     /// Answer this question from the files of the audit record, off the hot path; then complete with
-    /// [`Completion::Inspected`].
+    /// [`NodeCompletion::Inspected`].
     Inspect {
         /// Who asked.
         caller: Caller,
@@ -260,7 +260,7 @@ impl Security {
         self.accounts.machines().server_proved_by(fingerprint).is_some()
     }
 
-    /// Somebody asks; exactly one [`JobAction::Answer`] or [`JobAction::HangUp`] to `from` follows, now or after a completion.
+    /// Somebody asks; exactly one [`JobAction::UnexpectedReply`] or [`JobAction::HangUp`] to `from` follows, now or after a completion.
     /// Masters are answered; who has our own key may administer machines; a stranger may use a master's ticket, and else is
     /// hung up on. Looked at for each question: a connection may outlast what its certificate was worth.
     pub fn handle_question(&mut self, now: Now, from: Caller, mut connection: Connection, request: SecurityRequest) {
@@ -297,7 +297,7 @@ impl Security {
         }
     }
 
-    /// A master asks; exactly one [`JobAction::Answer`] to `from` follows, now or after a completion.
+    /// A master asks; exactly one [`JobAction::UnexpectedReply`] to `from` follows, now or after a completion.
     pub fn handle_message(&mut self, now: Now, from: Caller, request: SecurityRequest) {
         self.note_question(now, from, &request);
         match request {

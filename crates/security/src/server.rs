@@ -27,7 +27,7 @@ use protocol::{
     limits,
     message::master_security::{SecurityReply, SecurityRequest},
 };
-use store::{Journal, settle_together};
+use store::{Journal, finish_file_replacement};
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     task::{self, JoinSet},
@@ -59,7 +59,7 @@ pub struct Server {
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud, whose
-/// standard output is not the server's, uses [`Server::bind`] and [`Server::run`].
+/// standard output is not the server's, uses [`NodeServer::bind`] and [`NodeServer::run`].
 pub async fn serve(settings: Checked<SecuritySettings>, stopping: Stopping) -> Result<(), SecurityError> {
     let server = Server::bind(&settings).await?;
     ready::announce(server.address())?;
@@ -72,7 +72,7 @@ impl Server {
         daemon::open_files::allow_most();
         let files = settings.credential_files();
         // A renewal that was cut off is finished first.
-        settle_together(&[&files.key, &files.certificate]).map_err(|source| SecurityError::File {
+        finish_file_replacement(&[&files.key, &files.certificate]).map_err(|source| SecurityError::File {
             operation: "renew",
             file: files.certificate.clone(),
             source,

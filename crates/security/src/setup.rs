@@ -17,7 +17,7 @@ use net::{
     identity::{Authority, Credentials, TlsIdentity, Validity, fingerprint, random},
 };
 use protocol::{MachineKind, NodeId, UserName};
-use store::{Journal, RowChange, replace_together, settle_together, write_file_atomically};
+use store::{Journal, RowChange, finish_file_replacement, replace_files_atomically, write_file_atomically};
 
 use crate::{
     AddressRange, SecurityError,
@@ -203,7 +203,7 @@ impl Cloud {
 
     /// The fingerprint of the credentials in these files, if they can be used with this authority and are not old.
     fn usable(&self, files: &CredentialFiles) -> Option<[u8; 32]> {
-        settle_together(&[&files.key, &files.certificate]).ok()?;
+        finish_file_replacement(&[&files.key, &files.certificate]).ok()?;
         let texts = files.read().ok()?;
         let renew_at = SystemTime::UNIX_EPOCH + Validity::of(&texts.certificate_pem).ok()?.renew_at();
         let credentials = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
@@ -260,7 +260,7 @@ fn authority_files(folder: &Path) -> (PathBuf, PathBuf) {
 /// Replaces a certificate and its key, so that they always fit together.
 pub(crate) fn write_credentials(files: &CredentialFiles, credentials: &Credentials) -> Result<(), SecurityError> {
     let Credentials { certificate_pem, key_pem } = credentials;
-    replace_together(&[
+    replace_files_atomically(&[
         (&files.key, key_pem.as_bytes(), PRIVATE),
         (&files.certificate, certificate_pem.as_bytes(), PUBLIC),
     ])

@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::{Disk, OsDisk, disk::read_from_disk};
+use crate::{Disk, OsDisk, disk::drop_page_cache};
 
 /// Writes a small file whole or not at all (settings, keys): temporary file, sync, rename, sync folder. The file has
 /// the permissions `mode` (`0o600` for a key) from its first byte. After an error the old file is as it was; only where
@@ -21,8 +21,8 @@ pub fn write_file_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result
 ///
 /// # Errors
 /// What the operating system says, also of what it still had to write.
-pub fn read_file_from_disk(path: &Path) -> io::Result<Vec<u8>> {
-    read_from_disk(&*OsDisk.open_to_read(path)?)?;
+pub fn read_file_uncached(path: &Path) -> io::Result<Vec<u8>> {
+    drop_page_cache(&*OsDisk.open_to_read(path)?)?;
     fs::read(path)
 }
 
@@ -83,13 +83,13 @@ mod tests {
         let path = folder.path().join("key.pem");
         write_file_atomically(&path, b"a long first content", 0o644).unwrap();
         write_file_atomically(&path, b"second", 0o600).unwrap();
-        assert_eq!(read_file_from_disk(&path).unwrap(), b"second");
+        assert_eq!(read_file_uncached(&path).unwrap(), b"second");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
-    fn a_folder_that_cannot_be_synced_is_found_before_the_file_is_replaced_or_said_of_the_new_one() {
+    fn a_folder_that_cannot_be_synced_is_an_error_before_the_rename_or_after_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key.pem");
         for (failing, content, sentence) in [(1, "old", ""), (2, "new", "has its new content")] {

@@ -116,7 +116,7 @@ pub(crate) fn read_exactly(file: &dyn DiskFile, mut buffer: &mut [u8], mut offse
 
 /// Sees to it that what is read next is what the disk has. After a sync that failed the system may take the bytes for
 /// safe and show them, although they never got there; whoever goes on from them builds on what a crash takes away.
-pub(crate) fn read_from_disk(file: &dyn DiskFile) -> io::Result<()> {
+pub(crate) fn drop_page_cache(file: &dyn DiskFile) -> io::Result<()> {
     // Only what is not being written can be dropped.
     file.sync_data()?;
     file.start_writeback(0, file.bytes()?)

@@ -26,10 +26,10 @@ use protocol::{
 use crate::{
     Disk, PartialKey, SliceReader, SliceStore, SliceSums, SliceWriter, StoreError,
     disk::{is_bad_sector, is_folder},
+    disk_failure::{DiskFailure, WatchedDisk, is_disk_failure},
     error::WhileDoing,
     locking::lock,
-    slice_store::{Writing, check_header},
-    watched::{Failure, WatchedDisk, means_the_disk},
+    slice_store::{WriteGuard, check_header},
 };
 
 /// The disks of a node. All calls block on a disk; they may come from several threads at once.
@@ -63,19 +63,19 @@ pub struct DataFolder {
 
 /// A disk that has just failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostDisk {
+pub struct FailedDisk {
     /// Its folder.
     pub folder: PathBuf,
     /// What it said first.
     pub why: String,
     /// Slices that are not on this node any more.
-    pub gone: Vec<SliceId>,
+    pub lost: Vec<SliceId>,
     /// Slices of which a spare on another disk serves from now on.
     pub replaced: Vec<SliceMetadata>,
 }
 
 /// Reads one disk of the set through, slice after slice; see [`crate::Scrub`].
-pub(crate) struct Served {
+pub(crate) struct DiskRef {
     pub(crate) set: Arc<DiskSet>,
     pub(crate) disk: usize,
 }
@@ -84,7 +84,7 @@ struct Slot {
     folder: PathBuf,
     /// `None` where it could not be opened.
     store: Option<Arc<SliceStore>>,
-    failure: Arc<Failure>,
+    failure: Arc<DiskFailure>,
     missing: bool,
     is_memory: bool,
 }
@@ -113,7 +113,7 @@ impl DiskSet {
                         Some(bytes_max) => store.set_bytes_max(bytes_max),
                         None => store.set_reserve_bytes(reserve_bytes),
                     }
-                    put_aside.extend(report.put_aside);
+                    put_aside.extend(report.quarantined);
                     slot.store = Some(store);
                 }
                 Err(error) => {
@@ -169,7 +169,7 @@ impl DiskSet {
         store.begin_resumable(header, key)
     }
 
-    /// As [`SliceStore::partials`], on all disks.
+    /// As [`SliceStore::partial_uploads`], on all disks.
     pub fn partials(&self) -> Vec<HeldPartial> {
         self.usable().flat_map(|(_, store)| store.partials()).collect()
     }
@@ -184,9 +184,9 @@ impl DiskSet {
         self.serving(slice).and_then(|(_, store)| store.bytes_of(slice))
     }
 
-    /// As [`SliceStore::adopt`], on the disk where the file lies; from there into memory, where the slice is to be kept in
+    /// As [`SliceStore::ingest_file`], on the disk where the file lies; from there into memory, where the slice is to be kept in
     /// it.
-    pub fn adopt(&self, header: SliceHeader, file: &Path, sums: SliceSums) -> Result<SliceMetadata, StoreError> {
+    pub fn ingest_file(&self, header: SliceHeader, file: &Path, sums: SliceSums) -> Result<SliceMetadata, StoreError> {
         if self.contains(header.slice) {
             return Err(StoreError::Exists(header.slice));
         }
@@ -194,23 +194,23 @@ impl DiskSet {
         let slot = slot.or(self.slots.first()).ok_or(StoreError::NotHeld(header.slice))?;
         let store = slot.store().ok_or_else(|| slot.error())?;
         if header.path.is_in_memory() && !slot.is_memory {
-            self.adopt_into_memory(header, store, file, sums)
+            self.ingest_into_memory(header, store, file, sums)
         } else {
-            store.adopt(header, file, sums)
+            store.ingest_file(header, file, sums)
         }
     }
 
     /// The file is read from the cache of its disk, where nobody has asked for it to be synced.
-    fn adopt_into_memory(
+    fn ingest_into_memory(
         &self,
         header: SliceHeader,
         from: &SliceStore,
         file: &Path,
         sums: SliceSums,
     ) -> Result<SliceMetadata, StoreError> {
-        let memory = self.choose(true, |disk, _| disk)?;
+        let memory = self.choose_disk(true, |disk, _| disk)?;
         let mut writing = memory.claim_writing(header.slice);
-        memory.take_room(&mut writing, sums.bytes)?;
+        memory.allocate_bytes(&mut writing, sums.bytes)?;
         let copy = memory.unfinished(header.slice);
         let target = memory.disk.create(copy.path()).while_doing("create", copy.path())?;
         let source = from.disk.open_to_read(file).while_doing("open", file)?;
@@ -223,7 +223,7 @@ impl DiskSet {
             target.write_all_at(&buffer[..count], at).while_doing("write", copy.path())?;
             at += count as u64;
         }
-        let metadata = memory.adopt(header, copy.path(), sums)?;
+        let metadata = memory.ingest_file(header, copy.path(), sums)?;
         // The slice is there; the rest goes with the job's scratch.
         let _ = from.disk.remove_file(file);
         Ok(metadata)
@@ -238,7 +238,7 @@ impl DiskSet {
         let others = || self.usable().filter(|(other, _)| *other != disk).map(|(_, store)| store);
         if let Some(other) = others().find(|other| other.any_placed_below(path)) {
             let obstacle = other.folder().join("slices").join(path.relative());
-            return Err(StoreError::Obstacle { slice, path: path.clone(), obstacle });
+            return Err(StoreError::PathBlocked { slice, path: path.clone(), obstacle });
         }
         store.place(header)?;
         others().try_for_each(|other| other.retire_at(path))
@@ -288,18 +288,18 @@ impl DiskSet {
 
     /// Bytes of the slices on the disks that work, sidecars and memory not counted.
     pub fn used_bytes(&self) -> u64 {
-        self.real().map(|(_, store)| store.used_bytes()).sum()
+        self.persistent().map(|(_, store)| store.used_bytes()).sum()
     }
 
     /// Bytes that the disks that work can still take, above what is kept free on each; memory not counted.
-    pub fn room_bytes(&self) -> u64 {
-        self.real().filter_map(|(_, store)| store.room_bytes().ok()).sum()
+    pub fn available_bytes(&self) -> u64 {
+        self.persistent().filter_map(|(_, store)| store.available_bytes().ok()).sum()
     }
 
     /// Bytes that new slices may still take in memory; 0 where none are kept there.
-    pub fn memory_room_bytes(&self) -> u64 {
+    pub fn memory_available_bytes(&self) -> u64 {
         let in_memory = self.usable().filter(|(disk, _)| self.slots[*disk].is_memory);
-        in_memory.filter_map(|(_, store)| store.room_bytes().ok()).sum()
+        in_memory.filter_map(|(_, store)| store.available_bytes().ok()).sum()
     }
 
     /// How each disk is, in the order of the settings; without that in memory.
@@ -309,14 +309,14 @@ impl DiskSet {
 
     /// Folders for scratch files of Sphere jobs, one a disk; a bucket is [adopted](Self::adopt) on its own disk.
     pub fn jobs_folders(&self) -> Vec<PathBuf> {
-        self.real().map(|(_, store)| store.jobs_folder()).collect()
+        self.persistent().map(|(_, store)| store.jobs_folder()).collect()
     }
 
     /// Which of them the next scratch file should be in: one with much room, in turns where several are about equal.
-    pub fn roomiest_jobs_folder(&self) -> Result<PathBuf, StoreError> {
+    pub fn emptiest_jobs_folder(&self) -> Result<PathBuf, StoreError> {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         let count = self.slots.len();
-        Ok(self.choose(false, |disk, _| (disk + count - turn % count) % count)?.jobs_folder())
+        Ok(self.choose_disk(false, |disk, _| (disk + count - turn % count) % count)?.jobs_folder())
     }
 
     /// As [`SliceStore::mark_corrupt`]. A spare of it serves from now on: [`contains`](Self::contains) then is still
@@ -335,7 +335,7 @@ impl DiskSet {
     /// that could not be read (`reading`) may be the only one.
     pub fn note_error(&self, file: &Path, error: &io::Error, reading: bool) {
         let slot = self.slots.iter().filter(|slot| file.starts_with(&slot.folder)).max_by_key(depth);
-        let Some(slot) = slot.filter(|_| means_the_disk(error)) else { return };
+        let Some(slot) = slot.filter(|_| is_disk_failure(error)) else { return };
         match slot.store() {
             Some(store) if reading && is_bad_sector(error) => {
                 let number = store.disk.open_to_read(file).and_then(|file| file.id()).ok();
@@ -346,19 +346,19 @@ impl DiskSet {
     }
 
     /// Looks at every disk, and gives those that failed since the last look. Their slices are given up.
-    pub fn look(&self) -> Vec<LostDisk> {
+    pub fn check_disks(&self) -> Vec<FailedDisk> {
         let mut lost = Vec::new();
         for (disk, slot) in self.slots.iter().enumerate() {
             let Some(store) = &slot.store else { continue };
             let _ = self.probe(disk);
             let Some(why) = slot.failure.why() else { continue };
             // What was finished while the disk failed is given up by the next look.
-            let given_up = store.give_up();
+            let given_up = store.drop_all_slices();
             if given_up.is_none() {
                 continue;
             }
             let mut lost_disk =
-                LostDisk { folder: slot.folder.clone(), why: why.to_owned(), gone: Vec::new(), replaced: Vec::new() };
+                FailedDisk { folder: slot.folder.clone(), why: why.to_owned(), lost: Vec::new(), replaced: Vec::new() };
             for slice in given_up.unwrap_or_default() {
                 let was_spare = lock(&self.spares).remove(&(slice, disk));
                 if was_spare {
@@ -367,7 +367,7 @@ impl DiskSet {
                 self.promote(slice);
                 match self.serving(slice).and_then(|(_, store)| store.inventory().get(slice)) {
                     Some(held) => lost_disk.replaced.push(SliceMetadata::clone(&held.metadata)),
-                    None => lost_disk.gone.push(slice),
+                    None => lost_disk.lost.push(slice),
                 }
             }
             lost.push(lost_disk);
@@ -381,7 +381,7 @@ impl DiskSet {
     }
 
     /// Of these, those that are not in memory.
-    pub(crate) fn real(&self) -> impl Iterator<Item = (usize, &Arc<SliceStore>)> {
+    pub(crate) fn persistent(&self) -> impl Iterator<Item = (usize, &Arc<SliceStore>)> {
         self.usable().filter(|(disk, _)| !self.slots[*disk].is_memory)
     }
 
@@ -430,7 +430,7 @@ impl DiskSet {
         &self,
         header: &SliceHeader,
         has: impl Fn(&SliceStore) -> bool,
-    ) -> Result<(Arc<SliceStore>, Writing), StoreError> {
+    ) -> Result<(Arc<SliceStore>, WriteGuard), StoreError> {
         let _choosing = lock(&self.choosing);
         let slice = header.slice;
         if self.contains(slice) {
@@ -438,7 +438,7 @@ impl DiskSet {
         }
         let store = match self.usable().find(|(_, store)| has(store)) {
             Some((_, store)) => store,
-            None => self.choose(header.path.is_in_memory(), |_, store| store.writing_count())?,
+            None => self.choose_disk(header.path.is_in_memory(), |_, store| store.writing_count())?,
         };
         let writing = store.claim_writing(slice);
         Ok((Arc::clone(store), writing))
@@ -446,7 +446,7 @@ impl DiskSet {
 
     /// The disk, real or in memory, with the largest share of its room still free, or of those about equal the one that
     /// `rank` puts first.
-    fn choose<R: Ord>(
+    fn choose_disk<R: Ord>(
         &self,
         in_memory: bool,
         rank: impl Fn(usize, &SliceStore) -> R,
@@ -455,8 +455,8 @@ impl DiskSet {
         let mut refusal =
             if in_memory { Some(StoreError::MemoryFull { bytes_max: 0 }) } else { self.slots.first().map(Slot::error) };
         for (disk, store) in self.usable().filter(|(disk, _)| self.slots[*disk].is_memory == in_memory) {
-            match store.room_bytes() {
-                Ok(0) => refusal = Some(store.why_full()),
+            match store.available_bytes() {
+                Ok(0) => refusal = Some(store.full_error()),
                 Ok(room) => candidates.push((free_permille(room, store.used_bytes()), disk, store)),
                 Err(error) => refusal = Some(error),
             }
@@ -530,7 +530,7 @@ impl Slot {
     }
 
     fn status(&self) -> DiskStatus {
-        let room = self.store().and_then(|store| store.room_bytes().ok());
+        let room = self.store().and_then(|store| store.available_bytes().ok());
         let state = match (self.failure.why(), self.missing) {
             (None, _) => DiskState::Ok,
             (Some(_), false) => DiskState::Failed,

@@ -9,7 +9,7 @@ use std::{
 use protocol::{Digest, Refusal, SectorPath, SliceId, Status, status::ErrorClass};
 use thiserror::Error;
 
-use crate::{sidecar::SidecarError, watched::means_the_disk};
+use crate::{disk_failure::is_disk_failure, sidecar::SidecarError};
 
 /// Why the store could not do what it was asked.
 #[derive(Debug, Error)]
@@ -27,7 +27,7 @@ pub enum StoreError {
     },
     /// The disk (or the quota) is full.
     #[error("no room on the node's disk to {operation} `{}`: free some or add a node", path.display())]
-    NoRoom {
+    DiskFull {
         /// What was being done, as a verb: `write`.
         operation: &'static str,
         /// To which file or folder.
@@ -112,7 +112,7 @@ pub enum StoreError {
     },
     /// Something that is no slice and may not be moved stands at the path. The slice stays staged.
     #[error("slice {slice} cannot be placed at `{path}`: the folder `{}` there is not empty; move its files away", obstacle.display())]
-    Obstacle {
+    PathBlocked {
         /// The slice.
         slice: SliceId,
         /// Where it should go.
@@ -160,12 +160,12 @@ impl StoreError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Io { .. }
-            | Self::NoRoom { .. }
+            | Self::DiskFull { .. }
             | Self::NotHeld(_)
             | Self::Reserve { .. }
             | Self::MemoryFull { .. }
             | Self::DiskFailed { .. } => ErrorClass::RetryElsewhere,
-            Self::BeingFinished(_) | Self::WriterFailed { .. } | Self::Obstacle { .. } => ErrorClass::RetryHere,
+            Self::BeingFinished(_) | Self::WriterFailed { .. } | Self::PathBlocked { .. } => ErrorClass::RetryHere,
             Self::DigestMismatch { .. } | Self::Corrupt { .. } | Self::NotAJournal { .. } => ErrorClass::Corrupt,
             Self::Locked { .. }
             | Self::Exists(_)
@@ -180,18 +180,18 @@ impl StoreError {
     /// The same as words that travel.
     pub fn refusal(&self) -> Refusal {
         let status = match self {
-            Self::NoRoom { .. }
+            Self::DiskFull { .. }
             | Self::Reserve { .. }
             | Self::MemoryFull { .. }
             | Self::DiskFailed { .. }
             | Self::BeingFinished(_) => Status::Unavailable,
             // The next try goes to another disk or another node.
-            Self::Io { source, .. } if means_the_disk(source) => Status::Unavailable,
+            Self::Io { source, .. } if is_disk_failure(source) => Status::Unavailable,
             Self::NotHeld(_) => Status::NotFound,
             Self::Exists(_) => Status::Exists,
             Self::Header { .. } | Self::TooLong { .. } => Status::Usage,
             Self::DigestMismatch { .. } | Self::Corrupt { .. } | Self::NotAJournal { .. } => Status::Corrupt,
-            Self::Locked { .. } | Self::JournalLocked { .. } | Self::Obstacle { .. } => Status::Refused,
+            Self::Locked { .. } | Self::JournalLocked { .. } | Self::PathBlocked { .. } => Status::Refused,
             Self::Io { .. } | Self::WriterFailed { .. } | Self::Sidecar { .. } | Self::Journal { .. } => Status::Failed,
         };
         Refusal::new(status, self.to_string())
@@ -199,14 +199,14 @@ impl StoreError {
 
     /// Whether there is no room, which another node may have.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::NoRoom { .. } | Self::Reserve { .. })
+        matches!(self, Self::DiskFull { .. } | Self::Reserve { .. })
     }
 
     /// An error of the disk while doing `operation` to `path`.
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoRoom { operation, path },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { operation, path },
             _ => Self::Io { operation, path, source },
         }
     }
@@ -247,7 +247,7 @@ mod tests {
         let (name, id) = ("/data/thing", "00000abc");
         let errors = [
             (StoreError::Io { operation: "write", path: file.clone(), source: io::ErrorKind::Other.into() }, name),
-            (StoreError::NoRoom { operation: "write", path: file.clone() }, name),
+            (StoreError::DiskFull { operation: "write", path: file.clone() }, name),
             (StoreError::Locked { folder: file.clone() }, name),
             (StoreError::Reserve { folder: file.clone(), reserve_bytes: 5 }, name),
             (StoreError::MemoryFull { bytes_max: 5 }, "memory_bytes"),
@@ -260,7 +260,7 @@ mod tests {
             (StoreError::WriterFailed { slice }, id),
             (StoreError::DigestMismatch { slice, expected: zero, found: zero }, id),
             (StoreError::Corrupt { slice, what: "block 1".into() }, id),
-            (StoreError::Obstacle { slice, path, obstacle: file.clone() }, name),
+            (StoreError::PathBlocked { slice, path, obstacle: file.clone() }, name),
             (StoreError::Sidecar { path: file.clone(), source: SidecarError::Version(9) }, name),
             (StoreError::JournalLocked { file: file.clone() }, name),
             (StoreError::NotAJournal { file: file.clone(), why: "why".into() }, name),

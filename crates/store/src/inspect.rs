@@ -16,7 +16,7 @@ use crate::{
     Disk, DiskFile, OsDisk, Sidecar, SliceHasher, SliceSums, StoreError,
     disk::{read_exactly, read_whole},
     error::WhileDoing,
-    layout::{Layout, NameById, slice_name},
+    layout::{Layout, SliceFileName, slice_name},
     sidecar::SIDECAR_BYTES_MAX,
     write_file_atomically,
 };
@@ -42,13 +42,13 @@ pub struct FolderReport {
     /// What does not fit together, and what comes of it.
     pub problems: Vec<FolderProblem>,
     /// Files in `slices/` that are no slices: someone's own.
-    pub strangers: Vec<PathBuf>,
+    pub foreign_files: Vec<PathBuf>,
     /// Files in `unfinished/` and `jobs/` that the next start removes.
     pub leftovers: u64,
     /// Their bytes.
     pub leftover_bytes: u64,
     /// Files in `corrupt/` for the operator.
-    pub put_aside: Vec<PathBuf>,
+    pub quarantined: Vec<PathBuf>,
 }
 
 /// A slice of a data folder.
@@ -115,9 +115,9 @@ pub fn rebuild_sidecar(file: &Path, new_slice: SliceId, owner: &UserName) -> Res
     if let Some(sidecar) = &report.sidecar {
         return Err(StoreError::Exists(sidecar.metadata.header.slice));
     }
-    let named = file.file_name().and_then(|name| name.to_str()).and_then(NameById::parse);
+    let named = file.file_name().and_then(|name| name.to_str()).and_then(SliceFileName::parse);
     let slice = match named {
-        Some(NameById::Sidecar(slice)) => slice,
+        Some(SliceFileName::Sidecar(slice)) => slice,
         _ => new_slice,
     };
     let nowhere = StoreError::Header { slice, why: "nobody knows its path: move its bytes to `slices/` first" };
@@ -150,7 +150,7 @@ pub fn rebuild_sidecar(file: &Path, new_slice: SliceId, owner: &UserName) -> Res
 pub fn inspect_folder(folder: &Path, check: bool) -> Result<FolderReport, StoreError> {
     let _lock = lock_folder(folder)?;
     let layout = Layout::new(folder);
-    let mut look = Look { check, report: FolderReport::default(), sequences: BTreeMap::new() };
+    let mut look = Inspection { check, report: FolderReport::default(), sequences: BTreeMap::new() };
     look.by_id(&layout.staging, HeldState::Staged)?;
     look.by_id(&layout.retired, HeldState::Retired)?;
     look.placed(&layout)?;
@@ -160,7 +160,7 @@ pub fn inspect_folder(folder: &Path, check: bool) -> Result<FolderReport, StoreE
             look.report.leftover_bytes += bytes;
         }
     }
-    look.report.put_aside = files_below(&layout.corrupt)?.into_iter().map(|(file, _)| file).collect();
+    look.report.quarantined = files_below(&layout.corrupt)?.into_iter().map(|(file, _)| file).collect();
     let key = |slice: &FoundSlice| (slice.metadata.header.path.clone(), slice.metadata.header.slice);
     look.report.slices.sort_by_key(key);
     Ok(look.report)
@@ -176,21 +176,21 @@ pub fn data_folder_of(file: &Path) -> Option<PathBuf> {
     above.parent().map(Path::to_owned)
 }
 
-struct Look {
+struct Inspection {
     check: bool,
     report: FolderReport,
     /// The sidecars of each slice: their files and numbers.
     sequences: BTreeMap<SliceId, Vec<(u64, PathBuf)>>,
 }
 
-impl Look {
+impl Inspection {
     fn by_id(&mut self, folder: &Path, state: HeldState) -> Result<(), StoreError> {
         let mut bytes = BTreeSet::new();
         let mut sidecars = BTreeSet::new();
         for (file, _) in files_below(folder)? {
-            match file.file_name().and_then(|name| name.to_str()).and_then(NameById::parse) {
-                Some(NameById::Bytes(slice)) => drop(bytes.insert(slice)),
-                Some(NameById::Sidecar(slice)) => drop(sidecars.insert(slice)),
+            match file.file_name().and_then(|name| name.to_str()).and_then(SliceFileName::parse) {
+                Some(SliceFileName::Bytes(slice)) => drop(bytes.insert(slice)),
+                Some(SliceFileName::Sidecar(slice)) => drop(sidecars.insert(slice)),
                 None => self.problem(file, "its name is not one that a node gives".into(), STAYS, false),
             }
         }
@@ -212,7 +212,7 @@ impl Look {
             if slice_name(name).is_some() {
                 self.sidecar(file, HeldState::Placed, None)?;
             } else if !files.contains_key(&sidecar_beside(file)) {
-                self.report.strangers.push(file.clone());
+                self.report.foreign_files.push(file.clone());
             }
         }
         Ok(())
@@ -222,7 +222,7 @@ impl Look {
         let SidecarReport { sidecar, bytes_found, problems, .. } = inspect_sidecar(file, self.check)?;
         let Some(sidecar) = sidecar else {
             let what = problems.join("; ");
-            self.problem(file.to_owned(), what, ASIDE, true);
+            self.problem(file.to_owned(), what, QUARANTINED, true);
             return Ok(());
         };
         let slice = sidecar.metadata.header.slice;
@@ -233,7 +233,7 @@ impl Look {
             self.problem(file.to_owned(), problems.join("; "), UNREADABLE, true);
         }
         if named.is_some_and(|named| named != slice) {
-            self.problem(file.to_owned(), format!("it is the sidecar of slice {slice}"), ASIDE, true);
+            self.problem(file.to_owned(), format!("it is the sidecar of slice {slice}"), QUARANTINED, true);
         }
         let others = self.sequences.entry(slice).or_default();
         others.push((sidecar.sequence, file.to_owned()));
@@ -305,7 +305,7 @@ fn lock_folder(folder: &Path) -> Result<crate::FolderLock, StoreError> {
 /// Where the bytes of this sidecar lie.
 fn bytes_beside(sidecar: &Path) -> Result<PathBuf, StoreError> {
     let name = sidecar.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    if let Some(NameById::Sidecar(slice)) = NameById::parse(name) {
+    if let Some(SliceFileName::Sidecar(slice)) = SliceFileName::parse(name) {
         return Ok(sidecar.with_file_name(slice.to_string()));
     }
     match slice_name(name) {
@@ -333,7 +333,7 @@ fn sector_path_of(file: &Path) -> Option<SectorPath> {
 const READ_BYTES: usize = 1 << 20;
 
 const REMOVED: &str = "it is removed";
-const ASIDE: &str = "it is put aside in `corrupt/` with its bytes";
+const QUARANTINED: &str = "it is put aside in `corrupt/` with its bytes";
 const JOINED: &str = "the bytes are joined with the true sidecar where they are, else the sidecar is removed";
 const UNREADABLE: &str = "the first read puts it aside, and the master makes the copy again";
 const STAYS: &str = "it stays";

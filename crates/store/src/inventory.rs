@@ -19,7 +19,7 @@ pub(crate) struct Inventory {
     placed: BTreeMap<SectorPath, SliceId>,
     used_bytes: u64,
     /// Slices whose files are in `staging/` and not yet synced there: not held, and nobody else may finish them.
-    arriving: BTreeSet<SliceId>,
+    staging: BTreeSet<SliceId>,
     /// Slices whose move to `staging/` could not be synced: the disk failed, and the sync is still owed.
     unsynced: BTreeSet<SliceId>,
 }
@@ -114,12 +114,12 @@ impl Inventory {
     }
 
     /// Claims a slice for the one who is about to finish it; `false` if someone else has.
-    pub(crate) fn begin_arrival(&mut self, slice: SliceId) -> bool {
-        self.arriving.insert(slice)
+    pub(crate) fn begin_staging(&mut self, slice: SliceId) -> bool {
+        self.staging.insert(slice)
     }
 
-    pub(crate) fn end_arrival(&mut self, slice: SliceId) {
-        self.arriving.remove(&slice);
+    pub(crate) fn end_staging(&mut self, slice: SliceId) {
+        self.staging.remove(&slice);
     }
 }
 
@@ -170,11 +170,11 @@ mod tests {
     #[test]
     fn one_arrival_of_a_slice_at_a_time() {
         let mut inventory = Inventory::default();
-        assert!(inventory.begin_arrival(SliceId(1)));
-        assert!(!inventory.begin_arrival(SliceId(1)));
+        assert!(inventory.begin_staging(SliceId(1)));
+        assert!(!inventory.begin_staging(SliceId(1)));
         assert!(!inventory.contains(SliceId(1)), "arriving is not held");
-        inventory.end_arrival(SliceId(1));
-        assert!(inventory.begin_arrival(SliceId(1)));
+        inventory.end_staging(SliceId(1));
+        assert!(inventory.begin_staging(SliceId(1)));
     }
 
     #[test]

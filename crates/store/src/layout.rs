@@ -57,7 +57,7 @@ impl Layout {
 
     /// The files of whichever slice is placed at a path.
     pub(crate) fn files_at(&self, path: &SectorPath) -> SliceFiles {
-        let bytes = self.native(path);
+        let bytes = self.native_path(path);
         let sidecar =
             bytes.with_file_name(format!("{SIDECAR_PREFIX}{}{SIDECAR_SUFFIX}", path.name().unwrap_or_default()));
         SliceFiles { bytes, sidecar }
@@ -69,19 +69,19 @@ impl Layout {
     }
 
     /// Where a path of the cloud lies on this disk.
-    pub(crate) fn native(&self, path: &SectorPath) -> PathBuf {
+    pub(crate) fn native_path(&self, path: &SectorPath) -> PathBuf {
         self.slices.join(path.relative())
     }
 }
 
 /// What a name in `staging/` or `retired/` stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NameById {
+pub(crate) enum SliceFileName {
     Bytes(SliceId),
     Sidecar(SliceId),
 }
 
-impl NameById {
+impl SliceFileName {
     /// `None` for a name that we do not give.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (digits, kind): (_, fn(SliceId) -> Self) = match name.strip_suffix(SIDECAR_SUFFIX) {
@@ -120,10 +120,10 @@ mod tests {
     #[test]
     fn only_the_names_we_give_are_read_as_ids() {
         let files = Layout::files_by_id(Path::new(""), SliceId(0xab));
-        assert_eq!(NameById::parse(files.bytes.to_str().unwrap()), Some(NameById::Bytes(SliceId(0xab))));
-        assert_eq!(NameById::parse(files.sidecar.to_str().unwrap()), Some(NameById::Sidecar(SliceId(0xab))));
+        assert_eq!(SliceFileName::parse(files.bytes.to_str().unwrap()), Some(SliceFileName::Bytes(SliceId(0xab))));
+        assert_eq!(SliceFileName::parse(files.sidecar.to_str().unwrap()), Some(SliceFileName::Sidecar(SliceId(0xab))));
         for name in ["", "ab", "notes.txt", ".sector", "000000000000000000000000000000AB", "x.sector"] {
-            assert_eq!(NameById::parse(name), None, "{name}");
+            assert_eq!(SliceFileName::parse(name), None, "{name}");
         }
     }
 }

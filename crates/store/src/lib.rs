@@ -6,10 +6,13 @@
 //! lies on a disk, byte by byte and in which order it is synced, stands in `docs/formats-on-disk.md`.
 
 mod atomic_file;
+mod atomic_file_set;
 mod disk;
+mod disk_failure;
+mod disk_mark;
 mod disk_set;
 mod error;
-mod file_set;
+mod group_sync;
 mod hasher;
 mod inspect;
 mod inventory;
@@ -18,39 +21,36 @@ mod layout;
 mod locking;
 mod memory_disk;
 mod os_disk;
-mod partial;
+mod partial_file;
 mod partial_record;
-mod partials;
-mod placing;
+mod partial_uploads;
 mod reader;
 mod recovery;
 mod scrub;
-mod seen;
-mod shared_sync;
 mod sidecar;
+mod slice_moves;
 mod slice_store;
 mod staging;
-mod watched;
 mod writer;
 
-pub use atomic_file::{read_file_from_disk, write_file_atomically};
+pub use atomic_file::{read_file_uncached, write_file_atomically};
+pub use atomic_file_set::{finish_file_replacement, replace_files_atomically};
 pub use disk::{Disk, DiskFile, FolderItem, FolderLock};
-pub use disk_set::{DataFolder, DiskSet, LostDisk};
+pub use disk_mark::{DISK_MARK_FILE, MarkedSlices};
+pub use disk_set::{DataFolder, DiskSet, FailedDisk};
 pub use error::StoreError;
-pub use file_set::{replace_together, settle_together};
 pub use hasher::{HasherMark, SliceHasher, SliceSums};
 pub use inspect::{
     FolderProblem, FolderReport, FoundSlice, SidecarReport, data_folder_of, inspect_folder, inspect_sidecar,
     rebuild_sidecar,
 };
-pub use journal::{Journal, RowChange, RowsError, TakeRow, read_rows, write_refusal};
+pub use journal::{Journal, RowChange, RowVisitor, RowsError, read_rows, write_refusal};
 pub use memory_disk::{DiskFault, MemoryDisk};
 pub use os_disk::OsDisk;
-pub use partial::Checkpoint;
-pub use partials::PartialKey;
+pub use partial_file::Checkpoint;
+pub use partial_uploads::PartialKey;
 pub use reader::SliceReader;
 pub use scrub::{CheckStep, Scrub, ScrubStep, SliceCheck};
-pub use seen::{SEEN_FILE, SeenSlices};
 pub use sidecar::{SIDECAR_VERSION, Sidecar, SidecarError};
 pub use slice_store::{OpenReport, SliceStore};
 pub use writer::{SliceDigest, SliceFile, SliceWriter};

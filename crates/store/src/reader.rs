@@ -101,7 +101,7 @@ impl SliceReader {
 
     /// Lets the system forget what it has of `bytes` bytes from `offset` in its memory, so that the next read comes from
     /// the disk. A hint.
-    pub(crate) fn forget_cached(&self, offset: u64, bytes: u64) {
+    pub(crate) fn drop_cached(&self, offset: u64, bytes: u64) {
         let _ = self.file.start_writeback(offset, bytes);
     }
 

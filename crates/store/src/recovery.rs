@@ -20,9 +20,9 @@ use crate::{
     disk::{is_bad_sector, is_folder, read_exactly, read_whole},
     error::WhileDoing,
     inventory::Inventory,
-    layout::{Layout, NameById, SliceFiles, slice_name},
-    placing::aside,
+    layout::{Layout, SliceFileName, SliceFiles, slice_name},
     sidecar::SIDECAR_BYTES_MAX,
+    slice_moves::quarantine_path,
 };
 
 /// Scans the folder, completes what was interrupted and fills the inventory. Also gives the largest number of a sidecar.
@@ -31,7 +31,7 @@ pub(crate) fn recover(
     layout: &Layout,
     inventory: &mut Inventory,
 ) -> Result<(OpenReport, u64), StoreError> {
-    let mut recovery = Recovery { disk, layout, found: Found::default(), report: OpenReport::default() };
+    let mut recovery = Recovery { disk, layout, found: ScanResult::default(), report: OpenReport::default() };
     recovery.scan_by_id(HeldState::Staged)?;
     recovery.scan_by_id(HeldState::Retired)?;
     recovery.scan_slices()?;
@@ -42,8 +42,8 @@ pub(crate) fn recover(
     for (slice, sidecars) in std::mem::take(&mut recovery.found.sidecars) {
         joined.extend(recovery.join(slice, sidecars, &owners)?);
     }
-    recovery.put_damaged_aside()?;
-    if !recovery.report.put_aside.is_empty() {
+    recovery.quarantine_damaged()?;
+    if !recovery.report.quarantined.is_empty() {
         // What could not be read must not be there again at the next start.
         disk.sync_folder(&layout.corrupt).while_doing("sync", &layout.corrupt)?;
     }
@@ -54,13 +54,13 @@ pub(crate) fn recover(
 struct Recovery<'a> {
     disk: &'a dyn Disk,
     layout: &'a Layout,
-    found: Found,
+    found: ScanResult,
     report: OpenReport,
 }
 
 /// What the scan found.
 #[derive(Default)]
-struct Found {
+struct ScanResult {
     /// The sidecars of each slice, the truest first once sorted.
     sidecars: BTreeMap<SliceId, Vec<FoundSidecar>>,
     /// Files named by id, with their length in bytes.
@@ -69,7 +69,7 @@ struct Found {
     /// Files in `slices/` that are no sidecars, with their length in bytes. Many may be no slices either.
     native: BTreeMap<SectorPath, u64>,
     /// Sidecars that cannot be read.
-    damaged: Vec<Damaged>,
+    damaged: Vec<DamagedSidecar>,
     /// Files in `slices/` that several may own and that could not be read to tell whose they are.
     unreadable: BTreeSet<SectorPath>,
 }
@@ -83,7 +83,7 @@ struct FoundSidecar {
     beside: Option<SectorPath>,
 }
 
-struct Damaged {
+struct DamagedSidecar {
     sidecar: PathBuf,
     /// The file it stands for, if that turns out to be nobody's.
     bytes: PathBuf,
@@ -91,7 +91,7 @@ struct Damaged {
 }
 
 /// A slice whose bytes and sidecar were found, and where they belong.
-struct Joined {
+struct RecoveredSlice {
     metadata: SliceMetadata,
     from: SliceFiles,
     state: HeldState,
@@ -111,13 +111,13 @@ impl Recovery<'_> {
     fn scan_by_id(&mut self, state: HeldState) -> Result<(), StoreError> {
         let folder = if state == HeldState::Staged { &self.layout.staging } else { &self.layout.retired };
         for item in self.disk.list(folder).while_doing("list", folder)? {
-            match NameById::parse(&item.name) {
-                Some(NameById::Bytes(slice)) if !item.is_folder => {
+            match SliceFileName::parse(&item.name) {
+                Some(SliceFileName::Bytes(slice)) if !item.is_folder => {
                     let files =
                         if state == HeldState::Staged { &mut self.found.staged } else { &mut self.found.retired };
                     files.insert(slice, item.bytes);
                 }
-                Some(NameById::Sidecar(slice)) if !item.is_folder => {
+                Some(SliceFileName::Sidecar(slice)) if !item.is_folder => {
                     let files = Layout::files_by_id(folder, slice);
                     self.read_sidecar(files, state, None)?;
                 }
@@ -131,7 +131,7 @@ impl Recovery<'_> {
         // As deep as a path can be, no deeper: below, nothing can be ours.
         let mut unread = vec![SectorPath::root()];
         while let Some(folder) = unread.pop() {
-            let native = self.layout.native(&folder);
+            let native = self.layout.native_path(&folder);
             for item in self.disk.list(&native).while_doing("list", &native)? {
                 if let Some(path) = slice_name(&item.name).and_then(|name| folder.join(name).ok())
                     && !item.is_folder
@@ -171,7 +171,7 @@ impl Recovery<'_> {
             Err(source @ SidecarError::Version(_)) => return Err(StoreError::Sidecar { path: files.sidecar, source }),
             Err(error) => {
                 tracing::warn!(sidecar = %files.sidecar.display(), %error, "put aside");
-                self.found.damaged.push(Damaged { sidecar: files.sidecar, bytes: files.bytes, beside });
+                self.found.damaged.push(DamagedSidecar { sidecar: files.sidecar, bytes: files.bytes, beside });
             }
         }
         Ok(())
@@ -221,7 +221,7 @@ impl Recovery<'_> {
         }
         // A crash in the middle of a move, or a removed slice whose sidecar came back. The content decides; of two
         // slices with the same content the newer version has it.
-        let native = self.layout.native(path);
+        let native = self.layout.native_path(path);
         let mut owner: Option<(&SliceMetadata, SliceId)> = None;
         for slice in claimants {
             for sidecar in &self.found.sidecars[slice] {
@@ -270,7 +270,7 @@ impl Recovery<'_> {
         slice: SliceId,
         mut sidecars: Vec<FoundSidecar>,
         owners: &BTreeMap<SectorPath, SliceId>,
-    ) -> Result<Option<Joined>, StoreError> {
+    ) -> Result<Option<RecoveredSlice>, StoreError> {
         let newest = sidecars.remove(0);
         let stale: Vec<PathBuf> = sidecars.iter().map(|sidecar| sidecar.file.clone()).collect();
         let at_path = newest
@@ -295,17 +295,21 @@ impl Recovery<'_> {
         let from = SliceFiles { bytes: self.bytes_file(slice, at), sidecar: newest.file.clone() };
         if bytes != newest.metadata.bytes {
             tracing::warn!(%slice, bytes, wanted = newest.metadata.bytes, "put aside: not the length its sidecar says");
-            self.put_aside(&from.bytes)?;
-            self.put_aside(&from.sidecar)?;
+            self.quarantine(&from.bytes)?;
+            self.quarantine(&from.sidecar)?;
             return Ok(None);
         }
-        let state = settled_state(&newest, at);
-        Ok(Some(Joined { metadata: newest.metadata, from, state, stale }))
+        let state = recovered_state(&newest, at);
+        Ok(Some(RecoveredSlice { metadata: newest.metadata, from, state, stale }))
     }
 
     /// The sidecars of a slice without bytes: it was removed, and the sidecar came back; or it was never complete. Where
     /// a file that cannot be read may be its bytes, all are put aside.
-    fn give_up(&mut self, sidecars: Vec<PathBuf>, in_doubt: Option<SectorPath>) -> Result<Option<Joined>, StoreError> {
+    fn give_up(
+        &mut self,
+        sidecars: Vec<PathBuf>,
+        in_doubt: Option<SectorPath>,
+    ) -> Result<Option<RecoveredSlice>, StoreError> {
         let Some(path) = in_doubt else {
             for file in sidecars {
                 self.disk.remove_file(&file).while_doing("remove", &file)?;
@@ -313,10 +317,10 @@ impl Recovery<'_> {
             return Ok(None);
         };
         if self.found.native.remove(&path).is_some() {
-            self.put_aside(&self.layout.native(&path))?;
+            self.quarantine(&self.layout.native_path(&path))?;
         }
         for file in sidecars {
-            self.put_aside(&file)?;
+            self.quarantine(&file)?;
         }
         Ok(None)
     }
@@ -325,13 +329,13 @@ impl Recovery<'_> {
         match at {
             BytesAt::Staging => Layout::files_by_id(&self.layout.staging, slice).bytes,
             BytesAt::Retired => Layout::files_by_id(&self.layout.retired, slice).bytes,
-            BytesAt::Path(path) => self.layout.native(path),
+            BytesAt::Path(path) => self.layout.native_path(path),
         }
     }
 
     /// What nobody owns: bytes of a slice that was not finished are removed, those that may belong to a damaged sidecar
     /// are put aside with it.
-    fn put_damaged_aside(&mut self) -> Result<(), StoreError> {
+    fn quarantine_damaged(&mut self) -> Result<(), StoreError> {
         let damaged = std::mem::take(&mut self.found.damaged);
         let staged = std::mem::take(&mut self.found.staged).into_keys().map(|slice| (BytesAt::Staging, slice));
         let retired = std::mem::take(&mut self.found.retired).into_keys().map(|slice| (BytesAt::Retired, slice));
@@ -340,20 +344,20 @@ impl Recovery<'_> {
             if damaged.is_empty() {
                 self.disk.remove_file(&file).while_doing("remove", &file)?;
             } else {
-                self.put_aside(&file)?;
+                self.quarantine(&file)?;
             }
         }
-        for Damaged { sidecar, bytes, beside } in damaged {
-            self.put_aside(&sidecar)?;
+        for DamagedSidecar { sidecar, bytes, beside } in damaged {
+            self.quarantine(&sidecar)?;
             if beside.is_some_and(|path| self.found.native.contains_key(&path)) {
-                self.put_aside(&bytes)?;
+                self.quarantine(&bytes)?;
             }
         }
         Ok(())
     }
 
     /// Completes the moves: first those that leave `slices/`, so that the others find their place free.
-    fn move_all(&mut self, joined: Vec<Joined>, inventory: &mut Inventory) -> Result<(), StoreError> {
+    fn move_all(&mut self, joined: Vec<RecoveredSlice>, inventory: &mut Inventory) -> Result<(), StoreError> {
         let mut sidecars: BTreeSet<PathBuf> = joined.iter().map(|slice| slice.from.sidecar.clone()).collect();
         let stale: Vec<PathBuf> = joined.iter().flat_map(|slice| slice.stale.clone()).collect();
         let (placed, others): (Vec<_>, Vec<_>) = joined.into_iter().partition(|slice| slice.state == HeldState::Placed);
@@ -383,11 +387,11 @@ impl Recovery<'_> {
     /// Moves a slice's files to where they belong; `sidecars` are the true ones on the disk.
     fn move_one(
         &mut self,
-        slice: Joined,
+        slice: RecoveredSlice,
         inventory: &mut Inventory,
         sidecars: &mut BTreeSet<PathBuf>,
     ) -> Result<(), StoreError> {
-        let Joined { metadata, from, state, .. } = slice;
+        let RecoveredSlice { metadata, from, state, .. } = slice;
         let to = self.layout.files(metadata.header.slice, state, &metadata.header.path);
         for (from, to) in [(&from.bytes, &to.bytes), (&from.sidecar, &to.sidecar)] {
             if from != to {
@@ -410,11 +414,11 @@ impl Recovery<'_> {
         Ok(!taken && self.disk.create_folder_all(folder).is_ok())
     }
 
-    fn put_aside(&mut self, file: &Path) -> Result<(), StoreError> {
+    fn quarantine(&mut self, file: &Path) -> Result<(), StoreError> {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let aside = aside(self.disk, self.layout, name).while_doing("put aside", file)?;
+        let aside = quarantine_path(self.disk, self.layout, name).while_doing("put aside", file)?;
         self.disk.rename(file, &aside).while_doing("put aside", file)?;
-        self.report.put_aside.push(aside);
+        self.report.quarantined.push(aside);
         Ok(())
     }
 }
@@ -436,14 +440,14 @@ impl FoundSidecar {
     }
 }
 
-impl Found {
+impl ScanResult {
     fn has_by_id(&self, slice: SliceId) -> bool {
         self.staged.contains_key(&slice) || self.retired.contains_key(&slice)
     }
 }
 
 /// Where a slice belongs of which the truest sidecar and the bytes were found; each line is a move and how far it got.
-fn settled_state(sidecar: &FoundSidecar, at: BytesAt<'_>) -> HeldState {
+fn recovered_state(sidecar: &FoundSidecar, at: BytesAt<'_>) -> HeldState {
     let at_its_path = sidecar.is_at_its_path();
     match (at, sidecar.state) {
         // Placing: the sidecar went ahead, or the bytes did.

@@ -10,8 +10,8 @@ use std::{io, path::PathBuf, sync::Arc};
 use protocol::{Digest, SliceId, disk::ScrubStatus};
 
 use crate::{
-    DiskSet, SliceReader, SliceStore, StoreError, disk::read_whole, disk_set::Served, error::WhileDoing,
-    writer::Unfinished,
+    DiskSet, SliceReader, SliceStore, StoreError, disk::read_whole, disk_set::DiskRef, error::WhileDoing,
+    writer::UnfinishedFile,
 };
 
 /// A slice being compared with what its sidecar says. That the sidecar is whole and its own was checked when the reader
@@ -52,7 +52,7 @@ impl SliceCheck {
         let wanted = bytes_max.clamp(1, bytes_all.max(1)).next_multiple_of(READ_BYTES);
         let until = self.next.saturating_add(wanted).min(bytes_all);
         let bytes = until - self.next;
-        self.reader.forget_cached(self.next, bytes);
+        self.reader.drop_cached(self.next, bytes);
         while self.next < until {
             self.reader.read_at(&mut self.buffer, self.next, READ_BYTES.min(until - self.next) as usize)?;
             self.whole.update(&self.buffer);
@@ -76,7 +76,7 @@ impl SliceCheck {
 
 /// One disk of a [`DiskSet`] being read through, again and again.
 pub struct Scrub {
-    served: Served,
+    served: DiskRef,
     record: ScrubStatus,
     current: Option<SliceCheck>,
 }
@@ -100,10 +100,10 @@ pub enum ScrubStep {
 impl DiskSet {
     /// A scrub for each real disk that works, by its place in the settings, each as far as it was when it was last saved.
     pub fn scrubs(self: &Arc<Self>) -> Vec<(usize, Scrub)> {
-        let disks: Vec<_> = self.real().map(|(disk, _)| disk).collect();
+        let disks: Vec<_> = self.persistent().map(|(disk, _)| disk).collect();
         let scrub = |disk| {
             let record = self.store(disk).map(|store| load(store)).unwrap_or_default();
-            Scrub { served: Served { set: Arc::clone(self), disk }, record, current: None }
+            Scrub { served: DiskRef { set: Arc::clone(self), disk }, record, current: None }
         };
         disks.into_iter().map(|disk| (disk, scrub(disk))).collect()
     }
@@ -174,7 +174,7 @@ impl Scrub {
     pub fn save(&self) -> Result<(), StoreError> {
         let store = self.store()?;
         let name = store.layout.unfinished.join(format!("{RECORD_NAME}.{}", store.next_number()));
-        let written = Unfinished::new(Arc::clone(&store.disk), name.clone());
+        let written = UnfinishedFile::new(Arc::clone(&store.disk), name.clone());
         let file = store.disk.create(&name).while_doing("create", &name)?;
         file.write_all_at(encode(&self.record).as_bytes(), 0).while_doing("write", &name)?;
         file.sync_data().while_doing("sync", &name)?;

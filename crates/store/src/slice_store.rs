@@ -1,5 +1,5 @@
 //! The slices of one data folder: what a node keeps. Serves upload and copy (through [`SliceWriter`]), publishing of
-//! buckets (`adopt`), download and SPEs (through [`SliceReader`]) and the master's orders (`place`, `remove`).
+//! buckets (`ingest_file`), download and SPEs (through [`SliceReader`]) and the master's orders (`place`, `remove`).
 //!
 //! The disk is the truth and the inventory a memory of it. Nothing is reported as held before it is synced; nothing is
 //! deleted that was not ordered to be.
@@ -19,14 +19,14 @@ use protocol::{
 };
 
 use crate::{
-    Disk, FolderLock, SliceReader, SliceSums, SliceWriter, StoreError, disk::empty_folder, error::WhileDoing,
-    inventory::Inventory, layout::Layout, locking::lock, partials::Partials, recovery::recover, seen,
-    shared_sync::SharedSync, writer::Unfinished,
+    Disk, FolderLock, SliceReader, SliceSums, SliceWriter, StoreError, disk::empty_folder, disk_mark,
+    error::WhileDoing, group_sync::GroupSync, inventory::Inventory, layout::Layout, locking::lock,
+    partial_uploads::Partials, recovery::recover, writer::UnfinishedFile,
 };
 
 /// The slices of one data folder: `slices/` (placed, `/a/b` at `slices/a/b` with sidecar `slices/a/.b.sector`),
 /// `staging/` (complete, synced, not yet placed, named by slice id), `retired/` (set aside by a newer one at their
-/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `partial/` (what is safe
+/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `partial_file/` (what is safe
 /// of broken uploads), `jobs/` (scratch of Sphere jobs, emptied at open; its content is the node's business).
 ///
 /// All calls block on the disk; they may come from several threads at once.
@@ -36,10 +36,10 @@ pub struct SliceStore {
     inventory: RwLock<Inventory>,
     /// Held by whoever moves files of slices, so that files and inventory change as one. Taken before `inventory`.
     pub(crate) moves: Mutex<()>,
-    pub(crate) staging_sync: SharedSync,
-    pub(crate) removal_sync: SharedSync,
+    pub(crate) staging_sync: GroupSync,
+    pub(crate) removal_sync: GroupSync,
     /// Whether a sync of removals failed, and none has succeeded since.
-    pub(crate) removals_owed: AtomicBool,
+    pub(crate) has_unsynced_removals: AtomicBool,
     /// What is kept of broken uploads, and what is being written so that it can be kept.
     pub(crate) partials: Mutex<Partials>,
     /// The last number given to a sidecar or to a file in `unfinished/`, which was empty at the start.
@@ -54,7 +54,7 @@ pub struct SliceStore {
     bytes_max: AtomicU64,
     given_up: AtomicBool,
     /// What the master gave that was told all that lies here.
-    pub(crate) seen: Mutex<Option<MirrorPosition>>,
+    pub(crate) disk_mark: Mutex<Option<MirrorPosition>>,
     _lock: FolderLock,
 }
 
@@ -66,7 +66,7 @@ pub struct OpenReport {
     /// Moves that a crash had interrupted, completed now.
     pub completed_moves: u64,
     /// Damaged files, where they lie now: for the operator.
-    pub put_aside: Vec<PathBuf>,
+    pub quarantined: Vec<PathBuf>,
 }
 
 impl SliceStore {
@@ -95,15 +95,15 @@ impl SliceStore {
         let (mut report, sequence) = recover(&*disk, &layout, &mut inventory)?;
         report.slices = inventory.len();
         let partials = Partials::scan(&*disk, &layout.partial)?;
-        let seen = seen::read(&*disk, folder);
+        let seen = disk_mark::read(&*disk, folder);
         let store = Self {
             disk,
             layout,
             inventory: RwLock::new(inventory),
             moves: Mutex::new(()),
-            staging_sync: SharedSync::default(),
-            removal_sync: SharedSync::default(),
-            removals_owed: AtomicBool::new(false),
+            staging_sync: GroupSync::default(),
+            removal_sync: GroupSync::default(),
+            has_unsynced_removals: AtomicBool::new(false),
             partials: Mutex::new(partials),
             number: AtomicU64::new(sequence),
             writing: Arc::default(),
@@ -111,7 +111,7 @@ impl SliceStore {
             reserve_bytes: AtomicU64::new(0),
             bytes_max: AtomicU64::new(u64::MAX),
             given_up: AtomicBool::new(false),
-            seen: Mutex::new(seen),
+            disk_mark: Mutex::new(seen),
             _lock: folder_lock,
         };
         tracing::debug!(folder = %folder.display(), slices = report.slices, moves = report.completed_moves, "data folder open");
@@ -132,7 +132,7 @@ impl SliceStore {
     /// Makes a finished file on this disk (a bucket) a staged slice: sync, sidecar, rename. The file moves. `sums` must
     /// be those of its bytes; only the length is compared. On an error the file is still there, unless the error came
     /// from the very last sync.
-    pub fn adopt(&self, header: SliceHeader, file: &Path, sums: SliceSums) -> Result<SliceMetadata, StoreError> {
+    pub fn ingest_file(&self, header: SliceHeader, file: &Path, sums: SliceSums) -> Result<SliceMetadata, StoreError> {
         check_header(&header)?;
         let slice = header.slice;
         if self.contains(slice) {
@@ -218,7 +218,7 @@ impl SliceStore {
     }
 
     /// Bytes that new slices may still take: those free above the reserve.
-    pub fn room_bytes(&self) -> Result<u64, StoreError> {
+    pub fn available_bytes(&self) -> Result<u64, StoreError> {
         let free = self.free_bytes()?.saturating_sub(self.reserve_bytes.load(Ordering::Relaxed));
         Ok(free.min(self.bytes_max.load(Ordering::Relaxed).saturating_sub(self.taken_bytes())))
     }
@@ -241,13 +241,13 @@ impl SliceStore {
     /// Takes a slice whose bytes are damaged out of service, also across a crash: it is no longer listed, and its files
     /// are put aside in `corrupt/` for the operator. No error if it is not here.
     pub fn mark_corrupt(&self, slice: SliceId) -> Result<(), StoreError> {
-        self.put_corrupt_aside(slice)
+        self.quarantine_slice(slice)
     }
 
-    /// Counts `bytes` more as being written. Fails as [`check_room`](Self::check_room), and with [`StoreError::MemoryFull`]
+    /// Counts `bytes` more as being written. Fails as [`check_available`](Self::check_available), and with [`StoreError::MemoryFull`]
     /// where slices would take more than they may.
-    pub(crate) fn take_room(&self, writing: &mut Writing, bytes: u64) -> Result<(), StoreError> {
-        self.check_room(bytes)?;
+    pub(crate) fn allocate_bytes(&self, writing: &mut WriteGuard, bytes: u64) -> Result<(), StoreError> {
+        self.check_available(bytes)?;
         // Counted before it is compared: two who take the last room at once must not both have it.
         writing.grow(bytes);
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
@@ -255,7 +255,7 @@ impl SliceStore {
     }
 
     /// Fails with [`StoreError::Reserve`] where `bytes` more would go into the reserve.
-    pub(crate) fn check_room(&self, bytes: u64) -> Result<(), StoreError> {
+    pub(crate) fn check_available(&self, bytes: u64) -> Result<(), StoreError> {
         let reserve_bytes = self.reserve_bytes.load(Ordering::Relaxed);
         if reserve_bytes == 0 || self.free_bytes()? >= bytes.saturating_add(reserve_bytes) {
             return Ok(());
@@ -264,27 +264,27 @@ impl SliceStore {
     }
 
     /// Why nothing more can be written here.
-    pub(crate) fn why_full(&self) -> StoreError {
+    pub(crate) fn full_error(&self) -> StoreError {
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         if self.taken_bytes() >= bytes_max {
             return StoreError::MemoryFull { bytes_max };
         }
-        let no_room = || StoreError::NoRoom { operation: "write to", path: self.layout.folder.clone() };
-        self.check_room(1).err().unwrap_or_else(no_room)
+        let no_room = || StoreError::DiskFull { operation: "write to", path: self.layout.folder.clone() };
+        self.check_available(1).err().unwrap_or_else(no_room)
     }
 
     /// Forgets all slices, since their disk has failed; `None` when there was nothing left to forget.
-    pub(crate) fn give_up(&self) -> Option<Vec<SliceId>> {
+    pub(crate) fn drop_all_slices(&self) -> Option<Vec<SliceId>> {
         let slices = self.inventory_mut().take_all();
         let is_first = !self.given_up.swap(true, Ordering::Relaxed);
         (is_first || !slices.is_empty()).then_some(slices)
     }
 
     /// Notes that a slice is being written, until the result is dropped.
-    pub(crate) fn claim_writing(&self, slice: SliceId) -> Writing {
+    pub(crate) fn claim_writing(&self, slice: SliceId) -> WriteGuard {
         *lock(&self.writing).entry(slice).or_default() += 1;
         let (all, bytes_of_all) = (Arc::clone(&self.writing), Arc::clone(&self.writing_bytes));
-        Writing { slice, bytes: 0, all, bytes_of_all }
+        WriteGuard { slice, bytes: 0, all, bytes_of_all }
     }
 
     /// Whether someone writes this slice now.
@@ -306,14 +306,14 @@ impl SliceStore {
     }
 
     /// A new file name in `unfinished/`, whose file is removed when the guard is dropped.
-    pub(crate) fn unfinished(&self, slice: SliceId) -> Unfinished {
+    pub(crate) fn unfinished(&self, slice: SliceId) -> UnfinishedFile {
         self.unfinished_named(&slice.to_string())
     }
 
     /// As [`unfinished`](Self::unfinished), of a file that is no slice's.
-    pub(crate) fn unfinished_named(&self, name: &str) -> Unfinished {
+    pub(crate) fn unfinished_named(&self, name: &str) -> UnfinishedFile {
         let path = self.layout.unfinished.join(format!("{name}.{}", self.next_number()));
-        Unfinished::new(Arc::clone(&self.disk), path)
+        UnfinishedFile::new(Arc::clone(&self.disk), path)
     }
 
     /// A number larger than any in this data folder.
@@ -324,21 +324,21 @@ impl SliceStore {
 
 /// See [`SliceStore::claim_writing`].
 #[derive(Debug)]
-pub(crate) struct Writing {
+pub(crate) struct WriteGuard {
     slice: SliceId,
     bytes: u64,
     all: Arc<Mutex<BTreeMap<SliceId, u32>>>,
     bytes_of_all: Arc<AtomicU64>,
 }
 
-impl Writing {
+impl WriteGuard {
     fn grow(&mut self, bytes: u64) {
         self.bytes += bytes;
         self.bytes_of_all.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-impl Drop for Writing {
+impl Drop for WriteGuard {
     fn drop(&mut self) {
         self.bytes_of_all.fetch_sub(self.bytes, Ordering::Relaxed);
         let mut all = lock(&self.all);

@@ -11,7 +11,7 @@ use crate::{
     error::WhileDoing,
     layout::{Layout, SliceFiles},
     locking::lock,
-    writer::Unfinished,
+    writer::UnfinishedFile,
 };
 
 impl SliceStore {
@@ -33,11 +33,11 @@ impl SliceStore {
         file.sync_data().while_doing("sync", from)?;
         sidecar_file.sync_data().while_doing("sync", sidecar_at.path())?;
         let metadata = sidecar.metadata;
-        if let Some(metadata) = self.claim_arrival(slice, &metadata)? {
+        if let Some(metadata) = self.claim_staging(slice, &metadata)? {
             return Ok(metadata);
         }
         let staged = Layout::files_by_id(&self.layout.staging, slice);
-        let outcome = self.arrive(&staged, from, sidecar_at);
+        let outcome = self.move_to_staging(&staged, from, sidecar_at);
         if outcome.is_err() {
             // Whatever came of it must not stay: the caller was told that there is no such slice. And it goes while the
             // claim still holds: from then on the same names may be those of another writer who is told that it is safe.
@@ -46,14 +46,14 @@ impl SliceStore {
             }
         }
         let mut inventory = self.inventory_mut();
-        inventory.end_arrival(slice);
+        inventory.end_staging(slice);
         outcome?;
         inventory.set(Arc::new(metadata.clone()), HeldState::Staged);
         Ok(metadata)
     }
 
     /// Writes a sidecar to `unfinished/` and lets the disk begin with it; not yet synced.
-    pub(crate) fn write_sidecar(&self, sidecar: &Sidecar) -> Result<(Box<dyn DiskFile>, Unfinished), StoreError> {
+    pub(crate) fn write_sidecar(&self, sidecar: &Sidecar) -> Result<(Box<dyn DiskFile>, UnfinishedFile), StoreError> {
         let at = self.unfinished(sidecar.metadata.header.slice);
         let bytes = sidecar.encode();
         let file = self.disk.create(at.path()).while_doing("create", at.path())?;
@@ -70,18 +70,18 @@ impl SliceStore {
     }
 
     /// Claims the slice for the caller, or gives the metadata of the one that is held already.
-    fn claim_arrival(&self, slice: SliceId, metadata: &SliceMetadata) -> Result<Option<SliceMetadata>, StoreError> {
+    fn claim_staging(&self, slice: SliceId, metadata: &SliceMetadata) -> Result<Option<SliceMetadata>, StoreError> {
         let mut inventory = self.inventory_mut();
         match inventory.get(slice) {
             Some(held) if held.metadata.digest == metadata.digest => Ok(Some(SliceMetadata::clone(&held.metadata))),
             Some(_) => Err(StoreError::Exists(slice)),
-            None if inventory.begin_arrival(slice) => Ok(None),
+            None if inventory.begin_staging(slice) => Ok(None),
             None => Err(StoreError::BeingFinished(slice)),
         }
     }
 
     /// The renames and the one sync of the folder.
-    fn arrive(&self, staged: &SliceFiles, from: &Path, sidecar: Unfinished) -> Result<(), StoreError> {
+    fn move_to_staging(&self, staged: &SliceFiles, from: &Path, sidecar: UnfinishedFile) -> Result<(), StoreError> {
         {
             let _moves = lock(&self.moves);
             sidecar.rename(&staged.sidecar).while_doing("rename", &staged.sidecar)?;

@@ -12,7 +12,7 @@ use protocol::{Digest, SliceHeader, SliceMetadata, limits};
 
 use crate::{
     Checkpoint, Disk, DiskFile, SliceReader, SliceStore, StoreError, error::WhileDoing, hasher::BlockSums,
-    partial::PartialFile, slice_store::Writing,
+    partial_file::PartialFile, slice_store::WriteGuard,
 };
 
 /// A slice being written. Dropped without `finish`: nothing remains, unless it was begun as one that can be
@@ -26,11 +26,11 @@ pub struct SliceWriter {
 pub struct SliceFile {
     // Declared before `at`, so that the file is closed before it is removed.
     file: Arc<dyn DiskFile>,
-    at: At,
+    at: WriteTarget,
     store: Arc<SliceStore>,
     header: SliceHeader,
     /// Until it is dropped the slice counts as being written.
-    writing: Writing,
+    writing: WriteGuard,
     sums: BlockSums,
     /// Up to here the disk has been told to write, in bytes.
     sent_on: u64,
@@ -44,32 +44,32 @@ pub struct SliceDigest {
 }
 
 /// Where the bytes are until they are a slice.
-enum At {
-    Unfinished(Unfinished),
+enum WriteTarget {
+    Unfinished(UnfinishedFile),
     Partial(PartialFile),
 }
 
 impl SliceWriter {
-    pub(crate) fn begin(store: Arc<SliceStore>, header: SliceHeader, writing: Writing) -> Result<Self, StoreError> {
+    pub(crate) fn begin(store: Arc<SliceStore>, header: SliceHeader, writing: WriteGuard) -> Result<Self, StoreError> {
         let unfinished = store.unfinished(header.slice);
         let file = store.disk.create(unfinished.path()).while_doing("create", unfinished.path())?;
-        let at = At::Unfinished(unfinished);
+        let at = WriteTarget::Unfinished(unfinished);
         let sums = BlockSums::default();
         let file = SliceFile { file: Arc::from(file), at, store, header, writing, sums, sent_on: 0, failed: false };
         Ok(Self { file, digest: SliceDigest { whole: blake3::Hasher::new(), bytes: 0 } })
     }
 
-    /// Goes on behind what `partial` has, whose hash is `whole`.
+    /// Goes on behind what `partial_file` has, whose hash is `whole`.
     pub(crate) fn resume(
         store: Arc<SliceStore>,
         header: SliceHeader,
-        writing: Writing,
+        writing: WriteGuard,
         mut partial: PartialFile,
         whole: blake3::Hasher,
     ) -> Self {
         let sums = partial.take_sums();
         let bytes = sums.bytes();
-        let (file, at) = (Arc::clone(partial.file()), At::Partial(partial));
+        let (file, at) = (Arc::clone(partial.file()), WriteTarget::Partial(partial));
         let file = SliceFile { file, at, store, header, writing, sums, sent_on: bytes, failed: false };
         Self { file, digest: SliceDigest { whole, bytes } }
     }
@@ -82,8 +82,10 @@ impl SliceWriter {
         drop(writing);
         let writing = store.claim_writing(slice);
         match at {
-            At::Unfinished(_) => Self::begin(store, header, writing),
-            At::Partial(partial) => Ok(Self::resume(store, header, writing, partial.restart()?, blake3::Hasher::new())),
+            WriteTarget::Unfinished(_) => Self::begin(store, header, writing),
+            WriteTarget::Partial(partial) => {
+                Ok(Self::resume(store, header, writing, partial.restart()?, blake3::Hasher::new()))
+            }
         }
     }
 
@@ -143,7 +145,7 @@ impl SliceWriter {
             return Err(StoreError::DigestMismatch { slice, expected, found: sums.digest });
         }
         let metadata = store.stage(header, &*file, at.path(), sums)?;
-        if let At::Partial(partial) = at {
+        if let WriteTarget::Partial(partial) = at {
             partial.finished();
         }
         Ok(metadata)
@@ -165,7 +167,7 @@ impl SliceFile {
         }
         let written = self
             .store
-            .take_room(&mut self.writing, bytes.len() as u64)
+            .allocate_bytes(&mut self.writing, bytes.len() as u64)
             .and_then(|()| self.file.write_all_at(bytes, offset).while_doing("write", self.at.path()));
         if let Err(error) = written {
             self.failed = true;
@@ -183,8 +185,8 @@ impl SliceFile {
     /// Whether it is time for a checkpoint.
     pub fn is_checkpoint_due(&self) -> bool {
         match &self.at {
-            At::Unfinished(_) => false,
-            At::Partial(partial) => partial.bytes_without_checkpoint(&self.sums) >= CHECKPOINT_BYTES,
+            WriteTarget::Unfinished(_) => false,
+            WriteTarget::Partial(partial) => partial.bytes_without_checkpoint(&self.sums) >= CHECKPOINT_BYTES,
         }
     }
 
@@ -196,24 +198,24 @@ impl SliceFile {
 
     /// Nothing more comes: makes what there is safe for the next attempt, where the slice can be resumed, up to a whole
     /// block. Every checkpoint must have run. How many bytes are kept, 0 if it is not worth it.
-    pub fn keep(mut self) -> Result<u64, StoreError> {
+    pub fn save_partial(mut self) -> Result<u64, StoreError> {
         if self.failed {
             return Ok(0);
         }
-        if self.sums.bytes() >= crate::partials::PARTIAL_BYTES_MIN
+        if self.sums.bytes() >= crate::partial_uploads::PARTIAL_BYTES_MIN
             && let Some(checkpoint) = self.checkpoint(0)
         {
             checkpoint.run()?;
         }
         let full = self.sums.bytes() / limits::BLOCK_BYTES * limits::BLOCK_BYTES;
-        let is_kept = matches!(self.at, At::Partial(_)) && full >= crate::partials::PARTIAL_BYTES_MIN;
+        let is_kept = matches!(self.at, WriteTarget::Partial(_)) && full >= crate::partial_uploads::PARTIAL_BYTES_MIN;
         Ok(if is_kept { full } else { 0 })
     }
 
     fn checkpoint(&mut self, bytes_min: u64) -> Option<Checkpoint> {
         match &mut self.at {
-            At::Unfinished(_) => None,
-            At::Partial(partial) => partial.checkpoint(&self.sums, bytes_min),
+            WriteTarget::Unfinished(_) => None,
+            WriteTarget::Partial(partial) => partial.checkpoint(&self.sums, bytes_min),
         }
     }
 }
@@ -226,7 +228,7 @@ impl SliceDigest {
     }
 }
 
-impl At {
+impl WriteTarget {
     fn path(&self) -> &Path {
         match self {
             Self::Unfinished(unfinished) => unfinished.path(),
@@ -236,12 +238,12 @@ impl At {
 }
 
 /// A file of `unfinished/` that is removed when this is dropped, unless it was renamed.
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
 }
 
-impl Unfinished {
+impl UnfinishedFile {
     pub(crate) fn new(disk: Arc<dyn Disk>, path: PathBuf) -> Self {
         Self { disk, path }
     }
@@ -255,7 +257,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         // Nothing is there after a rename. If it cannot be removed, the next opening of the folder does it.
         let _ = self.disk.remove_file(&self.path);

@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use ::node::bucket::{PieceRefused, Pieces, Range, SealPlan, SealRefused};
+use ::node::bucket::{PieceRange, PieceRefused, Pieces, SealPlan, SealRefused};
 use protocol::{
     JobId, Refusal, SliceHeader, SliceMetadata, Status,
     message::spe::{BucketId, PieceId, SealOrder},
@@ -36,7 +36,7 @@ struct Bucket {
 #[derive(Debug)]
 pub(crate) struct PieceWriter {
     piece: PieceId,
-    range: Range,
+    range: PieceRange,
     file: Rc<RefCell<Vec<u8>>>,
     written: usize,
 }
@@ -153,7 +153,7 @@ impl Buckets {
         if bucket.pieces.sealed_bytes().is_none() {
             return Err(Refusal::new(Status::Refused, "the bucket is not sealed"));
         }
-        let folder = store.roomiest_jobs_folder().map_err(|error| error.refusal())?;
+        let folder = store.emptiest_jobs_folder().map_err(|error| error.refusal())?;
         let path = folder.join(header.slice.to_string());
         let mut hasher = SliceHasher::new();
         hasher.update(&bucket.file.borrow());
@@ -162,7 +162,7 @@ impl Buckets {
             store.note_error(&path, &error, false);
             Refusal::new(Status::Failed, error.to_string())
         })?;
-        let metadata = store.adopt(header, &path, hasher.finish()).map_err(|error| error.refusal())?;
+        let metadata = store.ingest_file(header, &path, hasher.finish()).map_err(|error| error.refusal())?;
         bucket.published = Some(metadata.clone());
         Ok(metadata)
     }
@@ -203,7 +203,7 @@ impl Buckets {
 }
 
 /// What a bucket that takes a piece's record twice looks like to everyone but the one who counts.
-fn repeat_record(file: &mut [u8], range: Range) {
+fn repeat_record(file: &mut [u8], range: PieceRange) {
     let (from, bytes) = (range.from as usize, range.bytes as usize);
     if bytes >= 2 * crate::actor::RECORD_BYTES {
         file.copy_within(from..from + crate::actor::RECORD_BYTES, from + bytes - crate::actor::RECORD_BYTES);

@@ -84,7 +84,7 @@ impl Journal {
         self.waiting.clear();
         self.newest = BatchId(0);
         if let (Some((_, changes)), Some(journal), true) = (self.writing.take(), &self.open, rng.bool()) {
-            self.disk.cut_after(rng.u64(..TORN_CHANGES_MAX));
+            self.disk.power_off_after(rng.u64(..TORN_CHANGES_MAX));
             let _ = journal.commit(&changes);
         }
         // The disk first: what the dying process still does to it has no effect.

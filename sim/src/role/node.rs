@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-use ::node::keeping::KeptRows;
-use ::node::rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, Node, NodeLimits, ReportId};
+use ::node::metadata_mirror::MetadataMirror;
+use ::node::rules::{CopyOrder, Move, MoveId, Node, NodeAction, NodeCompletion, NodeLimits, ReplyTo, ReportId};
 use protocol::{
     Digest, JobId, Refusal, SessionId, SliceId, Status,
     message::{
@@ -24,7 +24,7 @@ use protocol::{
     wire::codec,
 };
 use sphere::{RetainedOutputs, shuffle_write::ShuffleWrite};
-use store::{DiskSet, Journal, LostDisk, MemoryDisk, StoreError};
+use store::{DiskSet, FailedDisk, Journal, MemoryDisk, StoreError};
 
 use super::{
     bucket::Buckets,
@@ -70,7 +70,7 @@ pub(crate) struct Process {
     pub(super) rules: Node,
     pub(super) seat: Seat,
     pub(crate) store: Arc<DiskSet>,
-    kept: KeptRows,
+    kept: MetadataMirror,
     kept_until: Rc<Cell<Duration>>,
     removed: Rc<RefCell<Removed>>,
     pub(super) disks: Disks,
@@ -111,7 +111,7 @@ pub(crate) enum Hand {
     Copy(Box<CopyOrder>),
     Forget(JobId),
     Keep {
-        to: Asker,
+        to: ReplyTo,
         keep: Box<MirrorUpdate>,
     },
     /// It looks whether a disk has failed.
@@ -150,8 +150,8 @@ impl NodeRole {
             self.disks.open().map_err(|error| format!("n{} cannot open its folders: {error}", self.number))?;
         let kept = Journal::open_on(Arc::new(self.kept_disk.clone()), Path::new("/kept.redb"));
         let kept = kept.map_err(|error| format!("n{} cannot open its kept rows: {error}", self.number))?;
-        let kept =
-            KeptRows::on(kept).map_err(|error| format!("n{} cannot read its kept rows: {error}", self.number))?;
+        let kept = MetadataMirror::from_journal(kept)
+            .map_err(|error| format!("n{} cannot read its kept rows: {error}", self.number))?;
         env.note(format_args!(
             "n{} starts (life {}): {:?}, put aside: {put_aside:?}",
             self.number,
@@ -199,7 +199,7 @@ impl NodeRole {
     /// Lets the power go after so many more changes of a disk.
     pub(crate) fn cut_power_after(&mut self, disk: usize, changes: u64) {
         let cut = self.disks.disk(disk);
-        cut.cut_after(changes);
+        cut.power_off_after(changes);
         self.cut_at = Some((disk, cut.changes() + changes));
     }
 
@@ -298,7 +298,7 @@ impl Process {
                 };
                 let result = moved.map_err(|error| error.refusal());
                 env.note(format_args!("n{} {work:?}: {result:?}", self.number));
-                self.rules.handle_completion(env.now, Completion::Moved { id, result });
+                self.rules.handle_completion(env.now, NodeCompletion::Moved { id, result });
             }
             Hand::Copy(order) => self.copy(env, *order),
             Hand::Forget(job) => {
@@ -307,13 +307,13 @@ impl Process {
                 self.results.forget(job);
             }
             Hand::Keep { to, keep } => {
-                let result = self.kept.keep_and_mark(&keep, &self.store).map_err(|error| error.refusal());
+                let result = self.kept.apply_and_mark(&keep, &self.store).map_err(|error| error.refusal());
                 let mark = self.kept.mark().filter(|mark| result.is_ok() && *mark == keep.position);
                 if let Some(mark) = mark {
                     let sent = env.book.keeps.get(&mark_key(&mark)).copied();
                     self.kept_until.set(sent.unwrap_or_default().max(self.kept_until.get()));
                 }
-                self.rules.handle_completion(env.now, Completion::Kept { to, result });
+                self.rules.handle_completion(env.now, NodeCompletion::RowsMirrored { to, result });
             }
             Hand::LookAtDisks => self.look_at_disks(env),
             Hand::Compute(task) => self.compute(env, task),
@@ -336,21 +336,21 @@ impl Process {
         env.note(format_args!("n{} found {slice} corrupt", self.number));
         // Reported all the same where the disk fails: the master must replace it.
         let marked = self.store.mark_corrupt(slice);
-        self.rules.handle_completion(env.now, Completion::FoundCorrupt(slice));
+        self.rules.handle_completion(env.now, NodeCompletion::FoundCorrupt(slice));
         // Another disk may have a spare of it.
         if let (Ok(()), Ok(spare)) = (marked, self.store.open_slice(slice)) {
-            self.rules.handle_completion(env.now, Completion::Stored(spare.metadata().clone()));
+            self.rules.handle_completion(env.now, NodeCompletion::Stored(spare.metadata().clone()));
         }
     }
 
     /// As `node::disks::DiskWatch`.
     fn look_at_disks(&mut self, env: &mut Environment) {
-        for LostDisk { folder, why, gone, replaced } in self.store.look() {
+        for FailedDisk { folder, why, lost: gone, replaced } in self.store.check_disks() {
             env.note(format_args!("n{} lost {}: {why}, {} slices", self.number, folder.display(), gone.len()));
             healing::check_lost_disk(env, self.number, &self.disks, &folder, &why);
-            self.rules.handle_completion(env.now, Completion::Gone(gone));
+            self.rules.handle_completion(env.now, NodeCompletion::SlicesLost(gone));
             for metadata in replaced {
-                self.rules.handle_completion(env.now, Completion::Stored(metadata));
+                self.rules.handle_completion(env.now, NodeCompletion::Stored(metadata));
             }
         }
         self.look_later(env);
@@ -373,62 +373,62 @@ impl Process {
         self.seat.settle(env, due);
     }
 
-    fn perform(&mut self, env: &mut Environment, action: Action) {
+    fn perform(&mut self, env: &mut Environment, action: NodeAction) {
         let (node, life) = (self.number, self.seat.life);
         match action {
-            Action::Ack { to, ack } => self.seat.words.reply(env.now, to.session, to.request, codec::encode(&ack)),
-            Action::Report { session, id, report } => {
+            NodeAction::Ack { to, ack } => self.seat.words.reply(env.now, to.session, to.request, codec::encode(&ack)),
+            NodeAction::Report { session, id, report } => {
                 env.note(format_args!("n{node} reports {}", report_line(&report)));
                 self.seat.words.ask(env.now, session, codec::encode(&report), id.0 + 1, ANSWER_TIME_MAX);
             }
-            Action::ReportStatus { session } => self.report_status(env, session),
-            Action::ReportClock { session, unix_millis } => {
+            NodeAction::ReportStatus { session } => self.report_status(env, session),
+            NodeAction::ReportClock { session, unix_millis } => {
                 let told = codec::encode(&Report::Clock { unix_millis, machine: Some(self.number as u128) });
                 self.seat.words.ask(env.now, session, told, CLOCK_TAG, STATUS_ANSWER_TIME_MAX);
             }
-            Action::TakeInventory => {
-                for told in self.kept.told(&self.store) {
+            NodeAction::TakeInventory => {
+                for told in self.kept.join_completions(&self.store) {
                     self.rules.handle_completion(env.now, sabotaged(env, told));
                 }
-                self.rules.handle_completion(env.now, Completion::Partials(self.store.partials()));
+                self.rules.handle_completion(env.now, NodeCompletion::Partials(self.store.partials()));
             }
-            Action::Rejoin { session } => {
+            NodeAction::Rejoin { session } => {
                 self.seat.words.close_session(env.now, session);
                 self.seat.session = None;
                 self.seat.start_joining(env);
             }
-            Action::StartCopy(_) if env.sabotage == Some(Sabotage::CopiesAreNeverMade) => {}
-            Action::StartCopy(order) => {
+            NodeAction::StartCopy(_) if env.sabotage == Some(Sabotage::CopiesAreNeverMade) => {}
+            NodeAction::StartCopy(order) => {
                 let span = env.span(0, 20);
                 env.after(span, Event::Hand { node, life, hand: Hand::Copy(Box::new(order)) });
             }
-            Action::Move { id, work } => {
+            NodeAction::Move { id, work } => {
                 let span = env.span(0, 60);
                 env.after(span, Event::Hand { node, life, hand: Hand::Move { id, work } });
             }
-            Action::Keep { to, keep } => {
+            NodeAction::MirrorRows { to, keep } => {
                 let span = env.span(0, 60);
                 env.after(span, Event::Hand { node, life, hand: Hand::Keep { to, keep: Box::new(keep) } });
             }
-            Action::Revoke(revocation) => {
+            NodeAction::Revoke(revocation) => {
                 self.door.revoke(env.now, revocation);
                 self.cut_off_revoked(env);
             }
-            Action::TakeTicketKeys(keys) => self.door.take_keys(env.now, keys),
+            NodeAction::SetTicketKeys(keys) => self.door.take_keys(env.now, keys),
             // Nothing of the simulation is slow by a limit.
-            Action::TakeLinkShares(_) => {}
-            Action::StrikeOff(machines) => self.door.strike_off(machines),
-            Action::ReadKept { after } => {
+            NodeAction::SetLinkShares(_) => {}
+            NodeAction::RevokeNodes(machines) => self.door.strike_off(machines),
+            NodeAction::ReadMirror { after } => {
                 if let Ok(Some(page)) = self.kept.page(after) {
                     let page = forgotten(env, page);
-                    self.rules.handle_completion(env.now, Completion::KeptPage(page));
+                    self.rules.handle_completion(env.now, NodeCompletion::MirrorPage(page));
                 }
             }
-            Action::Drive(order) => {
+            NodeAction::StartDriver(order) => {
                 let span = env.span(50, 1_000);
                 env.after(span, Event::DriverStarts { node, life, order: Box::new(order) });
             }
-            Action::ForgetJob(job) => {
+            NodeAction::ForgetJob(job) => {
                 let span = env.span(0, 20);
                 env.after(span, Event::Hand { node, life, hand: Hand::Forget(job) });
             }
@@ -442,7 +442,7 @@ impl Process {
         self.status_is_out = true;
         let report = Report::Status {
             used_bytes: self.store.used_bytes(),
-            free_bytes: self.store.room_bytes(),
+            free_bytes: self.store.available_bytes(),
             transfers: self.transfers.len() as u32,
             spes: self.tasks.len() as u32,
             disks: self.store.statuses(),
@@ -457,7 +457,7 @@ impl Process {
     fn hear(&mut self, env: &mut Environment, heard: Heard) {
         match heard {
             Heard::Asked { session, request: Some(request), body } => match codec::decode::<Order>(&body) {
-                Ok(order) => self.rules.handle_message(env.now, Asker { session, request }, order),
+                Ok(order) => self.rules.handle_message(env.now, ReplyTo { session, request }, order),
                 Err(error) => env.violate(crate::Kind::Safety, format!("n{} got no order: {error}", self.number)),
             },
             Heard::Asked { request: None, .. } => {}
@@ -469,7 +469,7 @@ impl Process {
                     None => self.lose_session(env, session),
                     Some(_) if tag == STATUS_TAG || tag == CLOCK_TAG => {}
                     Some(_) => {
-                        self.rules.handle_completion(env.now, Completion::Acknowledged(ReportId(tag - 1)));
+                        self.rules.handle_completion(env.now, NodeCompletion::Acknowledged(ReportId(tag - 1)));
                     }
                 }
             }
@@ -499,20 +499,22 @@ impl Process {
         };
         match begun {
             Ok(writer) => self.fetch_copy(env, &order, writer),
-            Err(result) => self.rules.handle_completion(env.now, Completion::Copied { slice, result, kept_bytes: 0 }),
+            Err(result) => {
+                self.rules.handle_completion(env.now, NodeCompletion::Copied { slice, result, kept_bytes: 0 })
+            }
         }
     }
 }
 
 /// An inventory as it is told to a master that lost its journal, where that is sabotaged.
-fn sabotaged(env: &Environment, mut told: Completion) -> Completion {
+fn sabotaged(env: &Environment, mut told: NodeCompletion) -> NodeCompletion {
     let is_silent = env.sabotage == Some(Sabotage::OldJournalIsBelieved) && env.book.has_old_journal;
     let disks = match &mut told {
-        Completion::KeptMark { mark, .. } if is_silent => {
+        NodeCompletion::MirrorMark { mark, .. } if is_silent => {
             *mark = None;
             return told;
         }
-        Completion::Inventory(disks) => disks,
+        NodeCompletion::Inventory(disks) => disks,
         _ => return told,
     };
     match env.sabotage {
@@ -523,7 +525,7 @@ fn sabotaged(env: &Environment, mut told: Completion) -> Completion {
         Some(Sabotage::OldJournalIsBelieved) if is_silent => {
             // Else what the disks say was seen, or what stands at its path, would show that the journal lost its commit.
             for disk in disks {
-                disk.seen = None;
+                disk.mark = None;
                 disk.slices.iter_mut().for_each(|slice| slice.state = HeldState::Staged);
             }
         }

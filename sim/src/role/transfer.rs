@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, rc::Rc};
 
-use ::node::rules::{Completion, CopyOrder};
+use ::node::rules::{CopyOrder, NodeCompletion};
 use protocol::{
     NodeId, Refusal, SliceId, SliceMetadata, Status,
     message::{
@@ -161,13 +161,13 @@ impl Process {
                     other => Err(refusal_of(other)),
                 };
                 env.note(format_args!("n{} copied {slice}: {:?}", self.number, result.as_ref().err()));
-                self.rules.handle_completion(env.now, Completion::Copied { slice, result, kept_bytes: 0 });
+                self.rules.handle_completion(env.now, NodeCompletion::Copied { slice, result, kept_bytes: 0 });
             }
             Some(Outgoing::Forward { .. }) if matches!(reply, CallReply::Stored { .. }) => {}
             Some(Outgoing::Forward { slice, nodes }) => {
                 env.note(format_args!("n{} could not pass {slice} on: {reply:?}", self.number));
                 for node in nodes {
-                    self.rules.handle_completion(env.now, Completion::ForwardFailed { slice, node });
+                    self.rules.handle_completion(env.now, NodeCompletion::ForwardFailed { slice, node });
                 }
             }
             Some(Outgoing::Segment { task, number }) => self.segment_came(env, task, number, reply),
@@ -304,7 +304,7 @@ impl Process {
             env.book.resumed += 1;
             // What is there already is not passed on.
             for source in chain {
-                self.rules.handle_completion(env.now, Completion::ForwardFailed { slice, node: source.node });
+                self.rules.handle_completion(env.now, NodeCompletion::ForwardFailed { slice, node: source.node });
             }
             None
         } else {
@@ -364,7 +364,7 @@ impl Process {
                         let metadata = self.buckets.publish(bucket, grant.header, &self.store, &self.disks)?;
                         self.note_part(env, bucket, &metadata);
                         self.used.add(env.now, metadata.header.slice, grant.until_unix_millis);
-                        self.rules.handle_completion(env.now, Completion::Stored(metadata.clone()));
+                        self.rules.handle_completion(env.now, NodeCompletion::Stored(metadata.clone()));
                         metadata
                     }
                     // The ticket may have been used for just this, and the answer lost.
@@ -440,7 +440,7 @@ impl Process {
             Ok(metadata) => {
                 self.used.add(env.now, metadata.header.slice, writing.ticket_until_unix_millis);
                 let reply = CallReply::Stored { bytes: metadata.bytes, digest: metadata.digest };
-                self.rules.handle_completion(env.now, Completion::Stored(metadata));
+                self.rules.handle_completion(env.now, NodeCompletion::Stored(metadata));
                 env.answer(id, reply);
             }
             Err(error) => env.answer(id, CallReply::Refused(error.refusal())),
@@ -453,7 +453,7 @@ impl Process {
             Transfer::Write(writing) => {
                 self.break_off(env, writing.forward);
                 // Only what is sent again under the same key finds it.
-                let kept = writing.writer.split().0.keep();
+                let kept = writing.writer.split().0.save_partial();
                 env.note(format_args!("n{} keeps {kept:?} bytes of a broken upload", self.number));
             }
             Transfer::Read { .. } => {}

@@ -14,7 +14,7 @@ use crate::NodeError;
 /// The folders for jobs, one a disk.
 pub trait JobFolders: fmt::Debug + Send + Sync {
     /// Where a new file should be.
-    fn roomiest(&self) -> Result<PathBuf, NodeError>;
+    fn emptiest(&self) -> Result<PathBuf, NodeError>;
 
     /// All of them, on the disks that work.
     fn all(&self) -> Vec<PathBuf>;
@@ -26,7 +26,7 @@ pub trait JobFolders: fmt::Debug + Send + Sync {
 }
 
 impl JobFolders for PathBuf {
-    fn roomiest(&self) -> Result<PathBuf, NodeError> {
+    fn emptiest(&self) -> Result<PathBuf, NodeError> {
         Ok(self.clone())
     }
 
@@ -36,8 +36,8 @@ impl JobFolders for PathBuf {
 }
 
 impl JobFolders for Arc<DiskSet> {
-    fn roomiest(&self) -> Result<PathBuf, NodeError> {
-        Ok(self.roomiest_jobs_folder()?)
+    fn emptiest(&self) -> Result<PathBuf, NodeError> {
+        Ok(self.emptiest_jobs_folder()?)
     }
 
     fn all(&self) -> Vec<PathBuf> {

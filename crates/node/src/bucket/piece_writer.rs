@@ -6,7 +6,7 @@ use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc};
 use protocol::message::spe::PieceId;
 use rustix::{fs::copy_file_range, io::Errno};
 
-use super::{Bucket, piece_refused, pieces::Range};
+use super::{Bucket, piece_refused, pieces::PieceRange};
 use crate::NodeError;
 
 /// A piece being written.
@@ -14,7 +14,7 @@ use crate::NodeError;
 pub struct PieceWriter {
     bucket: Arc<Bucket>,
     piece: PieceId,
-    range: Range,
+    range: PieceRange,
     file: File,
     written: u64,
     committed: bool,
@@ -58,7 +58,7 @@ impl PieceWriter {
     pub fn commit(mut self) -> Result<(), NodeError> {
         if self.written != self.range.bytes {
             let what = format!("the piece of task {} for bucket {}", self.piece.task, self.piece.bucket.bucket);
-            return Err(NodeError::Length { what, expected: self.range.bytes, found: self.written });
+            return Err(NodeError::LengthMismatch { what, expected: self.range.bytes, found: self.written });
         }
         self.committed = true;
         let committed = self.bucket.lock().pieces.commit(self.piece.task, self.piece.attempt, self.range);
@@ -70,7 +70,7 @@ impl PieceWriter {
         let found = self.written.saturating_add(bytes);
         if found > self.range.bytes {
             let what = format!("the piece of task {} for bucket {}", self.piece.task, self.piece.bucket.bucket);
-            return Err(NodeError::Length { what, expected: self.range.bytes, found });
+            return Err(NodeError::LengthMismatch { what, expected: self.range.bytes, found });
         }
         Ok(self.range.from + self.written)
     }

@@ -15,10 +15,10 @@ pub struct Pieces {
     /// Where the next reservation begins.
     end: u64,
     /// Committed pieces by task and attempt.
-    committed: BTreeMap<(u32, u32), Range>,
+    committed: BTreeMap<(u32, u32), PieceRange>,
     /// Number of reservations neither committed nor dropped, those of empty pieces among them.
     reserved: u32,
-    sealed: Option<Sealed>,
+    sealed: Option<SealState>,
 }
 
 impl Pieces {
@@ -28,7 +28,7 @@ impl Pieces {
     }
 
     /// Where a piece of `bytes` bytes may be written.
-    pub fn reserve(&mut self, bytes: u64) -> Result<Range, PieceRefused> {
+    pub fn reserve(&mut self, bytes: u64) -> Result<PieceRange, PieceRefused> {
         if self.sealed.is_some() {
             return Err(PieceRefused::Sealed);
         }
@@ -37,7 +37,7 @@ impl Pieces {
         }
         let until = self.end.checked_add(bytes).filter(|until| *until <= limits::SLICE_BYTES_MAX);
         let until = until.ok_or(PieceRefused::TooLong)?;
-        let range = Range { from: self.end, bytes };
+        let range = PieceRange { from: self.end, bytes };
         self.end = until;
         self.reserved += 1;
         Ok(range)
@@ -45,7 +45,7 @@ impl Pieces {
 
     /// The reserved range now holds the whole piece. The first of two equal attempts stays; a piece that comes after the
     /// seal is refused.
-    pub fn commit(&mut self, task: u32, attempt: u32, range: Range) -> Result<(), PieceRefused> {
+    pub fn commit(&mut self, task: u32, attempt: u32, range: PieceRange) -> Result<(), PieceRefused> {
         self.reserved = self.reserved.saturating_sub(1);
         if self.sealed.is_some() {
             return Err(PieceRefused::Sealed);
@@ -55,7 +55,7 @@ impl Pieces {
     }
 
     /// The reserved range will not be filled. When it is the last, the file may be cut to the returned length.
-    pub fn abandon(&mut self, range: Range) -> Option<u64> {
+    pub fn abandon(&mut self, range: PieceRange) -> Option<u64> {
         self.reserved = self.reserved.saturating_sub(1);
         if self.sealed.is_none() && range.from + range.bytes == self.end {
             self.end = range.from;
@@ -90,7 +90,7 @@ impl Pieces {
             let done = || SealPlan::Done { bytes: sealed.bytes, order: sealed.order.clone() };
             return if sealed.winners == wanted { Ok(done()) } else { Err(SealRefused::Sealed) };
         }
-        // A sender that is still at work has its range below `end` and not among the winners: then they are fewer.
+        // A sender that is still at work has its range below `finish` and not among the winners: then they are fewer.
         if bytes == self.end && (!in_order || ranges.is_sorted_by_key(|(range, _)| range.from)) {
             ranges.sort_by_key(|(range, _)| range.from);
             return Ok(SealPlan::Keep { bytes, order: ranges.into_iter().map(|(_, task)| task).collect() });
@@ -102,7 +102,7 @@ impl Pieces {
     /// The plan has been carried out: nothing more is taken.
     pub fn seal(&mut self, winners: &[Winner], bytes: u64, order: &[u32]) {
         let winners = winners.iter().map(|winner| (winner.task, (winner.attempt, winner.bytes))).collect();
-        self.sealed = Some(Sealed { winners, bytes, order: order.to_vec() });
+        self.sealed = Some(SealState { winners, bytes, order: order.to_vec() });
         self.end = bytes;
     }
 
@@ -113,7 +113,7 @@ impl Pieces {
 
     /// Whether the bucket is the whole piece of one attempt, so that sums made for that piece are the bucket's.
     pub fn consists_of(&self, task: u32, attempt: u32) -> bool {
-        let sealed_with = |sealed: &Sealed| {
+        let sealed_with = |sealed: &SealState| {
             sealed.winners.len() == 1 && sealed.winners.get(&task).is_some_and(|winner| winner.0 == attempt)
         };
         self.sealed.as_ref().is_some_and(sealed_with)
@@ -122,7 +122,7 @@ impl Pieces {
 
 /// A part of a bucket's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct PieceRange {
     /// First byte.
     pub from: u64,
     /// Length in bytes.
@@ -149,7 +149,7 @@ pub enum SealPlan {
     /// Only these ranges belong into a new file, in this order.
     Rewrite {
         /// The winners' ranges.
-        ranges: Vec<Range>,
+        ranges: Vec<PieceRange>,
         /// Their bytes together.
         bytes: u64,
         /// The tasks in the order of their pieces.
@@ -212,7 +212,7 @@ impl SealRefused {
 }
 
 #[derive(Debug)]
-struct Sealed {
+struct SealState {
     /// Attempt and bytes of each task that has won.
     winners: BTreeMap<u32, (u32, u64)>,
     bytes: u64,
@@ -252,7 +252,7 @@ mod tests {
     fn a_bucket_that_is_made_again_has_its_pieces_in_the_order_that_was_read_before() {
         let pieces = with(&[(1, 0, 5), (0, 0, 3)]);
         let wanted = [winner(0, 0, 3), winner(1, 0, 5)];
-        let ranges = vec![Range { from: 5, bytes: 3 }, Range { from: 0, bytes: 5 }];
+        let ranges = vec![PieceRange { from: 5, bytes: 3 }, PieceRange { from: 0, bytes: 5 }];
         let plan = pieces.plan_seal(&wanted, true);
         assert_eq!(plan, Ok(SealPlan::Rewrite { ranges, bytes: 8, order: vec![0, 1] }));
         let as_they_lie = [winner(1, 0, 5), winner(0, 0, 3)];
@@ -263,18 +263,18 @@ mod tests {
     fn losing_attempts_are_cut_out() {
         let pieces = with(&[(0, 0, 3), (0, 1, 4), (1, 0, 5)]);
         let plan = pieces.plan_seal(&[winner(0, 1, 4), winner(1, 0, 5)], false).unwrap();
-        let ranges = vec![Range { from: 3, bytes: 4 }, Range { from: 7, bytes: 5 }];
+        let ranges = vec![PieceRange { from: 3, bytes: 4 }, PieceRange { from: 7, bytes: 5 }];
         assert_eq!(plan, SealPlan::Rewrite { ranges, bytes: 9, order: vec![0, 1] });
     }
 
     #[test]
-    fn a_piece_that_broke_off_at_the_end_leaves_nothing_and_one_in_the_middle_a_dead_range() {
+    fn an_abandoned_last_piece_leaves_nothing_and_one_in_the_middle_a_dead_range() {
         let mut pieces = Pieces::default();
         let first = pieces.reserve(10).unwrap();
         let second = pieces.reserve(20).unwrap();
         assert_eq!(pieces.abandon(first), None);
         pieces.commit(1, 0, second).unwrap();
-        let ranges = vec![Range { from: 10, bytes: 20 }];
+        let ranges = vec![PieceRange { from: 10, bytes: 20 }];
         assert_eq!(
             pieces.plan_seal(&[winner(1, 0, 20)], false),
             Ok(SealPlan::Rewrite { ranges, bytes: 20, order: vec![1] })

@@ -16,13 +16,13 @@ use store::{DiskSet, SliceHasher, SliceSums};
 use super::{
     Bucket, State, not_sealed, open,
     piece_writer::copy_range,
-    pieces::{Range, SealPlan, SealRefused},
+    pieces::{PieceRange, SealPlan, SealRefused},
 };
 use crate::NodeError;
 
 /// A bucket that has been sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealOutcome {
     /// Its length in bytes.
     pub bytes: u64,
     /// The tasks whose pieces are in it, in the order in which they lie.
@@ -30,22 +30,22 @@ pub struct Sealed {
 }
 
 impl Bucket {
-    pub(super) fn seal(&self, order: &SealOrder) -> Result<Sealed, NodeError> {
+    pub(super) fn seal(&self, order: &SealOrder) -> Result<SealOutcome, NodeError> {
         let mut state = self.lock();
         let plan = state.pieces.plan_seal(&order.winners, order.in_order);
         let sealed = match plan.map_err(|why| seal_refused(self.id, why))? {
-            SealPlan::Done { bytes, order } => Sealed { bytes, order },
+            SealPlan::Done { bytes, order } => SealOutcome { bytes, order },
             SealPlan::Keep { bytes, order: lie } => {
                 // A piece that broke off at the end may have left bytes there; an empty bucket has no file yet.
                 let cut = self.open()?.set_len(bytes);
                 cut.map_err(NodeError::io("cut the bucket", &self.path))?;
                 state.pieces.seal(&order.winners, bytes, &lie);
-                Sealed { bytes, order: lie }
+                SealOutcome { bytes, order: lie }
             }
             SealPlan::Rewrite { ranges, bytes, order: lie } => {
                 self.rewrite(&ranges)?;
                 state.pieces.seal(&order.winners, bytes, &lie);
-                Sealed { bytes, order: lie }
+                SealOutcome { bytes, order: lie }
             }
         };
         if order.publish && state.published.is_none() && state.sealed_sums.is_none() {
@@ -69,14 +69,14 @@ impl Bucket {
             Some(sums) => sums.clone(),
             None => self.sums(&state, bytes)?,
         };
-        let metadata = store.adopt(header, &self.path, sums)?;
+        let metadata = store.ingest_file(header, &self.path, sums)?;
         state.sealed_sums = None;
         state.published = Some(metadata.clone());
         Ok(metadata)
     }
 
     /// Puts a file of these ranges alone in the place of the bucket's. Whoever still writes a piece has the old one open.
-    fn rewrite(&self, ranges: &[Range]) -> Result<(), NodeError> {
+    fn rewrite(&self, ranges: &[PieceRange]) -> Result<(), NodeError> {
         let path = with_suffix(&self.path, ".sealed");
         let from = self.open()?;
         let new = open(&path)?;

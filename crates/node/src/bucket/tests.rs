@@ -49,8 +49,8 @@ fn header(slice: u128) -> SliceHeader {
 impl Fixture {
     fn writer(&self, piece: PieceId, bytes: u64) -> PieceWriter {
         match self.buckets.begin(piece, bytes).unwrap() {
-            Begun::Writer(writer) => writer,
-            Begun::Taken => panic!("{piece:?} is there already"),
+            BeginOutcome::Writer(writer) => writer,
+            BeginOutcome::Taken => panic!("{piece:?} is there already"),
         }
     }
 
@@ -113,17 +113,17 @@ fn a_piece_of_another_length_than_announced_is_refused() {
     let made = fixture();
     let mut short = made.writer(piece(0, 0), 4);
     short.write(b"abc").unwrap();
-    assert!(matches!(short.commit(), Err(NodeError::Length { expected: 4, found: 3, .. })));
+    assert!(matches!(short.commit(), Err(NodeError::LengthMismatch { expected: 4, found: 3, .. })));
     let mut long = made.writer(piece(0, 0), 4);
-    assert!(matches!(long.write(b"abcde"), Err(NodeError::Length { expected: 4, found: 5, .. })));
+    assert!(matches!(long.write(b"abcde"), Err(NodeError::LengthMismatch { expected: 4, found: 5, .. })));
 }
 
 #[test]
 fn a_piece_that_comes_twice_is_taken_once() {
     let made = fixture();
     made.put(piece(0, 0), b"once");
-    assert!(matches!(made.buckets.begin(piece(0, 0), 4), Ok(Begun::Taken)));
-    made.buckets.take_file(piece(0, 0), made.scratch(b"once"), 4, None).unwrap();
+    assert!(matches!(made.buckets.begin(piece(0, 0), 4), Ok(BeginOutcome::Taken)));
+    made.buckets.add_file(piece(0, 0), made.scratch(b"once"), 4, None).unwrap();
     assert_eq!(made.buckets.seal(&seal(&[(0, 0, 4)])).unwrap().bytes, 4);
 }
 
@@ -185,8 +185,8 @@ fn a_newer_run_ends_the_older_one() {
 #[test]
 fn a_file_of_this_disk_becomes_the_bucket_or_is_appended() {
     let made = fixture();
-    made.buckets.take_file(piece(0, 0), made.scratch(b"first"), 5, None).unwrap();
-    made.buckets.take_file(piece(0, 1), made.scratch(b"second"), 6, None).unwrap();
+    made.buckets.add_file(piece(0, 0), made.scratch(b"first"), 5, None).unwrap();
+    made.buckets.add_file(piece(0, 1), made.scratch(b"second"), 6, None).unwrap();
     assert_eq!(made.scratch_files(), 0, "scratch files are used up");
     assert_eq!(made.buckets.seal(&seal(&[(0, 1, 6)])).unwrap().bytes, 6);
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"second");
@@ -244,7 +244,7 @@ fn sums_of_an_spe_are_used_only_for_the_bucket_that_is_that_piece() {
     let sums = hasher.finish();
     let mut marked = sums.clone();
     marked.digest = protocol::Digest([9; 32]);
-    made.buckets.take_file(piece(0, 0), made.scratch(b"first"), 5, Some(marked)).unwrap();
+    made.buckets.add_file(piece(0, 0), made.scratch(b"first"), 5, Some(marked)).unwrap();
     let sealed_digest = |order: &SealOrder| {
         made.buckets.seal(order).unwrap();
         let bucket = made.buckets.known(order.bucket).unwrap();
@@ -255,8 +255,8 @@ fn sums_of_an_spe_are_used_only_for_the_bucket_that_is_that_piece() {
     assert_eq!(sealed_digest(&order), protocol::Digest([9; 32]), "the SPE's sums are believed");
     // Another bucket, where a second attempt has won.
     let other = |attempt| PieceId { bucket: BucketId { bucket: 7, ..bucket(0) }, task: 0, attempt };
-    made.buckets.take_file(other(0), made.scratch(b"xxxxx"), 5, Some(sums.clone())).unwrap();
-    made.buckets.take_file(other(1), made.scratch(b"first"), 5, None).unwrap();
+    made.buckets.add_file(other(0), made.scratch(b"xxxxx"), 5, Some(sums.clone())).unwrap();
+    made.buckets.add_file(other(1), made.scratch(b"first"), 5, None).unwrap();
     let order = SealOrder {
         bucket: other(0).bucket,
         winners: vec![Winner { task: 0, attempt: 1, bytes: 5 }],
@@ -279,14 +279,14 @@ fn the_buckets_of_a_job_lie_on_several_disks_and_each_is_published_on_its_own() 
     let made = Fixture { buckets: BucketStore::new(Arc::clone(&disks)), folder };
     let of = |number: u32, attempt| PieceId { bucket: BucketId { bucket: number, ..bucket(0) }, task: number, attempt };
     for number in 0..4 {
-        made.buckets.take_file(of(number, 0), made.scratch(b"abc"), 3, None).unwrap();
+        made.buckets.add_file(of(number, 0), made.scratch(b"abc"), 3, None).unwrap();
         // A second attempt's file lies on the other disk, whose turn it is, and is copied.
-        made.buckets.take_file(of(number, 1), made.scratch(b"xyz"), 3, None).unwrap();
+        made.buckets.add_file(of(number, 1), made.scratch(b"xyz"), 3, None).unwrap();
     }
     // Out of turn, so that not all begin on the same disk.
     drop(made.scratch(b""));
     for number in 4..8 {
-        made.buckets.take_file(of(number, 0), made.scratch(b"abc"), 3, None).unwrap();
+        made.buckets.add_file(of(number, 0), made.scratch(b"abc"), 3, None).unwrap();
     }
     let disk_of = |file: &Path| ["one", "two"].into_iter().find(|name| file.starts_with(made.folder.path().join(name)));
     let used: std::collections::BTreeSet<_> =
@@ -328,7 +328,7 @@ fn a_short_scratch_file_that_is_put_back_is_the_next_of_its_job() {
     let scratch = made.buckets.scratch_for_results(job).unwrap();
     scratch.share().unwrap().write_all(b"what the first task left").unwrap();
     let path = scratch.path().to_owned();
-    made.buckets.put_back(job, scratch);
+    made.buckets.recycle_scratch(job, scratch);
     assert_ne!(made.buckets.scratch_for_results(other).unwrap().path(), path);
     let fetched = made.buckets.scratch(job).unwrap();
     assert_eq!(fetched.file().metadata().unwrap().len(), 0, "what is fetched is all that is in it");
@@ -341,16 +341,16 @@ fn a_short_scratch_file_that_is_put_back_is_the_next_of_its_job() {
     assert_ne!(long.path(), path, "that one is in use");
     long.file().set_len(100_000).unwrap();
     let path_of_long = long.path().to_owned();
-    made.buckets.put_back(job, long);
+    made.buckets.recycle_scratch(job, long);
     assert!(!path_of_long.exists());
-    made.buckets.put_back(job, again);
+    made.buckets.recycle_scratch(job, again);
     made.buckets.forget(job).unwrap();
     assert!(!path.exists());
     // One that comes back when its job has ended is removed.
     let late = made.buckets.scratch_for_results(other).unwrap();
     let path = late.path().to_owned();
     made.buckets.forget(other).unwrap();
-    made.buckets.put_back(other, late);
+    made.buckets.recycle_scratch(other, late);
     assert!(!path.exists());
 }
 
@@ -364,16 +364,16 @@ fn few_bytes_are_kept_in_memory_and_many_in_their_file() {
         let bytes = vec![7; length];
         scratch.share().unwrap().write_all(&bytes).unwrap();
         let chunk = Chunk { bucket: 0, offset: 0, bytes: length as u64 };
-        assert!(made.buckets.keep(attempt(task), scratch, vec![chunk]));
-        match &made.buckets.kept().find(attempt(task)).unwrap().content {
-            KeptContent::Memory(kept) => assert_eq!((task, &kept[..]), (0, &bytes[..])),
-            KeptContent::File(file) => assert_eq!((task, file.path()), (1, path.as_path())),
+        assert!(made.buckets.retain(attempt(task), scratch, vec![chunk]));
+        match &made.buckets.retained().find(attempt(task)).unwrap().content {
+            RetainedContent::Memory(kept) => assert_eq!((task, &kept[..]), (0, &bytes[..])),
+            RetainedContent::File(file) => assert_eq!((task, file.path()), (1, path.as_path())),
         }
     }
 }
 
 #[test]
-fn what_a_slice_was_made_from_is_removed_when_the_slice_has_its_name_and_not_before() {
+fn the_input_bucket_of_a_slice_is_removed_once_the_slice_is_placed() {
     let made = fixture();
     let (store, _) = DiskSet::open(
         vec![store::DataFolder {
@@ -390,8 +390,8 @@ fn what_a_slice_was_made_from_is_removed_when_the_slice_has_its_name_and_not_bef
     let sorted = |attempt| BucketId { stage: 1, generation: attempt, ..bucket(0) };
     for attempt in 0..2 {
         let piece = PieceId { bucket: sorted(attempt), task: 0, attempt };
-        made.buckets.take_file(piece, made.scratch(b"denorstu"), 8, None).unwrap();
-        made.buckets.made_from(sorted(attempt), bucket(0));
+        made.buckets.add_file(piece, made.scratch(b"denorstu"), 8, None).unwrap();
+        made.buckets.note_input_bucket(sorted(attempt), bucket(0));
     }
     let winners = vec![Winner { task: 0, attempt: 1, bytes: 8 }];
     made.buckets.seal(&SealOrder { bucket: sorted(1), winners, publish: true, in_order: false }).unwrap();
@@ -399,9 +399,9 @@ fn what_a_slice_was_made_from_is_removed_when_the_slice_has_its_name_and_not_bef
     assert_eq!(made.buckets.open_sealed(bucket(0)).unwrap().1, 8, "it may be needed again");
     made.buckets.publish(sorted(1), header(9), &store).unwrap();
     assert_eq!(made.buckets.open_sealed(bucket(0)).unwrap().1, 8, "and so it may if the slice never gets its name");
-    made.buckets.named(SliceId(8));
+    made.buckets.note_placed(SliceId(8));
     assert!(path.exists());
-    made.buckets.named(SliceId(9));
+    made.buckets.note_placed(SliceId(9));
     let gone = made.buckets.open_sealed(bucket(0)).unwrap_err();
     assert_eq!((gone.refusal().status, path.exists()), (Status::NotFound, false));
     let late = made.buckets.begin(piece(1, 0), 3).map(drop).unwrap_err();

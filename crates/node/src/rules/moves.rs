@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use protocol::{Refusal, SectorPath, SliceHeader, SliceId, Status};
 
-use super::Asker;
+use super::ReplyTo;
 
 /// A change of where a slice stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,21 +33,21 @@ pub struct MoveId(pub u64);
 
 /// A move and who waits for its answer.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct QueuedMove {
     pub(super) work: Move,
-    pub(super) asker: Option<Asker>,
+    pub(super) reply_to: Option<ReplyTo>,
 }
 
 /// The moves of a node, waiting and running.
 #[derive(Debug, Default)]
 pub(super) struct MoveQueue {
     next: u64,
-    waiting: VecDeque<Waiting>,
-    running: BTreeMap<MoveId, Waiting>,
+    waiting: VecDeque<QueuedMove>,
+    running: BTreeMap<MoveId, QueuedMove>,
 }
 
 impl MoveQueue {
-    pub(super) fn add(&mut self, waiting: Waiting) -> Result<(), Refusal> {
+    pub(super) fn add(&mut self, waiting: QueuedMove) -> Result<(), Refusal> {
         if self.waiting.len() >= MOVES_WAITING_MAX {
             let sentence =
                 format!("{MOVES_WAITING_MAX} orders wait at this node already; order it again a little later");
@@ -61,7 +61,7 @@ impl MoveQueue {
     pub(super) fn start(&mut self) -> Option<(MoveId, Move)> {
         let removals = self.running.values().filter(|running| running.work.is_removal()).count();
         let places = self.running.len() - removals;
-        let mut busy = Busy::default();
+        let mut busy = MoveConflicts::default();
         self.running.values().for_each(|running| busy.add(&running.work));
         let free = self.waiting.iter().take(LOOK_AHEAD_MOVES).position(|waiting| {
             let has_hands = match waiting.work {
@@ -82,12 +82,12 @@ impl MoveQueue {
     }
 
     /// A move ended; `None` for one that is not known.
-    pub(super) fn finished(&mut self, id: MoveId) -> Option<Waiting> {
+    pub(super) fn finished(&mut self, id: MoveId) -> Option<QueuedMove> {
         self.running.remove(&id)
     }
 
     /// Whether this slice is about to be removed.
-    pub(super) fn removes(&self, slice: SliceId) -> bool {
+    pub(super) fn is_removing(&self, slice: SliceId) -> bool {
         let remove = Move::Remove(slice);
         self.running.values().chain(&self.waiting).any(|waiting| waiting.work == remove)
     }
@@ -95,12 +95,12 @@ impl MoveQueue {
 
 /// Slices and paths that earlier moves touch.
 #[derive(Default)]
-struct Busy {
+struct MoveConflicts {
     slices: BTreeSet<SliceId>,
     paths: BTreeSet<SectorPath>,
 }
 
-impl Busy {
+impl MoveConflicts {
     fn add(&mut self, work: &Move) {
         match work {
             Move::Place { header } => {

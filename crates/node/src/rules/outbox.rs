@@ -10,7 +10,7 @@ use protocol::{
     message::{node_master::Report, rebuild::MirrorPosition},
     wire::codec,
 };
-use store::SeenSlices;
+use store::MarkedSlices;
 
 /// Names a report until it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,14 +46,14 @@ impl Outbox {
     }
 
     /// Which copy of the master's rows is kept here; sent before the inventory.
-    pub(super) fn kept_mark(&mut self, mark: Option<MirrorPosition>, all_seen: bool) {
+    pub(super) fn set_mirror_mark(&mut self, mark: Option<MirrorPosition>, all_seen: bool) {
         if self.phase == Phase::Inventory {
             self.mark = Some(Report::MirrorPosition { position: mark, all_seen });
         }
     }
 
     /// The inventory to send first.
-    pub(super) fn inventory(&mut self, slices: Vec<SeenSlices>) {
+    pub(super) fn inventory(&mut self, slices: Vec<MarkedSlices>) {
         if self.phase == Phase::Inventory {
             self.pages = pages(slices);
             if let Some(mark) = self.mark.take() {
@@ -153,9 +153,9 @@ fn slice_of(report: &Report) -> Option<SliceId> {
 
 /// Cuts an inventory into pages that fit a message each, and says before those of a disk what is known of it; at least one
 /// page, so that an empty node is heard too.
-fn pages(disks: Vec<SeenSlices>) -> VecDeque<Report> {
+fn pages(disks: Vec<MarkedSlices>) -> VecDeque<Report> {
     let mut pages = VecDeque::new();
-    for SeenSlices { seen, slices } in disks.into_iter().filter(|disk| !disk.slices.is_empty()) {
+    for MarkedSlices { mark: seen, slices } in disks.into_iter().filter(|disk| !disk.slices.is_empty()) {
         pages.push_back(Report::DisksSeen(seen));
         let (mut page, mut page_bytes) = (Vec::new(), 0);
         for slice in slices {

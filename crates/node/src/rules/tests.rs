@@ -54,15 +54,15 @@ fn place(slice: u128, path: &str) -> Order {
     Order::Place { header: header_at(slice, path) }
 }
 
-fn asker(request: u64) -> Asker {
-    Asker { session: SESSION, request }
+fn asker(request: u64) -> ReplyTo {
+    ReplyTo { session: SESSION, request }
 }
 
 fn unavailable() -> Refusal {
     Refusal::new(Status::Unavailable, "gone")
 }
 
-fn actions(node: &mut Node) -> Vec<Action> {
+fn actions(node: &mut Node) -> Vec<NodeAction> {
     std::iter::from_fn(|| node.poll_action()).collect()
 }
 
@@ -71,7 +71,7 @@ fn reports(node: &mut Node) -> Vec<(ReportId, Report)> {
     actions(node)
         .into_iter()
         .filter_map(|action| match action {
-            Action::Report { id, report, .. } => Some((id, report)),
+            NodeAction::Report { id, report, .. } => Some((id, report)),
             _ => None,
         })
         .collect()
@@ -88,18 +88,18 @@ fn joined() -> Node {
     node
 }
 
-fn inventory(slices: Vec<HeldSlice>) -> Completion {
-    Completion::Inventory(vec![SeenSlices { seen: None, slices }])
+fn inventory(slices: Vec<HeldSlice>) -> NodeCompletion {
+    NodeCompletion::Inventory(vec![MarkedSlices { mark: None, slices }])
 }
 
 fn join(node: &mut Node, held: Vec<HeldSlice>) {
     node.handle_session_opened(NOW, SESSION);
-    assert!(actions(node).contains(&Action::TakeInventory));
+    assert!(actions(node).contains(&NodeAction::TakeInventory));
     node.handle_completion(NOW, inventory(held));
     loop {
         let pages = reports(node);
         assert_eq!(pages.len(), 1, "one page at a time");
-        node.handle_completion(NOW, Completion::Acknowledged(pages[0].0));
+        node.handle_completion(NOW, NodeCompletion::Acknowledged(pages[0].0));
         match &pages[0].1 {
             Report::Inventory { last: true, .. } => break,
             Report::Inventory { last: false, .. } | Report::DisksSeen(_) => {}
@@ -111,10 +111,10 @@ fn join(node: &mut Node, held: Vec<HeldSlice>) {
 #[test]
 fn only_the_master_of_the_present_session_orders_a_node() {
     let mut node = joined();
-    let stranger = Asker { session: SessionId(8), request: 1 };
+    let stranger = ReplyTo { session: SessionId(8), request: 1 };
     node.handle_message(NOW, stranger, Order::Remove(SliceId(1)));
     let answered = actions(&mut node);
-    assert!(matches!(&answered[..], [Action::Ack { to, ack: Ack::Refused(_) }] if *to == stranger), "{answered:?}");
+    assert!(matches!(&answered[..], [NodeAction::Ack { to, ack: Ack::Refused(_) }] if *to == stranger), "{answered:?}");
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn a_place_is_acknowledged_only_when_the_slice_stands_there() {
     let mut node = joined();
     node.handle_message(NOW, asker(1), place(1, "/a"));
     let started = actions(&mut node);
-    let [Action::Move { id, work: Move::Place { .. } }] = &started[..] else { panic!("{started:?}") };
-    node.handle_completion(NOW, Completion::Moved { id: *id, result: Ok(()) });
-    assert_eq!(actions(&mut node), [Action::Ack { to: asker(1), ack: Ack::Done }]);
+    let [NodeAction::Move { id, work: Move::Place { .. } }] = &started[..] else { panic!("{started:?}") };
+    node.handle_completion(NOW, NodeCompletion::Moved { id: *id, result: Ok(()) });
+    assert_eq!(actions(&mut node), [NodeAction::Ack { to: asker(1), ack: Ack::Done }]);
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn a_place_that_failed_is_refused() {
     let mut node = joined();
     node.handle_message(NOW, asker(1), place(1, "/a"));
     actions(&mut node);
-    node.handle_completion(NOW, Completion::Moved { id: MoveId(0), result: Err(unavailable()) });
-    assert_eq!(actions(&mut node), [Action::Ack { to: asker(1), ack: Ack::Refused(unavailable()) }]);
+    node.handle_completion(NOW, NodeCompletion::Moved { id: MoveId(0), result: Err(unavailable()) });
+    assert_eq!(actions(&mut node), [NodeAction::Ack { to: asker(1), ack: Ack::Refused(unavailable()) }]);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn moves_of_the_same_slice_or_path_keep_the_order_of_the_orders() {
     node.handle_message(NOW, asker(4), place(3, "/c"));
     let started = |node: &mut Node| -> Vec<Move> {
         let moves = actions(node).into_iter().filter_map(|action| match action {
-            Action::Move { work, .. } => Some(work),
+            NodeAction::Move { work, .. } => Some(work),
             _ => None,
         });
         moves.collect()
@@ -153,9 +153,9 @@ fn moves_of_the_same_slice_or_path_keep_the_order_of_the_orders() {
     let to = |slice, path: &str| Move::Place { header: header_at(slice, path) };
     // Slice 3 has nothing to do with the others; the third order waits behind the second, which waits for the first.
     assert_eq!(started(&mut node), [to(1, "/a"), to(3, "/c")]);
-    node.handle_completion(NOW, Completion::Moved { id: MoveId(0), result: Ok(()) });
+    node.handle_completion(NOW, NodeCompletion::Moved { id: MoveId(0), result: Ok(()) });
     assert_eq!(started(&mut node), [to(1, "/b")]);
-    node.handle_completion(NOW, Completion::Moved { id: MoveId(2), result: Ok(()) });
+    node.handle_completion(NOW, NodeCompletion::Moved { id: MoveId(2), result: Ok(()) });
     assert_eq!(started(&mut node), [to(2, "/b")]);
 }
 
@@ -166,13 +166,15 @@ fn copies_beyond_the_bound_wait_for_a_running_one() {
         node.handle_message(NOW, asker(slice), replicate(u128::from(slice)));
     }
     let started = actions(&mut node);
-    let copies = started.iter().filter(|action| matches!(action, Action::StartCopy(_))).count();
+    let copies = started.iter().filter(|action| matches!(action, NodeAction::StartCopy(_))).count();
     assert_eq!((copies, node.copies_running()), (2, 2));
-    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Ok(metadata(1)), kept_bytes: 0 });
+    node.handle_completion(NOW, NodeCompletion::Copied { slice: SliceId(1), result: Ok(metadata(1)), kept_bytes: 0 });
     let after = actions(&mut node);
-    assert!(after.iter().any(|action| matches!(action, Action::StartCopy(copy) if copy.header.slice == SliceId(3))));
+    assert!(
+        after.iter().any(|action| matches!(action, NodeAction::StartCopy(copy) if copy.header.slice == SliceId(3)))
+    );
     assert!(after.iter().any(
-        |action| matches!(action, Action::Report { report: Report::Stored(stored), .. } if *stored == metadata(1))
+        |action| matches!(action, NodeAction::Report { report: Report::Stored(stored), .. } if *stored == metadata(1))
     ));
 }
 
@@ -182,8 +184,8 @@ fn an_order_to_copy_that_comes_twice_copies_once() {
     node.handle_message(NOW, asker(1), replicate(1));
     node.handle_message(NOW, asker(2), replicate(1));
     let started = actions(&mut node);
-    assert_eq!(started.iter().filter(|action| matches!(action, Action::StartCopy(_))).count(), 1);
-    assert_eq!(started.iter().filter(|action| matches!(action, Action::Ack { ack: Ack::Done, .. })).count(), 2);
+    assert_eq!(started.iter().filter(|action| matches!(action, NodeAction::StartCopy(_))).count(), 1);
+    assert_eq!(started.iter().filter(|action| matches!(action, NodeAction::Ack { ack: Ack::Done, .. })).count(), 2);
 }
 
 #[test]
@@ -191,7 +193,10 @@ fn a_failed_copy_is_reported_with_its_reason() {
     let mut node = joined();
     node.handle_message(NOW, asker(1), replicate(1));
     actions(&mut node);
-    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Err(unavailable()), kept_bytes: 0 });
+    node.handle_completion(
+        NOW,
+        NodeCompletion::Copied { slice: SliceId(1), result: Err(unavailable()), kept_bytes: 0 },
+    );
     let told = reports(&mut node);
     assert_eq!(told[0].1, Report::ReplicateFailed { slice: SliceId(1), refusal: unavailable(), kept_bytes: 0 });
 }
@@ -202,10 +207,10 @@ fn a_slice_removed_while_it_is_copied_is_removed_when_the_copy_ends() {
     node.handle_message(NOW, asker(1), replicate(1));
     node.handle_message(NOW, asker(2), Order::Remove(SliceId(1)));
     actions(&mut node);
-    node.handle_completion(NOW, Completion::Copied { slice: SliceId(1), result: Ok(metadata(1)), kept_bytes: 0 });
+    node.handle_completion(NOW, NodeCompletion::Copied { slice: SliceId(1), result: Ok(metadata(1)), kept_bytes: 0 });
     let next = actions(&mut node);
-    let [Action::Move { id, work: Move::Remove(SliceId(1)) }] = next[..] else { panic!("{next:?}") };
-    node.handle_completion(NOW, Completion::Moved { id, result: Ok(()) });
+    let [NodeAction::Move { id, work: Move::Remove(SliceId(1)) }] = next[..] else { panic!("{next:?}") };
+    node.handle_completion(NOW, NodeCompletion::Moved { id, result: Ok(()) });
     assert_eq!(reports(&mut node)[0].1, Report::Removed(SliceId(1)));
 }
 
@@ -215,22 +220,24 @@ fn a_slice_that_was_not_here_is_reported_removed_and_one_that_would_not_go_is_no
     for (result, told) in [(Refusal::new(Status::NotFound, "none"), 1), (Refusal::new(Status::Failed, "disk"), 0)] {
         node.handle_message(NOW, asker(1), Order::Remove(SliceId(1)));
         let started = actions(&mut node);
-        let [Action::Ack { ack: Ack::Done, .. }, Action::Move { id, .. }] = &started[..] else { panic!("{started:?}") };
-        node.handle_completion(NOW, Completion::Moved { id: *id, result: Err(result) });
+        let [NodeAction::Ack { ack: Ack::Done, .. }, NodeAction::Move { id, .. }] = &started[..] else {
+            panic!("{started:?}")
+        };
+        node.handle_completion(NOW, NodeCompletion::Moved { id: *id, result: Err(result) });
         let reports = reports(&mut node);
         assert_eq!(reports.len(), told);
-        reports.iter().for_each(|(id, _)| node.handle_completion(NOW, Completion::Acknowledged(*id)));
+        reports.iter().for_each(|(id, _)| node.handle_completion(NOW, NodeCompletion::Acknowledged(*id)));
     }
 }
 
 #[test]
-fn what_a_failed_disk_took_along_is_reported_gone_behind_what_was_said_of_it_before() {
+fn slices_of_a_failed_disk_are_reported_removed_after_earlier_reports_on_them() {
     let mut node = joined();
-    node.handle_completion(NOW, Completion::Stored(metadata(1)));
-    node.handle_completion(NOW, Completion::Gone(vec![SliceId(1), SliceId(2)]));
+    node.handle_completion(NOW, NodeCompletion::Stored(metadata(1)));
+    node.handle_completion(NOW, NodeCompletion::SlicesLost(vec![SliceId(1), SliceId(2)]));
     let first = reports(&mut node);
     assert!(matches!(&first[..], [(_, Report::Stored(_))]), "{first:?}");
-    node.handle_completion(NOW, Completion::Acknowledged(first[0].0));
+    node.handle_completion(NOW, NodeCompletion::Acknowledged(first[0].0));
     let gone: Vec<_> = reports(&mut node).into_iter().map(|(_, report)| report).collect();
     assert_eq!(gone, [Report::Removed(SliceId(1)), Report::Removed(SliceId(2))]);
 }
@@ -239,22 +246,22 @@ fn what_a_failed_disk_took_along_is_reported_gone_behind_what_was_said_of_it_bef
 fn reports_wait_until_the_whole_inventory_is_acknowledged() {
     let mut node = unjoined();
     node.handle_session_opened(NOW, SESSION);
-    node.handle_completion(NOW, Completion::Stored(metadata(9)));
+    node.handle_completion(NOW, NodeCompletion::Stored(metadata(9)));
     assert!(reports(&mut node).is_empty(), "nothing is told before the inventory");
     let held = |slice| HeldSlice { metadata: metadata(slice), state: HeldState::Placed };
     let slices = limits::INVENTORY_PAGE_SLICES_MAX as u128 + 1;
     node.handle_completion(NOW, inventory((0..slices).map(held).collect()));
     let seen = reports(&mut node);
     assert!(matches!(&seen[..], [(_, Report::DisksSeen(None))]), "what is known of the disk comes first");
-    node.handle_completion(NOW, Completion::Acknowledged(seen[0].0));
+    node.handle_completion(NOW, NodeCompletion::Acknowledged(seen[0].0));
     let first = reports(&mut node);
     assert!(
         matches!(&first[..], [(_, Report::Inventory { last: false, slices })] if slices.len() == limits::INVENTORY_PAGE_SLICES_MAX)
     );
-    node.handle_completion(NOW, Completion::Acknowledged(first[0].0));
+    node.handle_completion(NOW, NodeCompletion::Acknowledged(first[0].0));
     let second = reports(&mut node);
     assert!(matches!(&second[..], [(_, Report::Inventory { last: true, slices })] if slices.len() == 1));
-    node.handle_completion(NOW, Completion::Acknowledged(second[0].0));
+    node.handle_completion(NOW, NodeCompletion::Acknowledged(second[0].0));
     assert!(matches!(&reports(&mut node)[..], [(_, Report::Stored(stored))] if *stored == metadata(9)));
 }
 
@@ -274,7 +281,7 @@ fn pages_are_cut_by_bytes_where_slices_carry_much_of_their_users() {
             Report::DisksSeen(None) => {}
             other => panic!("{other:?}"),
         }
-        node.handle_completion(NOW, Completion::Acknowledged(id));
+        node.handle_completion(NOW, NodeCompletion::Acknowledged(id));
     }
     assert_eq!(told, 20);
 }
@@ -282,24 +289,24 @@ fn pages_are_cut_by_bytes_where_slices_carry_much_of_their_users() {
 #[test]
 fn a_lost_session_drops_reports_into_the_next_inventory() {
     let mut node = joined();
-    node.handle_completion(NOW, Completion::Stored(metadata(1)));
+    node.handle_completion(NOW, NodeCompletion::Stored(metadata(1)));
     let in_flight = reports(&mut node)[0].0;
     node.handle_session_lost(SESSION);
-    node.handle_completion(NOW, Completion::Stored(metadata(2)));
+    node.handle_completion(NOW, NodeCompletion::Stored(metadata(2)));
     assert!(actions(&mut node).is_empty(), "nobody is there to be told");
     join(&mut node, [1, 2].map(|slice| HeldSlice { metadata: metadata(slice), state: HeldState::Staged }).into());
-    node.handle_completion(NOW, Completion::Acknowledged(in_flight));
+    node.handle_completion(NOW, NodeCompletion::Acknowledged(in_flight));
     assert!(reports(&mut node).is_empty(), "the inventory has told both");
 }
 
 #[test]
 fn a_second_report_on_a_slice_never_overtakes_the_first() {
     let mut node = joined();
-    node.handle_completion(NOW, Completion::Stored(metadata(1)));
-    node.handle_completion(NOW, Completion::FoundCorrupt(SliceId(1)));
+    node.handle_completion(NOW, NodeCompletion::Stored(metadata(1)));
+    node.handle_completion(NOW, NodeCompletion::FoundCorrupt(SliceId(1)));
     let first = reports(&mut node);
     assert!(matches!(&first[..], [(_, Report::Stored(_))]));
-    node.handle_completion(NOW, Completion::Acknowledged(first[0].0));
+    node.handle_completion(NOW, NodeCompletion::Acknowledged(first[0].0));
     assert!(matches!(&reports(&mut node)[..], [(_, Report::Corrupt(SliceId(1)))]));
 }
 
@@ -308,8 +315,8 @@ fn a_master_that_answers_nothing_is_joined_anew_instead_of_growing_the_queue() {
     let mut node = joined();
     let mut rejoined = false;
     for slice in 0..100_000 {
-        node.handle_completion(NOW, Completion::Stored(metadata(slice)));
-        rejoined |= actions(&mut node).contains(&Action::Rejoin { session: SESSION });
+        node.handle_completion(NOW, NodeCompletion::Stored(metadata(slice)));
+        rejoined |= actions(&mut node).contains(&NodeAction::Rejoin { session: SESSION });
     }
     assert!(rejoined);
 }
@@ -319,7 +326,7 @@ fn a_status_is_due_at_once_and_then_every_interval_while_there_is_a_session() {
     let mut node = unjoined();
     assert_eq!(node.next_timeout(), None);
     node.handle_session_opened(NOW, SESSION);
-    let status = Action::ReportStatus { session: SESSION };
+    let status = NodeAction::ReportStatus { session: SESSION };
     assert!(actions(&mut node).contains(&status));
     assert_eq!(node.next_timeout(), Some(Duration::from_secs(6)));
     node.handle_timeout(NOW);
@@ -334,7 +341,7 @@ fn a_status_is_due_at_once_and_then_every_interval_while_there_is_a_session() {
 fn the_end_of_an_older_session_does_not_end_the_present_one() {
     let mut node = joined();
     node.handle_session_lost(SessionId(6));
-    node.handle_completion(NOW, Completion::Stored(metadata(1)));
+    node.handle_completion(NOW, NodeCompletion::Stored(metadata(1)));
     assert_eq!(reports(&mut node).len(), 1);
 }
 
@@ -342,12 +349,12 @@ fn the_end_of_an_older_session_does_not_end_the_present_one() {
 fn what_could_not_be_passed_on_is_reported_before_that_the_slice_is_stored() {
     let mut node = joined();
     let next = NodeId::new("next").unwrap();
-    node.handle_completion(NOW, Completion::ForwardFailed { slice: SliceId(1), node: next.clone() });
-    node.handle_completion(NOW, Completion::Stored(metadata(1)));
+    node.handle_completion(NOW, NodeCompletion::ForwardFailed { slice: SliceId(1), node: next.clone() });
+    node.handle_completion(NOW, NodeCompletion::Stored(metadata(1)));
     let first = reports(&mut node);
     assert_eq!(first.len(), 1);
     assert_eq!(first[0].1, Report::ForwardFailed { slice: SliceId(1), node: next });
-    node.handle_completion(NOW, Completion::Acknowledged(first[0].0));
+    node.handle_completion(NOW, NodeCompletion::Acknowledged(first[0].0));
     assert_eq!(reports(&mut node)[0].1, Report::Stored(metadata(1)));
 }
 
@@ -355,26 +362,26 @@ fn what_could_not_be_passed_on_is_reported_before_that_the_slice_is_stored() {
 fn broken_uploads_are_told_behind_the_inventory_where_there_are_any() {
     let mut node = unjoined();
     join(&mut node, vec![]);
-    node.handle_completion(NOW, Completion::Partials(vec![]));
+    node.handle_completion(NOW, NodeCompletion::Partials(vec![]));
     assert!(reports(&mut node).is_empty(), "there is nothing to tell");
     let partial = HeldPartial { user: UserName::new("ann").unwrap(), key: ResumeKey(1), bytes: 1 << 20 };
-    node.handle_completion(NOW, Completion::Partials(vec![partial.clone()]));
+    node.handle_completion(NOW, NodeCompletion::Partials(vec![partial.clone()]));
     assert_eq!(reports(&mut node)[0].1, Report::Partials(vec![partial]));
 }
 
 #[test]
-fn before_the_slices_of_each_disk_it_says_what_is_known_of_the_disk_and_the_last_page_is_the_last() {
+fn each_disks_mark_is_reported_before_its_slices_and_one_page_is_the_last() {
     let held = |slice| vec![HeldSlice { metadata: metadata(slice), state: HeldState::Placed }];
     let mark = |sequence| Some(MirrorPosition { journal: JournalId(1), generation: 1, sequence });
     let disks = [(mark(1), held(1)), (mark(2), Vec::new()), (None, held(3)), (mark(4), Vec::new())];
-    let disks = disks.map(|(seen, slices)| SeenSlices { seen, slices }).to_vec();
+    let disks = disks.map(|(seen, slices)| MarkedSlices { mark: seen, slices }).to_vec();
     let mut node = unjoined();
     node.handle_session_opened(NOW, SESSION);
-    node.handle_completion(NOW, Completion::Inventory(disks));
+    node.handle_completion(NOW, NodeCompletion::Inventory(disks));
     let mut told = Vec::new();
     while let Some((id, report)) = reports(&mut node).pop() {
         told.push(report);
-        node.handle_completion(NOW, Completion::Acknowledged(id));
+        node.handle_completion(NOW, NodeCompletion::Acknowledged(id));
     }
     let page = |slice, last| Report::Inventory { slices: held(slice), last };
     let expected = [Report::DisksSeen(mark(1)), page(1, false), Report::DisksSeen(None), page(3, true)];

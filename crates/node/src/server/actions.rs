@@ -14,22 +14,22 @@ use protocol::{
     wire::codec,
 };
 
-use super::{Desk, Event};
+use super::{Event, ServerLoop};
 use crate::{
     blocking,
     copy::{self, CopyFailed},
-    hands::Hands,
-    rules::{Action, Asker, Completion, CopyOrder, Move, MoveId, ReportId},
+    node_context::NodeContext,
+    rules::{CopyOrder, Move, MoveId, NodeAction, NodeCompletion, ReplyTo, ReportId},
 };
 
-impl Desk {
+impl ServerLoop {
     /// An order from the master, or what calls itself one.
     pub(super) fn deliver(&mut self, delivered: Delivered) {
         let Delivered { session, request, body } = delivered;
         // Orders are requests; a notice has no meaning here.
         let Some(request) = request else { return };
         match codec::decode::<Order>(&body) {
-            Ok(order) => self.node.handle_message(self.clock.now(), Asker { session, request }, order),
+            Ok(order) => self.node.handle_message(self.clock.now(), ReplyTo { session, request }, order),
             Err(error) => {
                 tracing::warn!(%session, %error, "the master sent something that is no order");
                 let refusal = Refusal::new(Status::Usage, format!("this is no order: {error}"));
@@ -42,12 +42,12 @@ impl Desk {
     pub(super) fn perform(&mut self) {
         while let Some(action) = self.node.poll_action() {
             match action {
-                Action::Ack { to, ack } => {
+                NodeAction::Ack { to, ack } => {
                     self.messenger.reply_as(Class::Urgent, to.session, to.request, codec::encode(&ack))
                 }
-                Action::Report { session, id, report } => self.report(session, id, report),
-                Action::ReportStatus { session } => self.report_status(session),
-                Action::ReportClock { session, unix_millis } => {
+                NodeAction::Report { session, id, report } => self.report(session, id, report),
+                NodeAction::ReportStatus { session } => self.report_status(session),
+                NodeAction::ReportClock { session, unix_millis } => {
                     let told = codec::encode(&Report::Clock { unix_millis, machine: net::clock::boot_id() });
                     let messenger = self.messenger.clone();
                     // Lost with its session, which the status finds out; and told again in a minute.
@@ -55,34 +55,34 @@ impl Desk {
                         drop(messenger.request(session, told, STATUS_ANSWER_TIME_MAX).await);
                     });
                 }
-                Action::TakeInventory => {
-                    for told in self.hands.kept.told(&self.hands.store) {
+                NodeAction::TakeInventory => {
+                    for told in self.context.mirror.join_completions(&self.context.store) {
                         self.node.handle_completion(self.clock.now(), told);
                     }
-                    let partials = self.hands.store.partials();
-                    self.node.handle_completion(self.clock.now(), Completion::Partials(partials));
+                    let partials = self.context.store.partials();
+                    self.node.handle_completion(self.clock.now(), NodeCompletion::Partials(partials));
                 }
-                Action::Rejoin { session } => {
+                NodeAction::Rejoin { session } => {
                     self.messenger.remove_session(session);
                     self.start_joining();
                 }
-                Action::StartCopy(order) => self.copy(order),
-                Action::Move { id, work } => self.move_slice(id, work),
-                Action::Keep { to, keep } => self.keep(to, keep),
-                Action::Revoke(revocation) => {
+                NodeAction::StartCopy(order) => self.copy(order),
+                NodeAction::Move { id, work } => self.move_slice(id, work),
+                NodeAction::MirrorRows { to, keep } => self.mirror_rows(to, keep),
+                NodeAction::Revoke(revocation) => {
                     tracing::info!(user = %revocation.user, "the tickets of a user were revoked");
-                    self.hands.tickets.revoked().revoke(self.clock.now(), revocation);
+                    self.context.tickets.revocations().revoke(self.clock.now(), revocation);
                 }
-                Action::StrikeOff(machines) => self.hands.tickets.revoked().strike_off(machines),
-                Action::ReadKept { after } => self.read_kept(after),
-                Action::TakeLinkShares(shares) => self.hands.site_gates.set_shares(&shares),
-                Action::TakeTicketKeys(keys) => self.hands.tickets.set_keys(keys),
-                Action::Drive(order) => {
-                    let hands = Arc::clone(&self.hands);
-                    self.work.spawn(async move { hands.drivers.drive(order).await });
+                NodeAction::RevokeNodes(machines) => self.context.tickets.revocations().revoke_nodes(machines),
+                NodeAction::ReadMirror { after } => self.read_mirror(after),
+                NodeAction::SetLinkShares(shares) => self.context.site_limiters.set_shares(&shares),
+                NodeAction::SetTicketKeys(keys) => self.context.tickets.set_keys(keys),
+                NodeAction::StartDriver(order) => {
+                    let hands = Arc::clone(&self.context);
+                    self.work.spawn(async move { hands.drivers.run_driver(order).await });
                 }
-                Action::ForgetJob(job) => {
-                    let buckets = Arc::clone(&self.hands.buckets);
+                NodeAction::ForgetJob(job) => {
+                    let buckets = Arc::clone(&self.context.buckets);
                     self.work.spawn(async move {
                         // What cannot be removed now is removed at the next start.
                         if let Err(error) = blocking("forgetting a job", move || buckets.forget(job)).await {
@@ -94,21 +94,23 @@ impl Desk {
         }
     }
 
-    fn keep(&mut self, to: Asker, keep: MirrorUpdate) {
-        let hands = Arc::clone(&self.hands);
+    fn mirror_rows(&mut self, to: ReplyTo, keep: MirrorUpdate) {
+        let hands = Arc::clone(&self.context);
         self.work.spawn(async move {
-            let (kept, store) = (Arc::clone(&hands.kept), Arc::clone(&hands.store));
-            let result = blocking("keeping rows", move || kept.keep_and_mark(&keep, &store)).await;
-            hands.tell(Completion::Kept { to, result: result.map_err(|error| error.refusal()) }).await;
+            let (kept, store) = (Arc::clone(&hands.mirror), Arc::clone(&hands.store));
+            let result = blocking("keeping rows", move || kept.apply_and_mark(&keep, &store)).await;
+            hands
+                .send_completion(NodeCompletion::RowsMirrored { to, result: result.map_err(|error| error.refusal()) })
+                .await;
         });
     }
 
-    fn read_kept(&mut self, after: Option<MirrorKey>) {
-        let hands = Arc::clone(&self.hands);
+    fn read_mirror(&mut self, after: Option<MirrorKey>) {
+        let hands = Arc::clone(&self.context);
         self.work.spawn(async move {
-            let kept = Arc::clone(&hands.kept);
+            let kept = Arc::clone(&hands.mirror);
             match blocking("reading kept rows", move || kept.page(after)).await {
-                Ok(Some(page)) => hands.tell(Completion::KeptPage(page)).await,
+                Ok(Some(page)) => hands.send_completion(NodeCompletion::MirrorPage(page)).await,
                 Ok(None) => tracing::warn!("the master asked for rows, and none are kept"),
                 Err(error) => tracing::error!(%error, "kept rows cannot be read"),
             }
@@ -116,7 +118,7 @@ impl Desk {
     }
 
     fn report(&mut self, session: SessionId, id: ReportId, report: Report) {
-        let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.hands));
+        let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.context));
         self.work.spawn(async move {
             let event =
                 match messenger.request_as(class_of(&report), session, codec::encode(&report), ANSWER_TIME_MAX).await {
@@ -125,7 +127,7 @@ impl Desk {
                         if let Ok(Ack::Refused(refusal)) = codec::decode(&reply) {
                             tracing::warn!(%refusal, ?report, "the master refused a report");
                         }
-                        Event::Completion(Completion::Acknowledged(id))
+                        Event::Completion(NodeCompletion::Acknowledged(id))
                     }
                     Err(error) => {
                         tracing::debug!(%session, %error, "a report was not answered");
@@ -141,7 +143,7 @@ impl Desk {
             return;
         }
         let counted = self.status_out.count();
-        let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.hands));
+        let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.context));
         let now = self.clock.now().monotonic;
         let tells_arriving = now >= self.arriving_due;
         if tells_arriving {
@@ -152,15 +154,15 @@ impl Desk {
             let asked = messenger.request_as(Class::Urgent, session, status, STATUS_ANSWER_TIME_MAX);
             let mut is_answered = asked.await.is_ok();
             // So often, and so many at once, as a status goes: whoever shows bad tickets by the thousand fills no record.
-            if is_answered && let Some(untold) = hands.tickets.take_untold() {
+            if is_answered && let Some(untold) = hands.tickets.take_unreported() {
                 let told = messenger.request(session, codec::encode(&untold), STATUS_ANSWER_TIME_MAX).await;
                 is_answered = told.is_ok();
                 if !is_answered {
-                    hands.tickets.give_back(&untold);
+                    hands.tickets.restore_unreported(&untold);
                 }
             }
             if tells_arriving {
-                for page in hands.tickets.arrivals().reports() {
+                for page in hands.tickets.active_writes().reports() {
                     let told = || messenger.request(session, codec::encode(&page), STATUS_ANSWER_TIME_MAX);
                     is_answered = is_answered && told().await.is_ok();
                 }
@@ -173,22 +175,22 @@ impl Desk {
     }
 
     fn copy(&mut self, order: CopyOrder) {
-        let hands = Arc::clone(&self.hands);
+        let hands = Arc::clone(&self.context);
         self.work.spawn(async move {
             let slice = order.header.slice;
             let completion = match copy::copy(&hands, order).await {
-                Ok(metadata) => Completion::Copied { slice, result: Ok(metadata), kept_bytes: 0 },
+                Ok(metadata) => NodeCompletion::Copied { slice, result: Ok(metadata), kept_bytes: 0 },
                 Err(CopyFailed { error, kept_bytes }) => {
                     tracing::warn!(%slice, %error, kept_bytes, "a copy could not be made");
-                    Completion::Copied { slice, result: Err(error.refusal()), kept_bytes }
+                    NodeCompletion::Copied { slice, result: Err(error.refusal()), kept_bytes }
                 }
             };
-            hands.tell(completion).await;
+            hands.send_completion(completion).await;
         });
     }
 
     fn move_slice(&mut self, id: MoveId, work: Move) {
-        let hands = Arc::clone(&self.hands);
+        let hands = Arc::clone(&self.context);
         self.work.spawn(async move {
             let (store, buckets) = (Arc::clone(&hands.store), Arc::clone(&hands.buckets));
             let slice = match &work {
@@ -198,7 +200,7 @@ impl Desk {
             let moved = blocking("moving a slice", move || match work {
                 Move::Place { header } => {
                     store.place(&header)?;
-                    buckets.named(header.slice);
+                    buckets.note_placed(header.slice);
                     Ok(())
                 }
                 Move::Remove(slice) => Ok(store.remove(slice)?),
@@ -208,10 +210,10 @@ impl Desk {
                 Err(error) => {
                     tracing::warn!(%error, "an order could not be carried out");
                     // A sidecar that cannot be read is met here first, where the slice is to get another header.
-                    Err(hands.watch_for_corruption(slice, error).await.refusal())
+                    Err(hands.quarantine_if_corrupt(slice, error).await.refusal())
                 }
             };
-            hands.tell(Completion::Moved { id, result }).await;
+            hands.send_completion(NodeCompletion::Moved { id, result }).await;
         });
     }
 }
@@ -226,19 +228,19 @@ fn class_of(report: &Report) -> Class {
     }
 }
 
-async fn status(hands: &Hands) -> Report {
+async fn status(hands: &NodeContext) -> Report {
     let store = Arc::clone(&hands.store);
     // Asked away from the network's threads: a sick disk may take long to answer even this.
     let measured = blocking("measuring the disks", move || {
-        let room_bytes = store.room_bytes();
+        let room_bytes = store.available_bytes();
         // What nobody comes back for goes after a while, and at once where its room is wanted.
         let life = if room_bytes < PARTIALS_FREE_BYTES_MIN { Duration::ZERO } else { limits::PARTIAL_LIFE };
         store.drop_idle_partials(life);
-        Ok((room_bytes, store.memory_room_bytes(), store.statuses()))
+        Ok((room_bytes, store.memory_available_bytes(), store.statuses()))
     });
     // Disks that do not answer have no room for new slices.
     let (free_bytes, memory_free_bytes, mut disks) = measured.await.unwrap_or_default();
-    hands.scrubs.fill(&mut disks);
+    hands.scrub_statuses.fill(&mut disks);
     Report::Status {
         used_bytes: hands.store.used_bytes(),
         free_bytes,
@@ -247,7 +249,7 @@ async fn status(hands: &Hands) -> Report {
         disks,
         sandbox_missing: hands.sandbox.missing().map(<[_]>::to_vec),
         refused_tickets: hands.tickets.refused(),
-        links: hands.site_gates.uses(),
+        links: hands.site_limiters.uses(),
         memory_free_bytes,
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Cgroups {
     /// Groups whose processes were ended and had not gone yet, those of an earlier node too.
     ended: Mutex<Vec<PathBuf>>,
     /// Keeps nodes of other processes away, which would take what runs here for an earlier node's.
-    _hold: Hold,
+    _hold: TreeLock,
 }
 
 impl Cgroups {
@@ -34,7 +34,7 @@ impl Cgroups {
     ///
     /// # Errors
     /// A sentence on why there is none.
-    pub(super) fn look(named: Option<&Path>) -> Result<PathBuf, String> {
+    pub(super) fn probe(named: Option<&Path>) -> Result<PathBuf, String> {
         let folder = match named {
             Some(folder) => folder.to_owned(),
             None => own_group()?,
@@ -69,8 +69,8 @@ impl Cgroups {
         // Several nodes of one process would look at what another is about to change.
         static FINDING: Mutex<()> = Mutex::new(());
         let _turn = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = Self::look(named)?;
-        let hold = Hold::take(&folder)?;
+        let folder = Self::probe(named)?;
+        let hold = TreeLock::take(&folder)?;
         let ended = Self::prepare(&folder).map_err(|error| unusable(&folder, &error))?;
         Ok(Self { folder, ended: Mutex::new(ended), _hold: hold })
     }
@@ -135,19 +135,19 @@ pub(super) struct Cgroup {
 
 impl Cgroup {
     /// Takes a process in, with all that it will start.
-    pub(super) fn take(&self, process: u32) -> io::Result<()> {
+    pub(super) fn add_process(&self, process: u32) -> io::Result<()> {
         self.set("cgroup.procs", &process.to_string())
     }
 
     /// Whose fault it is that the kernel has ended processes of it for want of memory; `None` where it has not.
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(super) fn fault(&self) -> Option<OomFault> {
         let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
         let happened = |name: &str| {
             let count = events.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
             count.is_some_and(|count| count.trim() != "0")
         };
         // The kernel counts an end where the process was, but that there was no more where the bound is.
-        happened("oom_kill").then(|| if happened("oom") { Fault::Own } else { Fault::OfOthers })
+        happened("oom_kill").then(|| if happened("oom") { OomFault::Own } else { OomFault::OfOthers })
     }
 
     fn set(&self, name: &str, value: &str) -> io::Result<()> {
@@ -157,7 +157,7 @@ impl Cgroup {
 
 /// Whose want of memory it was that ended processes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum OomFault {
     /// Its own: they took more than it has.
     Own,
     /// That of all: a group above it, or the machine, had no more.
@@ -174,12 +174,12 @@ impl Drop for Cgroup {
 
 /// A tree is this process's, for all of its nodes together, until the last of them lets it go or the process ends.
 #[derive(Debug)]
-struct Hold {
+struct TreeLock {
     /// The device and the number of the tree's folder.
     folder: (u64, u64),
 }
 
-impl Hold {
+impl TreeLock {
     /// # Errors
     /// A sentence where another process has the tree.
     fn take(folder: &Path) -> Result<Self, String> {
@@ -203,7 +203,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for TreeLock {
     fn drop(&mut self) {
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((file, nodes)) = held.get_mut(&self.folder) else { return };
@@ -338,18 +338,18 @@ mod tests {
             spe_threads_max: 10,
             ..NodeSettings::default()
         };
-        let place = Arc::new(Sandbox::new(&settings)).lend(folder.path()).unwrap();
+        let place = Arc::new(Sandbox::new(&settings)).allocate(folder.path()).unwrap();
         let group = place.cgroup().unwrap();
         let made = group.folder.clone();
         assert_eq!(content(&made, "memory.max"), ((1u64 << 30) + (1 << 20) + OWN_BYTES).to_string());
         assert_eq!((content(&made, "memory.oom.group"), content(&made, "pids.max")), ("1".into(), "12".into()));
-        group.take(77).unwrap();
+        group.add_process(77).unwrap();
         assert_eq!(content(&made, "cgroup.procs"), "77");
         assert_eq!(group.fault(), None);
         for (events, fault) in [
             ("oom 3\noom_kill 0\n", None),
-            ("oom 3\noom_kill 2\n", Some(Fault::Own)),
-            ("oom 0\noom_kill 2\n", Some(Fault::OfOthers)),
+            ("oom 3\noom_kill 2\n", Some(OomFault::Own)),
+            ("oom 0\noom_kill 2\n", Some(OomFault::OfOthers)),
         ] {
             fs::write(made.join("memory.events"), events).unwrap();
             assert_eq!(group.fault(), fault, "{events}");
@@ -357,9 +357,9 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_one_process_leave_each_others_groups_alone_and_go_round_those_that_linger() {
+    fn nodes_of_one_process_leave_each_others_groups_alone_and_skip_lingering_ones() {
         let folder = tree("memory pids", "");
-        let limits = Arc::new(Sandbox::new(&NodeSettings::default())).lend(folder.path()).unwrap().limits().clone();
+        let limits = Arc::new(Sandbox::new(&NodeSettings::default())).allocate(folder.path()).unwrap().limits().clone();
         let find = || Arc::new(Cgroups::find(Some(folder.path())).unwrap());
         let first = find().make(&limits).unwrap();
         // As in the kernel's tree, where a group without processes can be removed whatever files it shows.

@@ -26,16 +26,16 @@ use rustix::{
 use udf::{Output, Sink, Stopped};
 
 use super::{
-    descriptors,
+    descriptor_passing,
     function::{CallError, LoadedFunction},
-    map::MapError,
+    mapped_part::MapError,
+    messages::{self, ChildCode, FinishedMessage, FromChild, SegmentSpec, ToChild},
     output::BucketWriter,
-    parts::{self, Part},
+    parts::{self, SegmentPart},
     program::Program,
-    python::Python,
-    sandbox::{self, Started},
-    side::{SideFile, SideMaps},
-    words::{self, ChildCode, FinishedWord, FromChild, SegmentWord, ToChild},
+    python::LoadedPython,
+    sandbox::{self, ProgramLauncher},
+    side_file_maps::{MappedSideFiles, NamedFile},
 };
 
 /// Serves the node at the other end of descriptor 0 until it closes it.
@@ -52,9 +52,9 @@ pub fn run() -> ExitCode {
 
 /// The process, between two messages.
 struct Child {
-    link: Link,
+    link: ChildLink,
     folder: PathBuf,
-    started: Started,
+    launcher: ProgramLauncher,
     /// Libraries written so far: each gets a file name of its own, since the loader knows files by name.
     libraries: u32,
     function: Option<LoadedFunction>,
@@ -85,15 +85,15 @@ impl Child {
         let socket = UnixStream::from(stdin.as_fd().try_clone_to_owned()?);
         // What a function reads from its standard input must not be the node's words.
         dup2_stdin(File::open("/dev/null")?)?;
-        let mut link = Link { socket, told: Instant::now() };
+        let mut link = ChildLink { socket, told: Instant::now() };
         let Some((ToChild::Confine(confinement), _)) = link.receive()? else {
             return Err(io::Error::other("the node did not say how this process is to be confined"));
         };
         let confined = sandbox::enter(&confinement, &link.socket)
             .map_err(|error| io::Error::new(error.kind(), format!("this process cannot be confined: {error}")))?;
         link.send(&FromChild::Confined(confined.missing))?;
-        let (folder, started) = (confined.scratch, confined.started);
-        Ok(Self { link, folder, started, libraries: 0, function: None, task: None })
+        let (folder, started) = (confined.scratch, confined.launcher);
+        Ok(Self { link, folder, launcher: started, libraries: 0, function: None, task: None })
     }
 
     fn serve(&mut self) -> io::Result<()> {
@@ -143,10 +143,11 @@ impl Child {
         code: ChildCode,
         parameters: Vec<(String, String)>,
         file: Option<File>,
-        side: Vec<SideFile>,
+        side: Vec<NamedFile>,
     ) -> io::Result<Result<LoadedFunction, Refusal>> {
         let file = file.ok_or_else(|| io::Error::other("a function came without its code"));
-        let with_side = |function: LoadedFunction, side: &[SideFile]| Ok(function.with_side_files(SideMaps::of(side)?));
+        let with_side =
+            |function: LoadedFunction, side: &[NamedFile]| Ok(function.with_side_files(MappedSideFiles::of(side)?));
         Ok(match code {
             ChildCode::BuiltIn(name) => {
                 LoadedFunction::built_in(&name, parameters).and_then(|function| with_side(function, &side))
@@ -163,10 +164,10 @@ impl Child {
                 let mut file = file?;
                 file.rewind()?;
                 file.read_to_end(&mut code)?;
-                Python::load(word, code, parameters, side, self.folder.clone(), self.started)
+                LoadedPython::load(word, code, parameters, side, self.folder.clone(), self.launcher)
                     .map(LoadedFunction::python)
             }
-            ChildCode::Program(words) => Program::find(words, &parameters, self.folder.clone(), self.started)
+            ChildCode::Program(words) => Program::find(words, &parameters, self.folder.clone(), self.launcher)
                 .and_then(|program| program.with_side_files(&side))
                 .map(|program| LoadedFunction::program(program, parameters)),
         })
@@ -182,7 +183,7 @@ impl Child {
         Ok(path)
     }
 
-    fn process(&mut self, word: &SegmentWord, files: &[File]) -> io::Result<()> {
+    fn process(&mut self, word: &SegmentSpec, files: &[File]) -> io::Result<()> {
         // Segments of a task that has failed meanwhile were on their way already: nobody waits for them.
         let Some(mut task) = self.task.take() else { return Ok(()) };
         let attempt = task.attempt;
@@ -197,7 +198,7 @@ impl Child {
                 let message = clip(message, limits::FUNCTION_MESSAGE_BYTES_MAX);
                 self.link.send(&FromChild::FunctionFailed { attempt, segment, record, message, record_start })
             }
-            Err(Failure::Broken(sentence)) => self.link.send(&FromChild::Broken { attempt, sentence }),
+            Err(Failure::Broken(sentence)) => self.link.send(&FromChild::Broken { attempt, message: sentence }),
         }
     }
 
@@ -205,7 +206,7 @@ impl Child {
         let Some(task) = self.task.take() else { return Ok(()) };
         let Task { attempt, writer, records_in, bytes_in, counters } = task;
         let message = match writer.finish() {
-            Ok(written) => FromChild::Finished(FinishedWord {
+            Ok(written) => FromChild::Finished(FinishedMessage {
                 attempt,
                 records_in,
                 bytes_in,
@@ -213,7 +214,7 @@ impl Child {
                 chunks: written.chunks,
                 counters,
             }),
-            Err(error) => FromChild::Broken { attempt, sentence: unwritable(&error) },
+            Err(error) => FromChild::Broken { attempt, message: unwritable(&error) },
         };
         self.link.send(&message)
     }
@@ -222,25 +223,25 @@ impl Child {
 impl Task {
     fn process(
         &mut self,
-        word: &SegmentWord,
+        word: &SegmentSpec,
         files: &[File],
         function: Option<&mut LoadedFunction>,
-        link: &mut Link,
+        link: &mut ChildLink,
     ) -> Result<(), Failure> {
         let failed =
             |record, message, record_start| Failure::Function { segment: word.segment, record, message, record_start };
         let function = function.ok_or_else(|| Failure::Broken("no function is loaded".into()))?;
-        let parts = parts::map(word, files).map_err(|error| match error {
+        let parts = parts::map_parts(word, files).map_err(|error| match error {
             MapError::PartOfRecord { .. } | MapError::Index { .. } => failed(None, error.to_string(), Vec::new()),
             MapError::Unreadable { .. } => Failure::Broken(format!("segment {} of {error}", word.segment)),
         })?;
         let [first, others @ ..] = &parts[..] else {
             return Err(Failure::Broken("a segment came without parts".into()));
         };
-        let beside: Vec<_> = others.iter().map(Part::beside).collect();
+        let beside: Vec<_> = others.iter().map(SegmentPart::beside).collect();
         let records = first.records();
         let input = first.input(word.segment).with_buckets(self.writer.bucket_count()).with_beside(&beside);
-        let segment_bytes: u64 = parts.iter().map(Part::bytes).sum();
+        let segment_bytes: u64 = parts.iter().map(SegmentPart::bytes).sum();
         let mut sink = SegmentSink {
             task: self.attempt,
             writer: &mut self.writer,
@@ -277,7 +278,7 @@ impl Task {
 struct SegmentSink<'a> {
     task: AttemptId,
     writer: &'a mut BucketWriter,
-    link: &'a mut Link,
+    link: &'a mut ChildLink,
     /// Bytes of the task's earlier segments.
     before: u64,
     /// Bytes of this one, as the function says.
@@ -318,26 +319,26 @@ impl Sink for SegmentSink<'_> {
 }
 
 /// The child's end of the socket.
-struct Link {
+struct ChildLink {
     socket: UnixStream,
     /// When progress was last told.
     told: Instant,
 }
 
-impl Link {
+impl ChildLink {
     /// The next message; `None` when the node has closed its end.
     fn receive(&mut self) -> io::Result<Option<(ToChild, Vec<OwnedFd>)>> {
         let mut descriptors = Vec::new();
-        let mut first = [0; words::LENGTH_BYTES];
+        let mut first = [0; messages::LENGTH_BYTES];
         if !self.fill(&mut first, &mut descriptors)? {
             return Ok(None);
         }
-        let bytes = words::body_bytes(first).ok_or_else(|| io::Error::other("the node's message is too long"))?;
+        let bytes = messages::body_bytes(first).ok_or_else(|| io::Error::other("the node's message is too long"))?;
         let mut body = vec![0; bytes];
         if !self.fill(&mut body, &mut descriptors)? {
             return Ok(None);
         }
-        let message = words::decode(&body).map_err(io::Error::other)?;
+        let message = messages::decode(&body).map_err(io::Error::other)?;
         Ok(Some((message, descriptors)))
     }
 
@@ -345,7 +346,7 @@ impl Link {
     fn fill(&mut self, bytes: &mut [u8], all: &mut Vec<OwnedFd>) -> io::Result<bool> {
         let mut filled = 0;
         while filled < bytes.len() {
-            match descriptors::receive(&self.socket, &mut bytes[filled..]) {
+            match descriptor_passing::receive(&self.socket, &mut bytes[filled..]) {
                 Ok((0, _)) => return Ok(false),
                 Ok((received, came)) => {
                     filled += received;
@@ -360,7 +361,7 @@ impl Link {
     }
 
     fn send(&mut self, message: &FromChild) -> io::Result<()> {
-        self.socket.write_all(&words::encode(message))
+        self.socket.write_all(&messages::encode(message))
     }
 
     /// Tells progress, unless it was told a moment ago.

@@ -16,19 +16,19 @@ use udf::{
     abi::{self, NativeFunction, NativeVersion},
 };
 
-use super::{parts::Part, program::Program, python::Python, side::SideMaps};
+use super::{parts::SegmentPart, program::Program, python::LoadedPython, side_file_maps::MappedSideFiles};
 
 /// A function with its parameters, ready to be called.
 pub(super) struct LoadedFunction {
     code: Code,
     parameters: Vec<(String, String)>,
-    side: SideMaps,
+    side: MappedSideFiles,
 }
 
 enum Code {
     BuiltIn(Function),
     Native(NativeFunction),
-    Python(Box<Python>),
+    Python(Box<LoadedPython>),
     Program(Program),
 }
 
@@ -66,7 +66,7 @@ impl LoadedFunction {
     }
 
     /// A function that its interpreter has loaded, with its parameters and side files.
-    pub(super) fn python(function: Python) -> Self {
+    pub(super) fn python(function: LoadedPython) -> Self {
         Self::new(Code::Python(Box::new(function)), Vec::new())
     }
 
@@ -76,11 +76,11 @@ impl LoadedFunction {
     }
 
     fn new(code: Code, parameters: Vec<(String, String)>) -> Self {
-        Self { code, parameters, side: SideMaps::default() }
+        Self { code, parameters, side: MappedSideFiles::default() }
     }
 
     /// The same function with side files, for one that runs in this process.
-    pub(super) fn with_side_files(self, side: SideMaps) -> Self {
+    pub(super) fn with_side_files(self, side: MappedSideFiles) -> Self {
         Self { side, ..self }
     }
 
@@ -89,11 +89,11 @@ impl LoadedFunction {
     pub(super) fn call(
         &mut self,
         input: Input<'_>,
-        parts: &[Part<'_>],
+        parts: &[SegmentPart<'_>],
         output: &mut Output<'_>,
     ) -> Result<(), CallError> {
         let input = input.with_parameters(&self.parameters).with_side_files(&self.side);
-        let has_rows = parts.iter().any(|part| part.word.records == RecordFraming::Parquet);
+        let has_rows = parts.iter().any(|part| part.spec.records == RecordFraming::Parquet);
         if has_rows && !matches!(self.code, Code::Python(_)) {
             return Err(FunctionError::new(NO_ROWS).into());
         }
@@ -122,7 +122,7 @@ fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {
     let refuse = |status, sentence: String| Refusal::new(status, format!("the function library {sentence}"));
     // SAFETY: its initialisers run here, which is what this process is for.
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
-        refuse(Status::Usage, format!("cannot be loaded on this node: {}", loader_sentence(&error, file)))
+        refuse(Status::Usage, format!("cannot be loaded on this node: {}", loader_message(&error, file)))
     })?;
     // Never closed: threads or exit handlers of user code may still need it. A process sees at most one per stage.
     let library = Box::leak(Box::new(library));
@@ -156,7 +156,7 @@ fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {
 }
 
 /// The loader's own sentence, without the place where this node happens to keep the library.
-fn loader_sentence(error: &libloading::Error, file: &Path) -> String {
+fn loader_message(error: &libloading::Error, file: &Path) -> String {
     let sentence = error.source().map_or_else(|| error.to_string(), |source| source.to_string());
     sentence.replace(&*file.to_string_lossy(), "the file")
 }

@@ -28,13 +28,13 @@ use tokio::{
 };
 
 use super::{
-    SandboxPlace, SpeError, Tenant,
-    cgroups::Fault,
-    death::{Death, Memory, Who, memory_kills},
-    link::{self, HostLink},
-    prints::Prints,
-    progression::Progression,
-    words::{ChildCode, Chunk, FinishedWord, FromChild, PythonWord, ToChild},
+    RuntimeKind, SandboxAllocation, SpeError,
+    captured_output::CapturedOutput,
+    cgroups::OomFault,
+    exit_cause::{ExitCause, OomEvidence, ProcessKind, oom_kills},
+    host_link::{self, HostLink},
+    messages::{ChildCode, Chunk, FinishedMessage, FromChild, PythonSpec, ToChild},
+    segment_queue::SegmentQueue,
 };
 use crate::bucket::CLEARED_BYTES;
 
@@ -58,19 +58,19 @@ impl SpeProgram {
 pub struct SpeProcess {
     process: Child,
     link: HostLink,
-    prints: Prints,
+    captured: CapturedOutput,
     /// Who lives in it.
-    tenant: Tenant,
+    runtime: RuntimeKind,
     /// What the function that it was given last is called.
     function: String,
     /// What it found missing of its sandbox; `None` until it said so, which is before it loads anything.
     missing: Option<Vec<SandboxLayer>>,
     /// Behind the process: its user and its folder are lent again when it is gone.
-    place: SandboxPlace,
+    place: SandboxAllocation,
     /// Whether a library of a user's was ever loaded into it: then it may hold whatever it was given.
     has_library: bool,
     /// How often the machine had ended a process for want of memory when its task began.
-    memory_kills: u64,
+    oom_kills: u64,
     /// Not in the middle of a conversation. Stays false when a call was dropped halfway or the process failed.
     ready: bool,
 }
@@ -143,12 +143,12 @@ pub struct TaskOutput {
 }
 
 impl SpeProcess {
-    /// Starts a process for `tenant` that is confined as `place` says. To be called within a Tokio runtime.
-    pub fn start(program: &SpeProgram, place: SandboxPlace, tenant: Tenant) -> Result<Self, SpeError> {
+    /// Starts a process for `runtime_kind` that is confined as `place` says. To be called within a Tokio runtime.
+    pub fn start(program: &SpeProgram, place: SandboxAllocation, tenant: RuntimeKind) -> Result<Self, SpeError> {
         let (ours, theirs) = StdUnixStream::pair().map_err(SpeError::Connect)?;
         let mut link = HostLink::new(ours).map_err(SpeError::Connect)?;
         let (reader, writer) = io::pipe().map_err(SpeError::Connect)?;
-        let prints = Prints::read(reader).map_err(SpeError::Connect)?;
+        let prints = CapturedOutput::read(reader).map_err(SpeError::Connect)?;
         let mut command = Command::new(&program.executable);
         command
             .args(&program.arguments)
@@ -167,24 +167,26 @@ impl SpeProcess {
         drop(command);
         if let (Some(group), Some(id)) = (place.cgroup(), process.id()) {
             // It does nothing before it hears how it is to be confined.
-            group.take(id).map_err(|error| SpeError::Place(format!("the control group of an SPE: {error}")))?;
+            group
+                .add_process(id)
+                .map_err(|error| SpeError::Allocate(format!("the control group of an SPE: {error}")))?;
         }
         let mut limits = place.limits().clone();
-        limits.starts_programs = tenant.is_started();
+        limits.starts_programs = tenant.is_spawned();
         limits.read_paths.extend(tenant.read_paths());
         link.send(&ToChild::Confine(limits), None);
         let function = String::new();
-        let (has_library, memory_kills) = (false, memory_kills());
+        let (has_library, memory_kills) = (false, oom_kills());
         Ok(Self {
             process,
             link,
-            prints,
-            tenant,
+            captured: prints,
+            runtime: tenant,
             function,
             missing: None,
             place,
             has_library,
-            memory_kills,
+            oom_kills: memory_kills,
             ready: true,
         })
     }
@@ -195,8 +197,8 @@ impl SpeProcess {
     }
 
     /// Whether a function of this kind can be loaded into it: an SPE is made for libraries, for programs or for Python.
-    pub fn takes(&self, code: &FunctionCode) -> bool {
-        self.tenant.takes(code)
+    pub fn may_load(&self, code: &FunctionCode) -> bool {
+        self.runtime.may_load(code)
     }
 
     /// Whether it can take a function or a task.
@@ -233,7 +235,7 @@ impl SpeProcess {
                 Ok(Err(_)) => {
                     // No function was loaded yet: whatever the process said, it is this node's affair.
                     let has_ended = timeout(EXIT_TIME_MAX, self.process.wait()).await.is_ok_and(|ended| ended.is_ok());
-                    let said = if has_ended { self.prints.last_line().await } else { None };
+                    let said = if has_ended { self.captured.last_line().await } else { None };
                     let said = said.unwrap_or_else(|| "it said nothing".into());
                     let sentence = format!("the SPE could not be confined at this node: {said}");
                     return Err(Refusal::new(Status::Unavailable, sentence));
@@ -263,15 +265,15 @@ impl SpeProcess {
         self.take_turn().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))?;
         self.await_confinement().await?;
         function.code.name().clone_into(&mut self.function);
-        self.memory_kills = memory_kills();
-        let (code, file) = match (&function.code, &self.tenant) {
+        self.oom_kills = oom_kills();
+        let (code, file) = match (&function.code, &self.runtime) {
             (FunctionCode::BuiltIn(name), _) => (ChildCode::BuiltIn(name.clone()), None),
             (FunctionCode::Native { library, symbol }, _) => {
                 self.has_library = true;
                 (ChildCode::Native { symbol: symbol.clone() }, Some(self.pass_code(library)?))
             }
-            (FunctionCode::Python(function), Tenant::Python(interpreter)) => {
-                let word = python_word(function, interpreter.executable.clone());
+            (FunctionCode::Python(function), RuntimeKind::Python(interpreter)) => {
+                let word = python_spec(function, interpreter.executable.clone());
                 (ChildCode::Python(word), Some(self.pass_code(code_of(function))?))
             }
             (FunctionCode::Program { words }, _) => (ChildCode::Program(words.clone()), None),
@@ -294,13 +296,15 @@ impl SpeProcess {
                 Err(refusal)
             }
             Ok(Ok(_)) => Err(Refusal::new(Status::Failed, "the SPE answered out of turn")),
-            Ok(Err(_)) => Err(match self.death().await {
-                Death::OfFunction(sentence) => {
+            Ok(Err(_)) => Err(match self.exit_cause().await {
+                ExitCause::Function(sentence) => {
                     // What is too large for an SPE is so everywhere: no other node is to find that out.
-                    let status = if self.group_fault() == Some(Fault::Own) { Status::Usage } else { Status::Failed };
+                    let status = if self.group_fault() == Some(OomFault::Own) { Status::Usage } else { Status::Failed };
                     Refusal::new(status, format!("while it was loaded, {sentence}"))
                 }
-                Death::OfProcess(sentence) | Death::Starved(sentence) => Refusal::new(Status::Unavailable, sentence),
+                ExitCause::Process(sentence) | ExitCause::OutOfMemory(sentence) => {
+                    Refusal::new(Status::Unavailable, sentence)
+                }
             }),
             Err(_) => {
                 let seconds = LOAD_TIME_MAX.as_secs();
@@ -316,7 +320,7 @@ impl SpeProcess {
             return SpeOutcome::Died(sentence);
         }
         let TaskRun { attempt, segments, output, buckets } = task;
-        self.memory_kills = memory_kills();
+        self.oom_kills = oom_kills();
         let output_file = match output.try_clone() {
             Ok(file) => file,
             Err(error) => {
@@ -326,7 +330,7 @@ impl SpeProcess {
             }
         };
         self.link.send(&ToChild::Begin { attempt, buckets }, Some(output.into()));
-        let mut progression = Progression::new(self.function.clone(), segments);
+        let mut progression = SegmentQueue::new(self.function.clone(), segments);
         let task_max = self.place.sandbox().task_max();
         // Boxed: it lives across every await of the node's conversation.
         let conversation = Box::pin(self.converse(attempt, &mut progression, progress));
@@ -351,7 +355,7 @@ impl SpeProcess {
     async fn converse(
         &mut self,
         attempt: AttemptId,
-        segments: &mut Progression,
+        segments: &mut SegmentQueue,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> SpeOutcome {
         loop {
@@ -362,7 +366,7 @@ impl SpeProcess {
             }
             let message = match self.sign_of_life().await {
                 Ok(Ok(message)) => message,
-                Ok(Err(_)) => return self.outcome_of_death(segments).await,
+                Ok(Err(_)) => return self.outcome_of_exit(segments).await,
                 Err(sentence) => return segments.failure(None, None, sentence, vec![]),
             };
             match message {
@@ -376,10 +380,10 @@ impl SpeProcess {
                     self.ready = true;
                     return segments.failure(Some(segment), record, message, record_start);
                 }
-                FromChild::Broken { attempt: of, sentence } if of == attempt => {
+                FromChild::Broken { attempt: of, message: sentence } if of == attempt => {
                     self.ready = true;
                     // A program that it started may have been the one that was ended.
-                    if self.tenant.is_started() && self.machine_ran_out() {
+                    if self.runtime.is_spawned() && self.machine_ran_out() {
                         return segments.failure(None, None, sentence, vec![]).for_want_of_memory();
                     }
                     return SpeOutcome::Refused(Refusal::new(Status::Unavailable, sentence));
@@ -397,37 +401,37 @@ impl SpeProcess {
         }
     }
 
-    async fn outcome_of_death(&mut self, segments: &mut Progression) -> SpeOutcome {
-        match self.death().await {
-            Death::OfFunction(message) => segments.failure(None, None, message, vec![]),
-            Death::OfProcess(sentence) => SpeOutcome::Died(sentence),
-            Death::Starved(sentence) => segments.failure(None, None, sentence, vec![]).for_want_of_memory(),
+    async fn outcome_of_exit(&mut self, segments: &mut SegmentQueue) -> SpeOutcome {
+        match self.exit_cause().await {
+            ExitCause::Function(message) => segments.failure(None, None, message, vec![]),
+            ExitCause::Process(sentence) => SpeOutcome::Died(sentence),
+            ExitCause::OutOfMemory(sentence) => segments.failure(None, None, sentence, vec![]).for_want_of_memory(),
         }
     }
 
     /// Whether the machine has ended some process for want of memory since the task began.
     fn machine_ran_out(&self) -> bool {
-        memory_kills() > self.memory_kills
+        oom_kills() > self.oom_kills
     }
 
     /// Whose fault an end for want of memory was, where it has a group that tells.
-    fn group_fault(&self) -> Option<Fault> {
+    fn group_fault(&self) -> Option<OomFault> {
         self.place.cgroup()?.fault()
     }
 
     /// Why the connection is gone.
-    async fn death(&mut self) -> Death {
+    async fn exit_cause(&mut self) -> ExitCause {
         let Ok(Ok(status)) = timeout(EXIT_TIME_MAX, self.process.wait()).await else {
-            return Death::OfProcess("the SPE closed its connection".into());
+            return ExitCause::Process("the SPE closed its connection".into());
         };
-        let said = self.prints.last_line().await;
+        let said = self.captured.last_line().await;
         let memory = match self.group_fault() {
-            Some(Fault::Own) => Memory::OwnRanOut,
-            Some(Fault::OfOthers) => Memory::MachineRanOut,
-            None if self.machine_ran_out() => Memory::MachineRanOut,
-            None => Memory::Unknown,
+            Some(OomFault::Own) => OomEvidence::OwnRanOut,
+            Some(OomFault::OfOthers) => OomEvidence::MachineRanOut,
+            None if self.machine_ran_out() => OomEvidence::MachineRanOut,
+            None => OomEvidence::Unknown,
         };
-        Death::read(status, Who::Spe, memory, said.as_deref())
+        ExitCause::from_status(status, ProcessKind::Spe, memory, said.as_deref())
     }
 
     fn take_turn(&mut self) -> Result<(), String> {
@@ -438,7 +442,7 @@ impl SpeProcess {
     }
 
     /// The next message; after too long a silence a sentence about the function, whose process is of no more use then.
-    async fn sign_of_life(&mut self) -> Result<Result<FromChild, link::Closed>, String> {
+    async fn sign_of_life(&mut self) -> Result<Result<FromChild, host_link::Closed>, String> {
         let Some(silence_max) = self.place.sandbox().silence_max() else { return Ok(self.link.next().await) };
         timeout(silence_max, self.link.next()).await.map_err(|_| {
             let seconds = silence_max.as_secs_f64();
@@ -501,9 +505,9 @@ impl TaskOutput {
     }
 }
 
-impl From<FinishedWord> for TaskOutput {
-    fn from(word: FinishedWord) -> Self {
-        let FinishedWord { records_in, bytes_in, records_out, chunks, counters, .. } = word;
+impl From<FinishedMessage> for TaskOutput {
+    fn from(word: FinishedMessage) -> Self {
+        let FinishedMessage { records_in, bytes_in, records_out, chunks, counters, .. } = word;
         Self { records_in, bytes_in, records_out, chunks, counters }
     }
 }
@@ -515,12 +519,12 @@ fn code_of(function: &PythonFunction) -> &[u8] {
     }
 }
 
-fn python_word(function: &PythonFunction, interpreter: PathBuf) -> PythonWord {
+fn python_spec(function: &PythonFunction, interpreter: PathBuf) -> PythonSpec {
     let (file, python) = match &function.code {
         PythonCode::Source { file, .. } => (file.clone(), None),
         PythonCode::Pickle { python, .. } => (String::new(), Some(*python)),
     };
-    PythonWord { interpreter, name: function.name.clone(), file, python, requires: function.requires.clone() }
+    PythonSpec { interpreter, name: function.name.clone(), file, python, requires: function.requires.clone() }
 }
 
 /// A sentence about a task that took more time than there is.

@@ -39,7 +39,7 @@ impl Sandbox {
 
 /// What a node knows about its Python.
 #[derive(Debug)]
-pub(super) struct Python {
+pub(super) struct NodePython {
     /// The setting `spe_python`.
     setting: Option<PathBuf>,
     /// Folders that no function may see.
@@ -47,7 +47,7 @@ pub(super) struct Python {
     found: OnceCell<Arc<Interpreter>>,
 }
 
-impl Python {
+impl NodePython {
     /// As the settings say; no function may see `kept_folders`.
     pub(super) fn new(setting: Option<PathBuf>, kept_folders: Vec<PathBuf>) -> Self {
         let kept_folders = kept_folders.into_iter().map(|folder| fs::canonicalize(&folder).unwrap_or(folder)).collect();

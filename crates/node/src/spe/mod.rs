@@ -3,40 +3,40 @@
 //!
 //! [`host`] is the node's side: it starts the process, hands it open files, and learns how it ended. [`child`] is what
 //! runs inside: it maps a segment's file, calls the function, and appends the results to one scratch file. Between them
-//! is a Unix socket and the messages of `words`. User code runs nowhere else, and never in the node's own process.
+//! is a Unix socket and the messages of `messages`. User code runs nowhere else, and never in the node's own process.
 
+mod captured_output;
 mod cgroups;
 pub mod child;
-mod death;
-mod descriptors;
-mod error;
+mod descriptor_passing;
+mod exit_cause;
 mod function;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod host;
+mod host_link;
 mod interpreter;
 mod lines;
-mod link;
-mod map;
+mod mapped_part;
+mod messages;
 mod output;
 mod parts;
-mod prints;
 pub(crate) mod probe;
 mod program;
-mod progression;
 mod python;
 mod reporter;
+mod runtime_kind;
 pub mod sandbox;
-mod side;
-mod slots;
-mod tenant;
-mod words;
+mod sandbox_pool;
+mod segment_queue;
+mod side_file_maps;
+mod spe_error;
 
-pub use error::SpeError;
 pub use host::{SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun};
 pub use interpreter::Interpreter;
+pub use messages::Chunk;
 pub use probe::probe;
+pub use runtime_kind::RuntimeKind;
 pub use sandbox::Confinement;
-pub use slots::{MemoryBound, Sandbox, SandboxPlace};
-pub use tenant::Tenant;
-pub use words::Chunk;
+pub use sandbox_pool::{MemoryBound, Sandbox, SandboxAllocation};
+pub use spe_error::SpeError;

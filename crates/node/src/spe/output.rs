@@ -6,7 +6,7 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 
 use udf::Stopped;
 
-use super::words::{CHUNKS_MAX, Chunk};
+use super::messages::{CHUNKS_MAX, Chunk};
 
 /// Buffers by bucket over one file.
 pub(super) struct BucketWriter {
@@ -21,7 +21,7 @@ pub(super) struct BucketWriter {
 }
 
 /// What a finished task left in the scratch file.
-pub(super) struct Written {
+pub(super) struct WrittenResults {
     /// What belongs to which bucket.
     pub(super) chunks: Vec<Chunk>,
     /// Records written.
@@ -81,7 +81,7 @@ impl BucketWriter {
     }
 
     /// Writes what is still in the buffers.
-    pub(super) fn finish(mut self) -> Result<Written, io::Error> {
+    pub(super) fn finish(mut self) -> Result<WrittenResults, io::Error> {
         for bucket in 0..self.buffers.len() {
             if self.flush(bucket).is_err() {
                 break;
@@ -90,7 +90,7 @@ impl BucketWriter {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
-        Ok(Written { chunks: self.chunks, records: self.records })
+        Ok(WrittenResults { chunks: self.chunks, records: self.records })
     }
 
     fn flush(&mut self, bucket: usize) -> Result<(), Stopped> {

@@ -7,38 +7,38 @@ use protocol::{RecordFraming, limits};
 use udf::{Beside, Input};
 
 use super::{
-    map::{MapError, PartMap},
-    words::{GuideWord, PartWord, SegmentWord},
+    mapped_part::{MapError, MappedPart},
+    messages::{GuideSpec, PartSpec, SegmentSpec},
 };
 
 /// A part of a segment: mapped, and as it came.
-pub(super) struct Part<'a> {
-    pub(super) word: &'a PartWord,
+pub(super) struct SegmentPart<'a> {
+    pub(super) spec: &'a PartSpec,
     /// Its file.
     pub(super) file: &'a File,
     /// The file of its index, where it has one.
     pub(super) index: Option<&'a File>,
-    pub(super) map: PartMap,
+    pub(super) map: MappedPart,
 }
 
 /// Maps the parts of a segment, whose files lie in `files` as the [word](SegmentWord) says.
-pub(super) fn map<'a>(word: &'a SegmentWord, files: &'a [File]) -> Result<Vec<Part<'a>>, MapError> {
+pub(super) fn map_parts<'a>(word: &'a SegmentSpec, files: &'a [File]) -> Result<Vec<SegmentPart<'a>>, MapError> {
     let mut files = files.iter();
     let missing =
-        |word: &PartWord| MapError::Unreadable { path: word.path.clone(), why: "its file did not come".into() };
+        |word: &PartSpec| MapError::Unreadable { path: word.path.clone(), why: "its file did not come".into() };
     let mut parts = Vec::with_capacity(word.parts.len());
     for word in &word.parts {
         let file = files.next().ok_or_else(|| missing(word))?;
         let index = match word.guide {
-            Some(GuideWord::Offsets { .. }) => Some(files.next().ok_or_else(|| missing(word))?),
-            Some(GuideWord::Footer { .. }) | None => None,
+            Some(GuideSpec::Offsets { .. }) => Some(files.next().ok_or_else(|| missing(word))?),
+            Some(GuideSpec::Footer { .. }) | None => None,
         };
-        parts.push(Part { word, file, index, map: PartMap::new(word, file, index)? });
+        parts.push(SegmentPart { spec: word, file, index, map: MappedPart::new(word, file, index)? });
     }
     Ok(parts)
 }
 
-impl<'a> Part<'a> {
+impl<'a> SegmentPart<'a> {
     /// Its bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.map.bytes().len() as u64
@@ -46,36 +46,36 @@ impl<'a> Part<'a> {
 
     /// How many records it has.
     pub(super) fn records(&self) -> u64 {
-        match (self.word.records, self.word.guide) {
+        match (self.spec.records, self.spec.guide) {
             (RecordFraming::Lines, _) => count_lines(self.map.bytes()),
             (RecordFraming::Fixed(record_bytes), _) => self.bytes().checked_div(u64::from(record_bytes)).unwrap_or(0),
             (RecordFraming::Index, _) => self.map.starts().len().saturating_sub(1) as u64,
-            (RecordFraming::Parquet, Some(GuideWord::Footer { rows, .. })) => rows,
+            (RecordFraming::Parquet, Some(GuideSpec::Footer { rows, .. })) => rows,
             (RecordFraming::File | RecordFraming::Parquet, _) => 1,
         }
     }
 
     /// It as the segment that a function sees first.
     pub(super) fn input(&'a self, segment: u64) -> Input<'a> {
-        let input = Input::new(self.map.bytes(), self.format()).at(&self.word.path, segment, self.map.from());
+        let input = Input::new(self.map.bytes(), self.format()).at(&self.spec.path, segment, self.map.from());
         input.with_starts(self.map.starts())
     }
 
     /// It as what goes with a segment.
     pub(super) fn beside(&self) -> Beside<'_> {
         let (bytes, from, starts) = (self.map.bytes(), self.map.from(), self.map.starts());
-        Beside { bytes, format: self.format(), path: &self.word.path, from, starts }
+        Beside { bytes, format: self.format(), path: &self.spec.path, from, starts }
     }
 
     /// How its record of this number begins; nothing where there is no such record, or nobody knows where.
     pub(super) fn record_start(&self, record: u64) -> &[u8] {
-        let found = record_of(self.map.bytes(), self.word.records, self.map.starts(), self.map.from(), record);
+        let found = record_of(self.map.bytes(), self.spec.records, self.map.starts(), self.map.from(), record);
         let found = found.unwrap_or_default();
         &found[..found.len().min(limits::FUNCTION_RECORD_BYTES_MAX)]
     }
 
     fn format(&self) -> udf::RecordFormat {
-        match self.word.records {
+        match self.spec.records {
             // No library knows rows: only what reads the file itself is given such a part.
             RecordFraming::File | RecordFraming::Parquet => udf::RecordFormat::File,
             RecordFraming::Lines => udf::RecordFormat::Lines,

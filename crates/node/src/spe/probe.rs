@@ -5,8 +5,8 @@ use std::{path::Path, sync::Arc};
 
 use protocol::sandbox::SandboxLayer;
 
-use super::{MemoryBound, Sandbox, SpeProcess, SpeProgram, Tenant};
-use crate::{blocking, hands::Hands};
+use super::{MemoryBound, RuntimeKind, Sandbox, SpeProcess, SpeProgram};
+use crate::{blocking, node_context::NodeContext};
 
 /// Starts an SPE in a new folder in `parent`, and gives the layers that it found missing. To be called within a Tokio
 /// runtime.
@@ -14,8 +14,8 @@ use crate::{blocking, hands::Hands};
 /// # Errors
 /// A sentence, when no SPE can be started or confined here at all; functions are then refused for the same reason.
 pub async fn probe(program: &SpeProgram, sandbox: &Arc<Sandbox>, parent: &Path) -> Result<Vec<SandboxLayer>, String> {
-    let place = sandbox.lend(parent).map_err(|error| error.to_string())?;
-    let mut process = SpeProcess::start(program, place, Tenant::Library).map_err(|error| error.to_string())?;
+    let place = sandbox.allocate(parent).map_err(|error| error.to_string())?;
+    let mut process = SpeProcess::start(program, place, RuntimeKind::Library).map_err(|error| error.to_string())?;
     match process.await_confinement().await {
         Ok(missing) => Ok(missing.to_vec()),
         // It is confined, and less than required: that is an answer.
@@ -25,9 +25,9 @@ pub async fn probe(program: &SpeProgram, sandbox: &Arc<Sandbox>, parent: &Path) 
 }
 
 /// What a node does with it: the log says what is missing, and from then on every report of how the node is.
-pub(crate) async fn look_at_sandbox(hands: Arc<Hands>) {
+pub(crate) async fn check_sandbox(hands: Arc<NodeContext>) {
     let store = Arc::clone(&hands.store);
-    let found = match blocking("finding a folder for an SPE", move || Ok(store.roomiest_jobs_folder()?)).await {
+    let found = match blocking("finding a folder for an SPE", move || Ok(store.emptiest_jobs_folder()?)).await {
         Ok(folder) => probe(&hands.spe, &hands.sandbox, &folder).await,
         Err(error) => Err(error.to_string()),
     };

@@ -23,11 +23,11 @@ use rustix::{
 use udf::{FunctionError, Input, Output, RecordFormat, Stopped};
 
 use super::{
-    death::{Death, Memory, Who},
+    exit_cause::{ExitCause, OomEvidence, ProcessKind},
     function::CallError,
     reporter::{Reporter, is_report},
-    sandbox::Started,
-    side::{self, SideFile},
+    sandbox::ProgramLauncher,
+    side_file_maps::{self, NamedFile},
 };
 
 /// A program with its arguments, found to be there.
@@ -38,7 +38,7 @@ pub(super) struct Program {
     /// Of each side file its name, and the file that it is in the scratch folder.
     side: Vec<(String, String)>,
     folder: PathBuf,
-    started: Started,
+    launcher: ProgramLauncher,
 }
 
 impl Program {
@@ -47,7 +47,7 @@ impl Program {
         words: Vec<String>,
         parameters: &[(String, String)],
         folder: PathBuf,
-        started: Started,
+        started: ProgramLauncher,
     ) -> Result<Self, Refusal> {
         let usage = |sentence: String| Refusal::new(Status::Usage, sentence);
         let name = words.first().ok_or_else(|| usage("a program was asked for without its name".into()))?;
@@ -68,12 +68,12 @@ impl Program {
             let codes: Result<Vec<i32>, _> = codes.split(',').map(|code| code.trim().parse()).collect();
             codes.map_err(|_| usage(format!("the parameter `{GOOD_CODES}` is a list of numbers, such as `0,1`")))
         })?;
-        Ok(Self { words, good_codes, side: Vec::new(), folder, started })
+        Ok(Self { words, good_codes, side: Vec::new(), folder, launcher: started })
     }
 
     /// The same program, which finds these side files by their names in its environment.
-    pub(super) fn with_side_files(self, files: &[SideFile]) -> Result<Self, Refusal> {
-        let side = side::lay(files, &self.folder)?;
+    pub(super) fn with_side_files(self, files: &[NamedFile]) -> Result<Self, Refusal> {
+        let side = side_file_maps::write_copies(files, &self.folder)?;
         Ok(Self { side, ..self })
     }
 
@@ -93,7 +93,7 @@ impl Program {
         command.envs(environment(&self.folder)).envs(segment_environment(input, parameters)).envs(beside);
         command.envs(self.side.iter().map(|(name, path)| (format!("SECTOR_SIDE_{name}"), path)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = self.started.spawn(&mut command).map_err(|error| match error.kind() {
+        let child = self.launcher.spawn(&mut command).map_err(|error| match error.kind() {
             // It is there, and is not what this machine runs: so it is everywhere.
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
                 CallError::Function(FunctionError::new(format!("`{name}` could not be started: {error}")))
@@ -103,22 +103,25 @@ impl Program {
             }
             _ => broken("started", &error),
         })?;
-        let mut running = Running::new(child, &self.started).map_err(|error| broken("started", &error))?;
+        let mut running = Running::new(child, &self.launcher).map_err(|error| broken("started", &error))?;
         let mut results = Results::new(input.buckets());
-        let pumped = running.pump(input.bytes(), &mut results, output);
+        let pumped = running.run_io(input.bytes(), &mut results, output);
         let status = match pumped {
             Ok(status) => status,
             // The disk is full; who asked knows. What still runs goes.
-            Err(PumpError::Stopped) => return Err(CallError::Function(Stopped.into())),
-            Err(PumpError::Io(error)) => return Err(broken("fed", &error)),
+            Err(ProgramIoError::Stopped) => return Err(CallError::Function(Stopped.into())),
+            Err(ProgramIoError::Io(error)) => return Err(broken("fed", &error)),
         };
         let said = running.said.last_lines();
         if !status.code().is_some_and(|code| self.good_codes.contains(&code)) {
-            return Err(match Death::read(status, Who::Program(name), Memory::Unknown, said.as_deref()) {
-                Death::OfFunction(sentence) => CallError::Function(FunctionError::new(sentence)),
-                // In here nobody knows of the machine's memory: the node does.
-                Death::OfProcess(sentence) | Death::Starved(sentence) => CallError::Broken(sentence),
-            });
+            return Err(
+                match ExitCause::from_status(status, ProcessKind::Program(name), OomEvidence::Unknown, said.as_deref())
+                {
+                    ExitCause::Function(sentence) => CallError::Function(FunctionError::new(sentence)),
+                    // In here nobody knows of the machine's memory: the node does.
+                    ExitCause::Process(sentence) | ExitCause::OutOfMemory(sentence) => CallError::Broken(sentence),
+                },
+            );
         }
         std::mem::take(&mut running.reporter)
             .finish(input.bytes().len() as u64, output)
@@ -150,31 +153,31 @@ impl Program {
 /// A program at work. Dropping it ends it, and all that it started.
 struct Running<'a> {
     process: Child,
-    said: Said,
+    said: StderrTail,
     reporter: Reporter,
-    started: &'a Started,
+    launcher: &'a ProgramLauncher,
 }
 
-enum PumpError {
+enum ProgramIoError {
     Stopped,
     Io(io::Error),
 }
 
-impl From<io::Error> for PumpError {
+impl From<io::Error> for ProgramIoError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl From<rustix::io::Errno> for PumpError {
+impl From<rustix::io::Errno> for ProgramIoError {
     fn from(error: rustix::io::Errno) -> Self {
         Self::Io(error.into())
     }
 }
 
 impl<'a> Running<'a> {
-    fn new(process: Child, started: &'a Started) -> io::Result<Self> {
-        let running = Self { process, said: Said::default(), reporter: Reporter::default(), started };
+    fn new(process: Child, started: &'a ProgramLauncher) -> io::Result<Self> {
+        let running = Self { process, said: StderrTail::default(), reporter: Reporter::default(), launcher: started };
         let pipes = [
             running.process.stdin.as_ref().map(AsFd::as_fd),
             running.process.stdout.as_ref().map(AsFd::as_fd),
@@ -187,12 +190,12 @@ impl<'a> Running<'a> {
     }
 
     /// Feeds `bytes` and takes what comes, until the program has ended and has nothing more to say.
-    fn pump(
+    fn run_io(
         &mut self,
         mut bytes: &[u8],
         results: &mut Results,
         output: &mut Output<'_>,
-    ) -> Result<ExitStatus, PumpError> {
+    ) -> Result<ExitStatus, ProgramIoError> {
         let total = bytes.len();
         let (mut stdin, mut stdout, mut stderr) =
             (self.process.stdin.take(), self.process.stdout.take(), self.process.stderr.take());
@@ -251,7 +254,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        self.started.end_others();
+        self.launcher.kill_leftovers();
     }
 }
 
@@ -272,11 +275,11 @@ fn read_some(
     pipe: &mut Option<impl Read>,
     buffer: &mut [u8],
     take: &mut dyn FnMut(&[u8]) -> Result<(), Stopped>,
-) -> Result<(), PumpError> {
+) -> Result<(), ProgramIoError> {
     let Some(open) = pipe else { return Ok(()) };
     match open.read(buffer) {
         Ok(0) => *pipe = None,
-        Ok(read) => take(&buffer[..read]).map_err(|Stopped| PumpError::Stopped)?,
+        Ok(read) => take(&buffer[..read]).map_err(|Stopped| ProgramIoError::Stopped)?,
         Err(error) if is_later(&error) => {}
         Err(error) => return Err(error.into()),
     }
@@ -338,9 +341,9 @@ fn emit_line(line: &[u8], output: &mut Output<'_>) -> Result<(), Stopped> {
 
 /// The end of what a program said on standard error. The node's log has all of it.
 #[derive(Default)]
-struct Said(VecDeque<u8>);
+struct StderrTail(VecDeque<u8>);
 
-impl Said {
+impl StderrTail {
     fn take(&mut self, bytes: &[u8]) {
         // A log that is not read any more is no reason to end.
         let _ = io::stderr().write_all(bytes);
@@ -442,7 +445,7 @@ mod tests {
 
     #[test]
     fn of_what_a_program_says_the_last_lines_are_kept() {
-        let mut said = Said::default();
+        let mut said = StderrTail::default();
         assert_eq!(said.last_lines(), None);
         for number in 0..1_000 {
             said.take(format!("line {number}\n\n").as_bytes());

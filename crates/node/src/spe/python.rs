@@ -34,39 +34,39 @@ use protocol::{RecordFraming, Refusal, Status};
 use udf::{FunctionError, Input, Output, Stopped, key_hash};
 
 use super::{
-    descriptors,
+    descriptor_passing,
     function::CallError,
-    parts::Part,
+    messages::{GuideSpec, PythonSpec},
+    parts::SegmentPart,
     program::environment,
-    sandbox::{self, Started},
-    side::SideFile,
-    words::{GuideWord, PythonWord},
+    sandbox::{self, ProgramLauncher},
+    side_file_maps::NamedFile,
 };
 
 /// A function in Python, loaded into an interpreter of its own.
-pub(super) struct Python {
-    word: PythonWord,
+pub(super) struct LoadedPython {
+    spec: PythonSpec,
     code: Vec<u8>,
     parameters: Vec<(String, String)>,
     /// Kept for the next interpreter.
-    side: Vec<SideFile>,
+    side: Vec<NamedFile>,
     folder: PathBuf,
-    started: Started,
+    launcher: ProgramLauncher,
     /// `None` after it was ended in the middle of a segment: the next one starts another.
-    interpreter: Option<Interpreter>,
+    interpreter: Option<InterpreterProcess>,
 }
 
-impl Python {
+impl LoadedPython {
     /// Starts the interpreter and has it load the function. When the interpreter dies of it, this process dies alike.
     pub(super) fn load(
-        word: PythonWord,
+        word: PythonSpec,
         code: Vec<u8>,
         parameters: Vec<(String, String)>,
-        side: Vec<SideFile>,
+        side: Vec<NamedFile>,
         folder: PathBuf,
-        started: Started,
+        started: ProgramLauncher,
     ) -> Result<Self, Refusal> {
-        let mut python = Self { word, code, parameters, side, folder, started, interpreter: None };
+        let mut python = Self { spec: word, code, parameters, side, folder, launcher: started, interpreter: None };
         python.interpreter = Some(python.start()?);
         Ok(python)
     }
@@ -75,7 +75,7 @@ impl Python {
     pub(super) fn call(
         &mut self,
         input: &Input<'_>,
-        parts: &[Part<'_>],
+        parts: &[SegmentPart<'_>],
         output: &mut Output<'_>,
     ) -> Result<(), CallError> {
         let mut interpreter = match self.interpreter.take() {
@@ -87,35 +87,35 @@ impl Python {
         let files: Vec<_> = files.into_iter().map(AsFd::as_fd).collect();
         interpreter.send(SEGMENT, &segment_json(input, parts), &[], &files).map_err(lost)?;
         let ended = interpreter.take_results(output);
-        if !matches!(ended, Err(Ended::Stopped | Ended::Nonsense(_))) {
+        if !matches!(ended, Err(SegmentEnd::Stopped | SegmentEnd::ProtocolError(_))) {
             // It waits for the next segment; elsewise it is dropped, which ends it.
             self.interpreter = Some(interpreter);
         }
         match ended {
             Ok(()) => Ok(()),
-            Err(Ended::Failed(error)) => Err(CallError::Function(error)),
-            Err(Ended::Stopped) => Err(CallError::Function(Stopped.into())),
-            Err(Ended::Nonsense(what)) => {
+            Err(SegmentEnd::Failed(error)) => Err(CallError::Function(error)),
+            Err(SegmentEnd::Stopped) => Err(CallError::Function(Stopped.into())),
+            Err(SegmentEnd::ProtocolError(what)) => {
                 Err(CallError::Function(FunctionError::new(format!("the function broke its interpreter: {what}"))))
             }
         }
     }
 
-    fn start(&self) -> Result<Interpreter, Refusal> {
+    fn start(&self) -> Result<InterpreterProcess, Refusal> {
         let failed = |error: io::Error| {
-            let sentence = format!("`{}` could not be started: {error}", self.word.interpreter.display());
+            let sentence = format!("`{}` could not be started: {error}", self.spec.interpreter.display());
             Refusal::new(Status::Unavailable, sentence)
         };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        let mut command = Command::new(&self.word.interpreter);
+        let mut command = Command::new(&self.spec.interpreter);
         command.args(["-I", "-X", "utf8", "-c", RUNNER]).current_dir(&self.folder);
         command.env_clear().envs(environment(&self.folder)).envs(LIBRARY_THREADS.iter().copied());
         command.stdin(Stdio::from(OwnedFd::from(theirs)));
-        let process = self.started.spawn(&mut command).map_err(failed)?;
+        let process = self.launcher.spawn(&mut command).map_err(failed)?;
         // `command` holds the other end of the socket until here.
         drop(command);
-        let mut interpreter = Interpreter { process, socket: BufReader::with_capacity(READ_BYTES, ours) };
-        let json = load_json(&self.word, &self.parameters, &self.side).map_err(failed)?;
+        let mut interpreter = InterpreterProcess { process, socket: BufReader::with_capacity(READ_BYTES, ours) };
+        let json = load_json(&self.spec, &self.parameters, &self.side).map_err(failed)?;
         let files: Vec<_> = self.side.iter().map(|(_, file)| file.as_fd()).collect();
         interpreter.send(LOAD, &json, &self.code, &files).map_err(failed)?;
         match interpreter.head().map_err(failed)? {
@@ -130,26 +130,26 @@ impl Python {
 }
 
 /// A running interpreter. Dropping it ends it.
-struct Interpreter {
+struct InterpreterProcess {
     process: Child,
     socket: BufReader<UnixStream>,
 }
 
 /// How a segment ended other than well.
-enum Ended {
+enum SegmentEnd {
     Failed(FunctionError),
     Stopped,
     /// What it said makes no sense: the function has the socket.
-    Nonsense(String),
+    ProtocolError(String),
 }
 
-impl From<io::Error> for Ended {
+impl From<io::Error> for SegmentEnd {
     fn from(error: io::Error) -> Self {
-        Self::Nonsense(error.to_string())
+        Self::ProtocolError(error.to_string())
     }
 }
 
-impl From<Stopped> for Ended {
+impl From<Stopped> for SegmentEnd {
     fn from(Stopped: Stopped) -> Self {
         Self::Stopped
     }
@@ -162,7 +162,7 @@ struct Head {
     c: u64,
 }
 
-impl Interpreter {
+impl InterpreterProcess {
     fn send(&mut self, kind: u32, json: &str, more: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         let lengths = [kind, length(json.len())?, length(more.len())?];
         let mut bytes: Vec<u8> = lengths.iter().flat_map(|number| number.to_le_bytes()).collect();
@@ -171,7 +171,7 @@ impl Interpreter {
         let mut sent = 0;
         while sent < bytes.len() {
             let files = if sent == 0 { files } else { &[] };
-            match descriptors::send(self.socket.get_ref(), &bytes[sent..], files) {
+            match descriptor_passing::send(self.socket.get_ref(), &bytes[sent..], files) {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // It is gone: that shows, with the reason, where its answer is read.
@@ -183,7 +183,7 @@ impl Interpreter {
     }
 
     /// Takes results until the segment has ended.
-    fn take_results(&mut self, output: &mut Output<'_>) -> Result<(), Ended> {
+    fn take_results(&mut self, output: &mut Output<'_>) -> Result<(), SegmentEnd> {
         loop {
             let head = self.head()?;
             match head.kind {
@@ -191,7 +191,7 @@ impl Interpreter {
                 FAILED => {
                     let error = FunctionError::new(self.text(head.c)?);
                     let record = (head.b != NO_RECORD).then_some(head.b);
-                    return Err(Ended::Failed(record.map_or(error.clone(), |record| error.at_record(record))));
+                    return Err(SegmentEnd::Failed(record.map_or(error.clone(), |record| error.at_record(record))));
                 }
                 LIFE => output.progress(head.b),
                 NUMBERED => self.take_numbered(&head, output)?,
@@ -202,37 +202,37 @@ impl Interpreter {
                     output.count(&name, head.b);
                 }
                 other => {
-                    return Err(Ended::Nonsense(format!("it said {:?}", String::from_utf8_lossy(&other))));
+                    return Err(SegmentEnd::ProtocolError(format!("it said {:?}", String::from_utf8_lossy(&other))));
                 }
             }
         }
     }
 
-    fn take_numbered(&mut self, head: &Head, output: &mut Output<'_>) -> Result<(), Ended> {
+    fn take_numbered(&mut self, head: &Head, output: &mut Output<'_>) -> Result<(), SegmentEnd> {
         let count = records(head.a)?;
         let (buckets, lengths) = (self.bytes(count * 8)?, self.lengths(count)?);
         let records = self.batch(head.c, &lengths)?;
         let buckets = buckets.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
-        for (bucket, record) in buckets.zip(Parts { rest: &records, lengths: &lengths }) {
+        for (bucket, record) in buckets.zip(SplitByLengths { rest: &records, lengths: &lengths }) {
             output.emit(bucket, record)?;
         }
         Ok(())
     }
 
-    fn take_keyed(&mut self, head: &Head, output: &mut Output<'_>) -> Result<(), Ended> {
+    fn take_keyed(&mut self, head: &Head, output: &mut Output<'_>) -> Result<(), SegmentEnd> {
         let count = records(head.a)?;
         let (key_lengths, lengths) = (self.lengths(count)?, self.lengths(count)?);
         let keys = self.batch(head.b, &key_lengths)?;
         let records = self.batch(head.c, &lengths)?;
-        let keys = Parts { rest: &keys, lengths: &key_lengths };
-        for (key, record) in keys.zip(Parts { rest: &records, lengths: &lengths }) {
+        let keys = SplitByLengths { rest: &keys, lengths: &key_lengths };
+        for (key, record) in keys.zip(SplitByLengths { rest: &records, lengths: &lengths }) {
             output.emit_key(key, record)?;
         }
         Ok(())
     }
 
     /// Bytes for one bucket: as many as there are, some at a time.
-    fn take_one(&mut self, head: &Head, output: &mut Output<'_>) -> Result<(), Ended> {
+    fn take_one(&mut self, head: &Head, output: &mut Output<'_>) -> Result<(), SegmentEnd> {
         let bucket = if head.a == NO_KEY {
             u64::from_le_bytes(self.bytes(8)?.try_into().unwrap_or_default())
         } else {
@@ -290,14 +290,14 @@ impl Interpreter {
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         match self.socket.read_exact(bytes) {
             Err(error) if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => {
-                sandbox::end_as(self.process.wait()?)
+                sandbox::exit_as(self.process.wait()?)
             }
             other => other,
         }
     }
 }
 
-impl Drop for Interpreter {
+impl Drop for InterpreterProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -305,12 +305,12 @@ impl Drop for Interpreter {
 }
 
 /// Bytes cut into parts of these lengths, which they have together.
-struct Parts<'a> {
+struct SplitByLengths<'a> {
     rest: &'a [u8],
     lengths: &'a [u32],
 }
 
-impl<'a> Iterator for Parts<'a> {
+impl<'a> Iterator for SplitByLengths<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -334,12 +334,12 @@ fn length(bytes: usize) -> io::Result<u32> {
     u32::try_from(bytes).map_err(|_| io::Error::other("it is too long"))
 }
 
-fn load_json(word: &PythonWord, parameters: &[(String, String)], side: &[SideFile]) -> io::Result<String> {
+fn load_json(word: &PythonSpec, parameters: &[(String, String)], side: &[NamedFile]) -> io::Result<String> {
     // As on a command line, the last of a name wins.
     let parameters: serde_json::Map<_, _> =
         parameters.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
     let python = word.python.map(|(major, minor)| format!("{major}.{minor}"));
-    let PythonWord { name, file, requires, .. } = word;
+    let PythonSpec { name, file, requires, .. } = word;
     let side = side.iter().map(|(name, file)| Ok((name, file.metadata()?.len()))).collect::<io::Result<Vec<_>>>()?;
     let json = serde_json::json!({
         "name": name, "file": file, "python": python, "requires": requires, "parameters": parameters, "side": side,
@@ -347,27 +347,27 @@ fn load_json(word: &PythonWord, parameters: &[(String, String)], side: &[SideFil
     Ok(json.to_string())
 }
 
-fn segment_json(input: &Input<'_>, parts: &[Part<'_>]) -> String {
+fn segment_json(input: &Input<'_>, parts: &[SegmentPart<'_>]) -> String {
     let parts: Vec<_> = parts.iter().map(part_json).collect();
     serde_json::json!({ "segment": input.segment(), "buckets": input.buckets(), "parts": parts }).to_string()
 }
 
 /// Where the part lies in its file, and what guides through it: a range of its index, or its row group.
-fn part_json(part: &Part<'_>) -> serde_json::Value {
-    let (format, record_bytes) = match part.word.records {
+fn part_json(part: &SegmentPart<'_>) -> serde_json::Value {
+    let (format, record_bytes) = match part.spec.records {
         RecordFraming::File => ("file", 0),
         RecordFraming::Lines => ("lines", 0),
         RecordFraming::Fixed(bytes) => ("fixed", bytes),
         RecordFraming::Index => ("index", 0),
         RecordFraming::Parquet => ("parquet", 0),
     };
-    let (index, row_group) = match part.word.guide {
-        Some(GuideWord::Offsets { from, until }) => (Some([from, until]), None),
-        Some(GuideWord::Footer { until, row_group, rows }) => (None, Some([u64::from(row_group), rows, until])),
+    let (index, row_group) = match part.spec.guide {
+        Some(GuideSpec::Offsets { from, until }) => (Some([from, until]), None),
+        Some(GuideSpec::Footer { until, row_group, rows }) => (None, Some([u64::from(row_group), rows, until])),
         None => (None, None),
     };
     serde_json::json!({
-        "path": part.word.path, "from": part.map.from(), "until": part.map.from() + part.bytes(),
+        "path": part.spec.path, "from": part.map.from(), "until": part.map.from() + part.bytes(),
         "format": format, "record_bytes": record_bytes, "index": index, "row_group": row_group,
     })
 }

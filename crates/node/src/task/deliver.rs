@@ -26,11 +26,11 @@ use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
     NodeError, blocking,
-    bucket::{Begun, BucketStore, KeptContent, PieceWriter, Scratch},
-    fetch::{ask, unexpected},
-    flow::{FRAME_BYTES, FrameSource, Outflow, STALL_MAX},
-    hands::Hands,
-    peers::Peer,
+    bucket::{BeginOutcome, BucketStore, PieceWriter, RetainedContent, Scratch},
+    connection_pool::Peer,
+    fetch::{send_request, unexpected_reply},
+    frame_pipe::{FRAME_BYTES, FrameSource, FrameWriter, STALL_MAX},
+    node_context::NodeContext,
     spe::{Chunk, TaskOutput},
 };
 
@@ -40,7 +40,7 @@ use crate::{
 /// # Errors
 /// Where a piece can be neither delivered nor kept, or a bucket does not want it any more.
 pub(super) async fn deliver(
-    hands: &Arc<Hands>,
+    hands: &Arc<NodeContext>,
     attempt: AttemptId,
     output: OutputPlacement,
     scratch: Scratch,
@@ -53,21 +53,21 @@ pub(super) async fn deliver(
 }
 
 /// Delivers again what an attempt left and this node has kept.
-pub(super) async fn deliver_again(hands: &Arc<Hands>, order: DeliveryOrder) -> Result<(), NodeError> {
+pub(super) async fn redeliver(hands: &Arc<NodeContext>, order: DeliveryOrder) -> Result<(), NodeError> {
     let attempt = order.attempt;
-    let kept = hands.buckets.kept().find(attempt)?;
-    let parts = sized(Part::gather(kept.chunks.clone()));
+    let kept = hands.buckets.retained().find(attempt)?;
+    let parts = sized(BucketPart::gather(kept.chunks.clone()));
     let spreading = ShuffleWrite::redeliver(attempt, &hands.node, order.targets.into_iter().collect(), parts);
     let results = match &kept.content {
-        KeptContent::File(scratch) => Results::File { file: scratch.open()?, path: scratch.path().to_owned() },
-        KeptContent::Memory(bytes) => Results::Memory(Arc::clone(bytes)),
+        RetainedContent::File(scratch) => Results::File { file: scratch.open()?, path: scratch.path().to_owned() },
+        RetainedContent::Memory(bytes) => Results::Memory(Arc::clone(bytes)),
     };
     send_all(hands, spreading, Arc::new(results)).await?.end_redelivery().map_err(NodeError::Refused)
 }
 
 /// The whole scratch file becomes a piece of this node's bucket of the task's number.
 async fn keep(
-    hands: &Hands,
+    hands: &NodeContext,
     attempt: AttemptId,
     scratch: Scratch,
     result: TaskOutput,
@@ -76,7 +76,7 @@ async fn keep(
     if bytes == 0 {
         let buckets = Arc::clone(&hands.buckets);
         let put_back = move || {
-            buckets.put_back(attempt.job, scratch);
+            buckets.recycle_scratch(attempt.job, scratch);
             Ok(Vec::new())
         };
         return blocking("putting a scratch file back", put_back).await;
@@ -85,14 +85,14 @@ async fn keep(
     let buckets = Arc::clone(&hands.buckets);
     let take = move || {
         let (sums, checksum) = buckets.sums_of(&scratch, bytes)?;
-        buckets.take_file(piece, scratch, bytes, Some(sums)).map(|()| checksum)
+        buckets.add_file(piece, scratch, bytes, Some(sums)).map(|()| checksum)
     };
     let checksum = blocking("keeping a task's results", take).await?;
     Ok(vec![PieceResult { bucket: attempt.task, bytes, checksum, is_delivered: true }])
 }
 
 async fn spread(
-    hands: &Arc<Hands>,
+    hands: &Arc<NodeContext>,
     attempt: AttemptId,
     places: &[BucketTarget],
     scratch: Scratch,
@@ -101,7 +101,7 @@ async fn spread(
     let results = Arc::new(Results::File { file: scratch.share()?, path: scratch.path().to_owned() });
     let (from, chunks) = (Arc::clone(&results), result.chunks.clone());
     let sum_up = move || {
-        let parts = Part::gather(chunks);
+        let parts = BucketPart::gather(chunks);
         let pieces = parts.iter().map(|part| part.result(&from)).collect::<Result<Vec<_>, _>>()?;
         Ok((parts, pieces))
     };
@@ -113,9 +113,9 @@ async fn spread(
     let buckets = Arc::clone(&hands.buckets);
     let keep = move || {
         if is_of_use {
-            return Ok(buckets.keep(attempt, scratch, result.chunks));
+            return Ok(buckets.retain(attempt, scratch, result.chunks));
         }
-        buckets.put_back(attempt.job, scratch);
+        buckets.recycle_scratch(attempt.job, scratch);
         Ok(false)
     };
     let is_kept = blocking("keeping a task's results", keep).await?;
@@ -125,10 +125,10 @@ async fn spread(
 
 /// Sends parts to their buckets, several at once, as far as they can be delivered.
 async fn send_all(
-    hands: &Arc<Hands>,
-    mut spreading: ShuffleWrite<Part>,
+    hands: &Arc<NodeContext>,
+    mut spreading: ShuffleWrite<BucketPart>,
     results: Arc<Results>,
-) -> Result<ShuffleWrite<Part>, NodeError> {
+) -> Result<ShuffleWrite<BucketPart>, NodeError> {
     let mut sending = JoinSet::new();
     let (buckets, from, local) = (Arc::clone(&hands.buckets), Arc::clone(&results), spreading.take_local());
     let append_all = blocking("giving pieces to this node's buckets", move || {
@@ -136,7 +136,7 @@ async fn send_all(
     });
     sending.spawn(async move { (None, append_all.await) });
     loop {
-        while let Some(spread) = spreading.next(|site| hands.site_gates.limit(site)) {
+        while let Some(spread) = spreading.next(|site| hands.site_limiters.limit(site)) {
             let (hands, results) = (Arc::clone(hands), Arc::clone(&results));
             let bucket = spread.piece.bucket.bucket;
             sending.spawn(async move { (Some(bucket), send(&hands, spread, results).await) });
@@ -160,10 +160,10 @@ async fn send_all(
 }
 
 /// Copies a part into a bucket of this node.
-fn append(buckets: &BucketStore, piece: PieceId, from: &Results, part: Part) -> Result<(), NodeError> {
+fn append(buckets: &BucketStore, piece: PieceId, from: &Results, part: BucketPart) -> Result<(), NodeError> {
     match buckets.begin(piece, part.bytes)? {
-        Begun::Taken => Ok(()),
-        Begun::Writer(mut writer) => {
+        BeginOutcome::Taken => Ok(()),
+        BeginOutcome::Writer(mut writer) => {
             for chunk in &part.chunks {
                 from.copy_to(&mut writer, chunk)?;
             }
@@ -173,20 +173,20 @@ fn append(buckets: &BucketStore, piece: PieceId, from: &Results, part: Part) -> 
 }
 
 /// Sends a part to a bucket of another node.
-async fn send(hands: &Hands, spread: ShufflePiece<Part>, results: Arc<Results>) -> Result<(), NodeError> {
+async fn send(hands: &NodeContext, spread: ShufflePiece<BucketPart>, results: Arc<Results>) -> Result<(), NodeError> {
     let ShufflePiece { piece, target: place, part, .. } = spread;
     let (site, way) = (place.site, Locality::of(place.distance));
-    let peer = Peer { node: place.node, address: place.address, is_plain: false, way };
+    let peer = Peer { node: place.node, address: place.address, is_plain: false, locality: way };
     let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes: part.bytes };
-    let (mut stream, reply) = ask(hands, &peer, &request).await?;
+    let (mut stream, reply) = send_request(hands, &peer, &request).await?;
     let reply = match reply {
         TransferReply::Ready => {
-            let flow = Outflow::begin(PartSource { results, chunks: part.chunks.into() }).await?;
-            let crossing = hands.site_gates.cross(Some(&site), TransferQos::default());
-            let sent = flow.send(&mut stream, crossing.toll(), STALL_MAX).await;
+            let flow = FrameWriter::begin(PartSource { results, chunks: part.chunks.into() }).await?;
+            let crossing = hands.site_limiters.for_transfer(Some(&site), TransferQos::default());
+            let sent = flow.send(&mut stream, crossing.limiter(), STALL_MAX).await;
             drop(crossing);
             // Who stops taking says why before closing.
-            let patience = if sent.is_ok() { STALL_MAX } else { LAST_WORD_TIME_MAX };
+            let patience = if sent.is_ok() { STALL_MAX } else { LAST_MESSAGE_TIME_MAX };
             match (timeout(patience, stream.receive()).await, sent) {
                 (Ok(Ok(reply)), _) => reply,
                 (_, Err(error)) => return Err(error),
@@ -200,28 +200,28 @@ async fn send(hands: &Hands, spread: ShufflePiece<Part>, results: Arc<Results>) 
     };
     match reply {
         TransferReply::Taken => {
-            hands.peers.give_back(peer, stream);
+            hands.connections.release(peer, stream);
             Ok(())
         }
         TransferReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
-        other => Err(unexpected(peer, "take a piece", &other)),
+        other => Err(unexpected_reply(peer, "take a piece", &other)),
     }
 }
 
 /// Parts with their buckets and lengths.
-fn sized(parts: Vec<Part>) -> Vec<(u32, u64, Part)> {
+fn sized(parts: Vec<BucketPart>) -> Vec<(u32, u64, BucketPart)> {
     parts.into_iter().map(|part| (part.bucket, part.bytes, part)).collect()
 }
 
 /// What of a scratch file goes to one bucket.
 #[derive(Debug, PartialEq, Eq)]
-struct Part {
+struct BucketPart {
     bucket: u32,
     bytes: u64,
     chunks: Vec<Chunk>,
 }
 
-impl Part {
+impl BucketPart {
     /// The parts by bucket; the chunks of each keep their order.
     fn gather(chunks: Vec<Chunk>) -> Vec<Self> {
         let mut parts = BTreeMap::new();
@@ -278,7 +278,7 @@ impl Results {
 
 fn part_of(bytes: &[u8], offset: u64, length: u64) -> Result<&[u8], NodeError> {
     let part = bytes.get(offset as usize..(offset + length) as usize);
-    part.ok_or(NodeError::Length {
+    part.ok_or(NodeError::LengthMismatch {
         what: "what a task left".into(),
         expected: offset + length,
         found: bytes.len() as u64,
@@ -318,7 +318,7 @@ impl FrameSource for PartSource {
 /// Bytes read at once to compute a sum: they stay in the processor's cache.
 const SUM_BYTES: usize = 256 << 10;
 /// How long to wait for the reason after a peer has stopped taking bytes.
-const LAST_WORD_TIME_MAX: Duration = Duration::from_secs(2);
+const LAST_MESSAGE_TIME_MAX: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -333,10 +333,10 @@ mod tests {
 
     #[test]
     fn chunks_are_gathered_by_bucket_in_their_order() {
-        let parts = Part::gather(vec![chunk(1, 0, 5), chunk(0, 5, 2), chunk(1, 7, 3)]);
+        let parts = BucketPart::gather(vec![chunk(1, 0, 5), chunk(0, 5, 2), chunk(1, 7, 3)]);
         let expected = [
-            Part { bucket: 0, bytes: 2, chunks: vec![chunk(0, 5, 2)] },
-            Part { bucket: 1, bytes: 8, chunks: vec![chunk(1, 0, 5), chunk(1, 7, 3)] },
+            BucketPart { bucket: 0, bytes: 2, chunks: vec![chunk(0, 5, 2)] },
+            BucketPart { bucket: 1, bytes: 8, chunks: vec![chunk(1, 0, 5), chunk(1, 7, 3)] },
         ];
         assert_eq!(parts, expected);
     }

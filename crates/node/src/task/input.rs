@@ -21,16 +21,16 @@ use crate::{
     NodeError, blocking,
     bucket::ClosedScratch,
     fetch::fetch,
-    flow::{FRAME_BYTES, FrameSink},
-    hands::Hands,
-    rules::Completion,
+    frame_pipe::{FRAME_BYTES, FrameSink},
+    node_context::NodeContext,
+    rules::NodeCompletion,
     spe::SegmentFile,
 };
 
 /// The files of these segments, for each of their sources one, opened (and verified) when its turn comes; remote ones are
 /// here on return.
 pub(super) async fn open(
-    hands: &Arc<Hands>,
+    hands: &Arc<NodeContext>,
     job: JobId,
     orders: Vec<SegmentOrder>,
 ) -> Result<Vec<(SegmentOrder, Vec<SegmentFile>)>, NodeError> {
@@ -38,9 +38,9 @@ pub(super) async fn open(
     for order in orders {
         let mut files = Vec::with_capacity(order.sources().count());
         for part in order.parts() {
-            files.push(open_part(hands, job, &part.source, Part::of(part)).await?);
+            files.push(open_part(hands, job, &part.source, SlicePart::of(part)).await?);
             if let Some(RecordLocator::Offsets { source, from, until }) = &part.locator {
-                let offsets = Part { from: *from, until: *until, to_line_end: false, footer: None };
+                let offsets = SlicePart { from: *from, until: *until, to_line_end: false, footer: None };
                 files.push(open_part(hands, job, source, offsets).await?);
             }
         }
@@ -50,10 +50,10 @@ pub(super) async fn open(
 }
 
 async fn open_part(
-    hands: &Arc<Hands>,
+    hands: &Arc<NodeContext>,
     job: JobId,
     source: &SegmentSource,
-    part: Part,
+    part: SlicePart,
 ) -> Result<SegmentFile, NodeError> {
     Ok(match source {
         SegmentSource::Local(slice) => {
@@ -77,7 +77,7 @@ async fn open_part(
 
 /// The bytes of a slice that a segment needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct SlicePart {
     from: u64,
     until: u64,
     /// Whether it goes on behind `until`, to the end of the line that byte `until - 1` is in.
@@ -86,7 +86,7 @@ pub(super) struct Part {
     footer: Option<(u64, u64)>,
 }
 
-impl Part {
+impl SlicePart {
     /// All of a slice of so many bytes.
     pub(super) fn whole(bytes: u64) -> Self {
         Self { from: 0, until: bytes, to_line_end: false, footer: None }
@@ -105,7 +105,7 @@ impl Part {
 }
 
 /// A slice's file, its part verified.
-pub(super) fn open_slice(hands: &Arc<Hands>, slice: SliceId, part: Part) -> Result<File, Refusal> {
+pub(super) fn open_slice(hands: &Arc<NodeContext>, slice: SliceId, part: SlicePart) -> Result<File, Refusal> {
     let opened = hands.store.open_slice(slice).map_err(NodeError::from).and_then(|reader| {
         verify(&reader, part)?;
         let file = reader.os_file().map(File::try_clone).transpose();
@@ -123,7 +123,7 @@ pub(super) fn open_slice(hands: &Arc<Hands>, slice: SliceId, part: Part) -> Resu
     }
 }
 
-fn verify(reader: &SliceReader, part: Part) -> Result<(), NodeError> {
+fn verify(reader: &SliceReader, part: SlicePart) -> Result<(), NodeError> {
     reader.verify(part.from, part.until)?;
     if let Some((from, until)) = part.footer {
         reader.verify(from, until)?;
@@ -142,24 +142,24 @@ fn verify(reader: &SliceReader, part: Part) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// The same as [`Hands::found_corrupt`], from where nothing can be awaited.
-fn report_corrupt(hands: &Arc<Hands>, slice: SliceId) {
+/// The same as [`NodeContext::quarantine_slice`], from where nothing can be awaited.
+fn report_corrupt(hands: &Arc<NodeContext>, slice: SliceId) {
     let hands = Arc::clone(hands);
     if let Ok(runtime) = Handle::try_current() {
-        runtime.spawn(async move { hands.found_corrupt(slice).await });
+        runtime.spawn(async move { hands.quarantine_slice(slice).await });
     } else {
         let _ = hands.store.mark_corrupt(slice);
-        let _ = hands.events.try_send(Completion::FoundCorrupt(slice).into());
+        let _ = hands.events.try_send(NodeCompletion::FoundCorrupt(slice).into());
     }
 }
 
 /// Fetches a part of another node's slice into a file of the same offsets, the rest of which is a hole.
 pub(super) async fn fetch_part(
-    hands: &Arc<Hands>,
+    hands: &Arc<NodeContext>,
     job: JobId,
     slice: SliceId,
     from: &Source,
-    part: Part,
+    part: SlicePart,
 ) -> Result<ClosedScratch, NodeError> {
     let buckets = Arc::clone(&hands.buckets);
     let scratch = blocking("creating a scratch file", move || buckets.scratch(job)).await?;
@@ -183,7 +183,11 @@ pub(super) async fn fetch_part(
         }
         if sink.next < part.until {
             let what = format!("the part of slice {slice} from node {}", from.node);
-            return Err(NodeError::Length { what, expected: part.until - part.from, found: sink.next - part.from });
+            return Err(NodeError::LengthMismatch {
+                what,
+                expected: part.until - part.from,
+                found: sink.next - part.from,
+            });
         }
     }
     if let Some((begin, until)) = part.footer.filter(|(begin, until)| begin < until) {
@@ -191,7 +195,7 @@ pub(super) async fn fetch_part(
         sink = fetch(hands, from, slice, begin..until, TransferQos::default(), sink).await?;
         if sink.next < until {
             let what = format!("the end of slice {slice} from node {}", from.node);
-            return Err(NodeError::Length { what, expected: until - begin, found: sink.next - begin });
+            return Err(NodeError::LengthMismatch { what, expected: until - begin, found: sink.next - begin });
         }
     }
     Ok(scratch.close())
@@ -207,7 +211,7 @@ struct PartSink {
 }
 
 impl FrameSink for PartSink {
-    fn take(&mut self, frame: &StreamFrame) -> Result<(), NodeError> {
+    fn write_frame(&mut self, frame: &StreamFrame) -> Result<(), NodeError> {
         let bytes = &frame.payload;
         self.file.write_all_at(bytes, self.next).map_err(NodeError::io("write", &self.path))?;
         let skip = usize::try_from(self.line_end_from.saturating_sub(self.next)).unwrap_or(usize::MAX);
@@ -245,8 +249,8 @@ mod tests {
     #[test]
     fn fetched_bytes_stand_where_they_stand_in_the_slice() {
         let mut sink = part_sink(100, 108);
-        sink.take(&frame(b"abcd")).unwrap();
-        sink.take(&frame(b"efgh")).unwrap();
+        sink.write_frame(&frame(b"abcd")).unwrap();
+        sink.write_frame(&frame(b"efgh")).unwrap();
         let mut found = [0; 8];
         sink.file.read_exact_at(&mut found, 100).unwrap();
         assert_eq!((&found, sink.file.metadata().unwrap().len()), (b"abcdefgh", 108));
@@ -256,8 +260,8 @@ mod tests {
     fn the_last_line_ends_at_the_first_newline_from_the_last_byte_of_the_segment_on() {
         for (text, ended) in [("ab\ncdefg", false), ("abc\ndefg", true), ("abcd\nefg", true), ("abcdefg\n", true)] {
             let mut sink = part_sink(0, 4);
-            sink.take(&frame(&text.as_bytes()[..2])).unwrap();
-            sink.take(&frame(&text.as_bytes()[2..])).unwrap();
+            sink.write_frame(&frame(&text.as_bytes()[..2])).unwrap();
+            sink.write_frame(&frame(&text.as_bytes()[2..])).unwrap();
             assert_eq!(sink.line_ended, ended, "{text:?}");
         }
     }

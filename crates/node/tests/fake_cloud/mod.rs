@@ -25,7 +25,7 @@ use net::{
     messenger::{Messenger, MessengerEvent, SessionKeys, SessionRole},
     transfer::{Carrier, CarrierSettings, Carriers, Listener, Locality, StreamFrame, TcpCarrier, TransferStream},
 };
-use node::{Server, spe::SpeProgram};
+use node::{NodeServer, spe::SpeProgram};
 use protocol::{
     CarrierChoice, JobId, LeaseId, NodeId, Place, RecordFraming, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
     UserName, Version,
@@ -57,7 +57,7 @@ pub(crate) struct FakeCloud {
     joins: mpsc::Receiver<(SessionId, JoinRequest)>,
     reports: mpsc::Receiver<(SessionId, Report)>,
     /// Reports of other sessions than the one that was waited for: nodes of a chain report in any order.
-    set_aside: Vec<(SessionId, Report)>,
+    deferred: Vec<(SessionId, Report)>,
     clock: Clock,
     folder: TempDir,
 }
@@ -138,7 +138,7 @@ impl FakeCloud {
             messenger,
             joins,
             reports,
-            set_aside: Vec::new(),
+            deferred: Vec::new(),
             clock,
             folder,
         }
@@ -208,7 +208,7 @@ impl FakeCloud {
         };
         change(&mut settings);
         let settings = Checked::of(settings, &folder).unwrap();
-        let server = Server::bind(&settings, child_program()).await.unwrap();
+        let server = NodeServer::bind(&settings, child_program()).await.unwrap();
         let (address, stop) = (server.address(), Stop::new());
         let stopping = stop.token();
         stop.spawn(id, async move { server.run(stopping).await.unwrap() });
@@ -249,15 +249,15 @@ impl FakeCloud {
 
     /// The next report of this session; those of others wait until they are asked for.
     pub(crate) async fn report(&mut self, session: SessionId) -> Report {
-        if let Some(at) = self.set_aside.iter().position(|(from, _)| *from == session) {
-            return self.set_aside.remove(at).1;
+        if let Some(at) = self.deferred.iter().position(|(from, _)| *from == session) {
+            return self.deferred.remove(at).1;
         }
         loop {
             let (from, report) = timeout(PATIENCE, self.reports.recv()).await.unwrap().unwrap();
             if from == session {
                 return report;
             }
-            self.set_aside.push((from, report));
+            self.deferred.push((from, report));
         }
     }
 
@@ -403,7 +403,7 @@ impl FakeCloud {
     }
 
     /// The client's conversation at a node's local socket.
-    pub(crate) async fn knock(&self, node: &FakeNode) -> LocalStream {
+    pub(crate) async fn connect_local(&self, node: &FakeNode) -> LocalStream {
         let mut door = LocalStream::connect(&node.local).await.unwrap();
         let unix_millis = self.clock.now().unix_millis;
         let proof = self.holder.prove_locally(&node.local, unix_millis);

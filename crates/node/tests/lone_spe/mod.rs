@@ -27,9 +27,9 @@ pub(crate) async fn run(
     let settings = NodeSettings { id: NodeId::new("node-1").unwrap(), ..NodeSettings::default() };
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = Arc::new(Sandbox::new(&settings));
-    let tenant = sandbox.tenant(&code).await.unwrap();
+    let tenant = sandbox.runtime_kind(&code).await.unwrap();
     let program = SpeProgram { executable: env!("CARGO_BIN_EXE_sector-spe").into(), arguments: vec![] };
-    let mut process = SpeProcess::start(&program, sandbox.lend(scratch.path()).unwrap(), tenant).unwrap();
+    let mut process = SpeProcess::start(&program, sandbox.allocate(scratch.path()).unwrap(), tenant).unwrap();
     let side = side.iter().map(|(name, bytes)| (SideFileName::new(*name).unwrap(), file(bytes))).collect();
     process.load(&FunctionSpec { code, parameters: vec![] }, side).await.unwrap();
     let segments = texts.iter().zip(0..).map(|(text, number)| segment(number, text)).collect();

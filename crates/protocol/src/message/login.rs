@@ -11,7 +11,7 @@ use crate::{UserName, message::accounts::NewSession};
 /// What is asked by one who has no session yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceRequest {
-    /// Begin: [`DeviceReply::Begun`].
+    /// Begin: [`DeviceReply::BeginOutcome`].
     Begin {
         /// The provider's name; `None` where there is only one.
         provider: Option<String>,

@@ -67,7 +67,7 @@ pub enum Order {
     StruckOff(Vec<NodeId>),
 }
 
-/// See [`Order::Drive`].
+/// See [`Order::StartDriver`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriveOrder {
     /// The job.

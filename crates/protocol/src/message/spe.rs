@@ -28,7 +28,7 @@ pub enum SpeRequest {
     /// Send pieces of a finished attempt, whose results this node has kept, to buckets that lack them:
     /// [`SpeReply::Delivered`]. Refused with [`Status::NotFound`](crate::Status::NotFound) when they are not kept any more.
     Deliver(DeliveryOrder),
-    /// Make a bucket of this node final: [`SpeReply::Sealed`]. Refused with
+    /// Make a bucket of this node final: [`SpeReply::SealOutcome`]. Refused with
     /// [`Status::NotFound`](crate::Status::NotFound) when a winning piece is missing.
     Seal(SealOrder),
     /// Make a sealed bucket a slice, by a write ticket: [`SpeReply::Published`] when it is synced.

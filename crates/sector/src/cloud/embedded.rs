@@ -34,7 +34,7 @@ impl Embedded {
         let mut roles = Vec::new();
         for number in layout.shape.numbers() {
             let (_, settings) = layout.node(number, address)?;
-            let server = node::Server::bind(
+            let server = node::NodeServer::bind(
                 &settings,
                 SpeProgram::this_executable().map_err(|error| Failure::failed(error.to_string()))?,
             )

@@ -33,7 +33,7 @@ pub(crate) async fn master(config: &Path) -> Result<(), Failure> {
 pub(crate) async fn node(config: &Path) -> Result<(), Failure> {
     let settings = Checked::<NodeSettings>::read(config)?;
     let spe = SpeProgram::this_executable().map_err(|error| Failure::failed(error.to_string()))?;
-    let server = node::Server::bind(&settings, spe).await.map_err(|error| error.refusal())?;
+    let server = node::NodeServer::bind(&settings, spe).await.map_err(|error| error.refusal())?;
     ready::announce(server.address())?;
     until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
 }

@@ -42,7 +42,7 @@ pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failu
     }
     findings.extend(shared_file_systems(&folders));
     findings.push(sandbox(look_at_sandbox().await));
-    findings.push(function_memory(MemoryBound::look(&NodeSettings::default())));
+    findings.push(function_memory(MemoryBound::detect(&NodeSettings::default())));
     if global.json {
         return show::json(&findings);
     }

@@ -120,7 +120,7 @@ fn inventory(wanted: &Inspected, global: &Global) -> Result<(), Failure> {
             Some(RepairView {
                 slices: opened.1.slices,
                 completed_moves: opened.1.completed_moves,
-                put_aside: opened.1.put_aside.iter().map(|file| file.display().to_string()).collect(),
+                put_aside: opened.1.quarantined.iter().map(|file| file.display().to_string()).collect(),
             })
         }
         false => None,
@@ -136,10 +136,10 @@ fn inventory(wanted: &Inspected, global: &Global) -> Result<(), Failure> {
         folder: folder.display().to_string(),
         slices: report.slices.iter().map(|slice| SliceView::of(&slice.metadata, Some(slice.state))).collect(),
         problems: report.problems.iter().map(problem).collect(),
-        strangers: names(&report.strangers),
+        strangers: names(&report.foreign_files),
         leftovers: report.leftovers,
         leftover_bytes: report.leftover_bytes,
-        put_aside: names(&report.put_aside),
+        put_aside: names(&report.quarantined),
         repaired,
     };
     if global.json {
@@ -187,15 +187,15 @@ fn show_inventory(view: &InventoryView) {
 /// that it removed.
 fn forget_kept_rows(sidecar: &Path) -> Result<(), Failure> {
     let Some(folder) = store::data_folder_of(sidecar) else { return Ok(()) };
-    let seen = folder.join(store::SEEN_FILE);
+    let seen = folder.join(store::DISK_MARK_FILE);
     if seen.exists() {
         std::fs::remove_file(&seen).map_err(|error| Failure::local("remove", &seen, &error))?;
     }
-    let kept = folder.join(node::keeping::FILE);
+    let kept = folder.join(node::metadata_mirror::MIRROR_FILE);
     if !kept.exists() {
         return Ok(());
     }
-    let aside = (1_u32..).map(|number| folder.join(format!("{}.aside-{number}", node::keeping::FILE)));
+    let aside = (1_u32..).map(|number| folder.join(format!("{}.aside-{number}", node::metadata_mirror::MIRROR_FILE)));
     let Some(aside) = aside.into_iter().find(|aside| !aside.exists()) else { return Ok(()) };
     std::fs::rename(&kept, &aside).map_err(|error| Failure::local("set aside", &kept, &error))
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use protocol::message::audit::{AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome};
-use store::read_file_from_disk;
+use store::read_file_uncached;
 
 use super::{
     check::files_of,
@@ -159,7 +159,7 @@ impl AuditLog {
     /// Goes on with the last file.
     fn take_up(&mut self, path: &Path) -> Result<(), SecurityError> {
         // From the disk: after a sync that failed, the system may show lines that never got there.
-        let bytes = read_file_from_disk(path).map_err(|source| failed("read", path, source))?;
+        let bytes = read_file_uncached(path).map_err(|source| failed("read", path, source))?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let text = String::from_utf8_lossy(&bytes[..whole]).into_owned();
         for line in text.lines() {

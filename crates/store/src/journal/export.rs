@@ -31,7 +31,7 @@ pub enum RowsError {
     Version(u8),
     /// They end too early.
     #[error("it ends in the middle")]
-    Cut,
+    Truncated,
     /// They are not what was written.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
@@ -119,14 +119,14 @@ impl Journal {
 }
 
 /// Takes a row: table, key, value.
-pub type TakeRow<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<(), StoreError> + 'a;
+pub type RowVisitor<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<(), StoreError> + 'a;
 
 /// Gives the rows that `from` holds to `take`: table, key, value. Says how many there were.
 ///
 /// # Errors
 /// When the bytes are not whole rows; some may have been given by then.
-pub fn read_rows(from: &mut dyn Read, take: &mut TakeRow<'_>) -> Result<u64, RowsError> {
-    let magic: [u8; 4] = bytes(from).map_err(|error| if is_cut(&error) { RowsError::NotRows } else { error })?;
+pub fn read_rows(from: &mut dyn Read, take: &mut RowVisitor<'_>) -> Result<u64, RowsError> {
+    let magic: [u8; 4] = bytes(from).map_err(|error| if is_truncated(&error) { RowsError::NotRows } else { error })?;
     let [version] = bytes(from)?;
     match (&magic == MAGIC, version) {
         (true, VERSION) => {}
@@ -239,15 +239,15 @@ fn bytes<const N: usize>(from: &mut dyn Read) -> Result<[u8; N], RowsError> {
 fn read_into(from: &mut dyn Read, length: u32, into: &mut Vec<u8>) -> Result<(), RowsError> {
     into.clear();
     let read = from.take(u64::from(length)).read_to_end(into).map_err(cut)?;
-    if read as u64 == u64::from(length) { Ok(()) } else { Err(RowsError::Cut) }
+    if read as u64 == u64::from(length) { Ok(()) } else { Err(RowsError::Truncated) }
 }
 
 fn cut(error: io::Error) -> RowsError {
-    if error.kind() == io::ErrorKind::UnexpectedEof { RowsError::Cut } else { RowsError::Read(error) }
+    if error.kind() == io::ErrorKind::UnexpectedEof { RowsError::Truncated } else { RowsError::Read(error) }
 }
 
-fn is_cut(error: &RowsError) -> bool {
-    matches!(error, RowsError::Cut)
+fn is_truncated(error: &RowsError) -> bool {
+    matches!(error, RowsError::Truncated)
 }
 
 /// How the bytes begin.

@@ -67,7 +67,7 @@ fn what_is_exported_is_of_one_moment_although_the_journal_goes_on() {
 }
 
 #[test]
-fn a_new_journal_has_the_rows_of_all_tables_that_are_wanted_and_none_is_written_over() {
+fn an_import_has_the_rows_of_the_wanted_tables_and_overwrites_no_journal() {
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = Vec::new();
     filled(folder.path()).export(&mut bytes).unwrap();
@@ -89,7 +89,7 @@ fn rows_that_are_cut_anywhere_or_changed_in_their_frame_are_not_taken_for_whole(
     let mut bytes = Vec::new();
     filled(folder.path()).export(&mut bytes).unwrap();
     for end in (0..bytes.len()).step_by(97).chain([bytes.len() - 1]) {
-        assert!(matches!(rows_of(&bytes[..end]), Err(RowsError::Cut | RowsError::NotRows)), "cut at {end}");
+        assert!(matches!(rows_of(&bytes[..end]), Err(RowsError::Truncated | RowsError::NotRows)), "cut at {end}");
     }
     let with = |at: usize, byte: u8| {
         let mut bytes = bytes.clone();
@@ -100,7 +100,7 @@ fn rows_that_are_cut_anywhere_or_changed_in_their_frame_are_not_taken_for_whole(
     assert!(matches!(with(4, 9), Err(RowsError::Version(9))));
     assert!(matches!(with(5, ROW), Err(RowsError::Damaged(_))), "a row without a table");
     assert!(matches!(with(bytes.len() - 1, 1), Err(RowsError::Damaged(_))), "another number of rows");
-    assert!(matches!(with(6, 0xff), Err(RowsError::Cut)), "a length that is a lie");
+    assert!(matches!(with(6, 0xff), Err(RowsError::Truncated)), "a length that is a lie");
     let mut refused = bytes[..5].to_vec();
     write_refusal(&mut refused, "the disk has failed").unwrap();
     assert!(matches!(rows_of(&refused), Err(RowsError::Refused(why)) if why == "the disk has failed"));

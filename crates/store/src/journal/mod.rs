@@ -3,7 +3,7 @@
 
 mod export;
 
-pub use export::{RowsError, TakeRow, read_rows, write_refusal};
+pub use export::{RowVisitor, RowsError, read_rows, write_refusal};
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use redb::{
 
 use crate::{
     Disk, DiskFile, OsDisk, StoreError,
-    disk::{read_exactly, read_from_disk},
+    disk::{drop_page_cache, read_exactly},
     error::WhileDoing,
     locking::lock,
 };
@@ -141,7 +141,7 @@ fn open_file(path: &Path) -> Result<Database, StoreError> {
         return Ok(database);
     }
     let file = OpenOptions::new().read(true).write(true).open(path).while_doing("open", path)?;
-    OsDisk.open(path).and_then(|file| read_from_disk(&*file)).while_doing("open", path)?;
+    OsDisk.open(path).and_then(|file| drop_page_cache(&*file)).while_doing("open", path)?;
     builder().create_file(file).map_err(|error| open_error(path, error))
 }
 
@@ -178,8 +178,8 @@ fn open_on_disk(disk: &dyn Disk, path: &Path) -> Result<Database, StoreError> {
         begin_on_disk(disk, path)?;
     }
     let file = disk.open(path).while_doing("open", path)?;
-    read_from_disk(&*file).while_doing("open", path)?;
-    builder().create_with_backend(OnDisk(file)).map_err(|error| open_error(path, error))
+    drop_page_cache(&*file).while_doing("open", path)?;
+    builder().create_with_backend(DiskBackend(file)).map_err(|error| open_error(path, error))
 }
 
 /// As [`begin_file`].
@@ -189,7 +189,7 @@ fn begin_on_disk(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
         disk.remove_file(&new).while_doing("remove", &new)?;
     }
     let file = disk.create(&new).while_doing("create", &new)?;
-    drop(builder().create_with_backend(OnDisk(file)).map_err(|error| open_error(path, error))?);
+    drop(builder().create_with_backend(DiskBackend(file)).map_err(|error| open_error(path, error))?);
     disk.open(&new).and_then(|file| file.sync_data()).while_doing("sync", &new)?;
     disk.rename(&new, path).while_doing("rename", &new)?;
     disk.sync_folder(folder_of(path)).while_doing("sync", folder_of(path))
@@ -300,9 +300,9 @@ impl RowChange {
 }
 
 /// redb's view of a file of ours.
-struct OnDisk(Box<dyn DiskFile>);
+struct DiskBackend(Box<dyn DiskFile>);
 
-impl StorageBackend for OnDisk {
+impl StorageBackend for DiskBackend {
     fn len(&self) -> io::Result<u64> {
         self.0.bytes()
     }
@@ -324,7 +324,7 @@ impl StorageBackend for OnDisk {
     }
 }
 
-impl fmt::Debug for OnDisk {
+impl fmt::Debug for DiskBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OnDisk")
     }

@@ -116,7 +116,7 @@ fn every_commit_survives_a_crash_wherever_the_power_is_cut() {
         let disk = MemoryDisk::new(seed);
         drop(Journal::open_on(Arc::new(disk.clone()), Path::new("/journal")).unwrap());
         let journal = Journal::open_on(Arc::new(disk.clone()), Path::new("/journal")).unwrap();
-        disk.cut_after(3 * seed);
+        disk.power_off_after(3 * seed);
         let committed = commit_until_it_fails(&journal);
         let disk = disk.crash();
         drop(journal);
@@ -155,7 +155,7 @@ fn a_journal_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
     let error = (0..10_000)
         .find_map(|round| journal.commit(&[set("names", &round.to_string(), &value)]).err())
         .expect("the disk is full at some time");
-    assert!(matches!(error, StoreError::NoRoom { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::DiskFull { .. }), "{error:?}");
     let before = rows(&journal, "names").len();
     disk.set_free_bytes(100 << 20);
     journal.commit(&[set("names", "after", &value)]).unwrap();
@@ -190,7 +190,7 @@ fn nothing_is_acknowledged_on_top_of_a_commit_that_the_disk_never_got() {
 fn a_first_start_that_was_cut_off_anywhere_begins_anew() {
     for cut in 0..80 {
         let (disk, file) = (MemoryDisk::new(cut), Path::new("/names.redb"));
-        disk.cut_after(cut);
+        disk.power_off_after(cut);
         let opened = Journal::open_on(Arc::new(disk.clone()), file);
         let is_committed = opened.is_ok_and(|journal| journal.commit(&[set("names", "a", "1")]).is_ok());
         let disk = disk.crash();
@@ -209,7 +209,7 @@ fn a_first_start_that_was_cut_off_anywhere_begins_anew() {
 }
 
 #[test]
-fn what_a_first_start_left_half_made_is_in_nobodys_way_and_what_has_its_name_is_never_made_anew() {
+fn a_half_made_journal_is_begun_again_and_one_with_its_name_never_is() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("names.redb");
     let half = folder.path().join("names.redb.new");

@@ -68,13 +68,13 @@ impl Content {
     }
 
     /// A sync that failed.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn fail_sync(&mut self) {
         self.lost.append(&mut self.before);
         self.synced_bytes = self.bytes();
     }
 
     /// Drops the pages of a range that count as safe from memory: what is read next is what the disk has.
-    pub(super) fn forget_cached(&mut self, from: u64, bytes: u64) {
+    pub(super) fn drop_cached(&mut self, from: u64, bytes: u64) {
         let pages = from.div_ceil(PAGE_BYTES)..from.saturating_add(bytes).div_ceil(PAGE_BYTES);
         let dropped: Vec<u64> = self.lost.keys().copied().filter(|page| pages.contains(page)).collect();
         for page in dropped {
@@ -96,7 +96,7 @@ impl Content {
 
     /// Takes back each page for which `keeps` says no; gives the length after.
     pub(super) fn crash(&mut self, keeps: &mut dyn FnMut() -> bool) -> u64 {
-        self.forget_cached(0, u64::MAX);
+        self.drop_cached(0, u64::MAX);
         let new_bytes = self.bytes();
         self.now.resize(new_bytes.max(self.synced_bytes) as usize, 0);
         // The length that arrived: of a growing file any page's end on the way may have.

@@ -70,9 +70,9 @@ impl MemoryDisk {
         let mut state = lock(&self.disk);
         let state = &mut *state;
         let mood = match state.rng.u8(0..4) {
-            0 => Mood::LoseAll,
-            1 => Mood::KeepAll,
-            _ => Mood::Toss,
+            0 => CrashMode::LoseAll,
+            1 => CrashMode::KeepAll,
+            _ => CrashMode::Random,
         };
         let room = state.free_bytes + state.names.files().map(|content| lock(content).bytes()).sum::<u64>();
         state.names.crash(&mut || mood.keeps(&mut state.rng));
@@ -119,7 +119,7 @@ impl MemoryDisk {
     }
 
     /// Lets this many more changes through; then the power is off: every call fails until [`crash`](Self::crash).
-    pub fn cut_after(&self, changes: u64) {
+    pub fn power_off_after(&self, changes: u64) {
         let mut state = lock(&self.disk);
         state.changes_max = state.changes.saturating_add(changes);
     }
@@ -285,7 +285,7 @@ impl DiskFile for MemoryFile {
     fn sync_data(&self) -> io::Result<()> {
         let state = self.disk.change()?;
         if let Some(DiskFault::Syncs(errno)) = state.fault {
-            lock(&self.content).lose();
+            lock(&self.content).fail_sync();
             return Err(io::Error::from_raw_os_error(errno));
         }
         lock(&self.content).sync();
@@ -294,7 +294,7 @@ impl DiskFile for MemoryFile {
 
     fn start_writeback(&self, from: u64, bytes: u64) -> io::Result<()> {
         let _state = self.disk.read()?;
-        lock(&self.content).forget_cached(from, bytes);
+        lock(&self.content).drop_cached(from, bytes);
         Ok(())
     }
 
@@ -360,18 +360,18 @@ pub enum DiskFault {
 
 /// How a crash treats what was not synced.
 #[derive(Clone, Copy)]
-enum Mood {
+enum CrashMode {
     LoseAll,
     KeepAll,
-    Toss,
+    Random,
 }
 
-impl Mood {
+impl CrashMode {
     fn keeps(self, rng: &mut fastrand::Rng) -> bool {
         match self {
             Self::LoseAll => false,
             Self::KeepAll => true,
-            Self::Toss => rng.bool(),
+            Self::Random => rng.bool(),
         }
     }
 }

@@ -49,7 +49,7 @@ fn an_unsynced_overwrite_is_torn_at_pages_and_nowhere_else() {
 }
 
 #[test]
-fn an_unsynced_append_or_cut_leaves_some_length_between_and_zeros_for_what_is_missing() {
+fn an_unsynced_append_or_truncation_leaves_a_length_between_and_zeros_in_gaps() {
     let (mut lengths, mut holes) = (BTreeSet::new(), 0);
     for seed in 0..200 {
         let disk = with_file(seed, &[1; 100]);
@@ -144,7 +144,7 @@ fn a_full_disk_takes_what_has_room_and_removal_makes_room_again() {
 fn a_cut_disk_does_nothing_and_handles_of_a_dead_process_stay_dead() {
     let disk = with_file(0, b"x");
     let file = disk.open(Path::new("/f")).unwrap();
-    disk.cut_after(1);
+    disk.power_off_after(1);
     file.write_all_at(b"y", 0).unwrap();
     assert!(file.sync_data().is_err());
     assert!(disk.list(Path::new("/")).is_err());
@@ -174,7 +174,7 @@ fn it_refuses_what_a_real_disk_refuses() {
 }
 
 #[test]
-fn a_bad_sector_stays_with_its_file_through_renames_and_crashes_and_spoils_nothing_else() {
+fn a_bad_sector_follows_its_file_through_renames_and_crashes_and_no_other() {
     let disk = with_file(0, &[7; 10_000]);
     disk.set_bad_sector(Path::new("/f"), Some(5000)).unwrap();
     disk.rename(Path::new("/f"), Path::new("/g")).unwrap();
@@ -195,7 +195,7 @@ fn a_bad_sector_stays_with_its_file_through_renames_and_crashes_and_spoils_nothi
 }
 
 #[test]
-fn what_a_failed_sync_did_not_write_is_shown_until_it_is_dropped_from_memory_and_never_survives_a_crash() {
+fn what_a_failed_sync_lost_is_read_while_cached_and_never_after_a_crash() {
     for seed in 0..20 {
         let disk = with_file(seed, &[1; 8192]);
         let file = disk.open(Path::new("/f")).unwrap();

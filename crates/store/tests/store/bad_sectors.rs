@@ -94,11 +94,11 @@ fn check_all_but(set: &DiskSet, bad: &[u128]) {
         }
     }
     assert!(set.statuses().iter().all(|disk| disk.state == DiskState::Ok), "{:?}", set.statuses());
-    assert_eq!(set.look(), []);
+    assert_eq!(set.check_disks(), []);
 }
 
 #[test]
-fn a_node_starts_with_one_unreadable_sidecar_on_its_only_disk_or_on_each_of_several() {
+fn a_node_starts_with_one_unreadable_sidecar_on_each_of_its_disks() {
     for disks in 1..=3 {
         let (mut node, set) = Node::with_slices(disks);
         let mut bad = Vec::new();
@@ -132,7 +132,7 @@ fn a_node_starts_with_one_unreadable_sidecar_on_its_only_disk_or_on_each_of_seve
 }
 
 #[test]
-fn a_slice_with_a_bad_sector_is_put_aside_and_its_disk_goes_on_until_a_second_file_has_one() {
+fn a_slice_with_a_bad_sector_is_quarantined_and_a_second_one_fails_the_disk() {
     for disks in 1..=2 {
         let (mut node, set) = Node::with_slices(disks);
         let open_before = set.open_slice(SliceId(3)).unwrap();
@@ -150,9 +150,9 @@ fn a_slice_with_a_bad_sector_is_put_aside_and_its_disk_goes_on_until_a_second_fi
         node.spoil_sidecar(second);
         let error = read(&set, second).unwrap_err();
         assert!(matches!(error, StoreError::DiskFailed { .. }), "{error}");
-        let lost = set.look();
+        let lost = set.check_disks();
         assert_eq!((lost.len(), &lost[0].folder), (1, &PathBuf::from(format!("/disk-{broken}"))));
-        assert!(lost[0].gone.contains(&SliceId(second)) && lost[0].why.contains("neither `"), "{lost:?}");
+        assert!(lost[0].lost.contains(&SliceId(second)) && lost[0].why.contains("neither `"), "{lost:?}");
         set.mark_corrupt(SliceId(second)).unwrap();
         assert!(node.find(second).0 == broken, "a disk that has failed is not written to");
         // Started again, it knows nothing of the first, and goes on without the second.
@@ -172,12 +172,12 @@ fn a_write_that_fails_ends_the_disk_whether_or_not_a_file_was_unreadable_before(
         node.0[0].set_fault(Some(DiskFault::Changes(EIO)));
         assert!(set.place(&header(2, "/moved", 2)).is_err());
         assert_eq!(set.statuses()[0].state, DiskState::Failed);
-        assert_eq!(set.look()[0].gone.len(), 10);
+        assert_eq!(set.check_disks()[0].lost.len(), 10);
     }
 }
 
 #[test]
-fn two_unreadable_sidecars_at_the_start_are_a_failed_disk_that_is_not_touched_and_names_both() {
+fn two_unreadable_sidecars_at_the_start_fail_the_disk_untouched_and_are_named() {
     let (node, set) = Node::with_slices(1);
     drop(set);
     node.spoil_sidecar(4);
@@ -251,7 +251,7 @@ fn a_slice_whose_sidecar_cannot_be_read_when_it_is_to_move_is_damaged() {
 }
 
 #[test]
-fn bytes_that_cannot_be_read_to_tell_whose_they_are_are_put_aside_with_all_who_ask_for_them() {
+fn unreadable_bytes_of_a_doubtful_owner_are_quarantined_with_all_claimants() {
     // A crash kept the rename of slice 20's bytes to its path and lost that of its sidecar.
     let (mut node, set) = Node::with_slices(1);
     let mut writer = set.begin(header(20, "/d/20", 1)).unwrap();

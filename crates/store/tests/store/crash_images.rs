@@ -152,7 +152,7 @@ fn adopt(store: &SliceStore, disk: &MemoryDisk, slice: u128, at: &str, content: 
     disk.create(&bucket).and_then(|file| file.write_all_at(content, 0)).map_err(failed)?;
     let mut hasher = SliceHasher::new();
     hasher.update(content);
-    store.adopt(header(slice, at, slice as u64), &bucket, hasher.finish()).map(|_| ())
+    store.ingest_file(header(slice, at, slice as u64), &bucket, hasher.finish()).map(|_| ())
 }
 
 /// What headers say of copies unless a step says otherwise.
@@ -213,21 +213,21 @@ fn cut(story: &[Step], seed: u64, changes: u64) -> Option<u64> {
     let (store, _) = open(&disk);
     let mut promises = Promises::default();
     let before = disk.changes();
-    disk.cut_after(changes);
+    disk.power_off_after(changes);
     let ended = story.iter().all(|step| promises.take(&store, &disk, *step).is_ok());
     let taken = disk.changes() - before;
     let disk = disk.crash();
     // Every third time the power goes again while the folder is being opened.
     let disk = if (seed + changes).is_multiple_of(3) {
         // Behind the dozen changes that every opening begins with.
-        disk.cut_after(8 + (seed + changes) / 3 % 16);
+        disk.power_off_after(8 + (seed + changes) / 3 % 16);
         let _ = SliceStore::open(Arc::new(disk.clone()), Path::new(FOLDER));
         disk.crash()
     } else {
         disk
     };
     let (store, report) = open(&disk);
-    assert_eq!(report.put_aside, Vec::<std::path::PathBuf>::new(), "{told}");
+    assert_eq!(report.quarantined, Vec::<std::path::PathBuf>::new(), "{told}");
     promises.check(&store, &disk, &told);
     check_settled(&store, &disk, &told);
     // It can be used as if nothing had been, and whatever was being done can be done again.
@@ -334,7 +334,7 @@ fn whatever_many_writers_were_told_is_true_when_the_power_goes_in_the_midst() {
     for seed in 0..30 {
         let disk = MemoryDisk::new(seed);
         let (store, _) = open(&disk);
-        disk.cut_after(20 + 13 * seed);
+        disk.power_off_after(20 + 13 * seed);
         // They share syncs of `staging/`; who shared one must have been covered by it.
         let acknowledged: Vec<u128> = thread::scope(|scope| {
             let writer = |thread: u128| {
@@ -366,7 +366,7 @@ fn a_crash_between_sync_and_acknowledgement_shows_the_slice_whole_or_not_at_all(
         loop {
             let disk = MemoryDisk::new(seed);
             let (store, _) = open(&disk);
-            disk.cut_after(changes);
+            disk.power_off_after(changes);
             let done = write(&store, header(4, "/f", 1), &content(4)).is_ok();
             let disk = disk.crash();
             let (store, _) = open(&disk);

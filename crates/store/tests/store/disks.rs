@@ -149,7 +149,7 @@ fn the_reserve_is_kept_free_on_every_disk_and_room_that_comes_back_is_used() {
     for disk in &disks.0 {
         disk.set_free_bytes(900);
     }
-    assert_eq!(set.room_bytes(), 0, "so that the master chooses another node");
+    assert_eq!(set.available_bytes(), 0, "so that the master chooses another node");
     assert!(matches!(set.begin(header(3, "/x", 1)).err(), Some(StoreError::Reserve { .. })));
     assert_eq!(read(&set, 1).unwrap(), [7; 100], "reading goes on");
     set.place(&header(1, "/renamed", 1)).unwrap();
@@ -166,7 +166,7 @@ fn a_disk_that_fails_takes_its_own_slices_out_of_service_and_no_others() {
     for slice in 0..10 {
         put(&set, slice, &format!("/{slice}"), &bytes(slice as u64, 1_000));
     }
-    assert_eq!(set.look(), [], "nothing is wrong yet");
+    assert_eq!(set.check_disks(), [], "nothing is wrong yet");
     let open_before = set.open_slice(SliceId(0)).unwrap();
     let broken = disks.disk_of(0, "/0")[0];
     let (lost, kept): (Vec<u128>, Vec<u128>) =
@@ -177,11 +177,11 @@ fn a_disk_that_fails_takes_its_own_slices_out_of_service_and_no_others() {
     assert!(open_before.read_at(&mut Vec::new(), 0, 10).is_err());
     let error = read(&set, 0).unwrap_err();
     assert!(matches!(error, StoreError::NotHeld(_)), "{error}");
-    let looked = set.look();
+    let looked = set.check_disks();
     assert_eq!(looked.len(), 1);
     assert_eq!(looked[0].folder, Path::new(&format!("/disk-{broken}")));
-    assert_eq!(looked[0].gone, lost.iter().map(|slice| SliceId(*slice)).collect::<Vec<_>>());
-    assert_eq!(set.look(), [], "it is told once");
+    assert_eq!(looked[0].lost, lost.iter().map(|slice| SliceId(*slice)).collect::<Vec<_>>());
+    assert_eq!(set.check_disks(), [], "it is told once");
     assert_eq!(held(&set).iter().map(|(slice, _)| *slice).collect::<Vec<_>>(), kept);
     for slice in kept {
         assert_eq!(read(&set, slice).unwrap(), bytes(slice as u64, 1_000));
@@ -207,7 +207,7 @@ fn a_disk_that_became_read_only_is_out_of_service_from_the_first_write_on() {
     assert!(failures.len() <= 1, "{failures:?}");
     assert!(failures.iter().all(|error| error.refusal().status == Status::Unavailable), "it may be tried again");
     assert_eq!(states(&set)[broken], DiskState::Failed);
-    assert_eq!(set.look()[0].gone, [SliceId(1)], "its slices are copied elsewhere while another copy is there");
+    assert_eq!(set.check_disks()[0].lost, [SliceId(1)], "its slices are copied elsewhere while another copy is there");
     // A repair alone does not bring it back.
     disks.0[broken].set_fault(None);
     assert!(!set.contains(SliceId(1)));
@@ -221,9 +221,9 @@ fn with_its_only_disk_failed_a_node_holds_nothing_and_says_why() {
     let set = disks.open();
     put(&set, 1, "/a", b"bytes");
     disks.0[0].set_fault(Some(DiskFault::Everything(EIO)));
-    assert_eq!(set.look()[0].gone, [SliceId(1)]);
-    assert_eq!((set.held(), set.used_bytes(), set.room_bytes()), (vec![], 0, 0));
-    for error in [write(&set, 2, "/b", b"x").unwrap_err(), set.roomiest_jobs_folder().unwrap_err()] {
+    assert_eq!(set.check_disks()[0].lost, [SliceId(1)]);
+    assert_eq!((set.held(), set.used_bytes(), set.available_bytes()), (vec![], 0, 0));
+    for error in [write(&set, 2, "/b", b"x").unwrap_err(), set.emptiest_jobs_folder().unwrap_err()] {
         assert!(matches!(error, StoreError::DiskFailed { .. }), "{error}");
         assert_eq!(error.refusal().status, Status::Unavailable);
     }
@@ -236,7 +236,7 @@ fn a_writer_whose_disk_fails_does_not_finish() {
     let mut writer = set.begin(header(1, "/a", 1)).unwrap();
     writer.write(b"bytes").unwrap();
     disks.0[0].set_fault(Some(DiskFault::Everything(EIO)));
-    assert_eq!(set.look().len(), 1);
+    assert_eq!(set.check_disks().len(), 1);
     // The disk answers again, but nobody knows what it forgot meanwhile.
     disks.0[0].set_fault(None);
     assert!(writer.finish(None).is_err());
@@ -278,7 +278,7 @@ fn a_missing_file_on_a_mount_that_is_gone_is_a_failed_disk_and_no_damaged_slice(
     std::fs::create_dir(&data).unwrap();
     // One who had it open before may take the missing file for damage.
     set.mark_corrupt(SliceId(1)).unwrap();
-    assert_eq!(set.look()[0].gone, [SliceId(1)], "it was not put aside");
+    assert_eq!(set.check_disks()[0].lost, [SliceId(1)], "it was not put aside");
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0, "nothing is begun where the disk was mounted");
 }
 
@@ -317,7 +317,7 @@ fn a_disk_that_is_missing_at_the_start_is_named_and_nothing_is_begun_in_its_plac
 }
 
 #[test]
-fn of_several_disks_one_that_another_process_has_stops_the_start_and_one_that_cannot_be_read_does_not() {
+fn a_disk_locked_by_another_process_stops_the_start_and_an_unreadable_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let folders = |names: [&str; 2]| {
         names
@@ -394,8 +394,8 @@ fn a_spare_serves_when_the_other_copy_is_damaged_or_its_disk_fails() {
     assert_eq!(read(&set, 1).unwrap(), bytes(1, 200_000));
     let (disks, set) = with_a_spare();
     disks.0[1].set_fault(Some(DiskFault::Everything(EIO)));
-    let lost = set.look();
-    assert_eq!((lost[0].gone.len(), lost[0].replaced[0].header.slice), (0, SliceId(1)));
+    let lost = set.check_disks();
+    assert_eq!((lost[0].lost.len(), lost[0].replaced[0].header.slice), (0, SliceId(1)));
     assert_eq!(read(&set, 1).unwrap(), bytes(1, 200_000));
 }
 
@@ -453,7 +453,7 @@ fn a_slice_placed_on_one_disk_retires_what_another_has_at_its_path_or_above_it()
     set.place(&header(3, "/b", 3)).unwrap();
     set.place(&header(4, "/b/c", 4)).unwrap();
     assert_eq!(held(&set)[2..], [(3, HeldState::Retired), (4, HeldState::Placed)]);
-    assert!(matches!(set.place(&header(3, "/b", 3)), Err(StoreError::Obstacle { .. })));
+    assert!(matches!(set.place(&header(3, "/b", 3)), Err(StoreError::PathBlocked { .. })));
 }
 
 #[test]
@@ -465,13 +465,13 @@ fn a_bucket_is_adopted_on_the_disk_where_its_file_lies() {
         disks.0[slice as usize - 1].create(&file).unwrap().write_all_at(b"result", 0).unwrap();
         let mut hasher = SliceHasher::new();
         hasher.update(b"result");
-        set.adopt(header(slice, "/out", 1), &file, hasher.finish()).unwrap();
+        set.ingest_file(header(slice, "/out", 1), &file, hasher.finish()).unwrap();
         assert_eq!(disks.disk_of(slice, "/-"), [slice as usize - 1]);
     }
-    let turns: std::collections::BTreeSet<_> = (0..4).map(|_| set.roomiest_jobs_folder().unwrap()).collect();
+    let turns: std::collections::BTreeSet<_> = (0..4).map(|_| set.emptiest_jobs_folder().unwrap()).collect();
     assert_eq!(turns.len(), 2, "scratch files are spread");
     disks.0[0].set_free_bytes(10);
-    assert_eq!(set.roomiest_jobs_folder().unwrap(), Path::new("/disk-1/jobs"));
+    assert_eq!(set.emptiest_jobs_folder().unwrap(), Path::new("/disk-1/jobs"));
 }
 
 #[test]
@@ -506,7 +506,7 @@ fn wherever_the_power_is_cut_what_two_disks_acknowledged_is_there_once() {
 /// acknowledged, with the path where that was said.
 fn work_until_cut(disks: &Disks, seed: u64, cut: u64, promised: &mut BTreeMap<u128, Option<&str>>) -> bool {
     let set = disks.open();
-    disks.0[(seed % 2) as usize].cut_after(cut);
+    disks.0[(seed % 2) as usize].power_off_after(cut);
     let mut finished = true;
     for (slice, at) in [(1, "/a"), (2, "/a"), (3, "/b"), (4, "/a")] {
         if write(&set, slice, at, &bytes(slice as u64, 300)).is_err() {
@@ -530,10 +530,10 @@ fn an_error_that_is_not_the_disks_leaves_it_in_service() {
     assert!(write(&set, 1, "/a", b"x").is_err());
     disks.0[0].set_free_bytes(1);
     let error = write(&set, 1, "/a", b"xyz").unwrap_err();
-    assert!(matches!(error, StoreError::NoRoom { .. }), "{error}");
+    assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
     disks.0[0].set_free_bytes(1 << 20);
     put(&set, 1, "/a", b"x");
-    assert_eq!((set.look(), states(&set)), (vec![], vec![DiskState::Ok]));
+    assert_eq!((set.check_disks(), states(&set)), (vec![], vec![DiskState::Ok]));
 }
 
 /// A real disk and one in memory that lends 100 bytes.
@@ -591,21 +591,21 @@ fn a_bucket_becomes_a_slice_in_memory_and_leaves_its_disk() {
     let disks = Disks::new(2);
     let set = with_memory(&disks);
     let bucket = |bytes: &[u8]| {
-        let file = set.roomiest_jobs_folder().unwrap().join("bucket");
+        let file = set.emptiest_jobs_folder().unwrap().join("bucket");
         disks.0[0].create(&file).unwrap().write_all_at(bytes, 0).unwrap();
         let mut hasher = SliceHasher::new();
         hasher.update(bytes);
         (file, hasher.finish())
     };
     let (file, sums) = bucket(b"results of a job");
-    set.adopt(header(1, "/memory/out/part-00000", 1), &file, sums).unwrap();
+    set.ingest_file(header(1, "/memory/out/part-00000", 1), &file, sums).unwrap();
     set.place(&header(1, "/memory/out/part-00000", 1)).unwrap();
     assert_eq!(disks.disk_of(1, "/memory/out/part-00000"), [1]);
     assert_eq!(read(&set, 1).unwrap(), b"results of a job");
     assert_eq!(disks.0[0].bytes(&file).unwrap(), None);
     // One that does not fit is still there.
     let (file, sums) = bucket(&[7; 101]);
-    let refused = set.adopt(header(2, "/memory/out/part-00001", 1), &file, sums);
+    let refused = set.ingest_file(header(2, "/memory/out/part-00001", 1), &file, sums);
     assert!(matches!(refused, Err(StoreError::MemoryFull { .. })));
     assert_eq!(disks.0[0].bytes(&file).unwrap(), Some(101));
 }

@@ -21,7 +21,7 @@ fn whatever_is_written_on_a_full_disk_leaves_nothing_behind() {
         write(&store, header(1, "/kept", 1), b"kept").unwrap();
         disk.set_free_bytes(room);
         let error = write(&store, header(2, "/new", 1), &content).unwrap_err();
-        assert!(matches!(error, StoreError::NoRoom { .. }), "{room}: {error}");
+        assert!(matches!(error, StoreError::DiskFull { .. }), "{room}: {error}");
         assert_eq!((error.class(), error.refusal().status), (ErrorClass::RetryElsewhere, Status::Unavailable));
         assert_eq!(disk.free_bytes(Path::new(FOLDER)).unwrap(), room, "all room is given back");
         assert_eq!(files(&disk, &native("unfinished")), Vec::<String>::new());
@@ -52,7 +52,7 @@ fn a_rename_on_a_full_disk_leaves_the_slice_where_it_was() {
     write(&store, header(1, "/a", 1), b"bytes").unwrap();
     store.place(&header(1, "/a", 1)).unwrap();
     disk.set_free_bytes(0);
-    assert!(matches!(store.place(&header(1, "/b", 1)), Err(StoreError::NoRoom { .. })));
+    assert!(matches!(store.place(&header(1, "/b", 1)), Err(StoreError::DiskFull { .. })));
     assert_eq!(states(&store), [(1, HeldState::Placed, "/a".into())]);
     assert_eq!(read(&store, 1).unwrap(), b"bytes");
     disk.set_free_bytes(1000);
@@ -152,7 +152,7 @@ fn a_bucket_whose_sums_are_of_other_bytes_is_refused_and_left_where_it_is() {
     disk.create(&bucket).unwrap().write_all_at(b"content", 0).unwrap();
     let mut hasher = SliceHasher::new();
     hasher.update(b"con");
-    let error = store.adopt(header(1, "/a", 1), &bucket, hasher.finish()).unwrap_err();
+    let error = store.ingest_file(header(1, "/a", 1), &bucket, hasher.finish()).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Corrupt);
     assert_eq!(disk.bytes(&bucket).unwrap(), Some(7));
 }

@@ -47,7 +47,7 @@ fn a_sound_folder_is_shown_and_one_in_use_is_not_touched() {
     let shown: Vec<_> = report.slices.iter().map(|slice| (slice.metadata.header.path.as_str(), slice.state)).collect();
     let placed = HeldState::Placed;
     assert_eq!(shown, [("/a/one", placed), ("/a/two", placed), ("/staged", HeldState::Staged)]);
-    assert!(report.problems.is_empty() && report.strangers.is_empty(), "{report:?}");
+    assert!(report.problems.is_empty() && report.foreign_files.is_empty(), "{report:?}");
     let _used = folder.open();
     assert_eq!(inspect_folder(folder.0.path(), false).unwrap_err().refusal().status, Status::Refused);
     assert!(inspect_folder(Path::new("/nonexistent"), false).is_err());
@@ -74,7 +74,7 @@ fn each_kind_of_damage_is_told_with_what_comes_of_it() {
     expected.sort();
     assert_eq!(told, expected);
     assert!(report.problems.iter().any(|problem| problem.what.contains("1 of 4 blocks are damaged, the first is 1")));
-    assert_eq!(report.strangers, [folder.at("slices/a/own")]);
+    assert_eq!(report.foreign_files, [folder.at("slices/a/own")]);
     assert_eq!((report.leftovers, report.leftover_bytes), (1, 3));
     assert!(folder.at(&format!("staging/{}", SliceId(9))).exists(), "looking changes nothing");
 }
@@ -89,7 +89,7 @@ fn a_lost_sidecar_is_made_anew_from_the_bytes_where_that_is_asked_for() {
     let used = folder.open();
     drop(used);
     // The start has put the damaged one aside, with its bytes; the operator puts them back.
-    let aside = inspect_folder(folder.0.path(), false).unwrap().put_aside;
+    let aside = inspect_folder(folder.0.path(), false).unwrap().quarantined;
     let bytes = aside.iter().find(|file| fs::metadata(file).unwrap().len() == 200_000).unwrap();
     fs::rename(bytes, folder.at("slices/a/one")).unwrap();
     let missing = inspect_sidecar(&sidecar, false).unwrap();

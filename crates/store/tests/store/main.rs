@@ -1,14 +1,14 @@
 //! The store as its callers see it, over the operating system's disk and over one that loses power.
 #![allow(clippy::unwrap_used)]
 
-mod arrivals;
 mod bad_sectors;
+mod concurrent_writers;
 mod crash_images;
 mod disks;
 mod faults;
 mod inspecting;
 mod partials;
-mod put_aside;
+mod quarantine;
 mod scrub;
 mod slices;
 

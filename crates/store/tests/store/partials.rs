@@ -25,7 +25,7 @@ fn folder() -> std::path::PathBuf {
 fn write_part(store: &Arc<SliceStore>, slice: u128, content: &[u8], until: usize) -> Result<u64, StoreError> {
     let mut writer = store.begin_resumable(header(slice, "/f", 1), key(1))?;
     write_on(&mut writer, &content[..until])?;
-    writer.split().0.keep()
+    writer.split().0.save_partial()
 }
 
 fn write_on(writer: &mut SliceWriter, content: &[u8]) -> Result<(), StoreError> {
@@ -41,7 +41,7 @@ fn write_rest(store: &Arc<SliceStore>, slice: u128, content: &[u8]) -> Result<()
 }
 
 #[test]
-fn an_upload_goes_on_at_the_last_whole_block_also_after_a_restart_and_leaves_nothing_when_it_is_done() {
+fn an_upload_resumes_at_the_last_whole_block_after_a_restart_and_leaves_nothing() {
     let (disk, content) = (MemoryDisk::new(1), bytes(1, 4 * MIB + 77));
     let (store, _) = open(&disk);
     assert_eq!(write_part(&store, 1, &content, 2 * MIB + 5).unwrap(), 2 * MIB as u64);
@@ -76,11 +76,11 @@ fn of_an_upload_into_memory_that_breaks_off_nothing_is_kept() {
     let broken_off = |slice: u128, at: &str| {
         let mut writer = set.begin_resumable(header(slice, at, 1), key(slice)).unwrap();
         writer.write(&bytes(1, 3 * MIB)).unwrap();
-        writer.split().0.keep().unwrap()
+        writer.split().0.save_partial().unwrap()
     };
     assert_eq!([broken_off(1, "/f"), broken_off(2, "/memory/f")], [3 * MIB as u64, 0]);
     let kept: Vec<ResumeKey> = set.partials().iter().map(|partial| partial.key).collect();
-    assert_eq!((kept, set.memory_room_bytes()), (vec![ResumeKey(1)], lent_bytes));
+    assert_eq!((kept, set.memory_available_bytes()), (vec![ResumeKey(1)], lent_bytes));
     assert_eq!(set.begin_resumable(header(3, "/memory/f", 1), key(2)).unwrap().bytes(), 0);
 }
 
@@ -149,7 +149,7 @@ fn no_more_than_may_are_kept_and_the_idle_ones_go_first() {
     for number in 0..limits::PARTIALS_MAX as u128 + 3 {
         let mut writer = store.begin_resumable(header(number, "/f", 1), key(number)).unwrap();
         writer.write(&content).unwrap();
-        writer.split().0.keep().unwrap();
+        writer.split().0.save_partial().unwrap();
     }
     let kept = store.partials();
     assert_eq!((kept.len(), kept[0].key), (limits::PARTIALS_MAX, ResumeKey(3)));
@@ -169,7 +169,7 @@ fn a_full_disk_breaks_an_upload_and_what_was_safe_before_is_kept() {
     write_part(&store, 1, &content, 2 * MIB).unwrap();
     disk.set_free_bytes(MIB as u64 / 2);
     let error = write_rest(&store, 2, &content).unwrap_err();
-    assert!(matches!(error, StoreError::NoRoom { .. }), "{error}");
+    assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
     assert_eq!(store.partials()[0].bytes, 2 * MIB as u64);
     disk.set_free_bytes(10 * MIB as u64);
     write_rest(&store, 3, &content).unwrap();
@@ -209,19 +209,19 @@ fn check(store: &Arc<SliceStore>, content: &[u8], told: &Told, when: &str) {
 }
 
 #[test]
-fn wherever_the_power_is_cut_a_broken_upload_goes_on_with_the_right_bytes_or_begins_anew() {
+fn after_any_power_cut_an_upload_resumes_with_the_right_bytes_or_starts_over() {
     let content = bytes(7, 2 * MIB + 3 * BLOCK + 100);
     for seed in 0..seeds() / 5 {
         for changes in 0.. {
             let disk = MemoryDisk::new(seed);
             let (store, _) = open(&disk);
             let mut told = Told::default();
-            disk.cut_after(changes);
+            disk.power_off_after(changes);
             let ended = attempts(&store, &content, &mut told).is_ok();
             let disk = disk.crash();
             let (store, report) = open(&disk);
             let when = format!("seed {seed}, cut after {changes} changes");
-            assert!(report.put_aside.is_empty(), "{report:?}; {when}");
+            assert!(report.quarantined.is_empty(), "{report:?}; {when}");
             check(&store, &content, &told, &when);
             assert_eq!(files(&disk, &folder()), Vec::<String>::new(), "{when}");
             if ended {
@@ -233,7 +233,7 @@ fn wherever_the_power_is_cut_a_broken_upload_goes_on_with_the_right_bytes_or_beg
 }
 
 #[test]
-fn when_one_change_fails_a_broken_upload_goes_on_with_the_right_bytes_or_begins_anew() {
+fn after_any_failed_change_an_upload_resumes_with_the_right_bytes_or_starts_over() {
     let content = bytes(7, 2 * MIB + 3 * BLOCK + 100);
     for seed in 0..seeds() / 5 {
         let disk = MemoryDisk::new(seed);

@@ -148,7 +148,7 @@ fn a_power_cut_while_the_record_is_written_leaves_the_old_one_or_the_new_one() {
             scrub_before.step(10, 1).unwrap();
             scrub_before.save().unwrap();
             pass(&mut scrub_before, 20);
-            disk.cut_after(cut);
+            disk.power_off_after(cut);
             let saved = scrub_before.save().is_ok();
             let status = scrub(&open(&disk.crash())).status();
             let (old, new) = ((Some(10), None), (None, Some(20)));

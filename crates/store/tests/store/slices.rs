@@ -29,7 +29,7 @@ fn a_placed_slice_is_an_ordinary_file_at_its_own_path() {
 }
 
 #[test]
-fn a_placed_slice_gets_another_owner_and_wish_where_it_stands_and_still_has_them_after_a_restart() {
+fn a_placed_slice_changes_owner_and_replication_in_place_also_across_a_restart() {
     let (folder, store) = on_disk();
     place(&store, 1, "/f", b"the bytes");
     let reader = store.open_slice(SliceId(1)).unwrap();
@@ -89,7 +89,7 @@ fn a_reader_knows_the_checksums_of_whole_blocks_and_of_nothing_else() {
 }
 
 #[test]
-fn what_is_in_memory_is_read_the_same_without_waiting_and_a_bad_block_is_found_there_too() {
+fn a_cached_read_does_not_wait_gives_the_same_and_finds_a_bad_block() {
     let (folder, store) = on_disk();
     let content = bytes(4, 3 * BLOCK + 7);
     write(&store, header(1, "/f", 1), &content).unwrap();
@@ -174,19 +174,19 @@ fn a_bucket_becomes_a_slice_without_being_copied() {
     let before = inode(&bucket);
     let mut hasher = SliceHasher::new();
     hasher.update(&content);
-    let metadata: SliceMetadata = store.adopt(header(1, "/out/0", 1), &bucket, hasher.clone().finish()).unwrap();
+    let metadata: SliceMetadata = store.ingest_file(header(1, "/out/0", 1), &bucket, hasher.clone().finish()).unwrap();
     assert!(!bucket.exists());
     store.place(&header(1, "/out/0", 1)).unwrap();
     assert_eq!(inode(&folder.path().join("slices/out/0")), before);
     assert_eq!(read(&store, 1).unwrap(), content);
     assert_eq!(metadata.digest.0, *blake3::hash(&content).as_bytes());
     fs::write(&bucket, &content).unwrap();
-    assert!(matches!(store.adopt(header(1, "/out/0", 1), &bucket, hasher.finish()), Err(StoreError::Exists(_))));
+    assert!(matches!(store.ingest_file(header(1, "/out/0", 1), &bucket, hasher.finish()), Err(StoreError::Exists(_))));
     assert!(bucket.exists());
 }
 
 #[test]
-fn a_reader_keeps_its_version_when_the_path_gets_another_and_the_old_one_is_removed() {
+fn a_reader_keeps_its_version_when_the_path_is_replaced_and_the_old_is_removed() {
     let (folder, store) = on_disk();
     place(&store, 1, "/f", b"old");
     let reader = store.open_slice(SliceId(1)).unwrap();
@@ -279,7 +279,7 @@ fn a_folder_in_the_way_is_named_and_the_slice_stays_readable() {
     place(&store, 1, "/a/b", b"in the way");
     write(&store, header(2, "/a", 1), b"wants to be a").unwrap();
     let error = store.place(&header(2, "/a", 2)).unwrap_err();
-    assert!(matches!(&error, StoreError::Obstacle { obstacle, .. } if obstacle.ends_with("slices/a")), "{error}");
+    assert!(matches!(&error, StoreError::PathBlocked { obstacle, .. } if obstacle.ends_with("slices/a")), "{error}");
     assert_eq!(read(&store, 2).unwrap(), b"wants to be a");
     store.remove(SliceId(1)).unwrap();
     store.place(&header(2, "/a", 2)).unwrap();
@@ -302,13 +302,13 @@ fn a_foreign_file_in_the_way_is_put_aside_and_not_lost() {
 }
 
 #[test]
-fn foreign_files_in_a_folder_in_the_way_are_put_aside_unless_a_slice_lies_among_them() {
+fn foreign_files_in_a_blocking_folder_are_quarantined_unless_a_slice_is_there() {
     let (folder, store) = on_disk();
     place(&store, 1, "/a/b/c", b"a slice");
     place(&store, 2, "/a-b", b"beside it");
     fs::write(folder.path().join("slices/a/b/stray"), "a letter").unwrap();
     write(&store, header(3, "/a", 1), b"wants to be a").unwrap();
-    assert!(matches!(store.place(&header(3, "/a", 3)), Err(StoreError::Obstacle { .. })));
+    assert!(matches!(store.place(&header(3, "/a", 3)), Err(StoreError::PathBlocked { .. })));
     assert_eq!(fs::read(folder.path().join("slices/a/b/stray")).unwrap(), b"a letter");
     store.remove(SliceId(1)).unwrap();
     store.place(&header(3, "/a", 3)).unwrap();

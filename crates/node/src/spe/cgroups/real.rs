@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use super::{Cgroups, Confinement, Fault, NODE};
+use super::{Cgroups, Confinement, NODE, OomFault};
 
 /// A group for one test, with the groups in it; gone when dropped.
 struct Tree(PathBuf);
@@ -139,7 +139,7 @@ fn the_kernel_takes_the_limits_and_a_process_and_its_end_ends_the_group() {
     assert_eq!((content(&made, "memory.oom.group"), content(&made, "pids.max")), ("1".into(), "12".into()));
     assert_eq!(content(&made, "memory.swap.max"), "0");
     let mut child = helper("waits").spawn().unwrap();
-    group.take(child.id()).unwrap();
+    group.add_process(child.id()).unwrap();
     assert_eq!(content(&made, "cgroup.procs"), child.id().to_string());
     assert_eq!(group.fault(), None);
     drop(group);
@@ -157,34 +157,34 @@ fn who_takes_more_than_the_group_has_is_ended_and_the_group_tells() {
     let group = groups.make(&limits(64 << 20)).unwrap();
     let (mut hog, mut other) =
         (helper(&format!("takes {}", 1_u64 << 30)).spawn().unwrap(), helper("waits").spawn().unwrap());
-    group.take(hog.id()).unwrap();
-    group.take(other.id()).unwrap();
+    group.add_process(hog.id()).unwrap();
+    group.add_process(other.id()).unwrap();
     tell(&mut hog);
     assert_eq!(hog.wait().unwrap().to_string(), "signal: 9 (SIGKILL)");
     assert_eq!(other.wait().unwrap().to_string(), "signal: 9 (SIGKILL)", "all of it is one function's");
-    assert_eq!(group.fault(), Some(Fault::Own));
+    assert_eq!(group.fault(), Some(OomFault::Own));
     let (peak, most) = (content(&group.folder, "memory.peak"), content(&group.folder, "memory.max"));
     assert!(peak.parse::<u64>().unwrap() <= most.parse().unwrap(), "{peak} of {most} bytes");
     let mut fits = helper(&format!("takes {}", 32 << 20)).spawn().unwrap();
     let group = groups.make(&limits(64 << 20)).unwrap();
-    group.take(fits.id()).unwrap();
+    group.add_process(fits.id()).unwrap();
     tell(&mut fits);
     assert!(fits.wait().unwrap().success());
     assert_eq!(group.fault(), None);
 }
 
 #[test]
-fn who_is_ended_for_want_of_memory_above_the_group_is_not_told_to_have_taken_too_much() {
+fn a_process_killed_for_memory_above_its_group_is_not_blamed_for_it() {
     let Some(tree) = Tree::grow() else { return };
     let groups = Arc::new(Cgroups::find(Some(&tree.0)).unwrap());
     // As `MemoryMax=` of a unit.
     fs::write(tree.0.join("memory.max"), (96 << 20).to_string()).unwrap();
     let group = groups.make(&limits(1 << 30)).unwrap();
     let mut hog = helper(&format!("takes {}", 512 << 20)).spawn().unwrap();
-    group.take(hog.id()).unwrap();
+    group.add_process(hog.id()).unwrap();
     tell(&mut hog);
     assert_eq!(hog.wait().unwrap().to_string(), "signal: 9 (SIGKILL)");
-    assert_eq!(group.fault(), Some(Fault::OfOthers), "{}", content(&group.folder, "memory.events"));
+    assert_eq!(group.fault(), Some(OomFault::OfOthers), "{}", content(&group.folder, "memory.events"));
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn the_group_in_which_the_machine_begins_is_refused() {
     let Some(_tree) = Tree::grow() else { return };
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let root = super::group_of("0::/", &mounts).unwrap();
-    let Err(why) = Cgroups::look(Some(&root)) else { return };
+    let Err(why) = Cgroups::probe(Some(&root)) else { return };
     assert!(why.contains("has other processes in it") || why.contains("does not have the controllers"), "{why}");
 }
 

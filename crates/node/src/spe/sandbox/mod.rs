@@ -5,18 +5,18 @@
 //! away what the steps before it used. What the kernel does not offer is noted as missing and said aloud by the node; a
 //! step that was begun and fails halfway ends the process. Nothing here ever gives a right back.
 //!
-//! [`root`] makes the folder tree, [`spaces`] the namespaces and the user, [`warden`] the processes, [`bounds`] the limits
-//! and privileges, [`paths`] the Landlock rules, [`calls`] the list of system calls, [`started`] what is started in here. [`system`] holds the few calls that
+//! [`root`] makes the folder tree, [`namespaces`] the namespaces and the user, [`supervisor`] the processes, [`resource_limits`] the limits
+//! and privileges, [`landlock_rules`] the Landlock rules, [`seccomp`] the list of system calls, [`program_launcher`] what is started in here. [`system`] holds the few calls that
 //! have no safe form.
 
-mod bounds;
-mod calls;
-mod paths;
+mod landlock_rules;
+mod namespaces;
+mod program_launcher;
+mod resource_limits;
 mod root;
-mod spaces;
-mod started;
+mod seccomp;
+mod supervisor;
 mod system;
-mod warden;
 
 use std::{
     fs, io,
@@ -32,11 +32,11 @@ use protocol::sandbox::SandboxLayer;
 use rustix::process::setsid;
 use serde::{Deserialize, Serialize};
 
-use calls::{Sharing, Starts};
-use spaces::Spaces;
+use namespaces::Namespaces;
+use seccomp::{SharedMemory, SpawnPolicy};
 
+pub(super) use program_launcher::ProgramLauncher;
 pub(super) use root::LIBRARIES;
-pub(super) use started::Started;
 
 /// What a process may have and use. Made by the node from its settings, carried out by the SPE.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,12 +69,12 @@ pub(super) struct Confined {
     /// Its scratch folder, by a name that works in here.
     pub(super) scratch: PathBuf,
     /// How programs are started in here.
-    pub(super) started: Started,
+    pub(super) launcher: ProgramLauncher,
 }
 
 /// Ends this process as a program that it started has ended: who waits for it takes the one for the other.
-pub(super) fn end_as(status: ExitStatus) -> ! {
-    warden::end_like(status.signal(), status.code())
+pub(super) fn exit_as(status: ExitStatus) -> ! {
+    supervisor::exit_like(status.signal(), status.code())
 }
 
 /// Locks this process in for good. Returns in a child of it, in which everything goes on; the process itself stays
@@ -87,38 +87,38 @@ pub(super) fn enter(confinement: &Confinement, socket: &UnixStream) -> io::Resul
     }
     // A session of its own: no terminal to push words into, and a group that the node can end as one.
     setsid()?;
-    system::close_beyond(socket.as_raw_fd())?;
+    system::close_all_but(socket.as_raw_fd())?;
     let mut missing = Vec::new();
     let mut note = |layer, there: bool| {
         if !there {
             missing.push(layer);
         }
     };
-    let spaces = Spaces::enter(confinement.user)?;
+    let spaces = Namespaces::enter(confinement.user)?;
     note(SandboxLayer::Network, spaces.network);
     note(SandboxLayer::Processes, spaces.processes);
     note(SandboxLayer::Ipc, spaces.ipc);
     let scratch = if spaces.mounts { root::change(confinement, spaces.owner)? } else { None };
     note(SandboxLayer::Files, scratch.is_some());
-    bounds::empty_bounding_set();
+    resource_limits::empty_bounding_set();
     let spaces = spaces.become_user(confinement.user)?;
     note(SandboxLayer::Identity, spaces.is_apart());
-    note(SandboxLayer::Privileges, bounds::drop_privileges());
-    warden::split(socket, spaces.processes)?;
-    note(SandboxLayer::Limits, bounds::set_limits(confinement, spaces.counts_threads()));
+    note(SandboxLayer::Privileges, resource_limits::drop_privileges());
+    supervisor::fork_worker(socket, spaces.processes)?;
+    note(SandboxLayer::Limits, resource_limits::set_limits(confinement, spaces.counts_threads()));
     let folder = scratch.clone().unwrap_or_else(|| ".".into());
-    let file_rules = paths::restrict(confinement, &folder);
+    let file_rules = landlock_rules::restrict(confinement, &folder);
     note(SandboxLayer::FileRules, file_rules);
     let starts = match (confinement.starts_programs, confinement.fork) {
-        (true, _) => Starts::Own,
-        (false, true) => Starts::Processes,
-        (false, false) => Starts::Nothing,
+        (true, _) => SpawnPolicy::Own,
+        (false, true) => SpawnPolicy::Processes,
+        (false, false) => SpawnPolicy::Nothing,
     };
     // What may be opened for writing is only known where the rules of files hold.
-    let sharing = if file_rules { Sharing::Files } else { Sharing::Nothing };
-    let system_calls = calls::restrict(starts, sharing)?;
+    let sharing = if file_rules { SharedMemory::Files } else { SharedMemory::Nothing };
+    let system_calls = seccomp::restrict(starts, sharing)?;
     note(SandboxLayer::SystemCalls, system_calls);
     missing.sort_unstable();
-    let started = Started { fork: confinement.fork, apart: spaces.processes, system_calls };
-    Ok(Confined { missing, scratch: folder, started })
+    let started = ProgramLauncher { fork: confinement.fork, apart: spaces.processes, system_calls };
+    Ok(Confined { missing, scratch: folder, launcher: started })
 }

@@ -25,21 +25,21 @@ use super::{Confinement, system};
 /// Makes the tree the root of this process and its scratch folder the working folder. `None` where the kernel has not
 /// what it takes; the process is then where it was. `owner` is to own the scratch folder, where that is another user.
 pub(super) fn change(confinement: &Confinement, owner: Option<u32>) -> io::Result<Option<PathBuf>> {
-    let Ok(parts) = Parts::prepare(confinement) else { return Ok(None) };
+    let Ok(parts) = RootParts::prepare(confinement) else { return Ok(None) };
     // From here on there is no way back: a failure ends the process.
     parts.assemble(owner)?;
     Ok(Some(SCRATCH.into()))
 }
 
 /// Everything that goes into the tree, not yet attached to anything.
-struct Parts {
+struct RootParts {
     root: OwnedFd,
     scratch: OwnedFd,
     trees: Vec<(PathBuf, OwnedFd)>,
     links: Vec<(PathBuf, PathBuf)>,
 }
 
-impl Parts {
+impl RootParts {
     fn prepare(confinement: &Confinement) -> io::Result<Self> {
         // What is mounted in here must not show outside.
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;

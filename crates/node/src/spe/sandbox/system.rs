@@ -13,12 +13,12 @@ use std::{
 
 use rustix::{process::Pid, thread::UnshareFlags};
 
-/// Closes all descriptors but the standard three and `kept`.
-pub(super) fn close_beyond(kept: RawFd) -> io::Result<()> {
+/// Closes all descriptors but the standard three and `retained_results`.
+pub(super) fn close_all_but(kept: RawFd) -> io::Result<()> {
     let kept = kept.cast_unsigned();
     let ranges = [(FIRST_DESCRIPTOR, kept.saturating_sub(1)), (kept.saturating_add(1).max(FIRST_DESCRIPTOR), u32::MAX)];
     for (first, last) in ranges.into_iter().filter(|(first, last)| first <= last) {
-        // SAFETY: called at the start of a process that has opened nothing but `kept`: nobody holds one of these.
+        // SAFETY: called at the start of a process that has opened nothing but `retained_results`: nobody holds one of these.
         let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         if result != 0 {
             return Err(io::Error::last_os_error());
@@ -68,32 +68,32 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>, devices: bool) -> io::Result<
 }
 
 /// Lets a write beyond the limit of a file's length fail instead of ending the process.
-pub(super) fn ignore_long_files() {
+pub(super) fn ignore_sigxfsz() {
     // SAFETY: to ignore a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Has `prepare` called in the process that becomes the program, before it does.
-pub(super) fn before_program(command: &mut Command, prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static) {
+pub(super) fn before_exec(command: &mut Command, prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static) {
     // SAFETY: this process has one thread, so the new one finds no lock held by a thread that does not exist there.
     unsafe { command.pre_exec(prepare) };
 }
 
 /// Ends every process of this space of processes but its first and this one. To be called only where the space is not
 /// the machine's.
-pub(super) fn end_all_others() {
+pub(super) fn kill_all_others() {
     // SAFETY: touches no memory; whom it reaches is bounded by the space.
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
 /// Has the kernel forget children that have ended, without anybody asking for them.
-pub(super) fn forget_children() {
+pub(super) fn ignore_sigchld() {
     // SAFETY: to ignore a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }
 
 /// Ends this process by a signal, whatever handler the runtime has set for it.
-pub(super) fn die_of(signal: i32) -> ! {
+pub(super) fn exit_by_signal(signal: i32) -> ! {
     // SAFETY: the default action runs no code of ours, and nothing is to follow.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
@@ -104,7 +104,7 @@ pub(super) fn die_of(signal: i32) -> ! {
 }
 
 /// Ends this process without the exit handlers, which are those of the process it was forked from.
-pub(super) fn leave(code: i32) -> ! {
+pub(super) fn exit_now(code: i32) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(code) }
 }

@@ -13,7 +13,7 @@ use client::{Admitted, Decision, Newcomer, Trust};
 use daemon::settings::{Checked, CredentialFiles, MasterSettings, NodeSettings, Settings};
 use net::identity::{NewKey, fingerprint};
 use protocol::{MachineKind, NodeId, Status};
-use store::{replace_together, write_file_atomically};
+use store::{replace_files_atomically, write_file_atomically};
 
 use crate::{
     arguments::{Global, MasterJoin, NodeJoin},
@@ -183,7 +183,7 @@ impl Place {
         files.extend(settings.as_ref().map(|toml| (self.settings.as_path(), toml.as_bytes(), 0o600)));
         // The certificate last: where it is there, the folder has joined.
         files.push((&self.files.certificate, admitted.certificate_pem.as_bytes(), 0o644));
-        replace_together(&files).map_err(|error| Failure::local("write", &self.files.certificate, &error))?;
+        replace_files_atomically(&files).map_err(|error| Failure::local("write", &self.files.certificate, &error))?;
         let command = format!("sector {role} --config {}", self.settings.display());
         if global.json {
             let digest = fingerprint(&admitted.certificate_pem).map_err(|error| Failure::from(error.refusal()))?;

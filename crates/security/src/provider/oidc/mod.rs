@@ -64,7 +64,7 @@ impl OpenId {
         })))
     }
 
-    /// Begins a login: [`Answer::Begun`].
+    /// Begins a login: [`UnexpectedReply::BeginOutcome`].
     pub async fn begin(&self) -> Answer {
         self.on_a_thread(|inner| inner.begin().map(Answer::Begun)).await
     }

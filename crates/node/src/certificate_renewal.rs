@@ -1,0 +1,114 @@
+//! Renewing the node's own certificate while it serves (door 4). The new key is made here and never leaves; the new
+//! certificate is written down before it is used, and the old one is good until the master has seen the new one.
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use daemon::settings::CredentialFiles;
+use net::{
+    identity::{NewKey, RenewalState, TlsIdentity, Validity},
+    transfer::{Carrier, TcpCarrier},
+};
+use protocol::{
+    NodeId, Status,
+    message::{
+        admission::{AdmissionReply, Enrolment},
+        join::{JoinReply, JoinRequest},
+    },
+};
+use store::replace_files_atomically;
+use tokio::time::{sleep, timeout};
+
+use crate::{NodeError, blocking, join::UNEXPECTED_REPLY};
+
+/// What is renewed, and at whom.
+pub(crate) struct CertificateRenewal {
+    pub(crate) name: NodeId,
+    pub(crate) files: CredentialFiles,
+    pub(crate) identity: TlsIdentity,
+    pub(crate) master: SocketAddr,
+}
+
+impl CertificateRenewal {
+    /// Looks after the certificate for as long as the node runs.
+    pub(crate) async fn run(self) {
+        loop {
+            let wait = match self.step().await {
+                Ok(wait) => wait.min(RECHECK_AFTER),
+                Err(error) => {
+                    tracing::error!(%error, "the node's certificate could not be renewed; it tries again");
+                    RETRY_AFTER
+                }
+            };
+            sleep(wait).await;
+        }
+    }
+
+    /// Renews it where it is time, and says how long to wait before the next look.
+    async fn step(&self) -> Result<Duration, NodeError> {
+        let texts = self.files.read()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        match Validity::of(&texts.certificate_pem)?.renewal_state(now) {
+            RenewalState::NotDue(wait) => return Ok(wait),
+            RenewalState::Due => {}
+            RenewalState::Expired => {
+                tracing::error!(certificate = %self.files.certificate.display(), "{ENDED}");
+                return Ok(LOOK_AT_ENDED_AFTER);
+            }
+        }
+        let key = NewKey::generate()?;
+        let renew = Enrolment::Renew { name: self.name.clone(), key: key.request(Some(&self.name))? };
+        let AdmissionReply::Issued { certificate_pem, .. } = self.ask(renew).await? else {
+            return Err(NodeError::refused(Status::Failed, UNEXPECTED_REPLY));
+        };
+        let credentials = key.with_certificate(certificate_pem);
+        // Before it is written down: what cannot be used must not take the place of what can.
+        TlsIdentity::role(&texts.authority_pem, &credentials)?;
+        let (files, written) = (self.files.clone(), credentials.clone());
+        let write = move || {
+            replace_files_atomically(&[
+                (&files.key, written.key_pem.as_bytes(), 0o600),
+                (&files.certificate, written.certificate_pem.as_bytes(), 0o644),
+            ])
+            .map_err(NodeError::io("write the new certificate", &files.certificate))
+        };
+        blocking("writing the new certificate", write).await?;
+        self.identity.replace(&texts.authority_pem, &credentials)?;
+        // From this on the old one is worth nothing. Where it fails, the next joining does the same.
+        self.ask(Enrolment::Confirm { name: self.name.clone() }).await?;
+        tracing::info!("the node has renewed its certificate");
+        Ok(Duration::ZERO)
+    }
+
+    async fn ask(&self, enrolment: Enrolment) -> Result<AdmissionReply, NodeError> {
+        let conversation = async {
+            let mut stream = TcpCarrier::new(self.identity.clone()).connect(self.master, "master").await?;
+            stream.send(&JoinRequest::Enrol(enrolment)).await?;
+            let reply = stream.receive::<JoinReply>().await?;
+            stream.close().await;
+            match reply {
+                JoinReply::Admission(reply) => Ok(reply),
+                JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
+                JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) | JoinReply::Device(_) => {
+                    Err(NodeError::refused(Status::Failed, UNEXPECTED_REPLY))
+                }
+            }
+        };
+        let late = |_| NodeError::refused(Status::Unavailable, "the master took too long to renew the certificate");
+        timeout(ANSWER_MAX, conversation).await.map_err(late)?
+    }
+}
+
+/// Longest sleep: a machine that was asleep itself looks soon after it woke.
+const RECHECK_AFTER: Duration = Duration::from_secs(3_600);
+/// What is said of a certificate that nobody takes any more.
+const ENDED: &str = "the node's certificate has ended, since it was off for too long or its clock is wrong: set the clock, or stop \
+    it, remove the certificate, and let it in again with `sector node join` and a ticket of `sector node ticket --for` its name";
+/// Pause before it is looked at again: the clock may have been set.
+const LOOK_AT_ENDED_AFTER: Duration = Duration::from_secs(60);
+/// Pause after a failure; there is a third of the certificate's life for many tries.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// How long one question may take: the master asks the security server meanwhile.
+const ANSWER_MAX: Duration = Duration::from_secs(30);

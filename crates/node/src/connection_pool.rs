@@ -1,0 +1,108 @@
+//! Connections to other nodes, kept for a while after use: a task gives pieces to many buckets of few nodes, and a
+//! handshake for each would cost more than the bytes.
+//!
+//! It never gives out a connection that a request has left in an unknown state: who fails drops it.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use net::transfer::{Carriers, Locality, TransferStream};
+use protocol::{NodeId, message::client_master::Source, ticket::Ticket, wire::codec};
+
+use crate::NodeError;
+
+/// The connections of this node to others.
+pub(crate) struct ConnectionPool {
+    carriers: Carriers,
+    idle: Mutex<BTreeMap<Peer, Vec<Idle>>>,
+}
+
+/// A node at an address: one that came back elsewhere is another peer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Peer {
+    pub(crate) node: NodeId,
+    pub(crate) address: SocketAddr,
+    /// Whether it is spoken to without encryption, as a ticket allows.
+    pub(crate) is_plain: bool,
+    /// How far it is.
+    pub(crate) locality: Locality,
+}
+
+impl Peer {
+    /// The node of a source, spoken to without encryption where its ticket allows that within `own_site` and it stands
+    /// there itself.
+    pub(crate) fn of(source: &Source, own_site: &str) -> Self {
+        let within = codec::decode::<Ticket>(&source.ticket.ticket).ok().and_then(|ticket| ticket.plain_within);
+        let is_plain = source.place.site == own_site && within.as_deref() == Some(own_site);
+        Self { node: source.node.clone(), address: source.address, is_plain, locality: Locality::of(source.distance) }
+    }
+}
+
+struct Idle {
+    stream: TransferStream,
+    since: Instant,
+}
+
+impl ConnectionPool {
+    pub(crate) fn new(carriers: Carriers) -> Self {
+        Self { carriers, idle: Mutex::default() }
+    }
+
+    /// A connection that was used before, if one is left. The peer may have closed it meanwhile: when the first word
+    /// over it fails, [`dial`](Self::dial).
+    pub(crate) fn take_idle(&self, peer: &Peer) -> Option<TransferStream> {
+        let mut idle = self.lock();
+        let streams = idle.get_mut(peer)?;
+        streams.retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX && !idle.stream.is_suspect());
+        let stream = streams.pop().map(|idle| idle.stream);
+        if streams.is_empty() {
+            idle.remove(peer);
+        }
+        stream
+    }
+
+    /// A new connection.
+    pub(crate) async fn dial(&self, peer: &Peer) -> Result<TransferStream, NodeError> {
+        let connecting = async {
+            if peer.is_plain {
+                return self.carriers.connect_by_tcp(peer.address, peer.node.as_str()).await;
+            }
+            self.carriers.connect(peer.address, peer.node.as_str(), peer.locality).await
+        };
+        Ok(connecting.await?)
+    }
+
+    /// Keeps a connection on which every request has been answered in full.
+    pub(crate) fn release(&self, peer: Peer, stream: TransferStream) {
+        let mut idle = self.lock();
+        for streams in idle.values_mut() {
+            streams.retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX);
+        }
+        idle.retain(|_, streams| !streams.is_empty());
+        if idle.values().map(Vec::len).sum::<usize>() >= IDLE_MAX {
+            return;
+        }
+        let streams = idle.entry(peer).or_default();
+        if streams.len() < IDLE_PER_PEER_MAX {
+            streams.push(Idle { stream, since: Instant::now() });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Peer, Vec<Idle>>> {
+        // Each change under this lock is complete in itself.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connections kept for one node: as many as tasks of this node usually deliver to it at once.
+const IDLE_PER_PEER_MAX: usize = 8;
+/// Connections kept in all.
+const IDLE_MAX: usize = 256;
+/// How long one is kept: below the time after which the other end closes it ([`REQUEST_IDLE_MAX`]).
+///
+/// [`REQUEST_IDLE_MAX`]: crate::door::REQUEST_IDLE_MAX
+const IDLE_TIME_MAX: Duration = Duration::from_secs(60);

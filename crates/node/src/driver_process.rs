@@ -1,0 +1,55 @@
+//! Drivers of detached jobs: this node starts one for each that the master has told it to drive (path of a job, "The driver
+//! that survives"). A driver is a process of its own: a client, in the name of the user who detached the job, that needs
+//! nothing of this node.
+//!
+//! It lives no longer than the node: the driver reads its order from a pipe, and ends when that closes. It never looks at how
+//! the job goes; the master hears that from the driver, and has another node drive where it hears nothing.
+
+use std::{net::SocketAddr, path::PathBuf, process::Stdio};
+
+use protocol::{
+    message::node_master::{DriveOrder, DriverStart},
+    wire::codec,
+};
+use tokio::{io::AsyncWriteExt, process::Command};
+
+/// How a driver is started, and what each is told.
+#[derive(Debug)]
+pub(crate) struct DriverProgram {
+    /// An executable with the hidden command `driver`.
+    pub(crate) executable: PathBuf,
+    /// The master's address.
+    pub(crate) master: SocketAddr,
+    /// The certificate of the cloud's authority, PEM.
+    pub(crate) authority: String,
+}
+
+impl DriverProgram {
+    /// Has a job driven until its driver ends. Dropped before, it ends the driver.
+    pub(crate) async fn run_driver(&self, order: DriveOrder) {
+        let job = order.job;
+        tracing::info!(%job, user = %order.user, "this node drives a job");
+        match self.run(order).await {
+            Ok(true) => tracing::info!(%job, "a job's driver has ended"),
+            Ok(false) => tracing::warn!(%job, "a job's driver ended before the job, or without its output"),
+            Err(error) => tracing::error!(%job, %error, "a job's driver could not be started"),
+        }
+    }
+
+    async fn run(&self, order: DriveOrder) -> std::io::Result<bool> {
+        let start = DriverStart { order, master: self.master, authority: self.authority.clone() };
+        let bytes = codec::encode(&start);
+        let mut command = Command::new(&self.executable);
+        command.arg("driver").stdin(Stdio::piped()).stdout(Stdio::null()).kill_on_drop(true);
+        // Terminals ask only this process to stop; it stops its drivers itself.
+        command.process_group(0);
+        let mut driver = command.spawn()?;
+        let Some(mut pipe) = driver.stdin.take() else { return Ok(false) };
+        pipe.write_all(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes()).await?;
+        pipe.write_all(&bytes).await?;
+        pipe.flush().await?;
+        let ended = driver.wait().await?;
+        drop(pipe);
+        Ok(ended.success())
+    }
+}

@@ -1,0 +1,192 @@
+//! Reading from the nodes of another cloud, for a copy that a client of both has ordered (path
+//! `docs/landlock_rules/third-party-copy.md`). This node is nobody there: it comes as a client does, with a key that was made for this
+//! copy and that its client has handed its tickets to.
+//!
+//! It never says a word, nor shows a ticket, to one who has not proved to be the node that was named, by a certificate of the
+//! authority that the client trusts; and whatever is found at an address where that fails, the client hears one sentence,
+//! after one time.
+
+use std::{ops::Range, time::Duration};
+
+use daemon::settings::ThirdPartyFrom;
+use net::{
+    NetError,
+    identity::{HolderKeyPair, TlsIdentity},
+    transfer::{CarrierSettings, Carriers, Locality, QuicSettings, TransferStream},
+};
+use protocol::{
+    CarrierChoice, ControllerKind, NodeId, SliceId, Status, TransferQos,
+    message::{
+        client_master::Source,
+        transfer::{AUTHORITY_BYTES_MAX, TransferReply, TransferRequest},
+    },
+    ticket::HolderKey,
+};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::address_policy::AddressPolicy;
+use crate::{
+    NodeError,
+    connection_pool::Peer,
+    fetch::{exchange_paced, unexpected_reply},
+};
+
+/// What this node's operator says of copies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForeignCloudPolicy {
+    pub(crate) from: ThirdPartyFrom,
+    pub(crate) addresses: AddressPolicy,
+    pub(crate) carrier: CarrierChoice,
+    pub(crate) controller: ControllerKind,
+}
+
+impl ForeignCloudPolicy {
+    /// A way into the cloud of this authority, for one copy.
+    pub(crate) fn open_client(self, node: &NodeId, authority: &str) -> Result<ForeignCloudClient, NodeError> {
+        if self.from == ThirdPartyFrom::OwnCloud {
+            let sentence = format!(
+                "node {node} copies nothing from other clouds, as its setting `third_party_from` says; fetch the file with \
+                 `sector get` and store it with `sector put`"
+            );
+            return Err(NodeError::refused(Status::Refused, sentence));
+        }
+        if authority.len() > AUTHORITY_BYTES_MAX {
+            let sentence = format!("the other cloud's authority has more than {AUTHORITY_BYTES_MAX} bytes");
+            return Err(NodeError::refused(Status::Usage, sentence));
+        }
+        let identity = TlsIdentity::client(authority)?;
+        let quic = QuicSettings { controller: self.controller, ..QuicSettings::default() };
+        let carriers =
+            Carriers::new(identity, CarrierSettings { choice: self.carrier, quic, cached_peers: Vec::new() });
+        Ok(ForeignCloudClient { carriers, holder: HolderKeyPair::generate(), addresses: self.addresses, idle: None })
+    }
+}
+
+/// See the module.
+pub(crate) struct ForeignCloudClient {
+    carriers: Carriers,
+    holder: HolderKeyPair,
+    addresses: AddressPolicy,
+    /// The connection that was used last, where everything on it was read.
+    idle: Option<(Source, TransferStream)>,
+}
+
+impl ForeignCloudClient {
+    /// The key that tickets are to be handed to.
+    pub(crate) fn key(&self) -> HolderKey {
+        self.holder.public()
+    }
+
+    /// Asks a node for a range; its frames are the next that come over the connection.
+    pub(crate) async fn begin_reading(
+        &mut self,
+        source: &Source,
+        slice: SliceId,
+        range: Range<u64>,
+        pace: TransferQos,
+    ) -> Result<TransferStream, NodeError> {
+        let request =
+            TransferRequest::Read { ticket: source.ticket.clone(), slice, from: range.start, until: range.end };
+        if let Some((of, mut stream)) = self.idle.take()
+            && (&of.node, of.address) == (&source.node, source.address)
+            && let Ok(reply) = exchange_paced(&mut stream, pace, &request).await
+        {
+            return reading(source, stream, reply);
+        }
+        let mut stream = self.connect(source).await?;
+        let reply = exchange_paced(&mut stream, pace, &request).await?;
+        reading(source, stream, reply)
+    }
+
+    /// Keeps a connection on which everything was read, for the next range.
+    pub(crate) fn release(&mut self, source: Source, stream: TransferStream) {
+        self.idle = Some((source, stream));
+    }
+
+    /// Says farewell to whoever was spoken to, so that nobody waits for this copy.
+    pub(crate) async fn close(self) {
+        if let Some((_, stream)) = self.idle {
+            stream.close().await;
+        }
+        self.carriers.close().await;
+    }
+
+    async fn connect(&mut self, source: &Source) -> Result<TransferStream, NodeError> {
+        if !self.addresses.may_connect_to(source.address) {
+            let sentence =
+                format!("this node is not to be sent to {}: that is no place of another cloud", source.address);
+            return Err(NodeError::refused(Status::Refused, sentence));
+        }
+        let due = Instant::now() + REACH_TIME;
+        let connecting = async {
+            let mut stream = self.carriers.connect(source.address, source.node.as_str(), Locality::Unknown).await?;
+            let proof = self.holder.prove(&stream)?;
+            stream.queue(&TransferRequest::ProveKey { key: self.holder.public(), proof }).await?;
+            Ok::<_, NetError>(stream)
+        };
+        let why = match timeout_at(due, connecting).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer".to_owned(),
+        };
+        // For the operator's eyes. Nobody else is to learn from words or time what is there.
+        tracing::info!(node = %source.node, address = %source.address, why, "a node of another cloud was not reached");
+        sleep_until(due).await;
+        let sentence = format!("node {} of the other cloud could not be reached, or did not prove itself", source.node);
+        Err(NodeError::refused(Status::Unavailable, sentence))
+    }
+}
+
+fn reading(source: &Source, stream: TransferStream, reply: TransferReply) -> Result<TransferStream, NodeError> {
+    match reply {
+        TransferReply::Reading { .. } => Ok(stream),
+        TransferReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
+        other => {
+            let peer = Peer {
+                node: source.node.clone(),
+                address: source.address,
+                is_plain: false,
+                locality: Locality::Unknown,
+            };
+            Err(unexpected_reply(peer, "read a slice", &other))
+        }
+    }
+}
+
+/// How long it takes to say that a node was not reached: as long as it takes to reach one on the other side of the planet by
+/// a way that loses packets, UDP being blocked.
+const REACH_TIME: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use net::identity::Authority;
+    use protocol::{Place, ticket::SignedTicket};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn that_a_node_was_not_reached_is_told_after_one_time_however_soon_it_is_known() {
+        let here = ([127, 0, 0, 1], 9).into();
+        let (carrier, controller) = (CarrierChoice::Tcp, ControllerKind::Udt);
+        let borders =
+            ForeignCloudPolicy { from: ThirdPartyFrom::Any, addresses: AddressPolicy::of(here), carrier, controller };
+        let authority = Authority::create("other").unwrap();
+        let node = NodeId::new("here").unwrap();
+        let mut abroad = borders.open_client(&node, authority.certificate_pem()).unwrap();
+        // Nobody listens there any more: the system says so at once.
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let source = Source {
+            node,
+            place: Place::new("s", "r"),
+            address,
+            distance: None,
+            local: None,
+            ticket: SignedTicket { ticket: vec![], signature: vec![], delegation: None },
+        };
+        let begun = Instant::now();
+        let reading = abroad.begin_reading(&source, SliceId(1), 0..1, TransferQos::default()).await;
+        assert_eq!(reading.err().unwrap().refusal().status, Status::Unavailable);
+        assert!(begun.elapsed() >= REACH_TIME, "{:?}", begun.elapsed());
+    }
+}

@@ -1,0 +1,295 @@
+//! What a node and its SPE say to each other over their socket. Private to this room: both ends are the same executable,
+//! so this may change with any release. Serves the path *job*, door 7.
+//!
+//! A message is four bytes of length (big-endian), then the message in the [codec](protocol::wire::codec). Descriptors
+//! travel with its message's first byte. The node: `Confine`, `Load`, then for each task `Begin`, `Segment`s, `End`. The
+//! SPE: `Confined`; `Loaded` or `Refused`; then `StageProgress`, a `Done` for each segment, and `FinishOutcome`, `FunctionFailed` or `Interrupted`, after
+//! which it drops what is left of the task and waits for the next `Begin`.
+
+use std::path::PathBuf;
+
+use protocol::{
+    Counters, RecordFraming, Refusal,
+    message::spe::{AttemptId, PartOrder, RecordLocator, SegmentOrder},
+    sandbox::SandboxLayer,
+    wire::{
+        codec::{self, CodecError},
+        few::few,
+    },
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::sandbox::Confinement;
+
+/// What the node says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ToChild {
+    /// Lock yourself in; before anything else, and once.
+    Confine(Confinement),
+    /// Get a function ready. With the descriptor of its library or its code, where it has one.
+    Load {
+        /// Where its code is.
+        code: ChildCode,
+        /// Its parameters.
+        parameters: Vec<(String, String)>,
+        /// The names of its side files, whose descriptors come behind that of its code.
+        side: Vec<String>,
+    },
+    /// A task begins. With the descriptor of the scratch file for its results, which is empty.
+    Begin {
+        /// The task.
+        attempt: AttemptId,
+        /// Number of buckets of its output.
+        buckets: u32,
+    },
+    /// A segment of the task. With the descriptors of its files.
+    Segment(SegmentSpec),
+    /// That was the last segment.
+    End,
+}
+
+/// Where a function's code is.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ChildCode {
+    /// In this executable.
+    BuiltIn(String),
+    /// In the library that comes along.
+    Native {
+        /// The function's symbol.
+        symbol: String,
+    },
+    /// For the interpreter, in the file that comes along.
+    Python(PythonSpec),
+    /// A program of the machine, and its arguments.
+    Program(Vec<String>),
+}
+
+impl ChildCode {
+    /// Whether a descriptor comes with it.
+    pub(super) fn has_file(&self) -> bool {
+        match self {
+            Self::BuiltIn(_) | Self::Program(_) => false,
+            Self::Native { .. } | Self::Python(_) => true,
+        }
+    }
+}
+
+/// A function in Python whose code comes along.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct PythonSpec {
+    /// The interpreter.
+    pub(super) interpreter: PathBuf,
+    /// What the function is called.
+    pub(super) name: String,
+    /// The file that the code is the text of; empty for a pickle.
+    pub(super) file: String,
+    /// The Python that made the pickle; `None` for a text.
+    pub(super) python: Option<(u8, u8)>,
+    /// Modules, and versions, that it needs.
+    pub(super) requires: Vec<(String, Option<String>)>,
+}
+
+/// A [`SegmentOrder`](protocol::message::spe::SegmentOrder) whose files come along: of each part its own, and behind it that
+/// of its index, where it has one.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SegmentSpec {
+    /// Its number in the stage's input.
+    pub(super) segment: u64,
+    /// Its parts, in the order of the streams; at least one.
+    pub(super) parts: Vec<PartSpec>,
+}
+
+/// A segment's part of one input stream.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PartSpec {
+    /// The path that the function sees.
+    pub(super) path: String,
+    /// First byte.
+    pub(super) from: u64,
+    /// First byte no longer part of it.
+    pub(super) until: u64,
+    /// How its bytes fall into records.
+    pub(super) records: RecordFraming,
+    /// What tells where its records are, where its bytes do not.
+    pub(super) guide: Option<GuideSpec>,
+}
+
+/// A [`RecordLocator`](protocol::message::spe::RecordLocator).
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum GuideSpec {
+    /// These bytes of the index that comes along.
+    Offsets {
+        /// First byte.
+        from: u64,
+        /// First byte behind them.
+        until: u64,
+    },
+    /// The end of the part's own file.
+    Footer {
+        /// The file's end.
+        until: u64,
+        /// Which row group of the file the part is.
+        row_group: u32,
+        /// Its rows.
+        rows: u64,
+    },
+}
+
+impl SegmentSpec {
+    /// What an SPE is told of an order.
+    pub(super) fn of(order: &SegmentOrder) -> Self {
+        let part = |part: &PartOrder| PartSpec {
+            path: part.path.as_str().to_owned(),
+            from: part.from,
+            until: part.until,
+            records: part.records,
+            guide: part.locator.as_ref().map(|guide| match guide {
+                RecordLocator::Offsets { from, until, .. } => GuideSpec::Offsets { from: *from, until: *until },
+                RecordLocator::Footer { until, row_group, rows, .. } => {
+                    GuideSpec::Footer { until: *until, row_group: *row_group, rows: *rows }
+                }
+            }),
+        };
+        Self { segment: order.segment, parts: order.parts().map(part).collect() }
+    }
+}
+
+/// What the SPE says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FromChild {
+    /// It is locked in, but for these layers, which the kernel does not offer.
+    Confined(Vec<SandboxLayer>),
+    /// The function is ready.
+    Loaded,
+    /// It is not.
+    Refused(Refusal),
+    /// The SPE lives and has read this many bytes of the task.
+    Progress {
+        /// The task.
+        attempt: AttemptId,
+        /// Bytes of input processed.
+        bytes: u64,
+    },
+    /// The next segment, in the order they came, is processed.
+    Done {
+        /// The task.
+        attempt: AttemptId,
+    },
+    /// The task is processed and its results are in the scratch file.
+    Finished(FinishedMessage),
+    /// The function failed.
+    FunctionFailed {
+        /// The task.
+        attempt: AttemptId,
+        /// The segment's number.
+        segment: u64,
+        /// The record in the segment, where known.
+        record: Option<u64>,
+        /// What it said.
+        message: String,
+        /// How that record begins.
+        record_start: Vec<u8>,
+    },
+    /// The SPE failed, not the function: it could not read a segment's file or write results.
+    Broken {
+        /// The task.
+        attempt: AttemptId,
+        /// One sentence.
+        message: String,
+    },
+}
+
+/// See [`FromChild::FinishOutcome`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct FinishedMessage {
+    /// The task.
+    pub(super) attempt: AttemptId,
+    /// Records read.
+    pub(super) records_in: u64,
+    /// Bytes read.
+    pub(super) bytes_in: u64,
+    /// Records written.
+    pub(super) records_out: u64,
+    /// What of the scratch file belongs to which bucket, in the order of the file; at most [`CHUNKS_MAX`].
+    #[serde(deserialize_with = "few::<CHUNKS_MAX, _, _>")]
+    pub(super) chunks: Vec<Chunk>,
+    /// What the function counted.
+    pub(super) counters: Counters,
+}
+
+/// A run of bytes of the scratch file that belongs to one bucket. A bucket's content is its chunks in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// The bucket.
+    pub bucket: u32,
+    /// Where it begins in the scratch file, in bytes.
+    pub offset: u64,
+    /// Its length in bytes, never 0.
+    pub bytes: u64,
+}
+
+/// A message as it travels, length first.
+pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    let body = codec::encode(message);
+    let mut bytes = Vec::with_capacity(LENGTH_BYTES + body.len());
+    // A message that is longer is refused by the other end, as it would be if its length fitted.
+    bytes.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+/// The message after its length.
+pub(super) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, CodecError> {
+    codec::decode(body)
+}
+
+/// The length that a message's first four bytes announce; `None` when it is more than a message may have.
+pub(super) fn body_bytes(first: [u8; LENGTH_BYTES]) -> Option<usize> {
+    let bytes = u32::from_be_bytes(first) as usize;
+    (bytes <= MESSAGE_BYTES_MAX).then_some(bytes)
+}
+
+/// Bytes of a message's length.
+pub(super) const LENGTH_BYTES: usize = 4;
+/// Longest message in bytes: the longest list of chunks fits, at 15 bytes each where they are far into a long file.
+pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Most chunks of a task, at 24 bytes each in the node's memory: 24 MiB. Six gigabytes of results in 4,096 buckets have as
+/// many, and more than a hundred gigabytes in 256.
+pub(super) const CHUNKS_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::JobId;
+
+    use super::*;
+
+    fn finished(count: usize) -> FromChild {
+        let chunk = Chunk { bucket: 1, offset: 0, bytes: 1 };
+        let attempt = AttemptId { job: JobId(1), stage: 0, epoch: 0, task: 0, attempt: 0 };
+        let chunks = vec![chunk; count];
+        let counters = Counters::new();
+        FromChild::Finished(FinishedMessage { attempt, records_in: 0, bytes_in: 0, records_out: 0, chunks, counters })
+    }
+
+    #[test]
+    fn no_message_of_a_function_makes_its_node_hold_more_chunks_than_there_may_be() {
+        let most = encode(&finished(CHUNKS_MAX));
+        assert!(decode::<FromChild>(&most[LENGTH_BYTES..]).is_ok());
+        let more = encode(&finished(CHUNKS_MAX + 1));
+        assert!(more.len() < MESSAGE_BYTES_MAX / 4, "it is not its length by which it is refused");
+        assert_eq!(decode::<FromChild>(&more[LENGTH_BYTES..]).err(), Some(CodecError::Malformed));
+        let far = Chunk { bucket: 4_095, offset: 1 << 45, bytes: 1 << 20 };
+        let each = codec::encode(&far).len() - 1;
+        assert!(each * CHUNKS_MAX + (1 << 17) <= MESSAGE_BYTES_MAX, "{each} bytes each");
+    }
+
+    #[test]
+    fn a_message_travels_with_its_length_and_an_endless_one_is_refused() {
+        let bytes = encode(&FromChild::Loaded);
+        let (first, body) = bytes.split_first_chunk().unwrap();
+        assert_eq!(body_bytes(*first), Some(body.len()));
+        assert!(matches!(decode(body), Ok(FromChild::Loaded)));
+        assert_eq!(body_bytes([0xff; 4]), None);
+    }
+}

@@ -1,0 +1,315 @@
+//! What a conversation with a driver has at work: its SPE, the function in it, and the buckets of its job.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use net::identity::Bearer;
+use protocol::{
+    JobId, SliceId, Status, UserName, limits,
+    message::spe::{
+        BucketId, FunctionSpec, LoadOrder, OutputPlacement, RecordLocator, SegmentOrder, SegmentSource, SpeReply,
+        SpeRequest, TaskOrder, TaskResult,
+    },
+    ticket::SignedTicket,
+};
+use sphere::shuffle_write::own_bucket;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    DriverIdentity,
+    deliver::{deliver, redeliver},
+    input,
+    side_files::LoadedSideFiles,
+};
+use crate::{
+    NodeError, blocking,
+    bucket::Scratch,
+    node_context::NodeContext,
+    rules::NodeCompletion,
+    spe::{SpeOutcome, SpeProcess, TaskRun},
+};
+
+pub(super) struct DriverSession {
+    context: Arc<NodeContext>,
+    /// Who asks.
+    driver: Bearer,
+    /// Whose share of the node's slots its tasks use.
+    user: UserName,
+    job: JobId,
+    /// Loaded last, and to be loaded again into a fresh SPE.
+    function: Option<Arc<Loaded>>,
+    spe: Option<Spe>,
+}
+
+/// A function with what it reads beside its segments.
+struct Loaded {
+    function: FunctionSpec,
+    side: LoadedSideFiles,
+}
+
+/// A process with its place among those allowed.
+struct Spe {
+    process: SpeProcess,
+    _place: OwnedSemaphorePermit,
+}
+
+impl DriverSession {
+    pub(super) fn new(hands: Arc<NodeContext>, asker: DriverIdentity) -> Self {
+        let DriverIdentity { bearer: driver, user, job } = asker;
+        Self { context: hands, driver, user, job, function: None, spe: None }
+    }
+
+    /// Does what a driver asks; `bytes` is how much of a task's input has been read.
+    pub(super) async fn answer(&mut self, request: SpeRequest, bytes: &AtomicU64) -> Result<SpeReply, NodeError> {
+        match request {
+            SpeRequest::Load(order) => self.load(order).await,
+            SpeRequest::Run(order) => self.run(order, bytes).await,
+            SpeRequest::Seal(order) => {
+                self.own(order.bucket)?;
+                let buckets = Arc::clone(&self.context.buckets);
+                let sealed = blocking("sealing a bucket", move || buckets.seal(&order)).await?;
+                Ok(SpeReply::Sealed { bytes: sealed.bytes, order: sealed.order })
+            }
+            SpeRequest::Deliver(order) => {
+                if order.attempt.job != self.job {
+                    return Err(self.not_ours(order.attempt.job));
+                }
+                redeliver(&self.context, order).await?;
+                Ok(SpeReply::Delivered)
+            }
+            SpeRequest::Publish { bucket, ticket } => self.publish(bucket, &ticket).await,
+            SpeRequest::Fetch(bucket) => {
+                self.own(bucket)?;
+                let buckets = Arc::clone(&self.context.buckets);
+                Ok(SpeReply::Bytes(blocking("reading a bucket", move || buckets.fetch(bucket)).await?))
+            }
+        }
+    }
+
+    /// To be called when an answer was given up: its SPE may still be at work for nobody.
+    pub(super) fn drop_unusable_spe(&mut self) {
+        if self.spe.as_ref().is_some_and(|spe| !spe.process.is_ready()) {
+            self.spe = None;
+        }
+    }
+
+    async fn load(&mut self, order: LoadOrder) -> Result<SpeReply, NodeError> {
+        self.function = None;
+        let LoadOrder { function, side_files: side, inputs } = order;
+        self.check_inputs(inputs.as_ref(), side.iter().map(|file| file.slice))?;
+        let side = LoadedSideFiles::fetch_missing(&self.context, self.job, side).await?;
+        let loaded = Arc::new(Loaded { function, side });
+        self.load_into_process(&loaded).await?;
+        self.function = Some(loaded);
+        Ok(SpeReply::Loaded)
+    }
+
+    async fn run(&mut self, order: TaskOrder, bytes: &AtomicU64) -> Result<SpeReply, NodeError> {
+        let buckets = self.check(&order)?;
+        let read = order.segments.iter().flat_map(SegmentOrder::sources).filter_map(SegmentSource::slice);
+        self.check_inputs(order.inputs.as_ref(), read)?;
+        let function = self.function.clone();
+        let function =
+            function.ok_or_else(|| NodeError::refused(Status::Usage, "load a function before running it"))?;
+        let input = sole_bucket(&order.segments).filter(|_| matches!(order.output, OutputPlacement::Local));
+        // Before the slot is taken: what is fetched over the network keeps no processor busy.
+        let segments = input::open(&self.context, self.job, order.segments).await?;
+        let (store, job) = (Arc::clone(&self.context.buckets), self.job);
+        let scratch = blocking("creating a scratch file", move || store.scratch_for_results(job)).await?;
+        let stopping = || NodeError::refused(Status::Unavailable, "the node is stopping; use another node");
+        let slot = self.context.spe_slots.acquire(&self.user).await.ok_or_else(stopping)?;
+        let running = self.context.spes_running.count();
+        if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready()) {
+            self.spe = None;
+            self.load_into_process(&function).await?;
+        }
+        let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };
+        let task = TaskRun { attempt: order.attempt, segments, output: scratch.share()?, buckets };
+        let outcome = spe.process.run(task, &mut |read| bytes.store(read, Ordering::Relaxed)).await;
+        // Another task may compute while this one delivers.
+        drop((slot, running));
+        if !spe.process.is_ready() {
+            self.spe = None;
+        }
+        match outcome {
+            SpeOutcome::Finished(output) => {
+                let (records_in, bytes_in, records_out) = (output.records_in, output.bytes_in, output.records_out);
+                let counters = output.counters.clone();
+                let scratch = self.own_results(scratch, output.bytes()).await?;
+                let pieces = deliver(&self.context, order.attempt, order.output, scratch, output).await?;
+                if let Some(input) = input {
+                    self.context.buckets.note_input_bucket(own_bucket(order.attempt), input);
+                }
+                Ok(SpeReply::Finished(TaskResult { records_in, bytes_in, records_out, pieces, counters }))
+            }
+            SpeOutcome::FunctionFailed(error) => Ok(SpeReply::FunctionFailed(error)),
+            SpeOutcome::OutOfMemory(error) => Ok(SpeReply::OutOfMemory(error)),
+            SpeOutcome::Refused(refusal) => Err(NodeError::Refused(refusal)),
+            SpeOutcome::Died(why) => {
+                self.spe = None;
+                Err(NodeError::Spe(format!("died: {why}")))
+            }
+        }
+    }
+
+    /// The results of a task in a file that nobody but the node can write to. A library may have kept the descriptor that it
+    /// was given: a few bytes are copied, and for many its process is ended, which costs less than to write them twice.
+    async fn own_results(&mut self, scratch: Scratch, bytes: u64) -> Result<Scratch, NodeError> {
+        if !self.spe.as_ref().is_some_and(|spe| spe.process.may_hold_results()) {
+            return Ok(scratch);
+        }
+        if bytes > COPIED_BYTES_MAX
+            && let Some(spe) = self.spe.take()
+            && spe.process.end().await
+        {
+            // Until now it could still be cut or made longer.
+            let found = scratch.file().metadata().map_err(NodeError::io("read", scratch.path()))?.len();
+            if found == bytes {
+                return Ok(scratch);
+            }
+            return Err(NodeError::Spe("changed its results after it had said that they were whole".into()));
+        }
+        let (buckets, job) = (Arc::clone(&self.context.buckets), self.job);
+        blocking("copying a task's results", move || buckets.copy_of(job, &scratch, bytes)).await
+    }
+
+    async fn publish(&mut self, bucket: BucketId, ticket: &SignedTicket) -> Result<SpeReply, NodeError> {
+        self.own(bucket)?;
+        let (header, claim) = match self.context.tickets.write(&self.driver, ticket) {
+            Ok((grant, claim)) => (grant.header, claim),
+            Err(error) => {
+                // The ticket may have been used for just this, and the answer lost.
+                let published = self.context.buckets.published(bucket).filter(|slice| ticket_names(ticket, slice));
+                let metadata = published.ok_or(error)?;
+                return Ok(SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest });
+            }
+        };
+        let (buckets, store) = (Arc::clone(&self.context.buckets), Arc::clone(&self.context.store));
+        let metadata = blocking("publishing a bucket", move || buckets.publish(bucket, header, &store)).await?;
+        claim.consume();
+        let reply = SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest };
+        self.context.send_completion(NodeCompletion::Stored(metadata)).await;
+        Ok(reply)
+    }
+
+    /// Loads a function into this conversation's SPE, which is started where there is none.
+    async fn load_into_process(&mut self, loaded: &Loaded) -> Result<(), NodeError> {
+        let function = &loaded.function;
+        if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready() && spe.process.may_load(&function.code)) {
+            self.spe = None;
+            let tenant = self.context.sandbox.runtime_kind(&function.code).await.map_err(NodeError::Refused)?;
+            let place = Arc::clone(&self.context.spe_processes).try_acquire_owned().map_err(|_| {
+                let sentence = format!("node {} has as many SPEs as it may; use another node", self.context.node);
+                NodeError::refused(Status::Unavailable, sentence)
+            })?;
+            let (buckets, job) = (Arc::clone(&self.context.buckets), self.job);
+            let sandbox = Arc::clone(&self.context.sandbox);
+            let lent = blocking("making an SPE its place", move || {
+                let folder = buckets.scratch_folder(job)?;
+                sandbox.allocate(&folder).map_err(|error| NodeError::Refused(error.refusal()))
+            });
+            let process = SpeProcess::start(&self.context.spe, lent.await?, tenant);
+            let process = process.map_err(|error| NodeError::Refused(error.refusal()))?;
+            self.spe = Some(Spe { process, _place: place });
+        }
+        let Some(spe) = self.spe.as_mut() else { return Err(NodeError::Spe("could not be started".into())) };
+        let loaded = spe.process.load(function, loaded.side.share()?).await;
+        if !spe.process.is_ready() {
+            self.spe = None;
+        }
+        loaded.map_err(NodeError::Refused)
+    }
+
+    /// Refuses what is not this job's, and what no driver of ours asks; the number of the task's buckets.
+    fn check(&self, order: &TaskOrder) -> Result<u32, NodeError> {
+        let mut jobs = vec![order.attempt.job];
+        for segment in &order.segments {
+            jobs.extend(segment.sources().filter_map(|source| match source {
+                SegmentSource::Bucket(bucket) => Some(bucket.job),
+                SegmentSource::Local(_) | SegmentSource::Remote { .. } => None,
+            }));
+            check_parts(segment)?;
+        }
+        if let Some(other) = jobs.into_iter().find(|job| *job != self.job) {
+            return Err(self.not_ours(other));
+        }
+        match &order.output {
+            OutputPlacement::Local => Ok(1),
+            OutputPlacement::Buckets(places) => match u32::try_from(places.len()) {
+                Ok(count) if (1..=limits::BUCKETS_MAX).contains(&count) => Ok(count),
+                _ => {
+                    let sentence =
+                        format!("a stage has 1 to {} buckets, and not {}", limits::BUCKETS_MAX, places.len());
+                    Err(NodeError::refused(Status::Usage, sentence))
+                }
+            },
+        }
+    }
+
+    /// Refuses a slice that the master did not say the job may read. The driver is the user's own program: what it says
+    /// of itself counts for nothing, and a right to compute opens no slice.
+    fn check_inputs(
+        &self,
+        ticket: Option<&SignedTicket>,
+        mut read: impl Iterator<Item = SliceId>,
+    ) -> Result<(), NodeError> {
+        let tickets = &self.context.tickets;
+        let allowed = ticket.map(|ticket| tickets.inputs(&self.driver, ticket, self.job)).transpose()?;
+        let allowed = allowed.unwrap_or_default();
+        match read.find(|slice| !allowed.contains(slice)) {
+            Some(slice) => Err(tickets.refuse_input(&self.driver, self.job, slice)),
+            None => Ok(()),
+        }
+    }
+
+    fn own(&self, bucket: BucketId) -> Result<(), NodeError> {
+        if bucket.job == self.job { Ok(()) } else { Err(self.not_ours(bucket.job)) }
+    }
+
+    fn not_ours(&self, job: JobId) -> NodeError {
+        NodeError::refused(Status::Refused, format!("this conversation is for job {}, and not for job {job}", self.job))
+    }
+}
+
+/// The bucket of which alone all these segments are.
+fn sole_bucket(segments: &[SegmentOrder]) -> Option<BucketId> {
+    let mut sources = segments.iter().flat_map(SegmentOrder::sources);
+    let SegmentSource::Bucket(first) = sources.next()? else { return None };
+    sources.all(|source| matches!(source, SegmentSource::Bucket(other) if other == first)).then_some(*first)
+}
+
+/// Refuses parts that no cut of ours makes.
+fn check_parts(segment: &SegmentOrder) -> Result<(), NodeError> {
+    let usage = |sentence| Err(NodeError::refused(Status::Usage, sentence));
+    let streams = segment.parts().count();
+    if streams > limits::STREAMS_MAX {
+        let most = limits::STREAMS_MAX;
+        return usage(format!("segment {} has parts of {streams} streams, more than {most}", segment.segment));
+    }
+    for part in segment.parts() {
+        let guide = match part.locator {
+            Some(RecordLocator::Offsets { from, until, .. } | RecordLocator::Footer { from, until, .. }) => from..until,
+            None => 0..0,
+        };
+        if part.from > part.until || guide.start > guide.end {
+            return usage(format!("segment {} of {} ends before it begins", segment.segment, part.path));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a write ticket, good or used, is for this very slice.
+fn ticket_names(ticket: &SignedTicket, metadata: &protocol::SliceMetadata) -> bool {
+    use protocol::{
+        ticket::{Ticket, TicketRight},
+        wire::codec,
+    };
+    let named = codec::decode::<Ticket>(&ticket.ticket).ok().map(|ticket| ticket.right);
+    matches!(named, Some(TicketRight::Write { header, .. }) if header.slice == metadata.header.slice)
+}
+
+/// Results that are copied where their SPE may still write to them: as many bytes take about as long as to start another
+/// process in its place.
+const COPIED_BYTES_MAX: u64 = 8 << 20;

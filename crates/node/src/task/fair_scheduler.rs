@@ -1,0 +1,301 @@
+//! Who computes next on a node: as many tasks at once as it has slots for SPEs, shared between users. Serves the path of a
+//! job.
+//!
+//! A slot that is free goes to the user who waits and has had the least of the node's time for his weight, so that ten jobs of
+//! one user have no more of it than one job of another. Who comes after a pause begins with as much as the least of those
+//! who are at work: neither is what he left unused kept for him, nor is he made to pay for having been there before. Within a
+//! user's own tasks the first to wait is the first to run.
+//!
+//! It never takes a slot away from who has one: tasks are short, and a slow one is overtaken elsewhere.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use daemon::settings::NodeSettings;
+use net::clock::Clock;
+use protocol::UserName;
+use tokio::sync::oneshot;
+
+/// The slots of a node.
+#[derive(Debug)]
+pub(crate) struct FairScheduler {
+    clock: Clock,
+    queue: Mutex<FairQueue<oneshot::Sender<SpeSlot>>>,
+}
+
+/// A slot, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct SpeSlot {
+    slots: Arc<FairScheduler>,
+    user: UserName,
+    began: Duration,
+}
+
+/// How slots are shared.
+#[derive(Clone, Debug)]
+pub(crate) struct FairSharing {
+    /// Tasks of one user at once.
+    pub(crate) user_max: u32,
+    /// Of users whose share is not one.
+    pub(crate) weights: BTreeMap<UserName, u32>,
+}
+
+impl From<&NodeSettings> for FairSharing {
+    fn from(settings: &NodeSettings) -> Self {
+        let user_max = if settings.spe_user_slots_max == 0 { u32::MAX } else { settings.spe_user_slots_max };
+        Self { user_max, weights: settings.spe_user_weights.clone().unwrap_or_default() }
+    }
+}
+
+impl FairScheduler {
+    pub(crate) fn new(clock: Clock, slots: u32, sharing: FairSharing) -> Arc<Self> {
+        Arc::new(Self { clock, queue: Mutex::new(FairQueue::new(slots, sharing)) })
+    }
+
+    /// Waits for a slot. Who stops waiting is passed over.
+    pub(crate) async fn acquire(self: &Arc<Self>, user: &UserName) -> Option<SpeSlot> {
+        let (sender, slot) = oneshot::channel();
+        self.lock().wait(self.clock.now().monotonic, user, sender);
+        self.dispatch();
+        slot.await.ok()
+    }
+
+    /// Gives out what is free.
+    fn dispatch(self: &Arc<Self>) {
+        loop {
+            let began = self.clock.now().monotonic;
+            let Some((user, sender)) = self.lock().next(began) else { return };
+            // One that nobody waits for any more is given back by its drop, which gives it to another.
+            drop(sender.send(SpeSlot { slots: Arc::clone(self), user, began }));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FairQueue<oneshot::Sender<SpeSlot>>> {
+        // Each change under this lock is complete in itself.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SpeSlot {
+    fn drop(&mut self) {
+        let now = self.slots.clock.now().monotonic;
+        self.slots.lock().end(now, &self.user, self.began);
+        self.slots.dispatch();
+    }
+}
+
+/// The rules: who waits, who is at work, and what each has had. `W` is who waits.
+#[derive(Debug)]
+struct FairQueue<W> {
+    free: u32,
+    sharing: FairSharing,
+    /// Those who wait or are at work, and those who have had more than the least of these.
+    users: BTreeMap<UserName, UserShare<W>>,
+}
+
+#[derive(Debug)]
+struct UserShare<W> {
+    waiting: VecDeque<W>,
+    running: u32,
+    /// The times at which those at work began, added up.
+    began: Duration,
+    /// What his tasks that have ended took, divided by his weight.
+    had: Duration,
+    weight: u32,
+    /// When the last of his tasks ended; it means nothing while he is here.
+    idle_since: Duration,
+}
+
+impl<W> UserShare<W> {
+    fn is_active(&self) -> bool {
+        self.running > 0 || !self.waiting.is_empty()
+    }
+
+    /// Whether he has been away for so long that what he left unused is not kept for him.
+    fn is_idle(&self, now: Duration) -> bool {
+        !self.is_active() && now.saturating_sub(self.idle_since) > PAUSE_MAX
+    }
+
+    /// What he has had until now, divided by his weight.
+    fn had(&self, now: Duration) -> Duration {
+        self.had + (now * self.running).saturating_sub(self.began) / self.weight
+    }
+}
+
+impl<W> FairQueue<W> {
+    fn new(free: u32, sharing: FairSharing) -> Self {
+        Self { free, sharing, users: BTreeMap::new() }
+    }
+
+    fn wait(&mut self, now: Duration, user: &UserName, who: W) {
+        let least = self.least(now);
+        let is_new = !self.users.contains_key(user);
+        let weight = self.sharing.weights.get(user).copied().unwrap_or(1).max(1);
+        let share = self.users.entry(user.clone()).or_insert_with(|| UserShare {
+            waiting: VecDeque::new(),
+            running: 0,
+            began: Duration::ZERO,
+            had: Duration::ZERO,
+            weight,
+            idle_since: Duration::ZERO,
+        });
+        if is_new || share.is_idle(now) {
+            share.had = share.had.max(least.unwrap_or_default());
+        }
+        share.waiting.push_back(who);
+    }
+
+    /// Who gets a slot now, if one is free and anyone may have it.
+    fn next(&mut self, now: Duration) -> Option<(UserName, W)> {
+        if self.free == 0 {
+            return None;
+        }
+        let may = |share: &UserShare<W>| !share.waiting.is_empty() && share.running < self.sharing.user_max;
+        let waiting = self.users.iter().filter(|(_, share)| may(share));
+        let (user, _) = waiting.min_by_key(|(_, share)| share.had(now))?;
+        let user = user.clone();
+        let share = self.users.get_mut(&user)?;
+        let who = share.waiting.pop_front()?;
+        share.running += 1;
+        share.began += now;
+        self.free -= 1;
+        Some((user, who))
+    }
+
+    /// A task of this user, which began then, has ended.
+    fn end(&mut self, now: Duration, user: &UserName, began: Duration) {
+        self.free += 1;
+        if let Some(share) = self.users.get_mut(user) {
+            share.running -= 1;
+            share.began -= began;
+            share.had += now.saturating_sub(began) / share.weight;
+            share.idle_since = now;
+        }
+        // Of who is away only that counts which he has had more than others.
+        let least = self.least(now);
+        self.users.retain(|_, share| !share.is_idle(now) || least.is_some_and(|least| share.had > least));
+    }
+
+    /// The least that anyone who is here has had.
+    fn least(&self, now: Duration) -> Option<Duration> {
+        self.users.values().filter(|share| share.is_active()).map(|share| share.had(now)).min()
+    }
+}
+
+/// A driver takes a moment between an SPE's results and its next task: for so long its user has not gone away.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const STEP: Duration = Duration::from_millis(100);
+
+    fn user(name: &str) -> UserName {
+        UserName::new(name).unwrap()
+    }
+
+    fn sharing(user_max: u32, weights: &[(&str, u32)]) -> FairSharing {
+        FairSharing { user_max, weights: weights.iter().map(|(name, weight)| (user(name), *weight)).collect() }
+    }
+
+    /// Lets users keep so many tasks waiting at a time, all of them as long as one another, and counts what each was given in
+    /// so many steps.
+    fn given(slots: u32, sharing: FairSharing, users: &[(&str, u32)], steps: u32) -> BTreeMap<String, u32> {
+        let mut queue = FairQueue::new(slots, sharing);
+        let mut counts = BTreeMap::new();
+        for (name, count) in users {
+            (0..*count).for_each(|_| queue.wait(Duration::ZERO, &user(name), ()));
+        }
+        for step in 0..steps {
+            let now = STEP * step;
+            let mut running = Vec::new();
+            while let Some((user, ())) = queue.next(now) {
+                *counts.entry(user.to_string()).or_default() += 1;
+                running.push(user);
+            }
+            for user in running {
+                queue.end(now + STEP, &user, now);
+                queue.wait(now + STEP, &user, ());
+            }
+        }
+        counts
+    }
+
+    fn counts(counts: &[(&str, u32)]) -> BTreeMap<String, u32> {
+        counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+
+    #[test]
+    fn many_tasks_of_one_user_get_no_more_than_few_of_another() {
+        let got = given(2, sharing(u32::MAX, &[]), &[("ann", 40), ("bob", 2)], 100);
+        assert_eq!(got, counts(&[("ann", 100), ("bob", 100)]));
+        let got = given(1, sharing(u32::MAX, &[]), &[("ann", 40), ("bob", 1), ("eve", 3)], 99);
+        assert_eq!(got, counts(&[("ann", 33), ("bob", 33), ("eve", 33)]));
+    }
+
+    #[test]
+    fn a_weight_gives_a_larger_share_also_with_one_task_at_a_time() {
+        let got = given(1, sharing(u32::MAX, &[("ann", 3)]), &[("ann", 1), ("bob", 9)], 100);
+        assert!((74..=76).contains(&got["ann"]), "{got:?}");
+        let got = given(4, sharing(u32::MAX, &[("ann", 3)]), &[("ann", 9), ("bob", 9)], 100);
+        assert!((295..=305).contains(&got["ann"]), "{got:?}");
+    }
+
+    #[test]
+    fn who_is_alone_has_everything_up_to_the_limit() {
+        assert_eq!(given(4, sharing(u32::MAX, &[]), &[("ann", 9)], 10), counts(&[("ann", 40)]));
+        assert_eq!(given(4, sharing(3, &[]), &[("ann", 9)], 10), counts(&[("ann", 30)]));
+    }
+
+    #[test]
+    fn who_comes_after_a_pause_has_neither_saved_nor_lost() {
+        let mut queue = FairQueue::new(1, sharing(u32::MAX, &[]));
+        let (ann, bob) = (user("ann"), user("bob"));
+        for step in 0..50 {
+            queue.wait(STEP * step, &ann, ());
+            queue.next(STEP * step).unwrap();
+            queue.end(STEP * (step + 1), &ann, STEP * step);
+        }
+        // Ann was away for long, and bob was never here.
+        for _ in 0..10 {
+            queue.wait(STEP * 100, &ann, ());
+            queue.wait(STEP * 100, &bob, ());
+            queue.wait(STEP * 100, &bob, ());
+        }
+        assert_eq!(queue.users[&ann].had, queue.users[&bob].had);
+        let mut order = Vec::new();
+        for step in 100..106 {
+            let (who, ()) = queue.next(STEP * step).unwrap();
+            order.push(who.to_string());
+            queue.end(STEP * (step + 1), &who, STEP * step);
+        }
+        assert_eq!(order, ["ann", "bob", "ann", "bob", "ann", "bob"]);
+    }
+
+    #[tokio::test]
+    async fn who_stops_waiting_is_passed_over_and_a_slot_comes_back() {
+        let slots = FairScheduler::new(Clock::start(), 1, sharing(u32::MAX, &[]));
+        let first = slots.acquire(&user("ann")).await.unwrap();
+        let given_up = tokio::spawn({
+            let slots = Arc::clone(&slots);
+            async move { slots.acquire(&user("bob")).await }
+        });
+        while slots.lock().users.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        given_up.abort();
+        assert!(given_up.await.unwrap_err().is_cancelled());
+        drop(first);
+        // Bob's place in the queue is passed over.
+        let second = slots.acquire(&user("eve")).await.unwrap();
+        assert_eq!(slots.lock().free, 0);
+        drop(second);
+        let queue = slots.lock();
+        assert_eq!((queue.free, queue.users.values().filter(|share| share.is_active()).count()), (1, 0));
+    }
+}

@@ -1,0 +1,424 @@
+//! The node's transfer port (door 5, and door 6 behind it): takes connections, and on each one request after the other.
+//! It serves the paths upload, download, replication and job.
+//!
+//! It never gives or takes a byte without a ticket that allows just that, and never lets one peer hold up another: each
+//! connection has its own task, and all are counted.
+
+mod import_request;
+mod local_socket;
+mod local_write;
+mod piece;
+mod pull_request;
+pub(crate) mod read;
+#[cfg(test)]
+pub(crate) mod tests;
+mod verify;
+pub(crate) mod write;
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use daemon::stop::Stopping;
+use net::{
+    identity::Bearer,
+    local::LocalListener,
+    transfer::{Incoming, Listener, TransferStream},
+    unauthenticated::UNAUTHENTICATED_TIME_MAX,
+};
+use protocol::{
+    Status, TransferQos,
+    message::transfer::{TransferReply, TransferRequest},
+    ticket::SignedTicket,
+    ticket_verifier::ProvedBearer,
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    NodeError,
+    node_context::{GaugeGuard, NodeContext},
+    task::{self, DriverIdentity},
+};
+use read::{OPEN_IDLE_MAX, OpenSlices};
+
+/// Serves the port, and the local socket where there is one, until the node stops; then lets what is under way end for a
+/// moment.
+pub(crate) async fn serve(
+    hands: Arc<NodeContext>,
+    listener: Listener,
+    local: Option<LocalListener>,
+    connections_max: usize,
+    stopping: Stopping,
+) {
+    let at_local = async {
+        if let Some(local) = local {
+            local_socket::serve(Arc::clone(&hands), local, connections_max, stopping.clone()).await;
+        }
+    };
+    tokio::join!(serve_port(Arc::clone(&hands), listener, connections_max, stopping.clone()), at_local);
+}
+
+async fn serve_port(hands: Arc<NodeContext>, listener: Listener, connections_max: usize, stopping: Stopping) {
+    let room = Arc::new(Semaphore::new(connections_max));
+    let conversations_max = 2 * connections_max + listener.unauthenticated().limits().total;
+    let mut conversations = JoinSet::new();
+    // Whoever comes is taken at once: who waited for room would wait behind strangers, in the system's queue.
+    while let Some(accepted) = stopping.unless(listener.accept()).await {
+        while conversations.try_join_next().is_some() {}
+        match accepted {
+            // Strangers are counted where they are let in. Of conversations over connections that are known, as many may wait
+            // for room as may have it.
+            Ok(incoming) if !incoming.is_unauthenticated() && conversations.len() >= conversations_max => {
+                drop(incoming)
+            }
+            Ok(incoming) => {
+                let (hands, room, stopping) = (Arc::clone(&hands), Arc::clone(&room), stopping.clone());
+                conversations.spawn(converse(hands, incoming, room, stopping));
+            }
+            Err(error) => {
+                // Most likely no descriptor is left: one comes free when a conversation ends.
+                tracing::warn!(%error, "a connection could not be taken");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let ended = async { while conversations.join_next().await.is_some() {} };
+    // Whoever is cut off after this tries another node, and nothing half done remains.
+    let _ = timeout(STOP_PATIENCE, ended).await;
+}
+
+async fn converse(hands: Arc<NodeContext>, incoming: Incoming, room: Arc<Semaphore>, stopping: Stopping) {
+    let peer = incoming.peer();
+    let outcome = match incoming.handshake().await {
+        Ok(stream) => answer_requests(&hands, stream, &room, &stopping).await,
+        Err(error) => Err(error.into()),
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%peer, %error, "a conversation broke off");
+    }
+}
+
+/// Answers one request after the other, until the peer closes. Who has proved nothing has its
+/// [place among strangers](net::strangers); whoever has takes one of the `room`.
+pub(crate) async fn answer_requests(
+    hands: &Arc<NodeContext>,
+    mut stream: TransferStream,
+    room: &Arc<Semaphore>,
+    stopping: &Stopping,
+) -> Result<(), NodeError> {
+    let mut open = OpenSlices::default();
+    let mut bearer = Bearer::of(&stream)?;
+    let mut pace = TransferQos::default();
+    let mut admission = Admission { room, permit: None };
+    // A certificate of the cloud is a proof.
+    if bearer.is_role() && !admission.admit(&mut stream).await? {
+        return Ok(());
+    }
+    loop {
+        let next = async {
+            tokio::select! {
+                biased;
+                () = hands.tickets.revocations().wait_node_revoked(&bearer) => Ok(None),
+                received = next_request(&mut stream, &mut open) => received,
+            }
+        };
+        let next = stopping.unless(timeout(admission.patience(), next));
+        let Some(Ok(received)) = next.await else { break };
+        let Some(request) = received? else { break };
+        // Nothing of these can be cut off in the middle.
+        let request = match request {
+            TransferRequest::ProveKey { key, proof } => {
+                if !bearer.take_proof(key, &proof) {
+                    // It is the answer to what comes behind the proof; and there is no second try.
+                    refuse(&mut stream, &hands.tickets.refuse_proof(&bearer)).await?;
+                    break;
+                }
+                continue;
+            }
+            TransferRequest::Qos(wanted) => {
+                pace = wanted;
+                continue;
+            }
+            request => request,
+        };
+        let Some(ticket) = request.ticket().cloned() else { continue };
+        if !admission.show(hands, &mut stream, &bearer, &ticket).await? {
+            continue;
+        }
+        if let TransferRequest::Plain { ticket } = &request {
+            go_plain(hands, &mut stream, &mut bearer, &mut open, ticket).await?;
+            continue;
+        }
+        let revoked = hands.tickets.revocations().wait_revoked(&ticket, &bearer);
+        if matches!(request, TransferRequest::Spe { .. }) {
+            match hands.tickets.compute(&bearer, &ticket) {
+                Ok((job, user)) => {
+                    stream.send(&TransferReply::Ready).await?;
+                    let asker = DriverIdentity { bearer: bearer.clone(), user, job };
+                    let conversation = Box::pin(task::serve_driver(Arc::clone(hands), stream, asker, stopping));
+                    return tokio::select! {
+                        biased;
+                        () = revoked => Ok(()),
+                        ended = conversation => ended,
+                    };
+                }
+                Err(error) => {
+                    refuse(&mut stream, &error).await?;
+                    continue;
+                }
+            }
+        }
+        let asked = PacedRequest { request, pace: std::mem::take(&mut pace) };
+        let after = tokio::select! {
+            // First: where both are ready, what is asked now comes behind the revocation.
+            biased;
+            // Cut off in the middle, without a word: whoever has a good session asks for a new ticket.
+            () = revoked => return Ok(()),
+            after = answer(hands, &mut stream, &bearer, &mut open, asked, stopping) => after?,
+        };
+        if after == AfterRequest::Close {
+            break;
+        }
+    }
+    stream.close().await;
+    Ok(())
+}
+
+/// Whether a peer has proved something, and its part of the room then: apart from that of strangers, so that these take
+/// nobody's.
+struct Admission<'a> {
+    room: &'a Arc<Semaphore>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Admission<'_> {
+    /// How long the peer's next request may be awaited.
+    fn patience(&self) -> Duration {
+        if self.permit.is_some() { REQUEST_IDLE_MAX } else { UNAUTHENTICATED_TIME_MAX }
+    }
+
+    /// Takes the first good ticket for the proof that it is; false where there was none, which was said then.
+    async fn show(
+        &mut self,
+        hands: &NodeContext,
+        stream: &mut TransferStream,
+        bearer: &Bearer,
+        ticket: &SignedTicket,
+    ) -> Result<bool, NodeError> {
+        if self.permit.is_some() {
+            return Ok(true);
+        }
+        if let Err(error) = hands.tickets.admits(bearer, ticket) {
+            refuse(stream, &error).await?;
+            return Ok(false);
+        }
+        let is_admitted = self.admit(stream).await?;
+        if !is_admitted {
+            refuse(stream, &too_busy(hands)).await?;
+        }
+        Ok(is_admitted)
+    }
+
+    /// Waits for room, but not for ever.
+    async fn admit(&mut self, stream: &mut TransferStream) -> Result<bool, NodeError> {
+        let waiting = timeout(ROOM_WAIT_MAX, Arc::clone(self.room).acquire_owned());
+        let waited = match stream.slot() {
+            Some(place) => {
+                let peer = stream.peer();
+                place.run_bounded(waiting).await.map_err(|over| net::NetError::Unauthenticated { peer, over })?
+            }
+            None => waiting.await,
+        };
+        self.permit = waited.ok().and_then(Result::ok);
+        if self.permit.is_some() {
+            stream.admit();
+        }
+        Ok(self.permit.is_some())
+    }
+}
+
+/// A request, and how it is to go.
+struct PacedRequest {
+    request: TransferRequest,
+    pace: TransferQos,
+}
+
+/// Answers one request that leaves the connection here.
+async fn answer(
+    hands: &Arc<NodeContext>,
+    stream: &mut TransferStream,
+    bearer: &Bearer,
+    open: &mut OpenSlices,
+    PacedRequest { request, pace }: PacedRequest,
+    stopping: &Stopping,
+) -> Result<AfterRequest, NodeError> {
+    match request {
+        TransferRequest::Read { ticket, slice, from, until } => {
+            let Some(_turn) = acquire_slot(hands, stream).await? else { return Ok(AfterRequest::Next) };
+            // Boxed, as below: the largest of the conversations decides the size of all.
+            Box::pin(read::read(
+                hands,
+                stream,
+                bearer,
+                open,
+                read::ReadRequest { ticket, slice, range: from..until, pace },
+            ))
+            .await
+        }
+        TransferRequest::Write { ticket, chain } => {
+            let Some(_turn) = acquire_write_slot(hands, stream).await? else { return Ok(AfterRequest::Next) };
+            Box::pin(write::write(hands, stream, bearer, write::WriteRequest { ticket, chain, pace }, stopping)).await
+        }
+        TransferRequest::Piece { ticket, piece, bytes } => {
+            let Some(_turn) = acquire_slot(hands, stream).await? else { return Ok(AfterRequest::Next) };
+            Box::pin(piece::piece(hands, stream, bearer, &ticket, piece, bytes)).await
+        }
+        TransferRequest::Verify { ticket, slice } => {
+            let Some(_turn) = acquire_slot(hands, stream).await? else { return Ok(AfterRequest::Next) };
+            Box::pin(verify::verify(hands, stream, bearer, &ticket, slice)).await
+        }
+        TransferRequest::ListFiles { ticket, folder, after } => {
+            Box::pin(import_request::list(hands, stream, bearer, &ticket, folder, after)).await
+        }
+        TransferRequest::ImportFile { ticket, write, folder, file, keep } => {
+            let Some(_turn) = acquire_slot(hands, stream).await? else { return Ok(AfterRequest::Next) };
+            let wanted = import_request::ImportRequest { folder, file, keep };
+            Box::pin(import_request::import(hands, stream, bearer, &ticket, &write, wanted)).await
+        }
+        TransferRequest::UnlinkFile { ticket, folder, file, slice } => {
+            let wanted = import_request::ImportRequest { folder, file, keep: false };
+            Box::pin(import_request::unlink_original(hands, stream, bearer, &ticket, wanted, slice)).await
+        }
+        TransferRequest::Pull(wanted) => {
+            let Some(_turn) = acquire_slot_of(hands, &hands.pull_slots, stream).await? else {
+                return Ok(AfterRequest::Next);
+            };
+            Box::pin(pull_request::pull(
+                hands,
+                stream,
+                bearer,
+                pull_request::PullRequest { pull: wanted, pace },
+                stopping,
+            ))
+            .await
+        }
+        // Taken out before: these change what the connection is.
+        TransferRequest::Spe { .. }
+        | TransferRequest::ProveKey { .. }
+        | TransferRequest::Qos(_)
+        | TransferRequest::Plain { .. } => Ok(AfterRequest::Close),
+    }
+}
+
+/// Lets the connection go on without encryption, where the ticket allows that.
+async fn go_plain(
+    hands: &NodeContext,
+    stream: &mut TransferStream,
+    bearer: &mut Bearer,
+    open: &mut OpenSlices,
+    ticket: &SignedTicket,
+) -> Result<(), NodeError> {
+    if let Err(error) = hands.tickets.plain(bearer, ticket) {
+        refuse(stream, &error).await?;
+        return Ok(());
+    }
+    // What was opened with an encrypted connection's ticket must be asked for anew.
+    open.close_all();
+    stream.send(&TransferReply::Ready).await?;
+    stream.go_plain().await?;
+    bearer.goes_plain();
+    Ok(())
+}
+
+/// The next request, or the end. When none comes for a while, nothing is kept open for it any more.
+async fn next_request(
+    stream: &mut TransferStream,
+    open: &mut OpenSlices,
+) -> Result<Option<TransferRequest>, net::NetError> {
+    let mut next = pin!(stream.receive_or_end::<TransferRequest>());
+    tokio::select! {
+        received = &mut next => received,
+        () = sleep(OPEN_IDLE_MAX) => {
+            open.close_all();
+            next.await
+        }
+    }
+}
+
+/// What becomes of a connection after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterRequest {
+    /// The next request may come.
+    Next,
+    /// It stands in the middle of something.
+    Close,
+}
+
+/// One transfer's turn.
+struct TransferSlot {
+    _permit: OwnedSemaphorePermit,
+    _counted: GaugeGuard,
+}
+
+/// Waits for a turn; when none comes, the peer is told to come back.
+async fn acquire_slot(hands: &NodeContext, stream: &mut TransferStream) -> Result<Option<TransferSlot>, NodeError> {
+    acquire_slot_of(hands, &hands.transfer_slots, stream).await
+}
+
+/// The same for one who writes; another node passes a slice on, and has turns of its own.
+async fn acquire_write_slot(
+    hands: &NodeContext,
+    stream: &mut TransferStream,
+) -> Result<Option<TransferSlot>, NodeError> {
+    let turns = if stream.peer_fingerprint().is_some() { &hands.forward_slots } else { &hands.transfer_slots };
+    acquire_slot_of(hands, turns, stream).await
+}
+
+async fn acquire_slot_of(
+    hands: &NodeContext,
+    turns: &Arc<Semaphore>,
+    stream: &mut TransferStream,
+) -> Result<Option<TransferSlot>, NodeError> {
+    let turn = wait_for_slot(hands, turns).await;
+    if turn.is_none() {
+        stream.send(&TransferReply::Refused(too_busy(hands).refusal())).await?;
+    }
+    Ok(turn)
+}
+
+/// Waits for a turn, but not for ever.
+async fn wait_for_transfer_slot(hands: &NodeContext) -> Option<TransferSlot> {
+    wait_for_slot(hands, &hands.transfer_slots).await
+}
+
+async fn wait_for_slot(hands: &NodeContext, turns: &Arc<Semaphore>) -> Option<TransferSlot> {
+    match timeout(SLOT_WAIT_MAX, Arc::clone(turns).acquire_owned()).await {
+        Ok(Ok(permit)) => Some(TransferSlot { _permit: permit, _counted: hands.transfers_running.count() }),
+        _ => None,
+    }
+}
+
+fn too_busy(hands: &NodeContext) -> NodeError {
+    let sentence = format!("node {} serves as many transfers as it may; try again a little later", hands.node);
+    NodeError::refused(Status::Unavailable, sentence)
+}
+
+/// Says no. The connection stays good for another request.
+async fn refuse(stream: &mut TransferStream, error: &NodeError) -> Result<AfterRequest, NodeError> {
+    stream.send(&TransferReply::Refused(error.refusal())).await?;
+    Ok(AfterRequest::Next)
+}
+
+/// How long a connection may wait for its next request.
+pub(crate) const REQUEST_IDLE_MAX: Duration = Duration::from_secs(5 * 60);
+/// How long who has proved something may wait for room, within the time that it had for the proof.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a request may wait for its turn before it is sent elsewhere.
+const SLOT_WAIT_MAX: Duration = Duration::from_secs(15);
+/// Pause after a connection could not be taken, instead of trying in a loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long conversations may go on once the node stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);

@@ -1,0 +1,210 @@
+//! The node's local door (door 5 on one machine): a client of this machine gets a slice's file itself, open for
+//! reading, with its block checksums, and reads and verifies it alone; or gives a file of its own to be stored. Serves the
+//! paths *download* and *upload*.
+//!
+//! It never passes a file without a ticket for the whole slice, never one that can be written through, and never lets
+//! one client hold up another: each conversation has its own task, all are counted, and each wait has an end.
+
+use std::{ops::Range, os::fd::AsFd, sync::Arc};
+
+use daemon::stop::Stopping;
+use net::{
+    identity::Bearer,
+    local::{LocalListener, LocalStream},
+    unauthenticated::UNAUTHENTICATED_TIME_MAX,
+};
+use protocol::{
+    SliceId, Status,
+    message::local::{CHECKSUMS_PER_MESSAGE_MAX, LocalReply, LocalRequest, SUSPECT_BYTES_MAX},
+    ticket::SignedTicket,
+};
+use store::SliceReader;
+use tokio::{
+    sync::Semaphore,
+    task::JoinSet,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+
+use super::{
+    ACCEPT_PAUSE, REQUEST_IDLE_MAX, STOP_PATIENCE,
+    local_write::{self, LocalUpload},
+    wait_for_transfer_slot,
+};
+use crate::{NodeError, blocking, frame_pipe::STALL_MAX, node_context::NodeContext};
+
+/// Serves the local socket until the node stops.
+pub(super) async fn serve(
+    hands: Arc<NodeContext>,
+    listener: LocalListener,
+    connections_max: usize,
+    stopping: Stopping,
+) {
+    let room = Arc::new(Semaphore::new(connections_max));
+    let mut conversations = JoinSet::new();
+    let socket: Arc<str> = listener.name().into();
+    while let Some(accepted) = stopping.unless(listener.accept()).await {
+        while conversations.try_join_next().is_some() {}
+        match accepted {
+            Ok(stream) => {
+                // Who comes when there is no room is hung up on, and goes to the transfer port without waiting here.
+                let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
+                let (hands, stopping, socket) = (Arc::clone(&hands), stopping.clone(), Arc::clone(&socket));
+                conversations.spawn(async move {
+                    if let Err(error) = answer_requests(&hands, &socket, stream, &stopping).await {
+                        tracing::debug!(%error, "a local conversation broke off");
+                    }
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a local conversation could not be taken");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let ended = async { while conversations.join_next().await.is_some() {} };
+    let _ = timeout(STOP_PATIENCE, ended).await;
+}
+
+/// Answers one request after the other, until the client closes.
+async fn answer_requests(
+    hands: &Arc<NodeContext>,
+    socket: &str,
+    mut stream: LocalStream,
+    stopping: &Stopping,
+) -> Result<(), NodeError> {
+    // In all before the first good ticket, whatever is said.
+    let hello_until = Instant::now() + UNAUTHENTICATED_TIME_MAX;
+    let mut is_known = false;
+    let mut bearer = Bearer::local(socket);
+    loop {
+        let until = if is_known { Instant::now() + REQUEST_IDLE_MAX } else { hello_until };
+        let next = stopping.unless(timeout_at(until, stream.receive::<LocalRequest>()));
+        let Some(Ok(received)) = next.await else { return Ok(()) };
+        let Some((request, file)) = received? else { return Ok(()) };
+        let ticket = ticket_of(&request).cloned();
+        if let (false, Some(ticket)) = (is_known, &ticket) {
+            if let Err(error) = hands.tickets.admits(&bearer, ticket) {
+                let _ = timeout(STALL_MAX, refuse(&mut stream, &error)).await;
+                continue;
+            }
+            is_known = true;
+        }
+        let answered = match request {
+            LocalRequest::ProveKey { key, unix_millis, proof } => {
+                if bearer.take_local_proof(hands.tickets.now(), key, unix_millis, &proof) {
+                    continue;
+                }
+                // It is the answer to what comes behind the proof; and there is no second try.
+                let error = hands.tickets.refuse_proof(&bearer);
+                let _ = timeout(STALL_MAX, refuse(&mut stream, &error)).await;
+                return Err(error);
+            }
+            LocalRequest::Open { ticket, slice } => match open(hands, &bearer, &ticket, slice).await {
+                Ok(reader) => timeout(STALL_MAX, give(&mut stream, &reader)).await,
+                Err(error) => timeout(STALL_MAX, refuse(&mut stream, &error)).await,
+            },
+            LocalRequest::Suspect { ticket, slice, from, until } => {
+                let reply = match recheck(hands, &bearer, &ticket, slice, from..until).await {
+                    Ok(()) => LocalReply::Done,
+                    Err(error) => LocalReply::Refused(error.refusal()),
+                };
+                timeout(STALL_MAX, async { Ok(stream.send(&reply).await?) }).await
+            }
+            LocalRequest::Store { ticket, chain, bytes } => {
+                let shown = ticket.clone();
+                let upload = LocalUpload { ticket, chain, file, bytes };
+                let stored = tokio::select! {
+                    biased;
+                    // Cut off without a word, as at the transfer port.
+                    () = hands.tickets.revocations().wait_revoked(&shown, &bearer) => return Ok(()),
+                    stored = local_write::store(hands, &mut stream, &bearer, upload, stopping) => stored,
+                };
+                let reply = match stored {
+                    Ok((bytes, digest)) => LocalReply::Stored { bytes, digest },
+                    Err(error) => LocalReply::Refused(error.refusal()),
+                };
+                timeout(STALL_MAX, async { Ok(stream.send(&reply).await?) }).await
+            }
+        };
+        answered.map_err(|_| NodeError::Stalled { operation: "answering at the local socket", after: STALL_MAX })??;
+    }
+}
+
+/// The ticket with which a request comes; a proof comes without.
+fn ticket_of(request: &LocalRequest) -> Option<&SignedTicket> {
+    match request {
+        LocalRequest::Open { ticket, .. }
+        | LocalRequest::Suspect { ticket, .. }
+        | LocalRequest::Store { ticket, .. } => Some(ticket),
+        LocalRequest::ProveKey { .. } => None,
+    }
+}
+
+/// Opens a slice for one whose ticket is for all of it.
+async fn open(
+    hands: &NodeContext,
+    bearer: &Bearer,
+    ticket: &SignedTicket,
+    slice: SliceId,
+) -> Result<SliceReader, NodeError> {
+    let allowed = hands.tickets.read(bearer, ticket, slice)?;
+    let Some(_turn) = wait_for_transfer_slot(hands).await else { return Err(super::too_busy(hands)) };
+    let store = Arc::clone(&hands.store);
+    let opened = blocking("opening a slice", move || Ok(store.open_slice(slice)?)).await;
+    let reader = match opened {
+        Ok(reader) => reader,
+        Err(error) => return Err(hands.quarantine_if_corrupt(slice, error).await),
+    };
+    if allowed.start > 0 || allowed.end < reader.metadata().bytes {
+        let sentence = format!(
+            "the ticket allows bytes {} to {} of slice {slice}; a file is given whole or not at all",
+            allowed.start, allowed.end
+        );
+        return Err(hands.tickets.refuse_range(bearer, sentence));
+    }
+    Ok(reader)
+}
+
+/// The file, and then its checksums in pieces.
+async fn give(stream: &mut LocalStream, reader: &SliceReader) -> Result<(), NodeError> {
+    let metadata = reader.metadata();
+    let Some(file) = reader.os_file() else {
+        let sentence = "this node's disk has no files to pass; read from its transfer port";
+        return refuse(stream, &NodeError::refused(Status::Unavailable, sentence)).await;
+    };
+    let opened = LocalReply::Opened { bytes: metadata.bytes, digest: metadata.digest };
+    stream.send_with_file(&opened, file.as_fd()).await?;
+    for checksums in reader.checksums(0, metadata.bytes).chunks(CHECKSUMS_PER_MESSAGE_MAX) {
+        stream.send(&LocalReply::Checksums(checksums.to_vec())).await?;
+    }
+    Ok(())
+}
+
+/// A client found bytes that do not have their checksums. Its own memory may be at fault; so we read them ourselves.
+async fn recheck(
+    hands: &NodeContext,
+    bearer: &Bearer,
+    ticket: &SignedTicket,
+    slice: SliceId,
+    suspect: Range<u64>,
+) -> Result<(), NodeError> {
+    let Range { start: from, end: until } = suspect;
+    hands.tickets.read(bearer, ticket, slice)?;
+    let Some(_turn) = wait_for_transfer_slot(hands).await else { return Err(super::too_busy(hands)) };
+    let until = until.min(from.saturating_add(SUSPECT_BYTES_MAX));
+    let store = Arc::clone(&hands.store);
+    let looked = blocking("looking at suspect bytes", move || Ok(store.open_slice(slice)?.verify(from, until)?)).await;
+    match looked {
+        Ok(()) => tracing::warn!(%slice, from, until, "a client found bad bytes that are good here"),
+        Err(error) => {
+            hands.quarantine_if_corrupt(slice, error).await;
+        }
+    }
+    Ok(())
+}
+
+async fn refuse(stream: &mut LocalStream, error: &NodeError) -> Result<(), NodeError> {
+    Ok(stream.send(&LocalReply::Refused(error.refusal())).await?)
+}

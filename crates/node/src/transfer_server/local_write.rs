@@ -1,0 +1,170 @@
+//! Taking a new slice from a client of this machine: it passes its file, and the node reads it itself, so that no byte is
+//! copied from process to process. Serves the path *upload*; all else is as for bytes that come over a connection.
+//!
+//! It never writes to the file that it was given, and believes nothing of it but the bytes that it reads.
+
+use std::{fs::File, future::pending, io, mem, os::fd::OwnedFd, os::unix::fs::FileExt, sync::Arc};
+
+use daemon::stop::Stopping;
+use net::{identity::Bearer, local::LocalStream, transfer::StreamFrame};
+use protocol::{
+    Digest, Priority, Status,
+    message::{client_master::Source, local::LocalReply},
+    ticket::SignedTicket,
+    ticket_verifier::WriteGrant,
+    wire::stream_frame::checksums,
+};
+use store::{PartialKey, SliceHasher, SliceWriter};
+
+use super::{
+    too_busy, wait_for_slot,
+    write::{begin_resumable, evict_partials_if_full, finish, receive_upload},
+};
+use crate::{
+    NodeError, blocking,
+    forward::{Forward, READY_TIME_MAX, report_forward_failed},
+    frame_pipe::FRAME_BYTES,
+    node_context::NodeContext,
+    receive_pipeline::AsyncFrameSource,
+};
+
+/// A file that a client wants to have stored.
+pub(super) struct LocalUpload {
+    pub(super) ticket: SignedTicket,
+    pub(super) chain: Vec<Source>,
+    /// What came with the word.
+    pub(super) file: Option<OwnedFd>,
+    /// How long the client says that it is.
+    pub(super) bytes: u64,
+}
+
+/// Stores a file; its length and digest.
+pub(super) async fn store(
+    hands: &Arc<NodeContext>,
+    stream: &mut LocalStream,
+    bearer: &Bearer,
+    upload: LocalUpload,
+    stopping: &Stopping,
+) -> Result<(u64, Digest), NodeError> {
+    let LocalUpload { ticket, chain, file, bytes } = upload;
+    let Some(_turn) = wait_for_slot(hands, &hands.transfer_slots).await else { return Err(too_busy(hands)) };
+    let (WriteGrant { header, user, resume, base, .. }, claim) = hands.tickets.write(bearer, &ticket)?;
+    let file = file.map(File::from).ok_or_else(|| wrong("no file came with the word"))?;
+    let file = Arc::new(blocking("looking at a passed file", move || only_a_file(file)).await?);
+    if base.is_some() {
+        return Err(wrong("what is to be appended is sent over the network"));
+    }
+    let slice = header.slice;
+    let (turn, writer) = match resume {
+        Some(key) => {
+            let (turn, writer) = begin_resumable(hands, header, PartialKey { user, key }).await?;
+            (Some(turn), go_on(writer, &file).await?)
+        }
+        None => {
+            let store = Arc::clone(&hands.store);
+            (None, blocking("beginning a slice", move || Ok(store.begin(header)?)).await?)
+        }
+    };
+    let from = writer.bytes();
+    let mut forward = if from == 0 {
+        Forward::begin(hands, slice, chain, Priority::default(), READY_TIME_MAX)
+    } else {
+        // What is there already cannot be passed on in frames.
+        report_forward_failed(hands, slice, chain.into_iter().map(|source| source.node)).await;
+        stream.send(&LocalReply::Partial { bytes: from }).await?;
+        None
+    };
+    let mut passed = PassedFileSource { stream, file, next: from, until: bytes, untold: 0 };
+    let writer = receive_upload(hands, &mut passed, &claim, (writer, turn), &mut forward, stopping, pending()).await?;
+    if let Some(forward) = forward {
+        forward.finish();
+    }
+    let finished = finish(hands, writer, claim).await;
+    if let Err(error) = &finished {
+        evict_partials_if_full(hands, error).await;
+    }
+    finished
+}
+
+/// Goes on behind what an earlier attempt left, where the file begins with just that.
+async fn go_on(writer: SliceWriter, file: &Arc<File>) -> Result<SliceWriter, NodeError> {
+    let (bytes, file) = (writer.bytes(), Arc::clone(file));
+    if bytes == 0 {
+        return Ok(writer);
+    }
+    blocking("comparing a file with what is there of it", move || {
+        let mut hasher = SliceHasher::new();
+        let mut buffer = vec![0; FRAME_BYTES];
+        let mut at = 0;
+        while at < bytes {
+            let count = file.read_at(&mut buffer[..FRAME_BYTES.min((bytes - at) as usize)], at).map_err(unread)?;
+            if count == 0 {
+                return Ok(writer.restart()?);
+            }
+            hasher.update(&buffer[..count]);
+            at += count as u64;
+        }
+        let is_same = hasher.finish().digest == writer.digest_so_far();
+        if is_same { Ok(writer) } else { Ok(writer.restart()?) }
+    })
+    .await
+}
+
+/// The bytes of the passed file. The client is told of them now and then, so that it sees that something happens; when it
+/// is gone, that is noticed here.
+struct PassedFileSource<'a> {
+    stream: &'a mut LocalStream,
+    file: Arc<File>,
+    next: u64,
+    until: u64,
+    /// Bytes taken of which the client does not know yet.
+    untold: u64,
+}
+
+impl AsyncFrameSource for PassedFileSource<'_> {
+    async fn next(&mut self, frame: &mut StreamFrame) -> Result<bool, NodeError> {
+        if self.untold >= TOLD_BYTES || (self.next == self.until && self.untold > 0) {
+            self.stream.send(&LocalReply::Progress { bytes: mem::take(&mut self.untold) }).await?;
+        }
+        if self.next == self.until {
+            return Ok(false);
+        }
+        let (file, at) = (Arc::clone(&self.file), self.next);
+        let count = (self.until - at).min(FRAME_BYTES as u64);
+        let mut taken = mem::take(frame);
+        *frame = blocking("reading a passed file", move || {
+            taken.payload.resize(count as usize, 0);
+            file.read_exact_at(&mut taken.payload, at).map_err(unread)?;
+            taken.checksums.clear();
+            taken.checksums.extend(checksums(&taken.payload));
+            Ok(taken)
+        })
+        .await?;
+        self.next += count;
+        self.untold += count;
+        Ok(true)
+    }
+}
+
+/// Turns down what is no ordinary file: reading a pipe or a device might never end.
+fn only_a_file(file: File) -> Result<File, NodeError> {
+    let metadata = file.metadata().map_err(unread)?;
+    if metadata.is_file() { Ok(file) } else { Err(wrong("what came is no ordinary file")) }
+}
+
+fn unread(error: io::Error) -> NodeError {
+    NodeError::refused(
+        Status::Failed,
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => "the file became shorter while it was read; write it again".to_owned(),
+            _ => format!("the file cannot be read: {error}"),
+        },
+    )
+}
+
+fn wrong(why: &str) -> NodeError {
+    NodeError::refused(Status::Usage, format!("{why}; the file is to be sent over the network"))
+}
+
+/// How often the client is told of progress: some twenty times a second.
+const TOLD_BYTES: u64 = 32 << 20;

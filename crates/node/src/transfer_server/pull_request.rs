@@ -1,0 +1,140 @@
+//! Making a copy of a slice that lies elsewhere, for a client that sees no byte of it (path
+//! `docs/landlock_rules/third-party-copy.md`). What comes is taken as an upload's bytes are: hashed, passed on along the chain, synced
+//! before it is acknowledged, kept for the next attempt where it breaks off.
+//!
+//! It never reads with a right of this node's own: every byte comes by a ticket that the client was given and handed on.
+
+use std::sync::Arc;
+
+use daemon::stop::Stopping;
+use net::{identity::Bearer, transfer::TransferStream};
+use protocol::{
+    Digest, SliceHeader, Status, TransferQos,
+    message::transfer::{Pull, TransferReply},
+    ticket::Delegate,
+    ticket_verifier::WriteGrant,
+};
+use store::{PartialKey, SliceWriter};
+
+use super::{
+    AfterRequest, refuse,
+    write::{begin_resumable, evict_partials_if_full, finish, receive_upload},
+};
+use crate::{
+    NodeError, blocking,
+    forward::{Forward, READY_TIME_MAX, report_forward_failed},
+    node_context::NodeContext,
+    pull::{PullSource, pull_control::PullControl},
+    tickets::WriteClaim,
+    upload_locks::UploadLock,
+};
+
+/// What a client asks for, and how it is to go.
+pub(super) struct PullRequest {
+    pub(super) pull: Pull,
+    pub(super) pace: TransferQos,
+}
+
+/// Makes a copy with the tickets' rights.
+pub(super) async fn pull(
+    hands: &Arc<NodeContext>,
+    stream: &mut TransferStream,
+    bearer: &Bearer,
+    PullRequest { pull, pace }: PullRequest,
+    stopping: &Stopping,
+) -> Result<AfterRequest, NodeError> {
+    let Pull { write, chain, slice, bytes, sources, authority } = pull;
+    let (WriteGrant { header, user, resume, base, .. }, claim) = match hands.tickets.write(bearer, &write) {
+        Ok(allowed) => allowed,
+        Err(error) => return refuse(stream, &error).await,
+    };
+    if base.is_some() {
+        let sentence = "a copy cannot be appended to what is there; copy it to a path of its own";
+        return refuse(stream, &NodeError::refused(Status::Usage, sentence)).await;
+    }
+    let abroad = match authority.map(|authority| hands.foreign_clouds.open_client(&hands.node, &authority)).transpose()
+    {
+        Ok(abroad) => abroad,
+        Err(error) => return refuse(stream, &error).await,
+    };
+    let puller = match &abroad {
+        Some(abroad) => Delegate::Key(abroad.key()),
+        None => Delegate::Node(hands.node.clone()),
+    };
+    let copied = header.slice;
+    let key = resume.map(|key| PartialKey { user, key });
+    let (writer, turn) = match begin(hands, header, key, bytes).await {
+        Ok(begun) => begun,
+        Err(error) => return refuse(stream, &error).await,
+    };
+    let from = writer.bytes();
+    let mut forward = None;
+    if from == 0 {
+        forward = Forward::begin(hands, copied, chain, pace.priority, READY_TIME_MAX);
+    } else {
+        // What is there already cannot be passed on in frames.
+        report_forward_failed(hands, copied, chain.into_iter().map(|source| source.node)).await;
+    }
+    let talk = PullControl::new(puller, pace, sources);
+    let mut pulled = PullSource::new(hands, (bearer, &talk), abroad, slice, from..bytes);
+    let making = async {
+        let made = async {
+            let begun = (writer, turn);
+            let writer =
+                receive_upload(hands, &mut pulled, &claim, begun, &mut forward, stopping, talk.client_gone()).await?;
+            if let Some(forward) = forward.take() {
+                forward.finish();
+            }
+            store(hands, writer, bytes, claim).await
+        };
+        let made = made.await;
+        talk.end();
+        made
+    };
+    let (made, spoken) = tokio::join!(making, talk.serve_client(stream));
+    pulled.end();
+    spoken?;
+    match made {
+        Ok((bytes, digest)) => {
+            stream.send(&TransferReply::Stored { bytes, digest }).await?;
+            Ok(AfterRequest::Next)
+        }
+        Err(error) => refuse(stream, &error).await,
+    }
+}
+
+/// A writer for the copy, with what an earlier attempt left.
+async fn begin(
+    hands: &NodeContext,
+    header: SliceHeader,
+    key: Option<PartialKey>,
+    bytes: u64,
+) -> Result<(SliceWriter, Option<UploadLock>), NodeError> {
+    let Some(key) = key else {
+        let store = Arc::clone(&hands.store);
+        return Ok((blocking("beginning a copy", move || Ok(store.begin(header)?)).await?, None));
+    };
+    let (turn, writer) = begin_resumable(hands, header, key).await?;
+    if writer.bytes() <= bytes {
+        return Ok((writer, Some(turn)));
+    }
+    // It was of something else: the key was not what it should be.
+    Ok((blocking("beginning a copy anew", move || Ok(writer.restart()?)).await?, Some(turn)))
+}
+
+async fn store(
+    hands: &NodeContext,
+    writer: SliceWriter,
+    bytes: u64,
+    claim: WriteClaim,
+) -> Result<(u64, Digest), NodeError> {
+    if writer.bytes() != bytes {
+        let what = format!("the copy at node {}", hands.node);
+        return Err(NodeError::LengthMismatch { what, expected: bytes, found: writer.bytes() });
+    }
+    let finished = finish(hands, writer, claim).await;
+    if let Err(error) = &finished {
+        evict_partials_if_full(hands, error).await;
+    }
+    finished
+}

@@ -1,0 +1,311 @@
+//! Giving bytes of a slice: every block is verified before it leaves; a bad one is never served, and is reported.
+//!
+//! A connection keeps what it has read from open for a while, with the ticket that opened it: a small read then costs
+//! no signature, no sidecar and one thread's work, and a reader that comes back for more gets it although the path has
+//! another content meanwhile.
+
+use std::{ops::Range, sync::Arc, time::Duration};
+
+use net::{
+    identity::Bearer,
+    transfer::{StreamFrame, TransferStream},
+};
+use protocol::{SliceId, Status, TransferQos, limits, message::transfer::TransferReply, ticket::SignedTicket};
+use store::SliceReader;
+use tokio::time::{Instant, timeout};
+
+use super::{AfterRequest, refuse};
+use crate::{
+    NodeError, blocking,
+    frame_pipe::{FRAME_BYTES, FrameSource, FrameWriter, STALL_MAX},
+    node_context::NodeContext,
+    revocation_watch::RevocationWatch,
+    site_limiters::remote_site,
+};
+
+/// What a reader asks for.
+pub(super) struct ReadRequest {
+    pub(super) ticket: SignedTicket,
+    pub(super) slice: SliceId,
+    pub(super) range: Range<u64>,
+    /// How the bytes are to go.
+    pub(super) pace: TransferQos,
+}
+
+pub(super) async fn read(
+    hands: &NodeContext,
+    stream: &mut TransferStream,
+    bearer: &Bearer,
+    open: &mut OpenSlices,
+    ReadRequest { ticket, slice, range, pace }: ReadRequest,
+) -> Result<AfterRequest, NodeError> {
+    let shown = ticket.clone();
+    let mut begun = begin(hands, bearer, open, ticket.clone(), slice, range.clone()).await;
+    if matches!(&begun, Err(error) if open.forget_if_corrupt(slice, error)) {
+        // What was kept open was bad; what is here now may be a good copy made since.
+        begun = begin(hands, bearer, open, ticket, slice, range.clone()).await;
+    }
+    let (first, source) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            let error = recheck_if_corrupt(hands, slice, range, error).await;
+            return refuse(stream, &error).await;
+        }
+    };
+    let crossing = hands.site_limiters.for_transfer(remote_site(bearer, &shown).as_deref(), pace);
+    let toll = crossing.limiter();
+    let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
+    let sent = async {
+        stream.queue(&reading).await?;
+        if source.next < source.until {
+            return FrameWriter::resume(first, source).send(stream, toll, STALL_MAX).await;
+        }
+        // The whole answer at once: a word, a frame, the end.
+        toll.send(stream, &first, STALL_MAX).await?;
+        match timeout(STALL_MAX, stream.end_frames()).await {
+            Ok(sent) => sent?,
+            Err(_) => return Err(NodeError::Stalled { operation: "sending bytes", after: STALL_MAX }),
+        }
+        open.spare = first;
+        Ok(())
+    };
+    match sent.await {
+        Ok(()) => Ok(AfterRequest::Next),
+        // The connection is dropped: fewer bytes than announced are no answer, and the reader turns to another copy.
+        Err(error) => Err(recheck_if_corrupt(hands, slice, range, error).await),
+    }
+}
+
+/// Where `spe_error` says that bytes are bad, looks at them once more before the copy is put aside: they may have been those
+/// of an earlier copy, which was open here while a good one took its place. Gives the error back.
+async fn recheck_if_corrupt(hands: &NodeContext, slice: SliceId, range: Range<u64>, error: NodeError) -> NodeError {
+    if !is_corrupt(&error) {
+        return error;
+    }
+    let store = Arc::clone(&hands.store);
+    let looked =
+        blocking("looking at bad bytes again", move || Ok(store.open_slice(slice)?.verify(range.start, range.end)?));
+    if let Err(found) = looked.await {
+        hands.quarantine_if_corrupt(slice, found).await;
+    }
+    error
+}
+
+fn out_of_range(slice: SliceId, allowed: &Range<u64>) -> String {
+    format!("the ticket allows bytes {} to {} of slice {slice}", allowed.start, allowed.end)
+}
+
+fn is_corrupt(error: &NodeError) -> bool {
+    matches!(error, NodeError::Store(store::StoreError::Corrupt { .. }))
+}
+
+/// Checks the ticket, opens the slice and reads the first frame. The first two only where the connection has not done so
+/// before, and all without waking another thread where the bytes are in memory.
+async fn begin(
+    hands: &NodeContext,
+    bearer: &Bearer,
+    open: &mut OpenSlices,
+    ticket: SignedTicket,
+    slice: SliceId,
+    range: Range<u64>,
+) -> Result<(StreamFrame, SliceSource), NodeError> {
+    let known = open.find(hands.tickets.revocations(), &ticket, slice);
+    let allowed = match &known {
+        Some(known) => known.clone(),
+        None => hands.tickets.read(bearer, &ticket, slice)?,
+    };
+    let until = hands.store.bytes_of(slice).map_or(range.end, |bytes| range.end.min(bytes));
+    if range.start < allowed.start || until > allowed.end {
+        return Err(hands.tickets.refuse_range(bearer, out_of_range(slice, &allowed)));
+    }
+    let mut frame = std::mem::take(&mut open.spare);
+    frame.checksums.clear();
+    let mut opened = match open.reader(slice) {
+        Some(reader) => Some(SliceSource::begin(reader, slice, &range, &allowed)?),
+        None => None,
+    };
+    let is_filled = match &mut opened {
+        Some(source) => source.try_fill(&mut frame)?,
+        None => false,
+    };
+    let (source, frame) = match opened {
+        Some(source) if is_filled => (source, frame),
+        opened => {
+            let (store, may_read) = (Arc::clone(&hands.store), allowed.clone());
+            blocking("reading a slice", move || {
+                let mut source = match opened {
+                    Some(source) => source,
+                    None => SliceSource::begin(Arc::new(store.open_slice(slice)?), slice, &range, &may_read)?,
+                };
+                source.fill(&mut frame)?;
+                Ok((source, frame))
+            })
+            .await?
+        }
+    };
+    if known.is_none() {
+        open.keep(ticket, slice, allowed, Arc::clone(&source.reader));
+    }
+    Ok((frame, source))
+}
+
+/// What one connection has open.
+#[derive(Default)]
+pub(super) struct OpenSlices {
+    /// The one used last is the last.
+    kept: Vec<OpenSlice>,
+    /// A frame whose memory is used again.
+    spare: StreamFrame,
+}
+
+struct OpenSlice {
+    slice: SliceId,
+    /// The ticket that was checked, and what it allows. It is known by its bytes.
+    ticket: SignedTicket,
+    allowed: Range<u64>,
+    since: Instant,
+    reader: Arc<SliceReader>,
+}
+
+impl OpenSlices {
+    /// Closes everything: nobody has asked for a while.
+    pub(super) fn close_all(&mut self) {
+        *self = Self::default();
+    }
+
+    /// What a ticket allows that was checked on this connection before. A ticket is to begin reading with; so it stays
+    /// good here for longer than it lives, as it would for one long read; but not for longer than its user may do that.
+    fn find(&mut self, revoked: &RevocationWatch, ticket: &SignedTicket, slice: SliceId) -> Option<Range<u64>> {
+        let is_good =
+            |kept: &OpenSlice| kept.since.elapsed() < limits::READING_TIME_MAX && !revoked.covers_signed(&kept.ticket);
+        self.kept.retain(is_good);
+        let at = self.kept.iter().position(|kept| kept.slice == slice && kept.ticket == *ticket)?;
+        let kept = self.kept.remove(at);
+        let allowed = kept.allowed.clone();
+        self.kept.push(kept);
+        Some(allowed)
+    }
+
+    fn reader(&self, slice: SliceId) -> Option<Arc<SliceReader>> {
+        self.kept.iter().find(|kept| kept.slice == slice).map(|kept| Arc::clone(&kept.reader))
+    }
+
+    fn keep(&mut self, ticket: SignedTicket, slice: SliceId, allowed: Range<u64>, reader: Arc<SliceReader>) {
+        self.kept.retain(|kept| kept.slice != slice);
+        if self.kept.len() >= OPEN_SLICES_MAX {
+            self.kept.remove(0);
+        }
+        self.kept.push(OpenSlice { slice, ticket, allowed, since: Instant::now(), reader });
+    }
+
+    /// Closes a slice where `spe_error` says that its bytes are bad; whether it was open.
+    fn forget_if_corrupt(&mut self, slice: SliceId, error: &NodeError) -> bool {
+        let before = self.kept.len();
+        self.kept.retain(|kept| kept.slice != slice || !is_corrupt(error));
+        self.kept.len() < before
+    }
+}
+
+/// Verified bytes of a slice.
+pub(crate) struct SliceSource {
+    reader: Arc<SliceReader>,
+    next: u64,
+    until: u64,
+}
+
+impl SliceSource {
+    /// The bytes of a range, if a ticket for `allowed` covers it.
+    pub(crate) fn begin(
+        reader: Arc<SliceReader>,
+        slice: SliceId,
+        range: &Range<u64>,
+        allowed: &Range<u64>,
+    ) -> Result<Self, NodeError> {
+        // "To the end" may be said by any number behind it.
+        let until = range.end.min(reader.metadata().bytes);
+        if range.start < allowed.start || until > allowed.end {
+            return Err(NodeError::refused(Status::Refused, out_of_range(slice, allowed)));
+        }
+        Ok(Self { reader, next: range.start, until: until.max(range.start) })
+    }
+
+    /// Length of the next frame. Frames end where blocks end, so that no block is read and verified twice.
+    fn frame_bytes(&self) -> u64 {
+        let frame_end = (self.next / FRAME_BYTES as u64 + 1) * FRAME_BYTES as u64;
+        frame_end.min(self.until).saturating_sub(self.next)
+    }
+
+    /// The frame was read: with the checksums of the sidecar, where it is made of whole blocks. It was just compared
+    /// with them.
+    fn pass(&mut self, frame: &mut StreamFrame, bytes: u64) {
+        frame.checksums.extend(self.reader.checksums(self.next, bytes));
+        self.next += bytes;
+    }
+}
+
+impl FrameSource for SliceSource {
+    fn fill(&mut self, frame: &mut StreamFrame) -> Result<(), NodeError> {
+        let bytes = self.frame_bytes();
+        self.reader.read_at(&mut frame.payload, self.next, bytes as usize)?;
+        self.pass(frame, bytes);
+        Ok(())
+    }
+
+    fn try_fill(&mut self, frame: &mut StreamFrame) -> Result<bool, NodeError> {
+        let bytes = self.frame_bytes();
+        if !self.reader.read_cached_at(&mut frame.payload, self.next, bytes as usize)? {
+            return Ok(false);
+        }
+        self.pass(frame, bytes);
+        Ok(true)
+    }
+}
+
+/// Slices that one connection keeps open: who reads several files at random uses several connections.
+const OPEN_SLICES_MAX: usize = 2;
+/// How long a connection that is not used keeps its slices open: the disk gets the room of a removed one back only then.
+pub(super) const OPEN_IDLE_MAX: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::{
+        Now, UserName,
+        message::node_master::Revocation,
+        ticket::{Holder, Ticket, TicketRight},
+        wire::codec,
+    };
+
+    use super::*;
+    use crate::transfer_server::tests::fixture;
+
+    #[tokio::test]
+    async fn what_is_kept_open_is_given_no_longer_by_a_ticket_that_was_revoked() {
+        let mut made = fixture();
+        made.store(1, 100_000).await;
+        let ticket = |user: &str| SignedTicket {
+            ticket: codec::encode(&Ticket {
+                number: 1,
+                user: UserName::new(user).unwrap(),
+                holder: Holder::Node(made.context.node.clone()),
+                node: made.context.node.clone(),
+                right: TicketRight::Import,
+                file: None,
+                plain_within: None,
+                holder_site: None,
+                until_unix_millis: 60_000,
+            }),
+            signature: vec![],
+            delegation: None,
+        };
+        let (revoked, mut open) = (RevocationWatch::default(), OpenSlices::default());
+        let reader = || Arc::new(made.context.store.open_slice(SliceId(1)).unwrap());
+        open.keep(ticket("ann"), SliceId(1), 0..9, reader());
+        open.keep(ticket("bob"), SliceId(2), 0..9, reader());
+        assert_eq!(open.find(&revoked, &ticket("ann"), SliceId(1)), Some(0..9));
+        revoked.revoke(Now::default(), Revocation { user: UserName::new("ann").unwrap(), last_ticket: 5 });
+        assert_eq!(open.find(&revoked, &ticket("ann"), SliceId(1)), None);
+        assert_eq!(open.find(&revoked, &ticket("bob"), SliceId(2)), Some(0..9));
+        assert!(open.reader(SliceId(1)).is_none(), "nor does it stay open");
+    }
+}

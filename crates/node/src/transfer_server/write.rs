@@ -1,0 +1,313 @@
+//! Taking a new slice: hashed while it arrives, passed on to the next node of its chain, synced before it is acknowledged.
+//! When the sender goes away before the end it is gone without a trace, unless the master's ticket says under which key
+//! it is kept for the next attempt.
+
+use std::{sync::Arc, time::Duration};
+
+use daemon::stop::Stopping;
+use net::{
+    identity::Bearer,
+    rate_limiter::LimiterChain,
+    transfer::{StreamFrame, TransferStream},
+};
+use protocol::{
+    Digest, SliceHeader, SliceId, SliceMetadata, Status, TransferQos,
+    message::{
+        client_master::Source,
+        transfer::{ResumeFrom, TransferReply},
+    },
+    ticket::SignedTicket,
+    ticket_verifier::{ProvedBearer, WriteGrant},
+};
+use store::{PartialKey, SliceWriter, StoreError};
+use tokio::time::{sleep, timeout};
+
+use super::{AfterRequest, refuse};
+use crate::{
+    NodeError, blocking,
+    forward::{BASE_BYTES_PER_SECOND_MIN, Forward, READY_TIME_MAX, report_forward_failed},
+    frame_pipe::{FrameSink, UPLOAD_STALL_MAX, drain},
+    node_context::NodeContext,
+    receive_pipeline::{self, AsyncFrameSource, ConnectionSource, ReceiveEnd},
+    rules::NodeCompletion,
+    site_limiters::remote_site,
+    tickets::WriteClaim,
+    upload_locks::UploadLock,
+};
+
+/// What a writer asks for.
+pub(super) struct WriteRequest {
+    pub(super) ticket: SignedTicket,
+    pub(super) chain: Vec<Source>,
+    /// How the bytes come; they go on to the next node with the same priority.
+    pub(super) pace: TransferQos,
+}
+
+/// Takes a slice with the ticket's right.
+pub(super) async fn write(
+    hands: &Arc<NodeContext>,
+    stream: &mut TransferStream,
+    bearer: &Bearer,
+    WriteRequest { ticket, chain, pace }: WriteRequest,
+    stopping: &Stopping,
+) -> Result<AfterRequest, NodeError> {
+    let (grant, claim) = match hands.tickets.write(bearer, &ticket) {
+        Ok(allowed) => allowed,
+        Err(error) => return refuse(stream, &error).await,
+    };
+    let WriteGrant { header, user, resume, base, .. } = grant;
+    let slice = header.slice;
+    // Another node pays for what it sends.
+    let far = if bearer.is_role() { None } else { remote_site(bearer, &ticket) };
+    let priority = pace.priority;
+    let crossing =
+        hands.site_limiters.for_transfer(far.as_deref(), TransferQos { rate_bytes_per_second: None, priority });
+    let toll = crossing.limiter();
+    match (resume, base) {
+        (_, Some(base)) => {
+            // The next node copies the same bytes at the same time.
+            let bytes = hands.store.bytes_of(base).unwrap_or(0);
+            let patience = READY_TIME_MAX + Duration::from_secs(bytes / BASE_BYTES_PER_SECOND_MIN);
+            let forward = Forward::begin(hands, slice, chain, priority, patience);
+            match begin_with(hands, header, base).await {
+                Ok(writer) => take(hands, (stream, toll), (writer, forward, None), claim, stopping).await,
+                Err(error) => refuse(stream, &error).await,
+            }
+        }
+        (Some(key), None) => {
+            let begun = begin_resumable(hands, header, PartialKey { user, key }).await;
+            let (turn, writer) = match begun {
+                Ok(begun) => begun,
+                Err(error) => return refuse(stream, &error).await,
+            };
+            let writer = offer(stream, writer, &turn).await?;
+            // What is there already cannot be passed on in frames.
+            let is_resumed = writer.bytes() > 0;
+            let forward = if is_resumed {
+                report_forward_failed(hands, slice, chain.into_iter().map(|source| source.node)).await;
+                None
+            } else {
+                Forward::begin(hands, slice, chain, priority, READY_TIME_MAX)
+            };
+            take(hands, (stream, toll), (writer, forward, Some(turn)), claim, stopping).await
+        }
+        (None, None) => {
+            let forward = Forward::begin(hands, slice, chain, priority, READY_TIME_MAX);
+            let store = Arc::clone(&hands.store);
+            match blocking("beginning a slice", move || Ok(store.begin(header)?)).await {
+                Ok(writer) => take(hands, (stream, toll), (writer, forward, None), claim, stopping).await,
+                Err(error) => refuse(stream, &error).await,
+            }
+        }
+    }
+}
+
+/// Receives what comes behind the writer's bytes, and finishes the slice.
+async fn take(
+    hands: &Arc<NodeContext>,
+    (stream, toll): (&mut TransferStream, &LimiterChain),
+    (writer, mut forward, turn): (SliceWriter, Option<Forward>, Option<UploadLock>),
+    claim: WriteClaim,
+    stopping: &Stopping,
+) -> Result<AfterRequest, NodeError> {
+    stream.send(&TransferReply::Ready).await?;
+    let stop = wait_for_preemption(turn.as_ref(), stopping);
+    let mut sent = ConnectionSource { stream: &mut *stream, limiter: toll, stall: UPLOAD_STALL_MAX };
+    let writer = match receive_pipeline::receive_slice(
+        &mut sent,
+        writer,
+        &mut forward,
+        Some(claim.active_write()),
+        stop,
+    )
+    .await
+    {
+        Ok((writer, ReceiveEnd::Complete)) => writer,
+        Ok((writer, ReceiveEnd::Interrupted(error))) => {
+            drop(forward);
+            save_partial(writer, turn).await;
+            return Err(error);
+        }
+        Err(error) => {
+            evict_partials_if_full(hands, &error).await;
+            return refuse_midway(stream, &error).await;
+        }
+    };
+    if let Some(forward) = forward {
+        forward.finish();
+    }
+    match finish(hands, writer, claim).await {
+        Ok((bytes, digest)) => {
+            stream.send(&TransferReply::Stored { bytes, digest }).await?;
+            Ok(AfterRequest::Next)
+        }
+        Err(error) => {
+            evict_partials_if_full(hands, &error).await;
+            refuse(stream, &error).await
+        }
+    }
+}
+
+/// Takes what arrives to its end; the writer with all of it. Where it breaks off, also because `client_gone` or the node's stop
+/// ends it, what came is kept for the next attempt.
+pub(super) async fn receive_upload(
+    hands: &NodeContext,
+    arrival: &mut impl AsyncFrameSource,
+    claim: &WriteClaim,
+    (writer, turn): (SliceWriter, Option<UploadLock>),
+    forward: &mut Option<Forward>,
+    stopping: &Stopping,
+    gone: impl Future<Output = ()>,
+) -> Result<SliceWriter, NodeError> {
+    let stop = async {
+        tokio::select! {
+            () = wait_for_preemption(turn.as_ref(), stopping) => {}
+            () = gone => {}
+        }
+    };
+    match receive_pipeline::receive_slice(arrival, writer, forward, Some(claim.active_write()), stop).await {
+        Ok((writer, ReceiveEnd::Complete)) => Ok(writer),
+        Ok((writer, ReceiveEnd::Interrupted(error))) => {
+            drop(forward.take());
+            save_partial(writer, turn).await;
+            Err(error)
+        }
+        Err(error) => {
+            evict_partials_if_full(hands, &error).await;
+            Err(error)
+        }
+    }
+}
+
+/// Makes the slice of what was written, and tells the master: the writer's commit waits for that.
+pub(super) async fn finish(
+    hands: &NodeContext,
+    writer: SliceWriter,
+    claim: WriteClaim,
+) -> Result<(u64, Digest), NodeError> {
+    let store = Arc::clone(&hands.store);
+    let finished = blocking("finishing a slice", move || {
+        let metadata = writer.finish(None)?;
+        // Its disk may have failed meanwhile: then it is not acknowledged, although the writer met no error.
+        if store.contains(metadata.header.slice) { Ok(metadata) } else { Err(gone(&metadata)) }
+    });
+    let metadata = finished.await?;
+    claim.consume();
+    let stored = (metadata.bytes, metadata.digest);
+    hands.send_completion(NodeCompletion::Stored(metadata)).await;
+    Ok(stored)
+}
+
+/// A writer that begins with all bytes of another slice of this node.
+async fn begin_with(hands: &NodeContext, header: SliceHeader, base: SliceId) -> Result<SliceWriter, NodeError> {
+    let store = Arc::clone(&hands.store);
+    let begun = blocking("copying what an append begins with", move || {
+        let reader = store.open_slice(base)?;
+        let mut writer = store.begin(header)?;
+        writer.write_slice(&reader)?;
+        Ok(writer)
+    });
+    let error = match begun.await {
+        Ok(writer) => return Ok(writer),
+        Err(error) => hands.quarantine_if_corrupt(base, error).await,
+    };
+    evict_partials_if_full(hands, &error).await;
+    Err(match error {
+        NodeError::Store(StoreError::NotHeld(_) | StoreError::Corrupt { .. }) => NodeError::refused(
+            Status::Unavailable,
+            format!("node {} has no good copy of what is to be appended to; try again", hands.node),
+        ),
+        other => other,
+    })
+}
+
+/// The newest connection of an upload has it.
+pub(crate) async fn begin_resumable(
+    hands: &NodeContext,
+    header: SliceHeader,
+    key: PartialKey,
+) -> Result<(UploadLock, SliceWriter), NodeError> {
+    let turn = hands.upload_locks.acquire(key.clone()).await?;
+    let store = Arc::clone(&hands.store);
+    let writer = blocking("beginning a slice", move || Ok(store.begin_resumable(header, key)?)).await?;
+    Ok((turn, writer))
+}
+
+/// Offers what is there of an upload, and makes of the writer what its sender wants: one that goes on, or begins anew.
+async fn offer(stream: &mut TransferStream, writer: SliceWriter, turn: &UploadLock) -> Result<SliceWriter, NodeError> {
+    let bytes = writer.bytes();
+    if bytes == 0 {
+        return Ok(writer);
+    }
+    stream.send(&TransferReply::Partial { bytes, digest: writer.digest_so_far() }).await?;
+    let answer = tokio::select! {
+        // The sender reads and hashes as many bytes first.
+        answer = timeout(UPLOAD_STALL_MAX, stream.receive::<ResumeFrom>()) => answer,
+        () = turn.replaced() => {
+            return Err(NodeError::refused(Status::Unavailable, "a newer connection goes on with this upload"));
+        }
+    };
+    match answer {
+        Ok(Ok(ResumeFrom(from))) if from == bytes => Ok(writer),
+        Ok(Ok(ResumeFrom(_))) => blocking("beginning a slice anew", move || Ok(writer.restart()?)).await,
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(NodeError::Stalled { operation: "waiting for a word", after: UPLOAD_STALL_MAX }),
+    }
+}
+
+/// Ends when an upload that can be gone on with is to be broken off: a newer connection has come, or the node stops.
+pub(super) async fn wait_for_preemption(turn: Option<&UploadLock>, stopping: &Stopping) {
+    match turn {
+        Some(turn) => tokio::select! {
+            () = turn.replaced() => {}
+            () = async { stopping.asked().await; sleep(STOP_PATIENCE).await } => {}
+        },
+        None => std::future::pending().await,
+    }
+}
+
+/// Keeps what came of a broken upload or copy, where it can be gone on with; else drops it. How many bytes are kept.
+pub(crate) async fn save_partial(writer: SliceWriter, turn: Option<UploadLock>) -> u64 {
+    let kept = blocking("keeping what broke off", move || Ok(writer.split().0.save_partial()?)).await;
+    let kept = kept.unwrap_or_else(|error| {
+        tracing::warn!(%error, "what came of a broken transfer could not be kept");
+        0
+    });
+    if kept > 0 {
+        tracing::info!(bytes = kept, "a transfer broke off; what came is kept for the next attempt");
+    }
+    drop(turn);
+    kept
+}
+
+/// Where the disk is full, what is kept of broken uploads goes first.
+pub(super) async fn evict_partials_if_full(hands: &NodeContext, error: &NodeError) {
+    if error.is_full() {
+        let store = Arc::clone(&hands.store);
+        let _ = blocking("making room", move || Ok(store.drop_idle_partials(Duration::ZERO))).await;
+    }
+}
+
+fn gone(metadata: &SliceMetadata) -> NodeError {
+    let path = &metadata.header.path;
+    NodeError::refused(
+        Status::Unavailable,
+        format!("the disk failed on which `{path}` was being stored; write it again"),
+    )
+}
+
+/// Says no to one who is still sending. It reads our word only when it has got rid of its own.
+pub(super) async fn refuse_midway(stream: &mut TransferStream, error: &NodeError) -> Result<AfterRequest, NodeError> {
+    stream.send(&TransferReply::Refused(error.refusal())).await?;
+    Ok(if drain(stream).await { AfterRequest::Next } else { AfterRequest::Close })
+}
+
+impl FrameSink for SliceWriter {
+    fn write_frame(&mut self, frame: &StreamFrame) -> Result<(), NodeError> {
+        Ok(self.write_checked(&frame.payload, &frame.checksums)?)
+    }
+}
+
+/// How long an upload that can be gone on with may still come to its end when the node stops: its bytes must be safe
+/// before the door closes.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
