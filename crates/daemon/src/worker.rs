@@ -1,4 +1,4 @@
-//! Background work that can be watched and slowed: repair of copies, scrubbing, cleaning up. A [`Work`] is done in
+//! Background work that can be watched and slowed: repair of copies, scrubbing, cleaning up. A [`QueuedWork`] is done in
 //! bounded steps; between two steps its worker pauses in proportion to the time the last step took, so that background
 //! work leaves a chosen share of the disks and links to those who wait for an answer. A worker decides when a step runs,
 //! never what it does.

@@ -12,7 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use master::{Action, Caller, Completion, Loading, Master, MasterConfig, Message, NodeJoin, SignTickets, TABLES};
+use master::{
+    JournalLoader, Master, MasterAction, MasterCompletion, MasterConfig, MasterMessage, NodeJoin, SessionCaller,
+    SignTickets, TABLES,
+};
 use protocol::{
     Digest, NodeId, Now, Place, RecordFraming, SectorPath, SessionId, SliceHeader, SliceId, SliceMetadata, UserName,
     Version,
@@ -42,9 +45,9 @@ fn main() {
     let before = resident_bytes();
     let begun = Instant::now();
     let journal = Journal::open(&file).unwrap();
-    let mut loading = Loading::new();
+    let mut loading = JournalLoader::new();
     for table in TABLES {
-        let mut take = |key: &[u8], value: &[u8]| loading.take(table, key, value).unwrap();
+        let mut take = |key: &[u8], value: &[u8]| loading.add_row(table, key, value).unwrap();
         journal.load(table, &mut take).unwrap();
     }
     let read = begun.elapsed();
@@ -82,7 +85,7 @@ fn build(journal: &Journal, files: u64) {
     let mut rows = Vec::new();
     let mut master = Master::new(now(), MasterConfig::default(), 1, Box::new(NoSignature), []).unwrap();
     while let Some(action) = master.poll_action() {
-        if let Action::Save { changes, .. } = action {
+        if let MasterAction::Save { changes, .. } = action {
             rows.extend(changes);
         }
     }
@@ -140,11 +143,11 @@ fn report(master: &mut Master, files: u64) {
         for node in 0..3 {
             let slices = (first..until).map(held).collect();
             let report = Report::Inventory { slices, last: until == files };
-            let from = Caller { session: SessionId(node), request: Some(first) };
-            master.handle_message(now(), from, Message::Node(report));
+            let from = SessionCaller { session: SessionId(node), request: Some(first) };
+            master.handle_message(now(), from, MasterMessage::Node(report));
             while let Some(action) = master.poll_action() {
-                if let Action::Save { batch, .. } = action {
-                    master.handle_completion(now(), Completion::Saved { batch });
+                if let MasterAction::Save { batch, .. } = action {
+                    master.handle_completion(now(), MasterCompletion::Saved { batch });
                 }
             }
         }

@@ -18,7 +18,7 @@ use store::RowChange;
 /// [`Save`](Self::Save) may be on its way to the disk while later actions are performed. That is safe, because every
 /// reply and every order that depends on a batch is given out only after [`NodeCompletion::Saved`] for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum MasterAction {
     /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
     /// [`NodeCompletion::Saved`]. When that fails for good, the master must stop: its memory is ahead of its disk.
     Save {
@@ -30,18 +30,18 @@ pub enum Action {
     /// Answer a client.
     Reply {
         /// Whom.
-        to: Caller,
+        to: SessionCaller,
         /// The answer.
         reply: ClientReply,
     },
     /// Answer a node's report.
     Ack {
         /// Whom.
-        to: Caller,
+        to: SessionCaller,
         /// The answer.
         ack: Ack,
     },
-    /// Give a node an order and complete with [`NodeCompletion::Ordered`], also when no answer comes.
+    /// Give a node an order and complete with [`NodeCompletion::OrderKind`], also when no answer comes.
     Order {
         /// The node's session.
         session: SessionId,
@@ -53,17 +53,17 @@ pub enum Action {
     /// Ask the security server and complete with [`NodeCompletion::SecurityAnswered`], also when it cannot be reached.
     AskSecurity {
         /// Who wants to know, to be named in the completion.
-        to: Caller,
+        to: SessionCaller,
         /// What is asked.
         request: SecurityRequest,
     },
-    /// Bring these events to the security server, and complete with [`NodeCompletion::AuditBrought`], also when it cannot be
+    /// Bring these events to the security server, and complete with [`NodeCompletion::AuditSent`], also when it cannot be
     /// reached. One batch at a time.
-    BringAudit(AuditBatch),
+    SendAudit(AuditBatch),
     /// Read the topology's file and complete with [`NodeCompletion::TopologyRead`].
     ReadTopology {
         /// Who wants it, to be named in the completion.
-        to: Caller,
+        to: SessionCaller,
     },
     /// Forget a session's keys: its peer logged out, was lost or came back under another session. Replies polled
     /// before this one still go out.
@@ -72,14 +72,14 @@ pub enum Action {
 
 /// What the hands finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Completion {
+pub enum MasterCompletion {
     /// This batch and every earlier one are durable.
     Saved {
         /// The newest durable batch.
         batch: BatchId,
     },
     /// An order was answered, or given up.
-    Ordered {
+    OrderFinished {
         /// Which.
         order: OrderId,
         /// How it ended.
@@ -88,16 +88,16 @@ pub enum Completion {
     /// The security server answered, or could not be reached.
     SecurityAnswered {
         /// Who wanted to know.
-        to: Caller,
+        to: SessionCaller,
         /// The answer; a refusal is the master's own, for a question that was not answered.
         reply: Result<SecurityReply, Refusal>,
     },
     /// The events are in the audit record, which now ends so; or they could not be brought.
-    AuditBrought(Result<AuditHead, Refusal>),
+    AuditSent(Result<AuditHead, Refusal>),
     /// The topology's file was read, because someone wanted it or because it has changed.
     TopologyRead {
         /// Who wanted it.
-        to: Option<Caller>,
+        to: Option<SessionCaller>,
         /// What it says, or what is wrong with it.
         topology: Result<Topology, Refusal>,
     },
@@ -112,9 +112,9 @@ pub enum OrderOutcome {
     Unanswered,
 }
 
-/// What arrives in a session. Which of the two it is follows from the session's [`Peer`](crate::Peer).
+/// What arrives in a session. Which of the two it is follows from the session's [`MirrorPeer`](crate::MirrorPeer).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum MasterMessage {
     /// From a client.
     Client(ClientRequest),
     /// From a node.
@@ -123,7 +123,7 @@ pub enum Message {
 
 /// Who sent a message, and the key under which the answer goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Caller {
+pub struct SessionCaller {
     /// The session.
     pub session: SessionId,
     /// The request's number in that session; `None` for a notice, which is not answered.

@@ -25,7 +25,7 @@ use protocol::{
 
 use crate::{
     Master,
-    actions::{Action, Caller},
+    actions::{MasterAction, SessionCaller},
     nodes::NodeKey,
     sessions::ClientSession,
     topology::check_admin,
@@ -130,9 +130,9 @@ impl AuditQueue {
 
 impl Master {
     /// Answers what an administrator asks about the record, with the security server's words.
-    pub(crate) fn ask_audit(
+    pub(crate) fn handle_audit(
         &mut self,
-        from: Caller,
+        from: SessionCaller,
         client: &ClientSession,
         question: AuditQuestion,
     ) -> Result<Option<ClientReply>, Refusal> {
@@ -142,12 +142,18 @@ impl Master {
             AuditQuestion::Show(query) => AuditRequest::Show { by, query },
             AuditQuestion::Verify => AuditRequest::Verify { by, head: self.audit.head },
         };
-        self.ask_security(from, &client.rights.user, SecurityRequest::Audit(request))
+        self.forward_to_security(from, &client.rights.user, SecurityRequest::Audit(request))
     }
 
     /// Notes what a client asked, where that is worth remembering, and every refusal.
-    pub(crate) fn note_request(&mut self, now: Now, client: &ClientSession, noted: Noted, refusal: Option<&Refusal>) {
-        let Noted { kind, what, object } = noted;
+    pub(crate) fn note_request(
+        &mut self,
+        now: Now,
+        client: &ClientSession,
+        noted: AuditNote,
+        refusal: Option<&Refusal>,
+    ) {
+        let AuditNote { kind, what, object } = noted;
         let (kind, outcome) = match (kind, refusal.map(|refusal| refusal.status)) {
             (Some(kind), None) => (kind, AuditOutcome::Done),
             (Some(kind), Some(status)) if status != Status::Refused => (kind, AuditOutcome::Failed),
@@ -198,7 +204,7 @@ impl Master {
     }
 
     /// Has the next events brought.
-    pub(crate) fn bring_audit(&mut self, now: Now) {
+    pub(crate) fn send_audit(&mut self, now: Now) {
         if let Some(count) = self.audit.of_strangers.take_counted(now) {
             let note = format!("{count} more tickets were refused than are told one by one");
             let refused = event(now, AuditKind::Ticket, "show tickets", String::new(), note);
@@ -208,21 +214,21 @@ impl Master {
             let note = format!("{count} more requests were refused than are told one by one");
             self.audit.note(event(now, AuditKind::Record, "leave out refusals", String::new(), note));
         }
-        self.actions.extend(self.audit.next_batch(now).map(Action::BringAudit));
+        self.actions.extend(self.audit.next_batch(now).map(MasterAction::SendAudit));
     }
 
     /// A batch was recorded, or could not be brought.
-    pub(crate) fn note_audit_brought(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
+    pub(crate) fn note_audit_sent(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
         let again = brought.is_ok();
         self.audit.finish(now, brought);
         if again {
-            self.bring_audit(now);
+            self.send_audit(now);
         }
     }
 }
 
 /// What of a request is to be remembered.
-pub(crate) struct Noted {
+pub(crate) struct AuditNote {
     /// `None`: only its refusal is.
     kind: Option<AuditKind>,
     what: &'static str,
@@ -230,7 +236,7 @@ pub(crate) struct Noted {
 }
 
 /// What of this request is to be remembered.
-pub(crate) fn audited(request: &ClientRequest) -> Noted {
+pub(crate) fn audit_note(request: &ClientRequest) -> AuditNote {
     use AuditKind::{Admin, Grant, Job};
     use ClientRequest as Ask;
     let (kind, what, object) = match request {
@@ -273,7 +279,7 @@ pub(crate) fn audited(request: &ClientRequest) -> Noted {
         Ask::History(_) => (None, "tell of a job's segments, or look at them", String::new()),
         Ask::Logout => (None, "log out", String::new()),
     };
-    Noted { kind, what, object }
+    AuditNote { kind, what, object }
 }
 
 /// What of a request about rights is to be remembered.
@@ -333,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_brought_in_batches_one_after_the_other_and_kept_until_they_are_recorded() {
+    fn events_are_sent_in_one_batch_at_a_time_and_kept_until_recorded() {
         let mut queue = queue();
         for number in 0..BATCH_EVENTS_MAX + 1 {
             note(&mut queue, number);

@@ -13,10 +13,10 @@ use store::RowChange;
 
 use crate::{
     Master,
-    actions::{CLOCK_TABLE, Caller, StoredRow},
+    actions::{CLOCK_TABLE, SessionCaller, StoredRow},
     error::MasterError,
-    namespace::{damaged, decode_row, encode_row},
-    saves::Effect,
+    journal_writes::Effect,
+    namespace::{damaged_row, decode_row, encode_row},
 };
 
 /// What is known of the wall clock.
@@ -31,11 +31,11 @@ pub(crate) struct ClockGuard {
     hold: Option<Hold>,
     jumps: Vec<Jump>,
     /// What nodes said of their clocks in this life of the master.
-    told: BTreeMap<NodeId, Told>,
+    node_clocks: BTreeMap<NodeId, NodeClock>,
     /// The machine whose clock ours is.
     machine: Option<u128>,
     /// How long the machine was suspended since the master was started.
-    slept: Duration,
+    suspended: Duration,
     /// When the row is saved again, in time passed since the start.
     next_save: Duration,
 }
@@ -70,7 +70,7 @@ struct ClockRow {
 
 /// What a node said of its clock.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct NodeClock {
     /// What it said, less the time passed since the master's start.
     base_millis: i128,
     machine: Option<u128>,
@@ -123,14 +123,14 @@ impl ClockGuard {
     }
 
     /// The date by today's clock of what was dated so.
-    pub(crate) fn todays(&self, dated: u64) -> u64 {
+    pub(crate) fn to_current_date(&self, dated: u64) -> u64 {
         self.jumps.iter().fold(dated, |date, jump| {
             if date <= jump.before_unix_millis { date.saturating_add(jump.ahead_millis) } else { date }
         })
     }
 
     /// The latest date as it was given whose [today's](Self::todays) is this one at most.
-    pub(crate) fn dated(&self, todays: u64) -> u64 {
+    pub(crate) fn to_recorded_date(&self, todays: u64) -> u64 {
         self.jumps.iter().rev().fold(todays, |date, jump| {
             let is_later = date > jump.before_unix_millis.saturating_add(jump.ahead_millis);
             if is_later { date } else { date.saturating_sub(jump.ahead_millis) }
@@ -138,13 +138,13 @@ impl ClockGuard {
     }
 
     /// Takes what a node says of its clock.
-    fn note_told(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
+    fn record_node_clock(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
         let base_millis = i128::from(unix_millis) - millis(self.passed(now));
-        self.told.insert(node, Told { base_millis, machine });
+        self.node_clocks.insert(node, NodeClock { base_millis, machine });
     }
 
     /// Looks at the clock; gives the row that is to be saved, if it is time for that.
-    fn look(&mut self, now: Now, nodes: &[NodeId]) -> Option<RowChange> {
+    fn check(&mut self, now: Now, nodes: &[NodeId]) -> Option<RowChange> {
         let (passed, before) = (self.passed(now), (self.hold, self.jumps.len()));
         let line = self.vouched_at(now);
         (self.vouched_unix_millis, self.seen) = (line, passed);
@@ -168,12 +168,12 @@ impl ClockGuard {
             Some(hold) if hold != Hold::Lost && is_within(now.unix_millis, line, STEP_MAX, STEP_MAX) => {
                 self.believe(now)
             }
-            Some(hold) => match self.witnesses(now, nodes) {
-                Witnesses::Agree => self.accept(now, hold == Hold::Start),
+            Some(hold) => match self.clock_agreement(now, nodes) {
+                ClockAgreement::Agree => self.accept(now, hold == Hold::Start),
                 // Nobody else can say, and a machine that was off for long needs no person: what is in the trash has
                 // the time that it had left.
-                Witnesses::None if hold != Hold::Step => self.accept(now, false),
-                Witnesses::None | Witnesses::Differ => {}
+                ClockAgreement::None if hold != Hold::Step => self.accept(now, false),
+                ClockAgreement::None | ClockAgreement::Differ => {}
             },
         }
         let is_due = passed >= self.next_save || before != (self.hold, self.jumps.len());
@@ -213,11 +213,11 @@ impl ClockGuard {
     }
 
     /// What the clocks of nodes say of ours. Nodes that said nothing yet do not agree.
-    fn witnesses(&self, now: Now, nodes: &[NodeId]) -> Witnesses {
+    fn clock_agreement(&self, now: Now, nodes: &[NodeId]) -> ClockAgreement {
         let ours = i128::from(now.unix_millis) - millis(self.passed(now));
         let (mut others, mut agree, mut here) = (0_usize, 0_usize, 0_usize);
         for node in nodes {
-            match self.told.get(node) {
+            match self.node_clocks.get(node) {
                 Some(told) if told.machine.is_some() && told.machine == self.machine => here += 1,
                 Some(told) if (told.base_millis - ours).abs() <= millis(STEP_MAX) => {
                     (others, agree) = (others + 1, agree + 1)
@@ -226,9 +226,9 @@ impl ClockGuard {
             }
         }
         match others {
-            0 if here > 0 => Witnesses::None,
-            _ if 2 * agree > others => Witnesses::Agree,
-            _ => Witnesses::Differ,
+            0 if here > 0 => ClockAgreement::None,
+            _ if 2 * agree > others => ClockAgreement::Agree,
+            _ => ClockAgreement::Differ,
         }
     }
 
@@ -238,12 +238,12 @@ impl ClockGuard {
 
     /// Time passed since the start, also while the machine was suspended.
     fn passed(&self, now: Now) -> Duration {
-        now.monotonic + self.slept
+        now.monotonic + self.suspended
     }
 }
 
 /// What the clocks of nodes say.
-enum Witnesses {
+enum ClockAgreement {
     /// Most of them agree.
     Agree,
     /// Most do not, or have not told.
@@ -260,12 +260,12 @@ impl Master {
 
     /// Says how long the machine was suspended since the master was started: time that the monotonic clock does not count.
     pub fn note_suspended(&mut self, slept: Duration) {
-        self.clock.slept = self.clock.slept.max(slept);
+        self.clock.suspended = self.clock.suspended.max(slept);
     }
 
     /// A node says what its clock says.
     pub(crate) fn note_node_clock(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
-        self.clock.note_told(now, node, unix_millis, machine);
+        self.clock.record_node_clock(now, node, unix_millis, machine);
         if self.clock.hold.is_some() {
             // Whoever looks at a cloud that has just been started sees it whole.
             self.watch_clock(now);
@@ -275,15 +275,15 @@ impl Master {
     /// Looks at the clock before anything is removed by it.
     pub(crate) fn watch_clock(&mut self, now: Now) {
         let nodes: Vec<_> = self.nodes.iter().map(|(_, node)| node.id.clone()).collect();
-        if self.clock.told.len() > nodes.len() {
-            self.clock.told.retain(|node, _| nodes.contains(node));
+        if self.clock.node_clocks.len() > nodes.len() {
+            self.clock.node_clocks.retain(|node, _| nodes.contains(node));
         }
-        let row = self.clock.look(now, &nodes);
+        let row = self.clock.check(now, &nodes);
         self.save(now, row.into_iter().collect(), Vec::new());
     }
 
     /// An administrator says that the clock is right.
-    pub(crate) fn confirm_clock(&mut self, now: Now, caller: Caller) {
+    pub(crate) fn confirm_clock(&mut self, now: Now, caller: SessionCaller) {
         if self.clock.hold.is_some() {
             // Whoever looked at a clock knows what time it is, and not how long things have lain there.
             self.clock.accept(now, false);
@@ -313,10 +313,10 @@ impl Master {
 }
 
 fn read_row(row: &StoredRow) -> Result<ClockRow, MasterError> {
-    decode_row(&row.value).ok_or_else(|| damaged(row))
+    decode_row(&row.value).ok_or_else(|| damaged_row(row))
 }
 
-/// Whether a time is no further behind another than `behind` and no further ahead than `ahead`.
+/// Whether a time is no further behind another than `stale_journal` and no further ahead than `ahead`.
 fn is_within(time: u64, of: u64, behind: Duration, ahead: Duration) -> bool {
     time.saturating_add(whole_millis(behind)) >= of && of.saturating_add(whole_millis(ahead)) >= time
 }

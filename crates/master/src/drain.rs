@@ -16,13 +16,13 @@ use protocol::{
 
 use crate::{
     Master,
-    actions::Caller,
-    health::counted,
+    actions::SessionCaller,
+    health::pluralized,
+    journal_writes::Effect,
     nodes::NodeKey,
-    placement::{Choice, Wanted, choose},
+    placement::{PlacementChoice, PlacementRequest, choose_node},
+    placement_constraints::PlacementConstraints,
     reconcile::Sweep,
-    saves::Effect,
-    spread::Terms,
     topology::check_admin,
 };
 
@@ -31,7 +31,7 @@ impl Master {
     pub(crate) fn drain(
         &mut self,
         now: Now,
-        from: Caller,
+        from: SessionCaller,
         by: &UserRights,
         request: &DrainRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
@@ -39,7 +39,7 @@ impl Master {
         let id = &request.node;
         let key = self.node_named(id)?;
         if request.undo {
-            self.set_standing(now, from, key, Membership::Active, MovePlan::default());
+            self.set_membership(now, from, key, Membership::Active, MovePlan::default());
             return Ok(None);
         }
         let plan = self.plan_drain(now, key);
@@ -50,9 +50,9 @@ impl Master {
             let sentence = format!("node {id} cannot be drained: {}", plan.problems.join("; "));
             return Err(Refusal::new(Status::Unavailable, sentence));
         }
-        let standing = self.nodes.get(key).standing;
+        let standing = self.nodes.get(key).membership;
         let standing = if standing == Membership::Active { Membership::Draining } else { standing };
-        self.set_standing(now, from, key, standing, plan);
+        self.set_membership(now, from, key, standing, plan);
         Ok(None)
     }
 
@@ -60,19 +60,19 @@ impl Master {
     pub(crate) fn watch_drains(&mut self, now: Now) {
         let is_empty = |key: NodeKey| {
             let node = self.nodes.get(key);
-            node.is_up() && node.held == 0 && node.incoming == 0
+            node.is_up() && node.slice_count == 0 && node.incoming == 0
         };
-        let standing_now = |key: NodeKey| match self.nodes.get(key).standing {
+        let standing_now = |key: NodeKey| match self.nodes.get(key).membership {
             Membership::Draining if is_empty(key) => Some(Membership::Drained),
             // What a job left there after all is moved too.
-            Membership::Drained if self.nodes.get(key).held > 0 => Some(Membership::Draining),
+            Membership::Drained if self.nodes.get(key).slice_count > 0 => Some(Membership::Draining),
             _ => None,
         };
         let keys = self.nodes.iter().map(|(key, _)| key);
         let changed: Vec<_> = keys.filter_map(|key| Some((key, standing_now(key)?))).collect();
         for (key, standing) in changed {
             tracing::info!(node = %self.nodes.get(key).id, ?standing, "a node that leaves");
-            self.nodes.set_standing(key, standing);
+            self.nodes.set_membership(key, standing);
             let rows = self.nodes.row_change(key).into_iter().collect();
             self.save(now, rows, Vec::new());
             self.sweeps.push_back(Sweep::Node(key, 0));
@@ -85,24 +85,24 @@ impl Master {
         self.nodes.of_id(id).ok_or_else(unknown)
     }
 
-    fn set_standing(&mut self, now: Now, from: Caller, key: NodeKey, standing: Membership, plan: MovePlan) {
-        self.nodes.set_standing(key, standing);
+    fn set_membership(&mut self, now: Now, from: SessionCaller, key: NodeKey, standing: Membership, plan: MovePlan) {
+        self.nodes.set_membership(key, standing);
         // Also where it changes nothing: by an old journal it may only seem so, and what is said now stands. This gives the life its
         // number, by which it is written down next.
-        let row = self.nodes.row_change(key).unwrap_or_else(|| self.nodes.row_said(key));
+        let row = self.nodes.row_change(key).unwrap_or_else(|| self.nodes.saved_row(key));
         self.save(now, vec![row], Vec::new());
-        let said = self.note_said(key);
+        let said = self.note_membership_change(key);
         self.save(now, said, vec![Effect::Reply(from, ClientReply::Plan(plan))]);
         self.sweeps.push_back(Sweep::Node(key, 0));
-        self.unpark_copies(true);
+        self.retry_blocked_copies(true);
     }
 
     /// What would move where if a node were drained now: every slice is given a place, as if all were moved at once.
     fn plan_drain(&mut self, now: Now, key: NodeKey) -> MovePlan {
         // Only in thought: whatever is changed for it is put back.
-        let (standing, folders) = (self.nodes.get(key).standing, self.together.clone());
-        self.nodes.set_standing(key, Membership::Draining);
-        let held = self.nodes.get(key).held;
+        let (standing, folders) = (self.nodes.get(key).membership, self.colocation.clone());
+        self.nodes.set_membership(key, Membership::Draining);
+        let held = self.nodes.get(key).slice_count;
         let slices = self.replicas.all_held_by(key).take(PLANNED_MAX).collect::<Vec<_>>();
         let mut planning = Planning::default();
         for slice in slices {
@@ -113,8 +113,8 @@ impl Master {
             node.promised_bytes = node.promised_bytes.saturating_sub(*bytes);
         }
         let plan = planning.finish(self, key, held);
-        self.nodes.set_standing(key, standing);
-        self.together = folders;
+        self.nodes.set_membership(key, standing);
+        self.colocation = folders;
         plan
     }
 
@@ -125,8 +125,8 @@ impl Master {
             return;
         };
         let Some(file) = self.names.file_of_slice(slice) else { return };
-        let terms = self.terms(now, file);
-        let (holders, mut closed) = self.occupied(slice);
+        let terms = self.constraints(now, file);
+        let (holders, mut closed) = self.replica_holders(slice);
         let (staying, leaving): (Vec<_>, Vec<_>) = holders.into_iter().partition(|key| terms.is_fit(&self.nodes, *key));
         closed.extend(leaving);
         let fit = staying.len();
@@ -136,36 +136,38 @@ impl Master {
             // There are enough elsewhere: it is only removed.
             return;
         }
-        match choose(&self.nodes, &self.wanted_place(bytes, &terms, &staying, &closed), &mut planning.rng) {
-            Choice::Node(target) => {
+        match choose_node(&self.nodes, &self.placement_request(bytes, &terms, &staying, &closed), &mut planning.rng) {
+            PlacementChoice::Node(target) => {
                 let node = self.nodes.get_mut(target);
                 node.promised_bytes = node.promised_bytes.saturating_add(bytes);
                 let (files, moved) = planning.moves.entry(target).or_default();
                 (*files, *moved) = (*files + 1, *moved + bytes);
             }
-            Choice::Busy | Choice::Nowhere if terms.copies_possible(&self.nodes) <= fit => planning.nodeless += 1,
-            Choice::Busy | Choice::Nowhere => planning.roomless += 1,
+            PlacementChoice::Busy | PlacementChoice::NoNode if terms.copies_possible(&self.nodes) <= fit => {
+                planning.nodeless += 1
+            }
+            PlacementChoice::Busy | PlacementChoice::NoNode => planning.roomless += 1,
         }
     }
 
-    fn wanted_place<'a>(
+    fn placement_request<'a>(
         &self,
         bytes: u64,
-        terms: &'a Terms,
+        terms: &'a PlacementConstraints,
         holders: &'a [NodeKey],
         closed: &'a [NodeKey],
-    ) -> Wanted<'a> {
-        Wanted {
+    ) -> PlacementRequest<'a> {
+        PlacementRequest {
             bytes,
             user: None,
             reserve_bytes: self.config.reserve_bytes,
-            terms,
+            constraints: terms,
             holders,
-            closed,
-            shunned: &[],
+            ineligible: closed,
+            avoided: &[],
             preferred: None,
             incoming_max: u32::MAX,
-            patient: false,
+            may_wait: false,
         }
     }
 }
@@ -198,14 +200,14 @@ impl Planning {
         let mut problems = Vec::new();
         if self.nodeless > 0 {
             let count = scale(self.nodeless);
-            let files = counted(count, "file wants", "files want");
+            let files = pluralized(count, "file wants", "files want");
             problems.push(format!(
                 "{files} more copies than the nodes that would be left; add a node, or want fewer copies"
             ));
         }
         if self.roomless > 0 {
             let count = scale(self.roomless);
-            let files = counted(count, "file", "files");
+            let files = pluralized(count, "file", "files");
             problems.push(format!("for {files} the other nodes have no room; add a node, or remove files"));
         }
         let from = master.nodes.get(from).id.clone();

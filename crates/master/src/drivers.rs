@@ -20,19 +20,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Master,
-    actions::{Action, Caller},
+    actions::{MasterAction, SessionCaller},
     denied::Denied,
-    jobs::{not_yours, row},
+    jobs::{job_row, not_owner_refusal},
+    journal_writes::Effect,
     nodes::NodeKey,
-    orders::Work,
+    orders::QueuedWork,
     rights::acts_for,
-    saves::Effect,
     sessions::ClientSession,
 };
 
 /// What is known of a detached job's drivers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Detached {
+pub(crate) struct DetachedJob {
     journal: SectorPath,
     keys: Vec<DriverKey>,
     /// The session in which the user detached it: what proved them must stand as long as the job runs.
@@ -43,10 +43,10 @@ pub(crate) struct Detached {
     /// Whether the last one has reported.
     is_heard: bool,
     /// How many before it, one after the other, never did.
-    unheard: u32,
+    failed_starts: u32,
 }
 
-impl Detached {
+impl DetachedJob {
     /// Where its driver is.
     pub(crate) fn node(&self) -> Option<&NodeId> {
         self.node.as_ref()
@@ -55,13 +55,13 @@ impl Detached {
     /// How long its driver may be silent. One that never came may be kept out by what keeps the next one out too, such as a
     /// security server that is away: each waits twice as long as the one before, so that there are keys left when it is back.
     pub(crate) fn silence_max(&self) -> Duration {
-        let doublings = if self.is_heard { 0 } else { self.unheard.min(UNHEARD_DOUBLINGS_MAX) };
+        let doublings = if self.is_heard { 0 } else { self.failed_starts.min(BACKOFF_DOUBLINGS_MAX) };
         SILENCE_MAX * 2_u32.pow(doublings)
     }
 
     /// Its driver has reported.
     pub(crate) fn note_heard(&mut self) {
-        (self.is_heard, self.unheard) = (true, 0);
+        (self.is_heard, self.failed_starts) = (true, 0);
     }
 
     fn key(&self) -> Option<DriverKey> {
@@ -74,7 +74,7 @@ impl Master {
     pub(crate) fn detach_job(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SessionCaller,
         client: &ClientSession,
         id: JobId,
         journal: SectorPath,
@@ -82,7 +82,7 @@ impl Master {
     ) -> Result<Option<ClientReply>, Denied> {
         let job = self.jobs.get(id)?;
         if !acts_for(&client.rights, &job.record.user) {
-            return Err(not_yours(&client.rights, &job.record).into());
+            return Err(not_owner_refusal(&client.rights, &job.record).into());
         }
         if job.record.state != JobState::Running || job.detached.is_some() {
             let why = if job.detached.is_some() { "is driven by a node already" } else { "has ended" };
@@ -100,7 +100,8 @@ impl Master {
         }
         let by = client.held();
         if let Some(job) = self.jobs.get_mut(id) {
-            job.detached = Some(Detached { journal, keys, by, drivers: 0, node: None, is_heard: true, unheard: 0 });
+            job.detached =
+                Some(DetachedJob { journal, keys, by, drivers: 0, node: None, is_heard: true, failed_starts: 0 });
         }
         if !self.replace_driver(now, id) {
             if let Some(job) = self.jobs.get_mut(id) {
@@ -121,7 +122,7 @@ impl Master {
         else {
             return false;
         };
-        let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.standing != Membership::Drained);
+        let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.membership != Membership::Drained);
         let up: Vec<NodeId> = up.map(|(_, node)| node.id.clone()).collect();
         let others: Vec<&NodeId> = up.iter().filter(|node| detached.node.as_ref() != Some(node)).collect();
         let Some(node) = self.rng.choice(others).cloned().or_else(|| up.first().cloned()) else {
@@ -130,32 +131,32 @@ impl Master {
         };
         for session in self.sessions.driving(id) {
             self.sessions.close(now, session);
-            self.actions.push_back(Action::CloseSession(session));
+            self.actions.push_back(MasterAction::CloseSession(session));
         }
         // The next driver writes the same parts of the output, and would have to wait for these to end by themselves.
         for lease in self.leases.driving(id) {
-            self.end_lease(now, lease);
+            self.abort_lease(now, lease);
         }
         let Some(job) = self.jobs.get_mut(id) else { return false };
-        job.last_heard = now.monotonic;
+        job.last_report = now.monotonic;
         job.record.driver = Some(node.clone());
         if let Some(detached) = &mut job.detached {
             detached.drivers += 1;
-            detached.unheard = if detached.is_heard { 0 } else { detached.unheard + 1 };
+            detached.failed_starts = if detached.is_heard { 0 } else { detached.failed_starts + 1 };
             detached.is_heard = false;
             detached.node = Some(node.clone());
         }
-        let (change, user) = (row(job), job.record.user.to_string());
+        let (change, user) = (job_row(job), job.record.user.to_string());
         self.note_job(now, &user, "drive job", id.to_string(), format!("at node {node}"));
-        self.save(now, vec![change], vec![Effect::Drive(id)]);
+        self.save(now, vec![change], vec![Effect::StartDriver(id)]);
         true
     }
 
     /// The driver's number is durable: no other will have its key.
-    pub(crate) fn order_driver(&mut self, id: JobId) {
+    pub(crate) fn start_driver(&mut self, id: JobId) {
         let node = self.jobs.get(id).ok().and_then(|job| job.record.driver.clone());
         if let Some(key) = node.and_then(|node| self.nodes.of_id(&node)) {
-            self.orders.push(key, Work::Drive(id));
+            self.orders.push(key, QueuedWork::Drive(id));
         }
     }
 
@@ -171,7 +172,7 @@ impl Master {
     ///
     /// # Errors
     /// Refused for a key that is not that of the job's present driver, in the same words whatever is wrong.
-    pub fn drives_for(&self, id: JobId, key: DriverKey) -> Result<HeldSession, Refusal> {
+    pub fn driver_session(&self, id: JobId, key: DriverKey) -> Result<HeldSession, Refusal> {
         let detached = self.jobs.get(id).ok().and_then(|job| job.detached.as_ref());
         detached
             .filter(|detached| detached.key() == Some(key))
@@ -184,7 +185,7 @@ impl Master {
 /// it can do no harm afterwards.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Up to ten minutes and a half for one that never came: with all keys, some hours.
-const UNHEARD_DOUBLINGS_MAX: u32 = 6;
+const BACKOFF_DOUBLINGS_MAX: u32 = 6;
 /// Drivers at once for each node that is up: each is a process of some tens of megabytes. One user alone may have half.
 const NODE_DRIVERS_MAX: u64 = 64;
 /// Some of them end in that time, in seconds.

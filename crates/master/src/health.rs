@@ -17,7 +17,7 @@ use protocol::{
 use crate::{
     Master,
     nodes::{Node, NodeKey},
-    replication::Unwell,
+    replication_queue::UnhealthyCounts,
 };
 
 impl Master {
@@ -29,7 +29,8 @@ impl Master {
 
     /// What is wrong, if anything.
     pub(crate) fn health(&self) -> ClientReply {
-        let Unwell { under_replicated, lost, lost_in_memory, misplaced, short_of_nodes } = self.replication.health();
+        let UnhealthyCounts { under_replicated, lost, lost_in_memory, misplaced, short_of_nodes } =
+            self.replication.health();
         let corrupt = self.replicas.corrupt_count();
         let mut reasons = Vec::new();
         for (key, node) in self.nodes.by_name() {
@@ -45,7 +46,7 @@ impl Master {
         }
         reasons.extend(self.room_reason());
         if lost > 0 {
-            let files = counted(
+            let files = pluralized(
                 lost,
                 "file has no copy that can be reached; start the nodes that hold it",
                 "files have no copy that can be reached; start the nodes that hold them",
@@ -53,7 +54,7 @@ impl Master {
             reasons.push(files);
         }
         if lost_in_memory > 0 {
-            let files = counted(
+            let files = pluralized(
                 lost_in_memory,
                 "file below `/memory` is gone with its node; run the job again that made it, or remove it",
                 "files below `/memory` are gone with their nodes; run the jobs again that made them, or remove them",
@@ -61,27 +62,27 @@ impl Master {
             reasons.push(files);
         }
         if under_replicated > 0 {
-            let files = counted(
+            let files = pluralized(
                 under_replicated,
                 "file has fewer copies than wanted; it is being copied",
                 "files have fewer copies than wanted; they are being copied",
             );
-            let nodes = counted(up, "node that is up has room", "nodes that are up have room");
+            let nodes = pluralized(up, "node that is up has room", "nodes that are up have room");
             reasons.push(format!("{files} as far as the {nodes}"));
         }
         if short_of_nodes > 0 {
-            let files = counted(short_of_nodes, "file wants", "files want");
+            let files = pluralized(short_of_nodes, "file wants", "files want");
             reasons.push(format!(
                 "{files} more copies than there are nodes, or copies at a site without nodes; add nodes there, or want less"
             ));
         }
         if misplaced > 0 {
-            let files = counted(misplaced, "file has", "files have");
+            let files = pluralized(misplaced, "file has", "files have");
             reasons
                 .push(format!("{files} copies where they should not be; they are being moved as far as there is room"));
         }
         if corrupt > 0 {
-            let copies = counted(
+            let copies = pluralized(
                 corrupt,
                 "copy is corrupt and is being replaced; check the disk of its node",
                 "copies are corrupt and are being replaced; check the disks of their nodes",
@@ -90,7 +91,7 @@ impl Master {
         }
         reasons.extend(self.rebuild_reasons());
         reasons.extend(self.clock_reason());
-        reasons.extend(self.standing.security_reasons.iter().cloned());
+        reasons.extend(self.session_recheck.security_reasons.iter().cloned());
         reasons.extend(self.topology.fault.as_ref().map(|fault| format!("the topology before it is in use: {fault}")));
         let insecure_sites = self.insecure_sites();
         reasons.extend(insecure_sites.iter().map(|site| {
@@ -147,19 +148,19 @@ impl Master {
         match node.state {
             NodeState::Up => {}
             NodeState::Joining => reasons.push(format!("node {id} is still telling what it holds; wait")),
-            NodeState::Lost if !node.heard => reasons.push(format!(
+            NodeState::Lost if !node.has_joined => reasons.push(format!(
                 "node {id} is lost: it was not heard of since the master was started; start it again, or remove it"
             )),
             NodeState::Lost => reasons.push(format!("node {id} is lost; start it again")),
         }
-        if node.standing == Membership::Draining {
+        if node.membership == Membership::Draining {
             let in_doubt = self.in_doubt_at(key);
             let what_to_do = match in_doubt {
                 0 => "wait".to_owned(),
                 _ => {
-                    let doubtful = match node.held {
+                    let doubtful = match node.slice_count {
                         1 => "it is in doubt, and is not moved".to_owned(),
-                        _ => counted(
+                        _ => pluralized(
                             in_doubt,
                             "of them is in doubt, and is not moved",
                             "of them are in doubt, and are not moved",
@@ -171,7 +172,7 @@ impl Master {
                     )
                 }
             };
-            let slices = counted(node.held, "slice is", "slices are");
+            let slices = pluralized(node.slice_count, "slice is", "slices are");
             reasons.push(format!("node {id} is being drained, {slices} left; {what_to_do}"));
         }
         if node.is_up() && node.is_active() && node.is_full(reserve_bytes) {
@@ -185,7 +186,7 @@ impl Master {
 }
 
 /// A count and what is counted, in the words for one or in those for any other number.
-pub(crate) fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, others: &str) -> String {
+pub(crate) fn pluralized<N: Display + PartialEq + From<u8>>(count: N, one: &str, others: &str) -> String {
     let words = if count == N::from(1) { one } else { others };
     format!("{count} {words}")
 }

@@ -19,17 +19,17 @@ use store::RowChange;
 
 use crate::{
     Master,
-    actions::{Caller, JOBS_TABLE, StoredRow},
+    actions::{JOBS_TABLE, SessionCaller, StoredRow},
     denied::Denied,
-    drivers::Detached,
+    drivers::DetachedJob,
     error::MasterError,
-    histories,
-    namespace::{damaged, decode_row, encode_row},
+    job_histories,
+    journal_writes::Effect,
+    namespace::{damaged_row, decode_row, encode_row},
     nodes::Node,
-    orders::Work,
+    orders::QueuedWork,
     per_user::PerUser,
     rights::acts_for,
-    saves::Effect,
     sessions::ClientSession,
     tickets::Bearer,
 };
@@ -54,32 +54,32 @@ struct JobRow {
     stages: Vec<StageRecord>,
     errors: Vec<String>,
     error_slice: Option<SectorPath>,
-    detached: Option<Detached>,
+    detached: Option<DetachedJob>,
     counters: Vec<Counters>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) record: JobRecord,
-    pub(crate) last_heard: Duration,
+    pub(crate) last_report: Duration,
     /// Who drives it, where that is not the one who admitted it.
-    pub(crate) detached: Option<Detached>,
+    pub(crate) detached: Option<DetachedJob>,
 }
 
 impl Jobs {
     /// Takes a job from its row. One that was running may still be: its driver has time to report.
     pub(crate) fn load(&mut self, now: Now, row: &StoredRow) -> Result<(), MasterError> {
-        let (record, detached) = read_row(&row.value).ok_or_else(|| damaged(row))?;
+        let (record, detached) = parse_job_row(&row.value).ok_or_else(|| damaged_row(row))?;
         self.insert(now, record, detached);
         Ok(())
     }
 
-    fn insert(&mut self, now: Now, record: JobRecord, detached: Option<Detached>) {
+    fn insert(&mut self, now: Now, record: JobRecord, detached: Option<DetachedJob>) {
         self.by_start.insert((record.started_unix_millis, record.job));
         if record.state == JobState::Running {
             self.running.insert(record.job);
         }
-        self.by_id.insert(record.job, Job { record, last_heard: now.monotonic, detached });
+        self.by_id.insert(record.job, Job { record, last_report: now.monotonic, detached });
     }
 
     /// Makes room for one more by forgetting, of the user who has most of those that ended, the oldest one; `None` when all
@@ -136,18 +136,18 @@ impl Jobs {
     /// Jobs whose drivers have not reported for too long.
     fn silent(&self, now: Now) -> Vec<JobId> {
         let is_silent = |id: &&JobId| {
-            let silence_max = |job: &Job| job.detached.as_ref().map_or(DRIVER_SILENCE_MAX, Detached::silence_max);
-            let is_silent = |job: &Job| now.monotonic.saturating_sub(job.last_heard) > silence_max(job);
+            let silence_max = |job: &Job| job.detached.as_ref().map_or(DRIVER_SILENCE_MAX, DetachedJob::silence_max);
+            let is_silent = |job: &Job| now.monotonic.saturating_sub(job.last_report) > silence_max(job);
             self.by_id.get(id).is_some_and(is_silent)
         };
         self.running.iter().filter(is_silent).copied().collect()
     }
 
     /// Does not count the last `span` as silence.
-    pub(crate) fn excuse(&mut self, now: Now, span: Duration) {
+    pub(crate) fn discount_pause(&mut self, now: Now, span: Duration) {
         for id in &self.running {
             if let Some(job) = self.by_id.get_mut(id) {
-                job.last_heard = now.monotonic.min(job.last_heard + span);
+                job.last_report = now.monotonic.min(job.last_report + span);
             }
         }
     }
@@ -160,7 +160,7 @@ impl Jobs {
         // Nobody drives it any more.
         job.detached = None;
         job.record.driver = None;
-        vec![row(job)]
+        vec![job_row(job)]
     }
 }
 
@@ -169,7 +169,7 @@ impl Master {
     pub(crate) fn admit_job(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SessionCaller,
         client: &ClientSession,
         title: &str,
     ) -> Result<Option<ClientReply>, Denied> {
@@ -204,7 +204,7 @@ impl Master {
         let links = self.links_of_jobs();
         let reply = ClientReply::Admitted(Admitted { links, ..self.admitted(now, client, &record) });
         self.jobs.insert(now, record, None);
-        changes.push(row(self.jobs.get(id)?));
+        changes.push(job_row(self.jobs.get(id)?));
         self.save(now, changes, vec![Effect::Reply(caller, reply)]);
         Ok(None)
     }
@@ -213,7 +213,7 @@ impl Master {
     pub(crate) fn report_job(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SessionCaller,
         client: &ClientSession,
         report: JobRecord,
     ) -> Result<Option<ClientReply>, Refusal> {
@@ -221,7 +221,7 @@ impl Master {
         let id = report.job;
         let record = &self.jobs.get(id)?.record;
         if !acts_for(by, &record.user) {
-            return Err(not_yours(by, record));
+            return Err(not_owner_refusal(by, record));
         }
         if record.state != JobState::Running {
             let how = match record.state {
@@ -234,7 +234,7 @@ impl Master {
             return Err(Refusal::new(Status::Failed, sentence));
         }
         let Some(job) = self.jobs.by_id.get_mut(&id) else { return Ok(None) };
-        job.last_heard = now.monotonic;
+        job.last_report = now.monotonic;
         if let Some(detached) = &mut job.detached {
             detached.note_heard();
         }
@@ -251,7 +251,7 @@ impl Master {
         let ended = ClientReply::Admitted(Admitted { job: id, nodes: Vec::new(), links: Vec::new() });
         let changes = self.jobs.end(id, report.state);
         self.note_job(now, by.user.as_str(), "end job", id.to_string(), format!("{:?}", report.state).to_lowercase());
-        self.save(now, changes, vec![Effect::Reply(caller, ended), Effect::Forget(id)]);
+        self.save(now, changes, vec![Effect::Reply(caller, ended), Effect::ForgetJob(id)]);
         Ok(None)
     }
 
@@ -259,7 +259,7 @@ impl Master {
     pub(crate) fn check_running(&self, by: &UserRights, id: JobId) -> Result<(), Refusal> {
         let record = &self.jobs.get(id)?.record;
         if !acts_for(by, &record.user) {
-            return Err(not_yours(by, record));
+            return Err(not_owner_refusal(by, record));
         }
         if record.state != JobState::Running {
             return Err(Refusal::new(Status::Refused, format!("the job {id} has ended; start it again")));
@@ -271,30 +271,30 @@ impl Master {
     pub(crate) fn cancel_job(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SessionCaller,
         by: &UserRights,
         id: JobId,
     ) -> Result<Option<ClientReply>, Refusal> {
         let record = &self.jobs.get(id)?.record;
         if !acts_for(by, &record.user) {
-            return Err(not_yours(by, record));
+            return Err(not_owner_refusal(by, record));
         }
         if record.state != JobState::Running {
             return Err(Refusal::new(Status::Refused, format!("the job {id} has ended already")));
         }
         let changes = self.jobs.end(id, JobState::Cancelled);
-        self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done), Effect::Forget(id)]);
+        self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done), Effect::ForgetJob(id)]);
         Ok(None)
     }
 
     /// All jobs, newest first.
     pub(crate) fn job_list(&self, by: &UserRights) -> ClientReply {
-        ClientReply::Jobs(self.jobs.newest().into_iter().map(|record| seen(by, record)).collect())
+        ClientReply::Jobs(self.jobs.newest().into_iter().map(|record| redacted_for(by, record)).collect())
     }
 
     /// One job.
     pub(crate) fn job(&self, by: &UserRights, id: JobId) -> Result<ClientReply, Refusal> {
-        Ok(ClientReply::Jobs(vec![seen(by, self.jobs.get(id)?.record.clone())]))
+        Ok(ClientReply::Jobs(vec![redacted_for(by, self.jobs.get(id)?.record.clone())]))
     }
 
     /// Gives up the jobs whose drivers are silent.
@@ -306,7 +306,7 @@ impl Master {
             let changes = self.jobs.end(id, JobState::Lost);
             let why = "its driver was not heard of".to_owned();
             self.note_job(now, "master", "give up job", id.to_string(), why);
-            self.save(now, changes, vec![Effect::Forget(id)]);
+            self.save(now, changes, vec![Effect::ForgetJob(id)]);
         }
     }
 
@@ -314,14 +314,14 @@ impl Master {
     pub(crate) fn forget_job(&mut self, id: JobId) {
         let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
         for key in up {
-            self.orders.push(key, Work::Forget(id));
+            self.orders.push(key, QueuedWork::Forget(id));
         }
     }
 
     /// The nodes that run SPEs.
     fn nodes_for_jobs(&self) -> impl Iterator<Item = &Node> {
         let nodes = self.nodes.by_name().map(|(_, node)| node);
-        nodes.filter(|node| node.is_up() && node.standing != Membership::Drained)
+        nodes.filter(|node| node.is_up() && node.membership != Membership::Drained)
     }
 
     /// What is known of links between the sites of these nodes: their limits in the topology.
@@ -340,12 +340,12 @@ impl Master {
         let at = self.client_at(client);
         let up: Vec<_> = self.nodes_for_jobs().collect();
         let weights: Vec<_> = up.iter().map(|node| node.marks.weight(now, &record.user)).collect();
-        let nodes = up.into_iter().zip(histories::avoided(&weights)).map(|(node, is_marked)| SpeNode {
+        let nodes = up.into_iter().zip(job_histories::avoided(&weights)).map(|(node, is_marked)| SpeNode {
             // A job's words and pieces are always encrypted: who delivers a piece may stand at another site than the driver.
             source: self.tickets.compute(
                 now,
                 node,
-                Bearer { user: record.user.clone(), plain_within: None, ..self.for_client(&at, node) },
+                Bearer { user: record.user.clone(), plain_within: None, ..self.client_bearer(&at, node) },
                 record.job,
             ),
             slots: node.spe_slots,
@@ -355,13 +355,13 @@ impl Master {
     }
 }
 
-pub(crate) fn not_yours(by: &UserRights, record: &JobRecord) -> Refusal {
+pub(crate) fn not_owner_refusal(by: &UserRights, record: &JobRecord) -> Refusal {
     let sentence = format!("the job {} belongs to {}: {} may not change it", record.job, record.user, by.user);
     Refusal::new(Status::Refused, sentence)
 }
 
 /// What a user sees of a job: of another's, neither title nor errors nor counters, which name files and may quote what is in them.
-fn seen(by: &UserRights, record: JobRecord) -> JobRecord {
+fn redacted_for(by: &UserRights, record: JobRecord) -> JobRecord {
     if acts_for(by, &record.user) {
         return record;
     }
@@ -381,7 +381,7 @@ fn few(mut counters: Vec<Counters>) -> Vec<Counters> {
     counters
 }
 
-pub(crate) fn row(of: &Job) -> RowChange {
+pub(crate) fn job_row(of: &Job) -> RowChange {
     let JobRecord { job, user, title, state, started_unix_millis, stages, errors, error_slice, counters, driver: _ } =
         of.record.clone();
     let detached = of.detached.clone();
@@ -390,12 +390,12 @@ pub(crate) fn row(of: &Job) -> RowChange {
 }
 
 /// Reads a row of today or of a former master.
-pub(crate) fn read_row(value: &[u8]) -> Option<(JobRecord, Option<Detached>)> {
+pub(crate) fn parse_job_row(value: &[u8]) -> Option<(JobRecord, Option<DetachedJob>)> {
     // Former rows end before the last fields: where the error slice is, who drives the job, what was counted. Each is a zero
     // where there is none.
     let row: JobRow = (0..=3).find_map(|missing| decode_row(&[value, &[0; 3][..missing]].concat()))?;
     let JobRow { job, user, title, state, started_unix_millis, stages, errors, error_slice, detached, counters } = row;
-    let driver = detached.as_ref().and_then(Detached::node).cloned();
+    let driver = detached.as_ref().and_then(DetachedJob::node).cloned();
     let record =
         JobRecord { job, user, title, state, started_unix_millis, stages, errors, error_slice, counters, driver };
     Some((record, detached))

@@ -33,18 +33,18 @@ use tokio::{
 
 use crate::{
     actions::{ClientJoin, NodeJoin},
-    security_door::SecurityDoor,
+    security_client::SecurityClient,
 };
 
 /// What everyone who joins passes through.
-pub(crate) struct Gate {
-    pub(crate) security: Arc<SecurityDoor>,
+pub(crate) struct JoinAcceptor {
+    pub(crate) security: Arc<SecurityClient>,
     /// What shows that it is this master that knows a session no more.
-    pub(crate) gone_key: StatelessResetKey,
+    pub(crate) reset_key: StatelessResetKey,
     /// Where those go who were let in.
-    pub(crate) admitted: mpsc::Sender<Admission>,
+    pub(crate) admitted: mpsc::Sender<PendingSession>,
     /// Who knows which key drives which job.
-    pub(crate) questions: mpsc::Sender<DriverQuestion>,
+    pub(crate) driver_questions: mpsc::Sender<DriverQuestion>,
 }
 
 /// For whom does who shows this key drive this job?
@@ -55,7 +55,7 @@ pub(crate) struct DriverQuestion {
 }
 
 /// Someone who was let in, and waits until the session stands.
-pub(crate) struct Admission {
+pub(crate) struct PendingSession {
     pub(crate) session: SessionId,
     pub(crate) key: [u8; 32],
     pub(crate) who: Joiner,
@@ -71,9 +71,9 @@ pub(crate) enum Joiner {
     Node(NodeJoin),
 }
 
-impl Gate {
+impl JoinAcceptor {
     /// Takes connections until it is stopped.
-    pub(crate) async fn keep(self: Arc<Self>, listener: Listener, stopping: Stopping) {
+    pub(crate) async fn accept_joins(self: Arc<Self>, listener: Listener, stopping: Stopping) {
         let mut joining = JoinSet::new();
         // Whoever comes is taken at once, and has a place among strangers until its proof is found good; so nobody waits
         // behind them, and there are never more joins than such places.
@@ -130,7 +130,7 @@ impl Gate {
             request => self.decide(stream, request).await.map(|(session, ticket_keys)| JoinReply::Accepted {
                 session,
                 ticket_keys,
-                reset_token: self.gone_key.token(session),
+                reset_token: self.reset_key.token(session),
             }),
         };
         decided.unwrap_or_else(|refusal| {
@@ -163,16 +163,16 @@ impl Gate {
         let session = SessionId(u64::from_be_bytes(random()));
         let key = stream.export_key(KEY_LABEL, &session.0.to_be_bytes()).map_err(|error| error.refusal())?;
         let (opened, is_open) = oneshot::channel();
-        let admission = Admission { session, key, who, opened };
+        let admission = PendingSession { session, key, who, opened };
         self.admitted.send(admission).await.map_err(|_| stopped())?;
         let ticket_keys = is_open.await.unwrap_or_else(|_| Err(stopped()))?;
         Ok((session, ticket_keys))
     }
 
     /// For whom a driver with this key comes in.
-    async fn drives_for(&self, job: JobId, key: DriverKey) -> Result<HeldSession, Refusal> {
+    async fn driver_session(&self, job: JobId, key: DriverKey) -> Result<HeldSession, Refusal> {
         let (answer, answered) = oneshot::channel();
-        let asked = self.questions.send(DriverQuestion { job, key, answer }).await;
+        let asked = self.driver_questions.send(DriverQuestion { job, key, answer }).await;
         asked.map_err(|_| stopped())?;
         answered.await.unwrap_or_else(|_| Err(stopped()))
     }
@@ -212,7 +212,7 @@ impl Gate {
                 }
             }
             JoinRequest::Driver { job, key, holder } => {
-                let held = self.drives_for(job, key).await?;
+                let held = self.driver_session(job, key).await?;
                 let proved_from = held.address;
                 // What proved the user when the job was detached must stand, and gives what it gives now.
                 match self.security.ask(&SecurityRequest::Recheck(vec![held])).await? {

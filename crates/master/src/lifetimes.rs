@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{FileId, Now};
 
-use crate::{Master, reconcile::Sweep, saves::Effect};
+use crate::{Master, journal_writes::Effect, reconcile::Sweep};
 
 /// When files end.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Master {
         }
     }
 
-    /// Removes some of what has ended, `left` at most before the next tick.
+    /// Removes some of what has ended, `closed_sessions` at most before the next tick.
     pub(crate) fn sweep_expired(&mut self, now: Now, left: usize) -> Option<Sweep> {
         let step = left.min(EXPIRY_STEP);
         let mut done = 0;
@@ -94,20 +94,20 @@ impl Master {
         let moved = self.discard(now, file, &path, false, false);
         let Ok(change) = moved.or_else(|_| self.remove_entry(&path, false)) else { return };
         let slices = self.names.content(file).map(|content| content.slice).into_iter().chain(change.freed);
-        let effects = slices.map(Effect::Settle).collect();
+        let effects = slices.map(Effect::Reconcile).collect();
         self.save(now, change.rows, effects);
     }
 
     fn end_of_life(&self, file: FileId) -> Option<u64> {
-        let may_end = self.policies.have_lifetimes() || self.memory_folder().is_some();
+        let may_end = self.policies.has_lifetimes() || self.memory_folder().is_some();
         if !may_end || self.names.content(file).is_none() || self.is_trash(file) {
             return None;
         }
-        let seconds = self.gather(file).into_policy().lifetime_seconds?;
-        if self.is_of_a_job_in_memory(file) {
+        let seconds = self.effective_policy(file).into_policy().lifetime_seconds?;
+        if self.is_unfinished_job_output(file) {
             return None;
         }
-        Some(self.clock.todays(self.names.modified(file)?).saturating_add(seconds.saturating_mul(1_000)))
+        Some(self.clock.to_current_date(self.names.modified(file)?).saturating_add(seconds.saturating_mul(1_000)))
     }
 }
 

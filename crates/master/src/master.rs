@@ -13,40 +13,40 @@ use store::RowChange;
 
 use crate::{
     actions::{
-        Action, CLOCK_TABLE, CONFLICTS_TABLE, Caller, ClientJoin, Completion, HISTORIES_TABLE, JOBS_TABLE,
-        JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, Message, NODES_TABLE, NodeJoin, OUTDATED_TABLE, POLICIES_TABLE,
-        QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
+        CLOCK_TABLE, CONFLICTS_TABLE, ClientJoin, HISTORIES_TABLE, JOBS_TABLE, JOURNAL_TABLE, LINEAGE_TABLE,
+        MEMBERS_TABLE, MasterAction, MasterCompletion, MasterMessage, NODES_TABLE, NodeJoin, OUTDATED_TABLE,
+        POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, SessionCaller, StoredRow, TRASH_TABLE,
     },
-    audit::{AuditQueue, audited},
+    audit::{AuditQueue, audit_note},
     clock_guard::ClockGuard,
+    colocation::Colocation,
     config::MasterConfig,
+    copy_bandwidth::CopyBandwidth,
     denied::Denied,
     error::MasterError,
-    histories::Histories,
-    interrupted::Interrupted,
+    job_histories::JobHistories,
     jobs::Jobs,
-    keeping::Keeping,
-    leases::Leases,
+    journal_lineage::Lineage,
+    journal_loader::JournalLoader,
+    journal_writes::{Effect, JournalWrites},
+    lease_table::Leases,
     lifetimes::Lifetimes,
-    lineage::Lineage,
-    links::Links,
-    loading::Loading,
-    namespace::{Namespace, damaged},
+    metadata_mirror::MetadataMirror,
+    namespace::{Namespace, damaged_row},
     nodes::Nodes,
     orders::Orders,
+    partial_uploads::PartialUploads,
     policies::Policies,
-    questions::Questions,
     quotas::Quotas,
     rebalance::Rebalance,
     rebuild::Rebuild,
     reconcile::{Superseded, Sweep},
     replicas::Replicas,
-    replication::Replication,
-    saves::{Effect, Saves},
+    replication_queue::ReplicationQueue,
+    security_proxy::SecurityProxy,
+    session_recheck::SessionRecheck,
     sessions::{ClientSession, Peer, Sessions},
-    standing::Standing,
-    tickets::{SignTickets, Tickets},
-    together::Together,
+    tickets::{SignTickets, TicketIssuer},
     topology::TopologyOrigin,
     trash::Trash,
 };
@@ -58,7 +58,7 @@ use crate::{
 /// [`handle_timeout`](Self::handle_timeout) no later than [`next_timeout`](Self::next_timeout) says.
 pub struct Master {
     pub(crate) config: MasterConfig,
-    pub(crate) tickets: Tickets,
+    pub(crate) tickets: TicketIssuer,
     pub(crate) rng: Rng,
     pub(crate) names: Namespace,
     pub(crate) policies: Policies,
@@ -69,24 +69,24 @@ pub struct Master {
     pub(crate) nodes: Nodes,
     pub(crate) replicas: Replicas,
     pub(crate) leases: Leases,
-    pub(crate) interrupted: Interrupted,
+    pub(crate) partial_uploads: PartialUploads,
     pub(crate) orders: Orders,
-    pub(crate) replication: Replication,
-    pub(crate) links: Links,
-    pub(crate) together: Together,
+    pub(crate) replication: ReplicationQueue,
+    pub(crate) copy_bandwidth: CopyBandwidth,
+    pub(crate) colocation: Colocation,
     pub(crate) rebalance: Rebalance,
     pub(crate) topology: TopologyOrigin,
-    pub(crate) questions: Questions,
-    pub(crate) standing: Standing,
+    pub(crate) security_proxy: SecurityProxy,
+    pub(crate) session_recheck: SessionRecheck,
     pub(crate) audit: AuditQueue,
     pub(crate) superseded: Superseded,
     pub(crate) jobs: Jobs,
-    pub(crate) histories: Histories,
+    pub(crate) job_histories: JobHistories,
     pub(crate) sessions: Sessions,
-    pub(crate) saves: Saves,
+    pub(crate) journal_writes: JournalWrites,
     pub(crate) sweeps: VecDeque<Sweep>,
-    pub(crate) actions: VecDeque<Action>,
-    pub(crate) keeping: Keeping,
+    pub(crate) actions: VecDeque<MasterAction>,
+    pub(crate) mirror: MetadataMirror,
     pub(crate) lineage: Lineage,
     pub(crate) rebuild: Rebuild,
     /// No version that this master gave is as old as this.
@@ -95,18 +95,19 @@ pub struct Master {
     pub(crate) replication_begins: Duration,
     has_begun_replication: bool,
     next_tick: Duration,
-    next_unpark: Duration,
+    next_blocked_retry: Duration,
     /// Wishes that a test makes for files by their paths.
     #[cfg(test)]
-    pub(crate) wishes_of_test: Option<WishesOfTest>,
+    pub(crate) test_replication: Option<TestReplication>,
 }
 
-/// See [`Master::wishes_of_test`].
+/// See [`Master::test_replication`].
 #[cfg(test)]
-pub(crate) type WishesOfTest = fn(&Namespace, &protocol::SectorPath) -> Option<crate::wish::Wish>;
+pub(crate) type TestReplication =
+    fn(&Namespace, &protocol::SectorPath) -> Option<crate::desired_replication::DesiredReplication>;
 
 impl Master {
-    /// A master with the names and jobs that `rows` hold, in any order. All its choices by lot come from `seed`.
+    /// A master with the names and jobs that `rebuild_rows` hold, in any order. All its choices by lot come from `seed`.
     ///
     /// # Errors
     /// When a row cannot be read, or the rows do not form one tree of names.
@@ -117,9 +118,9 @@ impl Master {
         signer: Box<dyn SignTickets + Send>,
         rows: impl IntoIterator<Item = StoredRow>,
     ) -> Result<Self, MasterError> {
-        let mut loading = Loading::new();
+        let mut loading = JournalLoader::new();
         for row in rows {
-            loading.take(row.table, &row.key, &row.value)?;
+            loading.add_row(row.table, &row.key, &row.value)?;
         }
         Self::load(now, config, seed, signer, loading)
     }
@@ -133,12 +134,12 @@ impl Master {
         config: MasterConfig,
         seed: u64,
         signer: Box<dyn SignTickets + Send>,
-        loading: Loading,
+        loading: JournalLoader,
     ) -> Result<Self, MasterError> {
         let mut rng = Rng::with_seed(seed);
         let (mut rebuild, sequence) = Rebuild::load(now, &config, &mut rng, &loading)?;
         let (mut jobs, mut policies, mut nodes) = (Jobs::default(), Policies::default(), Nodes::default());
-        let (mut trash, mut quotas, mut histories) = (Trash::default(), Quotas::default(), Histories::default());
+        let (mut trash, mut quotas, mut histories) = (Trash::default(), Quotas::default(), JobHistories::default());
         for row in &loading.others {
             match row.table {
                 JOBS_TABLE => jobs.load(now, row)?,
@@ -149,7 +150,7 @@ impl Master {
                 QUOTAS_TABLE => quotas.load(row)?,
                 CLOCK_TABLE | JOURNAL_TABLE | MEMBERS_TABLE | REMOVED_TABLE | OUTDATED_TABLE | CONFLICTS_TABLE
                 | LINEAGE_TABLE => {}
-                _ => return Err(damaged(row)),
+                _ => return Err(damaged_row(row)),
             }
         }
         let (mut names, mut first_rows) = loading.names.finish(now)?;
@@ -160,7 +161,7 @@ impl Master {
             first_rows.push(rebuild.state_row());
         }
         let pinned = policies.entries().chain(trash.entries()).chain(rebuild.pinned(&names));
-        let keeping = Keeping::load(&names, pinned, &loading.others, sequence);
+        let keeping = MetadataMirror::load(&names, pinned, &loading.others, sequence);
         let clock_row = loading.others.iter().find(|row| row.table == CLOCK_TABLE);
         let clock = ClockGuard::load(now, clock_row)?;
         let audit = AuditQueue::new(now, rng.u64(..));
@@ -170,9 +171,9 @@ impl Master {
             replication_begins: now.monotonic + config.replicate_after,
             has_begun_replication: false,
             next_tick: now.monotonic + TICK,
-            next_unpark: now.monotonic + UNPARK_AFTER,
+            next_blocked_retry: now.monotonic + BLOCKED_RETRY_AFTER,
             config,
-            tickets: Tickets::new(now, signer),
+            tickets: TicketIssuer::new(now, signer),
             rng,
             names,
             nodes,
@@ -183,30 +184,30 @@ impl Master {
             clock,
             replicas: Replicas::default(),
             leases: Leases::default(),
-            interrupted: Interrupted::default(),
+            partial_uploads: PartialUploads::default(),
             orders: Orders::default(),
-            replication: Replication::default(),
-            links: Links::default(),
-            together: Together::default(),
+            replication: ReplicationQueue::default(),
+            copy_bandwidth: CopyBandwidth::default(),
+            colocation: Colocation::default(),
             rebalance: Rebalance::default(),
             topology: TopologyOrigin::default(),
-            questions: Questions::default(),
-            standing: Standing::default(),
+            security_proxy: SecurityProxy::default(),
+            session_recheck: SessionRecheck::default(),
             audit,
             superseded: Superseded::default(),
             jobs,
-            histories,
+            job_histories: histories,
             sessions: Sessions::default(),
-            saves: Saves::default(),
+            journal_writes: JournalWrites::default(),
             sweeps: VecDeque::new(),
             actions: VecDeque::new(),
-            keeping,
+            mirror: keeping,
             lineage,
             rebuild,
             #[cfg(test)]
-            wishes_of_test: None,
+            test_replication: None,
         };
-        master.count_all();
+        master.recount_usage();
         master.save(now, first_rows, Vec::new());
         // All files begin without copies; nodes tell what they hold when they join.
         master.sweeps.push_back(Sweep::All(0));
@@ -216,10 +217,10 @@ impl Master {
     /// Opens the session of a client that was let in.
     pub fn open_client_session(&mut self, now: Now, session: SessionId, who: ClientJoin) {
         if who.user.credential != CredentialId(0) {
-            self.look_again(session);
+            self.recheck_session(session);
         }
         let evicted = self.sessions.open(now, session, who);
-        self.actions.extend(evicted.map(Action::CloseSession));
+        self.actions.extend(evicted.map(MasterAction::CloseSession));
     }
 
     /// Opens the session of a node that was let in. It then reports its inventory.
@@ -231,18 +232,18 @@ impl Master {
         let rows = self.nodes.row_change(key).into_iter().collect();
         self.save(now, rows, Vec::new());
         self.note_rejoined(now, key, old);
-        self.go_on(now);
+        self.run_pending(now);
         Ok(())
     }
 
     /// Notes that a session has ended.
     pub fn close_session(&mut self, now: Now, session: SessionId) {
         if self.sessions.close(now, session) {
-            self.actions.push_back(Action::CloseSession(session));
+            self.actions.push_back(MasterAction::CloseSession(session));
         } else if let Some(key) = self.nodes.of_session(session) {
-            self.lose_node(now, key);
+            self.mark_node_lost(now, key);
         }
-        self.go_on(now);
+        self.run_pending(now);
     }
 
     /// Who is at the other end of a session; `None` for a session that is not open.
@@ -254,56 +255,56 @@ impl Master {
     }
 
     /// Takes a message. One from a session that is not open, or that its peer has no business to send, is dropped.
-    pub fn handle_message(&mut self, now: Now, from: Caller, message: Message) {
+    pub fn handle_message(&mut self, now: Now, from: SessionCaller, message: MasterMessage) {
         match message {
-            Message::Client(request) => {
-                if let Some(client) = self.sessions.hear(now, from.session).cloned() {
+            MasterMessage::Client(request) => {
+                if let Some(client) = self.sessions.touch(now, from.session).cloned() {
                     self.handle_request(now, from, &client, request);
                 }
             }
-            Message::Node(report) => {
+            MasterMessage::Node(report) => {
                 if let Some(key) = self.nodes.of_session(from.session) {
                     self.handle_report(now, from, key, report);
                 }
             }
         }
-        self.go_on(now);
+        self.run_pending(now);
     }
 
     /// Takes what the hands finished.
-    pub fn handle_completion(&mut self, now: Now, completion: Completion) {
+    pub fn handle_completion(&mut self, now: Now, completion: MasterCompletion) {
         match completion {
-            Completion::Saved { batch } => {
-                for effect in self.saves.finish(batch) {
+            MasterCompletion::Saved { batch } => {
+                for effect in self.journal_writes.finish(batch) {
                     self.apply(now, effect);
                 }
             }
-            Completion::Ordered { order, outcome } => self.note_ordered(now, order, outcome),
-            Completion::TopologyRead { to, topology } => self.note_topology(now, to, topology),
-            Completion::AuditBrought(brought) => self.note_audit_brought(now, brought),
-            Completion::SecurityAnswered { to, reply } => self.note_security_answer(now, to, reply),
+            MasterCompletion::OrderFinished { order, outcome } => self.note_order_finished(now, order, outcome),
+            MasterCompletion::TopologyRead { to, topology } => self.note_topology(now, to, topology),
+            MasterCompletion::AuditSent(brought) => self.note_audit_sent(now, brought),
+            MasterCompletion::SecurityAnswered { to, reply } => self.note_security_answer(now, to, reply),
         }
-        self.go_on(now);
+        self.run_pending(now);
     }
 
     /// Does what time brings. May be called at any time.
     pub fn handle_timeout(&mut self, now: Now) {
-        self.end_leases(now);
+        self.expire_leases(now);
         if now.monotonic >= self.next_tick {
             let late = now.monotonic - self.next_tick;
             self.next_tick = now.monotonic + TICK;
             if late > TICK {
                 // It is we who were away (a suspended or starved process): what others said meanwhile is still unread.
-                self.nodes.excuse(now, late);
-                self.jobs.excuse(now, late);
+                self.nodes.discount_pause(now, late);
+                self.jobs.discount_pause(now, late);
             }
             self.tick(now);
         }
-        self.go_on(now);
+        self.run_pending(now);
     }
 
     /// The next thing to do, if there is any.
-    pub fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<MasterAction> {
         self.actions.pop_front()
     }
 
@@ -313,7 +314,7 @@ impl Master {
         if self.has_sweeps() {
             return Duration::ZERO;
         }
-        self.leases.next_end().map_or(self.next_tick, |end| end.min(self.next_tick))
+        self.leases.next_expiry().map_or(self.next_tick, |end| end.min(self.next_tick))
     }
 
     /// The names, for whoever compares them with a model.
@@ -321,17 +322,17 @@ impl Master {
         &self.names
     }
 
-    fn handle_request(&mut self, now: Now, from: Caller, client: &ClientSession, request: ClientRequest) {
+    fn handle_request(&mut self, now: Now, from: SessionCaller, client: &ClientSession, request: ClientRequest) {
         let by = &client.rights;
         if let Some(refusal) = self.refuse_while_rebuilding(&request) {
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
         if let Err(refusal) = self.check_trash(by, &request) {
-            self.note_request(now, client, audited(&request), Some(&refusal));
+            self.note_request(now, client, audit_note(&request), Some(&refusal));
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
         if let Err(refusal) = self.check_rights(by, &request) {
-            self.note_request(now, client, audited(&request), Some(&refusal));
+            self.note_request(now, client, audit_note(&request), Some(&refusal));
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
         // What these answer does not come from names, so it need not wait until names are saved.
@@ -351,7 +352,7 @@ impl Master {
                 | ClientRequest::Admission(_)
                 | ClientRequest::Audit(_)
         );
-        let noted = audited(&request);
+        let noted = audit_note(&request);
         let outcome = match request {
             ClientRequest::Create(create) => Denied::outcome(self.create(now, client, create).map(Some)),
             ClientRequest::Renew(lease) => self.renew(now, by, lease).map(Some),
@@ -385,24 +386,24 @@ impl Master {
             ClientRequest::EmptyTrash { all_users } => self.empty_trash(now, from, by, all_users),
             ClientRequest::Quotas { after } => Ok(Some(self.quota_list(by, after.as_ref()))),
             ClientRequest::SetQuota { user, bytes, files } => self.set_quota(now, from, by, &user, bytes, files),
-            ClientRequest::Rebuild(request) => self.ask_rebuild(now, from, by, request),
+            ClientRequest::Rebuild(request) => self.handle_rebuild(now, from, by, request),
             ClientRequest::Import { node } => self.import(now, client, &node).map(Some),
             ClientRequest::Logout => {
                 self.sessions.close(now, from.session);
                 self.reply(from, ClientReply::Done);
-                self.actions.push_back(Action::CloseSession(from.session));
+                self.actions.push_back(MasterAction::CloseSession(from.session));
                 Ok(None)
             }
             ClientRequest::Drain(drain) => self.drain(now, from, by, &drain),
             ClientRequest::RemoveNode(remove) => self.remove_node(now, from, by, &remove),
             ClientRequest::Rebalance(verb) => self.rebalance(by, verb).map(Some),
-            ClientRequest::Topology { reload } => self.ask_topology(from, by, reload),
-            ClientRequest::Accounts(request) => self.ask_accounts(from, client, request),
-            ClientRequest::Admission(verb) => self.ask_admission(from, client, verb),
-            ClientRequest::Audit(question) => self.ask_audit(from, client, question),
-            ClientRequest::Copies(path) => self.copies(now, client, &path).map(Some),
-            ClientRequest::Acl(request) => self.ask_acl(now, from, client, request),
-            ClientRequest::History(request) => self.ask_history(now, from, by, request),
+            ClientRequest::Topology { reload } => self.handle_topology(from, by, reload),
+            ClientRequest::Accounts(request) => self.handle_accounts(from, client, request),
+            ClientRequest::Admission(verb) => self.handle_admission(from, client, verb),
+            ClientRequest::Audit(question) => self.handle_audit(from, client, question),
+            ClientRequest::Copies(path) => self.copies_to_verify(now, client, &path).map(Some),
+            ClientRequest::Acl(request) => self.handle_acl(now, from, client, request),
+            ClientRequest::History(request) => self.handle_history(now, from, by, request),
             ClientRequest::ConfirmClock => {
                 self.confirm_clock(now, from);
                 Ok(None)
@@ -422,31 +423,31 @@ impl Master {
     }
 
     /// Answers a client now.
-    pub(crate) fn reply(&mut self, to: Caller, reply: ClientReply) {
+    pub(crate) fn reply(&mut self, to: SessionCaller, reply: ClientReply) {
         if to.request.is_some() {
-            self.actions.push_back(Action::Reply { to, reply });
+            self.actions.push_back(MasterAction::Reply { to, reply });
         }
     }
 
     /// Answers a client once all that was changed before is durable: an answer may tell of a change that another
     /// client has just made, and that a crash would undo.
-    pub(crate) fn reply_saved(&mut self, to: Caller, reply: ClientReply) {
-        if let Some(Effect::Reply(to, reply)) = self.saves.after_waiting(Effect::Reply(to, reply)) {
+    pub(crate) fn reply_saved(&mut self, to: SessionCaller, reply: ClientReply) {
+        if let Some(Effect::Reply(to, reply)) = self.journal_writes.after_pending(Effect::Reply(to, reply)) {
             self.reply(to, reply);
         }
     }
 
     /// Saves rows; `effects` follow once they are durable. Without rows they follow what is being saved already.
     pub(crate) fn save(&mut self, now: Now, mut changes: Vec<RowChange>, mut effects: Vec<Effect>) {
-        self.note_freed(&mut changes, &effects);
-        self.keep_changes(&mut changes, &mut effects);
+        self.add_tombstones(&mut changes, &effects);
+        self.mirror_changes(&mut changes, &mut effects);
         if !changes.is_empty() {
-            let batch = self.saves.begin(effects);
-            self.actions.push_back(Action::Save { batch, changes });
+            let batch = self.journal_writes.begin(effects);
+            self.actions.push_back(MasterAction::Save { batch, changes });
             return;
         }
         for effect in effects {
-            if let Some(effect) = self.saves.after_waiting(effect) {
+            if let Some(effect) = self.journal_writes.after_pending(effect) {
                 self.apply(now, effect);
             }
         }
@@ -455,39 +456,39 @@ impl Master {
     fn apply(&mut self, now: Now, effect: Effect) {
         match effect {
             Effect::Reply(to, reply) => self.reply(to, reply),
-            Effect::Settle(slice) => {
+            Effect::Reconcile(slice) => {
                 self.note_decided(slice);
-                self.settle(now, slice);
+                self.reconcile_slice(now, slice);
             }
             Effect::Supersede(old, new) => self.superseded.add(old, new),
             Effect::Moved(entry) => self.sweeps.push_back(Sweep::Moved(vec![(entry, None)])),
-            Effect::Forget(job) => self.forget_job(job),
-            Effect::Drive(job) => self.order_driver(job),
-            Effect::Kept(sequence) => self.keeping.note_durable(sequence),
-            Effect::Told(node) => self.open_keeping(now, node),
+            Effect::ForgetJob(job) => self.forget_job(job),
+            Effect::StartDriver(job) => self.start_driver(job),
+            Effect::ChangesDurable(sequence) => self.mirror.note_durable(sequence),
+            Effect::InventoryTaken(node) => self.start_mirroring(now, node),
         }
     }
 
     /// The names were put together anew: nodes have time to come before copies of what was found are made.
-    pub(crate) fn wait_for_copies(&mut self, now: Now) {
+    pub(crate) fn delay_replication(&mut self, now: Now) {
         self.version_at_start = self.names.last_version();
         self.replication_begins = now.monotonic + self.config.replicate_after;
         self.has_begun_replication = false;
     }
 
     /// What follows from any change: a step of the sweeps, copies, orders.
-    pub(crate) fn go_on(&mut self, now: Now) {
+    pub(crate) fn run_pending(&mut self, now: Now) {
         self.sweep(now);
         if !self.rebuild.is_running() {
             self.begin_copies(now);
-            self.go_on_rebalancing(now);
+            self.continue_rebalance(now);
         }
         self.send_orders(now);
     }
 
     fn tick(&mut self, now: Now) {
-        self.watch_nodes(now);
-        self.watch_standing(now);
+        self.check_heartbeats(now);
+        self.recheck_sessions(now);
         self.watch_clock(now);
         if !self.rebuild.is_running() {
             self.watch_drains(now);
@@ -497,25 +498,25 @@ impl Master {
             }
         }
         self.nodes.compare_speeds();
-        self.share_links();
+        self.divide_link_limits();
         self.watch_jobs(now);
         self.roll_ticket_key(now);
-        self.bring_audit(now);
+        self.send_audit(now);
         self.watch_rebuild(now);
-        self.send_kept(now);
-        self.orders.wake(now.monotonic);
-        self.give_up_chains(now);
-        self.revive_copies(now);
+        self.send_mirror_updates(now);
+        self.orders.requeue_due(now.monotonic);
+        self.expire_chains(now);
+        self.retry_failed_copies(now);
         let idle = self.sessions.close_idle(now);
-        self.actions.extend(idle.into_iter().map(Action::CloseSession));
-        if now.monotonic >= self.next_unpark {
-            self.next_unpark = now.monotonic + UNPARK_AFTER;
-            self.unpark_copies(false);
+        self.actions.extend(idle.into_iter().map(MasterAction::CloseSession));
+        if now.monotonic >= self.next_blocked_retry {
+            self.next_blocked_retry = now.monotonic + BLOCKED_RETRY_AFTER;
+            self.retry_blocked_copies(false);
             if !self.rebuild.is_running() {
-                self.make_room_from_trash(now);
+                self.free_space_from_trash(now);
             }
             self.advance_leases(now);
-            self.interrupted.expire(now.monotonic);
+            self.partial_uploads.expire(now.monotonic);
         }
         if !self.has_begun_replication && now.monotonic >= self.replication_begins {
             self.has_begun_replication = true;
@@ -527,4 +528,4 @@ impl Master {
 /// How often nodes, jobs and sessions are looked at: far below every time limit that it serves.
 const TICK: Duration = Duration::from_millis(500);
 /// How often files for which there was no node are looked at again, since space may have become free.
-const UNPARK_AFTER: Duration = Duration::from_secs(30);
+const BLOCKED_RETRY_AFTER: Duration = Duration::from_secs(30);

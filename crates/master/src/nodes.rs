@@ -1,10 +1,10 @@
 //! The nodes: where they stand, how they are, how busy (paper, 2.2: "the master also maintains the information about
 //! all slaves ... and the system topology"). Serves placement, reading, replication, jobs. Never decides who may join.
 //!
-//! Every node that ever joined is known until it is removed, over restarts of the master too ([`known`]), so that a node
+//! Every node that ever joined is known until it is removed, over restarts of the master too ([`node_rows`]), so that a node
 //! that is missing is missed.
 
-mod known;
+mod node_rows;
 mod sites;
 
 use std::{
@@ -25,7 +25,7 @@ use protocol::{
     sandbox::SandboxLayer,
 };
 
-use crate::{actions::NodeJoin, histories::Marks, per_user::PerUser, replicas::EPOCHS};
+use crate::{actions::NodeJoin, job_histories::FailureMarks, per_user::PerUser, replicas::EPOCHS};
 use sites::Sites;
 pub(crate) use sites::{Rack, RackKey, SiteKey};
 
@@ -55,7 +55,7 @@ pub(crate) struct Node {
     /// Where it stands, by the topology.
     pub(crate) place: Place,
     /// Where it says that it stands.
-    said: Place,
+    reported_place: Place,
     pub(crate) site: SiteKey,
     pub(crate) rack: RackKey,
     /// Its transfer address.
@@ -71,22 +71,22 @@ pub(crate) struct Node {
     pub(crate) session: Option<SessionId>,
     pub(crate) state: NodeState,
     /// Whether it stays.
-    pub(crate) standing: Membership,
+    pub(crate) membership: Membership,
     /// Taken out of the cloud; only its number is left.
     removed: bool,
     /// Whether it joined in this master's life.
-    pub(crate) heard: bool,
-    pub(crate) last_heard: Duration,
+    pub(crate) has_joined: bool,
+    pub(crate) last_heartbeat: Duration,
     /// Since when it is lost.
     pub(crate) lost_at: Option<Duration>,
     /// Lost for so long that its copies are made anew elsewhere.
-    pub(crate) gone: bool,
+    pub(crate) is_dead: bool,
     /// Counts its inventories, round and round below [`EPOCHS`]: a replica not named in the newest complete one is not there any more.
     pub(crate) epoch: u32,
     /// Whether pages of an inventory are still to come.
     pub(crate) inventory_open: bool,
     /// Slices that the replica map names it for.
-    pub(crate) held: u64,
+    pub(crate) slice_count: u64,
     used_bytes: u64,
     /// `None` until it first reported.
     free_bytes: Option<u64>,
@@ -100,7 +100,7 @@ pub(crate) struct Node {
     /// What it has under way with other sites, as it last reported.
     pub(crate) links: Vec<LinkUse>,
     /// What drivers of jobs said of it.
-    pub(crate) marks: Marks,
+    pub(crate) marks: FailureMarks,
     /// Its shares of limits between sites, as it was last ordered, or will be.
     pub(crate) link_shares: Vec<LinkShare>,
     /// Tickets it has refused since it was started, as it last reported them.
@@ -110,7 +110,7 @@ pub(crate) struct Node {
     /// How many of these were promised to uploads of which users.
     promised_to: PerUser,
     /// Whether it tells what is being written there.
-    pub(crate) tells_arriving: bool,
+    pub(crate) is_reporting_writes: bool,
     /// Leases whose bytes it takes, and copies it makes.
     pub(crate) incoming: u32,
     /// Copies that others fetch from it.
@@ -143,7 +143,7 @@ impl Node {
 
     /// Whether it stays, so that new slices may go to it as far as there is room.
     pub(crate) fn is_active(&self) -> bool {
-        self.standing == Membership::Active && !self.removed
+        self.membership == Membership::Active && !self.removed
     }
 
     /// Whether it was taken out of the cloud.
@@ -321,15 +321,15 @@ impl Node {
             free_bytes: self.free_bytes.unwrap_or(0),
             pid: self.pid,
             folder: self.folder.clone(),
-            membership: self.standing,
+            membership: self.membership,
             reserve_bytes,
             is_full: self.is_full(reserve_bytes),
-            slices: self.held,
+            slices: self.slice_count,
             disks: self.disks.clone(),
             sandbox_missing: self.sandbox_missing.clone(),
             refused_tickets: self.refused_tickets.clone(),
             links: self.links.clone(),
-            marks: self.marks.lately(now),
+            marks: self.marks.recent(now),
         }
     }
 
@@ -337,7 +337,7 @@ impl Node {
         Self {
             id,
             place: said.clone(),
-            said,
+            reported_place: said,
             site: SiteKey::default(),
             rack: RackKey::default(),
             address,
@@ -348,15 +348,15 @@ impl Node {
             local: None,
             session: None,
             state: NodeState::Lost,
-            standing: Membership::Active,
+            membership: Membership::Active,
             removed: false,
-            heard: false,
-            last_heard: Duration::ZERO,
+            has_joined: false,
+            last_heartbeat: Duration::ZERO,
             lost_at: None,
-            gone: false,
+            is_dead: false,
             epoch: 0,
             inventory_open: true,
-            held: 0,
+            slice_count: 0,
             used_bytes: 0,
             free_bytes: None,
             memory_free_bytes: None,
@@ -364,12 +364,12 @@ impl Node {
             sandbox_missing: None,
             refused_tickets: RefusedTickets::new(),
             links: Vec::new(),
-            marks: Marks::default(),
+            marks: FailureMarks::default(),
             link_shares: Vec::new(),
             reported_transfers: 0,
             promised_bytes: 0,
             promised_to: PerUser::default(),
-            tells_arriving: false,
+            is_reporting_writes: false,
             incoming: 0,
             outgoing: 0,
             rate_bytes_per_second: 0.0,
@@ -412,7 +412,7 @@ impl Nodes {
         };
         let node = self.get_mut(key);
         let old = node.session.replace(session);
-        node.said = join.place;
+        node.reported_place = join.place;
         node.address = join.transfer;
         node.ip = join.address;
         node.spe_slots = join.spe_slots;
@@ -420,29 +420,29 @@ impl Nodes {
         node.folder = join.folder;
         node.local = join.local;
         node.state = NodeState::Joining;
-        node.heard = true;
-        node.last_heard = now.monotonic;
-        (node.lost_at, node.gone) = (None, false);
+        node.has_joined = true;
+        node.last_heartbeat = now.monotonic;
+        (node.lost_at, node.is_dead) = (None, false);
         node.begin_epoch();
         node.inventory_open = true;
         (node.free_bytes, node.memory_free_bytes) = (None, None);
         node.reported_transfers = 0;
         (node.links, node.link_shares) = (Vec::new(), Vec::new());
-        if node.standing == Membership::Drained && node.held > 0 {
-            node.standing = Membership::Draining;
+        if node.membership == Membership::Drained && node.slice_count > 0 {
+            node.membership = Membership::Draining;
         }
         node.disks = Vec::new();
-        node.tells_arriving = false;
+        node.is_reporting_writes = false;
         if let Some(old) = old {
             self.by_session.remove(&old);
         }
         self.by_session.insert(session, key);
-        self.settle_places();
+        self.resolve_places();
         Ok((key, old))
     }
 
     /// Marks a node lost and gives the session that ended with it.
-    pub(crate) fn lose(&mut self, now: Now, key: NodeKey) -> Option<SessionId> {
+    pub(crate) fn mark_lost(&mut self, now: Now, key: NodeKey) -> Option<SessionId> {
         let node = self.get_mut(key);
         node.state = NodeState::Lost;
         node.lost_at = Some(now.monotonic);
@@ -454,28 +454,28 @@ impl Nodes {
     }
 
     /// Marks a lost node gone: nothing is expected of it any more.
-    pub(crate) fn give_up(&mut self, key: NodeKey) {
-        self.get_mut(key).gone = true;
-        self.settle_places();
+    pub(crate) fn mark_dead(&mut self, key: NodeKey) {
+        self.get_mut(key).is_dead = true;
+        self.resolve_places();
     }
 
     /// Makes a node stay, or leave.
-    pub(crate) fn set_standing(&mut self, key: NodeKey, standing: Membership) {
-        self.get_mut(key).standing = standing;
-        self.settle_places();
+    pub(crate) fn set_membership(&mut self, key: NodeKey, standing: Membership) {
+        self.get_mut(key).membership = standing;
+        self.resolve_places();
     }
 
     /// Takes a node out. Its number stays void, so that nothing that still names it means another one.
     pub(crate) fn remove(&mut self, key: NodeKey, bar: bool) {
         let node = &mut self.list[key.0 as usize];
-        (node.removed, node.gone, node.state, node.session) = (true, true, NodeState::Lost, None);
+        (node.removed, node.is_dead, node.state, node.session) = (true, true, NodeState::Lost, None);
         let id = node.id.clone();
         self.by_id.remove(&id);
         self.by_session.retain(|_, of| *of != key);
         if bar {
             self.barred.insert(id);
         }
-        self.settle_places();
+        self.resolve_places();
     }
 
     /// Lets a removed node join again; whether it was one.
@@ -486,7 +486,7 @@ impl Nodes {
     /// Takes a topology into use; whether any node stands elsewhere by it.
     pub(crate) fn set_topology(&mut self, topology: Topology) -> bool {
         self.topology = topology;
-        self.settle_places()
+        self.resolve_places()
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -499,7 +499,7 @@ impl Nodes {
     }
 
     /// Whether, since this was last asked, files that lie on no node that came or went may have to be looked at too.
-    pub(crate) fn have_changed(&mut self) -> bool {
+    pub(crate) fn take_racks_changed(&mut self) -> bool {
         self.sites.take_changed()
     }
 
@@ -519,9 +519,9 @@ impl Nodes {
     }
 
     /// Does not count the last `span` as silence.
-    pub(crate) fn excuse(&mut self, now: Now, span: Duration) {
+    pub(crate) fn discount_pause(&mut self, now: Now, span: Duration) {
         for node in &mut self.list {
-            node.last_heard = now.monotonic.min(node.last_heard + span);
+            node.last_heartbeat = now.monotonic.min(node.last_heartbeat + span);
         }
     }
 
@@ -558,7 +558,7 @@ impl Nodes {
     }
 
     /// How many are up and may get new slices, outside these sites; counted up to `enough`.
-    pub(crate) fn takers_count(&self, forbidden: &[SiteKey], enough: usize) -> usize {
+    pub(crate) fn writable_count(&self, forbidden: &[SiteKey], enough: usize) -> usize {
         let takes = |node: &Node| node.is_up() && node.is_active() && !forbidden.contains(&node.site);
         self.iter().filter(|(_, node)| takes(node)).take(enough).count()
     }
@@ -577,10 +577,10 @@ impl Nodes {
     }
 
     /// Finds where each node stands, and counts them; whether any stands elsewhere than before.
-    fn settle_places(&mut self) -> bool {
+    fn resolve_places(&mut self) -> bool {
         let mut moved = false;
         for node in self.list.iter_mut().filter(|node| !node.removed) {
-            let place = self.topology.place_of(&node.id, node.ip, &node.said);
+            let place = self.topology.place_of(&node.id, node.ip, &node.reported_place);
             moved |= place != node.place;
             (node.site, node.rack) = self.sites.keys(&place);
             node.place = place;

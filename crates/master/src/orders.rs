@@ -14,7 +14,7 @@ use protocol::{JobId, SliceId};
 use crate::{
     actions::OrderId,
     nodes::NodeKey,
-    replicas::{HeaderMark, PathMark},
+    replicas::{HeaderFingerprint, PathFingerprint},
 };
 
 /// The orders of all nodes.
@@ -22,27 +22,27 @@ use crate::{
 pub(crate) struct Orders {
     last: OrderId,
     queues: BTreeMap<NodeKey, Queue>,
-    in_flight: BTreeMap<OrderId, (NodeKey, Ordered)>,
+    in_flight: BTreeMap<OrderId, (NodeKey, OrderKind)>,
     /// What is taken up again later because the node did not answer or refused.
-    delayed: BTreeSet<(Duration, NodeKey, Work)>,
+    delayed: BTreeSet<(Duration, NodeKey, QueuedWork)>,
 }
 
 /// What an order on its way is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Ordered {
+pub(crate) enum OrderKind {
     Place {
         slice: SliceId,
         /// What its sidecar will say.
-        mark: HeaderMark,
+        mark: HeaderFingerprint,
         /// Where it will stand.
-        at: PathMark,
+        at: PathFingerprint,
     },
     Remove(SliceId),
     Replicate(SliceId),
     Forget(JobId),
     Drive(JobId),
-    Keep,
-    TellKept,
+    UpdateMirror,
+    ReadMirror,
     /// By its number.
     Revoke(u64),
     TicketKeys,
@@ -52,7 +52,7 @@ pub(crate) enum Ordered {
 
 /// What waits for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Work {
+pub(crate) enum QueuedWork {
     /// A job's scratch files are to be removed.
     Forget(JobId),
     /// It is to drive a detached job.
@@ -60,7 +60,7 @@ pub(crate) enum Work {
     /// A copy is to be fetched.
     Copy(SliceId),
     /// A slice's replica may have to be placed or removed.
-    Settle(SliceId),
+    Reconcile(SliceId),
     /// It is to know the keys that sign tickets, now and next.
     TicketKeys,
     /// It is to know its shares of the limits between sites.
@@ -71,21 +71,21 @@ pub(crate) enum Work {
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<Work>,
-    members: BTreeSet<Work>,
+    waiting: VecDeque<QueuedWork>,
+    members: BTreeSet<QueuedWork>,
     in_flight: usize,
     /// Slices about which an order is on its way: a second one could overtake it.
     busy: BTreeSet<SliceId>,
     /// Paths at which a slice is being placed, with what waits for that: of two slices ordered to one path, the one that
     /// is carried out last stays there, and that must be the one ordered last.
-    busy_paths: BTreeMap<PathMark, Vec<Work>>,
+    busy_paths: BTreeMap<PathFingerprint, Vec<QueuedWork>>,
     /// Words on their way of which each says all and replaces the one before.
-    told: BTreeMap<Work, Told>,
+    updates: BTreeMap<QueuedWork, InFlightUpdates>,
 }
 
 /// Words of one kind on their way to a node. Messages may overtake each other.
 #[derive(Debug, Default)]
-struct Told {
+struct InFlightUpdates {
     in_flight: u32,
     /// Whether there were ever two at once: nobody knows then which of them the node heard last.
     were_several: bool,
@@ -93,7 +93,7 @@ struct Told {
 
 impl Orders {
     /// Puts work at the end of a node's queue, unless it waits there already.
-    pub(crate) fn push(&mut self, node: NodeKey, work: Work) {
+    pub(crate) fn push(&mut self, node: NodeKey, work: QueuedWork) {
         let queue = self.queues.entry(node).or_default();
         if queue.members.insert(work) {
             queue.waiting.push_back(work);
@@ -101,12 +101,12 @@ impl Orders {
     }
 
     /// Puts work back into a node's queue at a later time.
-    pub(crate) fn delay(&mut self, until: Duration, node: NodeKey, work: Work) {
+    pub(crate) fn delay(&mut self, until: Duration, node: NodeKey, work: QueuedWork) {
         self.delayed.insert((until, node, work));
     }
 
     /// Queues what was delayed until now.
-    pub(crate) fn wake(&mut self, now: Duration) {
+    pub(crate) fn requeue_due(&mut self, now: Duration) {
         while let Some(&(until, node, work)) = self.delayed.first() {
             if until > now {
                 break;
@@ -124,7 +124,7 @@ impl Orders {
 
     /// The next piece of work for a node that can be sent now. Work on a slice about which an order is on its way is
     /// passed over; it comes back when that order ends.
-    pub(crate) fn pop(&mut self, node: NodeKey) -> Option<Work> {
+    pub(crate) fn pop(&mut self, node: NodeKey) -> Option<QueuedWork> {
         let queue = self.queues.get_mut(&node)?;
         if queue.in_flight >= IN_FLIGHT_MAX {
             return None;
@@ -143,23 +143,23 @@ impl Orders {
 
     /// Whether an order must wait for another one at the same path. Its work is then kept, and comes back when the other
     /// order ends.
-    pub(crate) fn must_wait(&mut self, node: NodeKey, ordered: Ordered, work: Work) -> bool {
-        let Ordered::Place { at, .. } = ordered else { return false };
+    pub(crate) fn must_wait(&mut self, node: NodeKey, ordered: OrderKind, work: QueuedWork) -> bool {
+        let OrderKind::Place { at, .. } = ordered else { return false };
         let waiting = self.queues.get_mut(&node).and_then(|queue| queue.busy_paths.get_mut(&at));
         waiting.map(|waiting| waiting.push(work)).is_some()
     }
 
     /// Notes that an order leaves.
-    pub(crate) fn send(&mut self, node: NodeKey, ordered: Ordered) -> OrderId {
+    pub(crate) fn send(&mut self, node: NodeKey, ordered: OrderKind) -> OrderId {
         self.last.0 += 1;
         let queue = self.queues.entry(node).or_default();
         queue.in_flight += 1;
         queue.busy.extend(ordered.slice());
-        if let Ordered::Place { at, .. } = ordered {
+        if let OrderKind::Place { at, .. } = ordered {
             queue.busy_paths.entry(at).or_default();
         }
-        if let Some(word) = ordered.replacing_word() {
-            let told = queue.told.entry(word).or_default();
+        if let Some(word) = ordered.superseding_update() {
+            let told = queue.updates.entry(word).or_default();
             told.in_flight += 1;
             told.were_several |= told.in_flight > 1;
         }
@@ -168,38 +168,38 @@ impl Orders {
     }
 
     /// Notes that an order ended; `None` for one that was forgotten with its session.
-    pub(crate) fn finish(&mut self, order: OrderId) -> Option<(NodeKey, Ordered)> {
+    pub(crate) fn finish(&mut self, order: OrderId) -> Option<(NodeKey, OrderKind)> {
         let (node, ordered) = self.in_flight.remove(&order)?;
         if let Some(queue) = self.queues.get_mut(&node) {
             queue.in_flight -= 1;
             if let Some(slice) = ordered.slice() {
                 queue.busy.remove(&slice);
             }
-            if let Ordered::Place { at, .. } = ordered {
+            if let OrderKind::Place { at, .. } = ordered {
                 for work in queue.busy_paths.remove(&at).unwrap_or_default() {
                     self.push(node, work);
                 }
             }
         }
-        if let Some(word) = ordered.replacing_word() {
-            self.note_heard(node, word);
+        if let Some(word) = ordered.superseding_update() {
+            self.note_update_done(node, word);
         }
         Some((node, ordered))
     }
 
     /// A word that replaces those before it was answered, or given up. Where others were on their way with it the node is
     /// told once more.
-    fn note_heard(&mut self, node: NodeKey, word: Work) {
+    fn note_update_done(&mut self, node: NodeKey, word: QueuedWork) {
         let Some(queue) = self.queues.get_mut(&node) else { return };
-        let Some(told) = queue.told.get_mut(&word) else { return };
+        let Some(told) = queue.updates.get_mut(&word) else { return };
         told.in_flight -= 1;
-        if told.in_flight == 0 && queue.told.remove(&word).is_some_and(|told| told.were_several) {
+        if told.in_flight == 0 && queue.updates.remove(&word).is_some_and(|told| told.were_several) {
             self.push(node, word);
         }
     }
 
     /// The slices that are to be placed or removed at a node, waiting or on their way.
-    pub(crate) fn settling(&self, node: NodeKey) -> BTreeSet<SliceId> {
+    pub(crate) fn reconciling(&self, node: NodeKey) -> BTreeSet<SliceId> {
         let queue = self.queues.get(&node);
         let members = queue.into_iter().flat_map(|queue| &queue.members);
         let paths = queue.into_iter().flat_map(|queue| queue.busy_paths.values().flatten());
@@ -217,23 +217,23 @@ impl Orders {
     }
 }
 
-impl Work {
+impl QueuedWork {
     fn slice(self) -> Option<SliceId> {
         match self {
-            Self::Copy(slice) | Self::Settle(slice) => Some(slice),
+            Self::Copy(slice) | Self::Reconcile(slice) => Some(slice),
             Self::Forget(_) | Self::Drive(_) | Self::TicketKeys | Self::LinkShares | Self::StruckOff => None,
         }
     }
 }
 
-impl Ordered {
+impl OrderKind {
     fn slice(self) -> Option<SliceId> {
         match self {
             Self::Place { slice, .. } | Self::Remove(slice) | Self::Replicate(slice) => Some(slice),
             Self::Forget(_)
             | Self::Drive(_)
-            | Self::Keep
-            | Self::TellKept
+            | Self::UpdateMirror
+            | Self::ReadMirror
             | Self::Revoke(_)
             | Self::TicketKeys
             | Self::LinkShares
@@ -242,11 +242,11 @@ impl Ordered {
     }
 
     /// The work of telling this again, where it is a word that says all and replaces the one before.
-    fn replacing_word(self) -> Option<Work> {
+    fn superseding_update(self) -> Option<QueuedWork> {
         match self {
-            Self::TicketKeys => Some(Work::TicketKeys),
-            Self::LinkShares => Some(Work::LinkShares),
-            Self::StruckOff => Some(Work::StruckOff),
+            Self::TicketKeys => Some(QueuedWork::TicketKeys),
+            Self::LinkShares => Some(QueuedWork::LinkShares),
+            Self::StruckOff => Some(QueuedWork::StruckOff),
             _ => None,
         }
     }

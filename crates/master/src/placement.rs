@@ -9,14 +9,14 @@ use fastrand::Rng;
 use protocol::{SliceId, UserName, topology::PartialPlace};
 
 use crate::{
-    links::Links,
+    copy_bandwidth::CopyBandwidth,
     nodes::{NodeKey, Nodes, Rack},
+    placement_constraints::{PlacementConstraints, PlacementCost},
     replicas::Replica,
-    spread::{Cost, Terms},
 };
 
 /// What a place is sought for.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PlacementRequest<'a> {
     /// Bytes that will come; 0 where nobody knows.
     pub(crate) bytes: u64,
     /// For whom: where there is no room beside all that others were promised, there may still be a fair part. `None`: a copy
@@ -25,75 +25,75 @@ pub(crate) struct Wanted<'a> {
     /// Bytes to leave free.
     pub(crate) reserve_bytes: u64,
     /// Where copies may stand.
-    pub(crate) terms: &'a Terms,
+    pub(crate) constraints: &'a PlacementConstraints,
     /// Nodes that hold a copy or soon will: the new one goes as far from them as can be.
     pub(crate) holders: &'a [NodeKey],
     /// Further nodes at which something is in the way.
-    pub(crate) closed: &'a [NodeKey],
+    pub(crate) ineligible: &'a [NodeKey],
     /// Nodes that are taken only when there is no other: the last try there failed.
-    pub(crate) shunned: &'a [NodeKey],
+    pub(crate) avoided: &'a [NodeKey],
     /// The node that has a part of it already: it is taken where it is as good by its place as any.
     pub(crate) preferred: Option<NodeKey>,
     /// Most work coming in at once at the node.
     pub(crate) incoming_max: u32,
     /// Whether to wait for a busy node rather than take a worse place.
-    pub(crate) patient: bool,
+    pub(crate) may_wait: bool,
 }
 
 /// What came of seeking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum PlacementChoice {
     /// This node.
     Node(NodeKey),
     /// Nodes would do, but have enough to do now.
     Busy,
     /// No node has room, or every one has a copy already.
-    Nowhere,
+    NoNode,
 }
 
 /// Chooses a node that is up, stays and has room.
-pub(crate) fn choose(nodes: &Nodes, wanted: &Wanted<'_>, rng: &mut Rng) -> Choice {
+pub(crate) fn choose_node(nodes: &Nodes, wanted: &PlacementRequest<'_>, rng: &mut Rng) -> PlacementChoice {
     match choose_with(nodes, wanted, false, rng) {
         // Whether what others were promised will ever come is not known.
-        Choice::Nowhere => choose_with(nodes, wanted, true, rng),
+        PlacementChoice::NoNode => choose_with(nodes, wanted, true, rng),
         choice => choice,
     }
 }
 
 /// The same, with all the room that was promised to others, or with that beyond their fair part.
-fn choose_with(nodes: &Nodes, wanted: &Wanted<'_>, fair: bool, rng: &mut Rng) -> Choice {
+fn choose_with(nodes: &Nodes, wanted: &PlacementRequest<'_>, fair: bool, rng: &mut Rng) -> PlacementChoice {
     let mut busy = false;
     for shunned in [false, true] {
-        if shunned && wanted.shunned.is_empty() {
+        if shunned && wanted.avoided.is_empty() {
             break;
         }
         for places in classes(nodes, wanted) {
             match pick(nodes, wanted, &places, (shunned, fair), rng) {
-                Choice::Nowhere => {}
-                Choice::Busy => {
+                PlacementChoice::NoNode => {}
+                PlacementChoice::Busy => {
                     busy = true;
-                    if wanted.patient {
-                        return Choice::Busy;
+                    if wanted.may_wait {
+                        return PlacementChoice::Busy;
                     }
                 }
-                node @ Choice::Node(_) => return node,
+                node @ PlacementChoice::Node(_) => return node,
             }
         }
     }
-    if busy { Choice::Busy } else { Choice::Nowhere }
+    if busy { PlacementChoice::Busy } else { PlacementChoice::NoNode }
 }
 
 /// Nodes in groups that are equally good by their place, best first. Forbidden places are in none.
-fn classes<'a>(nodes: &'a Nodes, wanted: &'a Wanted<'_>) -> Vec<Places<'a>> {
-    if let Some(only) = &wanted.terms.only {
+fn classes<'a>(nodes: &'a Nodes, wanted: &'a PlacementRequest<'_>) -> Vec<Places<'a>> {
+    if let Some(only) = &wanted.constraints.allowed_nodes {
         return vec![Places::Nodes(only)];
     }
-    if wanted.terms.is_plain() && wanted.holders.is_empty() {
+    if wanted.constraints.is_unconstrained() && wanted.holders.is_empty() {
         return vec![Places::Nodes(nodes.sites().active())];
     }
-    let cost = |rack: &Rack| wanted.terms.cost_of_adding(nodes, wanted.holders, rack.site, rack.key);
+    let cost = |rack: &Rack| wanted.constraints.cost_of_adding(nodes, wanted.holders, rack.site, rack.key);
     let racks = nodes.sites().racks().iter().filter(|rack| !rack.active.is_empty());
-    let mut ranked: Vec<(Cost, &Rack)> =
+    let mut ranked: Vec<(PlacementCost, &Rack)> =
         racks.map(|rack| (cost(rack), rack)).filter(|(cost, _)| cost.unfit == 0).collect();
     ranked.sort_by_key(|(cost, _)| *cost);
     let equal = ranked.chunk_by(|a, b| a.0 == b.0);
@@ -101,7 +101,13 @@ fn classes<'a>(nodes: &'a Nodes, wanted: &'a Wanted<'_>) -> Vec<Places<'a>> {
 }
 
 /// The cheapest of a few drawn by lot, or of all where there are few or those drawn are of no use.
-fn pick(nodes: &Nodes, wanted: &Wanted<'_>, places: &Places<'_>, how: (bool, bool), rng: &mut Rng) -> Choice {
+fn pick(
+    nodes: &Nodes,
+    wanted: &PlacementRequest<'_>,
+    places: &Places<'_>,
+    how: (bool, bool),
+    rng: &mut Rng,
+) -> PlacementChoice {
     let mut best = Best::default();
     let count = places.len();
     if let Some(preferred) = wanted.preferred
@@ -109,7 +115,7 @@ fn pick(nodes: &Nodes, wanted: &Wanted<'_>, places: &Places<'_>, how: (bool, boo
     {
         best.consider(nodes, wanted, preferred, how, rng);
         if let Some((_, _, key)) = best.node {
-            return Choice::Node(key);
+            return PlacementChoice::Node(key);
         }
     }
     if count > SCANNED_MAX {
@@ -121,9 +127,9 @@ fn pick(nodes: &Nodes, wanted: &Wanted<'_>, places: &Places<'_>, how: (bool, boo
         (0..count).for_each(|index| best.consider(nodes, wanted, places.at(index), how, rng));
     }
     match best.node {
-        Some((_, _, key)) => Choice::Node(key),
-        None if best.busy => Choice::Busy,
-        None => Choice::Nowhere,
+        Some((_, _, key)) => PlacementChoice::Node(key),
+        None if best.busy => PlacementChoice::Busy,
+        None => PlacementChoice::NoNode,
     }
 }
 
@@ -169,20 +175,20 @@ impl Best {
     fn consider(
         &mut self,
         nodes: &Nodes,
-        wanted: &Wanted<'_>,
+        wanted: &PlacementRequest<'_>,
         key: NodeKey,
         (shunned, fair): (bool, bool),
         rng: &mut Rng,
     ) {
         let node = nodes.get(key);
-        let (bytes, reserve, in_memory) = (wanted.bytes, wanted.reserve_bytes, wanted.terms.is_in_memory);
+        let (bytes, reserve, in_memory) = (wanted.bytes, wanted.reserve_bytes, wanted.constraints.is_in_memory);
         let room = if fair {
             node.has_fair_room(wanted.user, bytes, reserve, in_memory)
         } else {
             node.has_room(bytes, reserve, in_memory)
         };
-        let is_closed = wanted.holders.contains(&key) || wanted.closed.contains(&key);
-        if !node.is_up() || !node.is_active() || !room || is_closed || wanted.shunned.contains(&key) != shunned {
+        let is_closed = wanted.holders.contains(&key) || wanted.ineligible.contains(&key);
+        if !node.is_up() || !node.is_active() || !room || is_closed || wanted.avoided.contains(&key) != shunned {
             return;
         }
         if node.incoming >= wanted.incoming_max {
@@ -200,7 +206,7 @@ impl Best {
 
 /// A place to fetch a copy from, if there is one now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum CopySource {
     /// This node.
     Node(NodeKey),
     /// Nodes would do, but have enough to do now.
@@ -208,20 +214,20 @@ pub(crate) enum Origin {
     /// Nodes would do, but their links have no room now.
     LinkFull,
     /// No reachable node has a good copy.
-    Nowhere,
+    NoNode,
 }
 
 /// Chooses where a copy is fetched from: a good replica at a reachable node, nearest to `target`, then least busy. One
 /// that has enough to do, or whose link to `target` is full, is passed over unless the copy is `urgent`.
-pub(crate) fn choose_origin(
+pub(crate) fn choose_copy_source(
     nodes: &Nodes,
-    links: &Links,
+    links: &CopyBandwidth,
     replicas: &[Replica],
     target: NodeKey,
     shunned: &[NodeKey],
     outgoing_max: Option<u32>,
     rng: &mut Rng,
-) -> Origin {
+) -> CopySource {
     let to = nodes.get(target);
     let from = PartialPlace::from(to.place.clone());
     let (mut busy, mut link_full) = (false, false);
@@ -246,18 +252,18 @@ pub(crate) fn choose_origin(
         }
     }
     match best {
-        Some((_, key)) => Origin::Node(key),
-        None if busy => Origin::Busy,
-        None if link_full => Origin::LinkFull,
-        None => Origin::Nowhere,
+        Some((_, key)) => CopySource::Node(key),
+        None if busy => CopySource::Busy,
+        None if link_full => CopySource::LinkFull,
+        None => CopySource::NoNode,
     }
 }
 
 /// The copy that a file can best do without: the others are spread best then. Between equals `first` goes, then that of
 /// the fullest node.
-pub(crate) fn choose_superfluous(
+pub(crate) fn choose_excess_replica(
     nodes: &Nodes,
-    terms: &Terms,
+    terms: &PlacementConstraints,
     holders: &[NodeKey],
     first: Option<NodeKey>,
     slice: SliceId,

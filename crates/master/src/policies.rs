@@ -1,5 +1,5 @@
 //! What owners wish: policies of files and folders, inherited field by field from the nearest folder that says something
-//! (Sector/Sphere paper, 2.2, made finer). Serves `policy`, and through [`wish`](Master::wish) placement and
+//! (Sector/Sphere paper, 2.2, made finer). Serves `policy`, and through [`desired_replication`](Master::desired_replication) placement and
 //! replication. A policy hangs on the entry itself, so it follows a rename and goes with a removal. Never moves a copy:
 //! it only has everything below looked at again.
 
@@ -16,11 +16,11 @@ use store::RowChange;
 
 use crate::{
     Master,
-    actions::{Caller, POLICIES_TABLE, StoredRow},
+    actions::{POLICIES_TABLE, SessionCaller, StoredRow},
     error::MasterError,
-    namespace::{ROOT, damaged, decode_row, encode_row},
-    saves::Effect,
-    upkeep::{Tally, file_key, parse_file_key},
+    journal_writes::Effect,
+    namespace::{ROOT, damaged_row, decode_row, encode_row},
+    usage_accounting::{StorageUsage, file_key, parse_file_key},
 };
 
 /// What entries say themselves. How many copies a file wants is not here but in its content, and so in its sidecars.
@@ -34,7 +34,7 @@ pub(crate) struct Policies {
 impl Policies {
     /// Takes a policy from its row.
     pub(crate) fn load(&mut self, row: &StoredRow) -> Result<(), MasterError> {
-        let (id, policy) = parse_file_key(&row.key).zip(decode_row(&row.value)).ok_or_else(|| damaged(row))?;
+        let (id, policy) = parse_file_key(&row.key).zip(decode_row(&row.value)).ok_or_else(|| damaged_row(row))?;
         self.insert(id, policy);
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Policies {
     }
 
     /// Whether any entry speaks of a lifetime.
-    pub(crate) fn have_lifetimes(&self) -> bool {
+    pub(crate) fn has_lifetimes(&self) -> bool {
         self.lifetimes > 0
     }
 
@@ -95,16 +95,16 @@ impl Policies {
 
 /// What an entry and the folders above it say, gathered from the entry upwards.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct EffectivePolicy {
     policy: Policy,
     is_in_memory: bool,
-    together: Option<FileId>,
+    colocated_folder: Option<FileId>,
     level: usize,
     wanted_at: usize,
     forbidden_at: usize,
 }
 
-impl Gathered {
+impl EffectivePolicy {
     /// Adds what the next entry upwards says: only what nobody nearer has said counts.
     pub(crate) fn add(&mut self, id: FileId, own: &Policy) {
         self.level += 1;
@@ -114,7 +114,7 @@ impl Gathered {
         policy.lifetime_seconds = policy.lifetime_seconds.or(own.lifetime_seconds);
         if policy.colocated.is_none() {
             policy.colocated = own.colocated;
-            self.together = own.colocated.filter(|together| *together).map(|_| id);
+            self.colocated_folder = own.colocated.filter(|together| *together).map(|_| id);
         }
         if policy.sites_wanted.is_empty() {
             policy.sites_wanted.clone_from(&own.sites_wanted);
@@ -138,8 +138,8 @@ impl Gathered {
     }
 
     /// The folder whose files lie together.
-    pub(crate) fn together(&self) -> Option<FileId> {
-        self.together
+    pub(crate) fn colocated_folder(&self) -> Option<FileId> {
+        self.colocated_folder
     }
 
     /// All of it as one policy. Of a site that one entry wants and another forbids, the nearer has its way.
@@ -165,7 +165,7 @@ impl Master {
     pub(crate) fn set_policy(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SessionCaller,
         by: &UserRights,
         path: &SectorPath,
         policy: Policy,
@@ -187,8 +187,8 @@ impl Master {
 
     /// What an entry and its folders say, without the cloud's settings. What lies in the trash is treated as where it
     /// was: no site that was forbidden there gets a copy here.
-    pub(crate) fn gather(&self, id: FileId) -> Gathered {
-        let mut gathered = Gathered::default();
+    pub(crate) fn effective_policy(&self, id: FileId) -> EffectivePolicy {
+        let mut gathered = EffectivePolicy::default();
         if let Some(content) = self.names.content(id).filter(|content| content.copies > 0) {
             gathered.policy.copies = Some(content.copies);
         }
@@ -213,17 +213,17 @@ impl Master {
     }
 
     /// The same of what is about to be written to a path: as of what is there, else as the nearest folder on the way.
-    pub(crate) fn gather_at(&self, path: &SectorPath) -> Gathered {
-        let mut gathered = self.gather(self.names.nearest(path).0);
+    pub(crate) fn effective_policy_at(&self, path: &SectorPath) -> EffectivePolicy {
+        let mut gathered = self.effective_policy(self.names.deepest_existing(path).0);
         if path.is_in_memory() && self.memory_folder().is_none() {
             gathered.add_memory(ROOT, &self.memory_policy());
         }
         gathered
     }
 
-    /// Copies that are to be synced before an upload to a path is answered, of `copies` in all.
+    /// Copies that are to be synced before an upload to a path is answered, of `copies_to_verify` in all.
     pub(crate) fn sync_copies_at(&self, path: &SectorPath, copies: u8) -> u8 {
-        let policy = self.gather_at(path).into_policy();
+        let policy = self.effective_policy_at(path).into_policy();
         policy.sync_copies.unwrap_or(self.config.sync_copies).min(copies)
     }
 
@@ -281,7 +281,7 @@ impl Master {
         if let Some(content) = self.names.content(id).filter(|content| content.copies > 0) {
             own.copies = Some(content.copies);
         }
-        let mut effective = self.gather(id).into_policy();
+        let mut effective = self.effective_policy(id).into_policy();
         let copies = effective.copies.unwrap_or(self.config.copies);
         effective.copies = Some(copies);
         effective.sync_copies = Some(effective.sync_copies.unwrap_or(self.config.sync_copies).min(copies));
@@ -315,7 +315,7 @@ impl Master {
         match (has_quota, self.quotas.folder(id).is_some()) {
             (true, false) => {
                 let used = self.names.usage(id);
-                self.quotas.track(id, Tally { bytes: used.bytes, files: used.files });
+                self.quotas.track(id, StorageUsage { bytes: used.bytes, files: used.files });
             }
             (false, true) => self.quotas.untrack(id),
             _ => {}

@@ -1,5 +1,5 @@
 //! How much users and folders may keep. Serves uploads, renames, restoring, and `quota`. Users' files are counted all the
-//! time, folders' where they have a quota; each change of names adds or takes away (`upkeep`), so asking costs nothing.
+//! time, folders' where they have a quota; each change of names adds or takes away (`usage_accounting`), so asking costs nothing.
 //! Never frees anything: who is over his quota keeps what he has and adds nothing, administrators as everyone else.
 //!
 //! A file counts for its owner wherever it lies, the trash included; and for the folders that it lies in now.
@@ -18,26 +18,26 @@ use store::RowChange;
 
 use crate::{
     Master,
-    actions::{Caller, QUOTAS_TABLE, StoredRow},
+    actions::{QUOTAS_TABLE, SessionCaller, StoredRow},
     denied::Denied,
     error::MasterError,
-    namespace::{ROOT, damaged, decode_row, encode_row},
-    saves::Effect,
-    upkeep::Tally,
+    journal_writes::Effect,
+    namespace::{ROOT, damaged_row, decode_row, encode_row},
+    usage_accounting::StorageUsage,
 };
 
 /// What is kept, and what may be.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
-    used: BTreeMap<UserName, Tally>,
-    of_users: BTreeMap<UserName, Most>,
+    used: BTreeMap<UserName, StorageUsage>,
+    of_users: BTreeMap<UserName, QuotaLimits>,
     /// What lies at and below each folder with a quota; how much may is in its policy.
-    folders: BTreeMap<FileId, Tally>,
+    folders: BTreeMap<FileId, StorageUsage>,
 }
 
 /// The stored form of a user's quota. Field order is the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Most {
+struct QuotaLimits {
     bytes: Option<u64>,
     files: Option<u64>,
 }
@@ -46,7 +46,7 @@ impl Quotas {
     /// Takes a user's quota from its row.
     pub(crate) fn load(&mut self, row: &StoredRow) -> Result<(), MasterError> {
         let name = std::str::from_utf8(&row.key).ok().and_then(|name| UserName::new(name).ok());
-        let (user, most) = name.zip(decode_row(&row.value)).ok_or_else(|| damaged(row))?;
+        let (user, most) = name.zip(decode_row(&row.value)).ok_or_else(|| damaged_row(row))?;
         self.of_users.insert(user, most);
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Quotas {
 
     /// Lets a user have the quota that this stored form says; gives its row.
     pub(crate) fn restore(&mut self, user: UserName, value: &[u8]) -> Option<RowChange> {
-        let most: Most = decode_row(value)?;
+        let most: QuotaLimits = decode_row(value)?;
         let key = user.as_str().as_bytes().to_vec();
         self.of_users.insert(user, most);
         Some(RowChange::Set { table: QUOTAS_TABLE, key, value: encode_row(&most) })
@@ -83,7 +83,7 @@ impl Quotas {
     }
 
     /// What a folder with a quota holds.
-    pub(crate) fn folder(&self, id: FileId) -> Option<Tally> {
+    pub(crate) fn folder(&self, id: FileId) -> Option<StorageUsage> {
         self.folders.get(&id).copied()
     }
 
@@ -97,7 +97,7 @@ impl Quotas {
     }
 
     /// Begins to count a folder that holds this.
-    pub(crate) fn track(&mut self, id: FileId, used: Tally) {
+    pub(crate) fn track(&mut self, id: FileId, used: StorageUsage) {
         self.folders.insert(id, used);
     }
 
@@ -106,7 +106,7 @@ impl Quotas {
     }
 
     /// A user's files became more.
-    pub(crate) fn add_user(&mut self, user: &UserName, more: Tally) {
+    pub(crate) fn add_user(&mut self, user: &UserName, more: StorageUsage) {
         match self.used.get_mut(user) {
             Some(used) => used.add(more),
             None => drop(self.used.insert(user.clone(), more)),
@@ -114,22 +114,22 @@ impl Quotas {
     }
 
     /// A user's files became fewer.
-    pub(crate) fn take_user(&mut self, user: &UserName, less: Tally) {
+    pub(crate) fn take_user(&mut self, user: &UserName, less: StorageUsage) {
         if let Some(used) = self.used.get_mut(user) {
             used.take(less);
-            if *used == Tally::default() {
+            if *used == StorageUsage::default() {
                 self.used.remove(user);
             }
         }
     }
 
-    pub(crate) fn add_folder(&mut self, id: FileId, more: Tally) {
+    pub(crate) fn add_folder(&mut self, id: FileId, more: StorageUsage) {
         if let Some(used) = self.folders.get_mut(&id) {
             used.add(more);
         }
     }
 
-    pub(crate) fn take_folder(&mut self, id: FileId, less: Tally) {
+    pub(crate) fn take_folder(&mut self, id: FileId, less: StorageUsage) {
         if let Some(used) = self.folders.get_mut(&id) {
             used.take(less);
         }
@@ -138,21 +138,22 @@ impl Quotas {
 
 impl Master {
     /// Counts all files; once, at the start or when the names are put together anew.
-    pub(crate) fn count_all(&mut self) {
+    pub(crate) fn recount_usage(&mut self) {
         for (id, _) in self.policies.with_quota() {
-            self.quotas.track(id, Tally::default());
+            self.quotas.track(id, StorageUsage::default());
         }
         let mut next = Some(0);
         while let Some(from) = next {
             let slices;
             (slices, next) = self.names.slices_from(from, COUNT_STEP);
             for slice in slices {
-                let Some(file) = self.names.file_of_slice(slice).filter(|_| !self.names.is_doomed(slice)) else {
+                let Some(file) = self.names.file_of_slice(slice).filter(|_| !self.names.is_pending_removal(slice))
+                else {
                     continue;
                 };
-                let Some((owner, tally)) = self.names.owner(file).zip(self.tally_of_file(file)) else { continue };
+                let Some((owner, tally)) = self.names.owner(file).zip(self.file_usage(file)) else { continue };
                 self.quotas.add_user(owner, tally);
-                for folder in self.counted_folders(file) {
+                for folder in self.quota_folders_above(file) {
                     self.quotas.add_folder(folder, tally);
                 }
             }
@@ -160,7 +161,7 @@ impl Master {
     }
 
     /// The folders with a quota above an entry.
-    pub(crate) fn counted_folders(&self, id: FileId) -> Vec<FileId> {
+    pub(crate) fn quota_folders_above(&self, id: FileId) -> Vec<FileId> {
         if !self.quotas.has_folders() {
             return Vec::new();
         }
@@ -182,7 +183,7 @@ impl Master {
         path: &SectorPath,
         owner: &UserName,
         bytes: u64,
-    ) -> Result<Tally, Denied> {
+    ) -> Result<StorageUsage, Denied> {
         self.check_quotas(path, owner, bytes)?;
         let more = self.growth_at(path, bytes);
         match self.exceeded_with_promises(path, owner, more) {
@@ -192,14 +193,19 @@ impl Master {
     }
 
     /// What there is more when a file of so many bytes is at a path. Who writes less than was there may always do so.
-    pub(crate) fn growth_at(&self, path: &SectorPath, bytes: u64) -> Tally {
-        let there = self.names.find(path).and_then(|id| self.tally_of_file(id));
-        Tally { bytes, files: 1 }.beyond(there.unwrap_or_default())
+    pub(crate) fn growth_at(&self, path: &SectorPath, bytes: u64) -> StorageUsage {
+        let there = self.names.find(path).and_then(|id| self.file_usage(id));
+        StorageUsage { bytes, files: 1 }.beyond(there.unwrap_or_default())
     }
 
-    /// Whose quota would be exceeded if all that is being written were published, and `more` at `path` too.
-    pub(crate) fn exceeded_with_promises(&self, path: &SectorPath, owner: &UserName, more: Tally) -> Option<String> {
-        let with = |promised: Tally| Tally {
+    /// Whose quota would be exceeded if all that is being written were published, and `added_usage` at `path` too.
+    pub(crate) fn exceeded_with_promises(
+        &self,
+        path: &SectorPath,
+        owner: &UserName,
+        more: StorageUsage,
+    ) -> Option<String> {
+        let with = |promised: StorageUsage| StorageUsage {
             bytes: if more.bytes > 0 { more.bytes.saturating_add(promised.bytes) } else { 0 },
             files: if more.files > 0 { more.files.saturating_add(promised.files) } else { 0 },
         };
@@ -211,9 +217,9 @@ impl Master {
         }
         let folder = self.folder_of(path)?;
         let itself = self.quotas.folders.contains_key(&folder).then_some(folder);
-        itself.into_iter().chain(self.counted_folders(folder)).find_map(|counted| {
+        itself.into_iter().chain(self.quota_folders_above(folder)).find_map(|counted| {
             let (used, policy) = (self.quotas.folder(counted)?, self.policies.get(counted)?);
-            let most = Most { bytes: policy.quota_bytes, files: policy.quota_files };
+            let most = QuotaLimits { bytes: policy.quota_bytes, files: policy.quota_files };
             let counted = self.names.path(counted)?;
             let why = most.exceeded(used, with(self.leases.promised_below(&counted)))?;
             Some(format!("the folder `{counted}` {why} with `{path}` and all that is being written"))
@@ -222,24 +228,24 @@ impl Master {
 
     /// The folder that a file at a path is in, or would be made below.
     fn folder_of(&self, path: &SectorPath) -> Option<FileId> {
-        let (nearest, missing) = self.names.nearest(path);
+        let (nearest, missing) = self.names.deepest_existing(path);
         if missing == 0 { self.names.parent(nearest) } else { Some(nearest) }
     }
 
-    /// Refuses to move `more` to `path` in `folder`; the folders in `already` hold it as things are.
+    /// Refuses to move `added_usage` to `path` in `folder`; the folders in `already` hold it as things are.
     pub(crate) fn check_folder_quotas(
         &self,
         path: &SectorPath,
         folder: FileId,
-        more: Tally,
+        more: StorageUsage,
         already: &[FileId],
     ) -> Result<(), Refusal> {
         let itself = self.quotas.folders.contains_key(&folder).then_some(folder);
-        for counted in itself.into_iter().chain(self.counted_folders(folder)) {
+        for counted in itself.into_iter().chain(self.quota_folders_above(folder)) {
             let (Some(used), Some(policy)) = (self.quotas.folder(counted), self.policies.get(counted)) else {
                 continue;
             };
-            let most = Most { bytes: policy.quota_bytes, files: policy.quota_files };
+            let most = QuotaLimits { bytes: policy.quota_bytes, files: policy.quota_files };
             if !already.contains(&counted)
                 && let Some(why) = most.exceeded(used, more)
             {
@@ -275,7 +281,7 @@ impl Master {
     pub(crate) fn set_quota(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SessionCaller,
         by: &UserRights,
         user: &UserName,
         bytes: Option<u64>,
@@ -285,8 +291,8 @@ impl Master {
             let sentence = format!("{} may not set quotas; ask an administrator", by.user);
             return Err(Refusal::new(Status::Refused, sentence));
         }
-        let (key, most) = (user.as_str().as_bytes().to_vec(), Most { bytes, files });
-        let row = if most == Most::default() {
+        let (key, most) = (user.as_str().as_bytes().to_vec(), QuotaLimits { bytes, files });
+        let row = if most == QuotaLimits::default() {
             self.quotas.of_users.remove(user);
             RowChange::Remove { table: QUOTAS_TABLE, key }
         } else {
@@ -302,7 +308,12 @@ impl Master {
     }
 
     /// Refuses what would make a user keep more than allowed.
-    pub(crate) fn check_user_quota(&self, path: &SectorPath, owner: &UserName, more: Tally) -> Result<(), Refusal> {
+    pub(crate) fn check_user_quota(
+        &self,
+        path: &SectorPath,
+        owner: &UserName,
+        more: StorageUsage,
+    ) -> Result<(), Refusal> {
         let Some(most) = self.quotas.of_users.get(owner) else { return Ok(()) };
         let used = self.quotas.used.get(owner).copied().unwrap_or_default();
         let Some(why) = most.exceeded(used, more) else { return Ok(()) };
@@ -322,14 +333,14 @@ impl Master {
     fn quota_of_folder(&self, by: &UserRights, id: FileId) -> Option<QuotaStatus> {
         let is_shown = by.admin || (id != ROOT && self.names.owner(id) == Some(&by.user));
         let (path, used, policy) = (self.names.path(id)?, self.quotas.folder(id)?, self.policies.get(id)?);
-        let most = Most { bytes: policy.quota_bytes, files: policy.quota_files };
+        let most = QuotaLimits { bytes: policy.quota_bytes, files: policy.quota_files };
         is_shown.then(|| most.status(QuotaOf::Folder(path), used))
     }
 }
 
-impl Most {
+impl QuotaLimits {
     /// What would be too much, in words, if anything would be.
-    fn exceeded(self, used: Tally, more: Tally) -> Option<String> {
+    fn exceeded(self, used: StorageUsage, more: StorageUsage) -> Option<String> {
         let too_much = |most: Option<u64>, used: u64, more: u64| {
             most.filter(|most| more > 0 && used.saturating_add(more) > *most)
                 .map(|most| (most, used.saturating_add(more)))
@@ -341,7 +352,7 @@ impl Most {
         Some(format!("may keep {most} files, has {} and would have {would}", used.files))
     }
 
-    fn status(self, of: QuotaOf, used: Tally) -> QuotaStatus {
+    fn status(self, of: QuotaOf, used: StorageUsage) -> QuotaStatus {
         QuotaStatus { of, used_bytes: used.bytes, used_files: used.files, bytes: self.bytes, files: self.files }
     }
 }

@@ -16,7 +16,7 @@ use protocol::{
     },
 };
 
-use crate::{Master, copying::Begun, dense::Slot, nodes::NodeKey, topology::check_admin};
+use crate::{Master, compact_storage::Slot, nodes::NodeKey, replication_monitor::CopyStart, topology::check_admin};
 
 /// How far it is.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Rebalance {
     moved_files: u64,
     moved_bytes: u64,
     /// Whether something changed since a slice was last sought.
-    stirred: bool,
+    is_woken: bool,
 }
 
 /// A slice on its way.
@@ -43,7 +43,7 @@ struct Move {
 
 /// A node that takes part, and how full it is once all that moves has moved.
 #[derive(Clone, Copy, Debug)]
-struct Level {
+struct NodeFill {
     key: NodeKey,
     filled_bytes: u64,
     capacity_bytes: u64,
@@ -51,17 +51,17 @@ struct Level {
 
 impl Rebalance {
     /// The node that a slice is to leave, where it is being moved.
-    pub(crate) fn origin(&self, slice: SliceId) -> Option<NodeKey> {
+    pub(crate) fn source_node(&self, slice: SliceId) -> Option<NodeKey> {
         self.moves.get(&slice).map(|moving| moving.from)
     }
 
     /// Makes slices be sought again.
-    pub(crate) fn stir(&mut self) {
-        self.stirred = true;
+    pub(crate) fn wake(&mut self) {
+        self.is_woken = true;
     }
 }
 
-impl Level {
+impl NodeFill {
     fn fill(&self) -> f64 {
         self.filled_bytes as f64 / self.capacity_bytes.max(1) as f64
     }
@@ -80,7 +80,7 @@ impl Master {
                 check_admin(by, "rebalance the nodes")?;
                 if !self.rebalance.running {
                     let moves = std::mem::take(&mut self.rebalance.moves);
-                    self.rebalance = Rebalance { running: true, moves, stirred: true, ..Rebalance::default() };
+                    self.rebalance = Rebalance { running: true, moves, is_woken: true, ..Rebalance::default() };
                 }
             }
             RebalanceVerb::Stop => {
@@ -89,7 +89,7 @@ impl Master {
             }
         }
         let levels = self.levels();
-        let permille = |level: Option<&Level>| level.map_or(0, |level| (level.fill() * 1_000.0) as u32);
+        let permille = |level: Option<&NodeFill>| level.map_or(0, |level| (level.fill() * 1_000.0) as u32);
         Ok(ClientReply::Rebalance(RebalanceStatus {
             running: self.rebalance.running,
             moved_files: self.rebalance.moved_files,
@@ -117,19 +117,19 @@ impl Master {
                 self.rebalance.moved_bytes += moving.bytes;
             }
         }
-        self.rebalance.stirred |= self.rebalance.running;
+        self.rebalance.is_woken |= self.rebalance.running;
     }
 
     /// Begins further moves, if nothing more important is to be done.
-    pub(crate) fn go_on_rebalancing(&mut self, now: Now) {
-        if !self.rebalance.running || !std::mem::take(&mut self.rebalance.stirred) || self.is_repairing() {
+    pub(crate) fn continue_rebalance(&mut self, now: Now) {
+        if !self.rebalance.running || !std::mem::take(&mut self.rebalance.is_woken) || self.is_repairing() {
             return;
         }
         while self.rebalance.moves.len() < MOVES_MAX {
             match self.begin_move(now) {
-                Sought::Begun => {}
-                Sought::NotNow => return,
-                Sought::Even => {
+                MoveSearch::Begun => {}
+                MoveSearch::NotNow => return,
+                MoveSearch::Even => {
                     if self.rebalance.moves.is_empty() {
                         tracing::info!(files = self.rebalance.moved_files, "the nodes are rebalanced");
                         self.rebalance.running = false;
@@ -141,7 +141,7 @@ impl Master {
     }
 
     /// Seeks one slice of the fullest nodes that an emptier one can take.
-    fn begin_move(&mut self, now: Now) -> Sought {
+    fn begin_move(&mut self, now: Now) -> MoveSearch {
         let levels = self.levels();
         let mut waits = false;
         for donor in levels.iter().rev() {
@@ -157,12 +157,12 @@ impl Master {
                 continue;
             }
             match self.move_from(now, donor, &levels) {
-                Sought::Begun => return Sought::Begun,
-                Sought::NotNow => waits = true,
-                Sought::Even => drop(self.rebalance.exhausted.insert(donor.key)),
+                MoveSearch::Begun => return MoveSearch::Begun,
+                MoveSearch::NotNow => waits = true,
+                MoveSearch::Even => drop(self.rebalance.exhausted.insert(donor.key)),
             }
         }
-        if waits { Sought::NotNow } else { Sought::Even }
+        if waits { MoveSearch::NotNow } else { MoveSearch::Even }
     }
 
     /// Whether files that lack copies wait for them, or get them now.
@@ -172,40 +172,45 @@ impl Master {
             || self.replication.copies_where(|_, _| true).iter().any(|(slice, _)| !moves.contains_key(slice))
     }
 
-    /// Looks through some of a node's slices. [`Sought::Even`] when all have been seen in vain.
-    fn move_from(&mut self, now: Now, donor: &Level, levels: &[Level]) -> Sought {
+    /// Looks through some of a node's slices. [`MoveSearch::Even`] when all have been seen in vain.
+    fn move_from(&mut self, now: Now, donor: &NodeFill, levels: &[NodeFill]) -> MoveSearch {
         let from = self.rebalance.cursors.get(&donor.key).copied().unwrap_or(0);
         let (slices, next) = self.replicas.held_by(donor.key, from, SEEN_MAX);
         let mut waits = false;
         for slice in &slices {
             match self.move_slice(now, *slice, donor, levels) {
                 // The same are looked at again: those that move are passed over.
-                Sought::Begun => return Sought::Begun,
-                Sought::NotNow => waits = true,
-                Sought::Even => {}
+                MoveSearch::Begun => return MoveSearch::Begun,
+                MoveSearch::NotNow => waits = true,
+                MoveSearch::Even => {}
             }
         }
         match next {
             // Those that must wait are looked at again; the others are behind us.
-            _ if waits => Sought::NotNow,
+            _ if waits => MoveSearch::NotNow,
             Some(next) => {
                 self.rebalance.cursors.insert(donor.key, next);
-                Sought::NotNow
+                MoveSearch::NotNow
             }
-            None => Sought::Even,
+            None => MoveSearch::Even,
         }
     }
 
-    fn move_slice(&mut self, now: Now, slice: SliceId, donor: &Level, levels: &[Level]) -> Sought {
-        let Some(file) = self.names.file_of_slice(slice) else { return Sought::Even };
-        let Some(bytes) = self.names.content(file).map(|content| content.bytes) else { return Sought::Even };
+    fn move_slice(&mut self, now: Now, slice: SliceId, donor: &NodeFill, levels: &[NodeFill]) -> MoveSearch {
+        let Some(file) = self.names.file_of_slice(slice) else { return MoveSearch::Even };
+        let Some(bytes) = self.names.content(file).map(|content| content.bytes) else { return MoveSearch::Even };
         let is_busy = self.rebalance.moves.contains_key(&slice) || !self.replication.targets(slice).is_empty();
-        let (holders, closed) = self.occupied(slice);
+        let (holders, closed) = self.replica_holders(slice);
         let is_sure = self.certain_holders(slice).len() == holders.len() && holders.contains(&donor.key);
-        if is_busy || !is_sure || !closed.is_empty() || bytes == 0 || self.wanted(file).together.is_some() {
-            return Sought::Even;
+        if is_busy
+            || !is_sure
+            || !closed.is_empty()
+            || bytes == 0
+            || self.desired_replication(file).colocated_folder.is_some()
+        {
+            return MoveSearch::Even;
         }
-        let terms = self.terms(now, file);
+        let terms = self.constraints(now, file);
         let cost = terms.cost(&self.nodes, &holders);
         let mut waits = false;
         for taker in levels.iter().take(TAKERS_MAX) {
@@ -221,30 +226,30 @@ impl Master {
                 continue;
             }
             match self.begin_copy_to(now, slice, bytes, taker.key, &[], Some(NODE_MOVES_MAX)) {
-                Begun::Yes => {
+                CopyStart::Started => {
                     self.rebalance.moves.insert(slice, Move { from: donor.key, to: taker.key, bytes });
-                    return Sought::Begun;
+                    return MoveSearch::Begun;
                 }
-                Begun::Busy | Begun::LinkFull => waits = true,
-                Begun::Nowhere => {}
+                CopyStart::Busy | CopyStart::LinkFull => waits = true,
+                CopyStart::NoNode => {}
             }
         }
-        if waits { Sought::NotNow } else { Sought::Even }
+        if waits { MoveSearch::NotNow } else { MoveSearch::Even }
     }
 
     /// The nodes that take part, the emptiest first.
-    fn levels(&self) -> Vec<Level> {
+    fn levels(&self) -> Vec<NodeFill> {
         let mut leaving: BTreeMap<NodeKey, u64> = BTreeMap::new();
         for moving in self.rebalance.moves.values() {
             *leaving.entry(moving.from).or_default() += moving.bytes;
         }
-        let mut levels: Vec<Level> = self
+        let mut levels: Vec<NodeFill> = self
             .nodes
             .iter()
             .filter(|(_, node)| node.is_up() && node.is_active())
             .filter_map(|(key, node)| {
                 let leaving_bytes = leaving.get(&key).copied().unwrap_or(0);
-                Some(Level {
+                Some(NodeFill {
                     key,
                     filled_bytes: node.filled_bytes().saturating_sub(leaving_bytes),
                     capacity_bytes: node.capacity_bytes()?,
@@ -256,7 +261,7 @@ impl Master {
     }
 
     /// What would have to move from where to where to make all nodes equally full.
-    fn plan_rebalance(&self, levels: Vec<Level>) -> MovePlan {
+    fn plan_rebalance(&self, levels: Vec<NodeFill>) -> MovePlan {
         let mut plan = MovePlan::default();
         let is_even = match (levels.first(), levels.last()) {
             (Some(least), Some(most)) => most.fill() - least.fill() <= SLACK,
@@ -268,13 +273,13 @@ impl Master {
         let filled: u128 = levels.iter().map(|level| u128::from(level.filled_bytes)).sum();
         let capacity: u128 = levels.iter().map(|level| u128::from(level.capacity_bytes)).sum::<u128>().max(1);
         // What each has above, or lacks below, the common level.
-        let fair = |level: &Level| (filled * u128::from(level.capacity_bytes) / capacity) as u64;
+        let fair = |level: &NodeFill| (filled * u128::from(level.capacity_bytes) / capacity) as u64;
         let mut lacking: Vec<_> =
             levels.iter().map(|level| (level.key, fair(level).saturating_sub(level.filled_bytes))).collect();
         for donor in levels.iter().rev() {
             let mut above = donor.filled_bytes.saturating_sub(fair(donor));
             let node = self.nodes.get(donor.key);
-            let slice_bytes = (donor.filled_bytes / node.held.max(1)).max(1);
+            let slice_bytes = (donor.filled_bytes / node.slice_count.max(1)).max(1);
             for (taker, lack) in lacking.iter_mut().filter(|(_, lack)| *lack > 0) {
                 let bytes = above.min(*lack);
                 if bytes == 0 {
@@ -294,7 +299,7 @@ impl Master {
 
 /// What came of seeking a slice to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sought {
+enum MoveSearch {
     /// One is on its way.
     Begun,
     /// There may be one a little later.

@@ -9,18 +9,18 @@
 //!
 //! Never decides in silence: whatever was in doubt is listed, and what lost is kept until a person dismisses it.
 
-mod adopting;
-mod asking;
-mod behind;
-mod copy;
-mod missing;
-mod outdated;
-mod own;
-mod removals;
-mod rows;
-mod unproven;
+mod local_changes;
+mod mirror_restore;
+mod missing_slices;
+mod name_recovery;
+mod outdated_paths;
+mod rebuild_requests;
+mod rebuild_rows;
+mod stale_journal;
+mod tombstones;
+mod unverified_incarnations;
 
-pub(crate) use rows::{check_row, identity, new_identity, restored_identity, sequence, slice_key_of};
+pub(crate) use rebuild_rows::{check_row, identity, new_identity, restored_identity, sequence, slice_key_of};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,15 +41,15 @@ use protocol::{
 use store::RowChange;
 
 use crate::{
-    Master, MasterConfig, MasterError, actions::MEMBERS_TABLE, loading::Loading, nodes::NodeKey, reconcile::Sweep,
-    saves::Effect,
+    Master, MasterConfig, MasterError, actions::MEMBERS_TABLE, journal_loader::JournalLoader, journal_writes::Effect,
+    nodes::NodeKey, reconcile::Sweep,
 };
-use adopting::Knowledge;
-use behind::{Decided, Fork, GENERATION_MAX, is_absurd};
-use copy::Gather;
-use outdated::Outdated;
-use own::{Own, Touched};
-use unproven::Life;
+use local_changes::{ChangedRows, LocalChanges};
+use mirror_restore::MirrorRead;
+use name_recovery::Recency;
+use outdated_paths::OutdatedPaths;
+use stale_journal::{DecidedSlices, Fork, GENERATION_MAX, is_implausible};
+use unverified_incarnations::Incarnation;
 
 /// What is known of this journal's birth, and how far the names are.
 #[derive(Debug)]
@@ -68,56 +68,56 @@ pub(crate) struct Rebuild {
     /// Those of them that are not up, or have not yet told all in this master's life.
     absent: BTreeSet<NodeId>,
     /// Which copy of the small rows each node said it has, when it joined.
-    marks: BTreeMap<NodeKey, MirrorPosition>,
+    mirror_marks: BTreeMap<NodeKey, MirrorPosition>,
     /// Nodes with disks that were not there when they got that copy.
-    partly_seen: BTreeSet<NodeKey>,
+    partly_mirrored: BTreeSet<NodeKey>,
     /// What each node said last of the disks with the slices that it tells of: which copy was given when a master had been
     /// told what lies there. Of a node that says nothing, its own mark holds for all its disks.
     disks_seen: BTreeMap<NodeKey, Option<MirrorPosition>>,
     /// When a node last told all that it holds.
-    last_told: Duration,
+    last_inventory: Duration,
     /// The copy that was taken.
-    copy: Option<(NodeId, MirrorPosition)>,
+    restored_mirror: Option<(NodeId, MirrorPosition)>,
     /// Files that are pinned by another copy, or a sidecar, alone: the copy that was taken says nothing of them.
-    unsaid: BTreeSet<SliceId>,
+    not_in_mirror: BTreeSet<SliceId>,
     /// Slices that the journal kept aside already when it showed to be behind, or was put back.
-    was_aside: BTreeSet<SliceId>,
-    gather: Option<Gather>,
+    was_archived: BTreeSet<SliceId>,
+    mirror_read: Option<MirrorRead>,
     /// Slices that are no file's content any more, with the nodes that were away when that was decided.
-    removed: BTreeMap<SliceId, BTreeSet<NodeId>>,
+    tombstones: BTreeMap<SliceId, BTreeSet<NodeId>>,
     /// Slices that nodes hold under paths which their files have no more.
-    outdated: BTreeMap<SliceId, Outdated>,
+    outdated_paths: BTreeMap<SliceId, OutdatedPaths>,
     conflicts: BTreeMap<SliceId, Conflict>,
     /// Slices with a name that every node so far has had set aside by another one at their path.
     retired: BTreeSet<SliceId>,
     /// Slices that were given another name, or wish, by newer knowledge, and how new that is.
-    renamed: BTreeMap<SliceId, Knowledge>,
+    renamed: BTreeMap<SliceId, Recency>,
     /// What was done under this journal before it met another.
-    own: Own,
+    local_changes: LocalChanges,
     /// The journal that this one was, where nodes showed that it was behind.
     fork: Option<Fork>,
     /// Nodes that are known and have told nothing in this master's life.
-    unheard: BTreeSet<NodeId>,
+    unreported_nodes: BTreeSet<NodeId>,
     /// Whether any node has.
-    has_heard: bool,
+    has_any_report: bool,
     /// Whether nodes had told before this life: then the journal has a past.
     has_past: bool,
     /// Whether the names have been being put together ever since this life began: then nobody has changed anything in it.
     runs_since_start: bool,
     /// What this master's life did, as long as some have not.
-    decided: Decided,
-    touched: Touched,
+    decided: DecidedSlices,
+    changed_rows: ChangedRows,
     /// The lives that have not heard all nodes, this one included.
-    lives: Vec<Life>,
-    /// Where the lines may have parted later than `fork` says, and which life changed what of `own`, by key.
+    incarnations: Vec<Incarnation>,
+    /// Where the lines may have parted later than `fork_row` says, and which life changed what of `local_changes`, by key.
     forks: Vec<Fork>,
-    own_lives: BTreeMap<Vec<u8>, u64>,
+    local_change_incarnations: BTreeMap<Vec<u8>, u64>,
     /// When this life began, and how far the journal was then.
     started: Duration,
     version_at_start: Version,
     sequence_at_start: u64,
     /// Folders that stand only because a file below them was found.
-    made: BTreeSet<FileId>,
+    made_folders: BTreeSet<FileId>,
     files: u64,
     folders: u64,
 }
@@ -128,15 +128,17 @@ impl Rebuild {
         now: Now,
         config: &MasterConfig,
         rng: &mut Rng,
-        stored: &Loading,
+        stored: &JournalLoader,
     ) -> Result<(Self, u64), MasterError> {
-        let mut read = rows::Read::of(&stored.others)?;
+        let mut read = rebuild_rows::RebuildRows::of(&stored.others)?;
         let is_born = stored.is_empty();
         let state = match read.state.take() {
             Some(state) => state,
-            None if is_born => rows::StateRow::born(JournalId(rng.u64(1..))),
+            None if is_born => rebuild_rows::StateRow::born(JournalId(rng.u64(1..))),
             // Written by a build whose slices did not know their journal.
-            None => rows::StateRow { state: RebuildState::Settled, ..rows::StateRow::born(JournalId(0)) },
+            None => {
+                rebuild_rows::StateRow { state: RebuildState::Settled, ..rebuild_rows::StateRow::born(JournalId(0)) }
+            }
         };
         let span = if state.state == RebuildState::New { NEW_FOR } else { config.rebuild_wait };
         let has_past = !read.members.is_empty();
@@ -147,36 +149,36 @@ impl Rebuild {
             ends: now.monotonic + span,
             version_floor: state.version_floor,
             absent: read.members.clone(),
-            unheard: if state.state == RebuildState::Running { BTreeSet::new() } else { read.members.clone() },
+            unreported_nodes: if state.state == RebuildState::Running { BTreeSet::new() } else { read.members.clone() },
             members: read.members,
-            marks: BTreeMap::new(),
-            partly_seen: BTreeSet::new(),
+            mirror_marks: BTreeMap::new(),
+            partly_mirrored: BTreeSet::new(),
             disks_seen: BTreeMap::new(),
-            last_told: now.monotonic,
-            copy: state.copy,
-            unsaid: read.unsaid,
-            was_aside: read.was_aside,
-            gather: None,
-            removed: read.removed,
-            outdated: read.outdated,
+            last_inventory: now.monotonic,
+            restored_mirror: state.restored_mirror,
+            not_in_mirror: read.not_in_mirror,
+            was_archived: read.was_archived,
+            mirror_read: None,
+            tombstones: read.tombstones,
+            outdated_paths: read.outdated_paths,
             conflicts: read.conflicts,
             retired: BTreeSet::new(),
             renamed: BTreeMap::new(),
-            own: read.own,
+            local_changes: read.local_changes,
             fork: read.fork,
-            has_heard: false,
+            has_any_report: false,
             has_past,
             runs_since_start: state.state == RebuildState::Running,
-            decided: Decided::default(),
-            touched: read.touched,
-            lives: read.lives,
+            decided: DecidedSlices::default(),
+            changed_rows: read.changed_rows,
+            incarnations: read.incarnations,
             forks: read.forks,
-            own_lives: read.own_lives,
+            local_change_incarnations: read.local_change_incarnations,
             started: now.monotonic,
             // Known when the names are loaded.
             version_at_start: Version(0),
             sequence_at_start: read.sequence,
-            made: BTreeSet::new(),
+            made_folders: BTreeSet::new(),
             files: state.files,
             folders: state.folders,
         };
@@ -194,16 +196,16 @@ impl Rebuild {
     }
 
     /// Whether a slice is kept although no file has it.
-    pub(crate) fn keeps(&self, slice: SliceId) -> bool {
+    pub(crate) fn is_archived(&self, slice: SliceId) -> bool {
         self.conflicts.get(&slice).is_some_and(|conflict| conflict.is_archived)
     }
 
     /// Whether a slice was kept aside before the names had to be put together, and nothing has been done with it since: a newer
     /// one had its path then. One that stands at its path may have been recovered since, unless its header is the one
     /// that was listed.
-    fn stays_aside(&self, header: &SliceHeader, state: HeldState) -> bool {
+    fn stays_archived(&self, header: &SliceHeader, state: HeldState) -> bool {
         let listed = self.conflicts.get(&header.slice).filter(|conflict| conflict.is_archived);
-        let was_aside = listed.filter(|_| self.was_aside.contains(&header.slice));
+        let was_aside = listed.filter(|_| self.was_archived.contains(&header.slice));
         was_aside.is_some_and(|conflict| {
             let before = &conflict.metadata.header;
             before == header || (before.path == header.path && state != HeldState::Placed)
@@ -218,12 +220,12 @@ impl Rebuild {
 
     /// The row with this journal's id and how far the rebuild is.
     pub(crate) fn state_row(&self) -> RowChange {
-        rows::StateRow {
+        rebuild_rows::StateRow {
             id: self.id,
             generation: self.generation,
             state: self.state,
             version_floor: self.version_floor,
-            copy: self.copy.clone(),
+            restored_mirror: self.restored_mirror.clone(),
             files: self.files,
             folders: self.folders,
         }
@@ -237,58 +239,61 @@ impl Rebuild {
     }
 
     /// Nodes that are known and have not told all.
-    fn missing(&self) -> Vec<NodeId> {
+    fn missing_nodes(&self) -> Vec<NodeId> {
         self.absent.iter().cloned().collect()
     }
 }
 
 impl Master {
     /// Takes a node's word on which copy of the small rows it has; said before its inventory.
-    pub(crate) fn note_kept_mark(&mut self, now: Now, key: NodeKey, mark: Option<MirrorPosition>, all_seen: bool) {
+    pub(crate) fn note_mirror_mark(&mut self, now: Now, key: NodeKey, mark: Option<MirrorPosition>, all_seen: bool) {
         let Some(mark) = mark else { return };
-        if is_absurd(&mark) {
+        if is_implausible(&mark) {
             let node = &self.nodes.get(key).id;
             return tracing::error!(%node, ?mark, "a node's copy says what no journal can have said; it is not believed");
         }
         if !all_seen {
-            self.rebuild.partly_seen.insert(key);
+            self.rebuild.partly_mirrored.insert(key);
         }
         if mark.journal == self.rebuild.id {
-            if self.is_ahead(&mark) {
-                return self.fall_behind(now, key, mark.generation, false);
+            if self.is_ahead_of_journal(&mark) {
+                return self.mark_journal_stale(now, key, mark.generation, false);
             }
-            self.rebuild.marks.insert(key, mark);
+            self.rebuild.mirror_marks.insert(key, mark);
             // It was given away, and the row that says it was not saved any more.
             return self.raise_generation(now, mark.generation);
         }
-        self.rebuild.marks.insert(key, mark);
+        self.rebuild.mirror_marks.insert(key, mark);
         // Ours knows all that the others knew, or will: it counts as newer.
         self.raise_generation(now, mark.generation.saturating_add(1));
         // Where this journal has a past, what the node kept is read before anything is decided: it may have been put
         // together from this one, which has been put back since, or be of another cloud.
-        if !(self.rebuild.has_past && self.rebuild.state == RebuildState::New && self.is_uncovered(key)) {
+        if !(self.rebuild.has_past && self.rebuild.state == RebuildState::New && self.has_unmerged_mirror(key)) {
             self.begin_rebuild(now);
         }
-        self.advance_gather(now);
+        self.advance_mirror_read(now);
     }
 
     /// Takes a node's word on the disks with the slices that it tells of next. One that says of a disk what this journal
     /// never counted knows that the journal is behind.
     pub(crate) fn note_disks_seen(&mut self, now: Now, key: NodeKey, seen: Option<MirrorPosition>) {
-        let seen = seen.filter(|mark| !is_absurd(mark));
+        let seen = seen.filter(|mark| !is_implausible(mark));
         self.rebuild.disks_seen.insert(key, seen);
-        if let Some(mark) = seen.filter(|mark| mark.journal == self.rebuild.id && self.is_ahead(mark)) {
-            self.fall_behind(now, key, mark.generation, false);
+        if let Some(mark) = seen.filter(|mark| mark.journal == self.rebuild.id && self.is_ahead_of_journal(mark)) {
+            self.mark_journal_stale(now, key, mark.generation, false);
         }
     }
 
     /// Whether the disks of which a node tells now have been seen whole under this journal. Then all that they hold is
     /// decided. Each disk says so itself, so another disk in its place is not mistaken for it.
-    fn was_seen(&self, node: NodeKey) -> bool {
+    fn has_seen_disks(&self, node: NodeKey) -> bool {
         let of_journal = |mark: &MirrorPosition| mark.journal == self.rebuild.id;
         match self.rebuild.disks_seen.get(&node) {
-            Some(seen) => seen.as_ref().is_some_and(|mark| of_journal(mark) && !self.is_ahead(mark)),
-            None => self.rebuild.marks.get(&node).is_some_and(of_journal) && !self.rebuild.partly_seen.contains(&node),
+            Some(seen) => seen.as_ref().is_some_and(|mark| of_journal(mark) && !self.is_ahead_of_journal(mark)),
+            None => {
+                self.rebuild.mirror_marks.get(&node).is_some_and(of_journal)
+                    && !self.rebuild.partly_mirrored.contains(&node)
+            }
         }
     }
 
@@ -301,44 +306,44 @@ impl Master {
     }
 
     /// A node has told all that it holds.
-    pub(crate) fn note_told(&mut self, now: Now, key: NodeKey) {
+    pub(crate) fn note_inventory_complete(&mut self, now: Now, key: NodeKey) {
         let id = self.nodes.get(key).id.clone();
         self.rebuild.absent.remove(&id);
-        self.rebuild.last_told = now.monotonic;
-        self.rebuild.has_heard = true;
-        let mut rows = self.note_heard(&id);
-        rows.extend(self.confirm_removals_of(key));
+        self.rebuild.last_inventory = now.monotonic;
+        self.rebuild.has_any_report = true;
+        let mut rows = self.note_node_reported(&id);
+        rows.extend(self.clear_tombstones_after_inventory(key));
         if self.rebuild.members.insert(id.clone()) {
-            rows.push(rows::member(&id));
+            rows.push(rebuild_rows::member_row(&id));
         }
         // It is given this journal's rows only after all that was found at it is durable: from then on its disk counts
         // as seen.
-        self.save(now, rows, vec![Effect::Told(key)]);
-        self.settle_if_all_told(now);
+        self.save(now, rows, vec![Effect::InventoryTaken(key)]);
+        self.finish_rebuild_if_complete(now);
     }
 
     /// A node has told all, and that is durable.
-    pub(crate) fn open_keeping(&mut self, now: Now, key: NodeKey) {
+    pub(crate) fn start_mirroring(&mut self, now: Now, key: NodeKey) {
         let node = self.nodes.get(key);
         // What was never taken is not replaced.
-        if node.is_up() && !self.rebuild.is_running() && !self.is_uncovered(key) {
+        if node.is_up() && !self.rebuild.is_running() && !self.has_unmerged_mirror(key) {
             // A whole copy again where a disk has not seen one: with it the node writes down that it has.
-            let is_seen = !self.rebuild.partly_seen.contains(&key);
-            let mark = self.rebuild.marks.get(&key).copied().filter(|_| is_seen);
-            self.keeping.open(key, mark);
-            self.send_kept(now);
+            let is_seen = !self.rebuild.partly_mirrored.contains(&key);
+            let mark = self.rebuild.mirror_marks.get(&key).copied().filter(|_| is_seen);
+            self.mirror.add_peer(key, mark);
+            self.send_mirror_updates(now);
         }
     }
 
     /// A node joined, or was lost: what it said before is void.
-    pub(crate) fn note_absent(&mut self, key: NodeKey) {
+    pub(crate) fn note_node_absent(&mut self, key: NodeKey) {
         let id = self.nodes.get(key).id.clone();
-        self.keeping.close(key);
-        self.rebuild.marks.remove(&key);
-        self.rebuild.partly_seen.remove(&key);
+        self.mirror.remove_peer(key);
+        self.rebuild.mirror_marks.remove(&key);
+        self.rebuild.partly_mirrored.remove(&key);
         self.rebuild.disks_seen.remove(&key);
-        if self.rebuild.gather.as_ref().is_some_and(|gather| gather.node == key) {
-            self.rebuild.gather = None;
+        if self.rebuild.mirror_read.as_ref().is_some_and(|gather| gather.node == key) {
+            self.rebuild.mirror_read = None;
         }
         if self.rebuild.members.contains(&id) {
             self.rebuild.absent.insert(id);
@@ -348,13 +353,13 @@ impl Master {
     /// Forgets a node that will never come back; nothing waits for it any longer.
     pub(crate) fn forget_member(&mut self, now: Now, id: &NodeId) {
         self.rebuild.absent.remove(id);
-        let mut changes = self.note_heard(id);
-        changes.extend(self.confirm_removals(id, |_| true));
+        let mut changes = self.note_node_reported(id);
+        changes.extend(self.clear_tombstones(id, |_| true));
         if self.rebuild.members.remove(id) {
             changes.push(RowChange::Remove { table: MEMBERS_TABLE, key: id.as_str().into() });
         }
         self.save(now, changes, Vec::new());
-        self.settle_if_all_told(now);
+        self.finish_rebuild_if_complete(now);
     }
 
     /// The refusal of what would change names while they are being put together.
@@ -387,16 +392,16 @@ impl Master {
                 | ClientRequest::Audit(_)
                 | ClientRequest::History(_)
         );
-        (self.rebuild.is_running() && !only_reads).then(|| self.being_rebuilt())
+        (self.rebuild.is_running() && !only_reads).then(|| self.rebuilding_refusal())
     }
 
     /// The refusal while names are being put together.
-    pub(crate) fn being_rebuilt(&self) -> Refusal {
-        Refusal::new(Status::Unavailable, format!("nothing can be changed yet: {}", self.rebuild_sentence()))
+    pub(crate) fn rebuilding_refusal(&self) -> Refusal {
+        Refusal::new(Status::Unavailable, format!("nothing can be changed yet: {}", self.rebuild_message()))
     }
 
     /// How far a rebuild is, for people.
-    pub(crate) fn rebuild_sentence(&self) -> String {
+    pub(crate) fn rebuild_message(&self) -> String {
         let (missing, all) = (self.rebuild.absent.len(), self.rebuild.members.len());
         let names: Vec<_> = self.rebuild.absent.iter().take(NAMED_MAX).map(ToString::to_string).collect();
         let who = if missing > names.len() { format!("{} and others", names.join(", ")) } else { names.join(", ") };
@@ -421,16 +426,16 @@ impl Master {
                 let row = self.rebuild.state_row();
                 self.save(now, vec![row], Vec::new());
             }
-            RebuildState::Running if is_due => self.settle_names(now),
+            RebuildState::Running if is_due => self.finish_rebuild(now),
             // Where no node has a copy, nobody knows which nodes there are: those that come, come soon.
-            RebuildState::Running if self.rebuild.copy.is_none() && self.rebuild.absent.is_empty() => {
-                self.advance_gather(now);
-                let is_quiet = now.monotonic >= self.rebuild.last_told + self.config.replicate_after;
-                if is_quiet && self.rebuild.gather.is_none() && self.rebuild.copy.is_none() {
-                    self.settle_names(now);
+            RebuildState::Running if self.rebuild.restored_mirror.is_none() && self.rebuild.absent.is_empty() => {
+                self.advance_mirror_read(now);
+                let is_quiet = now.monotonic >= self.rebuild.last_inventory + self.config.replicate_after;
+                if is_quiet && self.rebuild.mirror_read.is_none() && self.rebuild.restored_mirror.is_none() {
+                    self.finish_rebuild(now);
                 }
             }
-            RebuildState::New | RebuildState::Running | RebuildState::Settled => self.advance_gather(now),
+            RebuildState::New | RebuildState::Running | RebuildState::Settled => self.advance_mirror_read(now),
         }
     }
 
@@ -443,55 +448,59 @@ impl Master {
         self.rebuild.state = RebuildState::Running;
         self.rebuild.ends = now.monotonic + self.config.rebuild_wait;
         // What people have done meanwhile stands.
-        (self.rebuild.own, _) = self.gather_own(true);
+        (self.rebuild.local_changes, _) = self.collect_local_changes(true);
         let mut changes = vec![self.rebuild.state_row()];
-        changes.extend(own::set_rows(&self.rebuild.own));
-        changes.extend(self.note_compared());
+        changes.extend(local_changes::set_rows(&self.rebuild.local_changes));
+        changes.extend(self.note_all_reported());
         // Copies that were given away already are of a journal without a past.
         for key in self.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
-            self.keeping.close(key);
+            self.mirror.remove_peer(key);
         }
         self.save(now, changes, Vec::new());
     }
 
     /// Ends a rebuild for which there is nobody left to wait.
-    fn settle_if_all_told(&mut self, now: Now) {
+    fn finish_rebuild_if_complete(&mut self, now: Now) {
         // A journal that was behind names its nodes itself, if any had told when it was as old as it is.
         let names_nodes = self.rebuild.fork.is_some() && !self.rebuild.members.is_empty();
-        let knows_nodes = self.rebuild.copy.is_some() || names_nodes;
+        let knows_nodes = self.rebuild.restored_mirror.is_some() || names_nodes;
         let knows_all = knows_nodes && self.rebuild.absent.is_empty();
-        if self.rebuild.is_running() && knows_all && self.best_copy().is_none() && self.rebuild.gather.is_none() {
-            self.settle_names(now);
+        if self.rebuild.is_running()
+            && knows_all
+            && self.newest_mirror().is_none()
+            && self.rebuild.mirror_read.is_none()
+        {
+            self.finish_rebuild(now);
         }
     }
 
     /// Ends a rebuild: names may be changed again, and the nodes' disks are brought into agreement with them.
-    fn settle_names(&mut self, now: Now) {
+    fn finish_rebuild(&mut self, now: Now) {
         let mut changes = self.remove_empty_made_folders();
         changes.extend(self.forget_conflicts_of_nothing(now));
         let (missing, looks) = self.list_missing();
         changes.extend(missing);
         self.rebuild.state = RebuildState::Settled;
         self.rebuild.runs_since_start = false;
-        self.rebuild.gather = None;
+        self.rebuild.mirror_read = None;
         self.rebuild.version_floor = self.names.last_version();
         self.rebuild.retired.clear();
         self.rebuild.renamed.clear();
-        changes.extend(self.forget_unsaid());
-        let was_aside = std::mem::take(&mut self.rebuild.was_aside);
-        changes.extend(was_aside.into_iter().map(rows::was_not_aside));
-        changes.extend(self.forget_lives());
-        changes.extend(self.forget_outdated());
+        changes.extend(self.forget_not_in_mirror());
+        let was_aside = std::mem::take(&mut self.rebuild.was_archived);
+        changes.extend(was_aside.into_iter().map(rebuild_rows::remove_archived_row));
+        changes.extend(self.forget_incarnations());
+        changes.extend(self.forget_outdated_paths());
         changes.extend(self.forget_forks());
-        changes.extend(own::clear_rows(&self.rebuild.own));
-        self.rebuild.own = Own::default();
-        changes.extend(self.rebuild.fork.take().map(|_| rows::no_fork()));
+        changes.extend(local_changes::clear_rows(&self.rebuild.local_changes));
+        self.rebuild.local_changes = LocalChanges::default();
+        changes.extend(self.rebuild.fork.take().map(|_| rebuild_rows::remove_fork_row()));
         changes.push(self.rebuild.state_row());
         tracing::info!(files = self.rebuild.files, conflicts = self.rebuild.conflicts.len(), "the names are rebuilt");
         let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
-        let effects = up.iter().copied().map(Effect::Told).chain(looks).collect();
+        let effects = up.iter().copied().map(Effect::InventoryTaken).chain(looks).collect();
         self.save(now, changes, effects);
-        self.wait_for_copies(now);
+        self.delay_replication(now);
         self.sweeps.push_back(Sweep::All(0));
         self.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
     }

@@ -11,12 +11,12 @@ use protocol::{
 
 use crate::{
     Master,
-    actions::{Action, OrderId, OrderOutcome},
-    dense::Slot,
+    actions::{MasterAction, OrderId, OrderOutcome},
+    compact_storage::Slot,
+    journal_writes::Effect,
     nodes::NodeKey,
-    orders::{ORDER_RETRY_AFTER, Ordered, Work},
-    replicas::{HeaderMark, PathMark, Replica, ReplicaState},
-    saves::Effect,
+    orders::{ORDER_RETRY_AFTER, OrderKind, QueuedWork},
+    replicas::{HeaderFingerprint, PathFingerprint, Replica, ReplicaState},
     tickets,
 };
 
@@ -37,7 +37,7 @@ pub(crate) enum Sweep {
     /// Something changed for all files; those before this slot have been seen.
     All(Slot),
     /// There may be room now for copies that were put aside.
-    Aside {
+    Blocked {
         /// Those up to this slice have been seen.
         after: Option<SliceId>,
         /// Also those for which there were too few nodes.
@@ -82,17 +82,17 @@ impl Superseded {
 
 impl Master {
     /// Sees to a slice of which something changed: its replicas are placed or removed, and its copies counted.
-    pub(crate) fn settle(&mut self, now: Now, slice: SliceId) {
+    pub(crate) fn reconcile_slice(&mut self, now: Now, slice: SliceId) {
         if self.is_placed_or_gone(slice) {
             self.release_superseded(now, slice);
         }
         let due: Vec<_> = self.replicas.of(slice).iter().map(|replica| replica.node).collect();
         for node in due {
             if self.nodes.get(node).is_up() && self.due(slice, node).is_some() {
-                self.orders.push(node, Work::Settle(slice));
+                self.orders.push(node, QueuedWork::Reconcile(slice));
             }
         }
-        self.assess(now, slice);
+        self.check_replication(now, slice);
     }
 
     /// Sends orders for which there is room.
@@ -106,13 +106,13 @@ impl Master {
                     continue;
                 }
                 let order = self.orders.send(key, ordered);
-                self.actions.push_back(Action::Order { session, order, body });
+                self.actions.push_back(MasterAction::Order { session, order, body });
             }
         }
     }
 
     /// Takes the answer to an order.
-    pub(crate) fn note_ordered(&mut self, now: Now, order: OrderId, outcome: OrderOutcome) {
+    pub(crate) fn note_order_finished(&mut self, now: Now, order: OrderId, outcome: OrderOutcome) {
         let Some((node, ordered)) = self.orders.finish(order) else { return };
         let retry_at = now.monotonic + ORDER_RETRY_AFTER;
         let status = match outcome {
@@ -121,50 +121,52 @@ impl Master {
             OrderOutcome::Unanswered => Some(Status::Unavailable),
         };
         match (ordered, status) {
-            (Ordered::Place { slice, mark, .. }, None) => self.note_placed(now, slice, node, mark),
-            (Ordered::Remove(slice), None | Some(Status::NotFound)) => self.note_removed(now, slice, node),
-            (Ordered::Place { slice, .. }, Some(Status::NotFound)) => {
+            (OrderKind::Place { slice, mark, .. }, None) => self.note_placed(now, slice, node, mark),
+            (OrderKind::Remove(slice), None | Some(Status::NotFound)) => self.note_removed(now, slice, node),
+            (OrderKind::Place { slice, .. }, Some(Status::NotFound)) => {
                 self.forget_replica(slice, node);
-                self.settle(now, slice);
+                self.reconcile_slice(now, slice);
             }
-            (Ordered::Place { slice, .. } | Ordered::Remove(slice), Some(_)) => {
-                self.orders.delay(retry_at, node, Work::Settle(slice));
+            (OrderKind::Place { slice, .. } | OrderKind::Remove(slice), Some(_)) => {
+                self.orders.delay(retry_at, node, QueuedWork::Reconcile(slice));
             }
             // Done only means begun: what comes of it is reported.
-            (Ordered::Replicate(_), None) => {}
-            (Ordered::Replicate(slice), Some(_)) => self.fail_copy(now, slice, node, 0),
-            (Ordered::Forget(job), Some(Status::Unavailable)) => {
-                self.orders.delay(retry_at, node, Work::Forget(job));
+            (OrderKind::Replicate(_), None) => {}
+            (OrderKind::Replicate(slice), Some(_)) => self.fail_copy(now, slice, node, 0),
+            (OrderKind::Forget(job), Some(Status::Unavailable)) => {
+                self.orders.delay(retry_at, node, QueuedWork::Forget(job));
             }
-            (Ordered::Forget(_), _) => {}
+            (OrderKind::Forget(_), _) => {}
             // Whether it drives shows by its reports.
-            (Ordered::Drive(_), _) => {}
-            (Ordered::Keep, status) => self.note_kept(now, node, status.is_none()),
-            (Ordered::Revoke(number), Some(Status::Unavailable)) => self.revoke_later(retry_at, node, number),
-            (Ordered::Revoke(_), _) => {}
-            (Ordered::TicketKeys, Some(Status::Unavailable | Status::Failed)) => {
-                self.orders.delay(retry_at, node, Work::TicketKeys);
+            (OrderKind::Drive(_), _) => {}
+            (OrderKind::UpdateMirror, status) => self.note_mirror_ack(now, node, status.is_none()),
+            (OrderKind::Revoke(number), Some(Status::Unavailable)) => {
+                self.retry_revocation_later(retry_at, node, number)
             }
-            (Ordered::TicketKeys, _) => {}
-            (Ordered::LinkShares, Some(Status::Unavailable | Status::Failed)) => {
-                self.orders.delay(retry_at, node, Work::LinkShares);
+            (OrderKind::Revoke(_), _) => {}
+            (OrderKind::TicketKeys, Some(Status::Unavailable | Status::Failed)) => {
+                self.orders.delay(retry_at, node, QueuedWork::TicketKeys);
             }
-            (Ordered::LinkShares, _) => {}
-            (Ordered::StruckOff, Some(Status::Unavailable | Status::Failed)) => {
-                self.orders.delay(retry_at, node, Work::StruckOff);
+            (OrderKind::TicketKeys, _) => {}
+            (OrderKind::LinkShares, Some(Status::Unavailable | Status::Failed)) => {
+                self.orders.delay(retry_at, node, QueuedWork::LinkShares);
             }
-            (Ordered::StruckOff, _) => {}
-            (Ordered::TellKept, status) => self.note_tell_kept(node, status.is_none()),
+            (OrderKind::LinkShares, _) => {}
+            (OrderKind::StruckOff, Some(Status::Unavailable | Status::Failed)) => {
+                self.orders.delay(retry_at, node, QueuedWork::StruckOff);
+            }
+            (OrderKind::StruckOff, _) => {}
+            (OrderKind::ReadMirror, status) => self.note_mirror_read_ack(node, status.is_none()),
         }
     }
 
     /// Notes that a slice is not at a node any more.
     pub(crate) fn note_removed(&mut self, now: Now, slice: SliceId, node: NodeKey) {
-        let confirmed = self.note_removal_confirmed(slice, node);
+        let confirmed = self.clear_tombstone(slice, node);
         self.save(now, confirmed, Vec::new());
         match self.replicas.at(slice, node) {
             Some(replica @ Replica { state: ReplicaState::Corrupt { .. }, .. }) => {
-                let state = ReplicaState::Corrupt { put_aside: true };
+                let state = ReplicaState::Corrupt { is_quarantined: true };
                 self.replicas.set(slice, Replica { state, ..replica });
                 if self.names.file_of_slice(slice).is_none() {
                     self.forget_replica(slice, node);
@@ -177,35 +179,35 @@ impl Master {
             }
             None => {}
         }
-        self.assess(now, slice);
+        self.check_replication(now, slice);
     }
 
     /// Notes how a slice stands at a node, as of now.
     pub(crate) fn set_replica(&mut self, slice: SliceId, key: NodeKey, state: ReplicaState) {
         let epoch = self.nodes.get(key).epoch;
         if self.replicas.set(slice, Replica { node: key, state, epoch }) {
-            self.nodes.get_mut(key).held += 1;
+            self.nodes.get_mut(key).slice_count += 1;
         }
     }
 
     /// Forgets that a slice is at a node.
     pub(crate) fn forget_replica(&mut self, slice: SliceId, key: NodeKey) {
         if self.replicas.remove(slice, key) {
-            self.nodes.get_mut(key).held -= 1;
+            self.nodes.get_mut(key).slice_count -= 1;
         }
     }
 
     /// Whether [`sweep`](Self::sweep) has anything to do.
     pub(crate) fn has_sweeps(&self) -> bool {
-        !self.sweeps.is_empty() || self.may_remove_doomed()
+        !self.sweeps.is_empty() || self.may_purge_removals()
     }
 
     /// Does one step of the oldest sweep.
     pub(crate) fn sweep(&mut self, now: Now) {
-        if self.may_remove_doomed() {
-            let mut change = self.names.remove_doomed(SWEEP_STEP);
+        if self.may_purge_removals() {
+            let mut change = self.names.purge_pending_removals(SWEEP_STEP);
             self.forget_removed(&mut change);
-            self.save(now, change.rows, change.freed.into_iter().map(Effect::Settle).collect());
+            self.save(now, change.rows, change.freed.into_iter().map(Effect::Reconcile).collect());
         }
         let Some(sweep) = self.sweeps.pop_front() else { return };
         let rest = match sweep {
@@ -214,19 +216,19 @@ impl Master {
             Sweep::All(from) => {
                 let (slices, next) = self.names.slices_from(from, SWEEP_STEP);
                 for slice in slices {
-                    self.settle(now, slice);
+                    self.reconcile_slice(now, slice);
                     if let Some(file) = self.names.file_of_slice(slice) {
                         self.note_lifetime(file);
                     }
                 }
                 next.map(Sweep::All)
             }
-            Sweep::Aside { after, all } => {
-                let slices = self.replication.aside_after(after, all, SWEEP_STEP);
+            Sweep::Blocked { after, all } => {
+                let slices = self.replication.blocked_after(after, all, SWEEP_STEP);
                 for slice in &slices {
-                    self.assess(now, *slice);
+                    self.check_replication(now, *slice);
                 }
-                slices.last().map(|last| Sweep::Aside { after: Some(*last), all })
+                slices.last().map(|last| Sweep::Blocked { after: Some(*last), all })
             }
             Sweep::Expire(left) => self.sweep_expired(now, left),
         };
@@ -236,8 +238,8 @@ impl Master {
     }
 
     /// The rows of what was cut off go as fast as the journal takes them, and no faster: they would pile up.
-    fn may_remove_doomed(&self) -> bool {
-        self.names.has_doomed() && self.saves.has_room()
+    fn may_purge_removals(&self) -> bool {
+        self.names.has_pending_removals() && self.journal_writes.has_room()
     }
 
     fn sweep_moved(&mut self, now: Now, mut entries: Vec<(FileId, Option<Box<str>>)>) -> Option<Sweep> {
@@ -246,7 +248,7 @@ impl Master {
             let (entry, after) = entries.pop()?;
             if let Some(slice) = self.names.slice_of(entry) {
                 self.note_decided(slice);
-                self.settle(now, slice);
+                self.reconcile_slice(now, slice);
                 self.note_lifetime(entry);
                 steps -= 1;
                 continue;
@@ -271,7 +273,7 @@ impl Master {
             if (is_up && is_stale) || is_removed {
                 self.forget_replica(slice, key);
             }
-            self.settle(now, slice);
+            self.reconcile_slice(now, slice);
         }
         next.map(|next| Sweep::Node(key, next))
     }
@@ -279,28 +281,29 @@ impl Master {
     /// What is to be done about a slice at a node, if anything.
     fn due(&self, slice: SliceId, node: NodeKey) -> Option<Due> {
         let replica = self.replicas.at(slice, node)?;
-        let is_unsettled = self.saves.is_unsettled(slice) || self.names.is_doomed(slice);
+        let is_unsettled = self.journal_writes.has_unsaved_change(slice) || self.names.is_pending_removal(slice);
         // While names are put together nobody knows yet what belongs where.
         if is_unsettled || self.rebuild.is_running() {
             return None;
         }
         match (replica.state, self.names.header_of_slice(slice, self.rebuild.id)) {
-            (ReplicaState::Corrupt { put_aside: true }, _) => None,
-            (ReplicaState::Corrupt { put_aside: false }, _) => Some(Due::Remove),
+            (ReplicaState::Corrupt { is_quarantined: true }, _) => None,
+            (ReplicaState::Corrupt { is_quarantined: false }, _) => Some(Due::Remove),
             // A copy that was made while a node is missed: nothing is known better by what has no place yet.
-            (ReplicaState::Staged, Some(header)) if !self.is_uncovered(node) => Some(Due::Place(header)),
-            (ReplicaState::Leaving, Some(header)) if !self.is_uncovered(node) => {
+            (ReplicaState::Staged, Some(header)) if !self.has_unmerged_mirror(node) => Some(Due::Place(header)),
+            (ReplicaState::Excess, Some(header)) if !self.has_unmerged_mirror(node) => {
                 // The others may have been lost since this one was found to be one too many.
-                let is_superfluous = self.certain_holders(slice).len() >= self.copies_kept(slice);
+                let is_superfluous = self.certain_holders(slice).len() >= self.copies_to_keep(slice);
                 Some(if is_superfluous { Due::Remove } else { Due::Place(header) })
             }
             // Nodes that are still to come may know more of it than the journal: its sidecar is kept as it is.
-            _ if self.is_left_alone(slice, node) => None,
-            (ReplicaState::Placed(mark), Some(header)) if mark == HeaderMark::of(&header) => None,
+            _ if self.is_held_back(slice, node) => None,
+            (ReplicaState::Placed(mark), Some(header)) if mark == HeaderFingerprint::of(&header) => None,
             (_, Some(header)) => Some(Due::Place(header)),
             (_, None) => {
-                let is_needed =
-                    self.leases.of_slice(slice).is_some() || self.superseded.waits(slice) || self.rebuild.keeps(slice);
+                let is_needed = self.leases.of_slice(slice).is_some()
+                    || self.superseded.waits(slice)
+                    || self.rebuild.is_archived(slice);
                 (!is_needed).then_some(Due::Remove)
             }
         }
@@ -311,47 +314,57 @@ impl Master {
         matches!(self.due(slice, node), Some(Due::Remove))
     }
 
-    fn order_for(&mut self, now: Now, key: NodeKey, work: Work) -> Option<(Ordered, Order)> {
+    fn order_for(&mut self, now: Now, key: NodeKey, work: QueuedWork) -> Option<(OrderKind, Order)> {
         match work {
-            Work::Forget(job) => Some((Ordered::Forget(job), Order::ForgetJob(job))),
-            Work::Drive(job) => self.drive_order(key, job).map(|order| (Ordered::Drive(job), Order::Drive(order))),
-            Work::TicketKeys => Some((Ordered::TicketKeys, Order::TicketKeys(self.ticket_keys()))),
-            Work::StruckOff => self.struck_off_order().map(|order| (Ordered::StruckOff, order)),
-            Work::LinkShares => Some((Ordered::LinkShares, Order::LinkShares(self.nodes.get(key).link_shares.clone()))),
-            Work::Copy(slice) => {
+            QueuedWork::Forget(job) => Some((OrderKind::Forget(job), Order::ForgetJob(job))),
+            QueuedWork::Drive(job) => {
+                self.drive_order(key, job).map(|order| (OrderKind::Drive(job), Order::Drive(order)))
+            }
+            QueuedWork::TicketKeys => Some((OrderKind::TicketKeys, Order::TicketKeys(self.ticket_keys()))),
+            QueuedWork::StruckOff => self.struck_off_order().map(|order| (OrderKind::StruckOff, order)),
+            QueuedWork::LinkShares => {
+                Some((OrderKind::LinkShares, Order::LinkShares(self.nodes.get(key).link_shares.clone())))
+            }
+            QueuedWork::Copy(slice) => {
                 let order = self.replicate_order(now, key, slice);
                 if order.is_none() {
                     self.end_copy(slice, key);
-                    self.assess(now, slice);
+                    self.check_replication(now, slice);
                 }
                 order
             }
-            Work::Settle(slice) => match self.due(slice, key)? {
+            QueuedWork::Reconcile(slice) => match self.due(slice, key)? {
                 Due::Place(header) => {
-                    let (mark, at) = (HeaderMark::of(&header), PathMark::of(&header.path));
-                    Some((Ordered::Place { slice, mark, at }, Order::Place { header }))
+                    let (mark, at) = (HeaderFingerprint::of(&header), PathFingerprint::of(&header.path));
+                    Some((OrderKind::Place { slice, mark, at }, Order::Place { header }))
                 }
-                Due::Remove => Some((Ordered::Remove(slice), Order::Remove(slice))),
+                Due::Remove => Some((OrderKind::Remove(slice), Order::Remove(slice))),
             },
         }
     }
 
-    fn replicate_order(&self, now: Now, target: NodeKey, slice: SliceId) -> Option<(Ordered, Order)> {
+    fn replicate_order(&self, now: Now, target: NodeKey, slice: SliceId) -> Option<(OrderKind, Order)> {
         let copying = self.replication.copy(slice, target)?;
         let header = match self.leases.of_slice(slice).and_then(|lease| self.leases.get(lease)) {
             Some(lease) => lease.header.clone(),
             None => self.names.header_of_slice(slice, self.rebuild.id)?,
         };
         let source = self.nodes.get(copying.source);
-        let of = self.for_node(&header.owner, self.nodes.get(target), source);
-        let from =
-            self.tickets.read(now, source, of, tickets::file(&header.path, header.version), slice, copying.bytes);
+        let of = self.node_bearer(&header.owner, self.nodes.get(target), source);
+        let from = self.tickets.read(
+            now,
+            source,
+            of,
+            tickets::ticket_file(&header.path, header.version),
+            slice,
+            copying.bytes,
+        );
         let pace = TransferQos {
             rate_bytes_per_second: copying.share.map(|share| share.rate_bytes_per_second),
             priority: self.priority_of_copy(slice),
         };
         let bytes = copying.bytes;
-        Some((Ordered::Replicate(slice), Order::Replicate { header, bytes, from, qos: pace }))
+        Some((OrderKind::Replicate(slice), Order::Replicate { header, bytes, from, qos: pace }))
     }
 
     /// A copy for which a client waits, or that is to be a file's second, goes with what people do; others wait.
@@ -360,21 +373,21 @@ impl Master {
         if good <= 1 || self.leases.of_slice(slice).is_some() { Priority::Normal } else { Priority::Low }
     }
 
-    fn note_placed(&mut self, now: Now, slice: SliceId, node: NodeKey, mark: HeaderMark) {
+    fn note_placed(&mut self, now: Now, slice: SliceId, node: NodeKey, mark: HeaderFingerprint) {
         // Found bad or gone while the order was on its way: that is what counts.
         if let Some(replica) = self.replicas.at(slice, node)
             && !matches!(replica.state, ReplicaState::Corrupt { .. })
         {
             self.replicas.set(slice, Replica { state: ReplicaState::Placed(mark), ..replica });
         }
-        self.settle(now, slice);
+        self.reconcile_slice(now, slice);
     }
 
     /// Whether nothing need wait for this slice any longer: it stands at its path, or is no file's content any more.
     fn is_placed_or_gone(&self, slice: SliceId) -> bool {
         match self.names.header_of_slice(slice, self.rebuild.id) {
             Some(header) => {
-                let placed = ReplicaState::Placed(HeaderMark::of(&header));
+                let placed = ReplicaState::Placed(HeaderFingerprint::of(&header));
                 self.replicas.of(slice).iter().any(|replica| replica.state == placed)
             }
             None => self.leases.of_slice(slice).is_none(),
@@ -385,7 +398,7 @@ impl Master {
         let released = self.superseded.release(slice);
         if !released.is_empty() {
             // Also where a node that has it was lost while it waited.
-            self.save(now, Vec::new(), released.into_iter().map(Effect::Settle).collect());
+            self.save(now, Vec::new(), released.into_iter().map(Effect::Reconcile).collect());
         }
     }
 }

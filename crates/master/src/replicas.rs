@@ -10,7 +10,7 @@ use std::{
 use protocol::{SectorPath, SliceHeader, SliceId};
 
 use crate::{
-    dense::{Index, Slab, Slot, SlotValue},
+    compact_storage::{Index, Slab, Slot, SlotValue},
     namespace::hash_of_slice,
     nodes::{NODES_MAX, NodeKey},
 };
@@ -42,15 +42,15 @@ pub(crate) enum ReplicaState {
     /// Complete and synced, not yet at its path.
     Staged,
     /// At its path, with a sidecar that says what this mark stands for.
-    Placed(HeaderMark),
+    Placed(HeaderFingerprint),
     /// Set aside by another slice at its path.
     Retired,
     /// One too many, being removed.
-    Leaving,
+    Excess,
     /// Found bad; kept in mind until a good copy has replaced it.
     Corrupt {
         /// Whether its node has put it aside.
-        put_aside: bool,
+        is_quarantined: bool,
     },
 }
 
@@ -64,9 +64,9 @@ impl Replica {
 /// Stands for all that a sidecar says of a slice in 8 bytes: a replica only needs to know whether it is still the same.
 /// But for the journal: no sidecar is written anew because the names were put together anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct HeaderMark(u64);
+pub(crate) struct HeaderFingerprint(u64);
 
-impl HeaderMark {
+impl HeaderFingerprint {
     pub(crate) fn of(header: &SliceHeader) -> Self {
         let SliceHeader { slice, path, version, owner, modified_unix_millis, copies, records, user, journal: _, acl } =
             header;
@@ -76,9 +76,9 @@ impl HeaderMark {
 
 /// Stands for a path in 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PathMark(u64);
+pub(crate) struct PathFingerprint(u64);
 
-impl PathMark {
+impl PathFingerprint {
     pub(crate) fn of(path: &SectorPath) -> Self {
         Self(mark(path))
     }
@@ -260,8 +260,8 @@ impl Set {
         SliceId(self.slice.iter().fold(0, |value, quarter| value << 32 | u128::from(*quarter)))
     }
 
-    fn mark(&self) -> HeaderMark {
-        HeaderMark(u64::from(self.mark[0]) << 32 | u64::from(self.mark[1]))
+    fn mark(&self) -> HeaderFingerprint {
+        HeaderFingerprint(u64::from(self.mark[0]) << 32 | u64::from(self.mark[1]))
     }
 
     fn read(&self) -> ReplicaSet {
@@ -281,7 +281,7 @@ impl Set {
             ReplicaState::Placed(mark) => Some(mark),
             _ => None,
         });
-        let mark = marks.next().unwrap_or(HeaderMark(0));
+        let mark = marks.next().unwrap_or(HeaderFingerprint(0));
         if replicas.len() > SMALL_MAX || marks.any(|other| other != mark) {
             return false;
         }
@@ -309,21 +309,21 @@ fn pack(replica: &Replica) -> u32 {
         ReplicaState::Staged => 0,
         ReplicaState::Placed(_) => 1,
         ReplicaState::Retired => 2,
-        ReplicaState::Leaving => 3,
-        ReplicaState::Corrupt { put_aside: false } => 4,
-        ReplicaState::Corrupt { put_aside: true } => 5,
+        ReplicaState::Excess => 3,
+        ReplicaState::Corrupt { is_quarantined: false } => 4,
+        ReplicaState::Corrupt { is_quarantined: true } => 5,
     };
     replica.node.number() << 20 | state << 17 | (replica.epoch % EPOCHS)
 }
 
-fn unpack(packed: u32, mark: HeaderMark) -> Replica {
+fn unpack(packed: u32, mark: HeaderFingerprint) -> Replica {
     let state = match packed >> 17 & 7 {
         0 => ReplicaState::Staged,
         1 => ReplicaState::Placed(mark),
         2 => ReplicaState::Retired,
-        3 => ReplicaState::Leaving,
-        4 => ReplicaState::Corrupt { put_aside: false },
-        _ => ReplicaState::Corrupt { put_aside: true },
+        3 => ReplicaState::Excess,
+        4 => ReplicaState::Corrupt { is_quarantined: false },
+        _ => ReplicaState::Corrupt { is_quarantined: true },
     };
     Replica { node: NodeKey::numbered(packed >> 20), state, epoch: packed % EPOCHS }
 }
@@ -353,14 +353,14 @@ mod tests {
     }
 
     fn a_replica(rng: &mut fastrand::Rng) -> Replica {
-        let marks = [HeaderMark(1), HeaderMark(u64::MAX)];
+        let marks = [HeaderFingerprint(1), HeaderFingerprint(u64::MAX)];
         let state = match rng.u32(..7) {
             0 => ReplicaState::Staged,
             1 | 2 => ReplicaState::Placed(marks[usize::from(rng.u8(..) < 20)]),
             3 => ReplicaState::Retired,
-            4 => ReplicaState::Leaving,
-            5 => ReplicaState::Corrupt { put_aside: false },
-            _ => ReplicaState::Corrupt { put_aside: true },
+            4 => ReplicaState::Excess,
+            5 => ReplicaState::Corrupt { is_quarantined: false },
+            _ => ReplicaState::Corrupt { is_quarantined: true },
         };
         // Few nodes, so that sets meet their limits, the last one among them.
         let node = if rng.u8(..) < 10 { NODES_MAX - 1 } else { rng.u32(..6) };

@@ -6,10 +6,10 @@
 //! What holds for an entry is what the nearest of itself and the folders above it says; at the root, what the cloud's
 //! settings say. On the way there, who owns one of these may do everything. Folders above need not let anyone pass.
 
-mod asking;
+mod acl_requests;
 mod job_inputs;
 mod needs;
-mod seen;
+mod visibility;
 
 use protocol::{
     Acl, AclEntry, FileId, Principal, Refusal, Rights, SectorPath, Status, UserName,
@@ -39,22 +39,22 @@ impl Master {
         match need {
             Need::Login | Need::Holder => Ok(()),
             Need::Administrator(what) => check_admin(by, what),
-            Need::On(path, wanted) => self.check_on(by, path, wanted),
-            Need::Make(path) => self.check_make(by, path),
+            Need::On(path, wanted) => self.check_rights_at(by, path, wanted),
+            Need::Make(path) => self.check_may_create(by, path),
             Need::MakeFolder(path) => match self.names.find(path) {
                 Some(id) if self.may_know(by, id) || self.may_make_beside(by, id) => Ok(()),
                 Some(_) => Err(hidden(by, path)),
-                None => self.check_make(by, path),
+                None => self.check_may_create(by, path),
             },
             Need::Move(from, to) => {
                 check_not_root(from)?;
                 // Else who may only put something into a folder could take out what others put there.
                 let stays = from.parent() == to.parent();
-                self.check_on(by, from, if stays { Rights::WRITE } else { Rights::WRITE.and(Rights::READ) })
+                self.check_rights_at(by, from, if stays { Rights::WRITE } else { Rights::WRITE.and(Rights::READ) })
             }
             Need::Remove(path) => {
                 check_not_root(path)?;
-                self.check_on(by, path, Rights::WRITE)?;
+                self.check_rights_at(by, path, Rights::WRITE)?;
                 self.check_all_below(by, path)
             }
         }
@@ -65,7 +65,7 @@ impl Master {
         if by.admin {
             return Rights::ALL;
         }
-        self.rights_from(by, self.names.lineage(id), id == ROOT)
+        self.rights_from(by, self.names.self_and_ancestors(id), id == ROOT)
     }
 
     /// What the user may do with the first of these, which follow each other upwards. `is_root`: it is the root itself.
@@ -99,7 +99,7 @@ impl Master {
 
     /// What holds for an entry, and which entry says so; `None`: the settings.
     fn effective_acl(&self, id: FileId) -> (Acl, Option<FileId>) {
-        let said = self.names.lineage(id).find_map(|at| Some((at.acl?.clone(), self.names.id_of(&at))));
+        let said = self.names.self_and_ancestors(id).find_map(|at| Some((at.acl?.clone(), self.names.id_of(&at))));
         said.unwrap_or_else(|| {
             let rights = self.rights_by_default(id == ROOT);
             let everyone = (!rights.is_empty()).then_some(AclEntry { principal: Principal::Everyone, rights });
@@ -118,7 +118,7 @@ impl Master {
         self.names.parent(id).is_some_and(|folder| self.rights_on(by, folder).has(Rights::WRITE))
     }
 
-    fn check_on(&self, by: &UserRights, path: &SectorPath, wanted: Rights) -> Result<(), Refusal> {
+    fn check_rights_at(&self, by: &UserRights, path: &SectorPath, wanted: Rights) -> Result<(), Refusal> {
         let Some(id) = self.names.find(path) else { return self.check_missing(by, path) };
         let rights = self.rights_on(by, id);
         if rights.has(wanted) {
@@ -133,15 +133,15 @@ impl Master {
 
     /// Whether a user may be told that nothing is at a path.
     fn check_missing(&self, by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
-        let (nearest, _) = self.names.nearest(path);
+        let (nearest, _) = self.names.deepest_existing(path);
         if self.rights_on(by, nearest).has(Rights::READ) { Ok(()) } else { Err(hidden(by, path)) }
     }
 
     /// Whether something may be made, or replaced, at a path.
-    fn check_make(&self, by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
-        let (nearest, missing) = self.names.nearest(path);
+    fn check_may_create(&self, by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
+        let (nearest, missing) = self.names.deepest_existing(path);
         if missing == 0 && !path.is_root() {
-            return self.check_on(by, path, Rights::WRITE);
+            return self.check_rights_at(by, path, Rights::WRITE);
         }
         let rights = self.rights_on(by, nearest);
         // Below a file nothing is made, which is told to who may know of the file.

@@ -38,29 +38,29 @@ use tokio::{
 };
 
 use crate::{
-    Loading, Master, MasterConfig, MasterError,
-    actions::{Action, BatchId, Caller, Completion, Message, OrderId, OrderOutcome, TABLES},
-    joins::{Admission, DriverQuestion, Gate, Joiner},
+    JournalLoader, Master, MasterConfig, MasterError,
+    actions::{BatchId, MasterAction, MasterCompletion, MasterMessage, OrderId, OrderOutcome, SessionCaller, TABLES},
+    certificate_renewal::CertificateRenewal,
+    fair_queue::FairQueue,
+    joins::{DriverQuestion, JoinAcceptor, Joiner, PendingSession},
     order_group::OrderGroup,
-    renewal::Renewal,
-    security_door::SecurityDoor,
+    security_client::SecurityClient,
+    session_recheck,
     sessions::Peer,
-    standing,
     topology_watch::TopologyWatch,
-    turns::Turns,
 };
 
 /// A master that has its port and its names, and serves once it [runs](Self::run).
-pub struct Server {
+pub struct MasterServer {
     listener: Listener,
     socket: Arc<dyn DatagramSocket>,
     clock: Clock,
     master: Master,
     journal: Arc<Journal>,
     folder: PathBuf,
-    security: Arc<SecurityDoor>,
-    renewal: Renewal,
-    gone_key: StatelessResetKey,
+    security: Arc<SecurityClient>,
+    renewal: CertificateRenewal,
+    reset_key: StatelessResetKey,
     topology: Option<TopologyFile>,
 }
 
@@ -70,12 +70,12 @@ pub struct Server {
 /// # Errors
 /// See [`NodeServer::bind`] and [`NodeServer::run`].
 pub async fn serve(settings: Checked<MasterSettings>, stopping: Stopping) -> Result<(), MasterError> {
-    let server = Server::bind(&settings).await?;
+    let server = MasterServer::bind(&settings).await?;
     ready_line::announce(server.address())?;
     server.run(stopping).await
 }
 
-impl Server {
+impl MasterServer {
     /// Loads the names and opens the port, TCP and UDP.
     ///
     /// # Errors
@@ -127,10 +127,11 @@ impl Server {
         };
         let (journal, master, topology) = spawn_blocking(load).await.map_err(|_| MasterError::Ended("journal"))??;
         let (listener, socket) = listen(settings.listen, &identity).await?;
-        let security = Arc::new(SecurityDoor::new(TcpCarrier::new(identity.clone()), settings.security));
-        let renewal = Renewal { name: settings.id.clone(), files, identity, security: Arc::clone(&security) };
+        let security = Arc::new(SecurityClient::new(TcpCarrier::new(identity.clone()), settings.security));
+        let renewal =
+            CertificateRenewal { name: settings.id.clone(), files, identity, security: Arc::clone(&security) };
         let (journal, folder) = (Arc::new(journal), settings.folder.clone());
-        Ok(Self { renewal, listener, socket, clock, master, journal, folder, security, gone_key, topology })
+        Ok(Self { renewal, listener, socket, clock, master, journal, folder, security, reset_key: gone_key, topology })
     }
 
     /// Where it listens.
@@ -145,28 +146,28 @@ impl Server {
     pub async fn run(self, stopping: Stopping) -> Result<(), MasterError> {
         tracing::info!(address = %self.address(), "the master is ready");
         let (messenger, mut events) = Messenger::start(self.socket, self.clock);
-        messenger.enable_stateless_resets(self.gone_key.clone());
+        messenger.enable_stateless_resets(self.reset_key.clone());
         let (admitted, mut admissions) = mpsc::channel(ADMISSIONS_MAX);
         let (questions, mut driver_questions) = mpsc::channel(ADMISSIONS_MAX);
-        let (security, gone_key) = (Arc::clone(&self.security), self.gone_key);
-        let gate = Arc::new(Gate { security, gone_key, admitted, questions });
-        let keeping = tokio::spawn(gate.keep(self.listener, stopping.clone()));
+        let (security, gone_key) = (Arc::clone(&self.security), self.reset_key);
+        let gate = Arc::new(JoinAcceptor { security, reset_key: gone_key, admitted, driver_questions: questions });
+        let keeping = tokio::spawn(gate.accept_joins(self.listener, stopping.clone()));
         let renewing = tokio::spawn(self.renewal.run());
         let backups = tokio::spawn(serve_backups(self.folder, Arc::clone(&self.journal)));
-        let mut desk = Desk {
+        let mut desk = ServerLoop {
             clock: self.clock,
             suspended_before: Clock::suspended(),
             master: self.master,
             messenger,
-            turns: Turns::default(),
+            waiting_requests: FairQueue::default(),
             journal: GroupCommit::new(move |rows: &[RowChange]| self.journal.commit(rows)),
             orders: JoinSet::new(),
             security: self.security,
-            questions: JoinSet::new(),
+            security_requests: JoinSet::new(),
             audit: JoinSet::new(),
-            topology: TopologyWatch::start(self.topology),
+            topology_watch: TopologyWatch::start(self.topology),
         };
-        let outcome = desk.work(&mut events, &mut admissions, &mut driver_questions, &stopping).await;
+        let outcome = desk.run_loop(&mut events, &mut admissions, &mut driver_questions, &stopping).await;
         renewing.abort();
         backups.abort();
         // With it goes its hold on the journal.
@@ -185,7 +186,7 @@ impl Server {
 }
 
 /// The rules with the hands that serve them.
-struct Desk {
+struct ServerLoop {
     clock: Clock,
     /// How long the machine had been suspended when the master was started.
     suspended_before: Duration,
@@ -193,22 +194,22 @@ struct Desk {
     messenger: Messenger,
     journal: GroupCommit<BatchId, RowChange, StoreError>,
     /// Requests of clients that have come.
-    turns: Turns<Delivered>,
+    waiting_requests: FairQueue<Delivered>,
     /// Orders on their way; the rules bound them for each node.
     orders: JoinSet<(OrderId, OrderOutcome)>,
-    security: Arc<SecurityDoor>,
+    security: Arc<SecurityClient>,
     /// Questions on their way to the security server; the rules bound them.
-    questions: JoinSet<(Caller, Result<SecurityReply, Refusal>)>,
+    security_requests: JoinSet<(SessionCaller, Result<SecurityReply, Refusal>)>,
     /// Events on their way to the audit record: one batch at most.
     audit: JoinSet<Result<AuditHead, Refusal>>,
-    topology: TopologyWatch,
+    topology_watch: TopologyWatch,
 }
 
-impl Desk {
-    async fn work(
+impl ServerLoop {
+    async fn run_loop(
         &mut self,
         events: &mut mpsc::Receiver<MessengerEvent>,
-        admissions: &mut mpsc::Receiver<Admission>,
+        admissions: &mut mpsc::Receiver<PendingSession>,
         driver_questions: &mut mpsc::Receiver<DriverQuestion>,
         stopping: &Stopping,
     ) -> Result<(), MasterError> {
@@ -228,31 +229,31 @@ impl Desk {
                     }
                     self.serve();
                 }
-                () = ready(()), if !self.turns.is_empty() && self.journal.waiting_rows() < WAITING_ROWS_MAX => self.serve(),
+                () = ready(()), if !self.waiting_requests.is_empty() && self.journal.waiting_rows() < WAITING_ROWS_MAX => self.serve(),
                 Some(admission) = admissions.recv() => self.open(admission),
                 Some(DriverQuestion { job, key, answer }) = driver_questions.recv() => {
                     // Who asked may have hung up.
-                    let _ = answer.send(self.master.drives_for(job, key));
+                    let _ = answer.send(self.master.driver_session(job, key));
                 }
                 Some(done) = self.orders.join_next() => {
                     // An order whose task panicked stays open until its node joins again.
                     if let Ok((order, outcome)) = done {
-                        self.master.handle_completion(self.clock.now(), Completion::Ordered { order, outcome });
+                        self.master.handle_completion(self.clock.now(), MasterCompletion::OrderFinished { order, outcome });
                     }
                 }
-                Some(answered) = self.questions.join_next() => {
+                Some(answered) = self.security_requests.join_next() => {
                     // One whose task panicked is never answered; the client asks again when it has waited long enough.
                     if let Ok((to, reply)) = answered {
-                        self.master.handle_completion(self.clock.now(), Completion::SecurityAnswered { to, reply });
+                        self.master.handle_completion(self.clock.now(), MasterCompletion::SecurityAnswered { to, reply });
                     }
                 }
                 Some(brought) = self.audit.join_next() => {
                     let ended = |_| Err(Refusal::new(Status::Failed, "the task that brings audit events panicked"));
                     let brought = brought.unwrap_or_else(ended);
-                    self.master.handle_completion(self.clock.now(), Completion::AuditBrought(brought));
+                    self.master.handle_completion(self.clock.now(), MasterCompletion::AuditSent(brought));
                 }
-                (to, topology) = self.topology.read() => {
-                    self.master.handle_completion(self.clock.now(), Completion::TopologyRead { to, topology });
+                (to, topology) = self.topology_watch.read() => {
+                    self.master.handle_completion(self.clock.now(), MasterCompletion::TopologyRead { to, topology });
                 }
                 () = sleep_until(due) => {
                     self.master.note_suspended(Clock::suspended().saturating_sub(self.suspended_before));
@@ -268,11 +269,11 @@ impl Desk {
         let mut flushed = timeout(FINISH_MAX, self.flush()).await;
         if matches!(flushed, Ok(Ok(()))) {
             // A node that is slow, or goes too, has the last half second's rows the next time.
-            let _ = timeout(KEEP_MAX, self.give_kept()).await;
+            let _ = timeout(MIRROR_FLUSH_MAX, self.flush_mirrors()).await;
             flushed = timeout(FINISH_MAX, self.flush()).await;
         }
         self.orders.shutdown().await;
-        self.questions.shutdown().await;
+        self.security_requests.shutdown().await;
         self.audit.shutdown().await;
         self.messenger.close().await;
         flushed.unwrap_or_else(|_| {
@@ -292,12 +293,12 @@ impl Desk {
     }
 
     /// Gives nodes the small rows that they lack, and waits for their answers.
-    async fn give_kept(&mut self) {
-        while self.master.give_kept(self.clock.now()) {
+    async fn flush_mirrors(&mut self) {
+        while self.master.flush_mirror_updates(self.clock.now()) {
             self.perform();
             match self.orders.join_next().await {
                 Some(Ok((order, outcome))) => {
-                    self.master.handle_completion(self.clock.now(), Completion::Ordered { order, outcome });
+                    self.master.handle_completion(self.clock.now(), MasterCompletion::OrderFinished { order, outcome });
                     self.perform();
                 }
                 Some(Err(_)) => {}
@@ -307,13 +308,13 @@ impl Desk {
     }
 
     fn note_saved(&mut self, batch: BatchId) {
-        self.master.handle_completion(self.clock.now(), Completion::Saved { batch });
+        self.master.handle_completion(self.clock.now(), MasterCompletion::Saved { batch });
     }
 
     /// Opens the session of someone who was let in. Its keys stand before the joiner hears of it, so that its first
     /// message is understood.
-    fn open(&mut self, admission: Admission) {
-        let Admission { session, key, who, opened } = admission;
+    fn open(&mut self, admission: PendingSession) {
+        let PendingSession { session, key, who, opened } = admission;
         let now = self.clock.now();
         let is_open = match who {
             Joiner::Client(client) => {
@@ -332,7 +333,7 @@ impl Desk {
     /// Serves some of the requests that wait.
     fn serve(&mut self) {
         for _ in 0..EVENTS_AT_ONCE_MAX {
-            let Some(delivered) = self.turns.pop() else { break };
+            let Some(delivered) = self.waiting_requests.pop() else { break };
             self.deliver(delivered);
         }
     }
@@ -342,10 +343,11 @@ impl Desk {
         let Some(Peer::Client(rights)) = self.master.peer(delivered.session) else { return self.deliver(delivered) };
         let user = rights.user.clone();
         let bytes = delivered.body.len() as u64;
-        if let Err(Delivered { session, request, .. }) = self.turns.push(&user, delivered, bytes) {
-            let sentence = format!("{} requests of {user} wait for the master", self.turns.of(&user));
+        if let Err(Delivered { session, request, .. }) = self.waiting_requests.push(&user, delivered, bytes) {
+            let sentence =
+                format!("{} requests of {user} wait for the master", self.waiting_requests.waiting_of(&user));
             let too_much = ClientReply::Throttled(Throttled::new(sentence, REQUEST_RETRY_SECONDS));
-            self.answer(Caller { session, request }, Class::Ordinary, codec::encode(&too_much));
+            self.answer(SessionCaller { session, request }, Class::Ordinary, codec::encode(&too_much));
         }
     }
 
@@ -358,10 +360,10 @@ impl Desk {
 
     /// Takes a message to the rules; what cannot be understood is answered so.
     fn deliver(&mut self, delivered: Delivered) {
-        let from = Caller { session: delivered.session, request: delivered.request };
+        let from = SessionCaller { session: delivered.session, request: delivered.request };
         let message = match self.master.peer(from.session) {
-            Some(Peer::Client(_)) => codec::decode::<ClientRequest>(&delivered.body).map(Message::Client),
-            Some(Peer::Node(_)) => codec::decode::<Report>(&delivered.body).map(Message::Node),
+            Some(Peer::Client(_)) => codec::decode::<ClientRequest>(&delivered.body).map(MasterMessage::Client),
+            Some(Peer::Node(_)) => codec::decode::<Report>(&delivered.body).map(MasterMessage::Node),
             None => return self.messenger.remove_session(from.session),
         };
         match message {
@@ -370,7 +372,7 @@ impl Desk {
         }
     }
 
-    fn refuse(&self, from: Caller, error: CodecError) {
+    fn refuse(&self, from: SessionCaller, error: CodecError) {
         tracing::warn!(session = %from.session, %error, "a message was not understood");
         let sentence = format!("the master does not understand this request: {error}; use the same version as it");
         let refusal = Refusal::new(Status::Usage, sentence);
@@ -386,36 +388,36 @@ impl Desk {
         let mut orders = Vec::new();
         while let Some(action) = self.master.poll_action() {
             match action {
-                Action::Save { batch, changes } => self.journal.push(batch, changes),
-                Action::Reply { to, reply } => self.answer(to, class_of(&reply), codec::encode(&reply)),
-                Action::Ack { to, ack } => self.answer(to, Class::Urgent, codec::encode(&ack)),
-                Action::Order { session, order, body } => {
+                MasterAction::Save { batch, changes } => self.journal.push(batch, changes),
+                MasterAction::Reply { to, reply } => self.answer(to, class_of(&reply), codec::encode(&reply)),
+                MasterAction::Ack { to, ack } => self.answer(to, Class::Urgent, codec::encode(&ack)),
+                MasterAction::Order { session, order, body } => {
                     OrderGroup::add(&mut orders, session, order, body);
                 }
-                Action::CloseSession(session) => self.messenger.remove_session(session),
-                Action::AskSecurity { to, request } => {
+                MasterAction::CloseSession(session) => self.messenger.remove_session(session),
+                MasterAction::AskSecurity { to, request } => {
                     let security = Arc::clone(&self.security);
-                    drop(self.questions.spawn(async move {
-                        let asked = match standing::is_own(to) {
+                    drop(self.security_requests.spawn(async move {
+                        let asked = match session_recheck::is_master_call(to) {
                             true => security.ask_for_master(&request).await,
                             false => security.ask(&request).await,
                         };
                         (to, asked)
                     }));
                 }
-                Action::BringAudit(batch) => {
+                MasterAction::SendAudit(batch) => {
                     let security = Arc::clone(&self.security);
-                    drop(self.audit.spawn(async move { bring(&security, batch).await }));
+                    drop(self.audit.spawn(async move { send_audit_batch(&security, batch).await }));
                 }
-                Action::ReadTopology { to } => self.topology.ask(to),
+                MasterAction::ReadTopology { to } => self.topology_watch.ask(to),
             }
         }
-        orders.into_iter().for_each(|group| self.give(group));
+        orders.into_iter().for_each(|group| self.send_orders(group));
         self.journal.begin();
     }
 
     /// Gives the nodes their orders: the same order to many is encoded once and sent as one.
-    fn give(&mut self, group: OrderGroup) {
+    fn send_orders(&mut self, group: OrderGroup) {
         let OrderGroup { body, to } = group;
         // Rows that a node keeps are many, and wait for those orders that someone waits for.
         let class = if matches!(body, Order::Mirror(_)) { Class::Ordinary } else { Class::Urgent };
@@ -426,7 +428,7 @@ impl Desk {
         }
     }
 
-    fn answer(&self, to: Caller, class: Class, body: Vec<u8>) {
+    fn answer(&self, to: SessionCaller, class: Class, body: Vec<u8>) {
         if let Some(request) = to.request {
             self.messenger.reply_as(class, to.session, request, body);
         }
@@ -459,7 +461,7 @@ async fn ordered(session: SessionId, answer: Result<Answer, NetError>) -> OrderO
 }
 
 /// Brings events to the audit record.
-async fn bring(security: &SecurityDoor, batch: AuditBatch) -> Result<AuditHead, Refusal> {
+async fn send_audit_batch(security: &SecurityClient, batch: AuditBatch) -> Result<AuditHead, Refusal> {
     match security.ask_for_master(&SecurityRequest::Audit(AuditRequest::Record(batch))).await? {
         SecurityReply::Audit(AuditReply::Recorded(head)) => Ok(head),
         SecurityReply::Refused(refusal) => Err(refusal),
@@ -507,13 +509,13 @@ fn open_journal(folder: &std::path::Path) -> Result<Journal, MasterError> {
 }
 
 /// All rows of the journal. Blocks.
-fn load_rows(journal: &Journal) -> Result<Loading, MasterError> {
-    let mut loading = Loading::new();
-    read_rows(journal, |table, key, value| loading.take(table, key, value))?;
+fn load_rows(journal: &Journal) -> Result<JournalLoader, MasterError> {
+    let mut loading = JournalLoader::new();
+    read_rows(journal, |table, key, value| loading.add_row(table, key, value))?;
     Ok(loading)
 }
 
-/// Gives all rows of the journal to `take`, table by table. Blocks.
+/// Gives all rows of the journal to `merge`, table by table. Blocks.
 pub(crate) fn read_rows(
     journal: &Journal,
     mut take_row: impl FnMut(&'static str, &[u8], &[u8]) -> Result<(), MasterError>,
@@ -550,6 +552,6 @@ const ORDER_MAX: Duration = Duration::from_secs(20);
 /// How long the last rows may take when the master is stopped.
 const FINISH_MAX: Duration = Duration::from_secs(5);
 /// How long nodes may take for the small rows that they lack when the master is stopped.
-const KEEP_MAX: Duration = Duration::from_secs(1);
+const MIRROR_FLUSH_MAX: Duration = Duration::from_secs(1);
 /// Ports tried where any will do.
 const LISTEN_ATTEMPTS_MAX: u32 = 16;

@@ -9,7 +9,9 @@ use protocol::{
     ticket::HolderKey,
 };
 
-use crate::{actions::ClientJoin, left::Left, per_user::PerUser, standing::is_less};
+use crate::{
+    actions::ClientJoin, closed_sessions::ClosedSessions, per_user::PerUser, session_recheck::has_lost_rights,
+};
 
 /// Who is at the other end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +38,7 @@ pub(crate) struct ClientSession {
     pub(crate) drives: Option<JobId>,
     /// When it ends unless it is renewed, in milliseconds since the Unix epoch.
     until_unix_millis: Option<u64>,
-    last_heard: Duration,
+    last_request: Duration,
 }
 
 /// All sessions of clients.
@@ -46,7 +48,7 @@ pub(crate) struct Sessions {
     /// How many each user has.
     per_user: PerUser,
     /// Those that were closed lately.
-    pub(crate) left: Left,
+    pub(crate) closed: ClosedSessions,
 }
 
 impl ClientSession {
@@ -67,8 +69,16 @@ impl Sessions {
         let ClientJoin { user, address, holder, proved_from, drives } = who;
         let KnownUser { rights, credential, until_unix_millis } = user;
         let last_heard = now.monotonic;
-        let client =
-            ClientSession { rights, credential, address, holder, proved_from, drives, until_unix_millis, last_heard };
+        let client = ClientSession {
+            rights,
+            credential,
+            address,
+            holder,
+            proved_from,
+            drives,
+            until_unix_millis,
+            last_request: last_heard,
+        };
         self.per_user.add(&client.rights.user, 1);
         if let Some(before) = self.clients.insert(session, client) {
             self.per_user.take(&before.rights.user, 1);
@@ -79,7 +89,7 @@ impl Sessions {
     fn longest_idle_of_greediest(&self) -> Option<SessionId> {
         let greediest = self.per_user.greediest()?;
         let of_greediest = self.clients.iter().filter(|(_, client)| client.rights.user == *greediest);
-        of_greediest.min_by_key(|(_, client)| client.last_heard).map(|(id, _)| *id)
+        of_greediest.min_by_key(|(_, client)| client.last_request).map(|(id, _)| *id)
     }
 
     fn take(&mut self, session: SessionId) -> Option<ClientSession> {
@@ -89,9 +99,9 @@ impl Sessions {
     }
 
     /// Notes that a client lives, and gives its session.
-    pub(crate) fn hear(&mut self, now: Now, session: SessionId) -> Option<&ClientSession> {
+    pub(crate) fn touch(&mut self, now: Now, session: SessionId) -> Option<&ClientSession> {
         let client = self.clients.get_mut(&session)?;
-        client.last_heard = now.monotonic;
+        client.last_request = now.monotonic;
         Some(client)
     }
 
@@ -102,7 +112,7 @@ impl Sessions {
     /// Closes a session. What it began may go on for a while, so it is kept in mind.
     pub(crate) fn close(&mut self, now: Now, session: SessionId) -> bool {
         let Some(client) = self.take(session) else { return false };
-        self.left.note(now, client.held(), client.rights);
+        self.closed.add(now, client.held(), client.rights);
         true
     }
 
@@ -136,7 +146,7 @@ impl Sessions {
     /// Takes over what the user of a session may do now. Gives the user where that is less than before.
     pub(crate) fn renew(&mut self, session: SessionId, known: KnownUser) -> Option<UserName> {
         let client = self.clients.get_mut(&session)?;
-        let lost = is_less(&known.rights, &client.rights).then(|| known.rights.user.clone());
+        let lost = has_lost_rights(&known.rights, &client.rights).then(|| known.rights.user.clone());
         client.rights = known.rights;
         client.until_unix_millis = known.until_unix_millis;
         lost
@@ -144,7 +154,7 @@ impl Sessions {
 
     /// Closes the sessions that were idle for too long and names them.
     pub(crate) fn close_idle(&mut self, now: Now) -> Vec<SessionId> {
-        let is_idle = |client: &ClientSession| now.monotonic.saturating_sub(client.last_heard) > CLIENT_IDLE_MAX;
+        let is_idle = |client: &ClientSession| now.monotonic.saturating_sub(client.last_request) > CLIENT_IDLE_MAX;
         let idle: Vec<_> = self.clients.iter().filter(|(_, client)| is_idle(client)).map(|(id, _)| *id).collect();
         for session in &idle {
             self.close(now, *session);

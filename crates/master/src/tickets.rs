@@ -11,7 +11,7 @@ use protocol::{
     topology::{Distance, PartialPlace},
 };
 
-use crate::{Master, nodes::Node, orders::Work, sessions::ClientSession};
+use crate::{Master, nodes::Node, orders::QueuedWork, sessions::ClientSession};
 
 /// Signs tickets; the server gives the master's Ed25519 keys, tests and the simulation give a fake.
 pub trait SignTickets {
@@ -40,7 +40,7 @@ impl SignTickets for net::identity::TicketSigner {
 }
 
 /// Makes [`Source`]s: a node with the ticket that opens its door.
-pub(crate) struct Tickets {
+pub(crate) struct TicketIssuer {
     signer: Box<dyn SignTickets + Send>,
     /// Number of the last ticket.
     last: Cell<u64>,
@@ -68,7 +68,7 @@ pub(crate) struct ClientAt<'a> {
     spot: Option<PartialPlace>,
 }
 
-impl Tickets {
+impl TicketIssuer {
     pub(crate) fn new(now: Now, signer: Box<dyn SignTickets + Send>) -> Self {
         Self { signer, last: Cell::new(0), rolls_at: now.monotonic + limits::TICKET_KEY_LIFE }
     }
@@ -102,7 +102,7 @@ impl Tickets {
         from: WriteFrom,
     ) -> Source {
         let WriteFrom { resume, base } = from;
-        let file = file(&header.path, header.version);
+        let file = ticket_file(&header.path, header.version);
         self.source(now, node, of, Some(file), TicketRight::Write { lease, header, resume, base })
     }
 
@@ -158,7 +158,7 @@ impl Master {
     }
 
     /// A ticket of a client's at `node`.
-    pub(crate) fn for_client(&self, at: &ClientAt<'_>, node: &Node) -> Bearer {
+    pub(crate) fn client_bearer(&self, at: &ClientAt<'_>, node: &Node) -> Bearer {
         let ClientAt { client, spot } = at;
         let distance = match spot {
             _ if node.ip == client.address => Some(Distance::SameNode),
@@ -175,7 +175,7 @@ impl Master {
     }
 
     /// A ticket of the node `by` at `node`, on behalf of `user`.
-    pub(crate) fn for_node(&self, user: &UserName, by: &Node, node: &Node) -> Bearer {
+    pub(crate) fn node_bearer(&self, user: &UserName, by: &Node, node: &Node) -> Bearer {
         Bearer {
             user: user.clone(),
             holder: Holder::Node(by.id.clone()),
@@ -195,7 +195,7 @@ impl Master {
         tracing::info!("another key signs tickets from now on");
         let joined: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_reachable()).map(|(key, _)| key).collect();
         for key in joined {
-            self.orders.push(key, Work::TicketKeys);
+            self.orders.push(key, QueuedWork::TicketKeys);
         }
     }
 
@@ -230,7 +230,7 @@ impl Master {
 }
 
 /// What a ticket says about the file.
-pub(crate) fn file(path: &SectorPath, version: Version) -> TicketFile {
+pub(crate) fn ticket_file(path: &SectorPath, version: Version) -> TicketFile {
     TicketFile { path: path.clone(), version }
 }
 

@@ -12,7 +12,7 @@ use protocol::{
 
 use crate::{
     Master,
-    actions::{Action, Caller},
+    actions::{MasterAction, SessionCaller},
     nodes::NodeKey,
     reconcile::Sweep,
 };
@@ -27,20 +27,20 @@ pub(crate) struct TopologyOrigin {
 }
 
 impl Master {
-    /// Takes a topology into use that was read from `file`. Copies that stand wrong by it are moved.
+    /// Takes a topology into use that was read from `ticket_file`. Copies that stand wrong by it are moved.
     pub fn set_topology(&mut self, now: Now, file: Option<String>, topology: Topology) {
         self.topology = TopologyOrigin { file, fault: None };
         if self.nodes.set_topology(topology) {
             self.sweeps.push_back(Sweep::All(0));
-            self.unpark_copies(true);
+            self.retry_blocked_copies(true);
         }
-        self.go_on(now);
+        self.run_pending(now);
     }
 
     /// Answers with the topology, after reading its file again if that is wanted.
-    pub(crate) fn ask_topology(
+    pub(crate) fn handle_topology(
         &mut self,
-        from: Caller,
+        from: SessionCaller,
         by: &UserRights,
         reload: bool,
     ) -> Result<Option<ClientReply>, Refusal> {
@@ -53,12 +53,12 @@ impl Master {
                 "this master has no topology file; name one as `topology` in its settings and start it again";
             return Err(Refusal::new(protocol::Status::NotFound, sentence));
         }
-        self.actions.push_back(Action::ReadTopology { to: from });
+        self.actions.push_back(MasterAction::ReadTopology { to: from });
         Ok(None)
     }
 
     /// Takes what came of reading the file: for someone who asked, or because it has changed.
-    pub(crate) fn note_topology(&mut self, now: Now, to: Option<Caller>, read: Result<Topology, Refusal>) {
+    pub(crate) fn note_topology(&mut self, now: Now, to: Option<SessionCaller>, read: Result<Topology, Refusal>) {
         let reply = match read {
             Ok(topology) => {
                 tracing::info!("the topology was read again");
@@ -79,7 +79,7 @@ impl Master {
     /// How near a node is to a client, then how busy; smaller is better. The distance is by the client's address range;
     /// where the topology names none, nodes that share more of their network's address with it count as nearer. (The round trip that the master measures is its own to the client, and says little
     /// about the nodes'.)
-    pub(crate) fn nearness(&mut self, key: NodeKey, address: IpAddr) -> Nearness {
+    pub(crate) fn distance_to_reader(&mut self, key: NodeKey, address: IpAddr) -> ReaderDistance {
         let node = self.nodes.get(key);
         let spot = self.nodes.topology().place_of_address(address);
         let remoteness = match spot {
@@ -111,8 +111,8 @@ pub(crate) fn check_admin(by: &UserRights, what: &str) -> Result<(), Refusal> {
     Err(Refusal::new(protocol::Status::Refused, sentence))
 }
 
-/// See [`Master::nearness`].
-pub(crate) type Nearness = (NetworkDistance, Reverse<u8>, u32, u32);
+/// See [`Master::distance_to_reader`].
+pub(crate) type ReaderDistance = (NetworkDistance, Reverse<u8>, u32, u32);
 
 /// How much of their network two addresses share, in coarse steps: nodes side by side must not differ here, or load would
 /// never decide between them.

@@ -11,14 +11,14 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use crate::actions::Caller;
+use crate::actions::SessionCaller;
 
 /// What was read, and who wanted it.
-type Read = (Option<Caller>, Result<Topology, Refusal>);
+type Read = (Option<SessionCaller>, Result<Topology, Refusal>);
 
 /// The task; it ends with this.
 pub(crate) struct TopologyWatch {
-    wishes: mpsc::Sender<Caller>,
+    requests: mpsc::Sender<SessionCaller>,
     read: mpsc::Receiver<Read>,
     task: Option<AbortHandle>,
 }
@@ -26,15 +26,15 @@ pub(crate) struct TopologyWatch {
 impl TopologyWatch {
     /// Watches a file; without one it never has anything to tell.
     pub(crate) fn start(file: Option<TopologyFile>) -> Self {
-        let (wishes, wished) = mpsc::channel(WISHES_MAX);
+        let (wishes, wished) = mpsc::channel(REQUESTS_MAX);
         let (told, read) = mpsc::channel(1);
         let task = file.map(|file| tokio::spawn(watch(file, wished, told)).abort_handle());
-        Self { wishes, read, task }
+        Self { requests: wishes, read, task }
     }
 
     /// Has the file read for someone. Who asks while many others do gets no answer, and asks again.
-    pub(crate) fn ask(&self, to: Caller) {
-        if self.wishes.try_send(to).is_err() {
+    pub(crate) fn ask(&self, to: SessionCaller) {
+        if self.requests.try_send(to).is_err() {
             tracing::warn!("too many want the topology to be read; one of them is not answered");
         }
     }
@@ -57,7 +57,7 @@ impl Drop for TopologyWatch {
     }
 }
 
-async fn watch(mut file: TopologyFile, mut wished: mpsc::Receiver<Caller>, told: mpsc::Sender<Read>) {
+async fn watch(mut file: TopologyFile, mut wished: mpsc::Receiver<SessionCaller>, told: mpsc::Sender<Read>) {
     let mut looks = interval(LOOK_AFTER);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -86,7 +86,7 @@ async fn watch(mut file: TopologyFile, mut wished: mpsc::Receiver<Caller>, told:
 /// How often the file's time is looked at.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
 /// Who may wait for a reading.
-const WISHES_MAX: usize = 64;
+const REQUESTS_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -103,7 +103,7 @@ mod tests {
         let mut file = TopologyFile::new(path.clone());
         let first = file.read().unwrap();
         let mut watch = TopologyWatch::start(Some(file));
-        let caller = Caller { session: SessionId(1), request: Some(2) };
+        let caller = SessionCaller { session: SessionId(1), request: Some(2) };
         watch.ask(caller);
         assert_eq!(watch.read().await, (Some(caller), Ok(first.clone())), "although it is the same");
         std::fs::write(&path, "[nodes]\nn1 = \"a/22\"\n").unwrap();

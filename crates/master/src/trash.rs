@@ -5,7 +5,7 @@
 //! A table by [`FileId`] says of each entry that was removed where it was and what its folders said of its copies: from
 //! its path alone nobody could tell which of the folders above it was the one that was removed.
 
-mod seen;
+mod trash_access;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,18 +22,18 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
-use seen::check_all_users;
-pub(crate) use seen::is_hidden_from;
+use trash_access::check_all_users;
+pub(crate) use trash_access::is_hidden_from;
 
 use crate::{
     Master,
-    actions::{Caller, StoredRow, TRASH_TABLE},
+    actions::{SessionCaller, StoredRow, TRASH_TABLE},
     error::MasterError,
-    memory::is_of_memory,
-    namespace::{ROOT, change::Change, damaged, decode_row, encode_row, nothing_at},
+    journal_writes::Effect,
+    memory_files::is_memory_path,
+    namespace::{ROOT, change::NamespaceChange, damaged_row, decode_row, encode_row, not_found_refusal},
     rights::Need,
-    saves::Effect,
-    upkeep::{file_key, parse_file_key},
+    usage_accounting::{file_key, parse_file_key},
 };
 
 /// All that was removed and is still there.
@@ -70,7 +70,7 @@ pub(crate) struct Trashed {
 impl Trash {
     /// Takes something removed from its row.
     pub(crate) fn load(&mut self, row: &StoredRow) -> Result<(), MasterError> {
-        let (id, item) = parse_file_key(&row.key).zip(decode_row(&row.value)).ok_or_else(|| damaged(row))?;
+        let (id, item) = parse_file_key(&row.key).zip(decode_row(&row.value)).ok_or_else(|| damaged_row(row))?;
         self.insert(id, item);
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Trash {
     }
 
     /// Lets something be removed for good as soon as there is time.
-    fn doom(&mut self, id: FileId) -> Option<RowChange> {
+    fn expire_now(&mut self, id: FileId) -> Option<RowChange> {
         let item = self.take_out(id)?;
         Some(self.add(id, Trashed { removed_unix_millis: 0, ..item }))
     }
@@ -170,9 +170,9 @@ impl Master {
         path: &SectorPath,
         recursive: bool,
         for_good: bool,
-    ) -> Result<Change, Refusal> {
+    ) -> Result<NamespaceChange, Refusal> {
         let is_refused = !recursive && self.names.is_folder(id) && !self.names.is_empty_folder(id);
-        let has_trash = !self.config.trash.is_zero() && !is_of_memory(path);
+        let has_trash = !self.config.trash.is_zero() && !is_memory_path(path);
         if !for_good && !is_refused && has_trash {
             return self.move_to_trash(now, id, path);
         }
@@ -182,14 +182,15 @@ impl Master {
     }
 
     /// Moves an entry to its owner's trash.
-    fn move_to_trash(&mut self, now: Now, id: FileId, path: &SectorPath) -> Result<Change, Refusal> {
+    fn move_to_trash(&mut self, now: Now, id: FileId, path: &SectorPath) -> Result<NamespaceChange, Refusal> {
         let too_long = || {
             let sentence = format!("`{path}` cannot go to the trash, where a path would be too long; use `--now`");
             Refusal::new(Status::Refused, sentence)
         };
-        let owner = self.names.owner(id).ok_or_else(|| nothing_at(path))?.clone();
+        let owner = self.names.owner(id).ok_or_else(|| not_found_refusal(path))?.clone();
         let folder = self.names.parent(id).unwrap_or(ROOT);
-        let inherited = Policy { lifetime_seconds: None, colocated: None, ..self.gather(folder).into_policy() };
+        let inherited =
+            Policy { lifetime_seconds: None, colocated: None, ..self.effective_policy(folder).into_policy() };
         let at = self.place_in_trash(now, &owner, path).ok_or_else(too_long)?;
         let mut rows = self.make_trash_folders(now, &owner, &at)?;
         match self.move_entry(path, &at) {
@@ -203,28 +204,28 @@ impl Master {
         let removed_unix_millis = self.clock.date(now);
         let item = Trashed { user: owner, from: path.clone(), removed_unix_millis, inherited };
         rows.push(self.trash.add(id, item));
-        Ok(Change { rows, entry: Some(id), ..Change::default() })
+        Ok(NamespaceChange { rows, entry: Some(id), ..NamespaceChange::default() })
     }
 
     /// Takes something back.
     pub(crate) fn restore(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SessionCaller,
         by: &UserRights,
         path: &SectorPath,
         to: Option<SectorPath>,
     ) -> Result<Option<ClientReply>, Refusal> {
         let (id, from) = self.find_removed(by, path)?;
-        let at = self.names.path(id).ok_or_else(|| nothing_at(path))?;
+        let at = self.names.path(id).ok_or_else(|| not_found_refusal(path))?;
         self.check_need(by, Need::On(&at, Rights::WRITE))?;
         let to = to.unwrap_or(from);
         let mut change = self.put_back(now, by, id, &at, &to)?;
         change.rows.extend(self.trash.forget(id));
         change.rows.extend(self.prune(&at));
-        let Some(entry) = self.entry(id) else { return Err(nothing_at(&to)) };
+        let Some(entry) = self.entry(id) else { return Err(not_found_refusal(&to)) };
         let follows = match self.names.content(id) {
-            Some(content) => Effect::Settle(content.slice),
+            Some(content) => Effect::Reconcile(content.slice),
             None => Effect::Moved(id),
         };
         self.save(now, change.rows, vec![Effect::Reply(caller, ClientReply::Entry(entry)), follows]);
@@ -235,14 +236,14 @@ impl Master {
     pub(crate) fn empty_trash(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SessionCaller,
         by: &UserRights,
         all_users: bool,
     ) -> Result<Option<ClientReply>, Refusal> {
         check_all_users(by, all_users)?;
         let keys = if all_users { Some(&self.trash.by_time) } else { self.trash.by_user.get(&by.user) };
         let items: Vec<_> = keys.into_iter().flatten().map(|key| key.file).collect();
-        let rows = items.into_iter().filter_map(|id| self.trash.doom(id)).collect();
+        let rows = items.into_iter().filter_map(|id| self.trash.expire_now(id)).collect();
         self.save(now, rows, vec![Effect::Reply(caller, ClientReply::Done)]);
         Ok(None)
     }
@@ -251,7 +252,7 @@ impl Master {
     /// doubt, only what was given up.
     pub(crate) fn trash_limit(&self, now: Now) -> u64 {
         let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
-        self.clock.limit(now).map_or(0, |limit| self.clock.dated(limit.saturating_sub(kept)))
+        self.clock.limit(now).map_or(0, |limit| self.clock.to_recorded_date(limit.saturating_sub(kept)))
     }
 
     /// Removes for good some of what has been in the trash for long enough, leaves first; gives how many entries.
@@ -278,7 +279,7 @@ impl Master {
                 // A folder with more in it than the page had waits for the next one.
                 let Ok(change) = self.remove_entry(path, false) else { continue };
                 rows.extend(change.rows);
-                effects.extend(change.freed.into_iter().map(Effect::Settle));
+                effects.extend(change.freed.into_iter().map(Effect::Reconcile));
                 done += 1;
             }
             if self.names.find(&path).is_none() {
@@ -294,9 +295,9 @@ impl Master {
 
     /// Gives up the oldest that could be restored where the nodes are nearly full. A node that is away has its room as long
     /// as its files are not copied elsewhere, and what would free nothing at a node that is up is not given up.
-    pub(crate) fn make_room_from_trash(&mut self, now: Now) {
+    pub(crate) fn free_space_from_trash(&mut self, now: Now) {
         let (mut used, mut room) = (0_u64, 0_u64);
-        for (_, node) in self.nodes.iter().filter(|(_, node)| node.is_up() || !(node.gone || node.is_removed())) {
+        for (_, node) in self.nodes.iter().filter(|(_, node)| node.is_up() || !(node.is_dead || node.is_removed())) {
             used = used.saturating_add(node.filled_bytes());
             room = room.saturating_add(node.room_bytes().saturating_sub(self.config.reserve_bytes));
         }
@@ -310,7 +311,7 @@ impl Master {
             }
             oldest.extend(Some(key.file).filter(|id| self.frees_room(*id, &mut steps)));
         }
-        let rows = oldest.into_iter().filter_map(|id| self.trash.doom(id)).collect();
+        let rows = oldest.into_iter().filter_map(|id| self.trash.expire_now(id)).collect();
         self.save(now, rows, Vec::new());
     }
 
@@ -390,7 +391,7 @@ impl Master {
 
     /// Whether something can be put at a path of the trash without getting into something else that was removed.
     fn is_free(&self, at: &SectorPath) -> bool {
-        let (nearest, missing) = self.names.nearest(at);
+        let (nearest, missing) = self.names.deepest_existing(at);
         let mut above = std::iter::successors(Some(nearest), |at| self.names.parent(*at));
         missing > 0 && self.names.is_folder(nearest) && above.all(|at| !self.trash.items.contains_key(&at))
     }
@@ -410,7 +411,7 @@ impl Master {
     /// Removes the folders above a path of the trash in which nothing is any more.
     fn prune(&mut self, path: &SectorPath) -> Vec<RowChange> {
         let mut rows = Vec::new();
-        let mut above = std::iter::successors(Some(self.names.nearest(path).0), |at| self.names.parent(*at));
+        let mut above = std::iter::successors(Some(self.names.deepest_existing(path).0), |at| self.names.parent(*at));
         if above.any(|at| self.trash.items.contains_key(&at)) {
             // In a folder that was removed, and may be restored with all that is in it.
             return rows;
@@ -457,16 +458,16 @@ impl Master {
         id: FileId,
         at: &SectorPath,
         to: &SectorPath,
-    ) -> Result<Change, Refusal> {
+    ) -> Result<NamespaceChange, Refusal> {
         if self.names.find(to).is_some() {
             let sentence = format!("`{to}` exists already; move it away, or restore to another path with `--to`");
             return Err(Refusal::new(Status::Exists, sentence));
         }
         self.names.check_parent(to, true)?;
-        let (nearest, _) = self.names.nearest(to);
+        let (nearest, _) = self.names.deepest_existing(to);
         self.check_need(by, Need::Make(to))?;
         if self.quotas.has_folders() {
-            self.check_folder_quotas(to, nearest, self.tally_below(id), &self.counted_folders(id))?;
+            self.check_folder_quotas(to, nearest, self.usage_below(id), &self.quota_folders_above(id))?;
         }
         let folder = to.parent().unwrap_or_else(SectorPath::root);
         let first_made = std::iter::successors(Some(folder.clone()), SectorPath::parent)
@@ -476,7 +477,7 @@ impl Master {
         match self.move_entry(at, to) {
             Ok(mut change) => {
                 rows.append(&mut change.rows);
-                Ok(Change { rows, ..change })
+                Ok(NamespaceChange { rows, ..change })
             }
             Err(refusal) => {
                 // In memory alone, so that nothing of it is left: none of these rows is ever saved.

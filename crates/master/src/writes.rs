@@ -1,5 +1,5 @@
 //! A client's write, up to the wish to publish it: create, renew, abandon. Serves upload (`docs/paths`). Publishing
-//! itself is in `commits`.
+//! itself is in `lease_completion`.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use protocol::{
 use crate::{
     Master,
     denied::Denied,
-    leases::Lease,
-    memory::check_memory_name,
-    namespace::is_a_folder,
+    lease_table::Lease,
+    memory_files::check_memory_name,
+    namespace::folder_refusal,
     rights::{Need, acts_for},
     sessions::ClientSession,
-    targets::Base,
     tickets::WriteFrom,
+    upload_targets::AppendBase,
 };
 
 impl Master {
@@ -33,13 +33,13 @@ impl Master {
     ) -> Result<ClientReply, Denied> {
         let (by, address) = (&client.rights, client.address);
         check_request(&request)?;
-        let (base, condition) = self.base_of(&request);
+        let (base, condition) = self.append_base(&request);
         self.check_write(by, &request.path, request.parents, condition)?;
         if let Some(lease) = self.leases.of_path(&request.path) {
             if !is_same_upload(lease, by, &request) {
                 return Err(being_written(lease, now).into());
             }
-            self.take_over(now, lease.id);
+            self.preempt_lease(now, lease.id);
         }
         if !self.leases.has_room(&by.user) {
             let sentence = format!("{} writes {} files at once already", by.user, self.leases.held_by(&by.user));
@@ -51,7 +51,7 @@ impl Master {
         let request = inheriting(request, base.as_ref());
         let path = &request.path;
         let there = self.names.find(path);
-        let copies = self.wish_at(path, request.copies).copies;
+        let copies = self.policy_replication_at(path, request.copies).copies;
         let sync_copies =
             request.sync_copies.map_or_else(|| self.sync_copies_at(path, copies), |wish| wish.min(copies));
         let targets = self.choose_targets(now, by, &request, base.as_ref(), bytes, (copies, sync_copies))?;
@@ -86,8 +86,8 @@ impl Master {
             // The client shows the first ticket, and each node of the chain the next one's.
             let node = self.nodes.get(*target);
             let of = match place.checked_sub(1).and_then(|before| targets.get(before)) {
-                Some(before) => self.for_node(&by.user, self.nodes.get(*before), node),
-                None => self.for_client(&at, node),
+                Some(before) => self.node_bearer(&by.user, self.nodes.get(*before), node),
+                None => self.client_bearer(&at, node),
             };
             chain.push(self.tickets.write(now, node, of, id, header.clone(), from));
             self.nodes.get_mut(*target).begin_upload(&by.user, bytes);
@@ -106,13 +106,13 @@ impl Master {
             awaited: targets.into_iter().collect(),
             bytes_promised: bytes,
             base_bytes,
-            arrived: BTreeMap::new(),
-            more,
-            last_byte: now.monotonic,
-            chain_ends: None,
+            received_bytes: BTreeMap::new(),
+            added_usage: more,
+            last_progress: now.monotonic,
+            chain_deadline: None,
             failed: Vec::new(),
             resume: request.resume,
-            ends: now.monotonic + limits::LEASE_LIFE,
+            expires_at: now.monotonic + limits::LEASE_LIFE,
             stored: BTreeMap::new(),
             commit: None,
         });
@@ -122,8 +122,8 @@ impl Master {
     /// Lets a lease live on.
     pub(crate) fn renew(&mut self, now: Now, by: &UserRights, id: LeaseId) -> Result<ClientReply, Refusal> {
         let lease = self.own_lease(by, id)?;
-        if let Some(refusal) = self.refuse_still(now, lease) {
-            self.end_lease_with(now, id, refusal.clone());
+        if let Some(refusal) = self.refuse_stalled(now, lease) {
+            self.abort_lease_with(now, id, refusal.clone());
             return Err(refusal);
         }
         self.leases.renew(id, now.monotonic + limits::LEASE_LIFE);
@@ -133,7 +133,7 @@ impl Master {
     /// Gives a write up.
     pub(crate) fn abandon(&mut self, now: Now, by: &UserRights, id: LeaseId) -> Result<ClientReply, Refusal> {
         self.own_lease(by, id)?;
-        self.end_lease(now, id);
+        self.abort_lease(now, id);
         Ok(ClientReply::Done)
     }
 
@@ -159,9 +159,9 @@ impl Master {
         condition: Condition,
     ) -> Result<(), Refusal> {
         self.check_need(by, Need::Make(path))?;
-        let (nearest, missing) = self.names.nearest(path);
+        let (nearest, missing) = self.names.deepest_existing(path);
         if missing == 0 {
-            let content = self.names.content(nearest).ok_or_else(|| is_a_folder(path))?;
+            let content = self.names.content(nearest).ok_or_else(|| folder_refusal(path))?;
             return match condition {
                 Condition::Any => Ok(()),
                 Condition::Absent => Err(Refusal::new(Status::Exists, format!("`{path}` exists already"))),
@@ -217,8 +217,8 @@ fn check_length(bytes: u64) -> Result<(), Refusal> {
 }
 
 /// The request with what an appended file keeps of what it was.
-fn inheriting(request: CreateRequest, base: Option<&Base>) -> CreateRequest {
-    let Some(Base { content, .. }) = base else { return request };
+fn inheriting(request: CreateRequest, base: Option<&AppendBase>) -> CreateRequest {
+    let Some(AppendBase { content, .. }) = base else { return request };
     CreateRequest {
         records: content.records,
         user: if request.user.is_empty() { content.user.clone() } else { request.user },
@@ -232,7 +232,7 @@ fn is_same_upload(lease: &Lease, by: &UserRights, request: &CreateRequest) -> bo
 }
 
 fn being_written(lease: &Lease, now: Now) -> Refusal {
-    let seconds = lease.ends.saturating_sub(now.monotonic).as_secs_f64().ceil();
+    let seconds = lease.expires_at.saturating_sub(now.monotonic).as_secs_f64().ceil();
     let (path, user) = (&lease.header.path, &lease.by.user);
     Refusal::new(
         Status::Refused,

@@ -8,7 +8,8 @@ use std::{
 };
 
 use master::{
-    Action, Caller, ClientJoin, Completion, Master, MasterConfig, Message, NodeJoin, OrderId, OrderOutcome, Peer,
+    ClientJoin, Master, MasterAction, MasterCompletion, MasterConfig, MasterMessage, NodeJoin, OrderId, OrderOutcome,
+    Peer, SessionCaller,
 };
 use protocol::{
     CredentialId, JobId, NodeId, Place, SessionId,
@@ -149,7 +150,7 @@ impl MasterRole {
             self.write(env);
         }
         if let Some(process) = &mut self.process {
-            process.rules.handle_completion(env.now, Completion::Saved { batch });
+            process.rules.handle_completion(env.now, MasterCompletion::Saved { batch });
             self.settle(env);
         }
         Ok(())
@@ -190,7 +191,7 @@ impl MasterRole {
 
     /// Whether it does not let a driver in that shows this key. While the master is away, nobody knows.
     pub(crate) fn puts_out(&self, (job, key): (JobId, DriverKey)) -> bool {
-        self.process.as_ref().is_some_and(|process| process.rules.drives_for(job, key).is_err())
+        self.process.as_ref().is_some_and(|process| process.rules.driver_session(job, key).is_err())
     }
 
     fn settle(&mut self, env: &mut Environment) {
@@ -199,7 +200,7 @@ impl MasterRole {
         loop {
             while let Some(action) = process.rules.poll_action() {
                 match action {
-                    Action::Save { batch, changes } => writes |= self.journal.push(batch, changes),
+                    MasterAction::Save { batch, changes } => writes |= self.journal.push(batch, changes),
                     other => process.perform(env, other),
                 }
             }
@@ -228,52 +229,52 @@ impl MasterRole {
 }
 
 impl Process {
-    fn perform(&mut self, env: &mut Environment, action: Action) {
+    fn perform(&mut self, env: &mut Environment, action: MasterAction) {
         match action {
             // The caller has taken these out.
-            Action::Save { .. } => {}
-            Action::Reply { to, mut reply } => {
+            MasterAction::Save { .. } => {}
+            MasterAction::Reply { to, mut reply } => {
                 if let (ClientReply::Quotas(page), Some(Sabotage::QuotasAreMiscounted)) = (&mut reply, env.sabotage) {
                     page.quotas.iter_mut().for_each(|quota| quota.used_bytes += 1);
                 }
                 self.answer(env, to, codec::encode(&reply));
             }
-            Action::Ack { to, ack } => self.answer(env, to, codec::encode(&ack)),
-            Action::Order { session, order, body } => {
+            MasterAction::Ack { to, ack } => self.answer(env, to, codec::encode(&ack)),
+            MasterAction::Order { session, order, body } => {
                 if let Order::Mirror(keep) = &body {
                     env.book.keeps.insert(mark_key(&keep.position), env.now.monotonic);
                 }
                 env.note(format_args!("master orders {:?}: {}", self.peers.get(&session), order_line(&body)));
                 self.words.ask(env.now, session, codec::encode(&body), order.0, ORDER_MAX);
             }
-            Action::CloseSession(session) => self.words.close_session(env.now, session),
+            MasterAction::CloseSession(session) => self.words.close_session(env.now, session),
             // Nothing of it takes time.
-            Action::AskSecurity { to, request } => {
+            MasterAction::AskSecurity { to, request } => {
                 let mut reply = env.book.estate.accounts.answer(&request);
                 if let (Ok(SecurityReply::Changes(changes)), Some(Sabotage::RevocationsAreForgotten)) =
                     (&mut reply, env.sabotage)
                 {
                     changes.users = Some(Vec::new());
                 }
-                self.rules.handle_completion(env.now, Completion::SecurityAnswered { to, reply });
+                self.rules.handle_completion(env.now, MasterCompletion::SecurityAnswered { to, reply });
             }
             // Nobody reads it.
-            Action::BringAudit(_) => {
+            MasterAction::SendAudit(_) => {
                 let head = AuditHead { number: 0, hash: [0; 32] };
-                self.rules.handle_completion(env.now, Completion::AuditBrought(Ok(head)));
+                self.rules.handle_completion(env.now, MasterCompletion::AuditSent(Ok(head)));
             }
             // There is no file.
-            Action::ReadTopology { .. } => {}
+            MasterAction::ReadTopology { .. } => {}
         }
     }
 
     fn hear(&mut self, env: &mut Environment, heard: Heard) {
         match heard {
             Heard::Asked { session, request, body } => {
-                let from = Caller { session, request };
+                let from = SessionCaller { session, request };
                 let message = match self.rules.peer(session) {
-                    Some(Peer::Client(_)) => codec::decode::<ClientRequest>(&body).map(Message::Client),
-                    Some(Peer::Node(_)) => codec::decode::<Report>(&body).map(Message::Node),
+                    Some(Peer::Client(_)) => codec::decode::<ClientRequest>(&body).map(MasterMessage::Client),
+                    Some(Peer::Node(_)) => codec::decode::<Report>(&body).map(MasterMessage::Node),
                     None => return self.words.close_session(env.now, session),
                 };
                 self.check_standing(env, session);
@@ -285,7 +286,7 @@ impl Process {
             Heard::Answered { tag, body, .. } => {
                 let answer = body.and_then(|body| codec::decode(&body).ok());
                 let outcome = answer.map_or(OrderOutcome::Unanswered, OrderOutcome::Answered);
-                self.rules.handle_completion(env.now, Completion::Ordered { order: OrderId(tag), outcome });
+                self.rules.handle_completion(env.now, MasterCompletion::OrderFinished { order: OrderId(tag), outcome });
             }
             Heard::Lost(session) => self.rules.close_session(env.now, session),
         }
@@ -300,7 +301,7 @@ impl Process {
         }
     }
 
-    fn answer(&mut self, env: &mut Environment, to: Caller, body: Vec<u8>) {
+    fn answer(&mut self, env: &mut Environment, to: SessionCaller, body: Vec<u8>) {
         if let Some(request) = to.request {
             self.words.reply(env.now, to.session, request, body);
         }

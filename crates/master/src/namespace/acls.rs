@@ -66,8 +66,8 @@ impl Namespace {
     }
 
     /// An entry and the folders above it, upwards.
-    pub(crate) fn lineage(&self, id: FileId) -> impl Iterator<Item = Ancestor<'_>> {
-        self.lineage_of_slot(self.items.find(id))
+    pub(crate) fn self_and_ancestors(&self, id: FileId) -> impl Iterator<Item = Ancestor<'_>> {
+        self.ancestors_of_slot(self.items.find(id))
     }
 
     /// The id of an ancestor.
@@ -109,7 +109,7 @@ impl Namespace {
         self.items.acls().own.is_empty()
     }
 
-    fn lineage_of_slot(&self, slot: Option<Slot>) -> impl Iterator<Item = Ancestor<'_>> {
+    fn ancestors_of_slot(&self, slot: Option<Slot>) -> impl Iterator<Item = Ancestor<'_>> {
         let above = std::iter::successors(slot, |at| if *at == self.root { None } else { self.items.parent(*at) });
         // What was cut off names a parent that is none.
         above.map_while(|slot| {

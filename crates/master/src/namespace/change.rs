@@ -1,4 +1,4 @@
-//! What changes names: make a folder, publish a file, rename (for removing see `removal`). Serves upload, `mkdir`, `mv`.
+//! What changes names: make a folder, publish a file, rename (for removing see `node_removal`). Serves upload, `mkdir`, `mv`.
 //! Each call checks everything first and changes nothing when it refuses; whoever calls has checked the rights.
 
 use protocol::{
@@ -6,12 +6,12 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::{Namespace, NewItem, PathSize, nothing_at};
-use crate::dense::Slot;
+use super::{Namespace, NewItem, PathSize, not_found_refusal};
+use crate::compact_storage::Slot;
 
 /// What a change of names did.
 #[derive(Debug, Default)]
-pub(crate) struct Change {
+pub(crate) struct NamespaceChange {
     /// The rows that make it durable; none when nothing changed.
     pub(crate) rows: Vec<RowChange>,
     /// Slices that are no file's content any more.
@@ -28,15 +28,15 @@ impl Namespace {
         path: &SectorPath,
         parents: bool,
         owner: &UserName,
-    ) -> Result<Change, Refusal> {
+    ) -> Result<NamespaceChange, Refusal> {
         if let Some(slot) = self.find_slot(path) {
             if parents && self.items.is_folder(slot) {
-                return Ok(Change { entry: self.items.id(slot), ..Change::default() });
+                return Ok(NamespaceChange { entry: self.items.id(slot), ..NamespaceChange::default() });
             }
             return Err(Refusal::new(Status::Exists, format!("`{path}` exists already")));
         }
         self.check_parent(path, parents)?;
-        let mut change = Change::default();
+        let mut change = NamespaceChange::default();
         let mut at = self.root;
         for name in path.components() {
             at = match self.items.child(at, name) {
@@ -66,18 +66,18 @@ impl Namespace {
         owner: &UserName,
         content: FileContent,
         modified_unix_millis: u64,
-    ) -> Result<Change, Refusal> {
+    ) -> Result<NamespaceChange, Refusal> {
         self.last_version = self.last_version.max(content.version.0);
         if let Some(slot) = self.find_slot(path) {
             return self.replace_content(slot, path, content, modified_unix_millis);
         }
         let (Some(name), Some(folder)) = (path.name(), path.parent()) else {
-            return Err(is_a_folder(path));
+            return Err(folder_refusal(path));
         };
         self.check_parent(path, parents)?;
         self.check_slice(&content, path)?;
         let mut change = self.make_folder(now, &folder, true, owner)?;
-        let Some(parent) = self.find_slot(&folder) else { return Err(nothing_at(&folder)) };
+        let Some(parent) = self.find_slot(&folder) else { return Err(not_found_refusal(&folder)) };
         let new = NewItem { id: FileId(0), parent, name, owner, modified_unix_millis, content: Some(content) };
         let slot = self.add(now, new)?;
         self.longest = self.longest.max(PathSize::of(path));
@@ -87,14 +87,14 @@ impl Namespace {
     }
 
     /// Gives an entry another path; a file at `to` is replaced by a file. One row changes, whatever lies below.
-    pub(crate) fn rename(&mut self, from: &SectorPath, to: &SectorPath) -> Result<Change, Refusal> {
-        let slot = self.find_slot(from).ok_or_else(|| nothing_at(from))?;
+    pub(crate) fn rename(&mut self, from: &SectorPath, to: &SectorPath) -> Result<NamespaceChange, Refusal> {
+        let slot = self.find_slot(from).ok_or_else(|| not_found_refusal(from))?;
         let id = self.items.id(slot);
         if from.is_root() || to.is_root() {
             return Err(Refusal::new(Status::Refused, "the root folder `/` can be neither renamed nor replaced"));
         }
         if from == to {
-            return Ok(Change { entry: id, ..Change::default() });
+            return Ok(NamespaceChange { entry: id, ..NamespaceChange::default() });
         }
         let is_folder = self.items.is_folder(slot);
         if to.is_within(from) && is_folder {
@@ -104,7 +104,7 @@ impl Namespace {
             ));
         }
         self.check_parent(to, false)?;
-        let mut change = Change { entry: id, ..Change::default() };
+        let mut change = NamespaceChange { entry: id, ..NamespaceChange::default() };
         if let Some(replaced) = self.find_slot(to) {
             if self.items.is_folder(replaced) || is_folder {
                 return Err(Refusal::new(
@@ -127,17 +127,17 @@ impl Namespace {
         path: &SectorPath,
         content: FileContent,
         modified_unix_millis: u64,
-    ) -> Result<Change, Refusal> {
+    ) -> Result<NamespaceChange, Refusal> {
         if self.items.is_folder(slot) {
-            return Err(is_a_folder(path));
+            return Err(folder_refusal(path));
         }
         if self.items.slice(slot) != Some(content.slice) {
             self.check_slice(&content, path)?;
         }
-        let (old, parent) = (self.items.tally(slot), self.items.parent(slot));
+        let (old, parent) = (self.items.subtree_usage(slot), self.items.parent(slot));
         let (version, replaced) = (content.version, self.items.version(slot));
         let freed = self.items.replace_content(slot, content, modified_unix_millis);
-        let new = self.items.tally(slot);
+        let new = self.items.subtree_usage(slot);
         if let Some(parent) = parent {
             self.count_above(parent, |below| {
                 below.subtract(old);
@@ -147,7 +147,7 @@ impl Namespace {
         let mut rows = self.row(slot);
         // A newer content may be replaced: one that was renamed to this path while the other was being written.
         rows.extend(replaced.filter(|replaced| *replaced > version).and_then(|replaced| self.note_removed(replaced)));
-        Ok(Change { rows, freed: freed.into_iter().collect(), entry: self.items.id(slot) })
+        Ok(NamespaceChange { rows, freed: freed.into_iter().collect(), entry: self.items.id(slot) })
     }
 
     /// Refuses a slice that is another file's content: every file has bytes of its own.
@@ -163,7 +163,7 @@ impl Namespace {
 
     /// Refuses a path whose folder is missing (unless missing ones will be made) or is a file.
     pub(crate) fn check_parent(&self, path: &SectorPath, parents: bool) -> Result<(), Refusal> {
-        let (nearest, missing) = self.nearest_slot(path);
+        let (nearest, missing) = self.deepest_existing_slot(path);
         if missing > 0 && !self.items.is_folder(nearest) {
             let file = self.path_of(nearest).map_or_else(String::new, |file| file.to_string());
             return Err(Refusal::new(Status::Exists, format!("`{file}` is a file, so there can be no `{path}`")));
@@ -208,10 +208,10 @@ impl Namespace {
         let (Some(name), Some(folder)) = (to.name(), to.parent().and_then(|folder| self.find_slot(&folder))) else {
             return;
         };
-        let (tally, parent) = (self.items.tally(slot), self.items.parent(slot));
-        self.items.unhang(slot);
+        let (tally, parent) = (self.items.subtree_usage(slot), self.items.parent(slot));
+        self.items.unlink(slot);
         self.items.rename(slot, folder, name);
-        self.items.hang(slot);
+        self.items.link(slot);
         if let Some(parent) = parent.filter(|parent| *parent != folder) {
             self.count_above(parent, |below| below.subtract(tally));
             self.count_above(folder, |below| below.add(tally));
@@ -228,6 +228,6 @@ impl Namespace {
 }
 
 /// The refusal where a file is needed.
-pub(crate) fn is_a_folder(path: &SectorPath) -> Refusal {
+pub(crate) fn folder_refusal(path: &SectorPath) -> Refusal {
     Refusal::new(Status::Exists, format!("`{path}` is a folder, not a file"))
 }

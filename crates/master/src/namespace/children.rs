@@ -2,7 +2,7 @@
 //! folder of a million entries moves a few hundred numbers, not a million; to find the place after a name takes some
 //! twenty comparisons. The names themselves are with the items: each call is told how to find them.
 
-use crate::dense::Slot;
+use crate::compact_storage::Slot;
 
 /// See the module. No chunk is empty.
 #[derive(Debug, Default)]

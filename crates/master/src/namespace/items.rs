@@ -1,4 +1,4 @@
-//! Where files and folders are kept, some 140 bytes each: a record of fixed size in a [`Slab`], the name in [`Texts`],
+//! Where files and folders are kept, some 140 bytes each: a record of fixed size in a [`Slab`], the name in [`StringPool`],
 //! owners once each, and what few have (user metadata, rights, numbers out of the ordinary) in tables beside. Serves every
 //! call of the namespace. Knows nothing of paths and of what may be done.
 
@@ -14,13 +14,13 @@ use super::{
     children::Children,
     record::{ACL, FIXED, FOLDER, LINES, RARE, Record, USER, halves, narrow, pack_format, wide},
 };
-use crate::dense::{Index, Slab, Slot, Texts, hash_of};
+use crate::compact_storage::{Index, Slab, Slot, StringPool, hash_of};
 
 /// All files and folders.
 #[derive(Debug)]
 pub(super) struct Items {
     records: Slab<Record>,
-    names: Texts,
+    names: StringPool,
     folders: Vec<Folder>,
     /// Places in `folders` that are free.
     folders_free: Vec<u32>,
@@ -49,12 +49,12 @@ pub(super) struct NewItem<'a> {
 pub(super) struct Folder {
     pub(super) children: Children,
     /// Of all that lies below, without the folder itself.
-    pub(super) below: Tally,
+    pub(super) below: SubtreeUsage,
 }
 
 /// Counts of what lies below a folder. Bytes are wider than in [`Usage`]: what is added must come off again exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct SubtreeUsage {
     pub(super) files: u64,
     pub(super) folders: u64,
     pub(super) bytes: u128,
@@ -64,7 +64,7 @@ impl Items {
     pub(super) fn new() -> Self {
         Self {
             records: Slab::new(),
-            names: Texts::new(),
+            names: StringPool::new(),
             folders: Vec::new(),
             folders_free: Vec::new(),
             by_id: Index::new(),
@@ -298,7 +298,7 @@ impl Items {
     }
 
     /// Hangs an item below its parent.
-    pub(super) fn hang(&mut self, slot: Slot) {
+    pub(super) fn link(&mut self, slot: Slot) {
         let (Some(record), Some(folder)) = (self.records.get(slot), self.folder_of_parent(slot)) else { return };
         let (records, names) = (&self.records, &self.names);
         let name_of = |slot| records.get(slot).map_or(&[][..], |record| names.bytes(record.text()));
@@ -306,7 +306,7 @@ impl Items {
     }
 
     /// Takes an item from its parent's entries.
-    pub(super) fn unhang(&mut self, slot: Slot) {
+    pub(super) fn unlink(&mut self, slot: Slot) {
         let (Some(record), Some(folder)) = (self.records.get(slot), self.folder_of_parent(slot)) else { return };
         let (records, names) = (&self.records, &self.names);
         let name_of = |slot| records.get(slot).map_or(&[][..], |record| names.bytes(record.text()));
@@ -314,10 +314,10 @@ impl Items {
     }
 
     /// What an item counts for: itself and what lies below.
-    pub(super) fn tally(&self, slot: Slot) -> Tally {
+    pub(super) fn subtree_usage(&self, slot: Slot) -> SubtreeUsage {
         match self.folder(slot) {
-            Some(folder) => Tally { folders: folder.below.folders + 1, ..folder.below },
-            None => Tally { files: 1, folders: 0, bytes: self.content_bytes(slot).into() },
+            Some(folder) => SubtreeUsage { folders: folder.below.folders + 1, ..folder.below },
+            None => SubtreeUsage { files: 1, folders: 0, bytes: self.content_bytes(slot).into() },
         }
     }
 
@@ -399,7 +399,7 @@ impl Items {
     }
 }
 
-impl Tally {
+impl SubtreeUsage {
     pub(super) fn add(&mut self, other: Self) {
         self.files += other.files;
         self.folders += other.folders;

@@ -6,8 +6,8 @@ use protocol::{
     message::client_master::{Entry, EntryKind},
 };
 
-use super::{Namespace, change::is_a_folder, children::Cursor, nothing_at};
-use crate::dense::Slot;
+use super::{Namespace, change::folder_refusal, children::Cursor, not_found_refusal};
+use crate::compact_storage::Slot;
 
 /// A page of a folder.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,18 +28,18 @@ impl Namespace {
         recursive: bool,
         after: Option<&SectorPath>,
     ) -> Result<(Vec<Entry>, bool), Refusal> {
-        self.list_seen(folder, recursive, after, None).map(|page| (page.entries, page.more))
+        self.list_filtered(folder, recursive, after, None).map(|page| (page.entries, page.more))
     }
 
     /// The same of those entries of which `is_seen` says so; of a folder that is not seen, nothing below it is.
-    pub(crate) fn list_seen(
+    pub(crate) fn list_filtered(
         &self,
         folder: &SectorPath,
         recursive: bool,
         after: Option<&SectorPath>,
         is_seen: Option<&dyn Fn(FileId) -> bool>,
     ) -> Result<ListedPage, Refusal> {
-        let slot = self.find_slot(folder).ok_or_else(|| nothing_at(folder))?;
+        let slot = self.find_slot(folder).ok_or_else(|| not_found_refusal(folder))?;
         let mut page = ListedPage::default();
         if !self.items.is_folder(slot) {
             // As `ls` has it: a file is the listing of itself.
@@ -121,7 +121,7 @@ impl Namespace {
     /// The file at a path; refused for folders and where nothing is.
     pub(crate) fn get_file(&self, path: &SectorPath) -> Result<FileId, Refusal> {
         let id = self.get(path)?;
-        if self.is_folder(id) { Err(is_a_folder(path)) } else { Ok(id) }
+        if self.is_folder(id) { Err(folder_refusal(path)) } else { Ok(id) }
     }
 }
 

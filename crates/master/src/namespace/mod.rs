@@ -10,15 +10,15 @@
 //! Inside, an entry is a four-byte slot of [`items`]; outside, its [`FileId`].
 
 mod acls;
+mod attributes;
 pub(crate) mod change;
 mod children;
+mod entry_rows;
 mod items;
-mod kin;
 mod listing;
-mod load;
+mod namespace_loader;
 mod record;
-mod removal;
-mod rows;
+mod subtree_removal;
 
 #[cfg(test)]
 mod reference;
@@ -33,15 +33,15 @@ use protocol::{
 };
 use store::RowChange;
 
-use crate::{StoredRow, dense::Slot, error::MasterError};
-use items::{Items, NewItem, Tally};
+use crate::{StoredRow, compact_storage::Slot, error::MasterError};
+use items::{Items, NewItem, SubtreeUsage};
 
 pub(crate) use acls::Ancestor;
-pub(crate) use change::is_a_folder;
+pub(crate) use change::folder_refusal;
+pub(crate) use entry_rows::{damaged_row, decode_row, encode_row, is_folder_row, remove_row};
 pub(crate) use items::hash_of_slice;
 pub(crate) use listing::ListedPage;
-pub(crate) use load::Loading;
-pub(crate) use rows::{damaged, decode_row, encode_row, is_folder_row, removal};
+pub(crate) use namespace_loader::NamespaceLoader;
 
 /// Every file and folder of the cloud.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct Namespace {
     /// The root folder's slot.
     root: Slot,
     /// Folders that were cut off and whose entries are still to go, with the path at which each stood.
-    doomed: BTreeMap<Slot, SectorPath>,
+    pending_removals: BTreeMap<Slot, SectorPath>,
     /// Entries that are removed in one go; where there are more, the folder is cut off.
     remove_at_once_max: u64,
     last_file: u64,
@@ -66,16 +66,16 @@ impl Namespace {
     /// The names that these rows hold. An empty journal gives an empty root folder, and the row that must be saved for
     /// it; the root's time of birth tells later which slices are older than the journal.
     pub(crate) fn load(now: Now, rows: impl Iterator<Item = StoredRow>) -> Result<(Self, Vec<RowChange>), MasterError> {
-        let mut loading = Loading::new();
+        let mut loading = NamespaceLoader::new();
         for row in rows {
-            loading.take(row.table, &row.key, &row.value)?;
+            loading.add_row(row.table, &row.key, &row.value)?;
         }
         loading.finish(now)
     }
 
     /// Whether a row of the names can be read.
     pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
-        rows::parse(&row.key, &row.value).map(drop).ok_or_else(|| damaged(row))
+        entry_rows::parse(&row.key, &row.value).map(drop).ok_or_else(|| damaged_row(row))
     }
 
     /// When this name space began, as a version: an older slice was written before there was this journal.
@@ -106,12 +106,12 @@ impl Namespace {
 
     /// What stands at a path, or the refusal that says there is nothing.
     pub(crate) fn get(&self, path: &SectorPath) -> Result<FileId, Refusal> {
-        self.find(path).ok_or_else(|| nothing_at(path))
+        self.find(path).ok_or_else(|| not_found_refusal(path))
     }
 
     /// The deepest existing entry on the way to `path`, and how many components are missing below it.
-    pub(crate) fn nearest(&self, path: &SectorPath) -> (FileId, usize) {
-        let (slot, missing) = self.nearest_slot(path);
+    pub(crate) fn deepest_existing(&self, path: &SectorPath) -> (FileId, usize) {
+        let (slot, missing) = self.deepest_existing_slot(path);
         (self.items.id(slot).unwrap_or(ROOT), missing)
     }
 
@@ -214,7 +214,7 @@ impl Namespace {
 
     /// Files, folders and bytes at and below an entry.
     pub fn usage(&self, id: FileId) -> Usage {
-        self.items.find(id).map_or_else(Usage::default, |slot| self.items.tally(slot).usage())
+        self.items.find(id).map_or_else(Usage::default, |slot| self.items.subtree_usage(slot).usage())
     }
 
     /// Memory that all names take, in bytes.
@@ -226,7 +226,7 @@ impl Namespace {
         path.components().try_fold(self.root, |folder, name| self.items.child(folder, name))
     }
 
-    fn nearest_slot(&self, path: &SectorPath) -> (Slot, usize) {
+    fn deepest_existing_slot(&self, path: &SectorPath) -> (Slot, usize) {
         let mut at = self.root;
         for (index, name) in path.components().enumerate() {
             match self.items.child(at, name) {
@@ -240,11 +240,11 @@ impl Namespace {
     fn path_of(&self, slot: Slot) -> Option<SectorPath> {
         let mut slots = Vec::with_capacity(8);
         let mut at = slot;
-        while at != self.root && !self.doomed.contains_key(&at) {
+        while at != self.root && !self.pending_removals.contains_key(&at) {
             slots.push(at);
             at = self.items.parent(at)?;
         }
-        let mut text = self.doomed.get(&at).map_or_else(String::new, |path| path.as_str().to_owned());
+        let mut text = self.pending_removals.get(&at).map_or_else(String::new, |path| path.as_str().to_owned());
         for slot in slots.iter().rev() {
             text.push('/');
             text.push_str(self.items.name(*slot));
@@ -271,14 +271,14 @@ impl Namespace {
         let (parent, name) = (new.parent, new.name);
         let refused = |why| Refusal::new(Status::Refused, format!("the entry `{name}` cannot be made: {why}"));
         let slot = self.items.insert(NewItem { id: FileId(self.last_file), ..new }).map_err(refused)?;
-        self.items.hang(slot);
-        let tally = self.items.tally(slot);
+        self.items.link(slot);
+        let tally = self.items.subtree_usage(slot);
         self.count_above(parent, |below| below.add(tally));
         Ok(slot)
     }
 
     /// Changes the counts of a folder and of all above it.
-    fn count_above(&mut self, folder: Slot, change: impl Fn(&mut Tally)) {
+    fn count_above(&mut self, folder: Slot, change: impl Fn(&mut SubtreeUsage)) {
         let mut at = folder;
         while let Some(found) = self.items.folder_mut(at) {
             change(&mut found.below);
@@ -312,7 +312,7 @@ impl PathSize {
 }
 
 /// The refusal for a path at which nothing stands.
-pub(crate) fn nothing_at(path: &SectorPath) -> Refusal {
+pub(crate) fn not_found_refusal(path: &SectorPath) -> Refusal {
     Refusal::new(Status::NotFound, format!("there is no file or folder `{path}`"))
 }
 
@@ -321,9 +321,9 @@ pub const ROOT: FileId = FileId(1);
 /// Who owns the root folder. Everyone may make entries in it (see `rights`).
 const ROOT_OWNER: &str = "admin";
 /// The "parent" of the root and of a folder that was cut off.
-const NOWHERE: Slot = Slot::MAX;
+const NO_PARENT: Slot = Slot::MAX;
 /// The parent that the row of a cut-off folder names.
-const NOWHERE_ID: FileId = FileId(0);
+const NO_PARENT_ID: FileId = FileId(0);
 /// Entries removed in one go: a millisecond or two.
 const REMOVE_AT_ONCE_MAX: u64 = 512;
 /// 1,024 new entries a millisecond before ids run ahead of the clock, which does no harm.

@@ -2,7 +2,7 @@
 
 use protocol::{FileId, RecordFraming, SliceId};
 
-use crate::dense::{Slot, SlotValue, Text};
+use crate::compact_storage::{PooledString, Slot, SlotValue};
 
 /// What millions have. Numbers are cut into halves so that a record needs no padding but its last byte's.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Record {
 pub(super) type Narrow = [u16; 3];
 
 impl Record {
-    pub(super) fn of_folder(id: FileId, parent: Slot, name: Text) -> Self {
+    pub(super) fn of_folder(id: FileId, parent: Slot, name: PooledString) -> Self {
         Self {
             id: [(id.0 >> 32) as u32, id.0 as u32],
             slice: [0; 4],
@@ -60,8 +60,8 @@ impl Record {
         wide(self.version)
     }
 
-    pub(super) fn text(&self) -> Text {
-        Text { place: self.name_place, bytes: self.name_bytes }
+    pub(super) fn text(&self) -> PooledString {
+        PooledString { place: self.name_place, bytes: self.name_bytes }
     }
 
     pub(super) fn folder(&self) -> usize {
@@ -91,7 +91,7 @@ impl Record {
 
 impl SlotValue for Record {
     fn vacant(next: Slot) -> Self {
-        let record = Self::of_folder(FileId(0), next, Text { place: 0, bytes: 0 });
+        let record = Self::of_folder(FileId(0), next, PooledString { place: 0, bytes: 0 });
         Self { flags: VACANT, ..record }
     }
 
@@ -131,7 +131,7 @@ pub(super) const RARE: u8 = 2;
 pub(super) const USER: u8 = 4;
 /// The slot is free, and `parent` the next free one.
 const VACANT: u8 = 8;
-/// Its record format, where it is not `file`.
+/// Its record format, where it is not `ticket_file`.
 pub(super) const FIXED: u8 = 16;
 pub(super) const LINES: u8 = 32;
 /// In the bytes of a record format, beside [`LINES`]: formats that have no flag of their own.

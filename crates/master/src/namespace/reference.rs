@@ -208,7 +208,7 @@ impl Both {
             Ok(change) => {
                 self.save(change.rows);
                 let mut freed: BTreeSet<_> = change.freed.iter().copied().collect();
-                freed.extend(self.remove_doomed(rng));
+                freed.extend(self.purge_pending_removals(rng));
                 assert_eq!(Ok(freed), expected.map(|freed| freed.into_iter().collect()));
             }
             Err(Refusal { status, message: sentence }) => assert_eq!(Err(status), expected.map(drop), "{sentence}"),
@@ -216,18 +216,21 @@ impl Both {
     }
 
     /// Takes what was cut off away in small steps; nobody sees anything of it before, nor after a start in between.
-    fn remove_doomed(&mut self, rng: &mut Rng) -> Vec<SliceId> {
+    fn purge_pending_removals(&mut self, rng: &mut Rng) -> Vec<SliceId> {
         let mut freed = Vec::new();
-        while self.names.has_doomed() {
+        while self.names.has_pending_removals() {
             if rng.u8(..) < 30 {
                 self.compare(&self.names, rng);
                 let mut reloaded = self.reloaded();
-                assert!(reloaded.has_doomed());
+                assert!(reloaded.has_pending_removals());
                 self.compare(&reloaded, rng);
-                let rest = reloaded.remove_doomed(usize::MAX);
-                assert!(!reloaded.has_doomed() && rest.freed.iter().all(|slice| self.names.is_doomed(*slice)));
+                let rest = reloaded.purge_pending_removals(usize::MAX);
+                assert!(
+                    !reloaded.has_pending_removals()
+                        && rest.freed.iter().all(|slice| self.names.is_pending_removal(*slice))
+                );
             }
-            let change = self.names.remove_doomed(rng.usize(1..4));
+            let change = self.names.purge_pending_removals(rng.usize(1..4));
             assert!(change.freed.iter().all(|slice| self.names.file_of_slice(*slice).is_none()));
             freed.extend(change.freed);
             self.save(change.rows);
@@ -258,7 +261,7 @@ impl Both {
             let at = split(&entry.path);
             assert_eq!(names.own_acl(entry.id), self.model.acls.get(&at));
             assert_eq!(entry.has_acl, self.model.acls.contains_key(&at));
-            assert_eq!(names.lineage(entry.id).find_map(|above| above.acl), self.model.effective(&at));
+            assert_eq!(names.self_and_ancestors(entry.id).find_map(|above| above.acl), self.model.effective(&at));
             if let EntryKind::File(content) = &entry.kind {
                 assert_eq!(names.file_of_slice(content.slice), Some(entry.id));
             }

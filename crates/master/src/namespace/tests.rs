@@ -10,12 +10,12 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::{Namespace, ROOT, rows};
+use super::{Namespace, ROOT, entry_rows};
 use crate::{
     actions::StoredRow,
-    jobs::read_row,
+    jobs::parse_job_row,
     nodes::NodeKey,
-    replicas::{HeaderMark, Replica, ReplicaState, Replicas},
+    replicas::{HeaderFingerprint, Replica, ReplicaState, Replicas},
 };
 
 fn path(text: &str) -> SectorPath {
@@ -69,7 +69,8 @@ fn a_file_takes_at_most_200_bytes_with_its_replicas() {
         assert_eq!(at.as_str().len(), 42, "names of 40 bytes");
         put(&mut names, &at, number);
         for node in 0..3 {
-            let mark = HeaderMark::of(&names.header_of_slice(content(number).slice, protocol::JournalId(1)).unwrap());
+            let mark =
+                HeaderFingerprint::of(&names.header_of_slice(content(number).slice, protocol::JournalId(1)).unwrap());
             let state = ReplicaState::Placed(mark);
             let replica = Replica { node: NodeKey::numbered(node), state, epoch: 1 };
             replicas.set(content(number).slice, replica);
@@ -208,13 +209,13 @@ fn a_large_folder_is_cut_off_by_one_row_and_goes_in_steps() {
     let slice = content(5).slice;
     // Until its step it is a file whose removal is not durable: it has its path, and nothing is done about it.
     let file = names.file_of_slice(slice).unwrap();
-    assert_eq!((names.path(file), names.is_doomed(slice)), (Some(path("/a/b/5")), true));
+    assert_eq!((names.path(file), names.is_pending_removal(slice)), (Some(path("/a/b/5")), true));
     // Its old path is free for others.
     put(&mut names, &path("/a/b/5"), 5_000);
-    assert!(!names.is_doomed(content(5_000).slice));
+    assert!(!names.is_pending_removal(content(5_000).slice));
     let (mut freed, mut steps) = (BTreeSet::new(), 0);
-    while names.has_doomed() {
-        let step = names.remove_doomed(300);
+    while names.has_pending_removals() {
+        let step = names.purge_pending_removals(300);
         // And one that keeps the largest version of what goes.
         assert!(step.rows.len() <= 300 + 1);
         freed.extend(step.freed);
@@ -280,9 +281,9 @@ fn rows_of_version_1_are_read_and_written_anew_as_version_2() {
     ]
     .concat();
     assert_eq!(*value, new);
-    assert_eq!(rows::parse(&200u64.to_be_bytes(), &new), rows::parse(&200u64.to_be_bytes(), &file));
+    assert_eq!(entry_rows::parse(&200u64.to_be_bytes(), &new), entry_rows::parse(&200u64.to_be_bytes(), &file));
     for cut in 0..new.len() {
-        assert_eq!(rows::parse(&200u64.to_be_bytes(), &new[..cut]), None, "cut at {cut}");
+        assert_eq!(entry_rows::parse(&200u64.to_be_bytes(), &new[..cut]), None, "cut at {cut}");
     }
 }
 
@@ -310,9 +311,9 @@ fn the_version_of_what_a_large_folder_held_outlives_each_step_of_its_removal() {
     }
     let newest = names.last_version();
     save(names.remove(&path("/d"), true).unwrap().rows);
-    assert!(names.has_doomed(), "2,000 entries are too many to go at once");
-    while names.has_doomed() {
-        assert_eq!(save(names.remove_doomed(300).rows), newest);
+    assert!(names.has_pending_removals(), "2,000 entries are too many to go at once");
+    while names.has_pending_removals() {
+        assert_eq!(save(names.purge_pending_removals(300).rows), newest);
     }
     assert_eq!(names.usage(ROOT).files, 0);
 }
@@ -321,7 +322,7 @@ fn the_version_of_what_a_large_folder_held_outlives_each_step_of_its_removal() {
 #[test]
 fn rows_of_jobs_of_both_versions_are_read_and_others_are_not() {
     let row = b"\x01\x83\x02\x03ann\x05count\x01\x90\x4e\x01\x04\x03\x00\x02\x01\x02\x7f\x07\x01\x04oops";
-    let (record, detached) = read_row(row).unwrap();
+    let (record, detached) = parse_job_row(row).unwrap();
     assert!(detached.is_none());
     assert_eq!((record.job, record.user.clone(), record.state), (JobId(259), ann(), JobState::Done));
     assert_eq!(
@@ -342,13 +343,13 @@ fn rows_of_jobs_of_both_versions_are_read_and_others_are_not() {
     assert_eq!(record.error_slice, None);
     // Written by today's master: the same, and what came later.
     let written = [&[2], &row[1..], &[0, 0, 0]].concat();
-    assert_eq!(read_row(&written).unwrap().0, record);
+    assert_eq!(parse_job_row(&written).unwrap().0, record);
     let with_slice = [&[2], &row[1..], &[1, 2], b"/e"].concat();
-    assert_eq!(read_row(&with_slice).unwrap().0.error_slice, Some("/e".parse().unwrap()));
+    assert_eq!(parse_job_row(&with_slice).unwrap().0.error_slice, Some("/e".parse().unwrap()));
     let with_counters = [&[2], &row[1..], &[0, 0, 1, 1, 5], b"words", &[7]].concat();
-    assert_eq!(read_row(&with_counters).unwrap().0.counters[0].get("words"), Some(7));
-    assert!(read_row(&[&written[..], &[0]].concat()).is_none());
+    assert_eq!(parse_job_row(&with_counters).unwrap().0.counters[0].get("words"), Some(7));
+    assert!(parse_job_row(&[&written[..], &[0]].concat()).is_none());
     for other in [&[3][..], &row[1..], &[]] {
-        assert!(read_row(other).is_none());
+        assert!(parse_job_row(other).is_none());
     }
 }

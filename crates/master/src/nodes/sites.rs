@@ -82,10 +82,10 @@ impl Sites {
         self.sites.iter_mut().for_each(|site| (site.active, site.known) = (0, 0));
         for (key, node) in nodes {
             let site = &mut self.sites[usize::from(node.site.0)];
-            let is_drained = node.standing == protocol::message::cluster::Membership::Drained;
+            let is_drained = node.membership == protocol::message::cluster::Membership::Drained;
             site.known += usize::from(!is_drained);
             self.known_count += usize::from(!is_drained);
-            if node.is_active() && !node.gone {
+            if node.is_active() && !node.is_dead {
                 site.active += 1;
                 self.active_count += 1;
                 self.active.push(key);

@@ -34,7 +34,7 @@ impl Master {
             Refusal::new(Status::Unavailable, format!("the node {node} cannot be reached now; use another"))
         })?;
         let node = self.nodes.get(key);
-        let source = self.tickets.inputs(now, node, self.for_client(&self.client_at(client), node), job, slices);
+        let source = self.tickets.inputs(now, node, self.client_bearer(&self.client_at(client), node), job, slices);
         Ok(ClientReply::Acl(AclReply::Inputs(source.ticket)))
     }
 
@@ -44,8 +44,8 @@ impl Master {
             let sentence = format!("an input (slice {slice}) was changed while the job read it; run the job again");
             Refusal::new(Status::Refused, sentence)
         };
-        let id = self.names.file_of_slice(slice).filter(|_| !self.names.is_doomed(slice)).ok_or_else(gone)?;
+        let id = self.names.file_of_slice(slice).filter(|_| !self.names.is_pending_removal(slice)).ok_or_else(gone)?;
         let path = self.names.path(id).filter(|path| !is_hidden_from(by, path)).ok_or_else(gone)?;
-        self.check_on(by, &path, Rights::READ.and(Rights::RUN))
+        self.check_rights_at(by, &path, Rights::READ.and(Rights::RUN))
     }
 }

@@ -22,7 +22,7 @@ fn write_from(source: &Source) -> (Option<ResumeKey>, Option<SliceId>) {
 }
 
 #[test]
-fn the_next_attempt_of_a_killed_client_takes_over_its_lease_and_goes_to_the_same_node() {
+fn the_next_attempt_of_a_killed_client_takes_its_lease_and_goes_to_the_same_node() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1", "d/1"]);
     let first = bench.created("ann", with_key("/f", 1));
     assert_eq!(write_from(&first.target), (Some(ResumeKey(1)), None));
@@ -74,7 +74,7 @@ fn an_upload_that_was_given_up_is_remembered_for_as_long_as_nodes_keep_its_bytes
 }
 
 #[test]
-fn while_the_node_with_the_bytes_is_away_one_waits_for_a_moment_and_then_begins_elsewhere() {
+fn an_attempt_waits_a_moment_for_the_node_with_its_bytes_and_then_begins_elsewhere() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     let first = bench.created("ann", with_key("/f", 1));
     let there = first.target.node.to_string();
@@ -146,7 +146,7 @@ fn an_append_to_a_file_that_changed_meanwhile_is_refused() {
 }
 
 #[test]
-fn an_append_creates_where_there_is_no_file_and_never_replaces_one_that_came_meanwhile() {
+fn an_append_creates_a_missing_file_and_never_replaces_one_that_came_meanwhile() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.put("ann", create("/g"), 20);
     let created = bench.created("ann", append("/f"));

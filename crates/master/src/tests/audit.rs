@@ -12,7 +12,7 @@ use protocol::{
 use super::*;
 
 #[test]
-fn grants_acts_refusals_jobs_and_refused_tickets_come_to_the_record_and_reading_does_not() {
+fn grants_acts_refusals_jobs_and_refused_tickets_are_recorded_and_reading_is_not() {
     let mut bench = Bench::with_nodes(&["uic/r1"]);
     bench.put("ann", create("/a"), 1);
     bench.advance(seconds(1));
@@ -76,7 +76,7 @@ fn the_next_key_takes_over_after_a_day_and_nodes_hear_which_one_follows() {
 }
 
 #[test]
-fn data_goes_plain_only_where_the_operator_says_so_and_never_between_sites_or_to_who_knows_where() {
+fn data_goes_plain_only_where_the_operator_says_so_and_never_between_sites() {
     let plain = |bench: &mut Bench, from: [u8; 4]| {
         bench.login("ann", from.into());
         let mut sites: Vec<_> = bench

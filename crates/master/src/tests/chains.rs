@@ -23,7 +23,7 @@ fn store_at(bench: &mut Bench, source: &Source, bytes: u64) {
 }
 
 #[test]
-fn a_chain_goes_over_sites_with_a_ticket_for_each_node_and_its_copies_are_not_made_twice() {
+fn a_chain_spans_sites_with_a_ticket_for_each_node_and_makes_no_copy_twice() {
     let (mut bench, created) = three_of_four();
     let nodes: Vec<_> = std::iter::once(&created.target).chain(&created.chain).collect();
     let sites: BTreeSet<_> = nodes.iter().map(|source| source.place.site.clone()).collect();

@@ -103,7 +103,7 @@ impl Clocked {
 }
 
 #[test]
-fn a_clock_that_jumps_ahead_removes_nothing_until_it_is_confirmed_and_nothing_early_then() {
+fn a_clock_that_jumps_ahead_removes_nothing_before_it_is_confirmed_nor_early_then() {
     let mut cloud = Clocked::new(&["a/1", "a/2", "a/3"]);
     cloud.jump(30);
     cloud.wait(3_600);

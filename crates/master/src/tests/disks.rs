@@ -152,7 +152,7 @@ impl Bench {
     /// A node comes with a disk that is known since this copy of the small rows, and one that is not.
     fn join_with_disks(&mut self, id: &str, known: (Option<MirrorPosition>, HeldSlice), unknown: HeldSlice) {
         self.open_node(id);
-        self.node_mut(id).all_seen = false;
+        self.node_mut(id).has_all_disks_seen = false;
         self.tell_mark(id);
         self.report(id, Report::DisksSeen(known.0));
         self.report(id, Report::Inventory { slices: vec![known.1], last: false });
@@ -168,11 +168,11 @@ fn of_a_node_with_one_unknown_disk_only_what_lies_on_that_one_is_judged_anew() {
         let (mut bench, removed, away) = rebuilt_with_two_disks();
         bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false, now: true });
         bench.advance(seconds(5));
-        let seen = bench.node("n1").kept.as_ref().map(|copy| copy.mark);
+        let seen = bench.node("n1").mirror.as_ref().map(|copy| copy.mark);
         // The power goes, and what was removed is back; the disk that was away is there.
         bench.crash("n1");
         if !keeps_its_rows {
-            bench.node_mut("n1").kept = None;
+            bench.node_mut("n1").mirror = None;
         }
         for held in [&removed, &away] {
             bench.node_mut("n1").held.insert(held.metadata.header.slice, held.clone());
@@ -187,17 +187,17 @@ fn of_a_node_with_one_unknown_disk_only_what_lies_on_that_one_is_judged_anew() {
 }
 
 #[test]
-fn a_disk_that_is_known_since_a_change_that_the_journal_never_counted_shows_that_it_is_behind() {
+fn a_disk_seen_at_a_change_that_the_journal_never_counted_shows_that_it_is_stale() {
     let (mut bench, removed, away) = rebuilt_with_two_disks();
     let backup = bench.rows.clone();
     bench.mkdir("ann", "/since");
     bench.advance(seconds(3));
     let seen =
-        bench.node("n1").kept.as_ref().map(|copy| MirrorPosition { sequence: copy.mark.sequence + 1, ..copy.mark });
+        bench.node("n1").mirror.as_ref().map(|copy| MirrorPosition { sequence: copy.mark.sequence + 1, ..copy.mark });
     // The rows that the node kept are lost with a disk, and the journal comes back as it was.
     bench.rows = backup;
     bench.restart_master();
-    bench.node_mut("n1").kept = None;
+    bench.node_mut("n1").mirror = None;
     bench.join_with_disks("n1", (seen, removed), away);
     assert_eq!(bench.rebuild_status().state, RebuildState::Running);
 }

@@ -291,7 +291,7 @@ fn a_node_with_slices_in_doubt_waits_for_a_person_and_says_so() {
     bench.advance(seconds(12));
     bench.put("ann", create("/f"), 20);
     // Nobody wrote down what n2 missed.
-    bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+    bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
     bench.lose_journal(0);
     bench.join_each(&["n1", "n2", "n3"]);
     bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));

@@ -51,7 +51,7 @@ fn told(bench: &Bench, ids: &[&str]) -> Vec<(String, DriverKey)> {
 
 /// Opens a session for the driver that has this key.
 fn come_in_to_drive(bench: &mut Bench, session: SessionId, id: JobId, key: DriverKey) {
-    let known = bench.master.drives_for(id, key).unwrap();
+    let known = bench.master.driver_session(id, key).unwrap();
     let known = KnownUser { rights: rights_of("ann"), credential: known.credential, until_unix_millis: None };
     let address = [192, 0, 2, 7].into();
     let join = ClientJoin { user: known, address, holder: HolderKey([7; 32]), proved_from: address, drives: Some(id) };
@@ -65,12 +65,12 @@ fn a_detached_job_is_driven_by_a_node_in_the_name_of_its_user() {
     let id = detached(&mut bench);
     let driver = job(&mut bench, id).driver.unwrap();
     assert_eq!(told(&bench, &["n1", "n2"]), [(driver.to_string(), KEYS[0])]);
-    let held = bench.master.drives_for(id, KEYS[0]).unwrap();
+    let held = bench.master.driver_session(id, KEYS[0]).unwrap();
     assert_eq!(held.user.as_str(), "ann");
     for wrong in [KEYS[1], DriverKey([9; 32])] {
-        assert_eq!(bench.master.drives_for(id, wrong).unwrap_err().status, Status::Refused);
+        assert_eq!(bench.master.driver_session(id, wrong).unwrap_err().status, Status::Refused);
     }
-    assert_eq!(bench.master.drives_for(JobId(7), KEYS[0]).unwrap_err().status, Status::Refused);
+    assert_eq!(bench.master.driver_session(JobId(7), KEYS[0]).unwrap_err().status, Status::Refused);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_driver_that_reports_stays_and_a_silent_one_is_replaced_and_put_out() {
         [(first.to_string(), KEYS[0]), (second.to_string(), KEYS[1])]
     );
     assert!(bench.master.peer(session).is_none(), "the old driver can say nothing any more");
-    assert!(bench.master.drives_for(id, KEYS[0]).is_err() && bench.master.drives_for(id, KEYS[1]).is_ok());
+    assert!(bench.master.driver_session(id, KEYS[0]).is_err() && bench.master.driver_session(id, KEYS[1]).is_ok());
     assert_eq!(job(&mut bench, id).state, JobState::Running);
 }
 
@@ -119,14 +119,14 @@ fn a_job_without_keys_left_is_given_up_and_one_that_ended_lets_nobody_in() {
     // Three drivers that never come: the second has twice as long as the first, the third twice as long as that.
     bench.advance(seconds(60));
     assert_eq!(job(&mut bench, id).state, JobState::Running);
-    assert!(bench.master.drives_for(id, KEYS[2]).is_ok());
+    assert!(bench.master.driver_session(id, KEYS[2]).is_ok());
     bench.advance(seconds(15));
     let lost = job(&mut bench, id);
     assert_eq!((lost.state, lost.driver), (JobState::Lost, None));
     let done = detached(&mut bench);
     report(&mut bench, done, JobState::Done);
     for (id, key) in [(id, KEYS[2]), (done, KEYS[0])] {
-        assert_eq!(bench.master.drives_for(id, key).unwrap_err().status, Status::Refused);
+        assert_eq!(bench.master.driver_session(id, key).unwrap_err().status, Status::Refused);
     }
 }
 
@@ -137,10 +137,10 @@ fn a_master_that_starts_again_knows_its_drivers_and_uses_no_key_twice() {
     bench.restart_master();
     bench.join("n1");
     bench.join("n2");
-    assert!(bench.master.drives_for(id, KEYS[0]).is_ok(), "it may come in again");
+    assert!(bench.master.driver_session(id, KEYS[0]).is_ok(), "it may come in again");
     report(&mut bench, id, JobState::Running);
     bench.advance(seconds(12));
-    assert!(bench.master.drives_for(id, KEYS[0]).is_err() && bench.master.drives_for(id, KEYS[1]).is_ok());
+    assert!(bench.master.driver_session(id, KEYS[0]).is_err() && bench.master.driver_session(id, KEYS[1]).is_ok());
 }
 
 #[test]

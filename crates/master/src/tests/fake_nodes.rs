@@ -13,7 +13,7 @@ use protocol::{
 };
 
 use super::{Bench, node};
-use crate::{Caller, Completion, Message, NodeJoin, OrderId, OrderOutcome};
+use crate::{MasterCompletion, MasterMessage, NodeJoin, OrderId, OrderOutcome, SessionCaller};
 
 /// A node as its master sees it. Its disk survives [`Bench::crash`].
 pub(crate) struct FakeNode {
@@ -37,8 +37,8 @@ pub(crate) struct FakeNode {
     pub(super) capacity_bytes: u64,
     pub(super) transfers: u32,
     pub(super) disks: Vec<DiskStatus>,
-    pub(super) kept: Option<FakeCopy>,
-    pub(super) all_seen: bool,
+    pub(super) mirror: Option<FakeMirror>,
+    pub(super) has_all_disks_seen: bool,
     /// How far its clock is from the true time; `None`: it does not say.
     pub(super) clock_ahead_millis: Option<i64>,
     /// The machine that it says it is on.
@@ -47,7 +47,7 @@ pub(crate) struct FakeNode {
 
 /// The copy of the master's small rows that a node keeps.
 #[derive(Clone, Debug)]
-pub(super) struct FakeCopy {
+pub(super) struct FakeMirror {
     pub(super) mark: MirrorPosition,
     pub(super) rows: BTreeMap<(String, Vec<u8>), Vec<u8>>,
     pub(super) is_whole: bool,
@@ -83,8 +83,8 @@ impl Bench {
             capacity_bytes: 0,
             transfers: 0,
             disks: Vec::new(),
-            kept: None,
-            all_seen: true,
+            mirror: None,
+            has_all_disks_seen: true,
             clock_ahead_millis: Some(0),
             machine: Some(id.trim_start_matches('n').parse().unwrap_or(0)),
         };
@@ -107,8 +107,8 @@ impl Bench {
 
     /// Lets a node say which copy of the small rows it has.
     pub(super) fn tell_mark(&mut self, id: &str) {
-        let mark = self.node(id).kept.as_ref().filter(|copy| copy.is_whole).map(|copy| copy.mark);
-        self.report(id, Report::MirrorPosition { position: mark, all_seen: self.node(id).all_seen });
+        let mark = self.node(id).mirror.as_ref().filter(|copy| copy.is_whole).map(|copy| copy.mark);
+        self.report(id, Report::MirrorPosition { position: mark, all_seen: self.node(id).has_all_disks_seen });
     }
 
     pub(super) fn open_node(&mut self, id: &str) {
@@ -153,8 +153,8 @@ impl Bench {
 
     pub(super) fn report(&mut self, id: &str, report: Report) {
         let Some(session) = self.node(id).session else { return };
-        let from = Caller { session, request: Some(self.number()) };
-        self.master.handle_message(self.now, from, Message::Node(report));
+        let from = SessionCaller { session, request: Some(self.number()) };
+        self.master.handle_message(self.now, from, MasterMessage::Node(report));
         self.run();
     }
 
@@ -195,7 +195,7 @@ impl Bench {
     /// The orders that this node has not answered fail, without a moment's delay.
     pub(super) fn fail_orders(&mut self, id: &str) {
         for (order, _) in std::mem::take(&mut self.node_mut(id).unanswered) {
-            let failed = Completion::Ordered { order, outcome: OrderOutcome::Unanswered };
+            let failed = MasterCompletion::OrderFinished { order, outcome: OrderOutcome::Unanswered };
             self.master.handle_completion(self.now, failed);
         }
         self.run();
@@ -220,7 +220,7 @@ impl Bench {
             | Order::StruckOff(_) => Ack::Done,
             Order::Mirror(keep) => self.nodes.get_mut(id).unwrap().keep(keep),
             Order::ReadMirror { after } => {
-                report = Some(self.nodes[id].kept.as_ref().unwrap().page(after.clone()));
+                report = Some(self.nodes[id].mirror.as_ref().unwrap().page(after.clone()));
                 Ack::Done
             }
             Order::Replicate { header, from, .. } => {
@@ -229,10 +229,10 @@ impl Bench {
             }
         };
         let outcome = OrderOutcome::Answered(ack);
-        self.master.handle_completion(self.now, Completion::Ordered { order, outcome });
+        self.master.handle_completion(self.now, MasterCompletion::OrderFinished { order, outcome });
         if let Some((report, session)) = report.zip(self.nodes[id].session) {
-            let from = Caller { session, request: Some(self.number()) };
-            self.master.handle_message(self.now, from, Message::Node(report));
+            let from = SessionCaller { session, request: Some(self.number()) };
+            self.master.handle_message(self.now, from, MasterMessage::Node(report));
         }
     }
 
@@ -240,7 +240,7 @@ impl Bench {
     fn check_removal(&self, removed: &SliceMetadata) {
         let slice = removed.header.slice;
         let Some(content) = self.master.names.content_of_slice(slice) else { return };
-        if content.digest != removed.digest || self.master.saves.is_unsettled(slice) {
+        if content.digest != removed.digest || self.master.journal_writes.has_unsaved_change(slice) {
             return;
         }
         let is_there = |id: &NodeId| {
@@ -248,7 +248,7 @@ impl Bench {
             key.is_some_and(|key| self.master.nodes.get(key).is_reachable())
         };
         let left = self.nodes.iter().filter(|(id, fake)| fake.held.contains_key(&slice) && is_there(id)).count();
-        let wished = self.master.copies_kept(slice);
+        let wished = self.master.copies_to_keep(slice);
         assert!(left >= wished, "{left} of {wished} copies of {slice} are left");
     }
 
@@ -271,7 +271,7 @@ impl Bench {
     }
 }
 
-impl FakeCopy {
+impl FakeMirror {
     /// Two rows a page, so that there are many pages.
     fn page(&self, after: Option<MirrorKey>) -> Report {
         let from = match &after {
@@ -291,7 +291,7 @@ impl FakeCopy {
 
 impl FakeNode {
     fn keep(&mut self, keep: &MirrorUpdate) -> Ack {
-        let (mut rows, is_whole) = match (keep.base, self.kept.take()) {
+        let (mut rows, is_whole) = match (keep.base, self.mirror.take()) {
             (MirrorBase::Page { page: 0, last }, _) => (BTreeMap::new(), last),
             (MirrorBase::Page { last, .. }, Some(copy)) if !copy.is_whole && copy.mark == keep.position => {
                 (copy.rows, last)
@@ -309,7 +309,7 @@ impl FakeNode {
                 None => drop(rows.remove(&(table, key))),
             }
         }
-        self.kept = Some(FakeCopy { mark: keep.position, rows, is_whole });
+        self.mirror = Some(FakeMirror { mark: keep.position, rows, is_whole });
         Ack::Done
     }
 

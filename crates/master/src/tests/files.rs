@@ -260,23 +260,23 @@ fn a_closed_or_idle_session_is_not_listened_to() {
     assert!(bench.master.peer(bob).is_some());
     bench.advance(seconds(2 * 60));
     assert!(bench.closed.contains(&bob));
-    let from = Caller { session: bob, request: Some(1) };
-    bench.master.handle_message(bench.now, from, Message::Client(ClientRequest::Nodes));
+    let from = SessionCaller { session: bob, request: Some(1) };
+    bench.master.handle_message(bench.now, from, MasterMessage::Client(ClientRequest::Nodes));
     assert_eq!(bench.master.poll_action(), None);
 }
 
 #[test]
 fn a_client_cannot_report_and_a_node_cannot_ask() {
     let mut bench = Bench::with_nodes(&["a/1"]);
-    let client = Caller { session: bench.login("ann", [192, 0, 2, 1].into()), request: Some(1) };
+    let client = SessionCaller { session: bench.login("ann", [192, 0, 2, 1].into()), request: Some(1) };
     let report = Report::Inventory { slices: Vec::new(), last: true };
-    bench.master.handle_message(bench.now, client, Message::Node(report));
+    bench.master.handle_message(bench.now, client, MasterMessage::Node(report));
     assert_eq!(bench.master.poll_action(), None);
-    let fake = Caller { session: bench.node("n1").session.unwrap(), request: Some(1) };
+    let fake = SessionCaller { session: bench.node("n1").session.unwrap(), request: Some(1) };
     bench.master.handle_message(
         bench.now,
         fake,
-        Message::Client(ClientRequest::Remove { path: path("/"), recursive: true, now: true }),
+        MasterMessage::Client(ClientRequest::Remove { path: path("/"), recursive: true, now: true }),
     );
     assert_eq!(bench.master.poll_action(), None);
 }

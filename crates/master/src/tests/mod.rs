@@ -5,36 +5,36 @@
 
 mod attempts;
 mod audit;
-mod behind;
 mod chains;
 mod clock;
-mod coming_and_going;
+mod colocation;
 mod disks;
 mod drain;
 mod drivers;
 mod fake_nodes;
 mod files;
-mod histories;
+mod job_histories;
 mod jobs;
-mod memory;
+mod journal_restore;
+mod memory_files;
+mod node_churn;
 mod nodes;
 mod per_user;
+mod placement_constraints;
 mod policies;
-mod questions;
 mod quotas;
+mod random_faults;
 mod rebalance;
 mod rebuild;
-mod removal;
 mod replication;
 mod restart;
-mod restored;
 mod rights;
 mod rights_table;
+mod security_proxy;
 mod server;
-mod spread;
-mod standing;
-mod storm;
-mod together;
+mod session_recheck;
+mod stale_journal;
+mod subtree_removal;
 mod topology;
 mod trash;
 mod uploads;
@@ -68,8 +68,8 @@ use fake_nodes::FakeNode;
 
 use crate::actions::ClientJoin;
 use crate::{
-    Action, BatchId, Caller, Completion, Master, MasterConfig, Message, NodeJoin, OrderId, OrderOutcome, SignTickets,
-    StoredRow,
+    BatchId, Master, MasterAction, MasterCompletion, MasterConfig, MasterMessage, NodeJoin, OrderId, OrderOutcome,
+    SessionCaller, SignTickets, StoredRow,
 };
 
 /// A cloud without sockets and disks.
@@ -91,11 +91,11 @@ pub(super) struct Bench {
     clients: BTreeMap<String, SessionId>,
     pub(super) closed: BTreeSet<SessionId>,
     /// Who wants the topology's file to be read.
-    pub(super) topology_asked: Vec<Caller>,
+    pub(super) topology_asked: Vec<SessionCaller>,
     /// What the security server was asked, in order.
     /// What came to the audit record.
     pub(super) audited: Vec<AuditEvent>,
-    pub(super) security_asked: Vec<(Caller, SecurityRequest)>,
+    pub(super) security_asked: Vec<(SessionCaller, SecurityRequest)>,
     /// How long the machine slept since the master was started.
     slept: Duration,
     /// How far the master's wall clock is from the true time.
@@ -287,8 +287,8 @@ impl Bench {
             _ => self.login(user, [192, 0, 2, 1].into()),
         };
         let number = self.number();
-        let from = Caller { session, request: Some(number) };
-        self.master.handle_message(self.now, from, Message::Client(request));
+        let from = SessionCaller { session, request: Some(number) };
+        self.master.handle_message(self.now, from, MasterMessage::Client(request));
         self.run();
         number
     }
@@ -410,8 +410,8 @@ impl Bench {
     }
 
     /// The security server answers, or cannot be reached.
-    pub(super) fn hear_security(&mut self, to: Caller, reply: Result<SecurityReply, Refusal>) {
-        self.master.handle_completion(self.now, Completion::SecurityAnswered { to, reply });
+    pub(super) fn hear_security(&mut self, to: SessionCaller, reply: Result<SecurityReply, Refusal>) {
+        self.master.handle_completion(self.now, MasterCompletion::SecurityAnswered { to, reply });
         self.run();
     }
 
@@ -424,7 +424,7 @@ impl Bench {
                     RowChange::Remove { table, key } => drop(self.rows.remove(&(table, key))),
                 }
             }
-            self.master.handle_completion(self.now, Completion::Saved { batch });
+            self.master.handle_completion(self.now, MasterCompletion::Saved { batch });
             self.perform();
         }
     }
@@ -440,22 +440,22 @@ impl Bench {
     fn perform(&mut self) {
         while let Some(action) = self.master.poll_action() {
             match action {
-                Action::Save { batch, changes } => self.unsaved.push_back((batch, changes)),
-                Action::Reply { to, reply } => drop(self.replies.insert(to.request.unwrap(), reply)),
-                Action::Ack { ack, .. } => assert_eq!(ack, Ack::Done),
-                Action::CloseSession(session) => {
+                MasterAction::Save { batch, changes } => self.unsaved.push_back((batch, changes)),
+                MasterAction::Reply { to, reply } => drop(self.replies.insert(to.request.unwrap(), reply)),
+                MasterAction::Ack { ack, .. } => assert_eq!(ack, Ack::Done),
+                MasterAction::CloseSession(session) => {
                     self.closed.insert(session);
                     let fakes = self.nodes.values_mut().filter(|fake| fake.session == Some(session));
                     fakes.for_each(|fake| fake.session = None);
                 }
-                Action::ReadTopology { to } => self.topology_asked.push(to),
-                Action::AskSecurity { to, request } => self.security_asked.push((to, request)),
-                Action::BringAudit(batch) => {
+                MasterAction::ReadTopology { to } => self.topology_asked.push(to),
+                MasterAction::AskSecurity { to, request } => self.security_asked.push((to, request)),
+                MasterAction::SendAudit(batch) => {
                     self.audited.extend(batch.events);
                     let head = AuditHead { number: self.audited.len() as u64, hash: [1; 32] };
-                    self.master.handle_completion(self.now, Completion::AuditBrought(Ok(head)));
+                    self.master.handle_completion(self.now, MasterCompletion::AuditSent(Ok(head)));
                 }
-                Action::Order { session, order, body } => {
+                MasterAction::Order { session, order, body } => {
                     let of_session = |(_, fake): &(&NodeId, &FakeNode)| fake.session == Some(session);
                     let Some(id) = self.nodes.iter().find(of_session).map(|(id, _)| id.clone()) else { continue };
                     let fake = self.nodes.get_mut(&id).unwrap();

@@ -135,8 +135,12 @@ fn a_node_that_joins_again_ends_its_old_session() {
     let old = bench.node("n1").session.unwrap();
     bench.join("n1");
     assert!(bench.closed.contains(&old));
-    let from = Caller { session: old, request: Some(1) };
-    bench.master.handle_message(bench.now, from, Message::Node(Report::Inventory { slices: Vec::new(), last: true }));
+    let from = SessionCaller { session: old, request: Some(1) };
+    bench.master.handle_message(
+        bench.now,
+        from,
+        MasterMessage::Node(Report::Inventory { slices: Vec::new(), last: true }),
+    );
     assert_eq!(bench.master.poll_action(), None);
     assert_eq!(nodes(&mut bench).len(), 1);
 }
@@ -164,7 +168,7 @@ fn an_order_that_is_not_answered_is_given_again() {
     let (order, body) = bench.node_mut("n1").unanswered.pop().unwrap();
     assert_eq!(body, Order::Remove(slice));
     bench.node_mut("n1").answers = true;
-    let unanswered = Completion::Ordered { order, outcome: OrderOutcome::Unanswered };
+    let unanswered = MasterCompletion::OrderFinished { order, outcome: OrderOutcome::Unanswered };
     bench.master.handle_completion(bench.now, unanswered);
     bench.advance(seconds(1));
     assert_eq!(bench.holders(slice), ["n1"], "not at once: the node may be in trouble");

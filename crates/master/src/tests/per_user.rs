@@ -226,8 +226,8 @@ fn one_users_many_sessions_put_out_his_own_and_no_others() {
     for hers in anns.iter().take(20) {
         bench.login("ann", from);
         // Her oldest are heard of; his is not.
-        let asked = Caller { session: *hers, request: Some(1) };
-        bench.master.handle_message(bench.now, asked, Message::Client(ClientRequest::Jobs));
+        let asked = SessionCaller { session: *hers, request: Some(1) };
+        bench.master.handle_message(bench.now, asked, MasterMessage::Client(ClientRequest::Jobs));
     }
     let eves = bench.login("eve", from);
     bench.run();

@@ -5,7 +5,7 @@
 use protocol::{FileId, Policy};
 
 use super::*;
-use crate::wish::Wish;
+use crate::desired_replication::DesiredReplication;
 
 pub(super) fn folder(at: &str) -> ClientRequest {
     ClientRequest::MakeFolder { path: path(at), parents: true }
@@ -50,13 +50,13 @@ impl Bench {
         (content(&status.entry).copies, good.count())
     }
 
-    fn wish(&self, at: &str) -> Wish {
-        self.master.wish(self.master.names.find(&path(at)).unwrap())
+    fn desired_replication(&self, at: &str) -> DesiredReplication {
+        self.master.policy_replication(self.master.names.find(&path(at)).unwrap())
     }
 }
 
 #[test]
-fn a_folder_says_how_many_copies_its_files_have_and_all_below_follow_when_it_changes() {
+fn all_files_below_a_folder_follow_when_its_number_of_copies_changes() {
     let mut bench = Bench::with_nodes(&["a/1", "a/2", "b/1", "b/2"]);
     bench.done("ann", folder("/d/e"));
     for at in ["/d/f", "/d/e/g", "/other"] {
@@ -78,7 +78,7 @@ fn a_folder_says_how_many_copies_its_files_have_and_all_below_follow_when_it_cha
 }
 
 #[test]
-fn what_a_file_says_itself_stands_in_its_sidecars_and_outlives_an_overwrite_and_the_journal() {
+fn a_files_own_policy_is_in_its_sidecars_and_outlives_an_overwrite_and_the_journal() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     let slice = content(&bench.put("ann", create("/f"), 10)).slice;
     bench.set_policy("ann", "/f", copies(3));
@@ -141,7 +141,7 @@ fn a_policy_follows_its_entry_and_goes_with_it() {
     bench.done("ann", rename("/a/b", "/x/b"));
     bench.advance(seconds(5));
     assert_eq!(bench.copies_of("/x/b/f"), (3, 3));
-    assert_eq!(bench.wish("/x/b/f").sites_wanted, ["a", "b"]);
+    assert_eq!(bench.desired_replication("/x/b/f").sites_wanted, ["a", "b"]);
     bench.done("ann", rename("/x/b/f", "/x/f"));
     bench.advance(seconds(5));
     assert_eq!(bench.copies_of("/x/f"), (1, 1), "the file said nothing itself");
@@ -256,17 +256,21 @@ fn a_thousand_files_that_end_at_once_go_in_steps() {
 }
 
 /// The obvious way: from the top down, each entry looks at all that stand above it.
-fn by_the_book(tree: &BTreeMap<Vec<u8>, Policy>, at: &[u8], together_of: impl Fn(&[u8]) -> FileId) -> Wish {
+fn by_the_book(
+    tree: &BTreeMap<Vec<u8>, Policy>,
+    at: &[u8],
+    together_of: impl Fn(&[u8]) -> FileId,
+) -> DesiredReplication {
     let line: Vec<&[u8]> = (0..=at.len()).rev().map(|length| &at[..length]).collect();
     let nearest = |says: &dyn Fn(&Policy) -> bool| line.iter().position(|at| tree.get(*at).is_some_and(says));
     let policy = |level: usize| &tree[line[level]];
     let wanted = nearest(&|policy| !policy.sites_wanted.is_empty());
     let forbidden = nearest(&|policy| !policy.sites_forbidden.is_empty());
-    let mut wish = Wish {
+    let mut wish = DesiredReplication {
         copies: nearest(&|policy| policy.copies.is_some()).map_or(2, |level| policy(level).copies.unwrap()),
         sites_wanted: wanted.map(|level| policy(level).sites_wanted.clone()).unwrap_or_default(),
         sites_forbidden: forbidden.map(|level| policy(level).sites_forbidden.clone()).unwrap_or_default(),
-        together: None,
+        colocated_folder: None,
         is_in_memory: false,
     };
     if let (Some(wanted), Some(forbidden)) = (wanted, forbidden) {
@@ -278,7 +282,7 @@ fn by_the_book(tree: &BTreeMap<Vec<u8>, Policy>, at: &[u8], together_of: impl Fn
     if let Some(level) = nearest(&|policy| policy.colocated.is_some())
         && policy(level).colocated == Some(true)
     {
-        wish.together = Some(together_of(line[level]));
+        wish.colocated_folder = Some(together_of(line[level]));
     }
     wish
 }
@@ -328,7 +332,12 @@ fn what_holds_for_a_file_is_what_an_obvious_model_says_in_any_tree() {
         let check = |bench: &Bench, files: &[Vec<u8>], tree: &BTreeMap<Vec<u8>, Policy>| {
             for file in files {
                 let id_of = |at: &[u8]| bench.master.names.find(&path(&text(at))).unwrap();
-                assert_eq!(bench.wish(&text(file)), by_the_book(tree, file, id_of), "seed {seed}: {}", text(file));
+                assert_eq!(
+                    bench.desired_replication(&text(file)),
+                    by_the_book(tree, file, id_of),
+                    "seed {seed}: {}",
+                    text(file)
+                );
             }
         };
         check(&bench, &files, &tree);

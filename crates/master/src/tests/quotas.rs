@@ -137,7 +137,7 @@ fn a_folder_holds_no_more_than_its_quota_however_it_gets_there() {
 }
 
 #[test]
-fn quotas_are_set_by_administrators_seen_by_whom_they_concern_and_outlive_a_restart() {
+fn quotas_are_set_by_administrators_seen_by_their_users_and_outlive_a_restart() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.done("admin", set_quota("ann", Some(7), None));
     bench.done("admin", set_quota("bob", None, Some(3)));

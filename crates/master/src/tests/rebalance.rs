@@ -9,7 +9,7 @@ use protocol::{
 };
 
 use super::{
-    spread::{parents, replicated, wish_of_path},
+    placement_constraints::{parents, replicated, replication_from_path},
     *,
 };
 
@@ -31,7 +31,7 @@ fn percent(bench: &Bench, id: &str) -> u64 {
 /// Three nodes with 60 files of two copies, and a fourth, larger one that came later.
 fn uneven() -> (Bench, Vec<SliceId>) {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
-    bench.master.wishes_of_test = Some(wish_of_path);
+    bench.master.test_replication = Some(replication_from_path);
     for id in ["n1", "n2", "n3"] {
         bench.node_mut(id).capacity_bytes = 1_000_000;
     }

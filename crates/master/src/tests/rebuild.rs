@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod kept_rows;
+mod metadata_mirror;
 
 use protocol::{
     Policy,
@@ -207,7 +207,7 @@ fn nothing_waits_for_a_node_that_will_never_come_back() {
 #[test]
 fn where_no_node_has_a_copy_it_ends_when_no_further_node_comes_for_a_while() {
     let mut bench = filled(&["a/1", "b/1"]);
-    bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+    bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
     bench.lose_journal(0);
     bench.join_each(&["n1"]);
     bench.advance(config().replicate_after / 2);
@@ -279,7 +279,7 @@ fn what_a_node_was_to_remove_when_it_was_lost_or_began_anew_stays_removed() {
 }
 
 #[test]
-fn what_was_overwritten_and_removed_stays_away_although_its_node_was_lost_before_the_new_content_had_its_place() {
+fn overwritten_content_stays_away_though_its_node_was_lost_before_the_new_is_there() {
     let mut bench = filled(&["a/1", "b/1"]);
     let before = bench.names_of();
     bench.put("bob", create("/bob/f"), 100);
@@ -344,7 +344,7 @@ fn of_two_versions_the_newest_wins_and_the_other_is_kept_and_listed() {
         bench.advance(seconds(12));
         let new = content(&bench.put("ann", create("/f"), 20)).slice;
         // Nobody wrote down what n2 missed.
-        bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+        bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
         bench.lose_journal(0);
         bench.join_each(&ids);
         bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
@@ -374,7 +374,7 @@ fn what_is_dismissed_is_removed_from_its_node() {
     bench.crash("n2");
     bench.advance(seconds(12));
     bench.put("ann", create("/f"), 20);
-    bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+    bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
     bench.lose_journal(0);
     bench.join_each(&["n1", "n2"]);
     bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
@@ -417,7 +417,7 @@ fn a_file_where_a_folder_stands_is_kept_aside() {
     bench.remove("/x");
     bench.mkdir("ann", "/x");
     bench.put("ann", create("/x/y"), 20);
-    bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+    bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
     for ids in [["n1", "n2"], ["n2", "n1"]] {
         bench.lose_journal(0);
         bench.join_each(&ids);
@@ -455,7 +455,7 @@ fn a_file_made_again_by_another_user_belongs_to_the_newer_one() {
         bench.advance(seconds(12));
         bench.remove("/f");
         bench.put("bob", create("/f"), 20);
-        bench.nodes.values_mut().for_each(|fake| fake.kept = None);
+        bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
         bench.lose_journal(0);
         bench.join_each(&ids);
         assert_eq!(bench.names_of(), [("/f".to_owned(), "bob".to_owned())], "{ids:?}");
@@ -465,7 +465,7 @@ fn a_file_made_again_by_another_user_belongs_to_the_newer_one() {
 }
 
 #[test]
-fn a_new_cloud_is_no_rebuild_and_what_is_done_before_the_first_old_node_comes_stands() {
+fn a_new_cloud_is_no_rebuild_and_work_before_the_first_old_node_joins_stands() {
     let mut bench = Bench::new(config(), 77);
     bench.add_node("n1", "a/1");
     assert_eq!(bench.rebuild_status().state, RebuildState::New);
@@ -477,7 +477,7 @@ fn a_new_cloud_is_no_rebuild_and_what_is_done_before_the_first_old_node_comes_st
     let mine = bench.put("bob", create("/mine"), 2);
     bench.make_node("n2", "b/1");
     bench.node_mut("n2").held = old.node("n2").held.clone();
-    bench.node_mut("n2").kept = old.node("n2").kept.clone();
+    bench.node_mut("n2").mirror = old.node("n2").mirror.clone();
     bench.join_each(&["n2"]);
     let status = bench.rebuild_status();
     assert_eq!((status.state, status.generation), (RebuildState::Settled, 2), "both nodes have told");
@@ -487,7 +487,7 @@ fn a_new_cloud_is_no_rebuild_and_what_is_done_before_the_first_old_node_comes_st
 }
 
 #[test]
-fn a_node_whose_disk_another_has_taken_over_is_believed_and_a_known_disk_is_not_asked_again() {
+fn a_node_with_an_unknown_disk_is_believed_and_a_known_disk_is_not_judged_again() {
     let mut bench = filled(&["a/1", "b/1"]);
     bench.lose_journal(0);
     bench.join_each(&["n1", "n2"]);
@@ -506,14 +506,14 @@ fn a_node_whose_disk_another_has_taken_over_is_believed_and_a_known_disk_is_not_
     // A disk that this master has never seen is another matter.
     bench.crash("n1");
     bench.node_mut("n1").held.insert(slice, bytes);
-    bench.node_mut("n1").kept = None;
+    bench.node_mut("n1").mirror = None;
     bench.advance(seconds(12));
     bench.join_each(&["n1"]);
     assert!(bench.exists("/ann/f0"));
 }
 
 #[test]
-fn a_disk_that_was_away_during_the_rebuild_brings_its_files_although_its_node_is_known() {
+fn a_disk_missing_during_the_rebuild_brings_its_files_though_its_node_is_known() {
     let mut bench = filled(&["a/1", "b/1"]);
     let only = CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node("n1")), ..create("/only") };
     let slice = content(&bench.put("ann", only, 10)).slice;
@@ -525,7 +525,7 @@ fn a_disk_that_was_away_during_the_rebuild_brings_its_files_although_its_node_is
     assert!(!bench.exists("/only"));
     bench.crash("n1");
     bench.node_mut("n1").held.insert(slice, away);
-    bench.node_mut("n1").all_seen = false;
+    bench.node_mut("n1").has_all_disks_seen = false;
     bench.advance(seconds(12));
     bench.node_mut("n1").orders.clear();
     bench.join_each(&["n1"]);
@@ -536,7 +536,7 @@ fn a_disk_that_was_away_during_the_rebuild_brings_its_files_although_its_node_is
 }
 
 #[test]
-fn a_node_that_was_being_drained_still_is_and_one_that_was_removed_is_not_waited_for() {
+fn after_a_rebuild_a_draining_node_still_drains_and_a_removed_one_is_not_awaited() {
     let mut bench = filled(&["a/1", "b/1", "c/1", "d/1"]);
     let drain = DrainRequest { node: node("n3"), dry_run: false, undo: false };
     bench.ask("admin", ClientRequest::Drain(drain.clone()));

@@ -260,7 +260,7 @@ fn a_copy_too_many_is_kept_after_all_when_another_is_lost_meanwhile() {
     bench.crash(other);
     bench.advance(seconds(12));
     bench.nodes.values_mut().for_each(|fake| fake.answers = true);
-    let unanswered = Completion::Ordered { order, outcome: OrderOutcome::Unanswered };
+    let unanswered = MasterCompletion::OrderFinished { order, outcome: OrderOutcome::Unanswered };
     bench.master.handle_completion(bench.now, unanswered);
     bench.advance(seconds(5));
     assert_eq!(bench.holders(slice).len(), 3);

@@ -170,7 +170,7 @@ fn without_a_journal_the_newest_content_of_a_path_wins_and_doubtful_bytes_are_ke
 }
 
 #[test]
-fn versions_grow_although_the_newest_file_was_removed_and_the_clock_went_back_over_a_restart() {
+fn versions_grow_over_a_restart_though_the_newest_is_removed_and_the_clock_is_back() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.now.unix_millis += 3_600_000;
     let before = content(&bench.put("ann", create("/f"), 10)).version;
@@ -227,22 +227,22 @@ fn damaged_rows_stop_the_start_with_their_place() {
 fn a_master_that_is_stopped_gives_its_nodes_the_small_rows_of_the_last_moment() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     bench.advance(seconds(3));
-    assert!(!bench.master.give_kept(bench.now), "they have all");
+    assert!(!bench.master.flush_mirror_updates(bench.now), "they have all");
     bench.mkdir("ann", "/last");
     bench.node_mut("n2").answers = false;
     for _ in 0..3 {
-        assert!(bench.master.give_kept(bench.now), "n2 has not answered");
+        assert!(bench.master.flush_mirror_updates(bench.now), "n2 has not answered");
         bench.run();
     }
     bench.resume("n2");
-    assert!(!bench.master.give_kept(bench.now));
+    assert!(!bench.master.flush_mirror_updates(bench.now));
     bench.lose_journal(0);
     bench.join_each(&["n1", "n2"]);
     assert!(bench.exists("/last"));
 }
 
 #[test]
-fn a_version_that_was_given_before_a_restart_is_given_to_no_other_write_though_the_clock_went_back() {
+fn no_version_is_given_twice_over_a_restart_though_the_clock_went_back() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     bench.put("ann", create("/before"), 1);
     bench.advance(seconds(3));

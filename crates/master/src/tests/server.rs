@@ -27,7 +27,7 @@ use protocol::{
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{MasterError, Server};
+use crate::{MasterError, MasterServer};
 
 /// A cloud's authority and folder, with a security server that lets in `ann` with her password and the node `n1`.
 struct Cloud {
@@ -82,7 +82,7 @@ impl Cloud {
     }
 
     async fn start_at(&self, address: SocketAddr) -> Running {
-        let server = Server::bind(&self.settings(address)).await.unwrap();
+        let server = MasterServer::bind(&self.settings(address)).await.unwrap();
         let (address, stop) = (server.address(), Stop::new());
         let ended = tokio::spawn(server.run(stop.token()));
         Running { address, stop, ended }
@@ -315,12 +315,12 @@ async fn a_port_in_use_and_a_journal_in_use_are_named() {
     let master = cloud.start().await;
     let other = tempfile::tempdir().unwrap();
     let held = Cloud { folder: other, ..Cloud::new().await };
-    let error = Server::bind(&held.settings(master.address)).await.err().unwrap();
+    let error = MasterServer::bind(&held.settings(master.address)).await.err().unwrap();
     assert!(matches!(error, MasterError::Listen { .. }), "{error}");
     assert!(error.to_string().contains(&master.address.to_string()), "{error}");
     assert_eq!(error.class(), ErrorClass::Refuse);
 
-    let error = Server::bind(&cloud.settings(([127, 0, 0, 1], 0).into())).await.err().unwrap();
+    let error = MasterServer::bind(&cloud.settings(([127, 0, 0, 1], 0).into())).await.err().unwrap();
     assert!(matches!(error, MasterError::Journal { operation: "open", .. }), "{error}");
     master.end().await;
     // And once it has ended, both are free again.
@@ -336,7 +336,7 @@ async fn a_wrong_topology_stops_the_start_and_a_good_one_says_where_nodes_stand(
         let settings =
             MasterSettings { topology: Some(file.clone()), ..(*cloud.settings(([127, 0, 0, 1], 0).into())).clone() };
         let settings = Checked::of(settings, Path::new("/")).unwrap();
-        async move { Server::bind(&settings).await }
+        async move { MasterServer::bind(&settings).await }
     };
     std::fs::write(&file, "[nodes]\nn1 = \"nowhere\"\n").unwrap();
     let wrong = start().await.err().unwrap();

@@ -42,7 +42,7 @@ fn status(bench: &mut Bench) -> TopologyStatus {
 /// Lets the master hear what came of a reading that someone asked for.
 fn answer_reading(bench: &mut Bench, topology: Result<Topology, Refusal>) {
     let to = bench.topology_asked.pop();
-    bench.master.handle_completion(bench.now, Completion::TopologyRead { to, topology });
+    bench.master.handle_completion(bench.now, MasterCompletion::TopologyRead { to, topology });
     bench.run();
 }
 
@@ -90,7 +90,7 @@ fn a_source_says_how_far_it_is_from_who_asked_as_far_as_that_is_known() {
 fn a_client_that_no_range_names_is_nearest_to_the_nodes_of_its_network() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     bench.put("ann", create("/f"), 10);
-    let far = Caller { session: bench.node("n2").session.unwrap(), request: None };
+    let far = SessionCaller { session: bench.node("n2").session.unwrap(), request: None };
     bench.master.close_session(bench.now, far.session);
     let slices: Vec<_> = bench.node("n2").held.values().cloned().collect();
     let session = SessionId(9_999);
@@ -199,7 +199,7 @@ fn copies_never_take_more_of_a_link_than_its_limit() {
 }
 
 #[test]
-fn a_client_that_waits_does_not_wait_for_a_link_and_within_a_site_there_is_no_limit() {
+fn no_waiting_client_waits_for_a_link_and_within_a_site_there_is_no_limit() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     let mut topology = Topology::default();
     topology.set_default_link(link(20, Some(1_000_000))).unwrap();
@@ -238,7 +238,7 @@ fn shares(bench: &Bench, id: &str) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_limit_between_sites_is_divided_by_what_is_under_way_and_a_new_one_is_told_within_seconds() {
+fn a_site_limit_is_divided_by_what_is_under_way_and_a_new_one_is_told_in_seconds() {
     let mut bench = Bench::with_nodes(&["a/1", "a/1", "b/1", "c/1"]);
     let limited = |limit| {
         let mut topology = Topology::default();

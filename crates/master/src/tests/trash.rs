@@ -353,7 +353,7 @@ fn copies_in_the_trash_stay_as_many_and_where_they_were() {
     bench.advance(seconds(700));
     assert_eq!((holders.len(), bench.holders(slice)), (1, holders));
     let file = bench.master.names.file_of_slice(slice).unwrap();
-    assert_eq!(bench.master.wish(file).sites_forbidden, ["b"]);
+    assert_eq!(bench.master.policy_replication(file).sites_forbidden, ["b"]);
     bench.restored("ann", "/d/f", Some("/f"));
     bench.advance(seconds(5));
     assert_eq!(bench.holders(slice).len(), 2, "and outside as the cloud says");
@@ -404,7 +404,7 @@ fn the_oldest_goes_first_where_the_nodes_are_nearly_full() {
 }
 
 #[test]
-fn nothing_is_given_up_since_the_only_node_that_is_up_has_nothing_of_it_and_no_room() {
+fn the_trash_is_kept_where_the_only_full_node_that_is_up_holds_none_of_it() {
     // Its disk is broken and the other two are away, or cut off.
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     let at = |id| CreateRequest { at: Some(node(id)), copies: Some(1), sync_copies: Some(1), ..create("/f") };
@@ -477,15 +477,15 @@ fn what_was_taken_back_in_the_last_moment_is_listed_whatever_its_node_tells_firs
         bench.advance(seconds(3));
         bench.done("ann", rm("/f"));
         bench.advance(seconds(3));
-        let (held, old) = (bench.node("n2").held.clone(), bench.node("n2").kept.clone());
+        let (held, old) = (bench.node("n2").held.clone(), bench.node("n2").mirror.clone());
         bench.mkdir("ann", "/later");
         bench.advance(seconds(3));
-        let kept = bench.node("n1").kept.clone();
+        let kept = bench.node("n1").mirror.clone();
         bench.ask("ann", ClientRequest::Restore { path: path("/f"), to: None });
         bench.advance(seconds(3));
         // What nodes keep does not know of the last half second.
-        bench.node_mut("n1").kept = kept;
-        (bench.node_mut("n2").held, bench.node_mut("n2").kept) = (held, old);
+        bench.node_mut("n1").mirror = kept;
+        (bench.node_mut("n2").held, bench.node_mut("n2").mirror) = (held, old);
         bench.lose_journal(0);
         bench.tells_held_first = tells_held_first;
         bench.come(&["n2", "n1"]);

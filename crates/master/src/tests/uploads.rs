@@ -93,7 +93,7 @@ fn a_copy_for_a_commit_is_made_elsewhere_when_its_node_is_lost() {
 }
 
 #[test]
-fn a_commit_without_enough_copies_is_refused_when_its_lease_ends_and_nothing_remains() {
+fn a_commit_without_enough_copies_is_refused_at_its_lease_end_and_leaves_nothing() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     let created = bench.created("ann", create("/f"));
     for id in ["n1", "n2"] {

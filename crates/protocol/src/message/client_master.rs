@@ -28,7 +28,7 @@ use crate::{
 /// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientRequest {
-    /// Start writing a file: [`ClientReply::Created`]. Nothing is visible until [`Commit`](Self::Commit).
+    /// Start writing a file: [`ClientReply::Created`]. Nothing is visible until [`PendingCommit`](Self::PendingCommit).
     Create(CreateRequest),
     /// Keep a lease alive while bytes flow: [`ClientReply::Done`].
     Renew(LeaseId),
@@ -178,7 +178,7 @@ pub enum ClientRequest {
     Accounts(AccountsRequest),
     /// Who may do what: [`ClientReply::Acl`].
     Acl(AclRequest),
-    /// About machines that come in, for the security server: [`ClientReply::Admission`].
+    /// About machines that come in, for the security server: [`ClientReply::PendingSession`].
     Admission(AdmissionVerb),
     /// The audit record; administrators only: [`ClientReply::Audit`].
     Audit(AuditQuestion),

@@ -34,7 +34,7 @@ pub enum LocalRequest {
         until: u64,
     },
     /// Store the file that comes with this word as a new slice: [`LocalReply::FragmentOutcome`] now and then, at last
-    /// [`LocalReply::Stored`]. What an earlier attempt left is used where it is the file's beginning; then
+    /// [`LocalReply::SyncedCopy`]. What an earlier attempt left is used where it is the file's beginning; then
     /// [`LocalReply::Partial`] comes first.
     Store {
         /// Right: write.

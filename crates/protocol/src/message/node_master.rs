@@ -23,7 +23,7 @@ use crate::{
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
-    /// Fetch a copy of a slice from another node; ends in [`Report::Stored`] or [`Report::ReplicateFailed`].
+    /// Fetch a copy of a slice from another node; ends in [`Report::SyncedCopy`] or [`Report::ReplicateFailed`].
     Replicate {
         /// The slice's header, for the sidecar.
         header: SliceHeader,

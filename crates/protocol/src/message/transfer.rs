@@ -24,7 +24,7 @@ pub enum TransferRequest {
         /// First byte no longer wanted.
         until: u64,
     },
-    /// Write a new slice: [`TransferReply::Ready`], then frames from the caller, then [`TransferReply::Stored`]. Where
+    /// Write a new slice: [`TransferReply::Ready`], then frames from the caller, then [`TransferReply::SyncedCopy`]. Where
     /// bytes of an earlier attempt are there, [`TransferReply::Partial`] comes first, and the caller answers it with
     /// [`ResumeFrom`].
     Write {
@@ -66,7 +66,7 @@ pub enum TransferRequest {
         after: Option<String>,
     },
     /// Make a native file a slice: [`TransferReply::Imported`] again and again while it is read, then
-    /// [`TransferReply::Stored`]. The file keeps its name until [`UnlinkFile`](Self::UnlinkFile), so that nothing is lost
+    /// [`TransferReply::SyncedCopy`]. The file keeps its name until [`UnlinkFile`](Self::UnlinkFile), so that nothing is lost
     /// where the write is never published.
     ImportFile {
         /// Right: import.
@@ -110,7 +110,7 @@ pub enum TransferRequest {
         ticket: SignedTicket,
     },
     /// Fetch a slice from the nodes that have it and store it as a new one, while whoever asks sees no byte of it:
-    /// [`TransferReply::Pulling`] now and then, each answered with a [`PullUpdate`], and at last [`TransferReply::Stored`].
+    /// [`TransferReply::Pulling`] now and then, each answered with a [`PullUpdate`], and at last [`TransferReply::SyncedCopy`].
     Pull(Pull),
 }
 

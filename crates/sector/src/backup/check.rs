@@ -68,7 +68,7 @@ pub(super) fn read_part(role: Role, file: &Path, interrupt: &Interrupt) -> Resul
     let mut wrong = None;
     let mut take = |table: &str, key: &[u8], value: &[u8]| {
         if role == Role::Master
-            && let Err(error) = facts.take(table, key, value)
+            && let Err(error) = facts.add_row(table, key, value)
         {
             wrong.get_or_insert(error);
         }

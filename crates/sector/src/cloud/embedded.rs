@@ -26,7 +26,7 @@ impl Embedded {
         });
 
         let (_, settings) = layout.master(security_address)?;
-        let server = master::Server::bind(&settings).await.map_err(|error| Failure::from(error.refusal()))?;
+        let server = master::MasterServer::bind(&settings).await.map_err(|error| Failure::from(error.refusal()))?;
         let address = server.address();
         let master =
             spawn("master", |stopping| async move { server.run(stopping).await.map_err(|error| error.to_string()) });

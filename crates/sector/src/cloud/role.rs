@@ -24,7 +24,7 @@ pub(crate) async fn security(config: &Path) -> Result<(), Failure> {
 /// `sector master`.
 pub(crate) async fn master(config: &Path) -> Result<(), Failure> {
     let settings = Checked::<MasterSettings>::read(config)?;
-    let server = master::Server::bind(&settings).await.map_err(|error| error.refusal())?;
+    let server = master::MasterServer::bind(&settings).await.map_err(|error| error.refusal())?;
     ready::announce(server.address())?;
     until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
 }

@@ -42,7 +42,7 @@ fn journal(wanted: &Inspected, global: &Global) -> Result<(), Failure> {
             .iter()
             .map(|row| RowView { table: row.table, key: hex(&row.key), what: row.why.clone() })
             .collect(),
-        set_aside: report.set_aside.map(|file| file.display().to_string()),
+        set_aside: report.archived_rows.map(|file| file.display().to_string()),
     };
     if global.json {
         show::json(&view)?;

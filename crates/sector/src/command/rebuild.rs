@@ -29,7 +29,7 @@ pub(crate) async fn run(cloud: &Client, rebuild: Rebuild, global: &Global) -> Re
 /// `sector master rebuild`: sets the journal aside, so that the next start puts the names together from the nodes.
 pub(crate) fn set_aside(role: &Role, global: &Global) -> Result<(), Failure> {
     let settings = Checked::<MasterSettings>::read(&role.config)?;
-    match master::set_journal_aside(&settings.folder).map_err(|error| error.refusal())? {
+    match master::archive_journal(&settings.folder).map_err(|error| error.refusal())? {
         None => Err(Failure::new(
             Status::NotFound,
             format!("there is no journal in `{}`: start the master, it rebuilds by itself", settings.folder.display()),

@@ -1,0 +1,51 @@
+//! What is wanted of a file's copies, with every folder's say taken into account. Serves placement, replication and
+//! commits. Never counts copies and never moves any.
+
+use protocol::{FileId, SectorPath};
+
+use crate::{Master, policies::EffectivePolicy};
+
+/// How many copies of a file, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DesiredReplication {
+    /// Copies in the whole cloud, at least 1.
+    pub(crate) copies: u8,
+    /// Sites that each shall have a copy.
+    pub(crate) sites_wanted: Vec<String>,
+    /// Sites that shall have none; none of them is wanted too.
+    pub(crate) sites_forbidden: Vec<String>,
+    /// The folder whose files all lie on the same nodes, where the file is in such a one.
+    pub(crate) colocated_folder: Option<FileId>,
+    /// Whether they are kept in memory.
+    pub(crate) is_in_memory: bool,
+}
+
+impl Master {
+    /// What is wanted of the copies of a file; nothing for a folder and for what is not there.
+    pub(crate) fn policy_replication(&self, file: FileId) -> DesiredReplication {
+        match self.names.content(file) {
+            Some(_) => self.replication_from(self.effective_policy(file)),
+            None => DesiredReplication::default(),
+        }
+    }
+
+    /// What is wanted of a file that is about to be written to a path: as of the file that is there, else as the nearest
+    /// folder on the way says. `copies_to_verify` is what the writer himself asks for; 0 means nothing.
+    pub(crate) fn policy_replication_at(&self, path: &SectorPath, copies: Option<u8>) -> DesiredReplication {
+        let mut wish = self.replication_from(self.effective_policy_at(path));
+        wish.copies = copies.filter(|copies| *copies > 0).unwrap_or(wish.copies);
+        wish
+    }
+
+    fn replication_from(&self, gathered: EffectivePolicy) -> DesiredReplication {
+        let (together, is_in_memory) = (gathered.colocated_folder(), gathered.is_in_memory());
+        let policy = gathered.into_policy();
+        DesiredReplication {
+            copies: policy.copies.unwrap_or(self.config.copies),
+            sites_wanted: policy.sites_wanted,
+            sites_forbidden: policy.sites_forbidden,
+            colocated_folder: together,
+            is_in_memory,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Removing: what few entries lie in goes at once; a larger folder is cut off, so that nobody sees anything of it any
+//! more and one row says so, and its entries go in steps, the lowest first. Serves `rm -r`. Until its step has come a
+//! file keeps its slice, as a file does whose removal is not durable yet; a start of the master in between goes on.
+
+use protocol::{FileId, Refusal, SectorPath, SliceId, Status, Version};
+use store::RowChange;
+
+use super::{NO_PARENT, Namespace, change::NamespaceChange, entry_rows, not_found_refusal};
+use crate::compact_storage::Slot;
+
+impl Namespace {
+    /// Removes an entry; a folder that is not empty only when `recursive`.
+    pub(crate) fn remove(&mut self, path: &SectorPath, recursive: bool) -> Result<NamespaceChange, Refusal> {
+        let slot = self.find_slot(path).ok_or_else(|| not_found_refusal(path))?;
+        if slot == self.root {
+            return Err(Refusal::new(Status::Refused, "the root folder `/` cannot be removed"));
+        }
+        if !recursive && self.items.folder(slot).is_some_and(|folder| !folder.children.is_empty()) {
+            return Err(Refusal::new(
+                Status::Refused,
+                format!("the folder `{path}` is not empty; remove it with `-r`"),
+            ));
+        }
+        let mut change = NamespaceChange::default();
+        self.remove_item(slot, path, &mut change);
+        Ok(change)
+    }
+
+    /// Whether entries of cut-off folders are still to go.
+    pub(crate) fn has_pending_removals(&self) -> bool {
+        !self.pending_removals.is_empty()
+    }
+
+    /// Whether a slice is the content of a file in a cut-off folder: nothing is to be done about it any more but to
+    /// remove it, once its entry has gone.
+    pub(crate) fn is_pending_removal(&self, slice: SliceId) -> bool {
+        if self.pending_removals.is_empty() {
+            return false;
+        }
+        let mut at = self.items.find_slice(slice);
+        while let Some(slot) = at {
+            if self.pending_removals.contains_key(&slot) {
+                return true;
+            }
+            at = self.items.parent(slot);
+        }
+        false
+    }
+
+    /// Takes at most `count` entries of cut-off folders away.
+    pub(crate) fn purge_pending_removals(&mut self, count: usize) -> NamespaceChange {
+        let mut change = NamespaceChange::default();
+        while change.rows.len() < count
+            && let Some(root) = self.pending_removals.keys().next().copied()
+        {
+            if self.remove_below(root, count, &mut change) {
+                self.pending_removals.remove(&root);
+            }
+        }
+        change
+    }
+
+    /// Takes an item from its folder, and away with all below it, at once or in steps.
+    pub(super) fn remove_item(&mut self, slot: Slot, path: &SectorPath, change: &mut NamespaceChange) {
+        let tally = self.items.subtree_usage(slot);
+        let parent = self.items.parent(slot).unwrap_or(NO_PARENT);
+        self.items.unlink(slot);
+        self.count_above(parent, |below| below.subtract(tally));
+        self.items.set_parent(slot, NO_PARENT);
+        if tally.entries() <= self.remove_at_once_max {
+            self.remove_below(slot, usize::MAX, change);
+        } else {
+            self.pending_removals.insert(slot, path.clone());
+            change.rows.extend(self.row(slot));
+        }
+    }
+
+    /// Takes `root` and what lies below away, the lowest first, until `change` has `rows_max` rows; whether all went.
+    fn remove_below(&mut self, root: Slot, rows_max: usize, change: &mut NamespaceChange) -> bool {
+        let mut newest = Version(0);
+        let is_done = self.remove_entries_below(root, rows_max, change, &mut newest);
+        change.rows.extend(self.note_removed(newest));
+        is_done
+    }
+
+    /// Notes that no row says any more that there was this version: versions go on growing over a restart, whatever the
+    /// clock does. Until their step has come the entries of a cut-off folder say so themselves.
+    pub(super) fn note_removed(&mut self, version: Version) -> Option<RowChange> {
+        if version.0 <= self.removed_version {
+            return None;
+        }
+        self.removed_version = version.0;
+        Some(entry_rows::removed_version(version.0))
+    }
+
+    fn remove_entries_below(
+        &mut self,
+        root: Slot,
+        rows_max: usize,
+        change: &mut NamespaceChange,
+        newest: &mut Version,
+    ) -> bool {
+        let mut way = vec![root];
+        while let Some(at) = way.last().copied() {
+            if change.rows.len() >= rows_max {
+                return false;
+            }
+            if let Some(child) = self.items.folder(at).and_then(|folder| folder.children.last()) {
+                way.push(child);
+                continue;
+            }
+            way.pop();
+            if at != root {
+                self.items.unlink(at);
+            }
+            *newest = self.items.version(at).map_or(*newest, |version| version.max(*newest));
+            change.rows.push(entry_rows::remove_row(self.items.id(at).unwrap_or(FileId(0))));
+            change.freed.extend(self.items.remove(at));
+        }
+        true
+    }
+}

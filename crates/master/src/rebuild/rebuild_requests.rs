@@ -1,0 +1,161 @@
+//! What people ask of a rebuild and may do about it (`sector rebuild`). Whoever is logged in may see how it is; only
+//! administrators decide anything.
+
+use protocol::{
+    Now, Refusal, SectorPath, SliceId, Status, limits,
+    message::{
+        client_master::ClientReply,
+        master_security::UserRights,
+        rebuild::{RebuildRequest, RebuildStatus},
+    },
+};
+
+use super::name_recovery::content_of;
+use crate::{Master, actions::SessionCaller, health::pluralized, journal_writes::Effect, nodes::NodeKey};
+
+impl Master {
+    /// Answers a question or a wish.
+    pub(crate) fn handle_rebuild(
+        &mut self,
+        now: Now,
+        caller: SessionCaller,
+        by: &UserRights,
+        request: RebuildRequest,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        if !by.admin && !matches!(request, RebuildRequest::Status { .. }) {
+            let sentence = format!("{} is no administrator: only one may decide about a rebuild", by.user);
+            return Err(Refusal::new(Status::Refused, sentence));
+        }
+        match request {
+            RebuildRequest::Status { after } => return Ok(Some(ClientReply::Rebuild(self.rebuild_status(by, after)))),
+            RebuildRequest::Finish if self.rebuild.is_running() => self.finish_rebuild(now),
+            RebuildRequest::Finish => {
+                return Err(Refusal::new(Status::NotFound, "no rebuild is under way: there is nothing to finish"));
+            }
+            RebuildRequest::Recover { slice, path } => self.recover(now, slice, &path)?,
+            RebuildRequest::Forget(id) => {
+                if self.nodes.of_id(&id).is_some_and(|key| self.nodes.get(key).session.is_some()) {
+                    return Err(Refusal::new(Status::Refused, format!("node {id} is there; stop it first")));
+                }
+                if !self.rebuild.members.contains(&id) {
+                    let sentence = format!("no node {id} is known; `sector rebuild status` names those that are");
+                    return Err(Refusal::new(Status::NotFound, sentence));
+                }
+                self.forget_member(now, &id);
+            }
+            RebuildRequest::Dismiss(None) => {
+                for slice in self.rebuild.conflicts.keys().copied().collect::<Vec<_>>() {
+                    self.dismiss(now, slice);
+                }
+            }
+            RebuildRequest::Dismiss(Some(slice)) => {
+                self.in_doubt(slice)?;
+                self.dismiss(now, slice);
+            }
+        }
+        self.save(now, Vec::new(), vec![Effect::Reply(caller, ClientReply::Done)]);
+        Ok(None)
+    }
+
+    /// What is wrong with the names, in a sentence for `sector health`.
+    pub(crate) fn rebuild_reasons(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.rebuild.is_running() {
+            reasons.push(self.rebuild_message());
+        }
+        let missing = self.missing_count();
+        let in_doubt = self.rebuild.conflicts.len() - missing;
+        if in_doubt > 0 {
+            let slices = pluralized(in_doubt, "slice was", "slices were");
+            reasons.push(format!("{slices} in doubt when the names were put together; see `sector rebuild status`"));
+        }
+        if missing > 0 {
+            let names = pluralized(
+                missing,
+                "name had a file in the older journal, and no node has its bytes; see `sector rebuild status`, and dismiss \
+                 it if it is not missed",
+                "names had files in the older journal, and no node has their bytes; see `sector rebuild status`, and \
+                 dismiss those that are not missed",
+            );
+            reasons.push(names);
+        }
+        reasons
+    }
+
+    /// Slices without a name that a node has and that are kept until a person decides. Nothing moves them: nobody can say what
+    /// they are, and a node that leaves waits for that.
+    pub(crate) fn in_doubt_at(&self, node: NodeKey) -> usize {
+        let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
+        aside.filter(|conflict| self.replicas.at(conflict.metadata.header.slice, node).is_some()).count()
+    }
+
+    /// How it is; which slices are in doubt, with their paths, only for administrators.
+    fn rebuild_status(&self, by: &UserRights, after: Option<SliceId>) -> RebuildStatus {
+        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let rest: Vec<_> =
+            self.rebuild.conflicts.range((from, std::ops::Bound::Unbounded)).filter(|_| by.admin).collect();
+        let (mut conflicts, mut bytes) = (Vec::new(), 0);
+        for (_, conflict) in &rest {
+            bytes += protocol::wire::codec::encode(*conflict).len();
+            if bytes > PAGE_BYTES_MAX && !conflicts.is_empty() {
+                break;
+            }
+            conflicts.push((*conflict).clone());
+        }
+        let more = conflicts.len() < rest.len();
+        let is_absent = |id: &&protocol::NodeId| self.rebuild.absent.contains(*id);
+        RebuildStatus {
+            state: self.rebuild.state,
+            journal: self.rebuild.id,
+            generation: self.rebuild.generation,
+            reported: self.rebuild.members.iter().filter(|id| !is_absent(id)).cloned().collect(),
+            missing: self.rebuild.missing_nodes(),
+            copy: self.rebuild.restored_mirror.clone(),
+            files: self.rebuild.files,
+            folders: self.rebuild.folders,
+            conflicts_total: self.rebuild.conflicts.len() as u64,
+            conflicts,
+            more,
+        }
+    }
+
+    /// Gives a slice that lies aside a name.
+    fn recover(&mut self, now: Now, slice: SliceId, path: &SectorPath) -> Result<(), Refusal> {
+        if self.rebuild.is_running() {
+            return Err(self.rebuilding_refusal());
+        }
+        let metadata = self.in_doubt(slice)?;
+        if !self.rebuild.is_archived(slice) {
+            let sentence = format!("slice {slice} has a name; rename the file with `sector mv`");
+            return Err(Refusal::new(Status::Exists, sentence));
+        }
+        if self.names.find(path).is_some() {
+            return Err(Refusal::new(Status::Exists, format!("`{path}` exists already; name a free path")));
+        }
+        let (owner, modified) = (metadata.header.owner.clone(), metadata.header.modified_unix_millis);
+        let content = content_of(&metadata);
+        let change = self.put_entry(now, path, true, &owner, content, modified)?;
+        let mut rows = change.rows;
+        rows.extend(change.entry.map(|file| self.names.set_acl(file, metadata.header.acl)).unwrap_or_default());
+        rows.extend(self.forget_conflict(slice));
+        self.save(now, rows, vec![Effect::Reconcile(slice)]);
+        Ok(())
+    }
+
+    fn dismiss(&mut self, now: Now, slice: SliceId) {
+        let mut rows = if self.is_listed_missing(slice) { self.remove_missing(slice) } else { Vec::new() };
+        rows.extend(self.forget_conflict(slice));
+        self.save(now, rows, vec![Effect::Reconcile(slice)]);
+    }
+
+    fn in_doubt(&self, slice: SliceId) -> Result<protocol::SliceMetadata, Refusal> {
+        let unknown = || {
+            let sentence = format!("slice {slice} is not in doubt; `sector rebuild status` lists those that are");
+            Refusal::new(Status::NotFound, sentence)
+        };
+        self.rebuild.conflicts.get(&slice).map(|conflict| conflict.metadata.clone()).ok_or_else(unknown)
+    }
+}
+
+/// Bytes of conflicts in one answer: half a GMP message, since one slice with the most user metadata has 68 KiB.
+const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;

@@ -1,0 +1,186 @@
+//! A journal that is older than what the nodes know: put back from a backup, from a snapshot of its machine, or by a disk
+//! that lost what it had acknowledged. Every file that was written since would look like an unpublished leftover, so
+//! before anything is removed the journal is compared with what nodes know, and where it is behind it counts as lost: it
+//! goes on under another id, and the names are put together from it and from the nodes (`docs/paths/rebuild.md`).
+//!
+//! Until every known node has told, nothing is done at the nodes' disks about a slice on which this master's life has not
+//! decided itself.
+
+use std::{collections::HashSet, time::Duration};
+
+use protocol::{
+    JournalId, Now, SliceId, SliceMetadata,
+    message::{
+        node_master::HeldState,
+        rebuild::{MirrorPosition, RebuildState},
+    },
+};
+use serde::{Deserialize, Serialize};
+use store::RowChange;
+
+use super::{local_changes, rebuild_rows};
+use crate::{Master, nodes::NodeKey, reconcile::Sweep};
+
+/// What this master's life decided itself while nodes are still to be heard.
+#[derive(Debug, Default)]
+pub(super) struct DecidedSlices {
+    slices: HashSet<SliceId>,
+    /// Whether there were too many to remember: then those that are not remembered prove nothing.
+    is_full: bool,
+}
+
+/// The journal that this one was until nodes showed that it was behind. Field order is the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Fork {
+    /// Its id.
+    pub(super) journal: JournalId,
+    /// Its last change before this master's life.
+    pub(super) base: u64,
+    /// The first and the last change of this master's life.
+    pub(super) incarnation: Option<(u64, u64)>,
+    /// Whether nobody can say which side is the newer one: then what nodes kept is added, and replaces nothing.
+    pub(super) merges: bool,
+}
+
+impl Master {
+    /// A slice's fate was decided in this master's life.
+    pub(crate) fn note_decided(&mut self, slice: SliceId) {
+        if self.has_all_reports() {
+            return;
+        }
+        let decided = &mut self.rebuild.decided;
+        if decided.slices.len() < DECIDED_MAX {
+            decided.slices.insert(slice);
+        } else {
+            decided.is_full = true;
+        }
+    }
+
+    /// Whether every known node has told what it knows, so that this journal is behind none.
+    pub(crate) fn has_all_reports(&self) -> bool {
+        self.rebuild.unreported_nodes.is_empty()
+    }
+
+    /// Whether a slice at a node is left as it is, since the journal may not know what it is.
+    pub(crate) fn is_held_back(&self, slice: SliceId, node: NodeKey) -> bool {
+        self.has_unmerged_mirror(node) || (!self.has_all_reports() && !self.rebuild.decided.slices.contains(&slice))
+    }
+
+    /// Whether what time ends may be removed: by an old journal's knowledge it might not have ended.
+    pub(crate) fn may_expire(&self, now: Now) -> bool {
+        let has_waited = now.monotonic >= self.rebuild.started + EXPIRY_WAITS;
+        self.has_all_reports() || (has_waited && self.rebuild.has_any_report)
+    }
+
+    /// A node has told in this master's life, or will never.
+    pub(super) fn note_node_reported(&mut self, id: &protocol::NodeId) -> Vec<RowChange> {
+        if self.rebuild.unreported_nodes.remove(id) && self.rebuild.unreported_nodes.is_empty() {
+            let mut changes = self.note_all_reported();
+            changes.extend(self.forget_outdated_paths());
+            return changes;
+        }
+        Vec::new()
+    }
+
+    /// Nothing is held back any longer.
+    pub(super) fn note_all_reported(&mut self) -> Vec<RowChange> {
+        self.rebuild.unreported_nodes.clear();
+        self.rebuild.decided = DecidedSlices::default();
+        let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
+        self.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
+        self.forget_incarnations()
+    }
+
+    /// A node's copy is of this journal: is it one that was given away in this line of its lives?
+    pub(super) fn is_ahead_of_journal(&self, mark: &MirrorPosition) -> bool {
+        let (id, last) = (self.rebuild.id, self.mirror.sequence());
+        !self.lineage.contains(id, last, id, mark.sequence)
+    }
+
+    /// Whether a node has a copy of another journal that knows what was never taken from it.
+    pub(crate) fn has_unmerged_mirror(&self, node: NodeKey) -> bool {
+        self.rebuild.mirror_marks.get(&node).is_some_and(|mark| self.is_unmerged_mirror(mark))
+    }
+
+    /// Whether a copy is of another journal and was never taken.
+    pub(super) fn is_unmerged_mirror(&self, mark: &MirrorPosition) -> bool {
+        let (id, last) = (self.rebuild.id, self.mirror.sequence());
+        mark.journal != id && !self.lineage.contains(id, last, mark.journal, mark.sequence)
+    }
+
+    /// A slice of this journal stands at its path at a node, and has no name. A file is placed only after its commit was
+    /// durable: so where this master's life knows nothing of it and its version is newer than all that the journal had,
+    /// the journal has lost that commit.
+    pub(crate) fn proves_lost_commit(&self, metadata: &SliceMetadata, state: HeldState) -> bool {
+        let header = &metadata.header;
+        state == HeldState::Placed
+            && !self.rebuild.is_running()
+            && header.journal == self.rebuild.id
+            && header.version > self.rebuild.version_at_start
+            && !self.has_all_reports()
+            && !self.rebuild.decided.is_full
+            && !self.rebuild.decided.slices.contains(&header.slice)
+            && self.names.file_of_slice(header.slice).is_none()
+    }
+
+    /// Nodes know more than the journal. It goes on under a new id, so that whatever lies at the nodes is looked at; and
+    /// nodes come again, since what they said was taken for what this journal knows.
+    pub(crate) fn mark_journal_stale(&mut self, now: Now, key: NodeKey, generation: u64, merges: bool) {
+        let node = self.nodes.get(key).id.clone();
+        let old = self.rebuild.id;
+        tracing::error!(%node, journal = %old, "the journal is older than what nodes know; the names are put together anew");
+        let mut changes = local_changes::clear_rows(&self.rebuild.local_changes);
+        changes.extend(self.forget_forks());
+        let last = self.mirror.sequence();
+        let life = self.lineage.first_change().map(|first| (first, last));
+        // Of too many changes nobody knows which were this life's: then nothing of the journal is replaced.
+        let merges = merges || self.rebuild.changed_rows.is_full();
+        let mut fork = Fork { journal: old, base: self.rebuild.sequence_at_start, incarnation: life, merges };
+        if !self.rebuild.is_running() {
+            let (first, of_lives) = self.record_forks(fork, last);
+            fork = first;
+            changes.extend(of_lives);
+            let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
+            self.rebuild.was_archived = aside.map(|conflict| conflict.metadata.header.slice).collect();
+            changes.extend(self.rebuild.was_archived.iter().map(|slice| rebuild_rows::archived_row(*slice)));
+        }
+        changes.extend(local_changes::set_rows(&self.rebuild.local_changes));
+        changes.push(self.lineage.end(old, last));
+        changes.push(rebuild_rows::fork_row(&fork));
+        let rebuild = &mut self.rebuild;
+        rebuild.fork = Some(fork);
+        rebuild.id = JournalId(self.rng.u64(1..));
+        rebuild.generation = rebuild.generation.max(generation).saturating_add(1).min(GENERATION_MAX);
+        rebuild.state = RebuildState::Running;
+        rebuild.ends = now.monotonic + self.config.rebuild_wait;
+        rebuild.last_inventory = now.monotonic;
+        (rebuild.restored_mirror, rebuild.mirror_read) = (None, None);
+        (rebuild.files, rebuild.folders) = (0, 0);
+        changes.push(rebuild.state_row());
+        self.lineage.continue_as(self.rebuild.id, last);
+        for key in self.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
+            self.mirror.remove_peer(key);
+            if self.nodes.get(key).session.is_some() {
+                self.mark_node_lost(now, key);
+            }
+        }
+        self.rebuild.absent = self.rebuild.members.clone();
+        changes.extend(self.note_all_reported());
+        self.save(now, changes, Vec::new());
+    }
+}
+
+/// Whether a mark is none that any master can have given away.
+pub(super) fn is_implausible(mark: &MirrorPosition) -> bool {
+    mark.generation > GENERATION_MAX || mark.sequence > SEQUENCE_MAX
+}
+
+/// Slices remembered while some node has not told, about 50 MiB.
+const DECIDED_MAX: usize = 1_000_000;
+/// How long after its start a master that has not heard all nodes removes nothing by time: so long that the nodes of a
+/// cloud that starts are there.
+const EXPIRY_WAITS: Duration = Duration::from_secs(600);
+/// Journals that one cloud can have had; a larger number is an error or a lie, and would leave no number for the next.
+pub(super) const GENERATION_MAX: u64 = 1 << 40;
+/// Changes that can have been counted.
+const SEQUENCE_MAX: u64 = 1 << 62;

@@ -1,0 +1,129 @@
+//! Lives of a master in which not all known nodes have told what they know. Until they have, nobody can say whether the
+//! journal is an old one that was put back. So what is changed in such a life is written down: where nodes show that the
+//! journal is behind, that stands, and what the journal merely says gives way to what nodes know beyond it. A master that
+//! is started again before all nodes have told goes on with what the lives before it wrote down.
+//!
+//! A backup from such a life says so too, and is no reason to believe that what was changed before it was taken is newer
+//! than what nodes know. So each change has its life, and the copy that is taken says where the lines parted: before the
+//! first life that it does not go back to.
+
+use std::collections::BTreeSet;
+
+use protocol::{Version, message::rebuild::MirrorPosition};
+use serde::{Deserialize, Serialize};
+use store::RowChange;
+
+use super::{Rebuild, rebuild_rows, stale_journal::Fork};
+use crate::{Master, actions::StoredRow, journal_lineage};
+
+/// Where such a life began. Field order is the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Incarnation {
+    /// The journal's last change before it.
+    base: u64,
+    /// Its first change.
+    first: u64,
+    /// The newest version that the journal had before it.
+    version: Version,
+}
+
+impl Rebuild {
+    /// The last such life before this one in which a version can have been given.
+    pub(super) fn incarnation_of(&self, version: Version) -> Option<u64> {
+        self.incarnations.iter().rev().find(|life| version > life.version).map(|life| life.first)
+    }
+}
+
+impl Master {
+    /// Rows were changed: gives those that say so, as long as not all nodes have told.
+    pub(crate) fn note_changed_rows(&mut self, changes: &[RowChange]) -> Vec<RowChange> {
+        let Some(life) = self.lineage.first_change().filter(|_| !self.has_all_reports() && !self.rebuild.is_running())
+        else {
+            return Vec::new();
+        };
+        self.rebuild.changed_rows.add(changes, life).iter().map(|key| rebuild_rows::changed_row(key, life)).collect()
+    }
+
+    /// This life's first change has a number: gives the row that says so, where not all nodes have told.
+    pub(crate) fn note_incarnation(&mut self, first: u64) -> Option<RowChange> {
+        let rebuild = &mut self.rebuild;
+        if rebuild.unreported_nodes.is_empty() || rebuild.is_running() {
+            return None;
+        }
+        if rebuild.incarnations.len() >= INCARNATIONS_MAX {
+            rebuild.incarnations.remove(0);
+        }
+        rebuild.incarnations.push(Incarnation {
+            base: rebuild.sequence_at_start,
+            first,
+            version: rebuild.version_at_start,
+        });
+        Some(rebuild_rows::incarnations_row(&rebuild.incarnations))
+    }
+
+    /// All nodes have told, or names are put together: nothing is to be written down any longer.
+    pub(super) fn forget_incarnations(&mut self) -> Vec<RowChange> {
+        let rebuild = &mut self.rebuild;
+        let touched = std::mem::take(&mut rebuild.changed_rows);
+        let lives = (!std::mem::take(&mut rebuild.incarnations).is_empty())
+            .then(|| rebuild_rows::incarnations_row(&rebuild.incarnations));
+        touched.keys().map(|key| rebuild_rows::remove_changed_row(&key)).chain(lives).collect()
+    }
+
+    /// The journal is behind. Takes down what was changed in such lives, and gives where the lines may have parted: before the
+    /// first of them, until a copy says that it goes back to it.
+    pub(super) fn record_forks(&mut self, this_life: Fork, last: u64) -> (Fork, Vec<RowChange>) {
+        let (own, lives) = self.collect_local_changes(false);
+        let earlier = self.rebuild.incarnations.iter().filter(|life| life.base < this_life.base);
+        let part = |life: &Incarnation| Fork { base: life.base, incarnation: Some((life.first, last)), ..this_life };
+        let mut forks: Vec<_> = earlier.map(part).collect();
+        forks.push(this_life);
+        let rebuild = &mut self.rebuild;
+        (rebuild.local_changes, rebuild.local_change_incarnations) = (own, lives);
+        let fork = forks.remove(0);
+        rebuild.forks = forks;
+        let mut changes: Vec<_> = rebuild
+            .local_change_incarnations
+            .iter()
+            .map(|(key, life)| rebuild_rows::local_incarnation_row(key, *life))
+            .collect();
+        changes.push(rebuild_rows::forks_row(&rebuild.forks));
+        (fork, changes)
+    }
+
+    /// A copy is taken, and says where the lines parted: where it goes back to what was before a life, and not to that
+    /// life. What was changed in lives that it goes back to is no news to it.
+    pub(super) fn locate_fork(&mut self, mark: &MirrorPosition, stored: &[StoredRow]) -> Vec<RowChange> {
+        let Some(fork) = self.rebuild.fork.filter(|_| !self.rebuild.forks.is_empty()) else { return Vec::new() };
+        let knows = |sequence| journal_lineage::mirror_contains(mark, stored, fork.journal, Some(sequence));
+        let parts = |fork: &Fork| knows(fork.base) && !fork.incarnation.is_some_and(|(first, _)| knows(first));
+        if parts(&fork) {
+            return Vec::new();
+        }
+        let rebuild = &mut self.rebuild;
+        let at = rebuild.forks.iter().position(parts).unwrap_or(rebuild.forks.len() - 1);
+        let fork = rebuild.forks.remove(at);
+        rebuild.forks.drain(..at);
+        rebuild.fork = Some(fork);
+        let first = fork.incarnation.map_or(u64::MAX, |(first, _)| first);
+        let known = rebuild.local_change_incarnations.extract_if(.., |_, life| *life < first).map(|(key, _)| key);
+        let known: BTreeSet<_> = known.collect();
+        rebuild.local_changes.forget(&known);
+        let mut changes = vec![rebuild_rows::fork_row(&fork), rebuild_rows::forks_row(&rebuild.forks)];
+        changes.extend(known.iter().flat_map(|key| {
+            [rebuild_rows::remove_journal_row(key.clone()), rebuild_rows::remove_local_incarnation(key)]
+        }));
+        changes
+    }
+
+    /// The names stand, or another line has shown: where lines may have parted is of no interest any more.
+    pub(super) fn forget_forks(&mut self) -> Vec<RowChange> {
+        let rebuild = &mut self.rebuild;
+        let lives = std::mem::take(&mut rebuild.local_change_incarnations);
+        let forks = (!std::mem::take(&mut rebuild.forks).is_empty()).then(|| rebuild_rows::forks_row(&rebuild.forks));
+        lives.keys().map(|key| rebuild_rows::remove_local_incarnation(key)).chain(forks).collect()
+    }
+}
+
+/// Lives that are told apart. More, and the oldest counts for what the journal says.
+const INCARNATIONS_MAX: usize = 64;

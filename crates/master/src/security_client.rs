@@ -1,0 +1,141 @@
+//! Door 3: asking the security server who may come in, over mutual TLS (paper, 2.3). Serves joining. Never decides
+//! itself, and lets nobody in when there is no answer.
+
+use std::{net::SocketAddr, sync::Mutex, time::Duration};
+
+use net::transfer::{Carrier, TcpCarrier, TransferStream};
+use protocol::{
+    Refusal, Status,
+    message::master_security::{SecurityReply, SecurityRequest},
+};
+use tokio::{sync::Semaphore, time::timeout};
+
+/// Connections to the security server, kept for the next question. On each, one question is asked at a time.
+pub(crate) struct SecurityClient {
+    carrier: TcpCarrier,
+    address: SocketAddr,
+    /// A connection is taken out while it is in use, so that one whose question was given up is not used again: the
+    /// answer would be taken for that of the next question.
+    idle: Mutex<Vec<TransferStream>>,
+    /// For questions that others bring,
+    places: Semaphore,
+    /// and for the master's own, which decide who is still in: nobody's logins keep them waiting.
+    own_places: Semaphore,
+}
+
+impl SecurityClient {
+    /// A door to the security server at `address`; connects when it is first asked.
+    pub(crate) fn new(carrier: TcpCarrier, address: SocketAddr) -> Self {
+        let (places, own_places) = (Semaphore::new(CONNECTIONS_MAX), Semaphore::new(OWN_CONNECTIONS_MAX));
+        Self { carrier, address, idle: Mutex::default(), places, own_places }
+    }
+
+    /// Asks for someone else, and asks once more on a new connection when a kept one turns out to be broken.
+    pub(crate) async fn ask(&self, request: &SecurityRequest) -> Result<SecurityReply, Refusal> {
+        self.ask_in(&self.places, request).await
+    }
+
+    /// Asks what the master itself has to know.
+    pub(crate) async fn ask_for_master(&self, request: &SecurityRequest) -> Result<SecurityReply, Refusal> {
+        self.ask_in(&self.own_places, request).await
+    }
+
+    async fn ask_in(&self, places: &Semaphore, request: &SecurityRequest) -> Result<SecurityReply, Refusal> {
+        let answer = timeout(ANSWER_MAX, async {
+            let _place = places.acquire().await.ok()?;
+            if let Some(kept) = self.take_idle()
+                && let Ok(reply) = self.converse(kept, request).await
+            {
+                return Some(Ok(reply));
+            }
+            Some(match self.carrier.connect(self.address, "security").await {
+                Ok(fresh) => self.converse(fresh, request).await,
+                Err(error) => Err(error),
+            })
+        });
+        match answer.await {
+            Ok(Some(Ok(reply))) => Ok(reply),
+            Ok(Some(Err(error))) => {
+                tracing::error!(%error, "the security server cannot be asked");
+                Err(self.unavailable())
+            }
+            Ok(None) | Err(_) => Err(self.unavailable()),
+        }
+    }
+
+    /// The master's certificate was renewed: connections that were made with the old one are not used again.
+    pub(crate) fn forget_idle(&self) {
+        // No panic can happen under this lock; a poisoned one costs a connection that is then refused.
+        if let Ok(mut idle) = self.idle.lock() {
+            idle.clear();
+        }
+    }
+
+    async fn converse(
+        &self,
+        mut stream: TransferStream,
+        request: &SecurityRequest,
+    ) -> Result<SecurityReply, net::NetError> {
+        stream.send(request).await?;
+        let reply = stream.receive().await?;
+        // No panic can happen under this lock; a poisoned one costs a connection.
+        if let Ok(mut idle) = self.idle.lock() {
+            idle.push(stream);
+        }
+        Ok(reply)
+    }
+
+    fn take_idle(&self) -> Option<TransferStream> {
+        self.idle.lock().ok()?.pop()
+    }
+
+    fn unavailable(&self) -> Refusal {
+        Refusal::new(
+            Status::Unavailable,
+            format!("the master cannot reach the security server at {}; see that it runs", self.address),
+        )
+    }
+}
+
+/// Connections to the security server at once for what others ask; a password takes it a good part of a second to check.
+const CONNECTIONS_MAX: usize = 8;
+/// The same for what the master asks for itself: who was struck off, who still may what, events of the audit record.
+const OWN_CONNECTIONS_MAX: usize = 4;
+/// How long one question may take, with connecting and waiting for a place.
+const ANSWER_MAX: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use net::identity::{Authority, TlsIdentity};
+    use protocol::NodeId;
+    use tokio::net::TcpSocket;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_the_master_asks_for_itself_does_not_wait_for_what_others_ask() {
+        let authority = Authority::create("test").unwrap();
+        let identity = TlsIdentity::role(authority.certificate_pem(), &authority.issue("master").unwrap()).unwrap();
+        // A port at which nobody listens, and that nobody else gets meanwhile.
+        let taken = TcpSocket::new_v4().unwrap();
+        taken.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let door = SecurityClient::new(TcpCarrier::new(identity), taken.local_addr().unwrap());
+        let request = SecurityRequest::CheckNode {
+            node: NodeId::new("n1").unwrap(),
+            fingerprint: [1; 32],
+            address: [127, 0, 0, 1].into(),
+        };
+        // As many as are let in at once are being asked.
+        let others = door.places.acquire_many(u32::try_from(CONNECTIONS_MAX).unwrap()).await.unwrap();
+        let mut waiting = std::pin::pin!(door.ask(&request));
+        let own = tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("no place is free: {answer:?}"),
+            answer = door.ask_for_master(&request) => answer,
+        };
+        assert_eq!(own.unwrap_err().status, Status::Unavailable);
+        drop(others);
+        assert_eq!(waiting.await.unwrap_err().status, Status::Unavailable, "with a place it is asked");
+    }
+}

@@ -1,0 +1,104 @@
+//! Questions that only the security server can answer: passed on with who asks, answered when it answers. Serves what
+//! people ask about accounts (door 2 to door 3). Never decides anything, and keeps nothing of what passes.
+
+use protocol::{
+    Now, Refusal, Status, UserName,
+    message::{
+        accounts::AccountsRequest,
+        admission::{AdmissionRequest, AdmissionVerb},
+        client_master::{ClientReply, Throttled},
+        master_security::{Asker, SecurityReply, SecurityRequest},
+    },
+};
+
+use crate::{
+    Master,
+    actions::{MasterAction, SessionCaller},
+    per_user::PerUser,
+    session_recheck::{MASTER_CALLER, MASTER_HEALTH_CALLER},
+    sessions::ClientSession,
+};
+
+/// The questions that wait for the security server.
+#[derive(Debug, Default)]
+pub(crate) struct SecurityProxy {
+    /// Who asked, and for whom.
+    open: Vec<(SessionCaller, UserName)>,
+    per_user: PerUser,
+}
+
+impl Master {
+    /// Passes a question about accounts on.
+    pub(crate) fn handle_accounts(
+        &mut self,
+        from: SessionCaller,
+        client: &ClientSession,
+        request: AccountsRequest,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let by = Asker { rights: client.rights.clone(), credential: client.credential, address: client.address };
+        self.forward_to_security(from, &client.rights.user, SecurityRequest::Accounts { by, request })
+    }
+
+    /// Passes on what is wanted about machines that come in.
+    pub(crate) fn handle_admission(
+        &mut self,
+        from: SessionCaller,
+        client: &ClientSession,
+        verb: AdmissionVerb,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let by = Asker { rights: client.rights.clone(), credential: client.credential, address: client.address };
+        let question = SecurityRequest::Admission(AdmissionRequest::Administer { by, verb });
+        self.forward_to_security(from, &client.rights.user, question)
+    }
+
+    /// Asks the security server for `from`, who is answered when it has answered, or at once where too many questions of
+    /// the same user wait already.
+    pub(crate) fn forward_to_security(
+        &mut self,
+        from: SessionCaller,
+        user: &UserName,
+        request: SecurityRequest,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let SecurityProxy { open, per_user } = &mut self.security_proxy;
+        if !per_user.may_add(user, 1, QUESTIONS_MAX) {
+            let sentence = format!("{} questions of {user} wait for the security server", per_user.has(user));
+            return Ok(Some(ClientReply::Throttled(Throttled::new(sentence, QUESTION_RETRY_SECONDS))));
+        }
+        per_user.add(user, 1);
+        open.push((from, user.clone()));
+        self.actions.push_back(MasterAction::AskSecurity { to: from, request });
+        Ok(None)
+    }
+
+    /// The security server answered, or could not be reached.
+    pub(crate) fn note_security_answer(&mut self, now: Now, to: SessionCaller, reply: Result<SecurityReply, Refusal>) {
+        if to == MASTER_CALLER {
+            return self.note_master_answer(now, reply);
+        }
+        if to == MASTER_HEALTH_CALLER {
+            return self.note_security_health(reply);
+        }
+        let SecurityProxy { open, per_user } = &mut self.security_proxy;
+        if let Some(at) = open.iter().position(|(asked, _)| *asked == to) {
+            let (_, user) = open.swap_remove(at);
+            per_user.take(&user, 1);
+        }
+        let reply = match reply {
+            Ok(SecurityReply::Accounts(reply)) => ClientReply::Accounts(reply),
+            Ok(SecurityReply::Admission(reply)) => ClientReply::Admission(reply),
+            Ok(SecurityReply::Audit(reply)) => ClientReply::Audit(reply),
+            Ok(SecurityReply::Refused(refusal)) | Err(refusal) => ClientReply::Refused(refusal),
+            Ok(_) => {
+                let sentence = "the security server answered another question than was asked; see its log";
+                ClientReply::Refused(Refusal::new(Status::Failed, sentence))
+            }
+        };
+        self.reply(to, reply);
+    }
+}
+
+/// Questions that wait for the security server at once. It answers eight at a time, a password among them in a good part
+/// of a second; so the last waits for about ten.
+const QUESTIONS_MAX: u64 = 64;
+/// In that time some of them are answered, in seconds.
+const QUESTION_RETRY_SECONDS: u32 = 2;

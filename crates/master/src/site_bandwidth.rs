@@ -1,0 +1,110 @@
+//! Who may take how much of a limit between two sites: all bytes between them together, whoever sends. The master gives
+//! each node a share by how many conversations it has with the other site, and gives it anew as these change. Serves
+//! every path on which bytes leave a site; the nodes keep to it (`lanes` in the node).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::message::node_master::{LinkShare, LinkUse};
+
+use crate::{Master, nodes::NodeKey, orders::QueuedWork};
+
+impl Master {
+    /// Gives out the shares of all limits again, and orders those that have changed.
+    pub(crate) fn divide_link_limits(&mut self) {
+        let mut shares: BTreeMap<NodeKey, Vec<LinkShare>> = BTreeMap::new();
+        if self.nodes.topology().has_limits() {
+            let sites = self.sites_of_links();
+            for (index, a) in sites.iter().enumerate() {
+                for b in &sites[index..] {
+                    let Some(limit) = self.nodes.topology().limit_bytes_per_second(a, b) else { continue };
+                    self.divide_link_limit(limit, (a, b), &mut shares);
+                }
+            }
+        }
+        let known: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_reachable()).map(|(key, _)| key).collect();
+        for key in known {
+            let new = shares.remove(&key).unwrap_or_default();
+            let node = self.nodes.get_mut(key);
+            // One that was told by a master before this one keeps to what holds no more.
+            let is_obsolete = |link: &LinkUse| {
+                link.rate_bytes_per_second.is_some() && new.iter().all(|share| share.site != link.site)
+            };
+            if node.link_shares != new || node.links.iter().any(is_obsolete) {
+                node.link_shares = new;
+                self.orders.push(key, QueuedWork::LinkShares);
+            }
+        }
+    }
+
+    fn divide_link_limit(&self, limit: u64, (a, b): (&str, &str), shares: &mut BTreeMap<NodeKey, Vec<LinkShare>>) {
+        let mut ends = Vec::new();
+        for (key, node) in self.nodes.iter().filter(|(_, node)| node.is_reachable()) {
+            if node.place.site == a {
+                ends.push((key, b, node.conversations_with(b)));
+            } else if node.place.site == b {
+                ends.push((key, a, node.conversations_with(a)));
+            }
+        }
+        let conversations: Vec<_> = ends.iter().map(|(_, _, conversations)| *conversations).collect();
+        for ((key, far, _), rate_bytes_per_second) in ends.iter().zip(divide(limit, &conversations)) {
+            shares.entry(*key).or_default().push(LinkShare { site: (*far).to_owned(), rate_bytes_per_second });
+        }
+    }
+
+    /// Where nodes stand, and clients.
+    fn sites_of_links(&self) -> Vec<String> {
+        let nodes = self.nodes.iter().map(|(_, node)| node.place.site.as_str());
+        let addresses = self.nodes.topology().addresses().map(|(_, spot)| spot.site.as_str());
+        nodes.chain(addresses).collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Divides a limit between nodes that have so many conversations over it: by these. Those that have none share a sixteenth,
+/// so that what begins there can begin before anyone knows of it. Never more than the limit in all.
+fn divide(limit: u64, conversations: &[u32]) -> Vec<u64> {
+    let total: u64 = conversations.iter().map(|count| u64::from(*count)).sum();
+    let idle = conversations.iter().filter(|count| **count == 0).count() as u64;
+    let for_idle = match (total, idle) {
+        (0, _) => limit,
+        (_, 0) => 0,
+        _ => limit / IDLE_PART,
+    };
+    let share = |count: &u32| match *count {
+        0 => for_idle / idle.max(1),
+        count => (u128::from(limit - for_idle) * u128::from(count) / u128::from(total.max(1))) as u64,
+    };
+    conversations.iter().map(share).collect()
+}
+
+/// What part of a limit is kept for nodes that have nothing under way over it.
+const IDLE_PART: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_is_divided_by_conversations_and_leaves_room_to_begin() {
+        assert_eq!(divide(1_600, &[0, 0]), [800, 800]);
+        assert_eq!(divide(1_600, &[3, 1]), [1_200, 400]);
+        assert_eq!(divide(1_600, &[3, 0, 0]), [1_500, 50, 50]);
+        assert_eq!(divide(1_600, &[]), [0; 0]);
+    }
+
+    #[test]
+    fn shares_are_never_more_than_the_limit_and_nearly_all_of_it() {
+        let mut rng = Rng::with_seed(1);
+        for _ in 0..2_000 {
+            let limit = rng.u64(125_000..) >> rng.u32(..40);
+            let limit = limit.max(125_000);
+            let conversations: Vec<u32> = (0..rng.usize(1..100)).map(|_| rng.u32(..4) * rng.u32(..300)).collect();
+            let shares = divide(limit, &conversations);
+            let sum: u128 = shares.iter().map(|share| u128::from(*share)).sum();
+            assert!(sum <= u128::from(limit), "{limit} {conversations:?}");
+            assert!(u128::from(limit) - sum <= shares.len() as u128 + 16, "{limit} {conversations:?}");
+            assert!(shares.iter().all(|share| *share > 0), "{limit} {conversations:?}");
+        }
+    }
+}
