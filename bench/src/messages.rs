@@ -3,7 +3,7 @@
 
 use std::{process::Command, time::Duration};
 
-use measure::messages::{Plan, answer, compare};
+use measure::messages::{MessagesPlan, answer, compare};
 
 use crate::{Messages, figures};
 
@@ -21,7 +21,7 @@ pub(crate) fn messages(messages: &Messages, rounds: usize) -> Result<(), String>
     };
     println!("{}", figures::machine());
     let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
-    let plan = Plan { rounds, turn: TURN, threads, far: messages.far };
+    let plan = MessagesPlan { rounds, turn: TURN, threads, far: messages.far };
     let comparison = compare(plan, end).map_err(|error| error.to_string())?;
     for figure in &comparison.figures {
         let beside = comparison.figures.iter().find(|row| row.system == "gmp" && row.in_flight == figure.in_flight);

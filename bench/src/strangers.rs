@@ -3,7 +3,7 @@
 
 use std::{fs, net::IpAddr, path::Path, thread::sleep, time::Duration};
 
-use measure::strangers::{Door, Manner, Siege};
+use measure::connection_flood::{ConnectionFlood, FloodKind, FloodTarget};
 
 use crate::{
     cloud::Cloud,
@@ -15,15 +15,16 @@ use crate::{
 pub(crate) fn strangers(cloud: &Cloud, folder: &Path, rounds: usize) -> Result<(), String> {
     let (master, authority, (node, at)) = cloud.doors()?;
     let pem = fs::read_to_string(&authority).map_err(|error| format!("{}: {error}", authority.display()))?;
-    let doors = [Door { address: master, name: "master".into() }, Door { address: at, name: node }];
+    let doors = [FloodTarget { address: master, name: "master".into() }, FloodTarget { address: at, name: node }];
     cloud.sector_with_input(&["user", "add", "ann", "--password-stdin"], &format!("{PASSWORD}\n"))?;
     let input = folder.join("megabyte");
     fs::write(&input, vec![7; FILE_BYTES]).map_err(|error| error.to_string())?;
-    let manners = [("nobody", None), ("silent", Some(Manner::Silent)), ("chattering", Some(Manner::Chattering))];
+    let manners = [("nobody", None), ("silent", Some(FloodKind::Silent)), ("chattering", Some(FloodKind::Chattering))];
     let mut seconds = vec![[const { Vec::new() }; 3]; manners.len()];
     for round in 0..rounds {
         for (place, (_, manner)) in manners.iter().enumerate() {
-            let siege = manner.map(|manner| Siege::lay(&doors, FROM, STRANGERS, manner, &pem)).transpose()?;
+            let siege =
+                manner.map(|manner| ConnectionFlood::start(&doors, FROM, STRANGERS, manner, &pem)).transpose()?;
             // Until all of them have been there, and their first ten seconds are over.
             sleep(SETTLING);
             for turn in 0..TURNS {

@@ -13,7 +13,7 @@ use protocol::{
     ticket::SignedTicket,
 };
 
-use crate::queue::{Life, Who};
+use crate::queue::{Life, Participant};
 
 /// Names a call until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,12 +21,12 @@ pub(crate) struct CallId(pub(crate) u64);
 
 /// What a caller wants of a node.
 #[derive(Clone, Debug)]
-pub(crate) enum Wish {
+pub(crate) enum CallRequest {
     /// One of door 5, with the bytes that go with it.
     Transfer(TransferRequest, Rc<Vec<u8>>),
     /// A word in a conversation with an SPE. `life` is the node's process with which the conversation was begun; `None`
     /// begins one for this word alone.
-    Word { ticket: SignedTicket, life: Option<Life>, conversation: u64, request: Box<SpeRequest> },
+    Message { ticket: SignedTicket, life: Option<Life>, conversation: u64, request: Box<SpeRequest> },
 }
 
 /// What came of a call.
@@ -41,7 +41,7 @@ pub(crate) enum CallReply {
     /// An SPE is there, of this process of the node.
     Ready(Life),
     /// A word of the SPE.
-    Word(Box<SpeReply>),
+    Message(Box<SpeReply>),
     /// The node said no.
     Refused(Refusal),
     /// The conversation broke, or was silent for too long.
@@ -51,12 +51,12 @@ pub(crate) enum CallReply {
 /// A call under way.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) from: Who,
+    pub(crate) from: Participant,
     pub(crate) from_life: Life,
     pub(crate) node: usize,
     /// The node's process that took it, once one has.
     pub(crate) node_life: Option<Life>,
-    pub(crate) wish: Wish,
+    pub(crate) request: CallRequest,
     /// When something last moved.
     pub(crate) moved_at: Duration,
 }

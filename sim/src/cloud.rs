@@ -11,17 +11,17 @@ use protocol::{
 };
 
 use crate::{
-    Kind, Options, Report, Sabotage,
+    Options, Sabotage, SimulationReport, ViolationKind,
     actor::{
-        Actor, Auditor, Deputy, Driver, FOLDERS, JobPlanned, Keeper, Part, Person, RECORD_BYTES, Snoop, Tenant,
-        create_request,
+        Actor, ActorKind, Auditor, DetachedDriver, Driver, FOLDERS, JobPlanned, Operator, Person, RECORD_BYTES, Snoop,
+        Tenant, create_request,
     },
     calls::{CallId, CallReply, STALL_MAX},
     environment::Environment,
-    faults::{Faults, disks},
+    faults::{Faults, disk_faults},
     invariants::{healing, names, recovery},
-    model::{Holding, Region, Register, Setting, administrator, path, user},
-    queue::{Event, Life, Who},
+    model::{FolderAttributes, Region, Register, Setting, administrator, path, user},
+    queue::{Event, Life, Participant},
     role::{MasterRole, NodeRole},
 };
 
@@ -38,12 +38,12 @@ pub(crate) struct Cloud {
 }
 
 /// Runs one simulation to its end.
-pub fn run(options: &Options) -> Report {
+pub fn run(options: &Options) -> SimulationReport {
     let mut cloud = Cloud::new(options);
     cloud.start();
     cloud.live();
     let env = &cloud.env;
-    Report {
+    SimulationReport {
         seed: options.seed,
         digest: env.trace.digest(),
         events: cloud.events,
@@ -51,11 +51,11 @@ pub fn run(options: &Options) -> Report {
         simulated: env.now.monotonic,
         fired: cloud.faults.fired,
         network: env.network.counts,
-        jobs_done: env.book.jobs_done,
-        taken_over: env.book.taken_over,
-        delivered_again: env.book.delivered_again,
-        appended: env.book.appended,
-        resumed: env.book.resumed,
+        jobs_done: env.model.jobs_done,
+        taken_over: env.model.taken_over,
+        delivered_again: env.model.delivered_again,
+        appended: env.model.appended,
+        resumed: env.model.resumed,
         violation: env.violation().cloned(),
     }
 }
@@ -64,9 +64,9 @@ impl Cloud {
     fn new(options: &Options) -> Self {
         let mut env = Environment::new(options.seed, options.is_shown, options.sabotage);
         let config = draw_config(&mut env.rng);
-        env.book.estate.everyone = config.everyone;
-        env.book.estate.bin.is_there = !config.trash.is_zero();
-        env.book.estate.bin.lasts = config.trash > LASTING;
+        env.model.attributes.everyone = config.everyone;
+        env.model.attributes.trash.is_there = !config.trash.is_zero();
+        env.model.attributes.trash.lasts = config.trash > LASTING;
         let nodes = env.rng.usize(NODES_MIN..6);
         env.note(format_args!("seed {}: {nodes} nodes, {config:?}", options.seed));
         let master = MasterRole::new(config, env.rng.u64(..), options.sabotage);
@@ -78,9 +78,9 @@ impl Cloud {
     }
 
     fn start(&mut self) {
-        self.restart(Who::Master);
+        self.restart(Participant::Master);
         for node in 0..self.nodes.len() {
-            self.restart(Who::Node(node));
+            self.restart(Participant::Node(node));
         }
         for actor in &mut self.actors {
             actor.start(&mut self.env);
@@ -109,7 +109,7 @@ impl Cloud {
         if !self.env.is_healing {
             return false;
         }
-        let late = self.env.now.monotonic > self.faults.until() + healing::healed_after_max(&self.env.book);
+        let late = self.env.now.monotonic > self.faults.until() + healing::healed_after_max(&self.env.model);
         if late || self.events > EVENTS_MAX {
             self.report_unwell();
             return true;
@@ -120,11 +120,11 @@ impl Cloud {
         let mut unwell = if at_rest { None } else { Some("clients still work".to_owned()) };
         for (number, node) in self.nodes.iter().enumerate() {
             if let Some(process) = &node.process
-                && let Err(why) = healing::check_held(&process.store, files, &self.env.book)
+                && let Err(why) = healing::check_held(&process.store, files, &self.env.model)
             {
                 unwell = Some(format!("n{number}: {why}"));
             }
-            if self.env.book.leaving == Some(number)
+            if self.env.model.leaving == Some(number)
                 && let Some(process) = &node.process
                 && let Some(held) = process.store.held().first()
             {
@@ -148,7 +148,7 @@ impl Cloud {
                 true
             }
             Some(why) => {
-                self.actors[auditor].look_again(&mut self.env, why);
+                self.actors[auditor].recheck(&mut self.env, why);
                 false
             }
         }
@@ -159,9 +159,9 @@ impl Cloud {
             auditor.report_lost(&mut self.env);
         }
         let states: Vec<_> = self.actors.iter().map(Actor::state).collect();
-        let span = healing::healed_after_max(&self.env.book);
+        let span = healing::healed_after_max(&self.env.model);
         let sentence = format!("not well {span:?} after the last fault: {states:?}");
-        self.env.violate(Kind::Liveness, sentence);
+        self.env.violate(ViolationKind::Liveness, sentence);
     }
 
     fn happen(&mut self, event: Event) {
@@ -195,10 +195,10 @@ impl Cloud {
                 });
             }
             Event::Saved(life) if self.master.life == life && self.master.is_up() => {
-                self.env.look_at_clock_of(Who::Master);
+                self.env.use_clock_of(Participant::Master);
                 if let Err(why) = self.master.saved(&mut self.env) {
                     self.env.note(format_args!("{why}"));
-                    self.crash(Who::Master);
+                    self.crash(Participant::Master);
                 }
             }
             Event::CallArrives(id) => self.call_arrives(id),
@@ -208,7 +208,7 @@ impl Cloud {
                 if let Some(call) = self.env.calls.get(id)
                     && call.node_life == Some(self.nodes[call.node].life)
                 {
-                    let node = Who::Node(call.node);
+                    let node = Participant::Node(call.node);
                     self.with_node(node, |env, process| process.call_dropped(env, id));
                 }
                 self.env.calls.remove(id);
@@ -216,15 +216,15 @@ impl Cloud {
             Event::ConversationsBroken { client, node, life } => {
                 self.actors[client].conversations_broken(&mut self.env, node, life);
             }
-            Event::DriverStarts { node, life, order } if self.life(Who::Node(node)) == life => {
+            Event::DriverStarts { node, life, order } if self.life(Participant::Node(node)) == life => {
                 self.start_driver((node, life), *order);
             }
             Event::DriverEnds { client } => {
                 self.env.note(format_args!("the driver c{client} ends"));
                 self.actors[client].end(&mut self.env);
             }
-            Event::Hand { node, life, hand } if self.life(Who::Node(node)) == life => {
-                self.with_node(Who::Node(node), |env, process| process.hand(env, hand));
+            Event::NodeWork { node, life, hand } if self.life(Participant::Node(node)) == life => {
+                self.with_node(Participant::Node(node), |env, process| process.perform_work(env, hand));
             }
             Event::Timer { client, tag } => self.actors[client].timer(&mut self.env, tag),
             Event::Fault if !self.env.is_healing => self.fault(),
@@ -236,60 +236,60 @@ impl Cloud {
             }
             Event::ClockSet(who) => self.set_clock_right(who),
             Event::DiskHasRoom(node) => {
-                self.env.book.estate.bin.set_scarce(false);
-                self.nodes[node].disks.set_free_bytes(disks::PLENTY_BYTES);
+                self.env.model.attributes.trash.set_scarce(false);
+                self.nodes[node].disks.set_free_bytes(disk_faults::PLENTY_BYTES);
             }
-            Event::JournalHasRoom => self.master.disk().set_free_bytes(disks::PLENTY_BYTES),
+            Event::JournalHasRoom => self.master.disk().set_free_bytes(disk_faults::PLENTY_BYTES),
             Event::JournalCopied => self.keep_copy_of_journal(),
-            Event::DiskSeenTo { node, disk } => self.see_to_disk(node, disk),
+            Event::DiskSeenTo { node, disk } => self.repair_disk(node, disk),
             // What is left was meant for a process that is no more.
             _ => {}
         }
     }
 
     /// Calls someone, if they live; a node that loses its power in the middle dies there.
-    fn with(&mut self, who: Who, act: impl FnOnce(&mut Environment, Reached<'_>)) {
-        self.env.look_at_clock_of(who);
+    fn with(&mut self, who: Participant, act: impl FnOnce(&mut Environment, Reached<'_>)) {
+        self.env.use_clock_of(who);
         match who {
-            Who::Master => act(&mut self.env, Reached::Master(&mut self.master)),
-            Who::Client(client) => act(&mut self.env, Reached::Client(&mut self.actors[client])),
-            Who::Node(_) => self.with_node(who, |env, process| act(env, Reached::Node(process))),
+            Participant::Master => act(&mut self.env, Reached::Master(&mut self.master)),
+            Participant::Client(client) => act(&mut self.env, Reached::Client(&mut self.actors[client])),
+            Participant::Node(_) => self.with_node(who, |env, process| act(env, Reached::Node(process))),
         }
     }
 
-    fn with_node(&mut self, who: Who, act: impl FnOnce(&mut Environment, &mut crate::role::Process)) {
-        let Who::Node(number) = who else { return };
+    fn with_node(&mut self, who: Participant, act: impl FnOnce(&mut Environment, &mut crate::role::Process)) {
+        let Participant::Node(number) = who else { return };
         let node = &mut self.nodes[number];
         let Some(process) = &mut node.process else { return };
-        self.env.look_at_clock_of(who);
+        self.env.use_clock_of(who);
         act(&mut self.env, process);
         if node.lost_power() {
             self.env.note(format_args!("n{number} loses its power"));
             self.crash(who);
         } else {
-            self.nodes[number].settle(&mut self.env);
+            self.nodes[number].flush(&mut self.env);
         }
     }
 
-    pub(crate) fn life(&self, who: Who) -> Life {
+    pub(crate) fn life(&self, who: Participant) -> Life {
         match who {
-            Who::Master => self.master.life,
-            Who::Node(node) => self.nodes[node].life,
-            Who::Client(_) => 0,
+            Participant::Master => self.master.life,
+            Participant::Node(node) => self.nodes[node].life,
+            Participant::Client(_) => 0,
         }
     }
 
-    fn join(&mut self, from: Who, life: Life, attempt: u32) {
-        if self.env.network.are_apart(from, Who::Master) || self.life(from) != life {
+    fn join(&mut self, from: Participant, life: Life, attempt: u32) {
+        if self.env.network.are_apart(from, Participant::Master) || self.life(from) != life {
             return;
         }
-        self.env.look_at_clock_of(Who::Master);
+        self.env.use_clock_of(Participant::Master);
         let key = match from {
-            Who::Client(client) => self.actors[client].as_deputy().map(Deputy::key),
+            Participant::Client(client) => self.actors[client].as_detached_driver().map(DetachedDriver::key),
             _ => None,
         };
         let delay = self.env.network.delay(&mut self.env.rng);
-        if let (Who::Client(client), Some(key)) = (from, key)
+        if let (Participant::Client(client), Some(key)) = (from, key)
             && self.master.puts_out(key)
         {
             return self.env.after(delay, Event::DriverEnds { client });
@@ -305,8 +305,8 @@ impl Cloud {
         }
         let client = self.actors.len();
         self.env.note(format_args!("n{} starts c{client} to drive job {}", at.0, order.job));
-        let deputy = Deputy::new(order, at, self.planned.clone());
-        let mut actor = Actor::new(client, Part::Deputy(Box::new(deputy)));
+        let deputy = DetachedDriver::new(order, at, self.planned.clone());
+        let mut actor = Actor::new(client, ActorKind::DetachedDriver(Box::new(deputy)));
         actor.start(&mut self.env);
         self.actors.push(actor);
         if !self.env.is_healing && self.env.chance(50) {
@@ -323,7 +323,7 @@ impl Cloud {
         let node = call.node;
         match self.nodes.get(node) {
             Some(role) if role.is_up() => {
-                self.with_node(Who::Node(node), |env, process| process.call_arrives(env, id));
+                self.with_node(Participant::Node(node), |env, process| process.call_arrives(env, id));
             }
             // Nobody listens there.
             _ => self.env.answer(id, CallReply::Broken),
@@ -337,7 +337,7 @@ impl Cloud {
         if let Some(call) = self.env.calls.get(id)
             && call.node_life == Some(self.nodes[call.node].life)
         {
-            let node = Who::Node(call.node);
+            let node = Participant::Node(call.node);
             self.with_node(node, |env, process| process.call_goes_on(env, id));
         }
     }
@@ -355,7 +355,7 @@ impl Cloud {
     fn is_held_up(&mut self, id: CallId, again: impl FnOnce(CallId) -> Event) -> bool {
         let now = self.env.now.monotonic;
         let Some(call) = self.env.calls.get_mut(id) else { return true };
-        if !self.env.network.are_apart(call.from, Who::Node(call.node)) {
+        if !self.env.network.are_apart(call.from, Participant::Node(call.node)) {
             call.moved_at = now;
             return false;
         }
@@ -370,10 +370,10 @@ impl Cloud {
         true
     }
 
-    fn tell_caller(&mut self, from: Who, life: Life, id: CallId, reply: CallReply) {
+    fn tell_caller(&mut self, from: Participant, life: Life, id: CallId, reply: CallReply) {
         match from {
-            Who::Client(client) => self.actors[client].call_answered(&mut self.env, id, reply),
-            Who::Node(node) if self.nodes[node].life == life => {
+            Participant::Client(client) => self.actors[client].call_answered(&mut self.env, id, reply),
+            Participant::Node(node) if self.nodes[node].life == life => {
                 self.with_node(from, |env, process| process.call_answered(env, id, reply));
             }
             _ => {}
@@ -381,17 +381,17 @@ impl Cloud {
     }
 
     /// Kills a process.
-    pub(crate) fn crash(&mut self, who: Who) {
+    pub(crate) fn crash(&mut self, who: Participant) {
         match who {
-            Who::Master => self.master.crash(&mut self.env),
-            Who::Client(_) => return,
-            Who::Node(number) => {
+            Participant::Master => self.master.crash(&mut self.env),
+            Participant::Client(_) => return,
+            Participant::Node(number) => {
                 let life = self.nodes[number].life;
                 self.nodes[number].crash(&mut self.env);
-                self.env.book.may_bring_back(&self.nodes[number].removed());
+                self.env.model.may_bring_back(&self.nodes[number].removed());
                 self.break_conversations(number, life);
                 for client in 0..self.actors.len() {
-                    if self.actors[client].as_deputy().is_some_and(|deputy| deputy.at == (number, life)) {
+                    if self.actors[client].as_detached_driver().is_some_and(|deputy| deputy.at == (number, life)) {
                         self.actors[client].end(&mut self.env);
                     }
                 }
@@ -407,7 +407,7 @@ impl Cloud {
             let span = if self.env.rng.bool() { self.env.span(1, 50) } else { STALL_MAX };
             self.env.after(span, Event::CallAnswered(id, CallReply::Broken));
         }
-        for id in self.env.calls.which(|call| call.from == Who::Node(number) && call.from_life == life) {
+        for id in self.env.calls.which(|call| call.from == Participant::Node(number) && call.from_life == life) {
             let span = self.env.span(1, 3_000);
             self.env.after(span, Event::CallDropped(id));
         }
@@ -420,11 +420,11 @@ impl Cloud {
     }
 
     /// Starts what is not running.
-    pub(crate) fn restart(&mut self, who: Who) {
-        self.env.look_at_clock_of(who);
+    pub(crate) fn restart(&mut self, who: Participant) {
+        self.env.use_clock_of(who);
         let started = match who {
-            Who::Master if !self.master.is_up() => self.master.start(&mut self.env),
-            Who::Node(node) if !self.nodes[node].is_up() => self.nodes[node].start(&mut self.env),
+            Participant::Master if !self.master.is_up() => self.master.start(&mut self.env),
+            Participant::Node(node) if !self.nodes[node].is_up() => self.nodes[node].start(&mut self.env),
             _ => return,
         };
         match (who, started) {
@@ -433,10 +433,10 @@ impl Cloud {
                 self.env.note(format_args!("{why}"));
                 self.env.after(Duration::from_secs(1), Event::Restart(who));
             }
-            (Who::Node(node), Ok(())) => self.nodes[node].settle(&mut self.env),
-            (Who::Master, Ok(())) => {
+            (Participant::Node(node), Ok(())) => self.nodes[node].flush(&mut self.env),
+            (Participant::Master, Ok(())) => {
                 let now = Version(self.env.now.unix_millis);
-                self.env.book.recovered.iter_mut().for_each(|recovered| recovered.started(now));
+                self.env.model.recovered.iter_mut().for_each(|recovered| recovered.started(now));
             }
             _ => {}
         }
@@ -457,9 +457,9 @@ impl Cloud {
         let entries = self.actors.iter().find_map(Actor::as_auditor).map(Auditor::entries).unwrap_or_default();
         let items = entries
             .iter()
-            .filter_map(|entry| names::item_of(&self.env.book.contents, entry).map(|item| (entry.path.clone(), item)));
+            .filter_map(|entry| names::item_of(&self.env.model.contents, entry).map(|item| (entry.path.clone(), item)));
         let items: Vec<_> = items.collect();
-        self.env.book.settle(now, &items);
+        self.env.model.reset(now, &items);
         (self.env.is_healing, self.env.is_quiet) = (false, false);
         self.faults.begin_round(&mut self.env);
         for actor in &mut self.actors {
@@ -476,21 +476,21 @@ impl Cloud {
         self.env.note(format_args!("the faults are over"));
         self.env.is_healing = true;
         self.env.network.heal();
-        self.master.disk().set_free_bytes(disks::PLENTY_BYTES);
-        (0..self.nodes.len()).for_each(|node| self.set_clock_right(Who::Node(node)));
+        self.master.disk().set_free_bytes(disk_faults::PLENTY_BYTES);
+        (0..self.nodes.len()).for_each(|node| self.set_clock_right(Participant::Node(node)));
         for node in 0..self.nodes.len() {
             if self.env.sabotage == Some(Sabotage::DisksForget) {
-                self.crash(Who::Node(node));
+                self.crash(Participant::Node(node));
                 (0..self.nodes[node].disks.count()).for_each(|disk| self.nodes[node].disks.replace(disk, 0));
             } else if self.nodes[node].is_failing() {
-                self.see_to_disks(node);
-                self.crash(Who::Node(node));
+                self.repair_disks(node);
+                self.crash(Participant::Node(node));
             }
-            self.nodes[node].disks.set_free_bytes(disks::PLENTY_BYTES);
+            self.nodes[node].disks.set_free_bytes(disk_faults::PLENTY_BYTES);
         }
         // Nodes that come in any order, some of them late, are what a master without a journal has to cope with.
-        let latest_ms = if self.env.book.recovered.is_some() { 20_000 } else { 1_000 };
-        for who in (0..self.nodes.len()).map(Who::Node).chain([Who::Master]) {
+        let latest_ms = if self.env.model.recovered.is_some() { 20_000 } else { 1_000 };
+        for who in (0..self.nodes.len()).map(Participant::Node).chain([Participant::Master]) {
             let span = self.env.span(100, latest_ms);
             self.env.after(span, Event::Restart(who));
         }
@@ -522,55 +522,55 @@ fn draw_config(rng: &mut Rng) -> MasterConfig {
 /// everything.
 fn draw_actors(env: &mut Environment, nodes: usize, planned: JobPlanned) -> Vec<Actor> {
     let inputs = planned.inputs.iter().enumerate().map(|(number, bytes)| {
-        let content = env.book.contents.add(bytes.clone());
+        let content = env.model.contents.add(bytes.clone());
         let request = create_request(path(&format!("/in/{number}")), bytes.len() as u64);
         (CreateRequest { records: RecordFraming::Fixed(RECORD_BYTES as u32), ..request }, content)
     });
     let inputs: Vec<_> = inputs.collect();
     // Also what a failed job leaves behind is one of these.
-    planned.expected.iter().for_each(|bytes| _ = env.book.contents.add(bytes.clone()));
+    planned.expected.iter().for_each(|bytes| _ = env.model.contents.add(bytes.clone()));
     let paths = inputs.iter().map(|(request, _)| request.path.clone()).collect();
-    env.book.regions.push(Region::new(path("/in")));
-    let mut parts = vec![Part::Person(Box::new(Person::new(0, inputs)))];
+    env.model.regions.push(Region::new(path("/in")));
+    let mut parts = vec![ActorKind::Person(Box::new(Person::new(0, inputs)))];
     for number in 1..env.rng.usize(2..5) {
-        env.book.regions.push(Region::new(path(&format!("/p{number}"))));
-        parts.push(Part::Person(Box::new(Person::new(number, Vec::new()))));
+        env.model.regions.push(Region::new(path(&format!("/p{number}"))));
+        parts.push(ActorKind::Person(Box::new(Person::new(number, Vec::new()))));
     }
     // Some clouds keep all nodes in use.
     if env.chance(60) {
         let leaves_one = env.rng.bool();
-        parts.push(Part::Keeper(Box::new(Keeper::new(nodes, leaves_one))));
+        parts.push(ActorKind::Operator(Box::new(Operator::new(nodes, leaves_one))));
     }
     parts.extend(draw_tenants(env, parts.len()));
-    env.book.people_at_work = parts.len();
+    env.model.people_at_work = parts.len();
     for number in 0..env.rng.usize(1..4) {
-        env.book.registers.push(Register::new(path(&format!("/shared/{number}"))));
+        env.model.registers.push(Register::new(path(&format!("/shared/{number}"))));
     }
-    parts.push(Part::Driver(Box::new(Driver::new(planned, 0, paths))));
-    parts.push(Part::Auditor(Box::new(Auditor::new(nodes))));
+    parts.push(ActorKind::Driver(Box::new(Driver::new(planned, 0, paths))));
+    parts.push(ActorKind::Auditor(Box::new(Auditor::new(nodes))));
     for (name, is_stranger) in [("ben", false), ("eve", true)] {
-        env.book.estate.accounts.add(parts.len(), user(name));
-        parts.push(Part::Snoop(Box::new(Snoop::new(ordinary(name), is_stranger))));
+        env.model.attributes.accounts.add(parts.len(), user(name));
+        parts.push(ActorKind::Snoop(Box::new(Snoop::new(ordinary(name), is_stranger))));
     }
     parts.into_iter().enumerate().map(|(number, part)| Actor::new(number, part)).collect()
 }
 
 /// Two users with folders of their own, each with a region, and the steward of all users.
-fn draw_tenants(env: &mut Environment, first: usize) -> Vec<Part> {
+fn draw_tenants(env: &mut Environment, first: usize) -> Vec<ActorKind> {
     let mut parts = Vec::new();
     for (number, name) in ["ann", "ben"].into_iter().enumerate() {
-        let (home, region) = (path(&format!("/{name}")), env.book.regions.len());
-        env.book.regions.push(Region::new(home.clone()));
+        let (home, region) = (path(&format!("/{name}")), env.model.regions.len());
+        env.model.regions.push(Region::new(home.clone()));
         let folders = FOLDERS.iter().map(|folder| path(&format!("{home}/{folder}")));
         for at in std::iter::once(home.clone()).chain(folders) {
-            env.book.estate.folders.push(Holding::new(at, region, user(name)));
+            env.model.attributes.folders.push(FolderAttributes::new(at, region, user(name)));
         }
-        env.book.estate.quotas.insert(user(name), Setting::new((None, None)));
-        env.book.estate.accounts.add(first + number, user(name));
-        parts.push(Part::Tenant(Box::new(Tenant::new(ordinary(name), Some(region)))));
+        env.model.attributes.quotas.insert(user(name), Setting::new((None, None)));
+        env.model.attributes.accounts.add(first + number, user(name));
+        parts.push(ActorKind::Tenant(Box::new(Tenant::new(ordinary(name), Some(region)))));
     }
     let steward = UserRights { user: administrator(), groups: Vec::new(), admin: true };
-    parts.push(Part::Tenant(Box::new(Tenant::new(steward, None))));
+    parts.push(ActorKind::Tenant(Box::new(Tenant::new(steward, None))));
     parts
 }
 

@@ -7,11 +7,11 @@ use fastrand::Rng;
 use protocol::{Now, message::transfer::TransferRequest};
 
 use crate::{
-    Kind, Sabotage, Violation,
-    calls::{Call, CallId, CallReply, Calls, Wish},
-    model::Book,
-    network::{Network, Weather},
-    queue::{Event, Life, Queue, Who},
+    Sabotage, Violation, ViolationKind,
+    calls::{Call, CallId, CallReply, CallRequest, Calls},
+    model::Model,
+    network::{Network, NetworkConditions},
+    queue::{Event, Life, Participant, Queue},
     trace::Trace,
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Environment {
     pub(crate) trace: Trace,
     pub(crate) network: Network,
     pub(crate) calls: Calls,
-    pub(crate) book: Book,
+    pub(crate) model: Model,
     pub(crate) sabotage: Option<Sabotage>,
     /// The faults are over: clients finish what they do and begin nothing new.
     pub(crate) is_healing: bool,
@@ -32,21 +32,21 @@ pub(crate) struct Environment {
     /// No faults follow this healing.
     pub(crate) is_last: bool,
     /// By how many milliseconds someone's wall clock is ahead of the true time.
-    clocks: BTreeMap<Who, i64>,
+    clocks: BTreeMap<Participant, i64>,
     violation: Option<Violation>,
 }
 
 impl Environment {
     pub(crate) fn new(seed: u64, is_shown: bool, sabotage: Option<Sabotage>) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let weather = Weather::draw(&mut rng);
+        let weather = NetworkConditions::draw(&mut rng);
         Self {
             now: Now { monotonic: Duration::ZERO, unix_millis: UNIX_MILLIS_AT_START },
             queue: Queue::default(),
             trace: Trace::new(is_shown),
             network: Network::new(weather),
             calls: Calls::default(),
-            book: Book::default(),
+            model: Model::default(),
             sabotage,
             is_healing: false,
             is_quiet: false,
@@ -66,18 +66,18 @@ impl Environment {
     }
 
     /// From now to the end of this event, the wall clock is this one's.
-    pub(crate) fn look_at_clock_of(&mut self, who: Who) {
+    pub(crate) fn use_clock_of(&mut self, who: Participant) {
         self.set_time(self.now.monotonic);
         self.now.unix_millis = self.now.unix_millis.saturating_add_signed(self.clock_ahead(who));
     }
 
     /// By how many milliseconds someone's clock is ahead.
-    pub(crate) fn clock_ahead(&self, who: Who) -> i64 {
+    pub(crate) fn clock_ahead(&self, who: Participant) -> i64 {
         self.clocks.get(&who).copied().unwrap_or(0)
     }
 
     /// Sets someone's clock so many milliseconds ahead of the true time.
-    pub(crate) fn set_clock(&mut self, who: Who, ahead_millis: i64) {
+    pub(crate) fn set_clock(&mut self, who: Participant, ahead_millis: i64) {
         self.clocks.insert(who, ahead_millis);
     }
 
@@ -101,10 +101,10 @@ impl Environment {
     }
 
     /// Notes that a promise was broken; the first is what counts.
-    pub(crate) fn violate(&mut self, kind: Kind, sentence: String) {
+    pub(crate) fn violate(&mut self, kind: ViolationKind, sentence: String) {
         self.note(format_args!("VIOLATION ({kind:?}): {sentence}"));
         let at = self.now.monotonic;
-        self.violation.get_or_insert(Violation { kind, sentence, at });
+        self.violation.get_or_insert(Violation { kind, message: sentence, at });
     }
 
     pub(crate) fn violation(&self) -> Option<&Violation> {
@@ -112,25 +112,25 @@ impl Environment {
     }
 
     /// Sends a datagram on its way.
-    pub(crate) fn launch(&mut self, from: Who, to: Who, datagram: Vec<u8>) {
-        self.network.launch(self.now.monotonic, &mut self.rng, &mut self.queue, from, to, datagram);
+    pub(crate) fn send_datagram(&mut self, from: Participant, to: Participant, datagram: Vec<u8>) {
+        self.network.send_datagram(self.now.monotonic, &mut self.rng, &mut self.queue, from, to, datagram);
     }
 
     /// Asks a node for something with bytes.
     pub(crate) fn transfer(
         &mut self,
-        from: (Who, Life),
+        from: (Participant, Life),
         node: usize,
         request: TransferRequest,
         bytes: Rc<Vec<u8>>,
     ) -> CallId {
-        self.call(from, node, Wish::Transfer(request, bytes))
+        self.call(from, node, CallRequest::Transfer(request, bytes))
     }
 
     /// Begins a call; it will be answered by one [`Event::CallAnswered`] unless the caller dies or hangs up.
-    pub(crate) fn call(&mut self, (from, from_life): (Who, Life), node: usize, wish: Wish) -> CallId {
+    pub(crate) fn call(&mut self, (from, from_life): (Participant, Life), node: usize, wish: CallRequest) -> CallId {
         let moved_at = self.now.monotonic;
-        let id = self.calls.add(Call { from, from_life, node, node_life: None, wish, moved_at });
+        let id = self.calls.add(Call { from, from_life, node, node_life: None, request: wish, moved_at });
         let delay = self.network.delay(&mut self.rng);
         self.after(delay, Event::CallArrives(id));
         id

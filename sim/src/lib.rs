@@ -11,6 +11,7 @@ mod cloud;
 mod environment;
 mod faults;
 mod invariants;
+mod messenger;
 mod model;
 mod network;
 mod queue;
@@ -20,13 +21,12 @@ mod tagged;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod words;
 
 use std::{fmt, time::Duration};
 
 pub use cloud::run;
-pub use faults::Fired;
-pub use network::Counts;
+pub use faults::FaultCounts;
+pub use network::DatagramCounts;
 
 /// What to simulate.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,7 +112,7 @@ impl Sabotage {
 
 /// How a simulation went.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct SimulationReport {
     /// Its seed.
     pub seed: u64,
     /// Stands for all that happened: equal for equal runs.
@@ -124,9 +124,9 @@ pub struct Report {
     /// Time that passed in it.
     pub simulated: Duration,
     /// The faults that fired.
-    pub fired: Fired,
+    pub fired: FaultCounts,
     /// What the network did.
-    pub network: Counts,
+    pub network: DatagramCounts,
     /// Jobs that ended well.
     pub jobs_done: u32,
     /// Drivers that took over from one that had begun.
@@ -145,23 +145,23 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Of which kind.
-    pub kind: Kind,
+    pub kind: ViolationKind,
     /// What was found.
-    pub sentence: String,
+    pub message: String,
     /// When, in simulated time.
     pub at: Duration,
 }
 
 /// The kinds of promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ViolationKind {
     /// Something happened that must never happen.
     Safety,
     /// Something did not happen that must happen in the end.
     Liveness,
 }
 
-impl Kind {
+impl ViolationKind {
     /// What the command says to the shell.
     pub fn exit_code(self) -> u8 {
         match self {
@@ -174,9 +174,9 @@ impl Kind {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            Kind::Safety => "safety",
-            Kind::Liveness => "liveness",
+            ViolationKind::Safety => "safety",
+            ViolationKind::Liveness => "liveness",
         };
-        write!(f, "{kind} violated after {:.3} s: {}", self.at.as_secs_f64(), self.sentence)
+        write!(f, "{kind} violated after {:.3} s: {}", self.at.as_secs_f64(), self.message)
     }
 }

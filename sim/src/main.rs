@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use sim::{Options, Report, Sabotage};
+use sim::{Options, Sabotage, SimulationReport};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -85,11 +85,11 @@ struct Sum {
     resumed: u64,
     /// How often each fault fired, by its name.
     fired: BTreeMap<&'static str, u64>,
-    network: sim::Counts,
+    network: sim::DatagramCounts,
 }
 
 impl Sum {
-    fn add(&mut self, report: &Report) {
+    fn add(&mut self, report: &SimulationReport) {
         self.seeds += 1;
         self.events += report.events;
         self.simulated_seconds += report.simulated.as_secs_f64();
@@ -114,7 +114,7 @@ impl Sum {
         )?;
         let fired: Vec<_> = self.fired.iter().map(|(name, count)| format!("{count} {name}")).collect();
         writeln!(out, "fired: {}", fired.join(", "))?;
-        let sim::Counts { sent, lost, doubled } = self.network;
+        let sim::DatagramCounts { sent, lost, doubled } = self.network;
         let (jobs, taken_over, appended, resumed) = (self.jobs, self.taken_over, self.appended, self.resumed);
         writeln!(out, "{lost} of {sent} datagrams lost, {doubled} doubled")?;
         writeln!(out, "{jobs} jobs done, {taken_over} taken over, {appended} appends, {resumed} uploads gone on with")

@@ -8,16 +8,16 @@ use std::{
 
 use fastrand::Rng;
 
-use crate::queue::{Event, Queue, Who};
+use crate::queue::{Event, Participant, Queue};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Network {
-    weather: Weather,
+    conditions: NetworkConditions,
     cuts: BTreeMap<CutId, Cut>,
     cuts_made: u32,
     /// What it did to datagrams.
-    pub(crate) counts: Counts,
+    pub(crate) counts: DatagramCounts,
 }
 
 /// Names a cut until it is mended.
@@ -27,7 +27,7 @@ pub(crate) struct CutId(u32);
 /// Some processes between which and all others nothing passes. Among themselves they hear each other.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
-    pub(crate) inside: BTreeSet<Who>,
+    pub(crate) inside: BTreeSet<Participant>,
     pub(crate) blocks: Blocks,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Blocks {
 
 /// How bad it is; shares in 1,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Weather {
+pub(crate) struct NetworkConditions {
     loss: u32,
     doubled: u32,
     /// Shares of datagrams that take up to [`DELAY_MAX`].
@@ -54,7 +54,7 @@ pub(crate) struct Weather {
 
 /// Proof that the network was bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DatagramCounts {
     /// Datagrams that were sent.
     pub sent: u64,
     /// Of these, lost.
@@ -63,7 +63,7 @@ pub struct Counts {
     pub doubled: u64,
 }
 
-impl Weather {
+impl NetworkConditions {
     /// Nothing is lost.
     pub(crate) const CALM: Self = Self { loss: 0, doubled: 0, late: 0, delay_micros: (200, 2_000) };
 
@@ -81,30 +81,30 @@ impl Weather {
 }
 
 impl Network {
-    pub(crate) fn new(weather: Weather) -> Self {
-        Self { weather, cuts: BTreeMap::new(), cuts_made: 0, counts: Counts::default() }
+    pub(crate) fn new(weather: NetworkConditions) -> Self {
+        Self { conditions: weather, cuts: BTreeMap::new(), cuts_made: 0, counts: DatagramCounts::default() }
     }
 
-    pub(crate) fn set_weather(&mut self, weather: Weather) {
-        self.weather = weather;
+    pub(crate) fn set_conditions(&mut self, weather: NetworkConditions) {
+        self.conditions = weather;
     }
 
     /// Sends a datagram on its way, if it gets anywhere.
-    pub(crate) fn launch(
+    pub(crate) fn send_datagram(
         &mut self,
         now: Duration,
         rng: &mut Rng,
         queue: &mut Queue,
-        from: Who,
-        to: Who,
+        from: Participant,
+        to: Participant,
         datagram: Vec<u8>,
     ) {
         self.counts.sent += 1;
-        if self.is_cut(from, to) || rng.u32(..1000) < self.weather.loss {
+        if self.is_cut(from, to) || rng.u32(..1000) < self.conditions.loss {
             self.counts.lost += 1;
             return;
         }
-        if rng.u32(..1000) < self.weather.doubled {
+        if rng.u32(..1000) < self.conditions.doubled {
             self.counts.doubled += 1;
             queue.push(now + self.delay(rng), Event::Datagram { to, datagram: datagram.clone() });
         }
@@ -113,10 +113,10 @@ impl Network {
 
     /// How long something takes now.
     pub(crate) fn delay(&self, rng: &mut Rng) -> Duration {
-        if rng.u32(..1000) < self.weather.late {
+        if rng.u32(..1000) < self.conditions.late {
             return Duration::from_micros(rng.u64(..DELAY_MAX.as_micros() as u64));
         }
-        let (from, to) = self.weather.delay_micros;
+        let (from, to) = self.conditions.delay_micros;
         Duration::from_micros(rng.u64(from..=to))
     }
 
@@ -134,7 +134,7 @@ impl Network {
     }
 
     /// Whether no datagram passes from one to another.
-    fn is_cut(&self, from: Who, to: Who) -> bool {
+    fn is_cut(&self, from: Participant, to: Participant) -> bool {
         self.cuts.values().any(|cut| match (cut.inside.contains(&from), cut.inside.contains(&to)) {
             (true, false) => cut.blocks != Blocks::Inward,
             (false, true) => cut.blocks != Blocks::Outward,
@@ -143,14 +143,14 @@ impl Network {
     }
 
     /// Whether two cannot talk: what has to be acknowledged (a join, a transfer) needs both directions.
-    pub(crate) fn are_apart(&self, a: Who, b: Who) -> bool {
+    pub(crate) fn are_apart(&self, a: Participant, b: Participant) -> bool {
         self.is_cut(a, b) || self.is_cut(b, a)
     }
 
     /// All links work again, and nothing is lost any more.
     pub(crate) fn heal(&mut self) {
         self.cuts.clear();
-        self.weather = Weather::CALM;
+        self.conditions = NetworkConditions::CALM;
     }
 }
 
@@ -164,11 +164,11 @@ mod tests {
 
     #[test]
     fn a_cut_stops_what_it_says_and_nothing_among_those_inside() {
-        let (inside, other, outside) = (Who::Node(0), Who::Node(2), Who::Master);
+        let (inside, other, outside) = (Participant::Node(0), Participant::Node(2), Participant::Master);
         for (blocks, outward, inward) in
             [(Blocks::Both, true, true), (Blocks::Outward, true, false), (Blocks::Inward, false, true)]
         {
-            let mut network = Network::new(Weather::CALM);
+            let mut network = Network::new(NetworkConditions::CALM);
             let id = network.cut(Cut { inside: [inside, other].into(), blocks });
             assert_eq!(network.is_cut(inside, outside), outward, "{blocks:?}");
             assert_eq!(network.is_cut(outside, inside), inward, "{blocks:?}");

@@ -8,12 +8,12 @@ use protocol::{SessionId, message::node_master::DriveOrder, ticket::TicketKeys};
 use crate::{
     calls::{CallId, CallReply},
     network::CutId,
-    role::Hand,
+    role::NodeWork,
 };
 
 /// Someone who takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Who {
+pub(crate) enum Participant {
     /// The one master.
     Master,
     /// A node, by its number.
@@ -29,15 +29,15 @@ pub(crate) type Life = u32;
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A datagram arrives.
-    Datagram { to: Who, datagram: Vec<u8> },
+    Datagram { to: Participant, datagram: Vec<u8> },
     /// A process wanted to be called now.
-    Wake(Who, Life),
+    Wake(Participant, Life),
     /// Someone's join reaches the master.
-    JoinAsked { from: Who, life: Life, attempt: u32 },
+    JoinAsked { from: Participant, life: Life, attempt: u32 },
     /// The master's answer to a join; with the session and the keys for tickets where it was let in.
-    JoinAnswered { to: Who, life: Life, attempt: u32, accepted: Option<(SessionId, TicketKeys)> },
+    JoinAnswered { to: Participant, life: Life, attempt: u32, accepted: Option<(SessionId, TicketKeys)> },
     /// A joiner has waited long enough for an answer, or since the last try.
-    JoinAgain { who: Who, life: Life, attempt: u32 },
+    JoinAgain { who: Participant, life: Life, attempt: u32 },
     /// The journal has written what it was writing.
     Saved(Life),
     /// A request for bytes reaches its node.
@@ -55,19 +55,19 @@ pub(crate) enum Event {
     /// The process of a driver ends: by itself, with its node, or because the master does not let it in.
     DriverEnds { client: usize },
     /// Something that a node's hands did is done.
-    Hand { node: usize, life: Life, hand: Hand },
+    NodeWork { node: usize, life: Life, hand: NodeWork },
     /// A client wanted to go on now.
     Timer { client: usize, tag: u64 },
     /// The next fault is due.
     Fault,
     /// A process dies.
-    Crash(Who, Life),
+    Crash(Participant, Life),
     /// A process that died is started again.
-    Restart(Who),
+    Restart(Participant),
     /// What was cut works again.
     Mended(CutId),
     /// A clock is set right.
-    ClockSet(Who),
+    ClockSet(Participant),
     /// A full disk has room again.
     DiskHasRoom(usize),
     /// A copy of the journal is taken.

@@ -15,7 +15,7 @@ use crate::{
     calls::{CallId, CallReply},
     environment::Environment,
     invariants::bytes,
-    role::Seat,
+    role::MasterLink,
 };
 
 /// See the module.
@@ -69,7 +69,7 @@ impl Reading {
     }
 
     /// The master answered.
-    pub(crate) fn located(&mut self, env: &mut Environment, seat: &Seat, reply: ClientReply) -> Turn {
+    pub(crate) fn located(&mut self, env: &mut Environment, seat: &MasterLink, reply: ClientReply) -> Turn {
         match reply {
             ClientReply::Located(located) => {
                 let EntryKind::File(content) = located.entry.kind else {
@@ -91,7 +91,13 @@ impl Reading {
     }
 
     /// A node answered.
-    pub(crate) fn call_answered(&mut self, env: &mut Environment, seat: &Seat, call: CallId, reply: CallReply) -> Turn {
+    pub(crate) fn call_answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &MasterLink,
+        call: CallId,
+        reply: CallReply,
+    ) -> Turn {
         if self.call != Some(call) {
             return Turn::Goes;
         }
@@ -121,7 +127,7 @@ impl Reading {
         self.copies_missed
     }
 
-    fn ask_next(&mut self, env: &mut Environment, seat: &Seat) -> Turn {
+    fn ask_next(&mut self, env: &mut Environment, seat: &MasterLink) -> Turn {
         match self.sources.pop_front() {
             Some(source) => {
                 let node = source.node.as_str()[1..].parse().unwrap_or(usize::MAX);

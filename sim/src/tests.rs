@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::{Kind, Options, Report, Sabotage, Violation, run};
+use crate::{Options, Sabotage, SimulationReport, Violation, ViolationKind, run};
 
-fn seed(seed: u64) -> Report {
+fn seed(seed: u64) -> SimulationReport {
     run(&Options { seed, ..Options::default() })
 }
 
@@ -21,13 +21,13 @@ fn sabotaged_seeds(sabotage: Sabotage, seeds: u64) -> Vec<Violation> {
 }
 
 /// Whether all are of one kind, and one says this.
-fn found(violations: &[Violation], kind: Kind, says: &str) -> bool {
-    violations.iter().all(|found| found.kind == kind) && violations.iter().any(|found| found.sentence.contains(says))
+fn found(violations: &[Violation], kind: ViolationKind, says: &str) -> bool {
+    violations.iter().all(|found| found.kind == kind) && violations.iter().any(|found| found.message.contains(says))
 }
 
 /// Whether one breaks safety and says this.
 fn finds(violations: &[Violation], says: &str) -> bool {
-    violations.iter().any(|found| found.kind == Kind::Safety && found.sentence.contains(says))
+    violations.iter().any(|found| found.kind == ViolationKind::Safety && found.message.contains(says))
 }
 
 /// Seeds tried in a test.
@@ -46,7 +46,7 @@ fn the_cloud_holds_what_it_promises_and_faults_did_fire() {
     for report in &reports {
         assert_eq!(report.violation, None, "seed {}", report.seed);
     }
-    let sum = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&SimulationReport) -> u64| reports.iter().map(count).sum::<u64>();
     // In a seed or two the journal is lost so often that no job ends well.
     let with_jobs = reports.iter().filter(|report| report.jobs_done > 0).count();
     assert!(with_jobs + 3 >= reports.len(), "{with_jobs}");
@@ -73,22 +73,22 @@ fn disks_that_forget_what_was_synced_are_found_by_the_bytes() {
     let violations = sabotaged(Sabotage::DisksForget);
     // A client of the workload may still be waiting for the lost bytes: then it is the one to say so.
     let is_loss = |found: &Violation| {
-        ["cannot be read", "must hold", "no disk has"].iter().any(|says| found.sentence.contains(says))
+        ["cannot be read", "must hold", "no disk has"].iter().any(|says| found.message.contains(says))
     };
     assert!(violations.iter().all(is_loss), "{violations:?}");
-    assert!(violations.iter().any(|found| found.kind == Kind::Safety), "{violations:?}");
+    assert!(violations.iter().any(|found| found.kind == ViolationKind::Safety), "{violations:?}");
 }
 
 #[test]
 fn a_record_that_comes_twice_is_found_by_the_job_output() {
     let violations = sabotaged(Sabotage::BucketRepeatsRecord);
-    assert!(found(&violations, Kind::Safety, "not its input sorted"), "{violations:?}");
+    assert!(found(&violations, ViolationKind::Safety, "not its input sorted"), "{violations:?}");
 }
 
 #[test]
 fn copies_that_are_never_made_are_found_by_the_healing() {
     let violations = sabotaged(Sabotage::CopiesAreNeverMade);
-    assert!(found(&violations, Kind::Liveness, "has the copies"), "{violations:?}");
+    assert!(found(&violations, ViolationKind::Liveness, "has the copies"), "{violations:?}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn versions_that_are_forgotten_are_found_by_the_versions() {
 }
 
 #[test]
-fn slices_that_are_hidden_from_a_master_without_a_journal_are_found_by_the_recovery() {
+fn slices_hidden_from_a_master_without_a_journal_are_found_by_the_recovery() {
     let violations = sabotaged_seeds(Sabotage::SlicesAreHidden, 4 * SEEDS);
     assert!(finds(&violations, "must hold"), "{violations:?}");
 }
@@ -129,7 +129,7 @@ fn an_older_journal_that_is_believed_is_found_by_the_recovery() {
 #[test]
 fn slices_that_are_never_removed_are_found_by_the_healing() {
     let violations = sabotaged(Sabotage::RemovalsAreNeverMade);
-    let is_left = |found: &Violation| found.kind == Kind::Liveness && found.sentence.contains("is nobody's");
+    let is_left = |found: &Violation| found.kind == ViolationKind::Liveness && found.message.contains("is nobody's");
     assert!(violations.iter().any(is_left), "{violations:?}");
 }
 
@@ -157,42 +157,42 @@ fn a_bucket_that_keeps_the_pieces_of_attempts_that_lost_is_found() {
 }
 
 /// Whether some seed finds a sabotage so.
-fn is_found(sabotage: Sabotage, kind: Kind, says: &str) -> bool {
+fn is_found(sabotage: Sabotage, kind: ViolationKind, says: &str) -> bool {
     let violation = |seed| run(&Options { seed, sabotage: Some(sabotage), ..Options::default() }).violation;
-    (0..8 * SEEDS).filter_map(violation).any(|found| found.kind == kind && found.sentence.contains(says))
+    (0..8 * SEEDS).filter_map(violation).any(|found| found.kind == kind && found.message.contains(says))
 }
 
 #[test]
 fn rights_that_do_not_come_back_are_found_by_the_estate() {
-    assert!(is_found(Sabotage::RightsAreForgotten, Kind::Safety, "the rights of"));
+    assert!(is_found(Sabotage::RightsAreForgotten, ViolationKind::Safety, "the rights of"));
 }
 
 #[test]
 fn quotas_that_do_not_come_back_are_found_by_the_estate() {
-    assert!(is_found(Sabotage::QuotasAreForgotten, Kind::Safety, "the quota of"));
+    assert!(is_found(Sabotage::QuotasAreForgotten, ViolationKind::Safety, "the quota of"));
 }
 
 #[test]
 fn policies_that_do_not_come_back_are_found_by_the_estate() {
-    assert!(is_found(Sabotage::PoliciesAreForgotten, Kind::Safety, "the policy of"));
+    assert!(is_found(Sabotage::PoliciesAreForgotten, ViolationKind::Safety, "the policy of"));
 }
 
 #[test]
 fn a_trash_that_does_not_come_back_is_found_by_the_estate() {
-    assert!(is_found(Sabotage::TrashIsForgotten, Kind::Safety, "is not in the trash"));
+    assert!(is_found(Sabotage::TrashIsForgotten, ViolationKind::Safety, "is not in the trash"));
 }
 
 #[test]
 fn a_master_that_takes_everyone_for_an_administrator_is_found_by_the_rights() {
-    assert!(is_found(Sabotage::PrivateIsOpen, Kind::Safety, "was not refused"));
+    assert!(is_found(Sabotage::PrivateIsOpen, ViolationKind::Safety, "was not refused"));
 }
 
 #[test]
 fn a_quota_that_is_miscounted_is_found_by_the_estate() {
-    assert!(is_found(Sabotage::QuotasAreMiscounted, Kind::Liveness, "sum up to"));
+    assert!(is_found(Sabotage::QuotasAreMiscounted, ViolationKind::Liveness, "sum up to"));
 }
 
 #[test]
 fn a_revocation_that_nobody_hears_of_is_found_by_the_master() {
-    assert!(is_found(Sabotage::RevocationsAreForgotten, Kind::Safety, "who was revoked"));
+    assert!(is_found(Sabotage::RevocationsAreForgotten, ViolationKind::Safety, "who was revoked"));
 }

@@ -26,7 +26,7 @@ pub(crate) struct Clients {
     /// How often each command ended with each exit code.
     codes: BTreeMap<(&'static str, i32), u64>,
     /// How often each was refused with which sentence, whatever the numbers and names in it.
-    sentences: BTreeMap<String, u64>,
+    messages: BTreeMap<String, u64>,
     /// Who was refused tries again a little later, as people and programs do: else most that is done is to be refused.
     rests_until: Option<Instant>,
     /// What was done, for whoever looks for a cause.
@@ -61,7 +61,7 @@ impl Default for Clients {
             sender,
             receiver,
             codes: BTreeMap::new(),
-            sentences: BTreeMap::new(),
+            messages: BTreeMap::new(),
             rests_until: None,
             record: None,
         }
@@ -129,7 +129,7 @@ impl Clients {
         }
         *self.codes.entry((work.name(), ended.code)).or_default() += 1;
         if ended.code != 0 {
-            *self.sentences.entry(shape(&ended)).or_default() += 1;
+            *self.messages.entry(shape(&ended)).or_default() += 1;
         }
         if let Some(record) = &mut self.record {
             let span =
@@ -167,11 +167,11 @@ impl Clients {
     }
 
     /// The sentences that came most often, one a line.
-    pub(crate) fn sentences(&self) -> String {
-        let mut all: Vec<_> = self.sentences.iter().collect();
+    pub(crate) fn messages(&self) -> String {
+        let mut all: Vec<_> = self.messages.iter().collect();
         all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let lines: Vec<_> =
-            all.iter().take(SENTENCES_MAX).map(|(text, count)| format!("  {count} times: {text}")).collect();
+            all.iter().take(MESSAGES_MAX).map(|(text, count)| format!("  {count} times: {text}")).collect();
         lines.join("\n")
     }
 
@@ -219,34 +219,34 @@ fn note(ledger: &mut Ledger, work: &Work, ended: &Ended) {
         (Work::Get { .. }, _) => {}
         (Work::Remove { path }, 0) => {
             let files = ledger.files(path);
-            ledger.trash.add(path, files, !ledger.is_haunted(path));
-            ledger.settle(path, [None].into());
-            ledger.lay(path);
+            ledger.trash.add(path, files, !ledger.may_have_ghost(path));
+            ledger.set_allowed(path, [None].into());
+            ledger.clear_ghost(path);
         }
         (Work::Remove { path }, _) => {
             let files = ledger.files(path);
             ledger.trash.add(path, files, false);
-            ledger.doubt(path, [None].into());
+            ledger.allow_also(path, [None].into());
         }
         (Work::Move { from, to }, 0) => {
             let moved = ledger.files(from).into_iter().map(Some).collect();
-            if ledger.is_haunted(from) {
-                ledger.haunt(to);
+            if ledger.may_have_ghost(from) {
+                ledger.allow_ghost(to);
             } else {
-                ledger.lay(to);
+                ledger.clear_ghost(to);
             }
-            ledger.settle(to, moved);
-            ledger.settle(from, [None].into());
-            ledger.lay(from);
+            ledger.set_allowed(to, moved);
+            ledger.set_allowed(from, [None].into());
+            ledger.clear_ghost(from);
         }
         (Work::Move { from, .. }, 3) => ledger.check(from, None),
         (Work::Move { from, to }, _) => {
             let moved = ledger.files(from).into_iter().map(Some).collect();
-            if ledger.is_haunted(from) {
-                ledger.haunt(to);
+            if ledger.may_have_ghost(from) {
+                ledger.allow_ghost(to);
             }
-            ledger.doubt(to, moved);
-            ledger.doubt(from, [None].into());
+            ledger.allow_also(to, moved);
+            ledger.allow_also(from, [None].into());
         }
         (Work::Restore { path }, code) => note_restored(ledger, path, code),
         (Work::Empty, code) => ledger.trash.end_to_empty(code == 0),
@@ -264,12 +264,12 @@ fn note_restored(ledger: &mut Ledger, path: &str, code: i32) {
             let was = if any { ledger.past(path) } else { [].into() };
             let files = files.into_iter().chain(was).collect::<BTreeSet<_>>();
             if any {
-                ledger.haunt(path);
+                ledger.allow_ghost(path);
             } else {
-                ledger.lay(path);
+                ledger.clear_ghost(path);
             }
             ledger.trash.take(path, true);
-            ledger.settle(path, files.into_iter().map(Some).collect());
+            ledger.set_allowed(path, files.into_iter().map(Some).collect());
         }
         // Nothing was done.
         3 | 4 | 7 => {}
@@ -277,7 +277,7 @@ fn note_restored(ledger: &mut Ledger, path: &str, code: i32) {
             let any = ledger.was_rolled_back() && (!is_sure || ledger.trash.dates_are_wrong());
             let was = if any { ledger.past(path) } else { [].into() };
             ledger.trash.take(path, false);
-            ledger.doubt(path, files.into_iter().chain(was).map(Some).collect());
+            ledger.allow_also(path, files.into_iter().chain(was).map(Some).collect());
         }
     }
 }
@@ -304,15 +304,15 @@ fn note_unclean(ledger: &mut Ledger, work: &Work, ended: &Ended) {
             let was = ledger.past(path);
             ledger.trash.take(path, false);
             ledger.trash.add(path, was.clone(), false);
-            ledger.doubt(path, was.into_iter().map(Some).chain([None]).collect());
-            ledger.haunt(path);
+            ledger.allow_also(path, was.into_iter().map(Some).chain([None]).collect());
+            ledger.allow_ghost(path);
         }
         (Work::Move { from, to }, _) => {
             let was = ledger.past(from);
-            ledger.doubt(to, was.iter().copied().map(Some).collect());
-            ledger.doubt(from, was.into_iter().map(Some).chain([None]).collect());
-            ledger.haunt(to);
-            ledger.haunt(from);
+            ledger.allow_also(to, was.iter().copied().map(Some).collect());
+            ledger.allow_also(from, was.into_iter().map(Some).chain([None]).collect());
+            ledger.allow_ghost(to);
+            ledger.allow_ghost(from);
         }
     }
 }
@@ -334,7 +334,7 @@ const CLIENTS: usize = 4;
 /// How long nothing begins after a command that found nobody.
 const REST: Duration = Duration::from_millis(500);
 /// Sentences that are shown.
-const SENTENCES_MAX: usize = 12;
+const MESSAGES_MAX: usize = 12;
 /// Bytes in the trash from which on it is emptied: all lies in memory.
 const TRASH_BYTES_MAX: usize = 150 << 20;
 /// The folders that must be there: what is missing for `mv` is then its source.

@@ -37,7 +37,7 @@ impl Cuts {
         if self.cut.len() >= CUTS_MAX || self.cut.iter().any(|(other, its, _)| (other, its) == (from, to)) {
             return false;
         }
-        cloud.network().silence(from, to);
+        cloud.network().block_one_way(from, to);
         record(cloud, &format!("{to} does not hear {from} for {span:?}"));
         self.cut.push((from.clone(), to.clone(), Instant::now() + span));
         self.fired += 1;
@@ -48,14 +48,14 @@ impl Cuts {
     pub(crate) fn recover(&mut self, cloud: &Roles) {
         let now = Instant::now();
         for (from, to, _) in self.cut.extract_if(.., |(_, _, until)| *until <= now) {
-            cloud.network().unsilence(&from, &to);
+            cloud.network().unblock_one_way(&from, &to);
         }
     }
 
     /// Mends all.
     pub(crate) fn heal(&mut self, cloud: &Roles) {
         for (from, to, _) in self.cut.drain(..) {
-            cloud.network().unsilence(&from, &to);
+            cloud.network().unblock_one_way(&from, &to);
         }
     }
 

@@ -19,14 +19,14 @@ pub(crate) struct Faults {
     /// When the next is due; now, where nobody has said.
     next: Option<Instant>,
     /// Roles that are to be started or continued, and when.
-    away: BTreeMap<String, (Instant, Away)>,
+    outages: BTreeMap<String, (Instant, Outage)>,
     /// Contents of which a copy was made bad: never two copies of one.
     flipped: BTreeSet<Vec<u8>>,
     fired: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Away {
+enum Outage {
     Dead,
     Stopped,
 }
@@ -38,7 +38,7 @@ impl Faults {
     }
 
     /// The next comes after so long.
-    pub(crate) fn put_off(&mut self, pause: Duration) {
+    pub(crate) fn defer(&mut self, pause: Duration) {
         self.next = Some(Instant::now() + pause);
     }
 
@@ -55,11 +55,11 @@ impl Faults {
         match lot {
             0..55 if self.may_leave(&role) && !cloud.has_ended(&role) => {
                 cloud.kill(&role);
-                self.leave(cloud, role, span, Away::Dead);
+                self.leave(cloud, role, span, Outage::Dead);
             }
             _ if self.may_leave(&role) && !cloud.has_ended(&role) => {
                 cloud.pause(&role);
-                self.leave(cloud, role, span, Away::Stopped);
+                self.leave(cloud, role, span, Outage::Stopped);
             }
             _ => {}
         }
@@ -73,40 +73,40 @@ impl Faults {
             let span = Duration::from_millis(rng.u64(200..8_000));
             if self.may_leave(&node) && !cloud.has_ended(&node) {
                 cloud.kill(&node);
-                self.leave(cloud, node, span, Away::Dead);
+                self.leave(cloud, node, span, Outage::Dead);
             }
         }
     }
 
     /// A role does not run any more, and is to be started again after a while.
     pub(crate) fn start_after(&mut self, role: &str, span: Duration) {
-        self.away.insert(role.into(), (Instant::now() + span, Away::Dead));
+        self.outages.insert(role.into(), (Instant::now() + span, Outage::Dead));
     }
 
     /// Brings back whose time has come; of those that do not run, whoever may be started.
     pub(crate) fn recover(&mut self, cloud: &mut Roles, mut may_start: impl FnMut(&Roles, &str) -> bool) {
         let now = Instant::now();
-        let due: Vec<_> = self.away.iter().filter(|(_, (at, _))| *at <= now).map(|(role, _)| role.clone()).collect();
+        let due: Vec<_> = self.outages.iter().filter(|(_, (at, _))| *at <= now).map(|(role, _)| role.clone()).collect();
         for role in due {
-            if self.away[&role].1 == Away::Stopped || may_start(cloud, &role) {
+            if self.outages[&role].1 == Outage::Stopped || may_start(cloud, &role) {
                 self.bring_back(cloud, &role);
             }
         }
     }
 
     /// Whether a role is dead or stopped.
-    pub(crate) fn is_away(&self, role: &str) -> bool {
-        self.away.contains_key(role)
+    pub(crate) fn is_down(&self, role: &str) -> bool {
+        self.outages.contains_key(role)
     }
 
     /// The roles that are dead or stopped.
     pub(crate) fn roles(&self) -> impl Iterator<Item = &String> {
-        self.away.keys()
+        self.outages.keys()
     }
 
     /// Brings all back.
     pub(crate) fn heal(&mut self, cloud: &mut Roles) {
-        let all: Vec<_> = self.away.keys().cloned().collect();
+        let all: Vec<_> = self.outages.keys().cloned().collect();
         all.iter().for_each(|role| self.bring_back(cloud, role));
     }
 
@@ -132,33 +132,33 @@ impl Faults {
     }
 
     fn may_leave(&self, role: &str) -> bool {
-        self.away.len() < AWAY_MAX && !self.away.contains_key(role)
+        self.outages.len() < OUTAGES_MAX && !self.outages.contains_key(role)
     }
 
-    fn leave(&mut self, cloud: &Roles, role: String, span: Duration, away: Away) {
+    fn leave(&mut self, cloud: &Roles, role: String, span: Duration, away: Outage) {
         let kind = match (away, role.as_str()) {
-            (Away::Stopped, _) => STOPS,
-            (Away::Dead, "master") => MASTER_KILLS,
-            (Away::Dead, "security") => "kills of the security server",
-            (Away::Dead, _) => NODE_KILLS,
+            (Outage::Stopped, _) => STOPS,
+            (Outage::Dead, "master") => MASTER_KILLS,
+            (Outage::Dead, "security") => "kills of the security server",
+            (Outage::Dead, _) => NODE_KILLS,
         };
         *self.fired.entry(kind).or_default() += 1;
         record(cloud, &format!("{kind}: {role} for {span:?}"));
-        self.away.insert(role, (Instant::now() + span, away));
+        self.outages.insert(role, (Instant::now() + span, away));
     }
 
     fn bring_back(&mut self, cloud: &mut Roles, role: &str) {
         record(cloud, &format!("{role} is back"));
-        match self.away.remove(role) {
-            Some((_, Away::Dead)) => cloud.run_role(role),
-            Some((_, Away::Stopped)) => cloud.resume(role),
+        match self.outages.remove(role) {
+            Some((_, Outage::Dead)) => cloud.run_role(role),
+            Some((_, Outage::Stopped)) => cloud.resume(role),
             None => {}
         }
     }
 
     /// Turns over a bit of one copy of a file that has two good ones.
     pub(crate) fn flip(&mut self, rng: &mut Rng, cloud: &Roles, ledger: &Ledger) {
-        if self.is_away("master") || self.is_away("security") {
+        if self.is_down("master") || self.is_down("security") {
             return;
         }
         let mut paths = ledger.idle_paths();
@@ -202,6 +202,6 @@ const MASTER_KILLS: &str = "kills of the master";
 const STOPS: &str = "stopped processes";
 const FLIPS: &str = "turned bits";
 /// Roles away at once: with more, nothing would ever be done.
-const AWAY_MAX: usize = 2;
+const OUTAGES_MAX: usize = 2;
 /// Paths that are looked at for one that has two good copies.
 const PATHS_TRIED: usize = 8;

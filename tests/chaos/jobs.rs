@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::fault::Faults;
 
 /// What is to be run.
-pub(crate) struct Plan {
+pub(crate) struct JobsPlan {
     /// Millions of bytes to sort.
     pub(crate) megabytes: u64,
     /// The folder whose text files are indexed.
@@ -31,7 +31,7 @@ pub(crate) struct Plan {
 }
 
 /// Runs both; what is wrong, a sentence each.
-pub(crate) fn run(plan: &Plan) -> Vec<String> {
+pub(crate) fn run(plan: &JobsPlan) -> Vec<String> {
     let (cloud, rng) = (Roles::start(NODES, 2), Rng::with_seed(plan.seed));
     let mut trial = Trial { cloud, rng, faults: Faults::default(), killed: 0, given_up: BTreeMap::new() };
     let wrong: Vec<String> = [trial.sort(plan.megabytes), trial.index(&plan.texts, plan.text_megabytes << 20)]
@@ -61,7 +61,7 @@ impl Trial {
         self.cloud.ok(&["terasort", "gen", "--records", &records, "--files", "16", "/gen"]);
         let generated = self.cloud.json(&["terasort", "validate", "/gen"]);
         let begun = Instant::now();
-        self.endure(&["terasort", "sort", "/gen", "/sorted"], "/sorted")?;
+        self.run_until_done(&["terasort", "sort", "/gen", "/sorted"], "/sorted")?;
         let sorted = self.cloud.json(&["terasort", "validate", "/sorted"]);
         println!("{megabytes} MB sorted in {:.0} s", begun.elapsed().as_secs_f64());
         let is_right = sorted["sorted"] == true && same(&generated, &sorted, &["records", "checksum"]);
@@ -91,7 +91,7 @@ impl Trial {
         self.cloud.ok(&["put", "-r", local.to_str().unwrap(), "/texts"]);
         fs::remove_dir_all(&local).unwrap();
         let begun = Instant::now();
-        self.endure(&[&INDEX[..], &["--detach"]].concat(), "/index")?;
+        self.run_until_done(&[&INDEX[..], &["--detach"]].concat(), "/index")?;
         println!("{files} texts of {} MB indexed in {:.0} s", bytes >> 20, begun.elapsed().as_secs_f64());
         let mut found = IndexSummary::default();
         for part in self.cloud.ok(&["find", "/index"]).lines() {
@@ -104,7 +104,7 @@ impl Trial {
     }
 
     /// Runs a job among faults until it says that it is done. One that gives up must have left nothing.
-    fn endure(&mut self, words: &[&str], output: &str) -> Result<(), String> {
+    fn run_until_done(&mut self, words: &[&str], output: &str) -> Result<(), String> {
         for _ in 0..TRIES {
             let command =
                 self.cloud.command(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -167,7 +167,7 @@ impl Trial {
             } else {
                 self.faults.fire_at_roles(&mut self.rng, &mut self.cloud);
             }
-            self.faults.put_off(Duration::from_millis(self.rng.u64(FAULT_PAUSE_MILLIS)));
+            self.faults.defer(Duration::from_millis(self.rng.u64(FAULT_PAUSE_MILLIS)));
         }
         self.faults.recover(&mut self.cloud, |_, _| true);
     }

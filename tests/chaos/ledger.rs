@@ -20,7 +20,7 @@ pub(crate) struct Content {
 
 /// What a path may hold; `None` is no file.
 #[derive(Clone, Debug)]
-struct Line {
+struct PathState {
     sure: BTreeSet<Option<Content>>,
     /// What may still come, and when its command gave up.
     late: Vec<(Option<Content>, Instant)>,
@@ -43,7 +43,7 @@ struct Recent {
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    lines: BTreeMap<String, Line>,
+    lines: BTreeMap<String, PathState>,
     busy: BTreeSet<String>,
     recent: Vec<Recent>,
     /// What was removed and can be restored.
@@ -132,19 +132,19 @@ impl Ledger {
 
     /// A file was perhaps written.
     pub(crate) fn put_unanswered(&mut self, path: &str, content: Content) {
-        self.doubt(path, [Some(content)].into());
+        self.allow_also(path, [Some(content)].into());
         self.line(path).unanswered.push((content, Instant::now()));
     }
 
     /// A command succeeded that changed names alone: the path has one of these, and a roll-back in the next moment may undo it.
-    pub(crate) fn settle(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
+    pub(crate) fn set_allowed(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
         self.recent.retain(|recent| recent.at.elapsed() < LAST_MOMENT);
         self.recent.push(Recent { at: Instant::now(), path: path.into(), before: self.allowed(path) });
         self.set(path, contents);
     }
 
     /// Nobody knows whether a command ran: the path may have one of these too, now or a little later.
-    pub(crate) fn doubt(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
+    pub(crate) fn allow_also(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
         let now = Instant::now();
         let line = self.line(path);
         line.past.extend(contents.iter().flatten());
@@ -152,17 +152,17 @@ impl Ledger {
     }
 
     /// A name without bytes may be here: from where it was renamed or restored there was one.
-    pub(crate) fn haunt(&mut self, path: &str) {
+    pub(crate) fn allow_ghost(&mut self, path: &str) {
         self.line(path).ghost = true;
     }
 
     /// Whether a name without bytes may be here.
-    pub(crate) fn is_haunted(&self, path: &str) -> bool {
+    pub(crate) fn may_have_ghost(&self, path: &str) -> bool {
         self.lines.get(path).is_some_and(|line| line.ghost)
     }
 
     /// A name is surely not here any more.
-    pub(crate) fn lay(&mut self, path: &str) {
+    pub(crate) fn clear_ghost(&mut self, path: &str) {
         self.line(path).ghost = false;
     }
 
@@ -186,7 +186,7 @@ impl Ledger {
     }
 
     /// The names stand again.
-    pub(crate) fn settled(&mut self) {
+    pub(crate) fn end_roll_back(&mut self) {
         let now = Instant::now();
         for line in self.lines.values_mut() {
             line.late.extend(line.unanswered.iter().map(|(content, _)| (Some(*content), now)));
@@ -222,8 +222,8 @@ impl Ledger {
         line.late.retain(|(_, gave_up)| gave_up.elapsed() < LATE_MAX);
     }
 
-    fn line(&mut self, path: &str) -> &mut Line {
-        let empty = || Line {
+    fn line(&mut self, path: &str) -> &mut PathState {
+        let empty = || PathState {
             sure: [None].into(),
             late: Vec::new(),
             unanswered: Vec::new(),
@@ -234,7 +234,7 @@ impl Ledger {
     }
 }
 
-impl Line {
+impl PathState {
     fn may_be_empty(&self) -> bool {
         self.sure.contains(&None) || self.late.iter().any(|(content, _)| content.is_none())
     }

@@ -16,11 +16,11 @@ mod cut;
 mod disk;
 mod enclosure;
 mod fault;
+mod fault_plan;
 mod jobs;
 mod ledger;
 mod rollback;
 mod trash;
-mod trouble;
 mod verify;
 
 use std::{
@@ -33,8 +33,8 @@ use std::{
 use client::Clients;
 use cluster::{Cloud, Ended, Roles, ended, workspace};
 use fastrand::Rng;
+use fault_plan::FaultPlan;
 use ledger::Ledger;
-use trouble::Troubles;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -78,9 +78,9 @@ fn wrong_use() -> ExitCode {
     ExitCode::from(WRONG_USE)
 }
 
-fn jobs_plan(arguments: &[String]) -> Result<jobs::Plan, std::num::ParseIntError> {
+fn jobs_plan(arguments: &[String]) -> Result<jobs::JobsPlan, std::num::ParseIntError> {
     let texts = arguments.iter().position(|argument| argument == "--texts").and_then(|at| arguments.get(at + 1));
-    Ok(jobs::Plan {
+    Ok(jobs::JobsPlan {
         megabytes: number(arguments, "--megabytes", 1_000)?,
         texts: texts.map_or("/usr", String::as_str).into(),
         text_megabytes: number(arguments, "--text-megabytes", 200)?,
@@ -94,7 +94,7 @@ fn run(span: Duration, seed: u64) -> Vec<String> {
     let mut rng = Rng::with_seed(seed);
     let plan = rng.fork();
     let mut troubles = None;
-    let cloud = Roles::start_alone(NODES, 2, |cloud| troubles = Some(Troubles::mount(plan, cloud)));
+    let cloud = Roles::start_alone(NODES, 2, |cloud| troubles = Some(FaultPlan::mount(plan, cloud)));
     let (Some(mut cloud), Some(mut troubles)) = (cloud, troubles) else {
         return vec!["no networks could be made".into()];
     };
@@ -123,7 +123,7 @@ fn run(span: Duration, seed: u64) -> Vec<String> {
         troubles.recover(&mut cloud, &mut ledger);
     }
     println!("{}", clients.summary());
-    println!("refused:\n{}", clients.sentences());
+    println!("refused:\n{}", clients.messages());
     println!("{}", troubles.summary());
     if ledger.wrong.is_empty() {
         cloud.until_up(NODES as usize);

@@ -82,7 +82,7 @@ impl RollBacks {
     }
 
     /// Not now: the run comes to its end.
-    pub(crate) fn put_off(&mut self) {
+    pub(crate) fn defer(&mut self) {
         if !matches!(self.stage, Stage::Unsettled(_)) {
             self.stage = Stage::Idle(Instant::now() + NEVER);
         }
@@ -166,7 +166,7 @@ impl RollBacks {
         }
         if self.stood.get_or_insert_with(Instant::now).elapsed() >= STANDS_FOR {
             println!("the names stood again after {:.0} s", since.elapsed().as_secs_f64());
-            ledger.settled();
+            ledger.end_roll_back();
             self.stage = Stage::Idle(Instant::now() + Duration::from_secs(rng.u64(30..120)));
         }
     }

@@ -15,7 +15,7 @@ use crate::{fault::Faults, ledger::Ledger, trash::Entry};
 /// See the module; what is wrong goes into the ledger.
 pub(crate) fn all(ledger: &mut Ledger, cloud: &Roles, faults: &Faults) {
     verify_trash(ledger, cloud);
-    lay_ghosts(ledger, cloud);
+    remove_ghosts(ledger, cloud);
     let mut read = Vec::new();
     for path in ledger.paths() {
         let ended = cloud.run(&["cat", &path]);
@@ -118,10 +118,10 @@ fn find_place(entry: usize, fits: &[Vec<usize>], taken: &mut [Option<usize>], tr
 }
 
 /// Removes the names without bytes that roll-backs brought back, where there may be some (`docs/operations.md`).
-fn lay_ghosts(ledger: &mut Ledger, cloud: &Roles) {
+fn remove_ghosts(ledger: &mut Ledger, cloud: &Roles) {
     let mut laid = 0;
     for path in ledger.paths() {
-        if ledger.is_haunted(&path) && cloud.run(&["cat", &path]).code == 5 {
+        if ledger.may_have_ghost(&path) && cloud.run(&["cat", &path]).code == 5 {
             cloud.ok(&["rm", "--now", &path]);
             laid += 1;
         }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cluster::{Cloud, Ended, Roles, ended, watch};
+use cluster::{Cloud, Ended, Roles, ended, poll_until};
 
 /// Runs a command with a line or two of standard input.
 pub(crate) fn with_input(mut command: Command, input: &str) -> Ended {
@@ -86,7 +86,7 @@ fn a_person_logs_in_is_who_they_are_and_logs_out() {
 }
 
 #[test]
-fn a_session_that_was_revoked_is_refused_everywhere_within_ten_seconds_and_its_transfers_are_cut() {
+fn a_revoked_session_is_refused_within_ten_seconds_and_its_transfers_are_cut() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
     add_user(&cloud, "ann");
     let file = cloud.random_file("big", 64 << 20);
@@ -105,7 +105,7 @@ fn a_session_that_was_revoked_is_refused_everywhere_within_ten_seconds_and_its_t
     let revoked = Instant::now();
     // A new session at the master is refused at once; the one that is open ends with the next poll.
     cloud.fails(4, &["--profile", profile.to_str().unwrap(), "ls", "/"]);
-    watch("the node knows", || {
+    poll_until("the node knows", || {
         let log = std::fs::read_to_string(cloud.home.join("sector.log")).unwrap_or_default();
         log.contains("the tickets of a user were revoked").then_some(())
     });
@@ -135,7 +135,7 @@ fn what_a_user_does_in_another_session_goes_on_when_one_is_revoked() {
 
     // The other one ends itself. Its client has left the master by the time when the master hears of it.
     cloud.ok(&["--profile", other.to_str().unwrap(), "logout"]);
-    watch("the node knows", || {
+    poll_until("the node knows", || {
         let log = std::fs::read_to_string(cloud.home.join("sector.log")).unwrap_or_default();
         log.contains("the tickets of a user were revoked").then_some(())
     });
@@ -205,7 +205,7 @@ fn functions_of(cloud: &Cloud) -> Vec<u32> {
 }
 
 #[test]
-fn the_job_of_a_user_who_was_disabled_ends_everywhere_within_ten_seconds_and_leaves_no_output() {
+fn the_job_of_a_disabled_user_ends_within_ten_seconds_and_leaves_no_output() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
     add_user(&cloud, "ann");
     let text = cloud.file("text", "some text\n");
@@ -220,13 +220,13 @@ fn the_job_of_a_user_who_was_disabled_ends_everywhere_within_ten_seconds_and_lea
     let words =
         ["--profile", profile.to_str().unwrap(), "run", "--udf", &udf, "--input", "/text", "--output", "/ann/out"];
     let running = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    watch("the function runs", || (!functions_of(&cloud).is_empty()).then_some(()));
+    poll_until("the function runs", || (!functions_of(&cloud).is_empty()).then_some(()));
 
     cloud.ok(&["user", "disable", "ann"]);
     let disabled = Instant::now();
     let ended = ended(running.wait_with_output().unwrap());
     assert_eq!(ended.code, 4, "{}", ended.errors);
-    watch("the function is ended", || functions_of(&cloud).is_empty().then_some(()));
+    poll_until("the function is ended", || functions_of(&cloud).is_empty().then_some(()));
     assert!(disabled.elapsed() < Duration::from_secs(10), "{:?}", disabled.elapsed());
     cloud.fails(3, &["stat", "/ann/out"]);
 }
@@ -259,7 +259,7 @@ fn a_login_takes_the_cloud_from_the_usual_profile_and_never_loses_a_token() {
 }
 
 #[test]
-fn passwords_change_and_the_administrator_of_a_new_cloud_cannot_be_locked_out_by_a_slip() {
+fn passwords_change_and_a_new_clouds_administrator_cannot_be_locked_out_by_a_slip() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
     add_user(&cloud, "ann");
     let passwd = |words: &[&str], input: &str| {

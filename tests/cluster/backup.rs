@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use cluster::{Cloud, SmallDisk, ended, random_bytes, watch};
+use cluster::{Cloud, SmallDisk, ended, poll_until, random_bytes};
 use serde_json::Value;
 
 fn text(path: &Path) -> &str {
@@ -136,7 +136,7 @@ fn a_backup_taken_under_load_is_put_back_and_costs_no_file_that_was_written_sinc
 }
 
 #[test]
-fn a_security_server_that_is_put_back_lets_nobody_in_by_what_was_lent_and_says_what_happened() {
+fn a_restored_security_server_admits_nobody_by_old_sessions_and_says_what_happened() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
     let file = cloud.file("f", "content");
     cloud.ok(&["put", text(&file), "/f"]);
@@ -259,7 +259,7 @@ fn a_backup_that_is_broken_off_or_finds_no_room_leaves_nothing_behind() {
     let child = cloud.command(&words).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut told, _) = socket.accept().unwrap();
     told.write_all(b"SROW\x01\x01\x00\x00").unwrap();
-    let _seen = watch("it writes what it heard", || fs::read_dir(&backups).ok()?.next());
+    let _seen = poll_until("it writes what it heard", || fs::read_dir(&backups).ok()?.next());
     let status = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
     let ended = ended(child.wait_with_output().unwrap());

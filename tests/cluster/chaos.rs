@@ -7,7 +7,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use cluster::{Cloud, Roles, ended, random_bytes, watch};
+use cluster::{Cloud, Roles, ended, poll_until, random_bytes};
 
 /// A half-done `put -`.
 struct HalfPut {
@@ -25,8 +25,8 @@ impl HalfPut {
         child.stdin.as_mut().unwrap().write_all(&bytes[..bytes.len() / 2]).unwrap();
         // Not the next one of its chain, which has a part too.
         let pid = child.id();
-        let target = watch("the command is connected to a node", || cloud.connected_node(pid));
-        watch("that node has received a part", || (cloud.unfinished_bytes(&target) > 0).then_some(()));
+        let target = poll_until("the command is connected to a node", || cloud.connected_node(pid));
+        poll_until("that node has received a part", || (cloud.unfinished_bytes(&target) > 0).then_some(()));
         (Self { child, bytes }, target)
     }
 
@@ -86,7 +86,7 @@ fn a_put_waits_for_its_second_copy_and_ends_with_one_when_that_node_dies() {
     cloud.pause(second);
     half.send_rest();
     // The first copy is whole; the second cannot be, for its node does nothing; so nothing is published.
-    watch("the first copy is whole", || (cloud.unfinished_bytes(&target) == 0).then_some(()));
+    poll_until("the first copy is whole", || (cloud.unfinished_bytes(&target) == 0).then_some(()));
     assert_eq!(cloud.run(&["stat", "/f"]).code, 3);
     assert!(half.child.try_wait().unwrap().is_none(), "the put waits");
     cloud.kill(second);
@@ -110,7 +110,7 @@ fn a_reader_does_not_notice_that_its_node_dies() {
     let mut bytes = vec![0; 1 << 20];
     output.read_exact(&mut bytes).unwrap();
     // The pipe is full and nobody empties it: whoever serves is in the middle of it.
-    let serving: Vec<_> = watch("a node has the slice open", || {
+    let serving: Vec<_> = poll_until("a node has the slice open", || {
         let is_serving = |node: &&String| cloud.has_open(node, &cloud.role_folder(node).join("slices/f"));
         let serving: Vec<_> = holders.iter().filter(is_serving).cloned().collect();
         (!serving.is_empty()).then_some(serving)
@@ -131,7 +131,7 @@ fn a_copy_that_dies_half_made_is_made_again() {
     let second = if target == "node-1" { "node-2" } else { "node-1" };
     half.send_rest();
     for killed in [second, &*target] {
-        let part = watch("a part of the copy is there", || {
+        let part = poll_until("a part of the copy is there", || {
             let part = cloud.partial_bytes(second);
             (part > 0).then_some(part)
         });
@@ -173,7 +173,7 @@ fn a_master_that_dies_while_a_commit_waits_has_published_it_whole_or_not_at_all(
     let second = if target == "node-1" { "node-2" } else { "node-1" };
     cloud.pause(second);
     half.send_rest();
-    watch("the first copy is whole", || (cloud.unfinished_bytes(&target) == 0).then_some(()));
+    poll_until("the first copy is whole", || (cloud.unfinished_bytes(&target) == 0).then_some(()));
     assert!(half.child.try_wait().unwrap().is_none(), "the commit waits for the second copy");
     cloud.kill("master");
     cloud.resume(second);

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use cluster::{Roles, Testbed, ended, random_bytes, watch};
+use cluster::{CliTestbed, Roles, ended, poll_until, random_bytes};
 
 /// What a copy has brought when it counts as under way.
 const PART_BYTES: u64 = 4 << 20;
@@ -17,7 +17,7 @@ const FILE_BYTES: usize = 24 << 20;
 
 #[test]
 fn a_copy_between_two_sites_passes_by_the_site_of_its_client() {
-    let Some(testbed) = Testbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rtt", "4ms"]) else { return };
+    let Some(testbed) = CliTestbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rtt", "4ms"]) else { return };
     for (folder, site) in [("/here", "sites=site1"), ("/there", "sites=site2")] {
         testbed.ok_at("site3", &["mkdir", folder]);
         testbed.ok_at("site3", &["policy", "set", folder, "copies=1", site]);
@@ -67,8 +67,8 @@ fn slice_at(cloud: &Roles, node: &str) -> PathBuf {
 fn begin_copy(cloud: &Roles) -> (Child, String) {
     let words = ["cp", "--limit", "4MB/s", "/from/a", "/to/a"];
     let child = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    watch("a part has come", || (partial_bytes(cloud) > PART_BYTES).then_some(()));
-    let source = watch("a node has the slice open", || {
+    poll_until("a part has come", || (partial_bytes(cloud) > PART_BYTES).then_some(()));
+    let source = poll_until("a node has the slice open", || {
         ["node-1", "node-2"].into_iter().find(|node| cloud.has_open(node, &slice_at(cloud, node)))
     });
     (child, source.to_owned())
@@ -86,7 +86,7 @@ fn a_copy_whose_source_is_killed_goes_on_from_another_node() {
 }
 
 #[test]
-fn a_copy_whose_only_source_is_killed_ends_in_one_sentence_and_goes_on_when_it_is_asked_again() {
+fn a_copy_whose_only_source_dies_ends_in_one_sentence_and_resumes_when_repeated() {
     let mut cloud = three_nodes("site-1");
     let (child, source) = begin_copy(&cloud);
     cloud.kill(&source);
@@ -109,7 +109,7 @@ fn a_copy_whose_command_is_killed_ends_and_shows_nothing() {
     let (mut child, source) = begin_copy(&cloud);
     cluster::kill(child.id());
     child.wait().unwrap();
-    watch("nobody reads any more", || (!cloud.has_open(&source, &slice_at(&cloud, &source))).then_some(()));
+    poll_until("nobody reads any more", || (!cloud.has_open(&source, &slice_at(&cloud, &source))).then_some(()));
     cloud.fails(3, &["stat", "/to/a"]);
     assert!(partial_bytes(&cloud) < FILE_BYTES as u64);
 }
@@ -124,7 +124,7 @@ fn begin_copy_from(there: &Roles, here: &Roles) -> Child {
     let words = ["cp", "--limit", "4MB/s", "--from-profile", &profile(there), "/a", "/b"];
     let child = here.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let part = || fs::read_dir(here.role_folder("node-1").join("partial")).ok()?.flatten().next()?.metadata().ok();
-    watch("a part has come", || part().filter(|part| part.len() > PART_BYTES));
+    poll_until("a part has come", || part().filter(|part| part.len() > PART_BYTES));
     child
 }
 
@@ -135,7 +135,7 @@ fn a_file_goes_from_cloud_to_cloud_and_its_client_speaks_to_no_node_that_has_it(
     there.ok(&["put", file.to_str().unwrap(), "/a"]);
     let child = begin_copy_from(&there, &here);
     let pid = child.id();
-    let pulling = watch("the node reads from the other cloud", || there.connected_node(here.pid("node-1")));
+    let pulling = poll_until("the node reads from the other cloud", || there.connected_node(here.pid("node-1")));
     assert_eq!((pulling.as_str(), here.connected_node(pid).as_deref()), ("node-1", Some("node-1")));
     assert_eq!(there.connected_node(pid), None, "the client has no connection to where the bytes are");
     let copied = ended(child.wait_with_output().unwrap());
@@ -152,7 +152,7 @@ fn a_file_goes_from_cloud_to_cloud_and_its_client_speaks_to_no_node_that_has_it(
 }
 
 #[test]
-fn a_copy_from_a_cloud_that_dies_in_the_middle_ends_in_one_sentence_and_shows_nothing() {
+fn a_copy_from_a_cloud_that_dies_midway_ends_in_one_sentence_and_shows_nothing() {
     let (mut there, here) = (Roles::start(1, 1), Roles::start(1, 1));
     let file = there.random_file("in", FILE_BYTES);
     there.ok(&["put", file.to_str().unwrap(), "/a"]);

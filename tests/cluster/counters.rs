@@ -40,7 +40,7 @@ fn counters(cloud: &Cloud, job: &Value) -> Value {
 }
 
 #[test]
-fn counters_are_shown_by_stage_and_segments_that_were_left_out_have_counted_nothing() {
+fn counters_are_shown_by_stage_and_segments_left_out_have_counted_nothing() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
     // Segments of ten lines each, one of which cannot be read in its middle.
     let text: String =

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use cluster::{Cloud, descendants, kill, watch};
+use cluster::{Cloud, descendants, kill, poll_until};
 use serde_json::Value;
 
 use crate::job_faults::{Text, count, go_on, standing};
@@ -42,7 +42,7 @@ impl Detached {
 
     /// The node that drives it, and the process there that does.
     fn driver(&self) -> (String, u32) {
-        watch("a node drives the job", || {
+        poll_until("a node drives the job", || {
             let node = self.view()["driver"].as_str()?.to_owned();
             let is_driver = |pid: &u32| {
                 let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -151,7 +151,7 @@ fn a_detached_job_that_is_cancelled_leaves_nothing() {
 }
 
 #[test]
-fn a_detached_job_that_cannot_work_is_refused_at_once_and_one_whose_function_fails_says_so_later() {
+fn an_impossible_detached_job_is_refused_at_once_and_a_failing_function_told_later() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "1"]);
     let file = cloud.file("text", "a\nb\n");
     cloud.ok(&["put", "--records", "lines", file.to_str().unwrap(), "/text"]);

@@ -69,7 +69,7 @@ fn a_disk_that_fills_refuses_writes_and_nothing_else_until_there_is_room() {
 }
 
 #[test]
-fn a_node_starts_with_an_unreadable_sidecar_serves_all_else_and_the_copy_is_made_again() {
+fn a_node_with_an_unreadable_sidecar_starts_serves_all_else_and_gets_a_new_copy() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
     let file = cloud.random_file("in", 1_000_000);
     for path in ["/d/bad", "/d/good"] {

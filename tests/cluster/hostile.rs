@@ -133,7 +133,7 @@ fn cloud(behind: &[&str]) -> Roles {
     cloud.change("node-1", "spe_memory_bytes", "134217728");
     cloud.change("node-1", "spe_silence_seconds", "3");
     cloud.change("node-1", "spe_task_seconds", "6");
-    cloud.run_behind("node-1", behind);
+    cloud.set_command_prefix("node-1", behind);
     cloud.run_role("node-1");
     cloud.until("the node has tried its sandbox", |cloud| !cloud.json(&["nodes"])[0]["sandbox_missing"].is_null());
     cloud.until_up(1);

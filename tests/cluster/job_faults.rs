@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use cluster::{Cloud, Roles, descendants, ended, kill, random_bytes, watch};
+use cluster::{Cloud, Roles, descendants, ended, kill, poll_until, random_bytes};
 use serde_json::Value;
 
 /// Each gives every line to the bucket of its hash. Half-way it writes its name on its thread and stops its process.
@@ -88,7 +88,7 @@ impl Text {
     /// Waits until an SPE of the node stands in the middle of a segment, in this function.
     fn stands(&self, node: &str, function: &str) -> u32 {
         let pid = self.cloud.node_pid(node);
-        watch("an SPE stands in the middle of its task", || standing(pid, function).first().copied())
+        poll_until("an SPE stands in the middle of its task", || standing(pid, function).first().copied())
     }
 
     /// Waits until each node has an SPE in the middle of a task of the first stage.
@@ -265,7 +265,7 @@ fn a_node_that_dies_while_its_buckets_are_read_costs_what_it_held_and_no_record(
 
 /// There is no rival for a task that reads a bucket: nobody else has its bytes.
 #[test]
-fn a_node_that_stands_still_while_its_buckets_are_read_costs_what_it_held_and_no_record() {
+fn a_node_that_hangs_while_its_buckets_are_read_costs_what_it_held_and_no_record() {
     let text = Text::of(3, 9);
     let job = text.begin_shuffle();
     let (nodes, victim) = text.reads_its_buckets();
@@ -284,7 +284,7 @@ fn an_spe_that_stands_still_in_the_middle_of_its_task_is_overtaken() {
     let stage = &text.stages()[0];
     assert!(count(stage, "speculative") >= 1, "{stage}");
     let lost = format!("/proc/{}", spes[0]);
-    watch("the one that lost has ended", || (!Path::new(&lost).exists()).then_some(()));
+    poll_until("the one that lost has ended", || (!Path::new(&lost).exists()).then_some(()));
     let ends = text.attempts_that_ended("overtaken");
     let [overtaken] = &ends[..] else { panic!("{ends:?}") };
     assert_eq!(overtaken["node"], "node-1");
@@ -315,7 +315,7 @@ fn a_node_at_which_attempts_failed_holds_no_bucket_of_the_next_job() {
     for _ in 0..3 {
         let spe = text.stands("node-1", "first");
         kill(spe);
-        watch("the SPE is gone", || (!standing(nodes[0], "first").contains(&spe)).then_some(()));
+        poll_until("the SPE is gone", || (!standing(nodes[0], "first").contains(&spe)).then_some(()));
     }
     text.end(job, &nodes);
     assert_eq!(text.attempts_that_ended("failed").len(), 3);

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cluster::{Ended, ended, free_port, program, random_bytes, watch};
+use cluster::{Ended, ended, free_port, poll_until, program, random_bytes};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -119,7 +119,7 @@ impl Machines {
     }
 
     fn until_up(&self, nodes: usize) {
-        watch("the nodes are up", || {
+        poll_until("the nodes are up", || {
             let listed = self.run(&["nodes", "--json"]);
             (listed.code == 0 && listed.text().matches("\"up\"").count() == nodes).then_some(())
         });
@@ -142,7 +142,7 @@ impl Machines {
         // Its path has one writer, so another is turned away as soon as it has begun; if he has something new to send.
         let again = ["--profile", profile, "put", "--copies", "1", other.to_str().unwrap(), path];
         let mut tries = 0;
-        watch("the upload has begun", || {
+        poll_until("the upload has begun", || {
             tries += 1;
             fs::write(&other, format!("{tries}")).unwrap();
             // It was itself the one who was turned away, if the other was faster.
@@ -219,7 +219,7 @@ fn three_machines_become_a_cloud_by_the_commands_alone() {
         "site-2",
     ];
     let joining = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let waiting = watch("the node waits", || cloud.json(&["node", "requests"]).as_array()?.first().cloned());
+    let waiting = poll_until("the node waits", || cloud.json(&["node", "requests"]).as_array()?.first().cloned());
     assert_eq!(waiting["id"], "node-2");
     let wrong = cloud.fails(4, &["node", "approve", "node-2", "--fingerprint", &"0".repeat(32)]);
     assert!(wrong.contains("another key"), "{wrong}");
@@ -256,7 +256,7 @@ fn a_ticket_that_was_used_altered_or_expired_lets_nobody_in() {
     altered.replace_range(altered.len() - 1.., letter);
     assert!(join(&altered, 2).contains("whole join ticket"));
     let short = cloud.ticket(&["--life", "1s"]);
-    watch("the ticket has expired", || join_expired(&cloud, &short, &listen).then_some(()));
+    poll_until("the ticket has expired", || join_expired(&cloud, &short, &listen).then_some(()));
     let for_other = cloud.ticket(&["--for", "node-7"]);
     let words = ["node", "join", &for_other, "--folder", "@third", "--listen", &listen, "--id", "node-8"];
     assert!(cloud.fails(4, &words).contains("for `node-7`"));
@@ -288,7 +288,7 @@ fn a_machine_that_is_rejected_or_meets_another_cloud_does_not_come_in() {
     let own = cloud.path("security/authority.pem");
     let words = [&ask[..], &["--authority", own.to_str().unwrap()]].concat();
     let joining = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    watch("the node waits", || cloud.json(&["node", "requests"]).as_array()?.first().map(drop));
+    poll_until("the node waits", || cloud.json(&["node", "requests"]).as_array()?.first().map(drop));
     cloud.ok(&["node", "reject", "node-5"]);
     let joined = ended(joining.wait_with_output().unwrap());
     assert_eq!(joined.code, 4, "{}", joined.errors);
@@ -297,7 +297,7 @@ fn a_machine_that_is_rejected_or_meets_another_cloud_does_not_come_in() {
 }
 
 #[test]
-fn certificates_are_renewed_while_everything_runs_and_the_old_ones_are_worth_nothing_then() {
+fn certificates_are_renewed_while_all_runs_and_the_old_ones_are_worthless_then() {
     let mut cloud = Machines::with_master(&["--certificate-life", "15s"]);
     cloud.add_node("node-1");
     cloud.until_up(1);
@@ -308,11 +308,11 @@ fn certificates_are_renewed_while_everything_runs_and_the_old_ones_are_worth_not
     let before = ["master", "security"].map(read);
     let profile = cloud.profile_at(&cloud.master);
     let upload = cloud.begin_upload(&profile, "/a/file");
-    watch("the node has used its second certificate", || {
+    poll_until("the node has used its second certificate", || {
         let certificate = cloud.certificate("node-1");
         (certificate["fingerprint"] != first && certificate["next_fingerprint"].is_null()).then_some(())
     });
-    watch("so have master and security server", || (["master", "security"].map(read) != before).then_some(()));
+    poll_until("so have master and security server", || (["master", "security"].map(read) != before).then_some(()));
     cloud.until_up(1);
     cloud.finish_upload(upload);
     assert_eq!(cloud.log("node-1").matches("the node has joined").count(), 1, "its session went on too");
@@ -325,7 +325,7 @@ fn certificates_are_renewed_while_everything_runs_and_the_old_ones_are_worth_not
         fs::write(cloud.path("node-1").join(file), bytes).unwrap();
     }
     cloud.start("node-1", "node.toml");
-    watch("the old certificate is refused", || {
+    poll_until("the old certificate is refused", || {
         let log = cloud.log("node-1");
         (log.contains("not that of `node-1`") || log.contains("does not accept our certificate")).then_some(())
     });
@@ -341,13 +341,15 @@ fn a_node_that_is_removed_or_comes_from_a_wrong_address_is_kept_out() {
     assert_eq!(certificate["addresses"], serde_json::json!(["10.0.0.0/8", "192.0.2.7/32"]));
     cloud.stop("node-1");
     cloud.start("node-1", "node.toml");
-    watch("it is kept out", || cloud.log("node-1").contains("may not join from 127.0.0.1").then_some(()));
+    poll_until("it is kept out", || cloud.log("node-1").contains("may not join from 127.0.0.1").then_some(()));
     cloud.ok(&["node", "allow", "node-1", "any"]);
     cloud.until_up(1);
     cloud.ok(&["node", "remove", "node-1", "--force"]);
     cloud.stop("node-1");
     cloud.start("node-1", "node.toml");
-    watch("its certificate is refused", || cloud.log("node-1").contains("was removed from this cloud").then_some(()));
+    poll_until("its certificate is refused", || {
+        cloud.log("node-1").contains("was removed from this cloud").then_some(())
+    });
     cloud.ok(&["node", "remove", "node-1", "--undo"]);
     cloud.until_up(1);
     // One that has a certificate and never came is removed as well.
@@ -355,12 +357,14 @@ fn a_node_that_is_removed_or_comes_from_a_wrong_address_is_kept_out() {
     cloud.ok(&["node", "join", &ticket, "--folder", "@node-2", "--listen", &listen]);
     cloud.ok(&["node", "remove", "node-2"]);
     cloud.start("node-2", "node.toml");
-    watch("its certificate is refused", || cloud.log("node-2").contains("was removed from this cloud").then_some(()));
+    poll_until("its certificate is refused", || {
+        cloud.log("node-2").contains("was removed from this cloud").then_some(())
+    });
     cloud.fails(3, &["node", "remove", "node-3"]);
 }
 
 #[test]
-fn a_node_that_lost_its_certificate_comes_back_with_a_ticket_for_its_name_and_keeps_files_and_settings() {
+fn a_node_without_its_certificate_comes_back_by_a_ticket_and_keeps_its_files() {
     let mut cloud = Machines::with_master(&[]);
     cloud.add_node("node-1");
     cloud.until_up(1);
@@ -389,7 +393,7 @@ fn a_node_that_lost_its_certificate_comes_back_with_a_ticket_for_its_name_and_ke
 }
 
 #[test]
-fn a_second_master_comes_in_under_a_name_of_its_own_and_nobody_else_with_its_ticket() {
+fn a_second_master_joins_under_a_name_of_its_own_and_nobody_else_with_its_ticket() {
     let cloud = Machines::with_master(&[]);
     let ticket = cloud.ok(&["security", "ticket", "master", "--folder", "@security", "--name", "master-2"]);
     let (ticket, listen) = (ticket.trim(), address());
@@ -402,7 +406,7 @@ fn a_second_master_comes_in_under_a_name_of_its_own_and_nobody_else_with_its_tic
 }
 
 #[test]
-fn masters_share_a_security_server_and_without_it_let_nobody_in_and_go_on_with_who_is() {
+fn masters_share_a_security_server_and_without_it_serve_only_open_sessions() {
     let mut cloud = Machines::with_master(&[]);
     let (ticket, second) = (cloud.ok(&["security", "ticket", "master", "--folder", "@security"]), address());
     cloud.ok(&["master", "join", ticket.trim(), "--folder", "@master-2", "--listen", &second]);
@@ -411,7 +415,7 @@ fn masters_share_a_security_server_and_without_it_let_nobody_in_and_go_on_with_w
     let profiles = [&first, &second].map(|master| cloud.profile_at(master));
     for (master, node, profile) in [(&first, "node-1", &profiles[0]), (&second, "node-2", &profiles[1])] {
         cloud.add_node_of(master, node);
-        watch("its node is up", || {
+        poll_until("its node is up", || {
             let nodes = cloud.run(&["--profile", profile, "nodes", "--json"]);
             (nodes.code == 0 && nodes.text().contains("\"up\"")).then_some(())
         });
@@ -441,7 +445,7 @@ fn a_user_who_is_disabled_at_one_master_is_out_at_the_other_within_ten_seconds()
     let second = cloud.profile_at(&listen);
     let second = ["--profile", &second];
     cloud.add_node_of(&listen, "node-2");
-    watch("its node is up", || {
+    poll_until("its node is up", || {
         let nodes = cloud.run(&[&second[..], &["nodes", "--json"]].concat());
         (nodes.code == 0 && nodes.text().contains("\"up\"")).then_some(())
     });
@@ -462,8 +466,8 @@ fn a_user_who_is_disabled_at_one_master_is_out_at_the_other_within_ten_seconds()
 
     cloud.ok(&["user", "disable", "ann"]);
     let disabled = Instant::now();
-    watch("the other master knows", || cloud.log("master-2").contains("a session was ended").then_some(()));
-    watch("its node knows", || cloud.log("node-2").contains("tickets of a user were revoked").then_some(()));
+    poll_until("the other master knows", || cloud.log("master-2").contains("a session was ended").then_some(()));
+    poll_until("its node knows", || cloud.log("node-2").contains("tickets of a user were revoked").then_some(()));
     assert!(disabled.elapsed() < Duration::from_secs(10), "{:?}", disabled.elapsed());
     out.read_to_end(&mut Vec::new()).unwrap();
     let ended = ended(reading.wait_with_output().unwrap());

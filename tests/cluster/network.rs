@@ -6,7 +6,7 @@ use std::{
     process::Stdio,
 };
 
-use cluster::{Roles, ended, random_bytes, watch};
+use cluster::{Roles, ended, poll_until, random_bytes};
 
 /// The site of a node in a cloud of two.
 fn site(node: &str) -> &'static str {
@@ -14,13 +14,13 @@ fn site(node: &str) -> &'static str {
 }
 
 #[test]
-fn a_site_that_is_cut_off_during_a_put_costs_at_most_that_put_and_is_caught_up_with() {
+fn a_site_cut_off_during_a_put_costs_at_most_that_put_and_is_caught_up_with() {
     let Some(cloud) = Roles::start_apart(4, 2) else { return };
     let bytes = random_bytes(8 << 20);
     let mut child = cloud.command(&["put", "-", "/half"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     input.write_all(&bytes[..4 << 20]).unwrap();
-    let target = watch("a node has received a part", || {
+    let target = poll_until("a node has received a part", || {
         (1..=4).map(|number| format!("node-{number}")).find(|node| cloud.unfinished_bytes(node) > 0)
     });
     cloud.network().cut(site(&target));
@@ -57,7 +57,7 @@ fn a_reader_does_not_notice_that_a_site_is_cut_off() {
     let mut output = child.stdout.take().unwrap();
     let mut bytes = vec![0; 1 << 20];
     output.read_exact(&mut bytes).unwrap();
-    let serving = watch("a node has the slice open", || {
+    let serving = poll_until("a node has the slice open", || {
         ["node-1", "node-2"].into_iter().find(|node| cloud.has_open(node, &slice(node)))
     });
     cloud.network().cut(site(serving));
@@ -74,7 +74,7 @@ fn a_site_that_hears_and_is_not_heard_is_lost_and_comes_back() {
     let Some(cloud) = Roles::start_apart(4, 2) else { return };
     let file = cloud.random_file("in", 1_000_000);
     cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), "/f"]);
-    cloud.network().silence("site-2", "home");
+    cloud.network().block_one_way("site-2", "home");
     let lost = |cloud: &cluster::Cloud, count: usize| {
         let nodes = cloud.json(&["nodes"]);
         nodes.as_array().unwrap().iter().filter(|node| node["state"] == "lost").count() == count
@@ -83,7 +83,7 @@ fn a_site_that_hears_and_is_not_heard_is_lost_and_comes_back() {
     // What lies there alone cannot be had, and all else can: two copies lie in two sites.
     assert_eq!(cloud.run(&["cat", "/f"]).out, random_bytes(1_000_000));
     cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), "/g"]);
-    cloud.network().unsilence("site-2", "home");
+    cloud.network().unblock_one_way("site-2", "home");
     cloud.until_up(4);
     cloud.until("all is well", |cloud| cloud.run(&["health"]).code == 0);
     assert_eq!(cloud.run(&["cat", "/g"]).out, random_bytes(1_000_000));

@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use cluster::{Ended, ended, free_port, program, random_bytes, watch, workspace};
+use cluster::{Ended, ended, free_port, poll_until, program, random_bytes, workspace};
 use tempfile::TempDir;
 
 /// A machine with all roles, in folders as the page has them.
@@ -86,7 +86,7 @@ impl Machine {
             fs::copy(self.path("srv/security/profile.toml"), self.path("profile.toml")).unwrap();
         }
         if line == "sector rebuild status" {
-            watch("the names are rebuilt", || {
+            poll_until("the names are rebuilt", || {
                 self.run("sector rebuild status --json").text().contains("\"settled\"").then_some(())
             });
         }
@@ -122,7 +122,7 @@ impl Machine {
     }
 
     fn until_up(&self) {
-        watch("the node is up", || self.run("sector nodes --json").text().contains("\"up\"").then_some(()));
+        poll_until("the node is up", || self.run("sector nodes --json").text().contains("\"up\"").then_some(()));
     }
 
     /// What the heading says has happened. `None` for a heading that has no block.
@@ -184,7 +184,9 @@ fn every_line_of_the_page_for_operators_does_what_the_page_says() {
             machine.line(&line);
         }
         for (path, bytes) in &written {
-            watch("the file is there", || (machine.run(&format!("sector cat {path}")).out == *bytes).then_some(()));
+            poll_until("the file is there", || {
+                (machine.run(&format!("sector cat {path}")).out == *bytes).then_some(())
+            });
         }
     }
 }

@@ -57,7 +57,7 @@ fn profile_of(cloud: &Roles, user: &str) -> PathBuf {
 }
 
 #[test]
-fn a_directorys_users_come_in_with_its_groups_and_are_out_when_it_knows_them_no_more() {
+fn a_directorys_users_come_in_with_its_groups_and_are_out_once_removed_there() {
     let mut slapd = Slapd::start();
     let cloud = cloud_with("provider_order = [\"staff\"]", &directory(&slapd));
     let alice = profile_of(&cloud, "alice");

@@ -39,7 +39,7 @@ fn counted(cloud: &Cloud, folder: &str) -> Vec<(String, u64, u64, u64)> {
 }
 
 #[test]
-fn a_file_is_cut_at_whole_records_by_its_index_and_an_index_of_other_bytes_is_refused() {
+fn a_file_is_cut_at_whole_records_by_its_index_and_a_foreign_index_is_refused() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
     let text = lines(5, 5_000).join("\n") + "\n";
     put(&cloud, "a", &text, "/in/a");

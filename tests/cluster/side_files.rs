@@ -92,7 +92,7 @@ fn a_side_file_is_sent_once_to_a_node_and_every_call_reads_the_same_bytes() {
 }
 
 #[test]
-fn a_job_whose_side_file_is_overwritten_ends_before_a_function_reads_another_version() {
+fn a_job_whose_side_file_is_overwritten_ends_before_another_version_is_read() {
     let (text, _) = text(2, 8);
     let job = text.begin(&["--side", "words=/side/words"]);
     let standing = text.all_stand();
@@ -120,7 +120,7 @@ fn a_detached_job_reads_its_side_files_under_the_next_driver_too() {
 }
 
 #[test]
-fn programs_read_side_files_by_name_and_what_cannot_be_one_is_refused_before_any_work() {
+fn programs_read_side_files_by_name_and_invalid_ones_are_refused_before_any_work() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
     let lines: String = (0..2_000).map(|line| format!("line {line}\n")).collect();
     let file = cloud.file("text", &lines);

@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cluster::{Testbed, kill, random_bytes, watch};
+use cluster::{CliTestbed, kill, poll_until, random_bytes};
 
 #[test]
 fn a_program_at_a_site_has_its_exit_code_passed_on_and_nobody_else_is_there() {
-    let Some(testbed) = Testbed::up(&["--sites", "2", "--nodes-per-site", "0"]) else { return };
+    let Some(testbed) = CliTestbed::up(&["--sites", "2", "--nodes-per-site", "0"]) else { return };
     let run = |words: &[&str]| testbed.run(&[&["testbed", "run"], words].concat());
     assert_eq!(run(&["site2", "sh", "-c", "exit 9"]).code, 9);
     let devices = run(&["2", "cat", "/proc/net/dev"]).text();
@@ -20,13 +20,13 @@ fn a_program_at_a_site_has_its_exit_code_passed_on_and_nobody_else_is_there() {
     assert_eq!((run(&["site3", "true"]).code, run(&["1", "no-such-program"]).code), (3, 3));
     // A second one of the same home is refused; one of another home has networks of its own.
     assert_eq!(testbed.run(&["testbed", "up", "--nodes-per-site", "0"]).code, 7);
-    let other = Testbed::up(&["--sites", "3", "--nodes-per-site", "0"]).expect("as the first");
+    let other = CliTestbed::up(&["--sites", "3", "--nodes-per-site", "0"]).expect("as the first");
     assert_eq!(other.status()["sites"].as_array().unwrap().len(), 3);
 }
 
 #[test]
 fn a_file_goes_in_at_one_site_and_comes_out_at_another_and_copies_lie_in_both() {
-    let Some(testbed) = Testbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rtt", "10ms"]) else { return };
+    let Some(testbed) = CliTestbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rtt", "10ms"]) else { return };
     let nodes: serde_json::Value = serde_json::from_str(&testbed.ok_at("site2", &["nodes", "--json"])).unwrap();
     let sites: Vec<_> = nodes.as_array().unwrap().iter().map(|node| node["site"].as_str().unwrap()).collect();
     assert_eq!(sites, ["site1", "site2", "site3"]);
@@ -43,7 +43,7 @@ fn a_file_goes_in_at_one_site_and_comes_out_at_another_and_copies_lie_in_both() 
 
 #[test]
 fn links_are_changed_while_they_run_and_each_change_is_felt() {
-    let Some(testbed) = Testbed::up(&["--sites", "2", "--nodes-per-site", "1", "--rtt", "4ms"]) else { return };
+    let Some(testbed) = CliTestbed::up(&["--sites", "2", "--nodes-per-site", "1", "--rtt", "4ms"]) else { return };
     let nodes = || testbed.run_at("site2", &["nodes"]).code;
     assert_eq!(nodes(), 0);
     testbed.set(&["site1", "site2", "--cut"]);
@@ -52,7 +52,7 @@ fn links_are_changed_while_they_run_and_each_change_is_felt() {
     testbed.set(&["site2", "--restore", "--loss", "20%"]);
     let told = |what: &str| testbed.status()["links"][0][what].clone();
     assert_eq!((told("cut"), told("loss"), told("rtt_ms")), (false.into(), 0.2.into(), 4.0.into()));
-    watch("a word is lost and all the same answered", || {
+    poll_until("a word is lost and all the same answered", || {
         (nodes() == 0 && testbed.passed("site2", "site1", "lost") > 0).then_some(())
     });
     assert_eq!(testbed.run(&["testbed", "set"]).code, 2);
@@ -65,7 +65,7 @@ fn a_table_names_the_sites_and_says_how_far_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("round-trips");
     fs::write(&table, "# ms\n        north south\nnorth   0     7.5\nsouth   7.5   0\n").unwrap();
-    let Some(testbed) = Testbed::up(&["--rtt-matrix", table.to_str().unwrap(), "--nodes-per-site", "0"]) else {
+    let Some(testbed) = CliTestbed::up(&["--rtt-matrix", table.to_str().unwrap(), "--nodes-per-site", "0"]) else {
         return;
     };
     let status = testbed.status();
@@ -83,14 +83,14 @@ fn a_table_names_the_sites_and_says_how_far_they_are() {
 
 #[test]
 fn nothing_is_left_of_a_testbed_that_was_killed() {
-    let Some(testbed) = Testbed::up(&["--sites", "2", "--nodes-per-site", "1", "--rtt", "4ms"]) else { return };
+    let Some(testbed) = CliTestbed::up(&["--sites", "2", "--nodes-per-site", "1", "--rtt", "4ms"]) else { return };
     let pid = testbed.pid();
     let networks = networks_open_in(pid);
     assert_eq!(networks.len(), 2);
     let inside = processes_in(&networks);
     assert_eq!(inside.len(), 4, "security server, master and two nodes");
     kill(pid);
-    watch("all processes of it have ended", || inside.iter().all(|process| !is_running(process)).then_some(()));
+    poll_until("all processes of it have ended", || inside.iter().all(|process| !is_running(process)).then_some(()));
     assert!(processes_in(&networks).is_empty(), "nobody keeps its networks");
     // The note and the socket that stayed behind are in nobody's way.
     assert_eq!(testbed.run(&["testbed", "status"]).code, 3);
@@ -101,10 +101,10 @@ fn nothing_is_left_of_a_testbed_that_was_killed() {
 
 #[test]
 fn a_program_that_outlives_its_testbed_is_named() {
-    let Some(testbed) = Testbed::up(&["--sites", "2", "--nodes-per-site", "0"]) else { return };
+    let Some(testbed) = CliTestbed::up(&["--sites", "2", "--nodes-per-site", "0"]) else { return };
     let mut program = testbed.command(&["testbed", "run", "2", "sleep", "1000"]).spawn().unwrap();
     let network = fs::read_link("/proc/self/ns/net").unwrap();
-    watch("it has entered the site", || {
+    poll_until("it has entered the site", || {
         fs::read_link(format!("/proc/{}/ns/net", program.id())).is_ok_and(|its| its != network).then_some(())
     });
     let down = testbed.run(&["testbed", "down"]);

@@ -10,7 +10,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use cluster::{Ended, SmallDisk, Testbed, ended, kill, random_bytes, watch};
+use cluster::{CliTestbed, Ended, SmallDisk, ended, kill, poll_until, random_bytes};
 use serde_json::Value;
 
 /// Puts, or gets, of which one must meet a fault.
@@ -20,8 +20,8 @@ const FILE_BYTES: usize = 24 << 20;
 
 /// A cloud of three sites with a node each; what lies in `/far` lies at the second alone. The master is at the first, so
 /// that clients of the third reach it whatever happens between the other two.
-fn three_sites() -> Option<Testbed> {
-    let testbed = Testbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rate", "50mbit", "--rtt", "20ms"])?;
+fn three_sites() -> Option<CliTestbed> {
+    let testbed = CliTestbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rate", "50mbit", "--rtt", "20ms"])?;
     testbed.ok_at("site3", &["mkdir", "/far"]);
     testbed.ok_at("site3", &["policy", "set", "/far", "copies=1", "sites=site2"]);
     testbed.random_file("in", FILE_BYTES);
@@ -30,19 +30,19 @@ fn three_sites() -> Option<Testbed> {
 
 /// Begins a command at the third site with a file as its input, and returns when a part of what it moves between that site
 /// and the second has passed.
-fn begin(testbed: &Testbed, words: &[&str]) -> Child {
+fn begin(testbed: &CliTestbed, words: &[&str]) -> Child {
     begin_and_pass(testbed, words, PART_BYTES)
 }
 
 /// The same, when so many bytes have passed.
-fn begin_and_pass(testbed: &Testbed, words: &[&str], part_bytes: u64) -> Child {
+fn begin_and_pass(testbed: &CliTestbed, words: &[&str], part_bytes: u64) -> Child {
     let input = File::open(testbed.folder().join("in")).unwrap();
     let passed =
         || testbed.passed("site2", "site3", "carried_bytes") + testbed.passed("site3", "site2", "carried_bytes");
     let before = passed();
     let mut command = testbed.command_at("site3", words);
     let child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    watch("a part has passed", || (passed() > before + part_bytes).then_some(()));
+    poll_until("a part has passed", || (passed() > before + part_bytes).then_some(()));
     child
 }
 
@@ -50,21 +50,21 @@ fn end(child: Child) -> Ended {
     ended(child.wait_with_output().unwrap())
 }
 
-fn put(testbed: &Testbed, path: &str) -> Child {
+fn put(testbed: &CliTestbed, path: &str) -> Child {
     begin(testbed, &["put", "in", path])
 }
 
-fn get(testbed: &Testbed, path: &str) -> Child {
+fn get(testbed: &CliTestbed, path: &str) -> Child {
     begin(testbed, &["get", path, "out"])
 }
 
 /// Nobody sees anything of a file that did not arrive.
-fn is_nowhere(testbed: &Testbed, path: &str) {
+fn is_nowhere(testbed: &CliTestbed, path: &str) {
     assert_eq!(testbed.run_at("site1", &["stat", path]).code, 3);
 }
 
 /// A file is whole, wherever it is read.
-fn is_whole(testbed: &Testbed, path: &str) {
+fn is_whole(testbed: &CliTestbed, path: &str) {
     assert!(testbed.run_at("site1", &["cat", path]).out == random_bytes(FILE_BYTES));
 }
 
@@ -74,7 +74,7 @@ fn said_in_one_sentence(failed: &Ended) {
     assert!(sentences == 1 && !failed.errors.contains("panicked"), "{}", failed.errors);
 }
 
-fn cut_packets(testbed: &Testbed) -> u64 {
+fn cut_packets(testbed: &CliTestbed) -> u64 {
     testbed.passed("site2", "site3", "cut") + testbed.passed("site3", "site2", "cut")
 }
 
@@ -97,7 +97,7 @@ fn a_put_and_a_get_wait_for_a_link_that_is_cut_for_five_seconds() {
 }
 
 #[test]
-fn a_put_over_a_link_that_stays_cut_ends_in_one_sentence_and_goes_on_when_it_is_asked_again() {
+fn a_put_over_a_link_that_stays_cut_ends_in_one_sentence_and_resumes_when_repeated() {
     let Some(testbed) = three_sites() else { return };
     let putting = begin_and_pass(&testbed, &["put", "in", "/far/a"], ORDERED_PART_BYTES);
     testbed.set(&["site2", "site3", "--cut"]);
@@ -108,7 +108,7 @@ fn a_put_over_a_link_that_stays_cut_ends_in_one_sentence_and_goes_on_when_it_is_
     is_nowhere(&testbed, "/far/a");
     testbed.set(&["site2", "site3", "--restore"]);
     // On a busy machine the master may have missed its signs of life, and would have another node write.
-    watch("the node is up", || (node_view(&testbed, "node-2")["state"] == "up").then_some(()));
+    poll_until("the node is up", || (node_view(&testbed, "node-2")["state"] == "up").then_some(()));
     let again = testbed.run_at("site3", &["-v", "put", "in", "/far/a"]);
     assert_eq!(again.code, 0, "{}", again.errors);
     let shown = || format!("{}{}{}", again.errors, testbed.ok_at("site1", &["stat", "/far/a"]), testbed.log());
@@ -210,7 +210,7 @@ fn a_get_from_a_node_that_dies_goes_on_at_another_site() {
     let brought = |site| testbed.passed(site, "site3", "carried_bytes");
     let mut command = testbed.command_at("site3", &["get", "/both/a", "out"]);
     let getting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let busy = watch("a part has passed", || {
+    let busy = poll_until("a part has passed", || {
         [("site1", "node-1"), ("site2", "node-2")].into_iter().find(|(site, _)| brought(site) > PART_BYTES)
     });
     kill(node(&testbed, busy.1).0);
@@ -230,7 +230,9 @@ fn a_node_that_comes_back_under_another_address_is_found_there() {
     let text = fs::read_to_string(&settings).unwrap();
     fs::write(&settings, text.replace("10.77.2.11:7410", "10.77.2.1:7411")).unwrap();
     let started = Started::node(&testbed, "site2", &settings);
-    watch("the master knows", || (node(&testbed, "node-2") == (started.0.id(), "10.77.2.1:7411".into())).then_some(()));
+    poll_until("the master knows", || {
+        (node(&testbed, "node-2") == (started.0.id(), "10.77.2.1:7411".into())).then_some(())
+    });
     testbed.ok_at("site3", &["get", "/far/a", "out"]);
     assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
 }
@@ -259,7 +261,7 @@ fn a_put_to_a_disk_that_fills_ends_in_one_sentence_and_shows_nothing_of_it() {
     fs::create_dir_all(&disk).unwrap();
     let Some(small) = SmallDisk::mount(&disk, "200m") else { return };
     let words = ["--sites", "3", "--nodes-per-site", "1", "--rate", "50mbit", "--rtt", "20ms", "--data"];
-    let Some(testbed) = Testbed::up(&[&words[..], &[data.to_str().unwrap()]].concat()) else { return };
+    let Some(testbed) = CliTestbed::up(&[&words[..], &[data.to_str().unwrap()]].concat()) else { return };
     testbed.ok_at("site3", &["mkdir", "/far"]);
     testbed.ok_at("site3", &["policy", "set", "/far", "copies=1", "sites=site2"]);
     testbed.random_file("in", FILE_BYTES);
@@ -273,18 +275,18 @@ fn a_put_to_a_disk_that_fills_ends_in_one_sentence_and_shows_nothing_of_it() {
     assert!(failed.errors.contains("room"), "{}", failed.errors);
     is_nowhere(&testbed, "/far/a");
     fs::remove_file(disk.join("filler")).unwrap();
-    watch("there is room again", || (testbed.run_at("site3", &["put", "in", "/far/a"]).code == 0).then_some(()));
+    poll_until("there is room again", || (testbed.run_at("site3", &["put", "in", "/far/a"]).code == 0).then_some(()));
     is_whole(&testbed, "/far/a");
 }
 
 /// A node as the master sees it.
-fn node_view(testbed: &Testbed, id: &str) -> Value {
+fn node_view(testbed: &CliTestbed, id: &str) -> Value {
     let nodes: Value = serde_json::from_str(&testbed.ok_at("site1", &["nodes", "--json"])).unwrap();
     nodes.as_array().unwrap().iter().find(|node| node["id"] == id).expect("a node of the cloud").clone()
 }
 
 /// The process and the address of a node.
-fn node(testbed: &Testbed, id: &str) -> (u32, String) {
+fn node(testbed: &CliTestbed, id: &str) -> (u32, String) {
     let node = node_view(testbed, id);
     (node["pid"].as_u64().unwrap_or_default() as u32, node["address"].as_str().unwrap().into())
 }
@@ -293,7 +295,7 @@ fn node(testbed: &Testbed, id: &str) -> (u32, String) {
 struct Started(Child);
 
 impl Started {
-    fn node(testbed: &Testbed, site: &str, settings: &Path) -> Self {
+    fn node(testbed: &CliTestbed, site: &str, settings: &Path) -> Self {
         let mut command = testbed.command_at(site, &["node", "--config", settings.to_str().unwrap()]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);

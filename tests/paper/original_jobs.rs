@@ -24,7 +24,7 @@
 
 use std::{collections::BTreeSet, fs, process::Stdio};
 
-use cluster::{Cloud, Roles, random_bytes, watch};
+use cluster::{Cloud, Roles, poll_until, random_bytes};
 
 /// Functions that write where nothing of theirs is: over what they read, behind it, and over all that comes behind what
 /// they have.
@@ -102,7 +102,7 @@ fn an_input_without_a_good_copy_fails_its_job_whole() {
     cloud.kill(&lost);
     cloud.until("it counts as lost", |cloud| cloud.ok(&["nodes", "--json"]).contains("\"lost\""));
     let waiting = cloud.command(&run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let job = watch("the job waits for an input", || {
+    let job = poll_until("the job waits for an input", || {
         let job = cloud.json(&["jobs"])[0].clone();
         let waits = job["errors"][0].as_str().is_some_and(|error| error.starts_with("waiting: no copy of `/in/"));
         (waits && job["state"] == "running").then(|| job["id"].as_str().unwrap().to_owned())

@@ -3,7 +3,7 @@
 //!
 //! | paper | claim | held by |
 //! |---|---|---|
-//! | 3.1 | an index beside each file says where its records are, and a function gets them one by one | `a_file_is_cut_at_whole_records_by_its_index_and_an_index_of_other_bytes_is_refused`, `records_that_begin_with_a_mark_of_their_own_reach_functions_whole` |
+//! | 3.1 | an index beside each file says where its records are, and a function gets them one by one | `a_file_is_cut_at_whole_records_by_its_index_and_a_foreign_index_is_refused`, `records_that_begin_with_a_mark_of_their_own_reach_functions_whole` |
 //! | 3.1 | the brown dwarfs of a sky of images are found by a stream, a function and its results | `test_an_example_runs` |
 //! | 3.1 | nobody who writes a job moves data or looks after faults | `whatever_dies_every_record_is_in_the_output_once` |
 //! | 3.2 | each record is processed independently, by as many as there are | `however_a_file_of_lines_is_cut_each_line_is_processed_once` |

@@ -25,7 +25,7 @@ pub use disk::SmallDisk;
 pub use network::Network;
 pub use port::free_port;
 pub use roles::{HOME, MASTER, Roles, SECURITY};
-pub use testbed::Testbed;
+pub use testbed::CliTestbed;
 
 /// A running cloud with a home of its own.
 pub struct Cloud {
@@ -217,8 +217,8 @@ impl Ended {
 }
 
 /// Looks again and again until something is there; fails the test after a while. For what lasts only a moment and is
-/// cheap to look at; for all else there is [`Cloud::until`].
-pub fn watch<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// cheap to look at; for all else there is [`CloudSetup::until`].
+pub fn poll_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(seen) = look() {

@@ -83,7 +83,7 @@ impl Network {
     }
 
     /// From now on one group is not heard by another: its frames for it go to a card that nobody has.
-    pub fn silence(&self, from: &str, to: &str) {
+    pub fn block_one_way(&self, from: &str, to: &str) {
         let lost = hardware(NOBODY);
         done(&[
             "-n",
@@ -103,7 +103,7 @@ impl Network {
     }
 
     /// It is heard again.
-    pub fn unsilence(&self, from: &str, to: &str) {
+    pub fn unblock_one_way(&self, from: &str, to: &str) {
         done(&["-n", &self.namespace(from), "neigh", "del", self.address(to), "dev", "eth0"]);
     }
 

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{Cloud, Network, free_port, kill, program};
 
-/// See the module. Commands go through the [`Cloud`] that it is too.
+/// See the module. Commands go through the [`CloudSetup`] that it is too.
 pub struct Roles {
     cloud: Cloud,
     roles: BTreeMap<String, Role>,
@@ -203,7 +203,7 @@ impl Roles {
     }
 
     /// From its next start on, a role runs behind these words of a command.
-    pub fn run_behind(&mut self, role: &str, words: &[&str]) {
+    pub fn set_command_prefix(&mut self, role: &str, words: &[&str]) {
         self.roles.get_mut(role).unwrap().prefix = words.iter().map(|word| (*word).to_owned()).collect();
     }
 

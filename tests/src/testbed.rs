@@ -13,11 +13,11 @@ use tempfile::TempDir;
 use crate::{Ended, ended, program, random_bytes};
 
 /// See the module.
-pub struct Testbed {
+pub struct CliTestbed {
     folder: TempDir,
 }
 
-impl Testbed {
+impl CliTestbed {
     /// Starts one; `None`, with a line that says so, where that is not permitted.
     pub fn up(arguments: &[&str]) -> Option<Self> {
         let testbed = Self { folder: tempfile::tempdir().unwrap() };
@@ -129,7 +129,7 @@ impl Testbed {
     }
 }
 
-impl Drop for Testbed {
+impl Drop for CliTestbed {
     fn drop(&mut self) {
         let _ = self.command(&["testbed", "down"]).output();
     }

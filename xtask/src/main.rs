@@ -1,8 +1,8 @@
 //! The project's own chores, run as `cargo xtask WHAT`. `test` is all that must pass before a change lands.
 
-mod arrows;
 mod cgroups;
 mod chaos;
+mod crate_dependencies;
 mod fuzz;
 mod python;
 mod shell;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     let result = match what {
         "test" => test::run(rest),
         "tidy" => tidy::run(),
-        "arrows" => arrows::run(),
+        "arrows" => crate_dependencies::run(),
         "sim" => simulate::run(rest),
         "cgroups" => cgroups::run(rest),
         "chaos" => chaos::run(rest),

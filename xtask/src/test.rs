@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{arrows, python, shell, simulate, tidy};
+use crate::{crate_dependencies, python, shell, simulate, tidy};
 
 /// A step's name and what it runs.
 type Step = (&'static str, fn() -> Result<(), String>);
@@ -16,7 +16,7 @@ type Step = (&'static str, fn() -> Result<(), String>);
 /// All steps, in order.
 const STEPS: &[Step] = &[
     ("fmt", || shell::cargo(&["fmt", "--all", "--check"])),
-    ("arrows", arrows::run),
+    ("arrows", crate_dependencies::run),
     ("tidy", tidy::run),
     ("clippy", clippy),
     ("install", install),

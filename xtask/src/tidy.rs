@@ -5,7 +5,7 @@ use std::fs;
 
 use walkdir::WalkDir;
 
-use crate::{arrows, shell::root};
+use crate::{crate_dependencies, shell::root};
 
 /// Files that may hold `unsafe`, each with the reason why nothing safe would do.
 const UNSAFE_FILES: &[(&str, &str)] = &[
@@ -31,7 +31,7 @@ const SLEEPING_FILES: &[(&str, &str)] = &[
 
 /// Checks every source file and the arrows.
 pub(crate) fn run() -> Result<(), String> {
-    arrows::run()?;
+    crate_dependencies::run()?;
     let mut wrong = Vec::new();
     for item in WalkDir::new(root()).into_iter().filter_entry(|item| !is_skipped(item.file_name().to_str())) {
         let item = item.map_err(|error| error.to_string())?;
@@ -40,13 +40,13 @@ pub(crate) fn run() -> Result<(), String> {
             continue;
         }
         let text = fs::read_to_string(item.path()).map_err(|error| format!("{path}: {error}"))?;
-        wrong.extend(faults(&path, &text));
+        wrong.extend(violations(&path, &text));
     }
     if wrong.is_empty() { Ok(()) } else { Err(format!("{} things are untidy\n{}", wrong.len(), wrong.join("\n"))) }
 }
 
 /// All that is wrong with one file.
-fn faults(path: &str, text: &str) -> Vec<String> {
+fn violations(path: &str, text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut say = |line: usize, what: &str| faults.push(format!("{path}:{line}: {what}"));
     if !text.trim_start().starts_with("//!") {
@@ -138,9 +138,9 @@ mod tests {
             ("crates/sphere/src/x.rs", "//! x\nlet now = Instant::now();\n".to_owned(), "pure"),
         ];
         for (path, text, what) in cases {
-            let found = faults(path, &text);
+            let found = violations(path, &text);
             assert!(found.len() == 1 && found[0].contains(what), "{path} {text:?}: {found:?}");
         }
-        assert_eq!(faults("crates/net/src/x.rs", "//! x\nfn a() {}\n"), Vec::<String>::new());
+        assert_eq!(violations("crates/net/src/x.rs", "//! x\nfn a() {}\n"), Vec::<String>::new());
     }
 }

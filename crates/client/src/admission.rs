@@ -82,7 +82,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Status::NotFound`] where there is no such node.
-    pub async fn strike_node(&self, name: &NodeId, undo: bool) -> Result<(), ClientError> {
+    pub async fn revoke_node(&self, name: &NodeId, undo: bool) -> Result<(), ClientError> {
         self.administer(AdmissionVerb::Strike { name: name.clone(), undo }).await
     }
 
@@ -152,7 +152,7 @@ pub async fn at_security_server(
 
 /// How a newcomer knows that it speaks with the cloud it was meant for.
 #[derive(Clone, Debug)]
-pub enum Trust {
+pub enum TrustAnchor {
     /// The authority's certificate has this SHA-256.
     Digest([u8; 32]),
     /// This is the authority's certificate, PEM.
@@ -166,14 +166,14 @@ pub struct Newcomer {
     /// Where it asks.
     pub address: SocketAddr,
     /// Whom it trusts there.
-    pub trust: Trust,
+    pub trust: TrustAnchor,
     /// The key it has made.
     pub key: NewKey,
 }
 
 /// A certificate for a newcomer.
 #[derive(Clone, Debug)]
-pub struct Admitted {
+pub struct AdmittedMachine {
     /// The name in it.
     pub name: NodeId,
     /// The certificate, PEM.
@@ -186,7 +186,7 @@ pub struct Admitted {
 #[derive(Clone, Debug)]
 pub enum Decision {
     /// It is in.
-    Admitted(Admitted),
+    Admitted(AdmittedMachine),
     /// An administrator must decide; this is the digest to compare.
     Waiting(KeyDigest),
 }
@@ -194,14 +194,18 @@ pub enum Decision {
 impl Newcomer {
     /// One with a ticket.
     pub fn with_ticket(ticket: &JoinTicket, key: NewKey) -> Self {
-        Self { address: ticket.address, trust: Trust::Digest(ticket.authority), key }
+        Self { address: ticket.address, trust: TrustAnchor::Digest(ticket.authority), key }
     }
 
     /// Uses a ticket. The secret is said only to who has shown to be of the ticket's cloud.
     ///
     /// # Errors
     /// When the other end is another cloud's, or the ticket is not taken.
-    pub async fn use_ticket(&mut self, ticket: &JoinTicket, name: Option<NodeId>) -> Result<Admitted, ClientError> {
+    pub async fn use_ticket(
+        &mut self,
+        ticket: &JoinTicket,
+        name: Option<NodeId>,
+    ) -> Result<AdmittedMachine, ClientError> {
         let key = self.request(name.as_ref())?;
         let enrolment = Enrolment::WithTicket { kind: ticket.kind, secret: ticket.secret.clone(), name, key };
         match self.enrol(ticket.kind, enrolment).await? {
@@ -230,7 +234,7 @@ impl Newcomer {
         match reply {
             AdmissionReply::Waiting { key } => {
                 if let Some(authority) = authority {
-                    self.trust = Trust::Digest(authority);
+                    self.trust = TrustAnchor::Digest(authority);
                 }
                 Ok(Decision::Waiting(key))
             }
@@ -239,7 +243,7 @@ impl Newcomer {
                 if authority.is_some() && authority != Some(fingerprint(&authority_pem).map_err(net)?) {
                     return Err(unexpected("join"));
                 }
-                Ok(Decision::Admitted(Admitted { name, certificate_pem, authority_pem }))
+                Ok(Decision::Admitted(AdmittedMachine { name, certificate_pem, authority_pem }))
             }
             _ => Err(unexpected("join")),
         }
@@ -252,9 +256,9 @@ impl Newcomer {
         enrolment: Enrolment,
     ) -> Result<(AdmissionReply, Option<[u8; 32]>), ClientError> {
         let identity = match &self.trust {
-            Trust::Digest(digest) => TlsIdentity::with_pinned_authority(Some(*digest)),
-            Trust::FirstUse => TlsIdentity::with_pinned_authority(None),
-            Trust::Authority(pem) => TlsIdentity::client(pem),
+            TrustAnchor::Digest(digest) => TlsIdentity::with_pinned_authority(Some(*digest)),
+            TrustAnchor::FirstUse => TlsIdentity::with_pinned_authority(None),
+            TrustAnchor::Authority(pem) => TlsIdentity::client(pem),
         };
         let identity = identity.map_err(net)?;
         let carrier = TcpCarrier::new(identity);

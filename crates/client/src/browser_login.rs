@@ -14,11 +14,11 @@ use protocol::{
 };
 use tokio::time::sleep;
 
-use crate::{ClientError, LoginAt, Profile, joining::ask_to_join};
+use crate::{ClientError, LoginTarget, Profile, joining::ask_to_join};
 
 /// A login that has begun, and that a person finishes in a browser.
 pub struct BrowserLogin {
-    door: Door,
+    endpoint: LoginEndpoint,
     login: DeviceLogin,
     user_code: String,
     url: String,
@@ -28,8 +28,8 @@ pub struct BrowserLogin {
 }
 
 /// The master's, before there is a session.
-struct Door {
-    at: LoginAt,
+struct LoginEndpoint {
+    at: LoginTarget,
     carrier: TcpCarrier,
 }
 
@@ -38,11 +38,11 @@ impl BrowserLogin {
     ///
     /// # Errors
     /// Where the cloud cannot be reached, or has no such provider.
-    pub async fn begin(at: LoginAt, provider: Option<&str>) -> Result<Self, ClientError> {
+    pub async fn begin(at: LoginTarget, provider: Option<&str>) -> Result<Self, ClientError> {
         let identity = TlsIdentity::client(&at.authority);
         let identity = identity.map_err(ClientError::net("cannot use the cloud's authority"))?;
         let request = DeviceRequest::Begin { provider: provider.map(ToOwned::to_owned), machine: at.machine.clone() };
-        let door = Door { at, carrier: TcpCarrier::new(identity) };
+        let door = LoginEndpoint { at, carrier: TcpCarrier::new(identity) };
         match door.ask(request).await? {
             DeviceReply::Begun {
                 login,
@@ -52,7 +52,7 @@ impl BrowserLogin {
                 interval_seconds,
                 lives_seconds,
             } => Ok(Self {
-                door,
+                endpoint: door,
                 login,
                 user_code,
                 url: verification_url,
@@ -87,9 +87,9 @@ impl BrowserLogin {
     pub async fn finish(mut self) -> Result<Profile, ClientError> {
         loop {
             sleep(self.interval).await;
-            match self.door.ask(DeviceRequest::Poll { login: self.login }).await {
+            match self.endpoint.ask(DeviceRequest::Poll { login: self.login }).await {
                 Ok(DeviceReply::Done { user, session: NewSession { credential, token, .. } }) => {
-                    let LoginAt { address, authority, .. } = self.door.at;
+                    let LoginTarget { address, authority, .. } = self.endpoint.at;
                     let session = Some(credential);
                     return Ok(Profile { session, ..Profile::of(address, user, token, authority) });
                 }
@@ -109,7 +109,7 @@ impl BrowserLogin {
     }
 }
 
-impl Door {
+impl LoginEndpoint {
     /// One question on a connection of its own: between two of them people read mail and look for their telephone.
     async fn ask(&self, request: DeviceRequest) -> Result<DeviceReply, ClientError> {
         let failed = || ClientError::net(format!("cannot log in at {}", self.at.address));

@@ -41,7 +41,7 @@ impl Client {
             Ok(_) => return Err(unexpected("remove node")),
             // One that has never joined has a certificate all the same; and a removal whose second half failed is done again.
             Err(unknown) if unknown.status() == Status::NotFound && !dry_run => {
-                return match self.strike_node(&node, undo).await {
+                return match self.revoke_node(&node, undo).await {
                     Ok(()) => Ok(NodeRemoval { removed: !undo, ..NodeRemoval::default() }),
                     Err(error) if error.status() == Status::NotFound => Err(unknown),
                     Err(error) => Err(error),
@@ -50,7 +50,7 @@ impl Client {
             Err(error) => return Err(error),
         };
         if removal.removed || undo {
-            match self.strike_node(&node, undo).await {
+            match self.revoke_node(&node, undo).await {
                 // It never had a certificate that could be refused.
                 Err(error) if error.status() == Status::NotFound => {}
                 struck => struck?,

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::file::local::LocalDoors;
+use crate::file::local_slice::LocalSockets;
 use net::{
     NetError,
     identity::HolderKeyPair,
@@ -29,7 +29,7 @@ use protocol::{
 pub(crate) struct Connections {
     carriers: Carriers,
     holder: Arc<HolderKeyPair>,
-    local: LocalDoors,
+    local: LocalSockets,
     idle: Mutex<Idle>,
 }
 
@@ -38,18 +38,18 @@ struct Idle {
     /// By node, and whether they go without encryption.
     streams: BTreeMap<(NodeId, bool), Vec<TransferStream>>,
     /// Nodes that do not want to go without encryption.
-    sealed_only: BTreeSet<NodeId>,
+    encrypted_only: BTreeSet<NodeId>,
 }
 
 impl Connections {
     /// No connections yet.
     pub(crate) fn new(carriers: Carriers, holder: Arc<HolderKeyPair>, over_network: bool) -> Self {
-        let local = LocalDoors::new(Arc::clone(&holder), over_network);
+        let local = LocalSockets::new(Arc::clone(&holder), over_network);
         Self { carriers, holder, local, idle: Mutex::default() }
     }
 
     /// The local sockets of nodes on this machine.
-    pub(crate) fn local(&self) -> &LocalDoors {
+    pub(crate) fn local(&self) -> &LocalSockets {
         &self.local
     }
 
@@ -60,21 +60,21 @@ impl Connections {
         source: &Source,
         request: &TransferRequest,
     ) -> Result<(TransferStream, TransferReply), NetError> {
-        self.open_on(None, source, TransferQos::default(), request).await
+        self.open_reusing(None, source, TransferQos::default(), request).await
     }
 
     /// The same, with a connection that the caller has used for this node before and would use again: a node serves a
     /// slice that it has open on a connection with the least work. What the node sends comes at `pace`.
-    pub(crate) async fn open_on(
+    pub(crate) async fn open_reusing(
         &self,
         line: Option<TransferStream>,
         source: &Source,
         pace: TransferQos,
         request: &TransferRequest,
     ) -> Result<(TransferStream, TransferReply), NetError> {
-        let wants_plain = may_go_plain(source) && !self.lock().sealed_only.contains(&source.node);
+        let wants_plain = may_be_plaintext(source) && !self.lock().encrypted_only.contains(&source.node);
         let mut kept = line.filter(|line| line.is_plain() == wants_plain && !line.is_suspect());
-        while let Some(mut stream) = kept.or_else(|| self.take(&source.node, wants_plain)) {
+        while let Some(mut stream) = kept.or_else(|| self.take_idle(&source.node, wants_plain)) {
             kept = None;
             if let Ok(reply) = ask_at(&mut stream, pace, request).await {
                 return Ok((stream, reply));
@@ -83,7 +83,7 @@ impl Connections {
         if wants_plain {
             let mut stream = self.carriers.connect_by_tcp(source.address, source.node.as_str()).await?;
             prove(&mut stream, &self.holder).await?;
-            self.go_plain(&mut stream, source).await?;
+            self.stop_encryption(&mut stream, source).await?;
             let reply = ask_at(&mut stream, pace, request).await?;
             return Ok((stream, reply));
         }
@@ -108,7 +108,7 @@ impl Connections {
     }
 
     /// Keeps a connection on which everything was read, for the next transfer.
-    pub(crate) fn keep(&self, node: &NodeId, stream: TransferStream) {
+    pub(crate) fn release(&self, node: &NodeId, stream: TransferStream) {
         let mut idle = self.lock();
         let streams = idle.streams.entry((node.clone(), stream.is_plain())).or_default();
         if streams.len() < IDLE_PER_NODE_MAX {
@@ -117,18 +117,18 @@ impl Connections {
     }
 
     /// Ends the encryption where the node agrees; where it does not, it stays, and the node is not asked again.
-    async fn go_plain(&self, stream: &mut TransferStream, source: &Source) -> Result<(), NetError> {
+    async fn stop_encryption(&self, stream: &mut TransferStream, source: &Source) -> Result<(), NetError> {
         match ask(stream, &TransferRequest::Plain { ticket: source.ticket.clone() }).await? {
             TransferReply::Ready => stream.go_plain().await,
             _ => {
                 tracing::warn!(node = %source.node, "the node wants an encrypted connection, whatever the master says");
-                self.lock().sealed_only.insert(source.node.clone());
+                self.lock().encrypted_only.insert(source.node.clone());
                 Ok(())
             }
         }
     }
 
-    fn take(&self, node: &NodeId, is_plain: bool) -> Option<TransferStream> {
+    fn take_idle(&self, node: &NodeId, is_plain: bool) -> Option<TransferStream> {
         let mut idle = self.lock();
         let streams = idle.streams.get_mut(&(node.clone(), is_plain))?;
         // Of many that died with one connection each would be waited for in vain.
@@ -149,7 +149,7 @@ pub(crate) async fn prove(stream: &mut TransferStream, holder: &HolderKeyPair) -
 }
 
 /// Whether the ticket allows to go without encryption at the site where the node stands.
-fn may_go_plain(source: &Source) -> bool {
+fn may_be_plaintext(source: &Source) -> bool {
     let within = codec::decode::<Ticket>(&source.ticket.ticket).ok().and_then(|ticket| ticket.plain_within);
     within.is_some_and(|site| site == source.place.site)
 }

@@ -58,7 +58,7 @@ pub enum ClientError {
     Id(#[from] IdError),
     /// The user has a share of something already that others want too. Nothing was done.
     #[error("{}", .0.refusal)]
-    TooMuch(Throttled),
+    Throttled(Throttled),
     /// A file has no copy that can be read now.
     #[error("no copy of `{path}` can be read now: {last}; {}", advice_for_lost(path))]
     NoCopy {
@@ -99,7 +99,7 @@ impl ClientError {
     /// The status for the outside: exit codes, HTTP statuses.
     pub fn status(&self) -> Status {
         match self {
-            Self::Refused(refusal) | Self::TooMuch(Throttled { refusal, .. }) => refusal.status,
+            Self::Refused(refusal) | Self::Throttled(Throttled { refusal, .. }) => refusal.status,
             Self::Net { source, .. } => source.refusal().status,
             Self::File { source, .. } | Self::Stream { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => Status::NotFound,
@@ -120,7 +120,7 @@ impl ClientError {
         match self {
             Self::Net { source, .. } => source.class(),
             Self::Refused(refusal) if refusal.status == Status::Unavailable => ErrorClass::RetryElsewhere,
-            Self::NoCopy { .. } | Self::TooMuch(_) => ErrorClass::RetryHere,
+            Self::NoCopy { .. } | Self::Throttled(_) => ErrorClass::RetryHere,
             Self::Corrupt { .. } => ErrorClass::Corrupt,
             Self::Unexpected { .. } => ErrorClass::Bug,
             _ => ErrorClass::Refuse,
@@ -130,7 +130,7 @@ impl ClientError {
     /// How long to leave the master alone with the same request, where it said so.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::TooMuch(too_much) => Some(Duration::from_secs(too_much.retry_after_seconds.into())),
+            Self::Throttled(too_much) => Some(Duration::from_secs(too_much.retry_after_seconds.into())),
             _ => None,
         }
     }

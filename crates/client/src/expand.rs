@@ -6,7 +6,7 @@ use protocol::{
     message::client_master::{Entry, EntryKind},
 };
 
-use crate::{Client, ClientError, folder::is_folder};
+use crate::{Client, ClientError, namespace::is_folder};
 
 impl Client {
     /// The files that a path or glob means, by path, with the nodes that hold them: a file is itself, a folder all
@@ -45,7 +45,7 @@ impl Client {
             for entry in self.list_all(&folder, depth.is_none(), false).await? {
                 if glob.matcher.is_match(entry.path.as_str()) {
                     found.push(entry.path);
-                } else if depth.is_some_and(|depth| glob.may_lead_to(&entry.path, depth)) && is_folder(&entry) {
+                } else if depth.is_some_and(|depth| glob.may_match_below(&entry.path, depth)) && is_folder(&entry) {
                     folders.push(entry.path);
                 }
             }
@@ -70,7 +70,7 @@ struct Glob {
     base: SectorPath,
     matcher: GlobMatcher,
     /// For each further component but the last, what a folder on the way is called.
-    way: Vec<GlobMatcher>,
+    folder_matchers: Vec<GlobMatcher>,
 }
 
 impl Glob {
@@ -88,13 +88,13 @@ impl Glob {
         let ends: Vec<_> = pattern.match_indices('/').map(|(at, _)| at).skip(base.components().count() + 1).collect();
         // A brace may hold a `/`: what stands before it alone is no glob, and nothing is known of the folders there.
         let way = ends.into_iter().map_while(|end| compile(&pattern[..end]).ok()).collect();
-        Ok(Some(Self { base, matcher, way }))
+        Ok(Some(Self { base, matcher, folder_matchers: way }))
     }
 
     /// Whether something in the folder `path` may match; `depth` is the number of components of what matches.
-    fn may_lead_to(&self, path: &SectorPath, depth: usize) -> bool {
+    fn may_match_below(&self, path: &SectorPath, depth: usize) -> bool {
         let at = path.components().count();
-        let on_the_way = self.way.get(at - self.base.components().count() - 1);
+        let on_the_way = self.folder_matchers.get(at - self.base.components().count() - 1);
         at < depth && on_the_way.is_none_or(|way| way.is_match(path.as_str()))
     }
 
@@ -160,7 +160,7 @@ mod tests {
     fn only_folders_on_the_way_of_a_glob_are_looked_into() {
         let leads = |pattern: &str, path: &str| {
             let depth = pattern.split('/').count() - 1;
-            Glob::parse(pattern).unwrap().unwrap().may_lead_to(&SectorPath::parse(path).unwrap(), depth)
+            Glob::parse(pattern).unwrap().unwrap().may_match_below(&SectorPath::parse(path).unwrap(), depth)
         };
         assert!(leads("/sky/2*/*.fits", "/sky/2019"));
         assert!(!leads("/sky/2*/*.fits", "/sky/1998"));

@@ -10,7 +10,7 @@ use protocol::{
     },
 };
 
-use crate::{Client, ClientError, PutOptions, file::Progress};
+use crate::{Client, ClientError, PutOptions, file::TransferProgress};
 
 /// Files on a node's disk, and how they become files of the cloud.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Imported {
     /// The file in the cloud.
     pub entry: Entry,
     /// Why the native file kept its name although it should not.
-    pub left: Option<String>,
+    pub removal_error: Option<String>,
 }
 
 impl Client {
@@ -45,7 +45,7 @@ impl Client {
             let request =
                 TransferRequest::ListFiles { ticket: source.ticket.clone(), folder: import.folder.clone(), after };
             let (stream, reply) = self.ask_node(&source, &request).await?;
-            self.connections().keep(&source.node, stream);
+            self.connections().release(&source.node, stream);
             let TransferReply::Files { files: page, more } = reply else {
                 return Err(ClientError::Unexpected { who: "node", request: "list files" });
             };
@@ -68,7 +68,7 @@ impl Client {
         file: &NativeFile,
         path: &SectorPath,
         options: &PutOptions,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<Imported, ClientError> {
         // Only a copy needs room.
         let bytes_expected = import.keep.then_some(file.bytes);
@@ -79,7 +79,7 @@ impl Client {
         let work = self.import_under_lease(import, file, created, progress);
         let entry = tokio::select! {
             entry = work => entry,
-            error = self.renew_for_ever(lease) => Err(error),
+            error = self.keep_lease_alive(lease) => Err(error),
         };
         let entry = match entry {
             Ok(entry) => entry,
@@ -93,7 +93,7 @@ impl Client {
             true => None,
             false => self.leave_file(import, file, slice).await.err().map(|error| error.to_string()),
         };
-        Ok(Imported { entry, left })
+        Ok(Imported { entry, removal_error: left })
     }
 
     async fn import_under_lease(
@@ -101,7 +101,7 @@ impl Client {
         import: &Import,
         file: &NativeFile,
         created: Created,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         let source = self.import_ticket(&import.node).await?;
         let request = TransferRequest::ImportFile {
@@ -121,7 +121,7 @@ impl Client {
                 }
                 TransferReply::Stored { bytes, digest } => {
                     progress(bytes.saturating_sub(done));
-                    self.connections().keep(&source.node, stream);
+                    self.connections().release(&source.node, stream);
                     return self.commit(created.lease, bytes, digest).await;
                 }
                 TransferReply::Refused(refusal) => return Err(refusal.into()),
@@ -146,7 +146,7 @@ impl Client {
             slice,
         };
         let (stream, _) = self.ask_node(&source, &request).await?;
-        self.connections().keep(&source.node, stream);
+        self.connections().release(&source.node, stream);
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Client {
         let what = format!("cannot import at node {}", source.node);
         match self.connections().open(source, request).await.map_err(ClientError::net(what))? {
             (stream, TransferReply::Refused(refusal)) => {
-                self.connections().keep(&source.node, stream);
+                self.connections().release(&source.node, stream);
                 Err(refusal.into())
             }
             answer => Ok(answer),

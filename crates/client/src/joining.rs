@@ -19,7 +19,7 @@ pub(crate) async fn ask_to_join(
     address: SocketAddr,
     request: &JoinRequest,
 ) -> Result<(TransferStream, JoinReply), NetError> {
-    knock(|| async {
+    retry_on_hang_up(|| async {
         let mut stream = carrier.connect(address, "master").await?;
         stream.send(request).await?;
         let reply = stream.receive().await?;
@@ -29,8 +29,10 @@ pub(crate) async fn ask_to_join(
 }
 
 /// Tries again where the other end hung up.
-async fn knock<T, F: Future<Output = Result<T, NetError>>>(mut once: impl FnMut() -> F) -> Result<T, NetError> {
-    let mut pauses = PAUSES.into_iter();
+async fn retry_on_hang_up<T, F: Future<Output = Result<T, NetError>>>(
+    mut once: impl FnMut() -> F,
+) -> Result<T, NetError> {
+    let mut pauses = RETRY_PAUSES.into_iter();
     loop {
         match once().await {
             Err(error @ (NetError::Closed { .. } | NetError::Broken { .. })) => {
@@ -45,7 +47,7 @@ async fn knock<T, F: Future<Output = Result<T, NetError>>>(mut once: impl FnMut(
 
 /// How long to wait between two knocks. One who stands still at the door gives way after [`net::strangers::PATIENCE`], and
 /// these are longer together.
-const PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
+const RETRY_PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
 
 #[cfg(test)]
 mod tests {
@@ -60,26 +62,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_hung_up_on_knocks_again_for_longer_than_anyone_stands_still_at_the_door() {
-        assert!(PAUSES.iter().sum::<Duration>() > net::unauthenticated::EVICTION_GRACE);
+        assert!(RETRY_PAUSES.iter().sum::<Duration>() > net::unauthenticated::EVICTION_GRACE);
         let knocks = Cell::new(0);
-        let third = knock(async || {
+        let third = retry_on_hang_up(async || {
             knocks.set(knocks.get() + 1);
             if knocks.get() < 3 { Err(hung_up()) } else { Ok(knocks.get()) }
         });
         assert_eq!(third.await.unwrap(), 3);
         knocks.set(0);
-        let never = knock(async || {
+        let never = retry_on_hang_up(async || {
             knocks.set(knocks.get() + 1);
             Err::<(), _>(hung_up())
         });
         assert!(matches!(never.await, Err(NetError::Closed { .. })));
-        assert_eq!(knocks.get(), PAUSES.len() + 1);
+        assert_eq!(knocks.get(), RETRY_PAUSES.len() + 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn where_nobody_listens_nobody_knocks_twice() {
         let knocks = Cell::new(0);
-        let refused = knock(async || {
+        let refused = retry_on_hang_up(async || {
             knocks.set(knocks.get() + 1);
             let address = ([127, 0, 0, 1], 7000).into();
             let source = std::io::ErrorKind::ConnectionRefused.into();

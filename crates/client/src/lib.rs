@@ -29,10 +29,10 @@ pub mod connections;
 pub mod error;
 pub mod expand;
 pub mod file;
-pub mod folder;
 pub mod import;
 pub mod job;
 mod joining;
+pub mod namespace;
 pub mod peers_file;
 mod profile;
 pub mod rebuild;
@@ -40,11 +40,11 @@ pub mod rights;
 pub mod session;
 pub mod throttle;
 
-pub use admission::{Admitted, Decision, Newcomer, Trust};
+pub use admission::{AdmittedMachine, Decision, Newcomer, TrustAnchor};
 pub use browser_login::BrowserLogin;
 pub use error::ClientError;
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
-pub use folder::PolicyStatus;
+pub use namespace::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
     Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Principal, Priority, RecordFraming, Refusal,
@@ -64,5 +64,5 @@ pub use protocol::{
         master_security::KnownUser,
     },
 };
-pub use session::{Client, LoginAt, login};
+pub use session::{Client, LoginTarget, login};
 pub use throttle::Throttle;

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_rows_remain_none_is_kept_for_ever_and_what_did_not_change_keeps_its_age() {
+    fn the_newest_rows_remain_old_ones_expire_and_unchanged_ones_keep_their_age() {
         let month = AGE_MAX.as_secs();
         let old: Vec<_> = (0..ROWS_MAX as u16).map(|port| Row::of(&peer(port, 1), u64::from(port) + 1)).collect();
         let rows = merge(&old, &[peer(9_999, 1), peer(300, 2)], month);

@@ -51,7 +51,7 @@ impl Client {
     ///
     /// # Errors
     /// `Refused` for everyone else, and where the new owner's quota has no room for it.
-    pub async fn give_to(&self, path: &SectorPath, owner: &UserName) -> Result<AclStatus, ClientError> {
+    pub async fn set_owner(&self, path: &SectorPath, owner: &UserName) -> Result<AclStatus, ClientError> {
         self.ask_acl(AclRequest::GiveTo { path: path.clone(), owner: owner.clone() }).await
     }
 

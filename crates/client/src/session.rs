@@ -33,7 +33,9 @@ use protocol::{
 };
 use tokio::sync::{Mutex, RwLock};
 
-use crate::{ClientError, Profile, Throttle, connections::Connections, file::local::LocalDoors, joining::ask_to_join};
+use crate::{
+    ClientError, Profile, Throttle, connections::Connections, file::local_slice::LocalSockets, joining::ask_to_join,
+};
 
 /// A logged-in client. Clones share the session.
 #[derive(Clone)]
@@ -58,23 +60,23 @@ struct Inner {
     /// Leases of writes that are under way, given back at logout.
     leases: std::sync::Mutex<BTreeSet<LeaseId>>,
     /// Read while the lease of a write that was broken off is on its way back.
-    giving_back: Arc<RwLock<()>>,
+    lease_return_lock: Arc<RwLock<()>>,
 }
 
 impl Client {
     /// Logs in to the cloud that the profile names.
     pub async fn connect(profile: &Profile) -> Result<Self, ClientError> {
-        Self::connect_knowing(profile, Vec::new()).await
+        Self::connect_with_peers(profile, Vec::new()).await
     }
 
     /// The same, with what an earlier client [learned](Self::remembered) of the ways to nodes.
-    pub async fn connect_knowing(profile: &Profile, kept: Vec<CachedPeer>) -> Result<Self, ClientError> {
+    pub async fn connect_with_peers(profile: &Profile, kept: Vec<CachedPeer>) -> Result<Self, ClientError> {
         let identity =
             TlsIdentity::client(&profile.authority).map_err(ClientError::net("cannot use the profile's authority"))?;
         let quic = QuicSettings { controller: profile.controller.unwrap_or_default(), ..QuicSettings::default() };
         let settings = CarrierSettings { choice: profile.carrier, quic, cached_peers: kept };
         let (carrier, carriers) = (TcpCarrier::new(identity.clone()), Carriers::new(identity, settings));
-        let socket = bind_udp(SocketAddr::new(same_family(profile.address.ip()), 0))
+        let socket = bind_udp(SocketAddr::new(unspecified_like(profile.address.ip()), 0))
             .await
             .map_err(ClientError::net("cannot open a port for messages"))?;
         let (messenger, mut events) = Messenger::start(socket, Clock::start());
@@ -100,7 +102,7 @@ impl Client {
             session: Mutex::new(session),
             answer_micros_min: AtomicU64::new(u64::MAX),
             leases: std::sync::Mutex::default(),
-            giving_back: Arc::default(),
+            lease_return_lock: Arc::default(),
         };
         Ok(Self { inner: Arc::new(inner), throttle: Throttle::default() })
     }
@@ -131,7 +133,7 @@ impl Client {
 
     /// The local sockets of nodes on this machine, where transfers may use them: under a limit all bytes go where they are
     /// counted.
-    pub(crate) fn local_doors(&self) -> Option<&LocalDoors> {
+    pub(crate) fn local_sockets(&self) -> Option<&LocalSockets> {
         self.throttle.rate_bytes_per_second().is_none().then(|| self.connections().local())
     }
 
@@ -146,9 +148,9 @@ impl Client {
         let session = *self.inner.session.lock().await;
         match self.ask_in(session, &request).await {
             Err(ClientError::Net { source, .. })
-                if source.class() == ErrorClass::RetryHere && is_repeatable(&request) =>
+                if source.class() == ErrorClass::RetryHere && is_idempotent(&request) =>
             {
-                let session = self.login_again(session).await?;
+                let session = self.log_in_again(session).await?;
                 self.ask_in(session, &request).await
             }
             answer => answer,
@@ -161,8 +163,8 @@ impl Client {
     }
 
     /// Read while the lease of a write that was broken off is on its way back.
-    pub(crate) fn giving_back(&self) -> &Arc<RwLock<()>> {
-        &self.inner.giving_back
+    pub(crate) fn lease_return_lock(&self) -> &Arc<RwLock<()>> {
+        &self.inner.lease_return_lock
     }
 
     /// How bytes travel to nodes.
@@ -180,7 +182,7 @@ impl Client {
 
     /// What this client has learned of the ways to nodes, for the next one to
     /// [begin with](Self::connect_knowing).
-    pub fn remembered(&self) -> Vec<CachedPeer> {
+    pub fn cached_peers(&self) -> Vec<CachedPeer> {
         self.inner.carriers.cached_peers()
     }
 
@@ -218,13 +220,13 @@ impl Client {
         self.inner.answer_micros_min.fetch_min(micros, Ordering::Relaxed);
         match codec::decode(&bytes) {
             Ok(ClientReply::Refused(refusal)) => Err(refusal.into()),
-            Ok(ClientReply::Throttled(too_much)) => Err(ClientError::TooMuch(too_much)),
+            Ok(ClientReply::Throttled(too_much)) => Err(ClientError::Throttled(too_much)),
             Ok(reply) => Ok(reply),
             Err(_) => Err(ClientError::Unexpected { who: "master", request: request_name(request) }),
         }
     }
 
-    async fn login_again(&self, old: SessionId) -> Result<SessionId, ClientError> {
+    async fn log_in_again(&self, old: SessionId) -> Result<SessionId, ClientError> {
         let mut current = self.inner.session.lock().await;
         // Another task may have been faster.
         if *current == old {
@@ -245,7 +247,7 @@ impl std::fmt::Debug for Client {
 
 /// Where to log in, and whom to trust.
 #[derive(Clone, Debug)]
-pub struct LoginAt {
+pub struct LoginTarget {
     /// The master's address.
     pub address: SocketAddr,
     /// The certificate of the cloud's authority, PEM.
@@ -260,8 +262,8 @@ pub struct LoginAt {
 /// # Errors
 /// Refused (4) for a wrong name or password, without saying which; Unavailable (5) where the master or the security server
 /// cannot be reached.
-pub async fn login(at: &LoginAt, user: &UserName, password: String) -> Result<Profile, ClientError> {
-    let LoginAt { address, authority, machine } = at;
+pub async fn login(at: &LoginTarget, user: &UserName, password: String) -> Result<Profile, ClientError> {
+    let LoginTarget { address, authority, machine } = at;
     let what = format!("cannot log in at {address}");
     let failed = || ClientError::net(what.clone());
     let identity = TlsIdentity::client(authority).map_err(ClientError::net("cannot use the cloud's authority"))?;
@@ -313,7 +315,7 @@ async fn open_session(
 }
 
 /// The "any" address of the same family, so that a socket bound to it can reach `peer`.
-fn same_family(peer: IpAddr) -> IpAddr {
+fn unspecified_like(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -321,7 +323,7 @@ fn same_family(peer: IpAddr) -> IpAddr {
 }
 
 /// Whether asking twice is the same as asking once.
-fn is_repeatable(request: &ClientRequest) -> bool {
+fn is_idempotent(request: &ClientRequest) -> bool {
     use ClientRequest::{
         Abandon, Accounts, Acl, Admission, AdmitJob, Audit, CancelJob, Commit, ConfirmClock, Copies, Create, DetachJob,
         Drain, EmptyTrash, Health, History, Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas,

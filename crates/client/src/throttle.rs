@@ -11,7 +11,7 @@ use protocol::{Priority, TransferQos, limits::FRAME_BYTES_MAX, rate_limit::RATE_
 /// A limit for all transfers of the [clients](crate::Client::throttled) that share it. Copies are the same.
 #[derive(Clone)]
 pub struct Throttle {
-    gate: Arc<RateLimiter>,
+    limiter: Arc<RateLimiter>,
     priority: Priority,
 }
 
@@ -19,48 +19,48 @@ impl Throttle {
     /// At most so many bytes per second in all (`None`: as fast as it goes; never less than
     /// [`RATE_BYTES_PER_SECOND_MIN`]), and who goes first where nodes must keep to a limit between sites.
     pub fn new(rate_bytes_per_second: Option<u64>, priority: Priority) -> Self {
-        Self { gate: Arc::new(RateLimiter::new(rate_bytes_per_second.map(at_least))), priority }
+        Self { limiter: Arc::new(RateLimiter::new(rate_bytes_per_second.map(at_least))), priority }
     }
 
     /// Another limit, also for what is under way: at once where this client sends, and within some seconds where a node
     /// does.
     pub fn set_rate(&self, rate_bytes_per_second: Option<u64>) {
-        self.gate.set_rate(rate_bytes_per_second.map(at_least));
+        self.limiter.set_rate(rate_bytes_per_second.map(at_least));
     }
 
     /// The limit, in bytes per second.
     pub fn rate_bytes_per_second(&self) -> Option<u64> {
-        self.gate.rate_bytes_per_second()
+        self.limiter.rate_bytes_per_second()
     }
 
     /// Whether bytes wait for this limit now.
-    pub fn is_holding(&self) -> bool {
-        self.gate.waiting() > 0
+    pub fn is_limiting(&self) -> bool {
+        self.limiter.waiting() > 0
     }
 
     /// Bytes of files that passed over connections since it was made, in both directions.
-    pub fn passed_bytes(&self) -> u64 {
-        self.gate.granted_bytes()
+    pub fn transferred_bytes(&self) -> u64 {
+        self.limiter.granted_bytes()
     }
 
-    /// What one of `senders` that send at the same time is asked to keep to.
-    pub(crate) fn pace_of_one(&self, senders: usize) -> TransferQos {
+    /// What one of `senders_max` that send at the same time is asked to keep to.
+    pub(crate) fn qos_per_sender(&self, senders: usize) -> TransferQos {
         let share = |rate: u64| at_least(rate / senders.max(1) as u64);
         TransferQos { rate_bytes_per_second: self.rate_bytes_per_second().map(share), priority: self.priority }
     }
 
     /// What this client's own bytes wait for.
-    pub(crate) fn toll(&self) -> LimiterChain {
-        LimiterChain::new(vec![Arc::clone(&self.gate)], self.priority)
+    pub(crate) fn send_limiter(&self) -> LimiterChain {
+        LimiterChain::new(vec![Arc::clone(&self.limiter)], self.priority)
     }
 
     /// Bytes have come: the next ones are not read before these would have come at the limit.
-    pub(crate) async fn took(&self, bytes: u64) {
-        self.gate.acquire(self.priority, bytes).await;
+    pub(crate) async fn acquire(&self, bytes: u64) {
+        self.limiter.acquire(self.priority, bytes).await;
     }
 
     /// Of so many that could send at once, how many may: slow bytes come evenly only from few.
-    pub(crate) fn senders(&self, wanted: usize) -> usize {
+    pub(crate) fn senders_max(&self, wanted: usize) -> usize {
         let most = self.rate_bytes_per_second().map_or(u64::MAX, |rate| rate / SENDER_BYTES_PER_SECOND_MIN);
         wanted.min(usize::try_from(most).unwrap_or(usize::MAX).max(1))
     }
@@ -68,7 +68,7 @@ impl Throttle {
     /// The longest range asked for at once, in whole frames: another limit is to be kept to soon.
     pub(crate) fn range_bytes(&self, most: u64, senders: usize) -> u64 {
         let frame = FRAME_BYTES_MAX as u64;
-        let Some(rate) = self.pace_of_one(senders).rate_bytes_per_second else { return most };
+        let Some(rate) = self.qos_per_sender(senders).rate_bytes_per_second else { return most };
         rate.saturating_mul(RANGE_SECONDS).div_ceil(frame).saturating_mul(frame).min(most)
     }
 }
@@ -82,7 +82,7 @@ impl Default for Throttle {
 
 impl fmt::Debug for Throttle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Throttle({:?})", self.pace_of_one(1))
+        write!(f, "Throttle({:?})", self.qos_per_sender(1))
     }
 }
 
@@ -102,14 +102,14 @@ mod tests {
     #[test]
     fn those_who_send_at_once_keep_to_the_limit_together() {
         let throttle = Throttle::new(Some(10_000_000), Priority::Low);
-        assert_eq!(throttle.senders(8), 8);
-        let pace = throttle.pace_of_one(8);
+        assert_eq!(throttle.senders_max(8), 8);
+        let pace = throttle.qos_per_sender(8);
         assert_eq!((pace.rate_bytes_per_second, pace.priority), (Some(1_250_000), Priority::Low));
         throttle.set_rate(Some(125_000));
-        assert_eq!((throttle.senders(8), throttle.range_bytes(16 << 20, 1)), (1, 1 << 20));
+        assert_eq!((throttle.senders_max(8), throttle.range_bytes(16 << 20, 1)), (1, 1 << 20));
         throttle.set_rate(Some(1));
         assert_eq!(throttle.rate_bytes_per_second(), Some(RATE_BYTES_PER_SECOND_MIN));
         throttle.set_rate(None);
-        assert_eq!((throttle.senders(8), throttle.range_bytes(16 << 20, 8)), (8, 16 << 20));
+        assert_eq!((throttle.senders_max(8), throttle.range_bytes(16 << 20, 8)), (8, 16 << 20));
     }
 }

@@ -99,7 +99,7 @@ async fn an_spe_that_dies_with_half_its_results_delivered_changes_nothing() {
 }
 
 #[tokio::test]
-async fn when_a_job_has_ended_the_master_is_told_of_every_attempt_and_of_the_node_that_failed() {
+async fn a_jobs_end_is_reported_with_every_attempt_and_the_node_that_failed() {
     let cloud = FakeCloud::start(&["a", "b"]).await;
     let input = cloud.add_file("/in/1", &records(30), &["a"]);
     cloud.world().faults.extend([Fault::Die]);
@@ -124,7 +124,7 @@ async fn of_a_node_that_dies_only_its_buckets_are_made_again() {
     cloud.world().faults.push_back(Fault::NodeDies);
     let mut runs = 0;
     let client = cloud.client().await;
-    client.run_job(two_stages(vec![input], folder("/out")), |progress| runs = progress.run).await.unwrap();
+    client.run_job(two_stages(vec![input], folder("/out")), |progress| runs = progress.epoch).await.unwrap();
     assert_eq!(cloud.records_below("/out"), all);
     assert_eq!(runs, 0);
     let hidden = cloud.world().paths().iter().any(|path| path.contains(".sphere"));
@@ -207,11 +207,11 @@ async fn what_is_written_is_not_given_up_because_its_publication_has_to_wait() {
     let cloud = FakeCloud::start(&["a"]).await;
     let all = records(60);
     let input = cloud.add_file("/in/1", &all, &["a"]);
-    cloud.world().commits_put_off = 3;
+    cloud.world().commits_deferred = 3;
     cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap();
     assert_eq!(cloud.records_below("/out"), all);
     let world = cloud.world();
-    assert_eq!(world.commits_put_off, 0);
+    assert_eq!(world.commits_deferred, 0);
     let parts = world.paths().iter().filter(|path| path.starts_with("/out/")).count();
     assert_eq!(world.log.iter().filter(|line| *line == "publish").count(), parts, "each once");
 }

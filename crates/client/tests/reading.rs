@@ -81,7 +81,7 @@ async fn a_large_file_comes_from_all_nodes_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_far_node_is_asked_for_several_ranges_at_once_each_in_a_conversation_of_its_own() {
+async fn a_far_node_is_asked_for_several_ranges_at_once_each_on_its_own_connection() {
     let cloud = FakeCloud::start(&["n1"]).await;
     let (client, bytes) = (cloud.far_client(CarrierChoice::Quic).await, content(LARGE_BYTES));
     let path = cloud.add_bytes("/large", bytes.clone());
@@ -110,7 +110,7 @@ async fn over_quic_faults_of_far_nodes_are_made_good_by_others_as_over_tcp() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_nodes_of_a_download_are_asked_to_keep_to_its_limit_together_also_on_this_machine() {
+async fn the_nodes_of_a_download_keep_to_its_limit_together_also_on_this_machine() {
     let cloud = FakeCloud::start(&["n1", "n2", "n3"]).await;
     cloud.open_local_door("n2", None);
     let throttle = Throttle::new(Some(1_200_000_000), Priority::Low);
@@ -122,7 +122,7 @@ async fn the_nodes_of_a_download_are_asked_to_keep_to_its_limit_together_also_on
     let third = "pace Pace { rate_bytes_per_second: Some(400000000), priority: Low }";
     assert!(!paces.is_empty() && paces.iter().all(|pace| pace == third), "{paces:?}");
     assert_eq!(cloud.take_reads().len(), paces.len(), "each request says it");
-    assert!(throttle.passed_bytes() >= bytes.len() as u64, "no byte went by another way");
+    assert!(throttle.transferred_bytes() >= bytes.len() as u64, "no byte went by another way");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,7 +162,7 @@ async fn a_node_that_dies_in_the_midst_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_node_that_keeps_still_had_to_bring_comes_from_another_without_waiting_for_it() {
+async fn the_range_of_a_silent_node_comes_from_another_without_waiting_for_it() {
     let cloud = FakeCloud::start(&["n1", "n2"]).await;
     let (client, bytes) = (cloud.client().await, content(LARGE_BYTES));
     let path = cloud.add_bytes("/large", bytes.clone());

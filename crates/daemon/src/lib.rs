@@ -2,7 +2,7 @@
 //! workers that can be watched, rows on their way to a disk, what is logged, and the line that says a role is ready.
 //!
 //! It serves every path at its beginning and its end. It knows no slices, no messages and no sockets, and decides
-//! nothing about a cloud: a role gets [`Checked`](settings::Checked) settings and a [`Stopping`](stop::Stopping) token,
+//! nothing about a cloud: a role gets [`Checked`](settings::Checked) settings and a [`ShutdownToken`](shutdown::ShutdownToken) token,
 //! and does the rest itself.
 
 pub mod error;
@@ -10,7 +10,7 @@ pub mod group_commit;
 pub mod open_files;
 pub mod ready;
 pub mod settings;
-pub mod stop;
+pub mod shutdown;
 pub mod telemetry;
 pub mod topology;
 pub mod worker;

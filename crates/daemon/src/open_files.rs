@@ -4,7 +4,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Uses as many as the system allows this process: each connection takes one, and each transfer and each SPE a few. Before
 /// any door is opened, since how many strangers a door takes depends on it.
-pub fn allow_most() {
+pub fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {
         limit.current = limit.maximum;
@@ -19,7 +19,7 @@ mod tests {
 
     #[test]
     fn afterwards_the_limit_is_the_highest() {
-        allow_most();
+        raise_limit();
         let limit = getrlimit(Resource::Nofile);
         assert_eq!(limit.current, limit.maximum);
     }

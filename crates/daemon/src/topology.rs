@@ -77,24 +77,24 @@ impl TopologyFile {
 pub fn read(file: &Path) -> Result<Topology, DaemonError> {
     let unreadable = |source| DaemonError::TopologyUnreadable { file: file.to_owned(), source };
     let text = fs::read_to_string(file).map_err(unreadable)?;
-    parse(&text).map_err(|Wrong { line, why }| DaemonError::Topology { file: file.to_owned(), line, why })
+    parse(&text).map_err(|TopologyFault { line, why }| DaemonError::Topology { file: file.to_owned(), line, why })
 }
 
-fn parse(text: &str) -> Result<Topology, Wrong> {
+fn parse(text: &str) -> Result<Topology, TopologyFault> {
     let line_at = |offset: usize| 1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
-    let written: Written = toml::from_str(text).map_err(|error| {
+    let written: RawTopology = toml::from_str(text).map_err(|error| {
         let why = error.message().lines().next().unwrap_or("it is not TOML").to_owned();
-        Wrong { line: line_at(error.span().map_or(0, |span| span.start)), why }
+        TopologyFault { line: line_at(error.span().map_or(0, |span| span.start)), why }
     })?;
     let mut topology = Topology::default();
     for (id, spot) in &written.nodes {
-        let wrong = |why: String| Wrong { line: line_at(spot.span().start), why };
+        let wrong = |why: String| TopologyFault { line: line_at(spot.span().start), why };
         let id = NodeId::new(id).map_err(|error| wrong(error.to_string()))?;
         let place = spot.get_ref().parse().map_err(said(&wrong))?;
         topology.set_node(id, place).map_err(said(&wrong))?;
     }
     for (range, spot) in &written.addresses {
-        let wrong = |why: String| Wrong { line: line_at(spot.span().start), why };
+        let wrong = |why: String| TopologyFault { line: line_at(spot.span().start), why };
         let range: AddressRange = range.parse().map_err(said(&wrong))?;
         let spot = spot.get_ref().parse().map_err(said(&wrong))?;
         topology.set_addresses(range, spot).map_err(said(&wrong))?;
@@ -102,9 +102,9 @@ fn parse(text: &str) -> Result<Topology, Wrong> {
     let mut is_between_said = false;
     for spanned in &written.link {
         let link = spanned.get_ref();
-        let wrong = |why: String| Wrong { line: line_at(spanned.span().start), why };
+        let wrong = |why: String| TopologyFault { line: line_at(spanned.span().start), why };
         let limit = link.limit.as_ref().map(|limit| {
-            let wrong = |why: String| Wrong { line: line_at(limit.span().start), why };
+            let wrong = |why: String| TopologyFault { line: line_at(limit.span().start), why };
             limit_of(limit.get_ref()).map_err(wrong)
         });
         let read = Link { distance_millis: link.distance_millis, limit_bytes_per_second: limit.transpose()? };
@@ -119,7 +119,7 @@ fn parse(text: &str) -> Result<Topology, Wrong> {
             }
             None => topology.set_default_link(read).map_err(said(&wrong))?,
             Some(sites) => {
-                let wrong = |why: String| Wrong { line: line_at(sites.span().start), why };
+                let wrong = |why: String| TopologyFault { line: line_at(sites.span().start), why };
                 topology.set_link(pair_of(sites.get_ref()).map_err(wrong)?, read).map_err(said(&wrong))?;
             }
         }
@@ -148,31 +148,31 @@ fn limit_of(value: &toml::Value) -> Result<u64, String> {
 }
 
 /// Turns an error into what is wrong on a line.
-fn said<E: ToString>(wrong: &impl Fn(String) -> Wrong) -> impl Fn(E) -> Wrong + '_ {
+fn said<E: ToString>(wrong: &impl Fn(String) -> TopologyFault) -> impl Fn(E) -> TopologyFault + '_ {
     move |error| wrong(error.to_string())
 }
 
 /// What is wrong, and on which line.
 #[derive(Debug, PartialEq, Eq)]
-struct Wrong {
+struct TopologyFault {
     line: usize,
     why: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RawTopology {
     #[serde(default)]
     nodes: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     addresses: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
-    link: Vec<Spanned<WrittenLink>>,
+    link: Vec<Spanned<RawLink>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenLink {
+struct RawLink {
     sites: Option<Spanned<Vec<String>>>,
     distance_millis: Option<u32>,
     limit: Option<Spanned<toml::Value>>,

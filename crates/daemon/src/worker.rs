@@ -12,13 +12,13 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::stop::{Stop, Stopping};
+use crate::shutdown::{ShutdownToken, TaskGroup};
 
 /// Work that is never finished for good, or only after many steps.
-pub trait Work: Send + 'static {
+pub trait BackgroundWork: Send + 'static {
     /// Does one bounded piece (a slice, a page) and says when to go on. It is not cut off by a stop, so it must end by
     /// itself within seconds. An error is recorded and the step repeated after a growing pause.
-    fn step(&mut self, worker: &Worker) -> impl Future<Output = Result<Next, WorkError>> + Send;
+    fn step(&mut self, worker: &Worker) -> impl Future<Output = Result<NextStep, WorkError>> + Send;
 }
 
 /// What went wrong in a step: any error, since only a person reads it.
@@ -26,15 +26,15 @@ pub type WorkError = Box<dyn Error + Send + Sync>;
 
 /// When a worker takes its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     /// There is more to do: at once, but for the throttle's pause.
-    Again,
+    Continue,
     /// There is more to do, after this pause, which the work has reckoned itself; the throttle adds none.
-    AgainAfter(Duration),
+    ContinueAfter(Duration),
     /// Nothing to do for this long, or until woken.
-    After(Duration),
+    IdleFor(Duration),
     /// Nothing to do until [`Worker::wake`].
-    WhenWoken,
+    IdleUntilWoken,
     /// Never: the work is done.
     Done,
 }
@@ -42,19 +42,19 @@ pub enum Next {
 /// The workers of a role, by name.
 #[derive(Clone, Debug)]
 pub struct Workers {
-    stop: Stop,
+    stop: TaskGroup,
     list: Arc<Mutex<Vec<Worker>>>,
 }
 
 impl Workers {
-    /// No workers yet; those to come are among the tasks of `stop`.
-    pub fn new(stop: &Stop) -> Self {
+    /// No workers yet; those to come are among the tasks of `shutdown`.
+    pub fn new(stop: &TaskGroup) -> Self {
         Self { stop: stop.clone(), list: Arc::default() }
     }
 
     /// Starts a worker. It pauses `pause_ratio` times as long as its last step took: 0 is full speed, 1 half the time,
     /// 9 a tenth of it.
-    pub fn start(&self, name: impl Into<String>, pause_ratio: f64, work: impl Work) -> Worker {
+    pub fn start(&self, name: impl Into<String>, pause_ratio: f64, work: impl BackgroundWork) -> Worker {
         let name = name.into();
         let worker = Worker { shared: Arc::new(Shared::new(name.clone(), pause_ratio)) };
         lock(&self.list).push(worker.clone());
@@ -101,18 +101,18 @@ impl Worker {
     }
 
     /// Records how a step ended and says how to wait for the next.
-    fn note(&self, took: Duration, ended: Result<Next, WorkError>) -> Wait {
+    fn note(&self, took: Duration, ended: Result<NextStep, WorkError>) -> Wait {
         let mut status = self.lock();
         match ended {
             Ok(next) => {
                 status.steps += 1;
                 status.errors_in_a_row = 0;
                 let (state, wait) = match next {
-                    Next::Again => (WorkerState::Busy, Wait::Pause(pause(took, status.pause_ratio))),
-                    Next::AgainAfter(span) => (WorkerState::Busy, Wait::Pause(span.min(PAUSE_MAX))),
-                    Next::After(span) => (WorkerState::Waiting, Wait::Idle(Some(span))),
-                    Next::WhenWoken => (WorkerState::Waiting, Wait::Idle(None)),
-                    Next::Done => (WorkerState::Done, Wait::End),
+                    NextStep::Continue => (WorkerState::Busy, Wait::Pause(pause(took, status.pause_ratio))),
+                    NextStep::ContinueAfter(span) => (WorkerState::Busy, Wait::Pause(span.min(PAUSE_MAX))),
+                    NextStep::IdleFor(span) => (WorkerState::Waiting, Wait::Idle(Some(span))),
+                    NextStep::IdleUntilWoken => (WorkerState::Waiting, Wait::Idle(None)),
+                    NextStep::Done => (WorkerState::Done, Wait::End),
                 };
                 status.state = state;
                 wait
@@ -128,16 +128,18 @@ impl Worker {
     }
 }
 
-async fn run(mut work: impl Work, worker: Worker, stopping: Stopping) {
-    while !stopping.is_asked() {
+async fn run(mut work: impl BackgroundWork, worker: Worker, stopping: ShutdownToken) {
+    while !stopping.is_cancelled() {
         let began = Instant::now();
         let ended = work.step(&worker).await;
         let woken = worker.shared.woken.notified();
         let waited = match worker.note(began.elapsed(), ended) {
-            Wait::Pause(span) => stopping.unless(tokio::time::sleep(span)).await,
+            Wait::Pause(span) => stopping.run_until_cancelled(tokio::time::sleep(span)).await,
             // The error of the timeout says that the span is over, which is as good as a wake.
-            Wait::Idle(Some(span)) => stopping.unless(async { drop(tokio::time::timeout(span, woken).await) }).await,
-            Wait::Idle(None) => stopping.unless(woken).await,
+            Wait::Idle(Some(span)) => {
+                stopping.run_until_cancelled(async { drop(tokio::time::timeout(span, woken).await) }).await
+            }
+            Wait::Idle(None) => stopping.run_until_cancelled(woken).await,
             Wait::End => return,
         };
         if waited.is_none() {
@@ -247,21 +249,23 @@ mod tests {
 
     /// Plays a list of outcomes, each after its time at work, and tells when each step began; then waits to be woken.
     struct Script {
-        steps: VecDeque<(Duration, Result<Next, &'static str>)>,
+        steps: VecDeque<(Duration, Result<NextStep, &'static str>)>,
         began: mpsc::Sender<Instant>,
     }
 
-    impl Work for Script {
-        async fn step(&mut self, worker: &Worker) -> Result<Next, WorkError> {
+    impl BackgroundWork for Script {
+        async fn step(&mut self, worker: &Worker) -> Result<NextStep, WorkError> {
             self.began.send(Instant::now()).await.unwrap();
-            let (span, outcome) = self.steps.pop_front().unwrap_or((Duration::ZERO, Ok(Next::WhenWoken)));
+            let (span, outcome) = self.steps.pop_front().unwrap_or((Duration::ZERO, Ok(NextStep::IdleUntilWoken)));
             tokio::time::sleep(span).await;
             worker.set_progress(10 - self.steps.len() as u64, Some(10));
             Ok(outcome?)
         }
     }
 
-    fn script(steps: impl Into<VecDeque<(Duration, Result<Next, &'static str>)>>) -> (Script, mpsc::Receiver<Instant>) {
+    fn script(
+        steps: impl Into<VecDeque<(Duration, Result<NextStep, &'static str>)>>,
+    ) -> (Script, mpsc::Receiver<Instant>) {
         let (began, receiver) = mpsc::channel(100);
         (Script { steps: steps.into(), began }, receiver)
     }
@@ -275,8 +279,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_pause_is_in_proportion_to_the_step() {
-        let (work, mut began) = script([(SECOND, Ok(Next::Again)), (2 * SECOND, Ok(Next::Again))]);
-        let workers = Workers::new(&Stop::new());
+        let (work, mut began) = script([(SECOND, Ok(NextStep::Continue)), (2 * SECOND, Ok(NextStep::Continue))]);
+        let workers = Workers::new(&TaskGroup::new());
         workers.start("scrub", 2.0, work);
         let first = next(&mut began).await;
         let second = next(&mut began).await;
@@ -287,8 +291,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_pause_that_the_work_reckoned_itself_is_taken_instead_of_the_throttles() {
-        let (work, mut began) = script([(SECOND, Ok(Next::AgainAfter(3 * SECOND)))]);
-        let workers = Workers::new(&Stop::new());
+        let (work, mut began) = script([(SECOND, Ok(NextStep::ContinueAfter(3 * SECOND)))]);
+        let workers = Workers::new(&TaskGroup::new());
         let worker = workers.start("scrub", 9.0, work);
         let first = next(&mut began).await;
         tokio::time::sleep(2 * SECOND).await;
@@ -301,9 +305,9 @@ mod tests {
         let (work, mut began) = script([
             (Duration::ZERO, Err("disk on fire")),
             (Duration::ZERO, Err("disk still on fire")),
-            (Duration::ZERO, Ok(Next::WhenWoken)),
+            (Duration::ZERO, Ok(NextStep::IdleUntilWoken)),
         ]);
-        let workers = Workers::new(&Stop::new());
+        let workers = Workers::new(&TaskGroup::new());
         workers.start("repair", 0.0, work);
         let first = next(&mut began).await;
         let second = next(&mut began).await;
@@ -321,9 +325,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wake_during_a_step_is_not_lost() {
-        let (work, mut began) = script([(SECOND, Ok(Next::WhenWoken)), (SECOND, Ok(Next::After(100 * SECOND)))]);
+        let (work, mut began) =
+            script([(SECOND, Ok(NextStep::IdleUntilWoken)), (SECOND, Ok(NextStep::IdleFor(100 * SECOND)))]);
         // Kept: without its owner a worker ends.
-        let workers = Workers::new(&Stop::new());
+        let workers = Workers::new(&TaskGroup::new());
         let worker = workers.start("cleaner", 0.0, work);
         let first = next(&mut began).await;
         worker.wake();
@@ -335,8 +340,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stop_lets_the_step_end_and_takes_no_further_one() {
-        let stop = Stop::new();
-        let (work, mut began) = script([(SECOND, Ok(Next::Again)), (SECOND, Ok(Next::Again))]);
+        let stop = TaskGroup::new();
+        let (work, mut began) = script([(SECOND, Ok(NextStep::Continue)), (SECOND, Ok(NextStep::Continue))]);
         let worker = Workers::new(&stop).start("repair", 0.0, work);
         next(&mut began).await;
         stop.finish(10 * SECOND).await.unwrap();
@@ -346,10 +351,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_waiting_worker_stops_at_once_and_one_that_is_done_stays_listed() {
-        let stop = Stop::new();
+        let stop = TaskGroup::new();
         let workers = Workers::new(&stop);
         let (waiting, mut began) = script([]);
-        let (done, mut done_began) = script([(Duration::ZERO, Ok(Next::Done))]);
+        let (done, mut done_began) = script([(Duration::ZERO, Ok(NextStep::Done))]);
         workers.start("waiting", 0.0, waiting);
         workers.start("once", 0.0, done);
         next(&mut began).await;

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use daemon::stop::Stopping;
+use daemon::shutdown::ShutdownToken;
 use net::{
     identity::random,
     messenger::StatelessResetKey,
@@ -73,11 +73,11 @@ pub(crate) enum Joiner {
 
 impl JoinAcceptor {
     /// Takes connections until it is stopped.
-    pub(crate) async fn accept_joins(self: Arc<Self>, listener: Listener, stopping: Stopping) {
+    pub(crate) async fn accept_joins(self: Arc<Self>, listener: Listener, stopping: ShutdownToken) {
         let mut joining = JoinSet::new();
         // Whoever comes is taken at once, and has a place among strangers until its proof is found good; so nobody waits
         // behind them, and there are never more joins than such places.
-        while let Some(incoming) = stopping.unless(listener.accept()).await {
+        while let Some(incoming) = stopping.run_until_cancelled(listener.accept()).await {
             while joining.try_join_next().is_some() {}
             match incoming {
                 Ok(incoming) => drop(joining.spawn(Arc::clone(&self).admit(incoming))),

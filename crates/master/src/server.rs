@@ -7,7 +7,7 @@ use daemon::{
     group_commit::GroupCommit,
     ready as ready_line,
     settings::{Checked, MasterSettings, Settings},
-    stop::Stopping,
+    shutdown::ShutdownToken,
     topology::TopologyFile,
 };
 use net::{
@@ -69,7 +69,7 @@ pub struct MasterServer {
 ///
 /// # Errors
 /// See [`NodeServer::bind`] and [`NodeServer::run`].
-pub async fn serve(settings: Checked<MasterSettings>, stopping: Stopping) -> Result<(), MasterError> {
+pub async fn serve(settings: Checked<MasterSettings>, stopping: ShutdownToken) -> Result<(), MasterError> {
     let server = MasterServer::bind(&settings).await?;
     ready_line::announce(server.address())?;
     server.run(stopping).await
@@ -81,7 +81,7 @@ impl MasterServer {
     /// # Errors
     /// When certificates, journal or topology cannot be used, or the port is in use.
     pub async fn bind(settings: &Checked<MasterSettings>) -> Result<Self, MasterError> {
-        daemon::open_files::allow_most();
+        daemon::open_files::raise_limit();
         let files = settings.credential_files();
         // A renewal that was cut off is finished first.
         let settled = finish_file_replacement(&[&files.key, &files.certificate]);
@@ -143,7 +143,7 @@ impl MasterServer {
     ///
     /// # Errors
     /// When the journal can no longer be written.
-    pub async fn run(self, stopping: Stopping) -> Result<(), MasterError> {
+    pub async fn run(self, stopping: ShutdownToken) -> Result<(), MasterError> {
         tracing::info!(address = %self.address(), "the master is ready");
         let (messenger, mut events) = Messenger::start(self.socket, self.clock);
         messenger.enable_stateless_resets(self.reset_key.clone());
@@ -211,13 +211,13 @@ impl ServerLoop {
         events: &mut mpsc::Receiver<MessengerEvent>,
         admissions: &mut mpsc::Receiver<PendingSession>,
         driver_questions: &mut mpsc::Receiver<DriverQuestion>,
-        stopping: &Stopping,
+        stopping: &ShutdownToken,
     ) -> Result<(), MasterError> {
         loop {
             self.perform();
             let due = self.clock.instant(self.master.next_timeout());
             tokio::select! {
-                () = stopping.asked() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
                 saved = self.journal.saved() => self.note_saved(saved?),
                 event = events.recv(), if self.journal.waiting_rows() < WAITING_ROWS_MAX => {
                     self.take(event.ok_or(MasterError::Ended("messenger"))?);

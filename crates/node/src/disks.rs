@@ -13,7 +13,7 @@ use std::{
 
 use daemon::{
     settings::NodeSettings,
-    worker::{Next, Work, WorkError, Worker},
+    worker::{BackgroundWork, NextStep, WorkError, Worker},
 };
 use protocol::{disk::DiskState, names};
 use store::{DataFolder, Disk, DiskSet, FailedDisk, write_file_atomically};
@@ -111,10 +111,10 @@ impl DiskWatch {
     }
 }
 
-impl Work for DiskWatch {
-    async fn step(&mut self, _worker: &Worker) -> Result<Next, WorkError> {
+impl BackgroundWork for DiskWatch {
+    async fn step(&mut self, _worker: &Worker) -> Result<NextStep, WorkError> {
         self.check().await?;
-        Ok(Next::After(LOOK_PERIOD))
+        Ok(NextStep::IdleFor(LOOK_PERIOD))
     }
 }
 

@@ -305,12 +305,12 @@ pub enum NodeAction {
         /// What to tell.
         report: Report,
     },
-    /// Tell the master how the node is ([`Report::Status`], filled by the hands). Not kept and not repeated.
+    /// Tell the master how the node is ([`SimulationReport::Status`], filled by the hands). Not kept and not repeated.
     ReportStatus {
         /// Over this session.
         session: SessionId,
     },
-    /// Tell the master what the wall clock says ([`Report::Clock`], with the machine's name from the hands). Not kept and
+    /// Tell the master what the wall clock says ([`SimulationReport::Clock`], with the machine's name from the hands). Not kept and
     /// not repeated.
     ReportClock {
         /// Over this session.
@@ -409,7 +409,7 @@ pub enum NodeCompletion {
         /// How it went.
         result: Result<(), Refusal>,
     },
-    /// A page of what is kept ([`Report::Partial`]).
+    /// A page of what is kept ([`SimulationReport::Partial`]).
     MirrorPage(Report),
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use daemon::worker::{Next, Work, WorkError, Worker, Workers};
+use daemon::worker::{BackgroundWork, NextStep, WorkError, Worker, Workers};
 use net::clock::Clock;
 use protocol::disk::{DiskStatus, ScrubStatus};
 use store::{Scrub, ScrubStep, StoreError};
@@ -65,14 +65,14 @@ impl DiskScrub {
     }
 
     /// Takes one step of the scrub and says when the next is due.
-    pub(crate) async fn advance(&mut self) -> Result<Next, NodeError> {
+    pub(crate) async fn advance(&mut self) -> Result<NextStep, NodeError> {
         let Some(mut scrub) = self.scrub.take() else {
             return Err(NodeError::Panicked { operation: "scrubbing a disk" });
         };
         let now = self.clock.now().unix_millis;
         if let Some(wait) = until_due(&scrub.status(), now, self.period) {
             self.scrub = Some(scrub);
-            return Ok(Next::After(wait));
+            return Ok(NextStep::IdleFor(wait));
         }
         let step = blocking("scrubbing a disk", move || {
             let step = scrub.step(now, STEP_BYTES);
@@ -86,18 +86,18 @@ impl DiskScrub {
             Ok(ScrubStep::Read(bytes)) => {
                 self.save(false).await;
                 let rate = rate_bytes_per_second(&status, now, self.period, self.busy());
-                Ok(Next::AgainAfter(pause(bytes, rate)))
+                Ok(NextStep::ContinueAfter(pause(bytes, rate)))
             }
             Ok(ScrubStep::Corrupt { slice, what }) => {
                 tracing::error!(%slice, what, "the scrub found a damaged slice");
                 self.context.quarantine_slice(slice).await;
-                Ok(Next::Again)
+                Ok(NextStep::Continue)
             }
             Ok(ScrubStep::PassDone) => {
                 self.save(true).await;
-                Ok(Next::Again)
+                Ok(NextStep::Continue)
             }
-            Err(StoreError::DiskFailed { .. }) => Ok(Next::Done),
+            Err(StoreError::DiskFailed { .. }) => Ok(NextStep::Done),
             Err(error) => Err(error.into()),
         }
     }
@@ -127,8 +127,8 @@ impl DiskScrub {
     }
 }
 
-impl Work for DiskScrub {
-    async fn step(&mut self, worker: &Worker) -> Result<Next, WorkError> {
+impl BackgroundWork for DiskScrub {
+    async fn step(&mut self, worker: &Worker) -> Result<NextStep, WorkError> {
         let next = self.advance().await?;
         if let Some(scrub) = &self.scrub {
             let status = scrub.status();
@@ -202,10 +202,10 @@ mod tests {
     }
 
     /// Steps until it waits for something else than its own pace; how many there were.
-    async fn run(scrub: &mut DiskScrub) -> (usize, Next) {
+    async fn run(scrub: &mut DiskScrub) -> (usize, NextStep) {
         for steps in 1.. {
             match scrub.advance().await.unwrap() {
-                Next::Again | Next::AgainAfter(_) => {}
+                NextStep::Continue | NextStep::ContinueAfter(_) => {}
                 next => return (steps, next),
             }
         }
@@ -224,7 +224,7 @@ mod tests {
         let (steps, next) = run(&mut scrub).await;
         // Three steps for each slice, the end of the pass, and the wait for the next one.
         assert_eq!(steps, 11);
-        assert!(matches!(next, Next::After(wait) if wait > 13 * DAY), "{next:?}");
+        assert!(matches!(next, NextStep::IdleFor(wait) if wait > 13 * DAY), "{next:?}");
         let told = made.events.recv().await.unwrap();
         assert!(matches!(told, Event::Completion(NodeCompletion::FoundCorrupt(SliceId(2)))), "{told:?}");
         assert!(!made.context.store.contains(SliceId(2)), "it is out of service");
@@ -235,7 +235,7 @@ mod tests {
         assert!(status.finished_unix_millis.is_some());
         // A node that is started again knows that the pass was made.
         let mut again = scrub_of(&made);
-        assert!(matches!(run(&mut again).await, (1, Next::After(_))));
+        assert!(matches!(run(&mut again).await, (1, NextStep::IdleFor(_))));
     }
 
     #[tokio::test]
@@ -245,7 +245,7 @@ mod tests {
         let mut scrub = scrub_of(&made);
         scrub.advance().await.unwrap();
         made.disk.set_fault(Some(DiskFault::Everything(5)));
-        assert_eq!(scrub.advance().await.unwrap(), Next::Done);
+        assert_eq!(scrub.advance().await.unwrap(), NextStep::Done);
         assert_eq!(made.context.store.check_disks().len(), 1, "what happened is told of the disk");
         assert!(made.events.try_recv().is_err(), "no slice is called damaged");
     }

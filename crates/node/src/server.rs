@@ -14,7 +14,7 @@ use std::{
 use daemon::{
     ready,
     settings::{Checked, NodeSettings, Settings},
-    stop::{Stop, Stopping},
+    shutdown::{ShutdownToken, TaskGroup},
     worker::Workers,
 };
 use net::{
@@ -75,7 +75,7 @@ pub struct NodeServer {
 ///
 /// # Errors
 /// See [`NodeServer::bind`] and [`NodeServer::run`].
-pub async fn serve(settings: Checked<NodeSettings>, spe: SpeProgram, stopping: Stopping) -> Result<(), NodeError> {
+pub async fn serve(settings: Checked<NodeSettings>, spe: SpeProgram, stopping: ShutdownToken) -> Result<(), NodeError> {
     let server = NodeServer::bind(&settings, spe).await?;
     ready::announce(server.address())?;
     server.run(stopping).await
@@ -87,7 +87,7 @@ impl NodeServer {
     /// # Errors
     /// When the credentials cannot be used, the data folder is another process's or the port is in use.
     pub async fn bind(settings: &Checked<NodeSettings>, spe: SpeProgram) -> Result<Self, NodeError> {
-        daemon::open_files::allow_most();
+        daemon::open_files::raise_limit();
         let files = settings.credential_files();
         // A renewal that was cut off is finished first.
         finish_file_replacement(&[&files.key, &files.certificate])
@@ -179,7 +179,7 @@ impl NodeServer {
     ///
     /// # Errors
     /// When one of its tasks ends by a bug.
-    pub async fn run(self, stopping: Stopping) -> Result<(), NodeError> {
+    pub async fn run(self, stopping: ShutdownToken) -> Result<(), NodeError> {
         let Self { listener, local, socket, clock, carrier, renewal, settings, context: hands, events, memory } = self;
         let address = settings.advertised(listener.address());
         tracing::info!(node = %settings.id, %address, slices = hands.store.held().len(), "the node is ready");
@@ -204,7 +204,7 @@ impl NodeServer {
         ));
         let looking = tokio::spawn(check_sandbox(Arc::clone(&hands)));
         let renewing = tokio::spawn(renewal.run());
-        let background = Stop::new();
+        let background = TaskGroup::new();
         let workers = Workers::new(&background);
         workers.start("disks", 0.0, DiskWatch::new(Arc::clone(&hands)));
         if let Some(period) = settings.scrub_period() {
@@ -275,14 +275,14 @@ impl ServerLoop {
         &mut self,
         mut messages: mpsc::Receiver<MessengerEvent>,
         mut events: mpsc::Receiver<Event>,
-        stopping: &Stopping,
+        stopping: &ShutdownToken,
     ) -> Result<(), NodeError> {
         self.start_joining();
         loop {
             self.perform();
             let due = self.node.next_timeout().map(|due| self.clock.instant(due));
             tokio::select! {
-                () = stopping.asked() => return Ok(()),
+                () = stopping.cancelled() => return Ok(()),
                 message = messages.recv() => match message {
                     Some(MessengerEvent::Delivered(delivered)) => self.deliver(delivered),
                     Some(MessengerEvent::SessionLost(session)) => self.lose_session(session),

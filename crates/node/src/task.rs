@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use daemon::stop::Stopping;
+use daemon::shutdown::ShutdownToken;
 use net::{identity::Bearer, transfer::TransferStream};
 use protocol::{
     JobId, Status, UserName,
@@ -44,18 +44,19 @@ pub(crate) async fn serve_driver(
     hands: Arc<NodeContext>,
     mut stream: TransferStream,
     asker: DriverIdentity,
-    stopping: &Stopping,
+    stopping: &ShutdownToken,
 ) -> Result<(), NodeError> {
     let job = asker.job;
     let mut engine = DriverSession::new(Arc::clone(&hands), asker);
     loop {
-        let next = stopping.unless(timeout(DRIVER_IDLE_MAX, stream.receive_or_end::<SpeRequest>()));
+        let next = stopping.run_until_cancelled(timeout(DRIVER_IDLE_MAX, stream.receive_or_end::<SpeRequest>()));
         let Some(Ok(received)) = next.await else { break };
         let Some(request) = received? else { break };
         let bytes = AtomicU64::new(0);
         // Boxed: what a task goes through is much larger than a conversation at rest.
         let work = Box::pin(engine.answer(request, &bytes));
-        let Some(answer) = stopping.unless(Box::pin(alive(&hands, &mut stream, job, &bytes, work))).await else {
+        let Some(answer) = stopping.run_until_cancelled(Box::pin(alive(&hands, &mut stream, job, &bytes, work))).await
+        else {
             break;
         };
         engine.drop_unusable_spe();

@@ -17,7 +17,7 @@ pub(crate) mod write;
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use daemon::stop::Stopping;
+use daemon::shutdown::ShutdownToken;
 use net::{
     identity::Bearer,
     local::LocalListener,
@@ -50,7 +50,7 @@ pub(crate) async fn serve(
     listener: Listener,
     local: Option<LocalListener>,
     connections_max: usize,
-    stopping: Stopping,
+    stopping: ShutdownToken,
 ) {
     let at_local = async {
         if let Some(local) = local {
@@ -60,12 +60,12 @@ pub(crate) async fn serve(
     tokio::join!(serve_port(Arc::clone(&hands), listener, connections_max, stopping.clone()), at_local);
 }
 
-async fn serve_port(hands: Arc<NodeContext>, listener: Listener, connections_max: usize, stopping: Stopping) {
+async fn serve_port(hands: Arc<NodeContext>, listener: Listener, connections_max: usize, stopping: ShutdownToken) {
     let room = Arc::new(Semaphore::new(connections_max));
     let conversations_max = 2 * connections_max + listener.unauthenticated().limits().total;
     let mut conversations = JoinSet::new();
     // Whoever comes is taken at once: who waited for room would wait behind strangers, in the system's queue.
-    while let Some(accepted) = stopping.unless(listener.accept()).await {
+    while let Some(accepted) = stopping.run_until_cancelled(listener.accept()).await {
         while conversations.try_join_next().is_some() {}
         match accepted {
             // Strangers are counted where they are let in. Of conversations over connections that are known, as many may wait
@@ -90,7 +90,7 @@ async fn serve_port(hands: Arc<NodeContext>, listener: Listener, connections_max
     let _ = timeout(STOP_PATIENCE, ended).await;
 }
 
-async fn converse(hands: Arc<NodeContext>, incoming: Incoming, room: Arc<Semaphore>, stopping: Stopping) {
+async fn converse(hands: Arc<NodeContext>, incoming: Incoming, room: Arc<Semaphore>, stopping: ShutdownToken) {
     let peer = incoming.peer();
     let outcome = match incoming.handshake().await {
         Ok(stream) => answer_requests(&hands, stream, &room, &stopping).await,
@@ -107,7 +107,7 @@ pub(crate) async fn answer_requests(
     hands: &Arc<NodeContext>,
     mut stream: TransferStream,
     room: &Arc<Semaphore>,
-    stopping: &Stopping,
+    stopping: &ShutdownToken,
 ) -> Result<(), NodeError> {
     let mut open = OpenSlices::default();
     let mut bearer = Bearer::of(&stream)?;
@@ -125,7 +125,7 @@ pub(crate) async fn answer_requests(
                 received = next_request(&mut stream, &mut open) => received,
             }
         };
-        let next = stopping.unless(timeout(admission.patience(), next));
+        let next = stopping.run_until_cancelled(timeout(admission.patience(), next));
         let Some(Ok(received)) = next.await else { break };
         let Some(request) = received? else { break };
         // Nothing of these can be cut off in the middle.
@@ -253,7 +253,7 @@ async fn answer(
     bearer: &Bearer,
     open: &mut OpenSlices,
     PacedRequest { request, pace }: PacedRequest,
-    stopping: &Stopping,
+    stopping: &ShutdownToken,
 ) -> Result<AfterRequest, NodeError> {
     match request {
         TransferRequest::Read { ticket, slice, from, until } => {

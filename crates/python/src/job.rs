@@ -17,7 +17,7 @@ use client::{
     Client, RecordFraming, SectorPath, Status,
     job::{
         FunctionCode, FunctionSpec, JobId, JobOutcome, JobOutput, JobProgress, JobSpec, PythonCode, PythonFunction,
-        SideFile, SideFileName, StageSpec,
+        SideFileName, SideFileSpec, StageSpec,
     },
 };
 use pyo3::{
@@ -33,7 +33,7 @@ use crate::{
 
 /// A stage in Python's words: where its function comes from (`built-in`, `native` or `python`), its name, its bytes, what it needs, its parameters,
 /// buckets, how its results fall into records, and its side files by name.
-pub(crate) type StageWords = (
+pub(crate) type StageArguments = (
     String,
     String,
     Vec<u8>,
@@ -46,7 +46,7 @@ pub(crate) type StageWords = (
 
 /// What is to be run.
 #[derive(Clone)]
-pub(crate) struct Plan {
+pub(crate) struct JobRequest {
     pub(crate) title: String,
     /// For each input stream, its paths, folders and globs.
     pub(crate) streams: Vec<Vec<String>>,
@@ -62,7 +62,7 @@ pub(crate) struct Plan {
 #[pyclass(frozen, module = "sector._native")]
 pub(crate) struct Job {
     session: Py<Session>,
-    plan: Plan,
+    plan: JobRequest,
     progress: Arc<Mutex<Option<JobProgress>>>,
     /// A node drives it.
     detached: OnceLock<JobId>,
@@ -130,7 +130,7 @@ impl Job {
 }
 
 impl Job {
-    pub(crate) fn new(session: Py<Session>, plan: Plan) -> Self {
+    pub(crate) fn new(session: Py<Session>, plan: JobRequest) -> Self {
         let is_cancelled = AtomicBool::new(false);
         Self { session, plan, progress: Arc::default(), detached: OnceLock::new(), is_cancelled }
     }
@@ -194,7 +194,7 @@ impl Job {
 }
 
 /// A plan as the client wants it, its inputs found.
-async fn spec(cloud: &Client, plan: Plan) -> Result<JobSpec, Failure> {
+async fn spec(cloud: &Client, plan: JobRequest) -> Result<JobSpec, Failure> {
     let mut streams = Vec::new();
     for patterns in &plan.streams {
         let mut entries = Vec::new();
@@ -206,7 +206,7 @@ async fn spec(cloud: &Client, plan: Plan) -> Result<JobSpec, Failure> {
     let mut streams = streams.into_iter();
     let inputs = streams.next().unwrap_or_default();
     Ok(JobSpec {
-        beside: streams.collect(),
+        zipped_inputs: streams.collect(),
         records: plan.records,
         segment_bytes: plan.segment_bytes,
         errors_max: plan.errors_max,
@@ -216,7 +216,7 @@ async fn spec(cloud: &Client, plan: Plan) -> Result<JobSpec, Failure> {
 }
 
 /// A stage as the client wants it.
-pub(crate) fn stage(py: Python<'_>, words: StageWords) -> PyResult<StageSpec> {
+pub(crate) fn stage(py: Python<'_>, words: StageArguments) -> PyResult<StageSpec> {
     let (kind, name, code, requires, parameters, buckets, records, side) = words;
     let code = match &*kind {
         "built-in" => FunctionCode::BuiltIn(name),
@@ -230,10 +230,15 @@ pub(crate) fn stage(py: Python<'_>, words: StageWords) -> PyResult<StageSpec> {
     };
     let side = side.into_iter().map(|(name, path)| {
         let name = SideFileName::new(name).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(SideFile { name, path: parse(&path)? })
+        Ok(SideFileSpec { name, path: parse(&path)? })
     });
     let side = side.collect::<PyResult<_>>()?;
-    Ok(StageSpec { function: FunctionSpec { code, parameters }, buckets, records: format_of(&records)?, side })
+    Ok(StageSpec {
+        function: FunctionSpec { code, parameters },
+        buckets,
+        records: format_of(&records)?,
+        side_files: side,
+    })
 }
 
 fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -27,7 +27,7 @@ use crate::{
 pub(crate) struct Reader {
     file: FileReader,
     process: u32,
-    ahead: Mutex<Ahead>,
+    ahead: Mutex<ReadAhead>,
 }
 
 #[pymethods]
@@ -89,14 +89,14 @@ impl Reader {
 
 /// What is read ahead of one who reads on.
 #[derive(Default)]
-struct Ahead {
+struct ReadAhead {
     /// Where the last read ended.
     next: u64,
     /// Pieces from there on, without gaps.
     pieces: VecDeque<Piece>,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// The pieces that a read of `offset..end` begins with. What does not fit, because he reads elsewhere now, is dropped.
     fn take(&mut self, offset: u64, end: u64) -> VecDeque<Piece> {
         let mut taken = VecDeque::new();

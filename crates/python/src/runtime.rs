@@ -26,12 +26,12 @@ use tokio::{
 use crate::failure::Failure;
 
 /// What a call gives, as Python will have it.
-pub(crate) trait Answer: for<'py> IntoPyObject<'py> + Send + 'static {}
+pub(crate) trait CallResult: for<'py> IntoPyObject<'py> + Send + 'static {}
 
-impl<T: for<'py> IntoPyObject<'py> + Send + 'static> Answer for T {}
+impl<T: for<'py> IntoPyObject<'py> + Send + 'static> CallResult for T {}
 
 /// Carries out a call: waits for it, or gives a future of the running event loop.
-pub(crate) fn carry_out<T: Answer>(
+pub(crate) fn carry_out<T: CallResult>(
     py: Python<'_>,
     awaited: bool,
     call: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -68,7 +68,7 @@ pub(crate) fn wait_a_while<T: Send>(
 }
 
 /// Starts a call for the event loop that runs in this thread. Cancelling the future ends the call.
-fn start<T: Answer>(
+fn start<T: CallResult>(
     py: Python<'_>,
     call: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> PyResult<Bound<'_, PyAny>> {
@@ -88,7 +88,7 @@ fn start<T: Answer>(
 }
 
 /// Lets an event loop settle a future with an answer.
-fn tell<T: Answer>(
+fn tell<T: CallResult>(
     py: Python<'_>,
     event_loop: &Py<PyAny>,
     settle: &Py<PyCFunction>,

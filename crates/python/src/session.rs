@@ -1,5 +1,5 @@
 //! A cloud as Python holds it: a session with its master, and the calls about names and whole files (paths *upload*,
-//! *download*). `sector.Cloud` and `sector.aio.Cloud` are made of it.
+//! *download*). `sector.CloudSetup` and `sector.aio.CloudSetup` are made of it.
 //!
 //! A session is good in the process that logged in. In a child made by `fork` the next call logs in anew, with the same
 //! profile; what was opened before is not used there.
@@ -24,10 +24,10 @@ use tokio::sync::OnceCell;
 use crate::{
     entry::Entry,
     failure::{self, Failure},
-    job::{self, Job, Plan},
+    job::{self, Job, JobRequest},
     job_status::JobStatus,
     reader::Reader,
-    runtime::{Answer, carry_out},
+    runtime::{CallResult, carry_out},
     writer::Writer,
 };
 
@@ -247,7 +247,7 @@ impl Session {
         slf: Bound<'_, Self>,
         title: String,
         streams: Vec<Vec<String>>,
-        stages: Vec<job::StageWords>,
+        stages: Vec<job::StageArguments>,
         output: &str,
         records: Option<&str>,
         segment_bytes: Option<(u64, u64)>,
@@ -255,7 +255,7 @@ impl Session {
         copies: Option<u8>,
     ) -> PyResult<Job> {
         let stages = stages.into_iter().map(|words| job::stage(slf.py(), words)).collect::<PyResult<_>>()?;
-        let plan = Plan {
+        let plan = JobRequest {
             title,
             streams,
             stages,
@@ -323,7 +323,7 @@ impl Session {
 
 impl Session {
     /// A call to the client, logged in.
-    fn call<'py, T: Answer, F>(
+    fn call<'py, T: CallResult, F>(
         &self,
         py: Python<'py>,
         awaited: bool,

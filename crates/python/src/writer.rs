@@ -90,14 +90,14 @@ impl Writer {
     }
 
     /// Takes the file for one call.
-    fn turn(&self) -> Result<Turn, Failure> {
+    fn turn(&self) -> Result<WriterGuard, Failure> {
         let path = &self.target.path;
         if self.process != process::id() {
             let sentence = format!("`{path}` was opened before the process forked; open it again in the child");
             return Err(Failure::Closed(sentence));
         }
         match mem::replace(&mut *lock(&self.state), State::Busy) {
-            State::Open { gathered, upload } => Ok(Turn { state: Arc::clone(&self.state), gathered, upload }),
+            State::Open { gathered, upload } => Ok(WriterGuard { state: Arc::clone(&self.state), gathered, upload }),
             State::Busy => {
                 Err(Failure::Closed(format!("`{path}` is being written by another call; wait for it first")))
             }
@@ -127,7 +127,7 @@ impl Target {
     /// Begins to send.
     fn begin(self: &Arc<Self>) -> Upload {
         let (sender, words) = mpsc::channel(CHUNKS_MAX);
-        let source = Source { words, chunk: Cursor::default(), is_whole: false };
+        let source = ChunkReader { chunks: words, chunk: Cursor::default(), is_whole: false };
         let target = Arc::clone(self);
         let task = tokio::spawn(async move {
             let Target { cloud, path, options, append } = &*target;
@@ -136,7 +136,7 @@ impl Target {
                 false => cloud.put(source, path, options, &|_| ()).await,
             }
         });
-        Upload { words: sender, task }
+        Upload { chunks: sender, task }
     }
 
     /// The outcome of an upload as Python names it.
@@ -159,18 +159,18 @@ enum State {
 }
 
 /// One call's hold on a file. Where it is dropped, because the call failed or was broken off, the file has ended.
-struct Turn {
+struct WriterGuard {
     state: Arc<Mutex<State>>,
     gathered: Vec<u8>,
     upload: Option<Upload>,
 }
 
-impl Turn {
+impl WriterGuard {
     /// Sends what has gathered.
     async fn send(&mut self, target: &Arc<Target>) -> Result<(), Failure> {
         let mut upload = self.upload.take().unwrap_or_else(|| target.begin());
         let chunk = mem::take(&mut self.gathered);
-        if upload.words.send(Word::Bytes(chunk)).await.is_ok() {
+        if upload.chunks.send(UploadChunk::Bytes(chunk)).await.is_ok() {
             self.upload = Some(upload);
             return Ok(());
         }
@@ -188,7 +188,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for WriterGuard {
     fn drop(&mut self) {
         let mut state = lock(&self.state);
         if matches!(*state, State::Busy) {
@@ -199,19 +199,19 @@ impl Drop for Turn {
 
 /// An upload that is under way. Where it is dropped, it ends by itself, and gives its lease back.
 struct Upload {
-    words: Sender<Word>,
+    chunks: Sender<UploadChunk>,
     task: JoinHandle<Result<client::Entry, ClientError>>,
 }
 
 impl Upload {
     async fn finish(mut self) -> Result<client::Entry, ClientError> {
         // Where nobody listens any more, the outcome says why.
-        let _ = self.words.send(Word::End).await;
+        let _ = self.chunks.send(UploadChunk::End).await;
         self.outcome().await
     }
 
     async fn give_up(mut self) {
-        drop(mem::replace(&mut self.words, mpsc::channel(1).0));
+        drop(mem::replace(&mut self.chunks, mpsc::channel(1).0));
         let _ = self.outcome().await;
     }
 
@@ -221,29 +221,29 @@ impl Upload {
 }
 
 /// What goes to an upload.
-enum Word {
+enum UploadChunk {
     Bytes(Vec<u8>),
     /// That was all. Only with this word it is whole.
     End,
 }
 
 /// The bytes of an upload as they come.
-struct Source {
-    words: Receiver<Word>,
+struct ChunkReader {
+    chunks: Receiver<UploadChunk>,
     chunk: Cursor<Vec<u8>>,
     is_whole: bool,
 }
 
-impl Read for Source {
+impl Read for ChunkReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let bytes = self.chunk.read(buffer)?;
             if bytes > 0 || buffer.is_empty() || self.is_whole {
                 return Ok(bytes);
             }
-            match self.words.blocking_recv() {
-                Some(Word::Bytes(chunk)) => self.chunk = Cursor::new(chunk),
-                Some(Word::End) => self.is_whole = true,
+            match self.chunks.blocking_recv() {
+                Some(UploadChunk::Bytes(chunk)) => self.chunk = Cursor::new(chunk),
+                Some(UploadChunk::End) => self.is_whole = true,
                 None => return Err(io::Error::other("it was given up before it was whole")),
             }
         }

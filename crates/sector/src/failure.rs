@@ -5,7 +5,7 @@ use std::{fmt, io, process::ExitCode};
 use client::ClientError;
 use protocol::{Refusal, Status};
 
-use crate::show::harmless;
+use crate::show::sanitize;
 
 /// A command's failure.
 #[derive(Debug)]
@@ -13,13 +13,13 @@ pub(crate) struct Failure {
     /// Kind, which decides the exit code.
     pub(crate) status: Status,
     /// One sentence that says what to do; empty when all has been said already.
-    pub(crate) sentence: String,
+    pub(crate) message: String,
 }
 
 impl Failure {
     /// A failure of `status`.
     pub(crate) fn new(status: Status, sentence: impl Into<String>) -> Self {
-        Self { status, sentence: sentence.into() }
+        Self { status, message: sentence.into() }
     }
 
     /// A failure for a reason of its own.
@@ -45,8 +45,8 @@ impl Failure {
 
     /// Says it on standard error and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        if !self.sentence.is_empty() {
-            crate::show::say!("sector: {}", harmless(&self.sentence));
+        if !self.message.is_empty() {
+            crate::show::say!("sector: {}", sanitize(&self.message));
         }
         ExitCode::from(self.status.exit_code())
     }
@@ -54,7 +54,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.sentence.fmt(f)
+        self.message.fmt(f)
     }
 }
 
@@ -86,12 +86,12 @@ impl Failures {
     /// Says what went wrong with one of them, if anything.
     pub(crate) fn note(&mut self, result: Result<(), Failure>) {
         if let Err(failure) = result {
-            crate::show::say!("sector: {}", harmless(&failure.sentence));
+            crate::show::say!("sector: {}", sanitize(&failure.message));
             self.first.get_or_insert(failure.status);
         }
     }
 
-    /// As [`note`](Self::note), for one of several tasks.
+    /// As [`running_testbed`](Self::running_testbed), for one of several tasks.
     pub(crate) fn note_task(&mut self, ended: Option<Result<Result<(), Failure>, tokio::task::JoinError>>) {
         match ended {
             None => {}

@@ -1,7 +1,7 @@
 //! `sector`: the one binary. It reads the command line, calls one library (the client for people, a role for servers)
 //! and prints what came back. It holds no logic of storage or of jobs.
 
-// `show::line` and `show::say` alone print: they know what it means that something cannot be written.
+// `testbed_status::line` and `testbed_status::say` alone print: they know what it means that something cannot be written.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     if matches!(arguments.command, Command::Spe) {
         return node::spe::child::run();
     }
-    show::tell_bugs();
+    show::install_panic_hook();
     let usual = if arguments.command.is_server() { LevelFilter::INFO } else { LevelFilter::WARN };
     if let Err(error) = telemetry::start(usual, arguments.global.verbose, arguments.global.quiet) {
         return failure::Failure::from(error).report();

@@ -30,7 +30,7 @@ pub(crate) use say;
 
 /// Writes a line of results. All that commands print goes through here: what cannot be written is never lost in silence.
 pub(crate) fn line(text: impl AsRef<str>) {
-    if let Err(error) = writeln!(io::stdout().lock(), "{}", harmless(text.as_ref())) {
+    if let Err(error) = writeln!(io::stdout().lock(), "{}", sanitize(text.as_ref())) {
         end_without_output(&error);
     }
 }
@@ -56,7 +56,7 @@ fn end_without_output(error: &io::Error) -> ! {
 
 /// A text in which nothing commands a terminal: others wrote what we show, such as what a job is called or what a function
 /// says of its failure.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     let commands = |character: char| character.is_control() && character != '\n' && character != '\t';
     if text.contains(commands) { Cow::Owned(text.replace(commands, "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
@@ -123,7 +123,7 @@ pub(crate) struct Meter {
     done: AtomicU64,
     total: AtomicU64,
     /// What the work waits for.
-    held: Mutex<Option<String>>,
+    waiting_for: Mutex<Option<String>>,
     /// What the work's transfers keep to.
     throttle: Option<Throttle>,
 }
@@ -147,7 +147,7 @@ impl Meter {
             begun: Instant::now(),
             done: AtomicU64::new(0),
             total: AtomicU64::new(total_bytes),
-            held: Mutex::new(None),
+            waiting_for: Mutex::new(None),
             throttle: None,
         }
     }
@@ -175,8 +175,8 @@ impl Meter {
     }
 
     /// Says what the work waits for, or that it waits for nothing any more.
-    pub(crate) fn hold(&self, held: Option<String>) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
+    pub(crate) fn set_waiting_for(&self, held: Option<String>) {
+        *self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner) = held;
     }
 
     /// Takes the bar away.
@@ -209,7 +209,7 @@ impl Meter {
 
     /// What the work waits for, or the limit to which its bytes are held now.
     fn why_slow(&self) -> Option<String> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let held = self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner).clone();
         held.or_else(|| self.limit())
     }
 
@@ -228,7 +228,7 @@ impl Drop for Meter {
 
 /// A bug says so in one sentence. Rust ignores SIGPIPE, so a library that prints to a pipe which was closed panics: that is no
 /// bug of ours, but what it was doing is not done.
-pub(crate) fn tell_bugs() {
+pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();
         if text.contains("failed printing to") {
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_others_wrote_commands_no_terminal() {
-        assert_eq!(harmless("two\n\twords, é"), "two\n\twords, é");
-        assert_eq!(harmless("\u{1b}[2J\rroot# \u{9b}1m\u{7f}"), "\u{fffd}[2J\u{fffd}root# \u{fffd}1m\u{fffd}");
+        assert_eq!(sanitize("two\n\twords, é"), "two\n\twords, é");
+        assert_eq!(sanitize("\u{1b}[2J\rroot# \u{9b}1m\u{7f}"), "\u{fffd}[2J\u{fffd}root# \u{fffd}1m\u{fffd}");
     }
 }

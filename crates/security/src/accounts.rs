@@ -16,7 +16,7 @@ use crate::{
     AddressRange, SecurityError,
     credentials::{LoginSession, Token},
     machines::{APPROVALS, MACHINES, Machines, TICKETS},
-    secret::{PasswordHash, TokenHash},
+    password_hash::{PasswordHash, TokenHash},
 };
 
 /// A user.
@@ -73,7 +73,7 @@ pub struct Origin {
     /// What the provider never gives to another user, where it has such a thing: names are given again.
     pub subject: Option<String>,
     /// Whether the provider, when it was last asked, knew no such user any more, or one who may not come in.
-    pub gone: bool,
+    pub is_disowned: bool,
 }
 
 /// All users and machines.
@@ -94,7 +94,7 @@ impl Accounts {
             let mut outcome = Ok(());
             journal.load(table, &mut |key, value| {
                 if outcome.is_ok() {
-                    outcome = accounts.take(table, key, Some(value));
+                    outcome = accounts.apply_row(table, key, Some(value));
                 }
             })?;
             outcome?;
@@ -151,12 +151,12 @@ impl Accounts {
     /// Takes over a change that the journal has.
     pub fn apply(&mut self, change: &RowChange) -> Result<(), SecurityError> {
         match change {
-            RowChange::Set { table, key, value } => self.take(table, key, Some(value)),
-            RowChange::Remove { table, key } => self.take(table, key, None),
+            RowChange::Set { table, key, value } => self.apply_row(table, key, Some(value)),
+            RowChange::Remove { table, key } => self.apply_row(table, key, None),
         }
     }
 
-    fn take(&mut self, table: &'static str, key: &[u8], value: Option<&[u8]>) -> Result<(), SecurityError> {
+    fn apply_row(&mut self, table: &'static str, key: &[u8], value: Option<&[u8]>) -> Result<(), SecurityError> {
         let wrong = |why: &str| SecurityError::Row {
             table,
             key: String::from_utf8_lossy(key).chars().take(64).collect(),
@@ -178,7 +178,7 @@ impl Accounts {
                     None => drop(self.origins.remove(&name)),
                 }
             }
-            MACHINES | TICKETS | APPROVALS => self.machines.take(table, name, value)?,
+            MACHINES | TICKETS | APPROVALS => self.machines.apply_row(table, name, value)?,
             GROUPS => {
                 check_group(name)?;
                 match value {
@@ -201,7 +201,7 @@ impl Accounts {
 
 /// The change that sets a user's row.
 pub fn set_user(name: &UserName, user: &User) -> Result<RowChange, SecurityError> {
-    set_as(USER_ROW_VERSION, USERS, name.as_str(), user)
+    row_change_as(USER_ROW_VERSION, USERS, name.as_str(), user)
 }
 
 /// The change that removes a user's row.
@@ -211,7 +211,7 @@ pub fn remove_user(name: &UserName) -> RowChange {
 
 /// The change that says to which provider a user belongs.
 pub fn set_origin(name: &UserName, origin: &Origin) -> Result<RowChange, SecurityError> {
-    set(ORIGINS, name.as_str(), origin)
+    row_change(ORIGINS, name.as_str(), origin)
 }
 
 /// The change after which a user belongs to no provider.
@@ -221,7 +221,7 @@ pub fn remove_origin(name: &UserName) -> RowChange {
 
 /// The change that adds a group.
 pub fn set_group(group: &str) -> Result<RowChange, SecurityError> {
-    set(GROUPS, group, &())
+    row_change(GROUPS, group, &())
 }
 
 /// The change that removes a group.
@@ -231,7 +231,7 @@ pub fn remove_group(group: &str) -> RowChange {
 
 /// The change that sets a login session's row.
 pub fn set_session(id: CredentialId, session: &LoginSession) -> Result<RowChange, SecurityError> {
-    set(SESSIONS, &id.to_string(), session)
+    row_change(SESSIONS, &id.to_string(), session)
 }
 
 /// The change that ends a login session.
@@ -257,11 +257,16 @@ pub fn audit_head(journal: &Journal) -> Result<Option<AuditHead>, SecurityError>
 }
 
 /// The change that sets a row.
-pub(crate) fn set<T: Serialize>(table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
-    set_as(ROW_VERSION, table, key, row)
+pub(crate) fn row_change<T: Serialize>(table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
+    row_change_as(ROW_VERSION, table, key, row)
 }
 
-fn set_as<T: Serialize>(version: u8, table: &'static str, key: &str, row: &T) -> Result<RowChange, SecurityError> {
+fn row_change_as<T: Serialize>(
+    version: u8,
+    table: &'static str,
+    key: &str,
+    row: &T,
+) -> Result<RowChange, SecurityError> {
     let value = postcard::to_extend(row, vec![version]).map_err(|error| SecurityError::Row {
         table,
         key: key.into(),

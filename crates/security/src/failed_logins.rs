@@ -42,21 +42,21 @@ impl FailedLogins {
 
     /// Begins an attempt to prove this name: it counts as a failure until it [ends](Self::end), or many at the same moment
     /// would all be compared before the first of them is known to be wrong.
-    pub fn begin(&mut self, now: Now, user: &UserName, address: IpAddr) -> Attempt {
+    pub fn begin(&mut self, now: Now, user: &UserName, address: IpAddr) -> LoginAttempt {
         if let Some(wait) = self.wait(now, user, address) {
-            return Attempt::Wait(wait);
+            return LoginAttempt::Wait(wait);
         }
         let pair = (user.clone(), network(address));
         let has_room = self.pairs.has_room(&pair)
             && self.addresses.has_room(&pair.1)
             && (self.proved.contains_key(&pair) || self.names.has_room(user));
         if !has_room {
-            return Attempt::Behind;
+            return LoginAttempt::Queued;
         }
         self.addresses.begin(pair.1);
         self.names.begin(user.clone());
         self.pairs.begin(pair);
-        Attempt::Begun
+        LoginAttempt::Begun
     }
 
     /// Ends an attempt that had begun, however it went.
@@ -107,11 +107,11 @@ impl FailedLogins {
 
 /// Whether an attempt may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
+pub enum LoginAttempt {
     /// It has begun.
     Begun,
     /// Only when others that are under way have ended.
-    Behind,
+    Queued,
     /// Not before this time has passed.
     Wait(Duration),
 }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_tries_many_names_from_one_address_is_slowed_down_also_after_a_success_of_his_own() {
+    fn trying_many_names_from_one_address_is_slowed_down_even_after_a_success() {
         let mut failed = FailedLogins::default();
         for number in 0..60 {
             failed.note_failure(at(0), user(number), HOME);

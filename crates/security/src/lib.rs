@@ -9,26 +9,26 @@
 
 pub mod accounts;
 pub mod audit;
+mod audit_writer;
 pub mod changes;
 pub mod credentials;
 pub mod error;
 pub mod failed_logins;
-mod keeper;
 pub mod machines;
+pub mod password_hash;
 pub mod provider;
-mod record_keeper;
-mod restored;
+mod restore;
 pub mod rules;
 mod saves;
-pub mod secret;
 pub mod server;
+mod server_loop;
 pub mod setup;
 mod signer;
-mod waiting;
+mod waiting_list;
 
 pub use error::SecurityError;
 pub use protocol::AddressRange;
-pub use restored::{finish_restore, is_restored};
-pub use saves::BatchId;
-pub use server::{Server, serve};
-pub use setup::{ACCOUNTS_FILE, AUTHORITY_KEY_FILE, Cloud, NewUser, create_cloud, open_cloud};
+pub use restore::{finish_restore, is_restored};
+pub use saves::SecurityBatchId;
+pub use server::{SecurityServer, serve};
+pub use setup::{ACCOUNTS_FILE, AUTHORITY_KEY_FILE, CloudSetup, NewUserRights, create_cloud, open_cloud};

@@ -10,7 +10,7 @@ use store::RowChange;
 
 use crate::{
     SecurityError,
-    accounts::{decode, set},
+    accounts::{decode, row_change},
 };
 
 /// A machine with a certificate.
@@ -25,7 +25,7 @@ pub struct Machine {
     /// From where it may come; empty: from anywhere.
     pub addresses: Vec<AddressRange>,
     /// Whether it is refused, whatever it shows.
-    pub is_struck_off: bool,
+    pub is_revoked: bool,
 }
 
 /// What is kept of a certificate.
@@ -73,12 +73,12 @@ pub struct Machines {
 impl Machine {
     /// A machine with its first certificate.
     pub fn new(kind: MachineKind, certificate: Certificate) -> Self {
-        Self { kind, certificate, next: None, addresses: Vec::new(), is_struck_off: false }
+        Self { kind, certificate, next: None, addresses: Vec::new(), is_revoked: false }
     }
 
     /// Whether this is one of its certificates, and the machine is not struck off.
     pub fn is_proved_by(&self, fingerprint: [u8; 32]) -> bool {
-        !self.is_struck_off && (self.certificate.fingerprint == fingerprint || self.is_next(fingerprint))
+        !self.is_revoked && (self.certificate.fingerprint == fingerprint || self.is_next(fingerprint))
     }
 
     /// Whether this is the certificate that was issued to follow.
@@ -113,15 +113,15 @@ impl Machines {
 
     /// The masters that are not struck off.
     pub fn masters(&self) -> impl Iterator<Item = &NodeId> {
-        let is_one = |machine: &Machine| machine.kind == MachineKind::Master && !machine.is_struck_off;
+        let is_one = |machine: &Machine| machine.kind == MachineKind::Master && !machine.is_revoked;
         self.machines.iter().filter(move |(_, machine)| is_one(machine)).map(|(name, _)| name)
     }
 
     /// Those that are struck off, of any kind, and have a certificate that someone might still show.
-    pub fn struck_off(&self, unix_millis: u64) -> impl Iterator<Item = &NodeId> {
+    pub fn revoked(&self, unix_millis: u64) -> impl Iterator<Item = &NodeId> {
         let lasts = move |certificate: &Certificate| certificate.until_unix_millis.is_none_or(|end| end > unix_millis);
         let is_one = move |machine: &Machine| {
-            machine.is_struck_off && [Some(machine.certificate), machine.next].iter().flatten().any(lasts)
+            machine.is_revoked && [Some(machine.certificate), machine.next].iter().flatten().any(lasts)
         };
         self.machines.iter().filter(move |(_, machine)| is_one(machine)).map(|(name, _)| name)
     }
@@ -150,7 +150,12 @@ impl Machines {
     }
 
     /// Takes over a row, or with `None` that it is gone.
-    pub(crate) fn take(&mut self, table: &'static str, key: &str, value: Option<&[u8]>) -> Result<(), SecurityError> {
+    pub(crate) fn apply_row(
+        &mut self,
+        table: &'static str,
+        key: &str,
+        value: Option<&[u8]>,
+    ) -> Result<(), SecurityError> {
         let wrong = |why: &str| SecurityError::Row { table, key: key.chars().take(64).collect(), why: why.into() };
         if table == TICKETS {
             match value {
@@ -175,7 +180,7 @@ impl Machines {
 /// # Errors
 /// When the row cannot be written down.
 pub fn set_machine(name: &NodeId, machine: &Machine) -> Result<RowChange, SecurityError> {
-    set(MACHINES, name.as_str(), machine)
+    row_change(MACHINES, name.as_str(), machine)
 }
 
 /// The change that sets a ticket's row.
@@ -183,7 +188,7 @@ pub fn set_machine(name: &NodeId, machine: &Machine) -> Result<RowChange, Securi
 /// # Errors
 /// When the row cannot be written down.
 pub fn set_ticket(digest: &[u8; 32], ticket: &TicketRow) -> Result<RowChange, SecurityError> {
-    set(TICKETS, &hexadecimal(digest), ticket)
+    row_change(TICKETS, &hexadecimal(digest), ticket)
 }
 
 /// The change that sets what is approved for a name.
@@ -191,7 +196,7 @@ pub fn set_ticket(digest: &[u8; 32], ticket: &TicketRow) -> Result<RowChange, Se
 /// # Errors
 /// When the row cannot be written down.
 pub fn set_approval(name: &NodeId, approval: &Approval) -> Result<RowChange, SecurityError> {
-    set(APPROVALS, name.as_str(), approval)
+    row_change(APPROVALS, name.as_str(), approval)
 }
 
 /// The change that takes an approval back.
@@ -228,7 +233,7 @@ mod tests {
             RowChange::Set { table, key, value } => (*table, key, Some(value.as_slice())),
             RowChange::Remove { table, key } => (*table, key, None),
         };
-        machines.take(table, std::str::from_utf8(key).unwrap(), value).unwrap();
+        machines.apply_row(table, std::str::from_utf8(key).unwrap(), value).unwrap();
     }
 
     #[test]
@@ -253,7 +258,7 @@ mod tests {
     fn both_certificates_prove_a_machine_until_it_is_struck_off() {
         let mut machine = Machine { next: Some(certificate(2)), ..Machine::new(MachineKind::Master, certificate(1)) };
         assert!(machine.is_proved_by([1; 32]) && machine.is_proved_by([2; 32]) && !machine.is_proved_by([3; 32]));
-        machine.is_struck_off = true;
+        machine.is_revoked = true;
         assert!(!machine.is_proved_by([1; 32]) && !machine.is_proved_by([2; 32]));
     }
 

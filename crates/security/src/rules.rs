@@ -2,22 +2,22 @@
 //! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes as
 //! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`JobAction`] for someone else.
 //!
-//! [`recording`] tells the audit record; [`login`] lets people in, [`providers`] and [`device`] those whom an identity
-//! provider knows, which [`standing`] looks after later; [`nodes`] lets nodes in, [`admission`] gives machines their
-//! certificates, [`machines`] does what administrators want of them; [`users`] answers what is asked about accounts, with
-//! [`passwords`] and [`sessions`].
+//! [`audit_buffer`] tells the audit record; [`login`] lets people in, [`registry`] and [`device`] those whom an identity
+//! provider knows, which [`revalidation`] looks after later; [`nodes`] lets nodes in, [`admission`] gives machines their
+//! certificates, [`machine_admin`] does what administrators want of them; [`users`] answers what is asked about accounts, with
+//! [`password_change`] and [`sessions`].
 
 pub mod admission;
+mod audit_buffer;
+mod audit_space;
 mod device;
 mod login;
-mod machines;
+mod machine_admin;
 mod nodes;
-mod passwords;
+mod password_change;
 mod providers;
-mod recording;
-mod room;
+mod revalidation;
 mod sessions;
-mod standing;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -44,26 +44,26 @@ use crate::{
     accounts::Accounts,
     changes::ChangeLog,
     failed_logins::FailedLogins,
-    provider::{Answer, Question},
-    saves::{BatchId, Saves},
-    secret::{Hashing, Match, PasswordHash, Verification},
-    waiting::WaitingList,
+    password_hash::{PasswordHash, PasswordHashing, SecretMatch, Verification},
+    provider::{ProviderAnswer, ProviderQuestion},
+    saves::{PendingSaves, SecurityBatchId},
+    waiting_list::WaitingList,
 };
-use admission::{Issue, Issued};
-use login::{Behind, Login, Purpose};
-use passwords::Renewal;
+use admission::{IssuedCertificate, PendingIssue};
+use audit_buffer::AuditBuffer;
+pub use audit_buffer::{AuditWrite, AuditWriteId};
+pub use audit_space::AuditSpace;
+use login::{Login, LoginPurpose, QueuedLogin};
+use password_change::PasswordChange;
 use providers::ProviderLogins;
-use recording::Recording;
-pub use recording::{Record, RecordId};
-pub use room::Room;
-use users::Adding;
+use users::PendingUser;
 
 /// The rule-keeper of the security server.
 #[derive(Debug)]
 pub struct Security {
     accounts: Accounts,
     /// Draws 32 random bytes for tokens and ids.
-    draw: fn() -> [u8; 32],
+    random: fn() -> [u8; 32],
     changes: ChangeLog,
     /// When ended sessions are forgotten next, as [`Retryable::monotonic`].
     next_forgetting: Duration,
@@ -71,30 +71,30 @@ pub struct Security {
     decoy: PasswordHash,
     failed: FailedLogins,
     /// Logins that wait for others; bounded where they are put here.
-    behind: Vec<Behind>,
-    saves: Saves,
+    queued_logins: Vec<QueuedLogin>,
+    saves: PendingSaves,
     providers: ProviderLogins,
     pending: BTreeMap<CheckId, Pending>,
     /// Work of processors that waits for other such work to end.
     waiting: VecDeque<(CheckId, Work)>,
     under_way: usize,
     /// Certificates that the authority is asked for; bounded by those who ask.
-    issues: BTreeMap<CheckId, Issue>,
+    issues: BTreeMap<CheckId, PendingIssue>,
     waiting_list: WaitingList,
-    recording: Recording,
-    room: Room,
-    actions: VecDeque<Action>,
+    audit_buffer: AuditBuffer,
+    audit_space: AuditSpace,
+    actions: VecDeque<SecurityAction>,
     next_check: u64,
 }
 
 /// What is to be done, in this order; but a [`Save`](Self::Save) may be on its way to the disk while later actions are
 /// done. That is safe, because every answer that may tell of a batch is given out only after [`NodeCompletion::Saved`] for it.
 #[derive(Debug)]
-pub enum Action {
+pub enum SecurityAction {
     /// Send this reply to who asked.
     Answer {
         /// Who asked.
-        caller: Caller,
+        caller: SecurityCaller,
         /// The reply.
         reply: SecurityReply,
     },
@@ -112,16 +112,16 @@ pub enum Action {
         /// Which provider.
         provider: String,
         /// What it is asked.
-        question: Question,
+        question: ProviderQuestion,
     },
-    /// Hash this password off the hot path, then complete with [`NodeCompletion::Hashed`].
+    /// Hash this password off the hot path, then complete with [`NodeCompletion::HashingReader`].
     Hash {
         /// Names the work.
         check: CheckId,
         /// The password.
-        hashing: Hashing,
+        hashing: PasswordHashing,
     },
-    /// Have the authority sign a certificate for this key, then complete with [`NodeCompletion::Issued`].
+    /// Have the authority sign a certificate for this key, then complete with [`NodeCompletion::IssuedCertificate`].
     Issue {
         /// Names the work.
         check: CheckId,
@@ -135,13 +135,13 @@ pub enum Action {
     /// Say nothing to who asked, and end the connection: it is with nobody who may ask that.
     HangUp {
         /// Who asked.
-        caller: Caller,
+        caller: SecurityCaller,
     },
     /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
     /// [`NodeCompletion::Saved`]. When that fails for good, the server must stop: its memory is ahead of its disk.
     Save {
         /// Which batch; counts up.
-        batch: BatchId,
+        batch: SecurityBatchId,
         /// The rows.
         changes: Vec<RowChange>,
     },
@@ -149,15 +149,15 @@ pub enum Action {
     /// fails the server must stop: it would do what nobody knows of.
     Record {
         /// Names it in the completion.
-        record: RecordId,
+        record: AuditWriteId,
         /// What, in this order.
-        records: Vec<Record>,
+        records: Vec<AuditWrite>,
     },
     /// Answer this question from the files of the audit record, off the hot path; then complete with
     /// [`NodeCompletion::Inspected`].
     Inspect {
         /// Who asked.
-        caller: Caller,
+        caller: SecurityCaller,
         /// What: to show, or to verify.
         request: AuditRequest,
     },
@@ -165,20 +165,20 @@ pub enum Action {
 
 /// What the hands finished.
 #[derive(Debug)]
-pub enum Completion {
+pub enum SecurityCompletion {
     /// A comparison is made.
     Verified {
         /// Which.
         check: CheckId,
         /// What the secret matched, if anything.
-        found: Option<Match>,
+        found: Option<SecretMatch>,
     },
     /// A provider answered, or did not.
     Asked {
         /// Which question.
         check: CheckId,
         /// What it said.
-        answer: Answer,
+        answer: ProviderAnswer,
     },
     /// A password is hashed.
     Hashed {
@@ -192,24 +192,24 @@ pub enum Completion {
         /// Which.
         check: CheckId,
         /// The certificate.
-        issued: Result<Issued, SecurityError>,
+        issued: Result<IssuedCertificate, SecurityError>,
     },
     /// This batch and every earlier one are durable.
     Saved {
         /// The newest durable batch.
-        batch: BatchId,
+        batch: SecurityBatchId,
     },
     /// These events are on the disk.
     Recorded {
         /// Which.
-        record: RecordId,
+        record: AuditWriteId,
         /// How the record ends now.
         head: AuditHead,
     },
     /// The audit record was looked at.
     Inspected {
         /// Who asked.
-        caller: Caller,
+        caller: SecurityCaller,
         /// What was found, or a refusal.
         reply: SecurityReply,
     },
@@ -219,29 +219,29 @@ impl Security {
     /// A rule-keeper over these accounts, with tokens from the operating system. Hashes one password, which takes some ten
     /// milliseconds.
     pub fn new(accounts: Accounts) -> Result<Self, SecurityError> {
-        Self::drawing(accounts, net::identity::random)
+        Self::with_random(accounts, net::identity::random)
     }
 
-    /// As [`new`](Self::new), with tokens and ids made of the 32 bytes that `draw` gives at each call, which nobody may
+    /// As [`new`](Self::new), with tokens and ids made of the 32 bytes that `random` gives at each call, which nobody may
     /// be able to guess.
-    pub fn drawing(accounts: Accounts, draw: fn() -> [u8; 32]) -> Result<Self, SecurityError> {
+    pub fn with_random(accounts: Accounts, draw: fn() -> [u8; 32]) -> Result<Self, SecurityError> {
         Ok(Self {
             accounts,
-            draw,
+            random: draw,
             changes: ChangeLog::new(id_of(draw())),
             next_forgetting: Duration::ZERO,
             decoy: PasswordHash::new("no one's password")?,
             failed: FailedLogins::default(),
-            behind: Vec::new(),
-            saves: Saves::default(),
+            queued_logins: Vec::new(),
+            saves: PendingSaves::default(),
             providers: ProviderLogins::default(),
             pending: BTreeMap::new(),
             waiting: VecDeque::new(),
             under_way: 0,
             issues: BTreeMap::new(),
             waiting_list: WaitingList::default(),
-            recording: Recording::default(),
-            room: Room::default(),
+            audit_buffer: AuditBuffer::default(),
+            audit_space: AuditSpace::default(),
             actions: VecDeque::new(),
             next_check: 0,
         })
@@ -250,8 +250,8 @@ impl Security {
     /// From now on what is asked is recorded, and answers wait for that; without this the rules keep no record, as whoever
     /// looks only at one of their decisions wants it.
     #[must_use]
-    pub fn recorded(mut self) -> Self {
-        self.recording.begin();
+    pub fn with_audit(mut self) -> Self {
+        self.audit_buffer.begin();
         self
     }
 
@@ -263,14 +263,20 @@ impl Security {
     /// Somebody asks; exactly one [`JobAction::UnexpectedReply`] or [`JobAction::HangUp`] to `from` follows, now or after a completion.
     /// Masters are answered; who has our own key may administer machines; a stranger may use a master's ticket, and else is
     /// hung up on. Looked at for each question: a connection may outlast what its certificate was worth.
-    pub fn handle_question(&mut self, now: Now, from: Caller, mut connection: Connection, request: SecurityRequest) {
+    pub fn handle_question(
+        &mut self,
+        now: Now,
+        from: SecurityCaller,
+        mut connection: Connection,
+        request: SecurityRequest,
+    ) {
         let shown = connection.fingerprint;
         let server = shown.and_then(|shown| self.accounts.machines().server_proved_by(shown));
         let server = server.map(|(name, machine)| (name.clone(), machine.clone()));
         connection.with = server.as_ref().map(|(_, machine)| machine.kind);
         match (connection.with, &request) {
             (Some(MachineKind::Master), SecurityRequest::Admission(AdmissionRequest::Own(_))) => {
-                return self.actions.push_back(Action::HangUp { caller: from });
+                return self.actions.push_back(SecurityAction::HangUp { caller: from });
             }
             (Some(MachineKind::Master), _) => {}
             (Some(MachineKind::Security), SecurityRequest::Admission(AdmissionRequest::Own(_))) => {}
@@ -281,7 +287,7 @@ impl Security {
                     ..
                 }),
             ) => {}
-            _ => return self.actions.push_back(Action::HangUp { caller: from }),
+            _ => return self.actions.push_back(SecurityAction::HangUp { caller: from }),
         }
         // A master that speaks under its next certificate has used it: the one before is worth nothing then.
         let promoted =
@@ -298,15 +304,15 @@ impl Security {
     }
 
     /// A master asks; exactly one [`JobAction::UnexpectedReply`] to `from` follows, now or after a completion.
-    pub fn handle_message(&mut self, now: Now, from: Caller, request: SecurityRequest) {
+    pub fn handle_message(&mut self, now: Now, from: SecurityCaller, request: SecurityRequest) {
         self.note_question(now, from, &request);
         match request {
             SecurityRequest::CheckUser { user, secret, address } => {
-                self.check_user(now, from, (user, secret, address), Purpose::Enter);
+                self.check_user(now, from, (user, secret, address), LoginPurpose::MasterSession);
             }
             SecurityRequest::Login { user, secret, address, mut machine } => {
                 machine.truncate(machine.floor_char_boundary(MACHINE_BYTES_MAX));
-                self.check_user(now, from, (user, secret, address), Purpose::Begin(machine));
+                self.check_user(now, from, (user, secret, address), LoginPurpose::LoginSession(machine));
             }
             SecurityRequest::CheckNode { node, fingerprint, address } => {
                 self.check_node(from, &node, fingerprint, address);
@@ -328,35 +334,36 @@ impl Security {
                 self.answer(from, SecurityReply::Health(reasons));
             }
             SecurityRequest::StruckOff => {
-                let names = self.accounts.machines().struck_off(now.unix_millis).cloned().collect();
+                let names = self.accounts.machines().revoked(now.unix_millis).cloned().collect();
                 self.answer(from, SecurityReply::StruckOff(names));
             }
         }
     }
 
     /// Takes what the hands finished; what nobody waits for changes nothing.
-    pub fn handle_completion(&mut self, now: Now, completion: Completion) {
+    pub fn handle_completion(&mut self, now: Now, completion: SecurityCompletion) {
         match completion {
-            Completion::Verified { check, found } => match self.end_work(check) {
-                Some(Pending::Login(login)) => self.judge(now, login, found),
-                Some(Pending::Password(renewal)) => self.go_on_with_password(now, renewal, found),
+            SecurityCompletion::Verified { check, found } => match self.end_work(check) {
+                Some(Pending::Login(login)) => self.finish_login(now, login, found),
+                Some(Pending::Password(renewal)) => self.continue_password_change(now, renewal, found),
                 Some(Pending::NewUser(_)) | None => {}
             },
-            Completion::Asked { check, answer } => self.handle_provider(now, check, answer),
-            Completion::Hashed { check, hash } => match self.end_work(check) {
+            SecurityCompletion::Asked { check, answer } => self.handle_provider(now, check, answer),
+            SecurityCompletion::Hashed { check, hash } => match self.end_work(check) {
                 Some(Pending::NewUser(adding)) => self.add_user(now, adding, hash),
-                Some(Pending::Password(renewal)) => self.take_password(now, renewal, hash),
+                Some(Pending::Password(renewal)) => self.finish_password_change(now, renewal, hash),
                 Some(Pending::Login(_)) | None => {}
             },
-            Completion::Issued { check, issued } => self.finish_issue(check, issued),
-            Completion::Recorded { record, head } => self.note_recorded(record, head),
-            Completion::Inspected { caller, reply } => self.answer(caller, reply),
-            Completion::Saved { batch } => {
+            SecurityCompletion::Issued { check, issued } => self.finish_issue(check, issued),
+            SecurityCompletion::Recorded { record, head } => self.note_recorded(record, head),
+            SecurityCompletion::Inspected { caller, reply } => self.answer(caller, reply),
+            SecurityCompletion::Saved { batch } => {
                 let answers = self.saves.finish(batch);
-                self.actions.extend(answers.into_iter().map(|(caller, reply)| Action::Answer { caller, reply }));
+                self.actions
+                    .extend(answers.into_iter().map(|(caller, reply)| SecurityAction::Answer { caller, reply }));
             }
         }
-        self.go_on_behind(now);
+        self.resume_queued_logins(now);
         self.start_waiting();
     }
 
@@ -369,48 +376,48 @@ impl Security {
             self.next_forgetting = now.monotonic + FORGET_EVERY;
             self.forget_ended(now);
         }
-        self.look_after_users(now);
+        self.revalidate_due_users(now);
     }
 
     /// What is to be done next, in order.
-    pub fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<SecurityAction> {
         while let Some(action) = self.actions.pop_front() {
             let (caller, reply) = match action {
-                Action::Answer { caller, reply } => (caller, reply),
-                Action::HangUp { caller } => {
-                    self.recording.forget(caller);
-                    return Some(Action::HangUp { caller });
+                SecurityAction::Answer { caller, reply } => (caller, reply),
+                SecurityAction::HangUp { caller } => {
+                    self.audit_buffer.forget(caller);
+                    return Some(SecurityAction::HangUp { caller });
                 }
                 action => return Some(action),
             };
-            if let Some((caller, reply)) = self.recording.pass(caller, reply) {
-                return Some(Action::Answer { caller, reply });
+            if let Some((caller, reply)) = self.audit_buffer.hold_or_release(caller, reply) {
+                return Some(SecurityAction::Answer { caller, reply });
             }
         }
-        self.recording.next()
+        self.audit_buffer.next()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Retryable::monotonic`].
     pub fn next_timeout(&self) -> Option<Duration> {
         let forgetting = [self.failed.next_timeout(), self.waiting_list.next_timeout(), Some(self.next_forgetting)];
-        let of_providers = [self.providers.devices.next_timeout(), self.next_look()];
+        let of_providers = [self.providers.devices.next_timeout(), self.next_revalidation()];
         forgetting.into_iter().chain(of_providers).flatten().min()
     }
 
     /// Answers once all that was changed before is durable: an answer may tell of a change that a crash would undo.
-    fn answer(&mut self, caller: Caller, reply: SecurityReply) {
+    fn answer(&mut self, caller: SecurityCaller, reply: SecurityReply) {
         if let Some((caller, reply)) = self.saves.after_waiting((caller, reply)) {
-            self.actions.push_back(Action::Answer { caller, reply });
+            self.actions.push_back(SecurityAction::Answer { caller, reply });
         }
     }
 
-    fn refuse(&mut self, caller: Caller, refusal: Refusal) {
+    fn refuse(&mut self, caller: SecurityCaller, refusal: Refusal) {
         self.answer(caller, SecurityReply::Refused(refusal));
     }
 
     /// Makes these changes in memory and has them saved; `reply` goes to `caller` once they are durable. Where a row cannot
     /// be made nothing is changed.
-    fn change(&mut self, caller: Caller, changes: Result<Vec<RowChange>, SecurityError>, reply: SecurityReply) {
+    fn change(&mut self, caller: SecurityCaller, changes: Result<Vec<RowChange>, SecurityError>, reply: SecurityReply) {
         match changes.and_then(|changes| self.apply(changes)) {
             Ok(()) => self.answer(caller, reply),
             Err(error) => self.refuse(caller, error.refusal()),
@@ -429,12 +436,12 @@ impl Security {
     fn save(&mut self, changes: Vec<RowChange>) {
         if !changes.is_empty() {
             let batch = self.saves.begin();
-            self.actions.push_back(Action::Save { batch, changes });
+            self.actions.push_back(SecurityAction::Save { batch, changes });
         }
     }
 
-    fn draw_id(&self) -> CredentialId {
-        CredentialId(id_of((self.draw)()))
+    fn random_id(&self) -> CredentialId {
+        CredentialId(id_of((self.random)()))
     }
 
     /// Whether one more may wait for a processor.
@@ -466,8 +473,8 @@ impl Security {
         {
             self.under_way += 1;
             self.actions.push_back(match work {
-                Work::Verify(verification) => Action::Verify { check, verification },
-                Work::Hash(hashing) => Action::Hash { check, hashing },
+                Work::Verify(verification) => SecurityAction::Verify { check, verification },
+                Work::Hash(hashing) => SecurityAction::Hash { check, hashing },
             });
         }
     }
@@ -489,7 +496,7 @@ fn too_busy() -> Refusal {
 
 /// Who asked a question; each question has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Caller(pub u64);
+pub struct SecurityCaller(pub u64);
 
 /// The other end of the connection on which something was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -511,7 +518,7 @@ impl Connection {
         self.with == Some(MachineKind::Security)
     }
 
-    fn is_stranger(&self) -> bool {
+    fn is_unauthenticated(&self) -> bool {
         self.with.is_none()
     }
 }
@@ -524,15 +531,15 @@ pub struct CheckId(u64);
 #[derive(Debug)]
 enum Pending {
     Login(Login),
-    NewUser(Adding),
-    Password(Renewal),
+    NewUser(PendingUser),
+    Password(PasswordChange),
 }
 
 /// Work of a processor.
 #[derive(Debug)]
 enum Work {
     Verify(Verification),
-    Hash(Hashing),
+    Hash(PasswordHashing),
 }
 
 /// How often login sessions that have ended are forgotten: their rows do no harm meanwhile.

@@ -5,32 +5,32 @@ use std::collections::VecDeque;
 
 use protocol::message::master_security::SecurityReply;
 
-use crate::rules::Caller;
+use crate::rules::SecurityCaller;
 
 /// Counts batches of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct BatchId(pub u64);
+pub struct SecurityBatchId(pub u64);
 
 /// The batches on their way to the journal, with the answers that wait for them.
 #[derive(Debug, Default)]
-pub(crate) struct Saves {
-    last: BatchId,
-    waiting: VecDeque<(BatchId, Vec<Held>)>,
+pub(crate) struct PendingSaves {
+    last: SecurityBatchId,
+    waiting: VecDeque<(SecurityBatchId, Vec<HeldAnswer>)>,
 }
 
 /// An answer that waits.
-pub(crate) type Held = (Caller, SecurityReply);
+pub(crate) type HeldAnswer = (SecurityCaller, SecurityReply);
 
-impl Saves {
+impl PendingSaves {
     /// Begins a batch.
-    pub(crate) fn begin(&mut self) -> BatchId {
+    pub(crate) fn begin(&mut self) -> SecurityBatchId {
         self.last.0 += 1;
         self.waiting.push_back((self.last, Vec::new()));
         self.last
     }
 
     /// Lets an answer follow whatever is on its way now; gives it back when nothing is.
-    pub(crate) fn after_waiting(&mut self, held: Held) -> Option<Held> {
+    pub(crate) fn after_waiting(&mut self, held: HeldAnswer) -> Option<HeldAnswer> {
         match self.waiting.back_mut() {
             Some((_, answers)) => {
                 answers.push(held);
@@ -41,7 +41,7 @@ impl Saves {
     }
 
     /// The answers that waited for the batches up to `batch`, which are durable now.
-    pub(crate) fn finish(&mut self, batch: BatchId) -> Vec<Held> {
+    pub(crate) fn finish(&mut self, batch: SecurityBatchId) -> Vec<HeldAnswer> {
         let mut finished = Vec::new();
         while self.waiting.front().is_some_and(|(id, _)| *id <= batch) {
             finished.extend(self.waiting.pop_front().map(|(_, answers)| answers).unwrap_or_default());

@@ -14,7 +14,7 @@ use std::{
 use daemon::{
     ready,
     settings::{Checked, CredentialFiles, SecuritySettings, Settings},
-    stop::Stopping,
+    shutdown::ShutdownToken,
 };
 use net::{
     backup_socket::BackupSocket,
@@ -38,15 +38,15 @@ use crate::{
     SecurityError,
     accounts::{self, Accounts},
     audit::{AUDIT_FOLDER, AuditLog},
-    keeper::{Ask, Keeper},
-    provider::{Plan, Providers},
+    provider::{ProviderMapping, Providers},
     rules::{Connection, Security},
-    setup::{ACCOUNTS_FILE, Found, open_authority},
-    signer::{OwnRenewal, Signer},
+    server_loop::{ServerEvent, ServerLoop},
+    setup::{ACCOUNTS_FILE, AuthorityState, open_authority},
+    signer::{CertificateRenewal, Signer},
 };
 
 /// A security server that has its port and its accounts, and serves once it [runs](Self::run).
-pub struct Server {
+pub struct SecurityServer {
     listener: Listener,
     identity: TlsIdentity,
     files: CredentialFiles,
@@ -60,16 +60,16 @@ pub struct Server {
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud, whose
 /// standard output is not the server's, uses [`NodeServer::bind`] and [`NodeServer::run`].
-pub async fn serve(settings: Checked<SecuritySettings>, stopping: Stopping) -> Result<(), SecurityError> {
-    let server = Server::bind(&settings).await?;
+pub async fn serve(settings: Checked<SecuritySettings>, stopping: ShutdownToken) -> Result<(), SecurityError> {
+    let server = SecurityServer::bind(&settings).await?;
     ready::announce(server.address())?;
     server.run(stopping).await
 }
 
-impl Server {
+impl SecurityServer {
     /// Reads the accounts and opens the port.
     pub async fn bind(settings: &Checked<SecuritySettings>) -> Result<Self, SecurityError> {
-        daemon::open_files::allow_most();
+        daemon::open_files::raise_limit();
         let files = settings.credential_files();
         // A renewal that was cut off is finished first.
         finish_file_replacement(&[&files.key, &files.certificate]).map_err(|source| SecurityError::File {
@@ -86,8 +86,8 @@ impl Server {
             task::spawn_blocking(move || open(&folder).and_then(|opened| Ok((opened, Providers::open(&known)?)))).await;
         let ((journal, authority, security, record), providers) =
             opened.map_err(|_| SecurityError::Panicked("read its accounts"))??;
-        let listener = Listener::bind(settings.listen, identity.clone()).await?.with_limits(STRANGERS);
-        let security = security.with_providers(Plan::new(settings));
+        let listener = Listener::bind(settings.listen, identity.clone()).await?.with_limits(UNAUTHENTICATED_LIMITS);
+        let security = security.with_providers(ProviderMapping::new(settings));
         let signer = Arc::new(Signer { authority, life: settings.certificate_life() });
         let (journal, folder) = (Arc::new(journal), settings.folder.clone());
         Ok(Self { listener, identity, files, signer, security, providers, journal, folder, record })
@@ -102,15 +102,16 @@ impl Server {
     ///
     /// # Errors
     /// When the accounts can no longer be written.
-    pub async fn run(self, stopping: Stopping) -> Result<(), SecurityError> {
+    pub async fn run(self, stopping: ShutdownToken) -> Result<(), SecurityError> {
         let Self { listener, identity, files, signer, security, providers, journal, folder, record } = self;
         tracing::info!(address = %listener.address(), "the security server is ready");
         let (asks, asked) = mpsc::channel(MASTER_CONNECTIONS_MAX);
         let backups = tokio::spawn(serve_backups(folder, Arc::clone(&journal)));
-        let keeper = Keeper::new(security, journal, providers, record, Arc::clone(&signer));
-        let mut keeper = tokio::spawn(keeper.keep(asked));
-        let renewal = tokio::spawn(OwnRenewal { signer, files, identity, asks: asks.clone() }.run());
-        let door = Arc::new(Door { places: Semaphore::new(MASTER_CONNECTIONS_MAX), asks, stopping });
+        let keeper = ServerLoop::new(security, journal, providers, record, Arc::clone(&signer));
+        let mut keeper = tokio::spawn(keeper.run(asked));
+        let renewal = tokio::spawn(CertificateRenewal { signer, files, identity, events: asks.clone() }.run());
+        let door =
+            Arc::new(ConnectionHandler { permits: Semaphore::new(MASTER_CONNECTIONS_MAX), events: asks, stopping });
         let mut connections = JoinSet::new();
         let mut ended = None;
         while ended.is_none() {
@@ -118,7 +119,7 @@ impl Server {
                 // Only when it cannot write its accounts: then nobody can be answered any more.
                 kept = &mut keeper => ended = Some(kept),
                 // Taken at once, and held to a place among strangers until it has shown a master's certificate.
-                incoming = door.stopping.unless(listener.accept()) => match incoming {
+                incoming = door.stopping.run_until_cancelled(listener.accept()) => match incoming {
                     Some(Ok(incoming)) => {
                         while connections.try_join_next().is_some() {}
                         connections.spawn(Arc::clone(&door).serve(incoming));
@@ -169,36 +170,36 @@ fn open(folder: &Path) -> Result<(Journal, Authority, Security, AuditLog), Secur
     let journal = Journal::open(&folder.join(ACCOUNTS_FILE))?;
     let accounts = Accounts::load(&journal)?;
     let authority = match open_authority(folder)? {
-        Found::Whole(authority) => *authority,
-        Found::Lacking(file) => return Err(SecurityError::AuthorityLost { file }),
+        AuthorityState::Whole(authority) => *authority,
+        AuthorityState::Missing(file) => return Err(SecurityError::AuthorityLost { file }),
     };
     if accounts.machines().masters().next().is_none() {
         tracing::warn!("there is no master yet; make a ticket for one with `sector security ticket master`");
     }
     let now = Clock::start().now().unix_millis;
     let record = AuditLog::open(&folder.join(AUDIT_FOLDER), accounts::audit_head(&journal)?, now)?;
-    Ok((journal, authority, Security::new(accounts)?.recorded(), record))
+    Ok((journal, authority, Security::new(accounts)?.with_audit(), record))
 }
 
 /// What every connection needs.
-struct Door {
+struct ConnectionHandler {
     /// Places for connections of masters.
-    places: Semaphore,
-    asks: mpsc::Sender<Ask>,
-    stopping: Stopping,
+    permits: Semaphore,
+    events: mpsc::Sender<ServerEvent>,
+    stopping: ShutdownToken,
 }
 
-impl Door {
+impl ConnectionHandler {
     async fn serve(self: Arc<Self>, incoming: Incoming) {
         let peer = incoming.peer();
         // The handshake has a deadline of its own, so that a silent peer holds its place for seconds only.
-        let mut stream = match self.stopping.unless(incoming.handshake()).await {
+        let mut stream = match self.stopping.run_until_cancelled(incoming.handshake()).await {
             Some(Ok(stream)) => stream,
             Some(Err(error)) => return tracing::warn!(%peer, %error, "a connection was refused"),
             None => return,
         };
         let conversation = if self.is_server(stream.peer_fingerprint()).await {
-            let Ok(_place) = self.places.try_acquire() else {
+            let Ok(_place) = self.permits.try_acquire() else {
                 tracing::warn!(%peer, "a connection was refused: the masters have {MASTER_CONNECTIONS_MAX} already");
                 return stream.close().await;
             };
@@ -206,7 +207,7 @@ impl Door {
             self.converse(stream).await
         } else {
             let Some(place) = stream.slot() else { return };
-            match place.run_bounded(self.hear_stranger(stream)).await {
+            match place.run_bounded(self.serve_unauthenticated(stream)).await {
                 Ok(conversation) => conversation,
                 Err(over) => Err(net::NetError::Unauthenticated { peer, over }),
             }
@@ -222,14 +223,14 @@ impl Door {
     async fn is_server(&self, fingerprint: Option<[u8; 32]>) -> bool {
         let Some(fingerprint) = fingerprint else { return false };
         let (reply, replied) = oneshot::channel();
-        self.asks.send(Ask::IsServer { fingerprint, reply }).await.is_ok() && replied.await.unwrap_or(false)
+        self.events.send(ServerEvent::IsServer { fingerprint, reply }).await.is_ok() && replied.await.unwrap_or(false)
     }
 
     async fn converse(&self, mut stream: TransferStream) -> Result<(), net::NetError> {
         loop {
             let received = timeout(IDLE_MAX, stream.receive_or_end::<SecurityRequest>());
             // Stopped, or idle for too long: both end the conversation between two requests.
-            let Some(Ok(request)) = self.stopping.unless(received).await else { break };
+            let Some(Ok(request)) = self.stopping.run_until_cancelled(received).await else { break };
             let Some(request) = request? else { break };
             let Some(reply) = self.ask(stream.peer_fingerprint(), request).await else { break };
             stream.send(&reply).await?;
@@ -239,9 +240,9 @@ impl Door {
     }
 
     /// One short question, and an answer where there is one for strangers, all within a stranger's time.
-    async fn hear_stranger(&self, mut stream: TransferStream) -> Result<(), net::NetError> {
+    async fn serve_unauthenticated(&self, mut stream: TransferStream) -> Result<(), net::NetError> {
         let received = stream.receive_at_most::<SecurityRequest>(limits::JOIN_BYTES_MAX);
-        let Some(request) = self.stopping.unless(received).await else { return Ok(()) };
+        let Some(request) = self.stopping.run_until_cancelled(received).await else { return Ok(()) };
         match self.ask(stream.peer_fingerprint(), request?).await {
             Some(reply) => stream.send(&reply).await?,
             None => tracing::warn!(peer = %stream.peer(), "hung up on one whose certificate is not that of a master"),
@@ -254,7 +255,7 @@ impl Door {
     async fn ask(&self, fingerprint: Option<[u8; 32]>, request: SecurityRequest) -> Option<SecurityReply> {
         let connection = Connection::new(fingerprint);
         let (reply, replied) = oneshot::channel();
-        self.asks.send(Ask::Question { connection, request, reply }).await.ok()?;
+        self.events.send(ServerEvent::Question { connection, request, reply }).await.ok()?;
         replied.await.ok()
     }
 }
@@ -263,7 +264,7 @@ impl Door {
 const MASTER_CONNECTIONS_MAX: usize = 16;
 /// Connections at once of those who have not shown a master's certificate: one that joins asks a single question, and of one
 /// address there are as many as a master that starts may open, and a few newcomers.
-const STRANGERS: UnauthenticatedLimits = UnauthenticatedLimits { total: 64, per_address: 16 };
+const UNAUTHENTICATED_LIMITS: UnauthenticatedLimits = UnauthenticatedLimits { total: 64, per_address: 16 };
 /// After this long without a request a connection is closed, since its master may be gone; a living one connects again.
 const IDLE_MAX: Duration = Duration::from_secs(3_600);
 /// How long requests under way may take once a stop was asked for.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 use std::{net::Ipv4Addr, path::PathBuf};
 
-use daemon::{DaemonError, settings::CredentialFiles, stop::Stop};
+use daemon::{DaemonError, settings::CredentialFiles, shutdown::TaskGroup};
 use net::{
     NetError,
     identity::Authority,
@@ -20,13 +20,13 @@ use protocol::{
 use tempfile::TempDir;
 
 use super::*;
-use crate::{NewUser, create_cloud};
+use crate::{NewUserRights, create_cloud};
 
 /// A cloud with a master, `node-1`, an administrator `root` and a user `alice`, and its security server at work.
 struct World {
     root: TempDir,
     address: SocketAddr,
-    stop: Stop,
+    stop: TaskGroup,
     token: [u8; 32],
 }
 
@@ -45,10 +45,10 @@ async fn world() -> World {
     cloud.ensure_master(&root.path().join("master")).unwrap();
     cloud.ensure_node(&NodeId::new("node-1").unwrap(), &root.path().join("node-1"), &[]).unwrap();
     let token = cloud.ensure_admin(&UserName::new("root").unwrap()).unwrap().unwrap();
-    cloud.add_user(&UserName::new("alice").unwrap(), Some("correct horse"), NewUser::default()).unwrap();
+    cloud.add_user(&UserName::new("alice").unwrap(), Some("correct horse"), NewUserRights::default()).unwrap();
     drop(cloud);
-    let server = Server::bind(&settings(&root)).await.unwrap();
-    let (address, stop) = (server.address(), Stop::new());
+    let server = SecurityServer::bind(&settings(&root)).await.unwrap();
+    let (address, stop) = (server.address(), TaskGroup::new());
     let stopping = stop.token();
     stop.spawn("security", async move { server.run(stopping).await.unwrap() });
     World { root, address, stop, token }
@@ -159,14 +159,14 @@ async fn a_stop_ends_idle_connections_and_gives_the_accounts_back() {
 }
 
 #[tokio::test]
-async fn without_credentials_the_server_does_not_start_and_without_a_master_it_waits_for_one() {
+async fn without_credentials_the_server_fails_to_start_without_a_master_it_waits() {
     let root = tempfile::tempdir().unwrap();
-    let error = Server::bind(&settings(&root)).await.err().unwrap();
+    let error = SecurityServer::bind(&settings(&root)).await.err().unwrap();
     assert!(matches!(error, SecurityError::Daemon(DaemonError::CredentialUnreadable { .. })), "{error}");
     drop(create_cloud(&root.path().join("security"), "home").unwrap());
-    drop(Server::bind(&settings(&root)).await.unwrap());
+    drop(SecurityServer::bind(&settings(&root)).await.unwrap());
     std::fs::remove_file(root.path().join("security/authority.key")).unwrap();
-    let error = Server::bind(&settings(&root)).await.err().unwrap();
+    let error = SecurityServer::bind(&settings(&root)).await.err().unwrap();
     assert!(matches!(error, SecurityError::AuthorityLost { .. }), "{error}");
 }
 

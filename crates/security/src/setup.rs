@@ -24,11 +24,11 @@ use crate::{
     accounts::{self, Accounts, MASTER, SECURITY, User},
     credentials::{TOKENS_MAX, Token},
     machines::{self, Certificate, Machine, TicketRow},
-    secret::{PasswordHash, TokenHash},
+    password_hash::{PasswordHash, TokenHash},
 };
 
 /// A cloud's authority and accounts, open for changes.
-pub struct Cloud {
+pub struct CloudSetup {
     authority: Authority,
     journal: Journal,
     accounts: Accounts,
@@ -39,8 +39,8 @@ pub struct Cloud {
 /// # Errors
 /// One that [is served](SecurityError::is_served) while a server runs on it; [`SecurityError::AuthorityLost`] where there is
 /// none.
-pub fn open_cloud(folder: &Path) -> Result<Cloud, SecurityError> {
-    if let Found::Lacking(file) = open_authority(folder)? {
+pub fn open_cloud(folder: &Path) -> Result<CloudSetup, SecurityError> {
+    if let AuthorityState::Missing(file) = open_authority(folder)? {
         return Err(SecurityError::AuthorityLost { file });
     }
     create_cloud(folder, "sector")
@@ -48,7 +48,7 @@ pub fn open_cloud(folder: &Path) -> Result<Cloud, SecurityError> {
 
 /// Opens the cloud in the security server's `folder`; makes it, with its authority, where there is none. The name
 /// stands in the authority's certificate, for people. The security server's own credentials are put there too.
-pub fn create_cloud(folder: &Path, cloud_name: &str) -> Result<Cloud, SecurityError> {
+pub fn create_cloud(folder: &Path, cloud_name: &str) -> Result<CloudSetup, SecurityError> {
     create_folder(folder)?;
     // First, for its lock: two who create the same cloud must not mix their authorities.
     let journal = Journal::open(&folder.join(ACCOUNTS_FILE))?;
@@ -56,16 +56,16 @@ pub fn create_cloud(folder: &Path, cloud_name: &str) -> Result<Cloud, SecurityEr
     // Half an authority on which nothing but our own certificate depends is a creation that was cut off.
     let in_use = accounts.machines().after(None).any(|(_, machine)| machine.kind != MachineKind::Security);
     let authority = match open_authority(folder)? {
-        Found::Whole(authority) => *authority,
-        Found::Lacking(file) if in_use => return Err(SecurityError::AuthorityLost { file }),
-        Found::Lacking(_) => make_authority(folder, cloud_name)?,
+        AuthorityState::Whole(authority) => *authority,
+        AuthorityState::Missing(file) if in_use => return Err(SecurityError::AuthorityLost { file }),
+        AuthorityState::Missing(_) => make_authority(folder, cloud_name)?,
     };
-    let mut cloud = Cloud { authority, journal, accounts };
+    let mut cloud = CloudSetup { authority, journal, accounts };
     cloud.ensure_registered(&name(SECURITY)?, MachineKind::Security, folder, &[])?;
     Ok(cloud)
 }
 
-impl Cloud {
+impl CloudSetup {
     /// The certificate of the cloud's authority, which everyone in the cloud trusts.
     pub fn authority_pem(&self) -> &str {
         self.authority.certificate_pem()
@@ -101,12 +101,17 @@ impl Cloud {
         if self.accounts.user(name).is_some() {
             return Ok(None);
         }
-        self.add_user(name, None, NewUser { admin: true, ..NewUser::default() })?;
+        self.add_user(name, None, NewUserRights { admin: true, ..NewUserRights::default() })?;
         self.add_token(name).map(Some)
     }
 
     /// Adds a user, with a password or, for now, without any secret.
-    pub fn add_user(&mut self, name: &UserName, password: Option<&str>, new: NewUser) -> Result<(), SecurityError> {
+    pub fn add_user(
+        &mut self,
+        name: &UserName,
+        password: Option<&str>,
+        new: NewUserRights,
+    ) -> Result<(), SecurityError> {
         if self.accounts.user(name).is_some() {
             return Err(SecurityError::UserExists(name.clone()));
         }
@@ -116,7 +121,7 @@ impl Cloud {
                 self.commit(accounts::set_group(group)?)?;
             }
         }
-        let NewUser { groups, admin, addresses } = new;
+        let NewUserRights { groups, admin, addresses } = new;
         let password = password.map(PasswordHash::new).transpose()?;
         self.commit(accounts::set_user(name, &User { password, groups, admin, addresses, ..User::default() })?)
     }
@@ -178,7 +183,7 @@ impl Cloud {
             known.as_ref().is_some_and(|machine| machine.certificate.fingerprint == found || machine.is_next(found))
         });
         let machine = match known {
-            Some(machine) if is_usable || machine.is_struck_off => machine,
+            Some(machine) if is_usable || machine.is_revoked => machine,
             Some(machine) => Machine { certificate: self.issue(name, &files)?, next: None, ..machine },
             None => Machine { addresses: addresses.to_vec(), ..Machine::new(kind, self.issue(name, &files)?) },
         };
@@ -226,22 +231,22 @@ impl Cloud {
 }
 
 /// What there is of an authority.
-pub(crate) enum Found {
+pub(crate) enum AuthorityState {
     /// All of it.
     Whole(Box<Authority>),
     /// This file is missing.
-    Lacking(PathBuf),
+    Missing(PathBuf),
 }
 
 /// Loads the authority in the security server's folder, as far as it is there.
-pub(crate) fn open_authority(folder: &Path) -> Result<Found, SecurityError> {
+pub(crate) fn open_authority(folder: &Path) -> Result<AuthorityState, SecurityError> {
     let (certificate, key) = authority_files(folder);
     Ok(match (read(&certificate)?, read(&key)?) {
         (Some(certificate_pem), Some(key_pem)) => {
-            Found::Whole(Box::new(Authority::from_pem(&certificate_pem, &key_pem)?))
+            AuthorityState::Whole(Box::new(Authority::from_pem(&certificate_pem, &key_pem)?))
         }
-        (Some(_), None) => Found::Lacking(key),
-        (None, _) => Found::Lacking(certificate),
+        (Some(_), None) => AuthorityState::Missing(key),
+        (None, _) => AuthorityState::Missing(certificate),
     })
 }
 
@@ -299,7 +304,7 @@ fn write(file: &Path, text: &str, mode: u32) -> Result<(), SecurityError> {
 
 /// What a new user may do.
 #[derive(Clone, Debug, Default)]
-pub struct NewUser {
+pub struct NewUserRights {
     /// Groups the user belongs to.
     pub groups: Vec<String>,
     /// Whether the user administers the cloud.

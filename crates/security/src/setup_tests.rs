@@ -15,12 +15,12 @@ fn mode(file: PathBuf) -> u32 {
     fs::metadata(file).unwrap().permissions().mode() & 0o777
 }
 
-fn machine(cloud: &Cloud, name: &str) -> Machine {
+fn machine(cloud: &CloudSetup, name: &str) -> Machine {
     cloud.accounts().machines().get(&name.parse().unwrap()).unwrap().clone()
 }
 
 /// The fingerprint of the certificate in a role's folder, after checking that key and authority fit it.
-fn credentials(cloud: &Cloud, folder: &Path) -> [u8; 32] {
+fn credentials(cloud: &CloudSetup, folder: &Path) -> [u8; 32] {
     cloud.usable(&CredentialFiles::in_folder(folder)).expect("credentials that can be used")
 }
 
@@ -118,7 +118,7 @@ fn what_an_administrator_decided_of_a_node_stays_when_the_cloud_is_created_again
     let (id, node) = (NodeId::new("node-1").unwrap(), root.path().join("node"));
     cloud.ensure_node(&id, &node, &[]).unwrap();
     let addresses = vec!["10.0.0.0/8".parse().unwrap()];
-    let decided = Machine { addresses, is_struck_off: true, ..machine(&cloud, "node-1") };
+    let decided = Machine { addresses, is_revoked: true, ..machine(&cloud, "node-1") };
     cloud.commit(machines::set_machine(&id, &decided).unwrap()).unwrap();
     cloud.ensure_node(&id, &node, &[]).unwrap();
     fs::remove_file(node.join("certificate.pem")).unwrap();
@@ -160,10 +160,10 @@ fn users_are_added_once_and_removed_but_never_the_last_administrator() {
     let mut cloud = create_cloud(root.path(), "home").unwrap();
     let (admin, alice) = (name("root"), name("alice"));
     cloud.ensure_admin(&admin).unwrap();
-    let astro = || NewUser { groups: vec!["astro".into()], ..NewUser::default() };
+    let astro = || NewUserRights { groups: vec!["astro".into()], ..NewUserRights::default() };
     cloud.add_user(&alice, Some("correct horse"), astro()).unwrap();
     assert!(matches!(cloud.add_user(&alice, None, astro()), Err(SecurityError::UserExists(_))));
-    let misnamed = NewUser { groups: vec!["a b".into()], ..NewUser::default() };
+    let misnamed = NewUserRights { groups: vec!["a b".into()], ..NewUserRights::default() };
     assert!(matches!(cloud.add_user(&name("bob"), None, misnamed), Err(SecurityError::Group(_))));
     assert!(matches!(cloud.remove_user(&name("bob")), Err(SecurityError::NoSuchUser(_))));
     assert!(matches!(cloud.remove_user(&admin), Err(SecurityError::LastAdmin(_))));

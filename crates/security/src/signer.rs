@@ -17,9 +17,9 @@ use tokio::{
 use crate::{
     SecurityError,
     accounts::{MASTER, SECURITY},
-    keeper::Ask,
     machines::Certificate,
-    rules::admission::Issued,
+    rules::admission::IssuedCertificate,
+    server_loop::ServerEvent,
     setup::write_credentials,
 };
 
@@ -31,7 +31,12 @@ pub(crate) struct Signer {
 
 impl Signer {
     /// Signs a certificate. Some hundred microseconds.
-    pub(crate) fn issue(&self, name: &NodeId, kind: MachineKind, key: &ProvedKey) -> Result<Issued, SecurityError> {
+    pub(crate) fn issue(
+        &self,
+        name: &NodeId,
+        kind: MachineKind,
+        key: &ProvedKey,
+    ) -> Result<IssuedCertificate, SecurityError> {
         // Who connects to a master does not know, and need not know, which of them it is.
         let role = match kind {
             MachineKind::Node => name.as_str(),
@@ -39,7 +44,7 @@ impl Signer {
             MachineKind::Security => SECURITY,
         };
         let certificate_pem = self.authority.certify(&Subject { name: name.as_str(), role }, key, self.life)?;
-        Ok(Issued {
+        Ok(IssuedCertificate {
             fingerprint: fingerprint(&certificate_pem)?,
             until_unix_millis: Validity::of(&certificate_pem)?.until_unix_millis(),
             authority_pem: self.authority.certificate_pem().to_owned(),
@@ -49,19 +54,19 @@ impl Signer {
 }
 
 /// Renews the security server's own certificate, again and again, while it runs.
-pub(crate) struct OwnRenewal {
+pub(crate) struct CertificateRenewal {
     pub(crate) signer: Arc<Signer>,
     pub(crate) files: CredentialFiles,
     pub(crate) identity: TlsIdentity,
-    pub(crate) asks: mpsc::Sender<Ask>,
+    pub(crate) events: mpsc::Sender<ServerEvent>,
 }
 
-impl OwnRenewal {
+impl CertificateRenewal {
     /// Never returns, but when nobody keeps the accounts any more.
     pub(crate) async fn run(self) {
         loop {
             match self.step().await {
-                Ok(Some(wait)) => sleep(wait.min(LOOK_AGAIN_AFTER)).await,
+                Ok(Some(wait)) => sleep(wait.min(RECHECK_AFTER)).await,
                 Ok(None) => return,
                 Err(error) => {
                     tracing::error!(%error, "the security server's own certificate could not be renewed");
@@ -89,7 +94,7 @@ impl OwnRenewal {
         };
         // The row first: a certificate that lies in the files must be known.
         let (reply, saved) = oneshot::channel();
-        if self.asks.send(Ask::OwnCertificate { certificate, reply }).await.is_err() || saved.await.is_err() {
+        if self.events.send(ServerEvent::OwnCertificate { certificate, reply }).await.is_err() || saved.await.is_err() {
             return Ok(None);
         }
         let credentials = key.with_certificate(issued.certificate_pem);
@@ -101,6 +106,6 @@ impl OwnRenewal {
 }
 
 /// Longest sleep: a machine that was asleep itself looks soon after it woke.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
+const RECHECK_AFTER: Duration = Duration::from_secs(3_600);
 /// Pause after a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(60);

@@ -23,18 +23,18 @@ use std::{
 use rustix::net::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
 
-use crate::{error::TestbedError, network::NetworkStatus, plan::Scope, rules::Change, testbed::Controls};
+use crate::{error::TestbedError, network::NetworkStatus, plan::Scope, rules::PathChange, testbed::Controls};
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Request {
+pub enum ControlRequest {
     /// Change how ways behave.
     Set {
         /// Which.
         scope: Scope,
         /// And how.
-        change: Change,
+        change: PathChange,
     },
     /// How all is.
     Status,
@@ -43,7 +43,7 @@ pub enum Request {
 /// What is answered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answer {
+pub enum ControlReply {
     /// So many ways were changed.
     Changed(usize),
     /// How all is.
@@ -54,14 +54,14 @@ pub enum Answer {
 
 /// The listening end; it stops when it is dropped.
 #[derive(Debug)]
-pub struct ControlDoor {
+pub struct ControlServer {
     listener: Arc<UnixListener>,
     file: PathBuf,
     is_ending: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl ControlDoor {
+impl ControlServer {
     /// Listens at `file`, in the place of whatever a dead process left there.
     pub fn open(file: &Path, controls: Controls) -> Result<Self, TestbedError> {
         if let Err(error) = fs::remove_file(file)
@@ -89,7 +89,7 @@ impl ControlDoor {
     }
 }
 
-impl Drop for ControlDoor {
+impl Drop for ControlServer {
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Release);
         // Wakes the thread, whose `accept` then fails.
@@ -102,13 +102,13 @@ impl Drop for ControlDoor {
 }
 
 /// Asks the testbed that listens at `file`; a refusal is an error.
-pub fn ask(file: &Path, request: &Request) -> Result<Answer, TestbedError> {
+pub fn ask(file: &Path, request: &ControlRequest) -> Result<ControlReply, TestbedError> {
     let failed = |error: io::Error| TestbedError::Control(format!("the testbed does not answer: {error}"));
     let mut stream = UnixStream::connect(file).map_err(failed)?;
     bound(&stream).map_err(failed)?;
     write_line(&mut stream, request).map_err(failed)?;
     match read_line(&mut stream).map_err(failed)? {
-        Answer::Refused(refusal) => Err(TestbedError::Refused(refusal)),
+        ControlReply::Refused(refusal) => Err(TestbedError::Refused(refusal)),
         answer => Ok(answer),
     }
 }
@@ -116,10 +116,10 @@ pub fn ask(file: &Path, request: &Request) -> Result<Answer, TestbedError> {
 fn serve(stream: &mut UnixStream, controls: &Controls) -> io::Result<()> {
     bound(stream)?;
     let answer = match read_line(stream)? {
-        Request::Status => Answer::Status(controls.status()),
-        Request::Set { scope, change } => match controls.change(&scope, &change) {
-            Ok(ways) => Answer::Changed(ways),
-            Err(error) => Answer::Refused(error.refusal()),
+        ControlRequest::Status => ControlReply::Status(controls.status()),
+        ControlRequest::Set { scope, change } => match controls.change(&scope, &change) {
+            Ok(ways) => ControlReply::Changed(ways),
+            Err(error) => ControlReply::Refused(error.refusal()),
         },
     };
     write_line(stream, &answer)
@@ -156,19 +156,19 @@ mod tests {
 
     use super::*;
     use crate::{
-        plan::{Plan, SITES_MAX},
+        plan::{SITES_MAX, TestbedPlan},
         quantity::{Rate, Share},
-        rules::WayRules,
+        rules::PathRules,
     };
 
     fn controls(sites: u32) -> Controls {
-        let rules = WayRules::new(Rate(1_000_000), Duration::from_millis(10));
-        Controls::without_devices(Plan::new(sites, 0, &rules, 1).unwrap())
+        let rules = PathRules::new(Rate(1_000_000), Duration::from_millis(10));
+        Controls::without_devices(TestbedPlan::new(sites, 0, &rules, 1).unwrap())
     }
 
     fn status(file: &Path) -> NetworkStatus {
-        match ask(file, &Request::Status).unwrap() {
-            Answer::Status(status) => status,
+        match ask(file, &ControlRequest::Status).unwrap() {
+            ControlReply::Status(status) => status,
             other => panic!("{other:?}"),
         }
     }
@@ -177,10 +177,10 @@ mod tests {
     fn a_change_is_made_and_seen_and_a_wrong_one_is_refused_in_its_words() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("control");
-        let door = ControlDoor::open(&file, controls(3)).unwrap();
-        let change = Change { loss: Some(Share(0.25)), ..Change::default() };
-        let set = |site: &str| Request::Set { scope: Scope::Site(site.into()), change: change.clone() };
-        assert!(matches!(ask(&file, &set("site2")), Ok(Answer::Changed(2))));
+        let door = ControlServer::open(&file, controls(3)).unwrap();
+        let change = PathChange { loss: Some(Share(0.25)), ..PathChange::default() };
+        let set = |site: &str| ControlRequest::Set { scope: Scope::Site(site.into()), change: change.clone() };
+        assert!(matches!(ask(&file, &set("site2")), Ok(ControlReply::Changed(2))));
         let losses: Vec<_> = status(&file).ways.iter().map(|way| way.rules.loss).collect();
         assert_eq!(losses, [Share(0.25), Share::NONE, Share(0.25)]);
         let refused = ask(&file, &set("site9")).unwrap_err();
@@ -188,14 +188,14 @@ mod tests {
         assert!(refused.to_string().contains("site9"));
         drop(door);
         assert!(!file.exists());
-        assert!(ask(&file, &Request::Status).is_err());
+        assert!(ask(&file, &ControlRequest::Status).is_err());
     }
 
     #[test]
     fn who_talks_nonsense_or_breaks_off_keeps_nobody_out() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("control");
-        let _door = ControlDoor::open(&file, controls(2)).unwrap();
+        let _door = ControlServer::open(&file, controls(2)).unwrap();
         for nonsense in [&b"{\n"[..], b"no end", b"{\"set\":{}}\n", b"\n", b"\xff\n"] {
             UnixStream::connect(&file).unwrap().write_all(nonsense).unwrap();
         }
@@ -205,9 +205,9 @@ mod tests {
     #[test]
     fn the_state_of_the_largest_testbed_fits_a_line() {
         let mut line = Vec::new();
-        write_line(&mut line, &Answer::Status(controls(SITES_MAX as u32).status())).unwrap();
+        write_line(&mut line, &ControlReply::Status(controls(SITES_MAX as u32).status())).unwrap();
         assert!((line.len() as u64) < LINE_BYTES_MAX, "{} bytes", line.len());
-        assert!(read_line::<Answer>(&mut &line[..]).is_ok());
+        assert!(read_line::<ControlReply>(&mut &line[..]).is_ok());
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         let file = folder.path().join("control");
         drop(UnixListener::bind(&file).unwrap());
         assert!(file.exists());
-        let _door = ControlDoor::open(&file, controls(2)).unwrap();
+        let _door = ControlServer::open(&file, controls(2)).unwrap();
         assert_eq!(status(&file).sites.len(), 2);
     }
 }

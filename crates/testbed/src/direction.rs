@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     buffers::Buffers,
-    link::{Counts, Fate, Link},
-    packet::{Parcel, Piece, TCP, UDP},
-    rules::{Blocked, WayRules},
+    link::{Fate, LinkCounts, LinkEmulator},
+    packet::{CoalescedFrame, GsoPacket, TCP, UDP},
+    rules::{Blocked, PathRules},
 };
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Direction {
-    link: Link,
+    link: LinkEmulator,
     mtu_bytes: usize,
     tells_mtu: bool,
     blocks: Blocked,
@@ -26,7 +26,7 @@ pub(crate) struct Direction {
 
 /// What one direction has done so far, in packets unless the name says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Passed {
+pub struct DirectionCounts {
     /// Packets that entered the link.
     pub sent: u64,
     /// Bytes of IPv4 of those that left the queue, lost afterwards or not.
@@ -51,7 +51,7 @@ pub struct Passed {
 
 /// What became of a parcel at the entrance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entrance {
+pub(crate) enum EnterOutcome {
     /// It met the link.
     Taken,
     /// It is too large, and its sender is to be told.
@@ -62,9 +62,9 @@ pub(crate) enum Entrance {
 
 impl Direction {
     /// A direction whose chances come from `seed`.
-    pub(crate) fn new(rules: &WayRules, seed: u64) -> Self {
+    pub(crate) fn new(rules: &PathRules, seed: u64) -> Self {
         let mut direction = Self {
-            link: Link::new(rules.link(), seed),
+            link: LinkEmulator::new(rules.link(), seed),
             mtu_bytes: 0,
             tells_mtu: false,
             blocks: Blocked::Nothing,
@@ -76,7 +76,7 @@ impl Direction {
     }
 
     /// Changes the rules for what enters from now on.
-    pub(crate) fn set_rules(&mut self, rules: &WayRules) {
+    pub(crate) fn set_rules(&mut self, rules: &PathRules) {
         self.link.set_rules(rules.link());
         self.mtu_bytes = rules.mtu_bytes.map_or(usize::MAX, usize::from);
         self.tells_mtu = rules.tells_mtu;
@@ -92,29 +92,29 @@ impl Direction {
     pub(crate) fn enter(
         &mut self,
         now: Duration,
-        parcel: &Parcel<'_>,
+        parcel: &GsoPacket<'_>,
         buffers: &mut Buffers,
         mut arrives: impl FnMut(Duration, Vec<u8>),
-    ) -> Entrance {
+    ) -> EnterOutcome {
         let segments = parcel.segments();
         if self.is_blocked(parcel.protocol) {
             self.blocked += segments as u64;
-            return Entrance::Refused;
+            return EnterOutcome::Refused;
         }
         // The first is never shorter than others of its row.
         if parcel.wire_bytes(0) > self.mtu_bytes && !self.link.rules().is_cut {
             self.too_large += segments as u64;
             // Fits: it is smaller than a packet.
-            return if self.tells_mtu { Entrance::TellMtu(self.mtu_bytes as u16) } else { Entrance::Refused };
+            return if self.tells_mtu { EnterOutcome::TellMtu(self.mtu_bytes as u16) } else { EnterOutcome::Refused };
         }
-        let mut open: Option<Open> = None;
+        let mut open: Option<OpenFrame> = None;
         for index in 0..segments {
             let reordered = self.link.counts().reordered;
             match self.link.send(now, parcel.wire_bytes(index) as u32) {
                 Fate::Lost | Fate::Overflow => {}
-                Fate::Arrives { at, again } => {
+                Fate::Arrives { at, duplicate_at: again } => {
                     if let Some(again) = again {
-                        arrives(again, Piece::begin(room(buffers, parcel, 1), parcel, index).finish(parcel));
+                        arrives(again, CoalescedFrame::begin(room(buffers, parcel, 1), parcel, index).finish(parcel));
                     }
                     let is_held_back = self.link.counts().reordered != reordered;
                     if let Some(open) = &mut open
@@ -125,8 +125,8 @@ impl Direction {
                         open.at = at;
                         continue;
                     }
-                    let piece = Piece::begin(room(buffers, parcel, segments - index), parcel, index);
-                    let next = Open { piece, begins: at, at, is_held_back };
+                    let piece = CoalescedFrame::begin(room(buffers, parcel, segments - index), parcel, index);
+                    let next = OpenFrame { piece, begins: at, at, is_held_back };
                     if let Some(done) = open.replace(next) {
                         arrives(done.at, done.piece.finish(parcel));
                     }
@@ -136,15 +136,15 @@ impl Direction {
         if let Some(done) = open {
             arrives(done.at, done.piece.finish(parcel));
         }
-        Entrance::Taken
+        EnterOutcome::Taken
     }
 
     /// What was done so far.
-    pub(crate) fn passed(&self) -> Passed {
-        let Counts { sent, carried_bytes, lost, cut, overflowed, reordered, duplicated, queue_bytes_max } =
+    pub(crate) fn counts(&self) -> DirectionCounts {
+        let LinkCounts { sent, carried_bytes, lost, cut, overflowed, reordered, duplicated, queue_bytes_max } =
             self.link.counts();
         let Self { too_large, blocked, .. } = *self;
-        Passed {
+        DirectionCounts {
             sent,
             carried_bytes,
             lost,
@@ -168,8 +168,8 @@ impl Direction {
 }
 
 /// A piece that may still grow.
-struct Open {
-    piece: Piece,
+struct OpenFrame {
+    piece: CoalescedFrame,
     /// When its first segment arrives.
     begins: Duration,
     /// When its last one does; then it arrives as a whole.
@@ -178,9 +178,9 @@ struct Open {
     is_held_back: bool,
 }
 
-impl Open {
+impl OpenFrame {
     /// Whether a segment that arrives at `at` may travel with it.
-    fn takes(&self, parcel: &Parcel<'_>, index: usize, at: Duration) -> bool {
+    fn takes(&self, parcel: &GsoPacket<'_>, index: usize, at: Duration) -> bool {
         let follows = parcel.joins_over_gaps() || self.piece.last() + 1 == index;
         let soon = at >= self.at && at - self.begins <= TOGETHER_MAX;
         follows && soon && !self.is_held_back && self.piece.segments() < SEGMENTS_TOGETHER_MAX
@@ -188,7 +188,7 @@ impl Open {
 }
 
 /// A buffer for a piece of at most so many segments.
-fn room(buffers: &mut Buffers, parcel: &Parcel<'_>, segments: usize) -> Vec<u8> {
+fn room(buffers: &mut Buffers, parcel: &GsoPacket<'_>, segments: usize) -> Vec<u8> {
     buffers.take(parcel.frame_bytes(segments.min(SEGMENTS_TOGETHER_MAX)))
 }
 
@@ -207,14 +207,14 @@ mod tests {
         quantity::{Rate, Share},
     };
 
-    fn rules() -> WayRules {
-        WayRules::new(Rate(1_000_000_000), Duration::from_millis(20))
+    fn rules() -> PathRules {
+        PathRules::new(Rate(1_000_000_000), Duration::from_millis(20))
     }
 
     /// What comes out, in the order of time.
     fn enter(direction: &mut Direction, now: Duration, frame: &[u8]) -> Vec<(Duration, Vec<u8>)> {
         let mut arrived = Vec::new();
-        let parcel = Parcel::read(frame).unwrap();
+        let parcel = GsoPacket::read(frame).unwrap();
         direction.enter(now, &parcel, &mut Buffers::default(), |at, frame| arrived.push((at, frame)));
         arrived.sort_by_key(|(at, _)| *at);
         arrived
@@ -228,7 +228,7 @@ mod tests {
             assert_eq!(arrived.len(), 3, "16, 16 and 12 segments");
             let found: Vec<_> = arrived.iter().flat_map(|(_, frame)| cut(frame)).collect();
             assert_eq!(found, cut(&frame));
-            assert_eq!(direction.passed().sent, 44);
+            assert_eq!(direction.counts().sent, 44);
         }
     }
 
@@ -240,24 +240,24 @@ mod tests {
         let mut apart = Direction::new(&rules(), 1);
         let times: Vec<_> = cut(&frame).iter().map(|frame| enter(&mut apart, Duration::ZERO, frame)[0].0).collect();
         assert_eq!(last, times[9]);
-        assert_eq!(together.passed(), apart.passed());
+        assert_eq!(together.counts(), apart.counts());
     }
 
     #[test]
     fn a_slow_link_brings_segments_one_by_one() {
-        let slow = WayRules { rate: Rate(8_000_000), ..rules() };
+        let slow = PathRules { rate: Rate(8_000_000), ..rules() };
         let arrived = enter(&mut Direction::new(&slow, 1), Duration::ZERO, &udp_row(5 * 1000, 1000));
         assert_eq!(arrived.len(), 5);
     }
 
     #[test]
     fn what_is_lost_is_missing_and_the_rest_is_as_it_was_sent() {
-        let lossy = WayRules { loss: Share(0.2), ..rules() };
+        let lossy = PathRules { loss: Share(0.2), ..rules() };
         for (seed, frame) in [(3, tcp_row(40 * 1000, 1000)), (4, udp_row(40 * 1000, 1000))] {
             let mut direction = Direction::new(&lossy, seed);
             let found: Vec<_> =
                 enter(&mut direction, Duration::ZERO, &frame).iter().flat_map(|(_, frame)| cut(frame)).collect();
-            let passed = direction.passed();
+            let passed = direction.counts();
             assert!(passed.lost > 2, "the fault has fired: {passed:?}");
             assert_eq!(found.len() as u64, passed.sent - passed.lost);
             let payload = |frame: &Vec<u8>| frame[frame.len() - 1000..].to_vec();
@@ -268,10 +268,10 @@ mod tests {
 
     #[test]
     fn a_segment_that_is_held_back_holds_no_other_back() {
-        let unordered = WayRules { reorder: Share(0.2), reorder_by: Some(Duration::from_micros(50)), ..rules() };
+        let unordered = PathRules { reorder: Share(0.2), reorder_by: Some(Duration::from_micros(50)), ..rules() };
         let mut direction = Direction::new(&unordered, 5);
         let arrived = enter(&mut direction, Duration::ZERO, &tcp_row(40 * 1000, 1000));
-        let held_back = direction.passed().reordered;
+        let held_back = direction.counts().reordered;
         assert!(held_back > 2, "the fault has fired");
         // One by one over the same link, each arrives when it does in a row, or less than a moment before.
         let sequence = |frame: &Vec<u8>| u32::from_be_bytes(frame[34..38].try_into().unwrap());
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_comes_twice_is_the_same_packet() {
-        let doubling = WayRules { duplicate: Share(1.0), ..rules() };
+        let doubling = PathRules { duplicate: Share(1.0), ..rules() };
         let frame = udp_row(4 * 1000, 1000);
         let mut found: Vec<_> = enter(&mut Direction::new(&doubling, 1), Duration::ZERO, &frame)
             .iter()
@@ -298,27 +298,27 @@ mod tests {
 
     #[test]
     fn packets_larger_than_the_path_vanish_or_are_answered() {
-        let narrow = WayRules { mtu_bytes: Some(1000), ..rules() };
+        let narrow = PathRules { mtu_bytes: Some(1000), ..rules() };
         let frame = udp_row(3 * 1000, 1000);
-        let parcel = Parcel::read(&frame).unwrap();
+        let parcel = GsoPacket::read(&frame).unwrap();
         let mut direction = Direction::new(&narrow, 1);
         let mut arrived = 0;
         let mut enter = |direction: &mut Direction, parcel| {
             direction.enter(Duration::ZERO, parcel, &mut Buffers::default(), |_, _| arrived += 1)
         };
-        assert_eq!(enter(&mut direction, &parcel), Entrance::Refused);
-        direction.set_rules(&WayRules { tells_mtu: true, ..narrow });
-        assert_eq!(enter(&mut direction, &parcel), Entrance::TellMtu(1000));
+        assert_eq!(enter(&mut direction, &parcel), EnterOutcome::Refused);
+        direction.set_rules(&PathRules { tells_mtu: true, ..narrow });
+        assert_eq!(enter(&mut direction, &parcel), EnterOutcome::TellMtu(1000));
         let fits = udp_row(3 * 972, 972);
-        assert_eq!(enter(&mut direction, &Parcel::read(&fits).unwrap()), Entrance::Taken);
-        assert_eq!((direction.passed().too_large, direction.passed().sent, arrived), (6, 3, 1));
+        assert_eq!(enter(&mut direction, &GsoPacket::read(&fits).unwrap()), EnterOutcome::Taken);
+        assert_eq!((direction.counts().too_large, direction.counts().sent, arrived), (6, 3, 1));
     }
 
     #[test]
     fn a_blocked_protocol_does_not_pass_and_others_do() {
-        let mut direction = Direction::new(&WayRules { blocks: Blocked::Udp, ..rules() }, 1);
+        let mut direction = Direction::new(&PathRules { blocks: Blocked::Udp, ..rules() }, 1);
         assert!(enter(&mut direction, Duration::ZERO, &udp_row(2000, 1000)).is_empty());
         assert_eq!(enter(&mut direction, Duration::ZERO, &tcp_row(2000, 1000)).len(), 1);
-        assert_eq!((direction.passed().blocked, direction.passed().sent), (2, 2));
+        assert_eq!((direction.counts().blocked, direction.counts().sent), (2, 2));
     }
 }

@@ -19,13 +19,13 @@ use crate::{error::TestbedError, network::Network, packet::FRAME_BYTES_MAX, site
 #[derive(Debug)]
 pub(crate) struct Emulator {
     devices: Vec<Device>,
-    shared: Arc<Shared>,
+    shared: Arc<EmulatorState>,
     begun: Instant,
 }
 
 /// What others may look at and change while the loop runs.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct EmulatorState {
     network: Mutex<Network>,
     /// Readable once the loop is to end.
     stop: OwnedFd,
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     refused: AtomicU64,
 }
 
-impl Shared {
+impl EmulatorState {
     /// Around a network.
     pub(crate) fn new(network: Network) -> Result<Self, TestbedError> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -60,7 +60,7 @@ impl Shared {
 
 impl Emulator {
     /// A loop over these devices, one a site, in the order of the sites.
-    pub(crate) fn new(devices: Vec<Device>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(devices: Vec<Device>, shared: Arc<EmulatorState>) -> Self {
         Self { devices, shared, begun: Instant::now() }
     }
 

@@ -18,13 +18,13 @@ mod system;
 mod testbed;
 
 pub use crate::{
-    direction::Passed,
+    direction::DirectionCounts,
     error::TestbedError,
     matrix::RttMatrix,
-    network::{NetworkStatus, WayStatus},
-    plan::{NODES_PER_SITE_MAX, Plan, SITES_MAX, Scope, node_address, site_address, site_range},
+    network::{NetworkStatus, PathStatus},
+    plan::{NODES_PER_SITE_MAX, SITES_MAX, Scope, TestbedPlan, node_address, site_address, site_range},
     quantity::{Rate, Share},
-    rules::{Blocked, Change, WayRules},
+    rules::{Blocked, PathChange, PathRules},
     site::enter,
     testbed::{Controls, Testbed},
 };

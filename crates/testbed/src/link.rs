@@ -11,7 +11,7 @@ use fastrand::Rng;
 
 /// One direction of a link.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct LinkEmulator {
     rules: LinkRules,
     /// When all that was taken in has left the queue.
     free_at: Duration,
@@ -21,7 +21,7 @@ pub struct Link {
     last_arrival: Duration,
     /// Within a burst of losses.
     is_in_burst: bool,
-    counts: Counts,
+    counts: LinkCounts,
     /// Chances of their own for each fault, so that more of one does not change which packets meet the other.
     loss_chance: Rng,
     reorder_chance: Rng,
@@ -77,13 +77,13 @@ pub enum Fate {
         /// When, since the testbed's start.
         at: Duration,
         /// When once more, if it was doubled.
-        again: Option<Duration>,
+        duplicate_at: Option<Duration>,
     },
 }
 
 /// What a link has done so far, in packets unless the name says otherwise.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Counts {
+pub struct LinkCounts {
     /// Told to [`PhaseKey::send`].
     pub sent: u64,
     /// Bytes of those that left the queue, lost afterwards or not.
@@ -102,7 +102,7 @@ pub struct Counts {
     pub queue_bytes_max: u64,
 }
 
-impl Link {
+impl LinkEmulator {
     /// A link whose chances come from `seed`.
     pub fn new(rules: LinkRules, seed: u64) -> Self {
         let mut seeds = Rng::with_seed(seed);
@@ -112,7 +112,7 @@ impl Link {
             remainder: 0,
             last_arrival: Duration::ZERO,
             is_in_burst: false,
-            counts: Counts::default(),
+            counts: LinkCounts::default(),
             loss_chance: seeds.fork(),
             reorder_chance: seeds.fork(),
             duplicate_chance: seeds.fork(),
@@ -133,7 +133,7 @@ impl Link {
     }
 
     /// What was done so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> LinkCounts {
         self.counts
     }
 
@@ -172,7 +172,7 @@ impl Link {
         }
         let is_doubled = self.duplicate_chance.f64() < self.rules.duplicate;
         self.counts.duplicated += u64::from(is_doubled);
-        Fate::Arrives { at, again: is_doubled.then(|| at.saturating_add(on_wire)) }
+        Fate::Arrives { at, duplicate_at: is_doubled.then(|| at.saturating_add(on_wire)) }
     }
 
     /// Puts a packet behind the others; answers how long it takes to leave.
@@ -249,8 +249,8 @@ mod tests {
     }
 
     /// Sends `packets` at the very rate of the link, so that none waits.
-    fn fates(rules: LinkRules, seed: u64, packets: u32) -> (Vec<Fate>, Counts) {
-        let mut link = Link::new(rules, seed);
+    fn fates(rules: LinkRules, seed: u64, packets: u32) -> (Vec<Fate>, LinkCounts) {
+        let mut link = LinkEmulator::new(rules, seed);
         let apart = Duration::from_micros(12);
         let fates = (0..packets).map(|number| link.send(apart * number, PACKET_BYTES)).collect();
         (fates, link.counts())
@@ -266,17 +266,17 @@ mod tests {
 
     #[test]
     fn a_packet_takes_its_length_and_the_way() {
-        let mut link = Link::new(rules(), 1);
+        let mut link = LinkEmulator::new(rules(), 1);
         let fate = link.send(Duration::from_secs(3), PACKET_BYTES);
         let at = Duration::from_secs(3) + Duration::from_micros(12) + Duration::from_millis(50);
-        assert_eq!(fate, Fate::Arrives { at, again: None });
+        assert_eq!(fate, Fate::Arrives { at, duplicate_at: None });
     }
 
     #[test]
     fn the_rate_is_exact_even_where_a_packet_is_no_whole_number_of_nanoseconds() {
         let rate_bits_per_second = 7_000_001;
         let rules = LinkRules { rate_bits_per_second, queue_bytes: u64::MAX, delay: Duration::ZERO, ..rules() };
-        let mut link = Link::new(rules, 1);
+        let mut link = LinkEmulator::new(rules, 1);
         let packets = 100_000_u32;
         let fates: Vec<Fate> = (0..packets).map(|_| link.send(Duration::ZERO, 1)).collect();
         let exact_nanos = u128::from(packets) * BIT_NANOS_IN_BYTE_SECOND / u128::from(rate_bits_per_second);
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_what_comes_and_takes_again_what_fits_after_it_emptied() {
-        let mut link = Link::new(LinkRules { queue_bytes: 10 * 1500, ..rules() }, 1);
+        let mut link = LinkEmulator::new(LinkRules { queue_bytes: 10 * 1500, ..rules() }, 1);
         let fates: Vec<Fate> = (0..15).map(|_| link.send(Duration::ZERO, PACKET_BYTES)).collect();
         assert_eq!(arrivals(&fates).len(), 10);
         assert_eq!(fates.last(), Some(&Fate::Overflow));
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_queue_shorter_than_a_packet_still_lets_one_pass_at_a_time() {
-        let mut link = Link::new(LinkRules { queue_bytes: 0, ..rules() }, 1);
+        let mut link = LinkEmulator::new(LinkRules { queue_bytes: 0, ..rules() }, 1);
         assert!(matches!(link.send(Duration::ZERO, PACKET_BYTES), Fate::Arrives { .. }));
         assert_eq!(link.send(Duration::ZERO, PACKET_BYTES), Fate::Overflow);
         assert!(matches!(link.send(Duration::from_micros(12), PACKET_BYTES), Fate::Arrives { .. }));
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_way_made_shorter_lets_nothing_overtake() {
-        let mut link = Link::new(rules(), 1);
+        let mut link = LinkEmulator::new(rules(), 1);
         let mut fates = vec![link.send(Duration::ZERO, PACKET_BYTES)];
         link.set_rules(LinkRules { delay: Duration::from_millis(1), ..rules() });
         fates.push(link.send(Duration::from_millis(1), PACKET_BYTES));
@@ -349,18 +349,18 @@ mod tests {
     #[test]
     fn doubled_packets_arrive_twice() {
         let (fates, counts) = fates(LinkRules { duplicate: 0.05, ..rules() }, 1, 10_000);
-        let doubled = fates.iter().filter(|fate| matches!(fate, Fate::Arrives { again: Some(_), .. })).count();
+        let doubled = fates.iter().filter(|fate| matches!(fate, Fate::Arrives { duplicate_at: Some(_), .. })).count();
         assert!((400..600).contains(&doubled), "{doubled}");
         assert_eq!(counts.duplicated, doubled as u64);
     }
 
     #[test]
     fn a_cut_link_lets_nothing_pass_until_it_is_mended() {
-        let mut link = Link::new(LinkRules { is_cut: true, ..rules() }, 1);
+        let mut link = LinkEmulator::new(LinkRules { is_cut: true, ..rules() }, 1);
         assert_eq!(link.send(Duration::ZERO, PACKET_BYTES), Fate::Lost);
         link.set_rules(rules());
         assert!(matches!(link.send(Duration::ZERO, PACKET_BYTES), Fate::Arrives { .. }));
-        assert_eq!(link.counts(), Counts { sent: 2, cut: 1, carried_bytes: 1500, ..Counts::default() });
+        assert_eq!(link.counts(), LinkCounts { sent: 2, cut: 1, carried_bytes: 1500, ..LinkCounts::default() });
     }
 
     #[test]

@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     buffers::Buffers,
-    direction::{Direction, Entrance, Passed},
+    direction::{Direction, DirectionCounts, EnterOutcome},
     error::TestbedError,
-    packet::{Parcel, too_large_answer},
-    plan::{BYTES_UNDERWAY_MAX, Plan, Scope, site_of},
-    rules::{Change, WayRules},
+    packet::{GsoPacket, too_large_answer},
+    plan::{BYTES_UNDERWAY_MAX, Scope, TestbedPlan, site_of},
+    rules::{PathChange, PathRules},
 };
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Network {
-    plan: Plan,
+    plan: TestbedPlan,
     /// From each site (rows) to each; a site's way to itself is there and never used.
     directions: Vec<Direction>,
     underway: BinaryHeap<Arrival>,
@@ -31,17 +31,17 @@ pub(crate) struct Network {
 
 /// The way between two sites as it is now.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct WayStatus {
+pub struct PathStatus {
     /// One end.
     pub one: String,
     /// The other.
     pub other: String,
     /// How it behaves.
-    pub rules: WayRules,
+    pub rules: PathRules,
     /// What went from `one` to `other`.
-    pub there: Passed,
+    pub there: DirectionCounts,
     /// What went back.
-    pub back: Passed,
+    pub back: DirectionCounts,
 }
 
 /// A testbed as it is now.
@@ -50,7 +50,7 @@ pub struct NetworkStatus {
     /// Its sites, in the order of their numbers.
     pub sites: Vec<String>,
     /// The ways between them.
-    pub ways: Vec<WayStatus>,
+    pub ways: Vec<PathStatus>,
     /// Bytes that are on their way now.
     pub underway_bytes: u64,
     /// Frames that were no packets between sites, and vanished.
@@ -63,12 +63,12 @@ pub struct NetworkStatus {
 
 impl Network {
     /// The network of a plan.
-    pub(crate) fn new(plan: Plan) -> Self {
+    pub(crate) fn new(plan: TestbedPlan) -> Self {
         let sites = plan.sites().len();
         let directions = (0..sites * sites)
             .map(|index| {
                 let (from, to) = (index / sites, index % sites);
-                let rules = if from == to { plan.way(0, 1) } else { plan.way(from, to) };
+                let rules = if from == to { plan.path(0, 1) } else { plan.path(from, to) };
                 // Apart by more than the seeds that people take one after the other.
                 Direction::new(rules, plan.seed().wrapping_add((index as u64) << 32))
             })
@@ -88,7 +88,7 @@ impl Network {
     /// A frame that a site's device gave.
     pub(crate) fn enter(&mut self, now: Duration, from: usize, frame: &[u8]) {
         let sites = self.plan.sites().len();
-        let Some(parcel) = Parcel::read(frame) else {
+        let Some(parcel) = GsoPacket::read(frame) else {
             self.strange += 1;
             return;
         };
@@ -107,7 +107,7 @@ impl Network {
             *order += 1;
             underway.push(Arrival { at, order: *order, to, frame });
         };
-        if let Entrance::TellMtu(mtu) = direction.enter(now, &parcel, buffers, |at, frame| arrives(at, to, frame)) {
+        if let EnterOutcome::TellMtu(mtu) = direction.enter(now, &parcel, buffers, |at, frame| arrives(at, to, frame)) {
             let mut answer = buffers.take(ANSWER_BYTES);
             too_large_answer(&mut answer, &parcel, mtu);
             arrives(now + direction.delay(), from, answer);
@@ -135,12 +135,12 @@ impl Network {
     }
 
     /// Changes how ways behave from now on; what is on its way arrives as it was to. Says how many ways it were.
-    pub(crate) fn change(&mut self, scope: &Scope, change: &Change) -> Result<usize, TestbedError> {
+    pub(crate) fn change(&mut self, scope: &Scope, change: &PathChange) -> Result<usize, TestbedError> {
         let changed = self.plan.change(scope, change)?;
         let sites = self.plan.sites().len();
         for (one, other) in &changed {
             for index in [one * sites + other, other * sites + one] {
-                self.directions[index].set_rules(self.plan.way(*one, *other));
+                self.directions[index].set_rules(self.plan.path(*one, *other));
             }
         }
         Ok(changed.len())
@@ -150,12 +150,12 @@ impl Network {
     pub(crate) fn status(&self) -> NetworkStatus {
         let names = self.plan.sites();
         let ways = (0..names.len()).flat_map(|one| (one + 1..names.len()).map(move |other| (one, other)));
-        let ways = ways.map(|(one, other)| WayStatus {
+        let ways = ways.map(|(one, other)| PathStatus {
             one: names[one].clone(),
             other: names[other].clone(),
-            rules: self.plan.way(one, other).clone(),
-            there: self.directions[one * names.len() + other].passed(),
-            back: self.directions[other * names.len() + one].passed(),
+            rules: self.plan.path(one, other).clone(),
+            there: self.directions[one * names.len() + other].counts(),
+            back: self.directions[other * names.len() + one].counts(),
         });
         NetworkStatus {
             sites: names.to_vec(),
@@ -213,12 +213,12 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(20);
 
-    fn network(rules: &WayRules) -> Network {
-        Network::new(Plan::new(3, 0, rules, 7).unwrap())
+    fn network(rules: &PathRules) -> Network {
+        Network::new(TestbedPlan::new(3, 0, rules, 7).unwrap())
     }
 
-    fn rules() -> WayRules {
-        WayRules::new(Rate(1_000_000_000), RTT)
+    fn rules() -> PathRules {
+        PathRules::new(Rate(1_000_000_000), RTT)
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn frames_that_enter_together_keep_their_order() {
-        let mut network = network(&WayRules { rate: Rate(10_000_000_000), ..rules() });
+        let mut network = network(&PathRules { rate: Rate(10_000_000_000), ..rules() });
         let sent: Vec<_> = (0..100).map(|number| cut(&udp_row(20 + number, 1000)).remove(0)).collect();
         for frame in &sent {
             network.enter(Duration::ZERO, 0, frame);
@@ -267,13 +267,13 @@ mod tests {
         let mut network = network(&rules());
         let frame = tcp_row(3000, 1000);
         network.enter(Duration::ZERO, 0, &frame);
-        let cut = Change { is_cut: Some(true), ..Change::default() };
+        let cut = PathChange { is_cut: Some(true), ..PathChange::default() };
         assert_eq!(network.change(&Scope::Between("site1".into(), "site2".into()), &cut).unwrap(), 1);
         network.enter(Duration::ZERO, 0, &frame);
         assert_eq!(network.status().ways[0].there.cut, 3);
         assert!(network.next_due(Duration::from_secs(1)).is_some(), "what was on its way before");
         assert_eq!(network.next_due(Duration::from_secs(1)), None);
-        let restore = Change { is_cut: Some(false), ..Change::default() };
+        let restore = PathChange { is_cut: Some(false), ..PathChange::default() };
         network.change(&Scope::All, &restore).unwrap();
         network.enter(Duration::ZERO, 0, &frame);
         assert!(network.next_due(Duration::from_secs(1)).is_some());
@@ -281,16 +281,16 @@ mod tests {
 
     #[test]
     fn a_sender_is_told_the_mtu_by_a_packet_that_comes_back_to_it() {
-        let mut network = network(&WayRules { mtu_bytes: Some(1000), tells_mtu: true, ..rules() });
+        let mut network = network(&PathRules { mtu_bytes: Some(1000), tells_mtu: true, ..rules() });
         network.enter(Duration::ZERO, 0, &tcp_row(3000, 1400));
         let (to, answer) = network.next_due(Duration::from_secs(1)).unwrap();
-        let parcel = Parcel::read(&answer).unwrap();
+        let parcel = GsoPacket::read(&answer).unwrap();
         assert_eq!((to, parcel.destination), (0, [10, 77, 1, 1].into()));
     }
 
     #[test]
     fn both_directions_have_chances_of_their_own() {
-        let mut network = network(&WayRules { loss: Share(0.5), ..rules() });
+        let mut network = network(&PathRules { loss: Share(0.5), ..rules() });
         let frame = cut(&udp_row(100, 1000)).remove(0);
         let mut back = frame.clone();
         back[10 + 12..10 + 20].copy_from_slice(&[10, 77, 2, 1, 10, 77, 1, 1]);

@@ -7,22 +7,22 @@ use crate::{
     error::TestbedError,
     matrix::RttMatrix,
     packet::FRAME_BYTES_MAX,
-    rules::{Change, WayRules},
+    rules::{PathChange, PathRules},
 };
 
 /// A checked plan.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TestbedPlan {
     sites: Vec<String>,
     nodes_per_site: u32,
     /// Of the pairs (0,1), (0,2) … (1,2) and so on.
-    ways: Vec<WayRules>,
+    paths: Vec<PathRules>,
     seed: u64,
 }
 
-impl Plan {
+impl TestbedPlan {
     /// So many sites, `site1` and so on, all as far from each other as `rules` say.
-    pub fn new(sites: u32, nodes_per_site: u32, rules: &WayRules, seed: u64) -> Result<Self, TestbedError> {
+    pub fn new(sites: u32, nodes_per_site: u32, rules: &PathRules, seed: u64) -> Result<Self, TestbedError> {
         let names = (1..=sites).map(|site| format!("site{site}")).collect();
         Self::with(names, nodes_per_site, seed, |_, _| rules.clone())
     }
@@ -31,10 +31,10 @@ impl Plan {
     pub fn of_matrix(
         matrix: &RttMatrix,
         nodes_per_site: u32,
-        rules: &WayRules,
+        rules: &PathRules,
         seed: u64,
     ) -> Result<Self, TestbedError> {
-        let between = |one, other| WayRules { rtt: matrix.rtt(one, other), ..rules.clone() };
+        let between = |one, other| PathRules { rtt: matrix.rtt(one, other), ..rules.clone() };
         Self::with(matrix.sites().to_vec(), nodes_per_site, seed, between)
     }
 
@@ -42,7 +42,7 @@ impl Plan {
         sites: Vec<String>,
         nodes_per_site: u32,
         seed: u64,
-        rules: impl Fn(usize, usize) -> WayRules,
+        rules: impl Fn(usize, usize) -> PathRules,
     ) -> Result<Self, TestbedError> {
         if !(2..=SITES_MAX).contains(&sites.len()) {
             return Err(TestbedError::Plan(format!(
@@ -58,7 +58,7 @@ impl Plan {
         let pairs = (0..sites.len()).flat_map(|one| (one + 1..sites.len()).map(move |other| (one, other)));
         let ways: Vec<_> = pairs.map(|(one, other)| rules(one, other)).collect();
         check(&ways)?;
-        Ok(Self { sites, nodes_per_site, ways, seed })
+        Ok(Self { sites, nodes_per_site, paths: ways, seed })
     }
 
     /// The names of the sites, in the order of their numbers.
@@ -77,21 +77,21 @@ impl Plan {
     }
 
     /// The way between two different sites.
-    pub fn way(&self, one: usize, other: usize) -> &WayRules {
-        &self.ways[self.way_index(one, other)]
+    pub fn path(&self, one: usize, other: usize) -> &PathRules {
+        &self.paths[self.path_index(one, other)]
     }
 
     /// Puts a change into the rules: of all ways, of those of one site, or of that between two. Refuses it whole where what
     /// comes out cannot be made. Gives the pairs whose rules it was.
-    pub fn change(&mut self, scope: &Scope, change: &Change) -> Result<Vec<(usize, usize)>, TestbedError> {
+    pub fn change(&mut self, scope: &Scope, change: &PathChange) -> Result<Vec<(usize, usize)>, TestbedError> {
         let pairs = self.pairs(scope)?;
-        let mut ways = self.ways.clone();
+        let mut ways = self.paths.clone();
         for (one, other) in &pairs {
-            let way = &mut ways[self.way_index(*one, *other)];
+            let way = &mut ways[self.path_index(*one, *other)];
             *way = change.apply(way);
         }
         check(&ways)?;
-        self.ways = ways;
+        self.paths = ways;
         Ok(pairs)
     }
 
@@ -124,7 +124,7 @@ impl Plan {
             .ok_or_else(|| TestbedError::NoSuchSite { name: name.into(), sites: self.sites.join(", ") })
     }
 
-    fn way_index(&self, one: usize, other: usize) -> usize {
+    fn path_index(&self, one: usize, other: usize) -> usize {
         let (one, other) = (one.min(other), one.max(other));
         // Behind the ways of all sites before `one`.
         one * (2 * self.sites.len() - one - 1) / 2 + other - one - 1
@@ -169,7 +169,7 @@ fn address(site: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(NETWORK[0], NETWORK[1], site as u8 + 1, host)
 }
 
-fn check(ways: &[WayRules]) -> Result<(), TestbedError> {
+fn check(ways: &[PathRules]) -> Result<(), TestbedError> {
     let wrong = |sentence: String| Err(TestbedError::Plan(sentence));
     for way in ways {
         if way.rtt > RTT_MAX {
@@ -229,8 +229,8 @@ mod tests {
     use super::*;
     use crate::quantity::Rate;
 
-    fn plan(sites: u32) -> Plan {
-        Plan::new(sites, 2, &WayRules::new(Rate(1_000_000), Duration::from_millis(10)), 1).unwrap()
+    fn plan(sites: u32) -> TestbedPlan {
+        TestbedPlan::new(sites, 2, &PathRules::new(Rate(1_000_000), Duration::from_millis(10)), 1).unwrap()
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
         for one in 0..5 {
             for other in one + 1..5 {
                 delay += 1;
-                let change = Change { rtt: Some(Duration::from_millis(delay)), ..Change::default() };
+                let change = PathChange { rtt: Some(Duration::from_millis(delay)), ..PathChange::default() };
                 let names = (plan.sites()[other].clone(), (one + 1).to_string());
                 plan.change(&Scope::Between(names.0, names.1), &change).unwrap();
             }
@@ -248,8 +248,8 @@ mod tests {
         let found: Vec<_> = (0..5)
             .flat_map(|one| (one + 1..5).map(move |other| (one, other)))
             .map(|(one, other)| {
-                assert_eq!(plan.way(one, other), plan.way(other, one));
-                plan.way(one, other).rtt.as_millis()
+                assert_eq!(plan.path(one, other), plan.path(other, one));
+                plan.path(one, other).rtt.as_millis()
             })
             .collect();
         assert_eq!(found, (1..=10).collect::<Vec<_>>());
@@ -258,9 +258,9 @@ mod tests {
     #[test]
     fn a_change_reaches_those_it_names() {
         let mut plan = plan(4);
-        let cut = Change { is_cut: Some(true), ..Change::default() };
+        let cut = PathChange { is_cut: Some(true), ..PathChange::default() };
         assert_eq!(plan.change(&Scope::Site("site2".into()), &cut).unwrap(), [(0, 1), (1, 2), (1, 3)]);
-        assert!(plan.way(3, 1).is_cut && !plan.way(0, 2).is_cut);
+        assert!(plan.path(3, 1).is_cut && !plan.path(0, 2).is_cut);
         assert_eq!(plan.pairs(&Scope::All).unwrap().len(), 6);
         for scope in [Scope::Site("site5".into()), Scope::Site("0".into()), Scope::Between("1".into(), "site1".into())]
         {
@@ -271,24 +271,24 @@ mod tests {
     #[test]
     fn a_change_that_cannot_be_made_leaves_all_as_it_was() {
         let mut plan = plan(2);
-        let absurd = Change { queue_bytes: Some(8 << 30), ..Change::default() };
+        let absurd = PathChange { queue_bytes: Some(8 << 30), ..PathChange::default() };
         assert!(plan.change(&Scope::All, &absurd).is_err());
-        assert_eq!(plan.way(0, 1).queue_bytes, None);
+        assert_eq!(plan.path(0, 1).queue_bytes, None);
     }
 
     #[test]
     fn plans_that_cannot_be_made_are_refused_in_one_sentence() {
-        let rules = WayRules::new(Rate(1_000_000_000), Duration::from_millis(100));
+        let rules = PathRules::new(Rate(1_000_000_000), Duration::from_millis(100));
         for (sites, nodes) in [(1, 1), (33, 1), (2, 33)] {
-            assert!(Plan::new(sites, nodes, &rules, 1).is_err());
+            assert!(TestbedPlan::new(sites, nodes, &rules, 1).is_err());
         }
-        let far = WayRules { rtt: Duration::from_secs(61), ..rules.clone() };
-        let fat = WayRules { rate: Rate(100_000_000_000), rtt: Duration::from_secs(10), ..rules.clone() };
-        let tiny = WayRules { queue_bytes: Some(100), ..rules.clone() };
-        let small = WayRules { mtu_bytes: Some(67), ..rules.clone() };
-        let strange = WayRules { burst_packets: f64::NAN, ..rules };
+        let far = PathRules { rtt: Duration::from_secs(61), ..rules.clone() };
+        let fat = PathRules { rate: Rate(100_000_000_000), rtt: Duration::from_secs(10), ..rules.clone() };
+        let tiny = PathRules { queue_bytes: Some(100), ..rules.clone() };
+        let small = PathRules { mtu_bytes: Some(67), ..rules.clone() };
+        let strange = PathRules { burst_packets: f64::NAN, ..rules };
         for rules in [far, fat, tiny, small, strange] {
-            assert!(Plan::new(2, 0, &rules, 1).is_err(), "{rules:?}");
+            assert!(TestbedPlan::new(2, 0, &rules, 1).is_err(), "{rules:?}");
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
 
 /// How a way behaves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WayRules {
+pub struct PathRules {
     /// What a link carries, headers of IPv4 included.
     pub rate: Rate,
     /// There and back.
@@ -52,7 +52,7 @@ pub enum Blocked {
     Tcp,
 }
 
-impl WayRules {
+impl PathRules {
     /// A way that loses nothing.
     pub fn new(rate: Rate, rtt: Duration) -> Self {
         Self {
@@ -107,37 +107,37 @@ impl WayRules {
 /// What shall be different from now on; what is `None` stays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Change {
-    /// See [`WayRules::rate`].
+pub struct PathChange {
+    /// See [`PathRules::rate`].
     pub rate: Option<Rate>,
-    /// See [`WayRules::rtt`].
+    /// See [`PathRules::rtt`].
     pub rtt: Option<Duration>,
-    /// See [`WayRules::queue_bytes`].
+    /// See [`PathRules::queue_bytes`].
     pub queue_bytes: Option<u64>,
-    /// See [`WayRules::loss`].
+    /// See [`PathRules::loss`].
     pub loss: Option<Share>,
-    /// See [`WayRules::burst_packets`].
+    /// See [`PathRules::burst_packets`].
     pub burst_packets: Option<f64>,
-    /// See [`WayRules::reorder`].
+    /// See [`PathRules::reorder`].
     pub reorder: Option<Share>,
-    /// See [`WayRules::reorder_by`].
+    /// See [`PathRules::reorder_by`].
     pub reorder_by: Option<Duration>,
-    /// See [`WayRules::duplicate`].
+    /// See [`PathRules::duplicate`].
     pub duplicate: Option<Share>,
-    /// See [`WayRules::mtu_bytes`]; 0 takes the limit away.
+    /// See [`PathRules::mtu_bytes`]; 0 takes the limit away.
     pub mtu_bytes: Option<u16>,
-    /// See [`WayRules::tells_mtu`].
+    /// See [`PathRules::tells_mtu`].
     pub tells_mtu: Option<bool>,
-    /// See [`WayRules::blocks`].
+    /// See [`PathRules::blocks`].
     pub blocks: Option<Blocked>,
-    /// See [`WayRules::is_cut`].
+    /// See [`PathRules::is_cut`].
     pub is_cut: Option<bool>,
 }
 
-impl Change {
+impl PathChange {
     /// The rules after the change.
-    pub fn apply(&self, old: &WayRules) -> WayRules {
-        WayRules {
+    pub fn apply(&self, old: &PathRules) -> PathRules {
+        PathRules {
             rate: self.rate.unwrap_or(old.rate),
             rtt: self.rtt.unwrap_or(old.rtt),
             queue_bytes: self.queue_bytes.or(old.queue_bytes),
@@ -167,37 +167,37 @@ mod tests {
 
     #[test]
     fn a_link_has_half_the_round_trip_and_room_for_all_of_it() {
-        let rules = WayRules::new(Rate(1_000_000_000), RTT);
+        let rules = PathRules::new(Rate(1_000_000_000), RTT);
         let link = rules.link();
         assert_eq!((link.delay, link.queue_bytes), (RTT / 2, 12_500_000));
         assert_eq!(link.loss, Loss::None);
-        let near = WayRules::new(Rate(1_000_000), Duration::from_millis(1));
+        let near = PathRules::new(Rate(1_000_000), Duration::from_millis(1));
         assert_eq!(near.link().queue_bytes, 64 << 10);
     }
 
     #[test]
     fn loss_comes_in_bursts_only_where_that_is_said() {
-        let rules = WayRules { loss: Share(0.01), ..WayRules::new(Rate(1_000_000), RTT) };
+        let rules = PathRules { loss: Share(0.01), ..PathRules::new(Rate(1_000_000), RTT) };
         assert_eq!(rules.link().loss, Loss::Random(0.01));
-        let rules = WayRules { burst_packets: 5.0, ..rules };
+        let rules = PathRules { burst_packets: 5.0, ..rules };
         assert_eq!(rules.link().loss, Loss::Bursts { share: 0.01, length: 5.0 });
     }
 
     #[test]
     fn a_change_leaves_what_it_does_not_name() {
-        let old = WayRules { mtu_bytes: Some(1200), ..WayRules::new(Rate(1_000_000), RTT) };
-        assert_eq!(Change::default().apply(&old), old);
-        assert!(Change::default().is_empty());
-        let cut = Change { is_cut: Some(true), ..Change::default() };
-        assert_eq!(cut.apply(&old), WayRules { is_cut: true, ..old.clone() });
-        let free = Change { mtu_bytes: Some(0), ..Change::default() };
+        let old = PathRules { mtu_bytes: Some(1200), ..PathRules::new(Rate(1_000_000), RTT) };
+        assert_eq!(PathChange::default().apply(&old), old);
+        assert!(PathChange::default().is_empty());
+        let cut = PathChange { is_cut: Some(true), ..PathChange::default() };
+        assert_eq!(cut.apply(&old), PathRules { is_cut: true, ..old.clone() });
+        let free = PathChange { mtu_bytes: Some(0), ..PathChange::default() };
         assert_eq!(free.apply(&old).mtu_bytes, None);
     }
 
     #[test]
     fn a_queue_of_its_own_follows_a_change_of_the_rate() {
-        let old = WayRules::new(Rate(1_000_000_000), RTT);
-        let slower = Change { rate: Some(Rate(80_000_000)), ..Change::default() };
+        let old = PathRules::new(Rate(1_000_000_000), RTT);
+        let slower = PathChange { rate: Some(Rate(80_000_000)), ..PathChange::default() };
         assert_eq!(slower.apply(&old).link().queue_bytes, 1_000_000);
     }
 }

@@ -35,13 +35,13 @@ impl Site {
                 io::ErrorKind::NotFound => TestbedError::NoTun(error),
                 _ => TestbedError::system("make a TUN device", error),
             })?;
-            furnish(site, nodes).map_err(|error| TestbedError::system("set up a site's network", error))?;
+            configure(site, nodes).map_err(|error| TestbedError::system("set up a site's network", error))?;
             Ok((Self { namespace: namespace.into() }, Device { tun, offload }))
         })
     }
 
     /// The number under which this process has the namespace open.
-    pub(crate) fn descriptor(&self) -> RawFd {
+    pub(crate) fn namespace_fd(&self) -> RawFd {
         self.namespace.as_raw_fd()
     }
 
@@ -92,7 +92,7 @@ pub fn enter(namespace: BorrowedFd<'_>) -> Result<(), TestbedError> {
 }
 
 /// Addresses, lengths and settings of the thread's new namespace.
-fn furnish(site: usize, nodes: u32) -> io::Result<()> {
+fn configure(site: usize, nodes: u32) -> io::Result<()> {
     system::set_up("lo")?;
     // IPv6 would only ask for routers that are not there. Where the kernel has none, there is nothing to turn off.
     let _ = fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");

@@ -4,11 +4,11 @@
 use std::{os::fd::RawFd, sync::Arc, thread};
 
 use crate::{
-    emulator::{Emulator, Shared},
+    emulator::{Emulator, EmulatorState},
     error::TestbedError,
     network::{Network, NetworkStatus},
-    plan::{Plan, Scope},
-    rules::Change,
+    plan::{Scope, TestbedPlan},
+    rules::PathChange,
     site::{Device, Site},
     system::Offload,
 };
@@ -25,7 +25,7 @@ pub struct Testbed {
 /// What can be asked of a running testbed, from any thread.
 #[derive(Clone, Debug)]
 pub struct Controls {
-    shared: Arc<Shared>,
+    shared: Arc<EmulatorState>,
 }
 
 impl Testbed {
@@ -34,13 +34,13 @@ impl Testbed {
     ///
     /// Fails with [`TestbedError::NotPermitted`] where this process is not root's, with [`TestbedError::NoTun`] where the
     /// kernel has no such devices.
-    pub fn start(plan: Plan, is_whole: bool) -> Result<Self, TestbedError> {
+    pub fn start(plan: TestbedPlan, is_whole: bool) -> Result<Self, TestbedError> {
         let wanted = if is_whole { Offload::TcpAndUdp } else { Offload::None };
         let made: Result<Vec<(Site, Device)>, _> =
             (0..plan.sites().len()).map(|site| Site::make(site, plan.nodes_per_site(), wanted)).collect();
         let (sites, devices): (Vec<_>, Vec<_>) = made?.into_iter().unzip();
         let offload = devices.first().map_or(Offload::None, |device| device.offload);
-        let shared = Arc::new(Shared::new(Network::new(plan))?);
+        let shared = Arc::new(EmulatorState::new(Network::new(plan))?);
         let emulator = Emulator::new(devices, Arc::clone(&shared));
         let thread = thread::Builder::new().name("testbed".into()).spawn(|| emulator.run());
         let emulator = Some(thread.map_err(|error| TestbedError::system("start a thread", error))?);
@@ -59,8 +59,8 @@ impl Testbed {
     }
 
     /// Under which numbers this process has the sites' namespaces open, in their order: `/proc/PID/fd/N` leads others in.
-    pub fn descriptors(&self) -> Vec<RawFd> {
-        self.sites.iter().map(Site::descriptor).collect()
+    pub fn namespace_fds(&self) -> Vec<RawFd> {
+        self.sites.iter().map(Site::namespace_fd).collect()
     }
 
     /// Runs something at a site (counted from 0), on a thread of its own, and waits for it.
@@ -81,13 +81,13 @@ impl Drop for Testbed {
 impl Controls {
     /// Controls of a network that no packet enters.
     #[cfg(test)]
-    pub(crate) fn without_devices(plan: Plan) -> Self {
+    pub(crate) fn without_devices(plan: TestbedPlan) -> Self {
         #[allow(clippy::unwrap_used)]
-        Self { shared: Arc::new(Shared::new(Network::new(plan)).unwrap()) }
+        Self { shared: Arc::new(EmulatorState::new(Network::new(plan)).unwrap()) }
     }
 
     /// Changes how ways behave from now on; says how many it were.
-    pub fn change(&self, scope: &Scope, change: &Change) -> Result<usize, TestbedError> {
+    pub fn change(&self, scope: &Scope, change: &PathChange) -> Result<usize, TestbedError> {
         self.shared.network().change(scope, change)
     }
 

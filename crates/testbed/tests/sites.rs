@@ -10,13 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use testbed::{Blocked, Change, Passed, Plan, Rate, Scope, Share, Testbed, TestbedError, WayRules, site_address};
+use testbed::{
+    Blocked, DirectionCounts, PathChange, PathRules, Rate, Scope, Share, Testbed, TestbedError, TestbedPlan,
+    site_address,
+};
 
 const RTT: Duration = Duration::from_millis(20);
 
 /// A testbed of two sites; `None`, with a line that says so, where it cannot be made.
-fn two_sites(rules: &WayRules) -> Option<Testbed> {
-    match Testbed::start(Plan::new(2, 0, rules, 1).unwrap(), true) {
+fn two_sites(rules: &PathRules) -> Option<Testbed> {
+    match Testbed::start(TestbedPlan::new(2, 0, rules, 1).unwrap(), true) {
         Ok(testbed) => Some(testbed),
         Err(error @ (TestbedError::NotPermitted { .. } | TestbedError::NoTun(_))) => {
             println!("SKIPPED: {error}");
@@ -26,16 +29,16 @@ fn two_sites(rules: &WayRules) -> Option<Testbed> {
     }
 }
 
-fn rules() -> WayRules {
-    WayRules::new(Rate(200_000_000), RTT)
+fn rules() -> PathRules {
+    PathRules::new(Rate(200_000_000), RTT)
 }
 
 /// What went from the first site to the second.
-fn there(testbed: &Testbed) -> Passed {
+fn there(testbed: &Testbed) -> DirectionCounts {
     testbed.controls().status().ways[0].there
 }
 
-fn change(testbed: &Testbed, change: Change) {
+fn change(testbed: &Testbed, change: PathChange) {
     testbed.controls().change(&Scope::All, &change).unwrap();
 }
 
@@ -74,7 +77,7 @@ fn datagrams(testbed: &Testbed) -> (UdpSocket, UdpSocket, SocketAddr) {
 #[test]
 fn a_connection_between_sites_takes_a_round_trip_and_brings_every_byte() {
     // A queue that holds all of it: TCP begins by sending more than the link carries.
-    let Some(testbed) = two_sites(&WayRules { queue_bytes: Some(8 << 20), ..rules() }) else { return };
+    let Some(testbed) = two_sites(&PathRules { queue_bytes: Some(8 << 20), ..rules() }) else { return };
     let bytes = random_bytes(4 << 20);
     let (received, connected) = send(&testbed, &bytes);
     assert!(received == bytes);
@@ -86,7 +89,7 @@ fn a_connection_between_sites_takes_a_round_trip_and_brings_every_byte() {
 
 #[test]
 fn a_kernel_takes_what_is_left_of_its_segments_for_what_it_is() {
-    let bad = WayRules {
+    let bad = PathRules {
         loss: Share(0.01),
         reorder: Share(0.01),
         reorder_by: Some(Duration::from_millis(1)),
@@ -103,7 +106,7 @@ fn a_kernel_takes_what_is_left_of_its_segments_for_what_it_is() {
 
 #[test]
 fn without_offload_each_packet_passes_by_itself() {
-    let plan = Plan::new(2, 0, &WayRules { loss: Share(0.01), ..rules() }, 1).unwrap();
+    let plan = TestbedPlan::new(2, 0, &PathRules { loss: Share(0.01), ..rules() }, 1).unwrap();
     let testbed = match Testbed::start(plan, false) {
         Ok(testbed) => testbed,
         Err(error) => return println!("SKIPPED: {error}"),
@@ -121,12 +124,12 @@ fn a_datagram_passes_before_a_cut_and_after_it_and_never_during_it() {
     let mut room = [0; 10];
     from.send_to(b"before", address).unwrap();
     assert_eq!(to.recv(&mut room).unwrap(), 6);
-    change(&testbed, Change { is_cut: Some(true), ..Change::default() });
+    change(&testbed, PathChange { is_cut: Some(true), ..PathChange::default() });
     from.send_to(b"during", address).unwrap();
     while there(&testbed).cut == 0 {
         thread::yield_now();
     }
-    change(&testbed, Change { is_cut: Some(false), ..Change::default() });
+    change(&testbed, PathChange { is_cut: Some(false), ..PathChange::default() });
     from.send_to(b"afterwards", address).unwrap();
     assert_eq!(to.recv(&mut room).unwrap(), 10);
     assert_eq!(&room, b"afterwards");
@@ -135,12 +138,12 @@ fn a_datagram_passes_before_a_cut_and_after_it_and_never_during_it() {
 #[test]
 fn a_blocked_protocol_does_not_pass_while_another_does() {
     let Some(testbed) = two_sites(&rules()) else { return };
-    change(&testbed, Change { blocks: Some(Blocked::Udp), ..Change::default() });
+    change(&testbed, PathChange { blocks: Some(Blocked::Udp), ..PathChange::default() });
     let (from, to, address) = datagrams(&testbed);
     from.send_to(b"blocked", address).unwrap();
     assert!(send(&testbed, b"over TCP").0 == b"over TCP");
     assert_eq!(there(&testbed).blocked, 1, "the fault has fired");
-    change(&testbed, Change { blocks: Some(Blocked::Nothing), ..Change::default() });
+    change(&testbed, PathChange { blocks: Some(Blocked::Nothing), ..PathChange::default() });
     from.send_to(b"passes", address).unwrap();
     let mut room = [0; 10];
     assert_eq!(to.recv(&mut room).unwrap(), 6);
@@ -148,7 +151,7 @@ fn a_blocked_protocol_does_not_pass_while_another_does() {
 
 #[test]
 fn a_narrow_path_swallows_long_packets_and_a_talking_one_says_so_to_their_sender() {
-    let narrow = WayRules { mtu_bytes: Some(1000), ..rules() };
+    let narrow = PathRules { mtu_bytes: Some(1000), ..rules() };
     let Some(testbed) = two_sites(&narrow) else { return };
     let (from, to, address) = datagrams(&testbed);
     from.send_to(&[1; 1200], address).unwrap();
@@ -157,7 +160,7 @@ fn a_narrow_path_swallows_long_packets_and_a_talking_one_says_so_to_their_sender
     assert_eq!(to.recv(&mut room).unwrap(), 900);
     assert_eq!(there(&testbed).too_large, 1, "the fault has fired");
     // A TCP that is told sends smaller segments, and all arrives.
-    change(&testbed, Change { tells_mtu: Some(true), ..Change::default() });
+    change(&testbed, PathChange { tells_mtu: Some(true), ..PathChange::default() });
     let bytes = random_bytes(100_000);
     assert!(send(&testbed, &bytes).0 == bytes);
     assert!(there(&testbed).too_large > 1, "the fault has fired");

@@ -1,7 +1,7 @@
 //! The one who looks at everything once the faults are over: nodes, health, every name, every copy of every file. It
 //! begins again and again until all is well, and says what is not.
 
-mod estate;
+mod attribute_audit;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,16 +14,16 @@ use protocol::{
     message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
 };
 
-use self::estate::EstateLook;
+use self::attribute_audit::AttributeAudit;
 use super::{PATIENCE, ask, later};
 use crate::{
-    Kind,
+    ViolationKind,
     calls::{CallId, CallReply},
     environment::Environment,
     invariants::{self, bytes, healing, names, recovery},
     model::path,
     reading::{Reading, Turn},
-    role::Seat,
+    role::MasterLink,
 };
 
 /// See the module.
@@ -55,7 +55,7 @@ enum Step {
     Health,
     Names(usize),
     Listing(Listing),
-    Estate(Box<EstateLook>),
+    Attributes(Box<AttributeAudit>),
     Stat,
     Reading(Box<Reading>),
     /// All was well.
@@ -91,7 +91,7 @@ impl Auditor {
     }
 
     /// Faults begin anew, and then it looks again.
-    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &Seat) {
+    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &MasterLink) {
         self.wait(env, seat);
     }
 
@@ -108,22 +108,22 @@ impl Auditor {
             bytes::report_unreadable(env, path, why);
         }
         for sentence in if self.missing.is_empty() { missing } else { &self.missing } {
-            env.violate(Kind::Safety, sentence.clone());
+            env.violate(ViolationKind::Safety, sentence.clone());
         }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         if self.tag == 0 {
             self.wait(env, seat);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
         if tag != self.tag {
             return;
         }
         match self.step {
-            Step::Waiting if env.is_healing && env.book.people_at_work == 0 && seat.session.is_some() => {
+            Step::Waiting if env.is_healing && env.model.people_at_work == 0 && seat.session.is_some() => {
                 self.lost_before = (mem::take(&mut self.unreadable), mem::take(&mut self.missing));
                 self.unwell.clear();
                 self.ask(env, seat, &ClientRequest::Nodes, Step::Nodes);
@@ -137,7 +137,13 @@ impl Auditor {
         }
     }
 
-    pub(crate) fn answered(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64, reply: Option<ClientReply>) {
+    pub(crate) fn answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        tag: u64,
+        reply: Option<ClientReply>,
+    ) {
         if tag != self.tag {
             return;
         }
@@ -150,8 +156,8 @@ impl Auditor {
                 Ok(()) => self.ask(env, seat, &ClientRequest::Health, Step::Health),
                 Err(why) => self.give_up(env, seat, why),
             },
-            Step::Health => match healing::check_health(&reply, env.book.has_lost_journal()) {
-                Ok(()) => self.look_at_region(env, seat, 0),
+            Step::Health => match healing::check_health(&reply, env.model.has_lost_journal()) {
+                Ok(()) => self.list_region(env, seat, 0),
                 Err(why) => {
                     // Files are read all the same: those that cannot be are what to say first.
                     self.unwell = why;
@@ -159,14 +165,14 @@ impl Auditor {
                 }
             },
             Step::Names(region) => {
-                let look = names::Look::List(env.book.regions[region].root.clone());
-                names::check_look(env, region, &look, &reply);
-                self.look_at_region(env, seat, region + 1);
+                let look = names::NameQuery::List(env.model.regions[region].root.clone());
+                names::check_query(env, region, &look, &reply);
+                self.list_region(env, seat, region + 1);
             }
             Step::Listing(listing) => self.listed(env, seat, listing, reply),
-            Step::Estate(mut look) => {
+            Step::Attributes(mut look) => {
                 look.answered(env, &self.entries, reply);
-                self.look_at_estate(env, seat, look);
+                self.check_attributes(env, seat, look);
             }
             Step::Stat => {
                 if let Some(path) = recovery::doubtful(env, &reply) {
@@ -184,7 +190,13 @@ impl Auditor {
         }
     }
 
-    pub(crate) fn call_answered(&mut self, env: &mut Environment, seat: &mut Seat, call: CallId, reply: CallReply) {
+    pub(crate) fn call_answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        call: CallId,
+        reply: CallReply,
+    ) {
         match mem::replace(&mut self.step, Step::Waiting) {
             Step::Reading(mut reading) => {
                 let turn = reading.call_answered(env, seat, call, reply);
@@ -195,46 +207,46 @@ impl Auditor {
     }
 
     /// Something is not as this round found it.
-    pub(crate) fn look_again(&mut self, env: &mut Environment, seat: &mut Seat, why: String) {
+    pub(crate) fn recheck(&mut self, env: &mut Environment, seat: &mut MasterLink, why: String) {
         self.give_up(env, seat, why);
     }
 
-    fn ask(&mut self, env: &mut Environment, seat: &mut Seat, request: &ClientRequest, step: Step) {
+    fn ask(&mut self, env: &mut Environment, seat: &mut MasterLink, request: &ClientRequest, step: Step) {
         self.tag += 1;
         self.step = step;
         ask(env, seat, request, self.tag, PATIENCE);
     }
 
-    fn wait(&mut self, env: &mut Environment, seat: &Seat) {
+    fn wait(&mut self, env: &mut Environment, seat: &MasterLink) {
         self.tag += 1;
         self.step = Step::Waiting;
         later(env, seat, ROUND_PAUSE, self.tag);
     }
 
-    fn give_up(&mut self, env: &mut Environment, seat: &mut Seat, why: String) {
+    fn give_up(&mut self, env: &mut Environment, seat: &mut MasterLink, why: String) {
         env.note(format_args!("not well yet: {why}"));
         self.last = why;
         self.wait(env, seat);
     }
 
     /// The names of one region after the other, then the list of all files.
-    fn look_at_region(&mut self, env: &mut Environment, seat: &mut Seat, region: usize) {
-        match env.book.regions.get(region).map(|region| region.root.clone()) {
+    fn list_region(&mut self, env: &mut Environment, seat: &mut MasterLink, region: usize) {
+        match env.model.regions.get(region).map(|region| region.root.clone()) {
             Some(root) => {
-                let request = names::Look::List(root).request();
+                let request = names::NameQuery::List(root).request();
                 self.ask(env, seat, &request, Step::Names(region));
             }
             None => self.list(env, seat, Listing::of(env, SectorPath::root())),
         }
     }
 
-    fn list(&mut self, env: &mut Environment, seat: &mut Seat, listing: Listing) {
+    fn list(&mut self, env: &mut Environment, seat: &mut MasterLink, listing: Listing) {
         let (folder, after) = (listing.folder.clone(), listing.after.clone());
         let request = ClientRequest::List { folder, recursive: true, after, with_nodes: false };
         self.ask(env, seat, &request, Step::Listing(listing));
     }
 
-    fn listed(&mut self, env: &mut Environment, seat: &mut Seat, mut listing: Listing, reply: ClientReply) {
+    fn listed(&mut self, env: &mut Environment, seat: &mut MasterLink, mut listing: Listing, reply: ClientReply) {
         let trash = path(TRASH);
         let more = match reply {
             ClientReply::Page(page) => {
@@ -265,15 +277,15 @@ impl Auditor {
         self.to_stat = self.to_read.clone();
         // What must be there is asked for by name, also when the list does not have it.
         let missing = |path: &SectorPath| !self.to_stat.contains(path);
-        self.to_read.extend(env.book.outputs.iter().map(|(path, _)| path.clone()).filter(missing));
-        invariants::estate::check_stray(env, &self.entries, listing.since);
-        self.look_at_estate(env, seat, Box::default());
+        self.to_read.extend(env.model.outputs.iter().map(|(path, _)| path.clone()).filter(missing));
+        invariants::attribute_checks::check_stray(env, &self.entries, listing.since);
+        self.check_attributes(env, seat, Box::default());
     }
 
     /// Owners, rights, quotas and the trash, then file after file.
-    fn look_at_estate(&mut self, env: &mut Environment, seat: &mut Seat, mut look: Box<EstateLook>) {
+    fn check_attributes(&mut self, env: &mut Environment, seat: &mut MasterLink, mut look: Box<AttributeAudit>) {
         if let Some(request) = look.request(env) {
-            return self.ask(env, seat, &request, Step::Estate(look));
+            return self.ask(env, seat, &request, Step::Attributes(look));
         }
         self.missing.append(&mut look.wrong);
         self.unwell = look.unwell.take().unwrap_or_else(|| mem::take(&mut self.unwell));
@@ -281,7 +293,7 @@ impl Auditor {
     }
 
     /// Looks at the copies of one file after the other, then reads all.
-    fn next_file(&mut self, env: &mut Environment, seat: &mut Seat) {
+    fn next_file(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         if let Some(path) = self.to_stat.pop_front() {
             return self.ask(env, seat, &ClientRequest::Stat(path), Step::Stat);
         }
@@ -304,7 +316,7 @@ impl Auditor {
         }
     }
 
-    fn reading_goes(&mut self, env: &mut Environment, seat: &mut Seat, reading: Box<Reading>, turn: Turn) {
+    fn reading_goes(&mut self, env: &mut Environment, seat: &mut MasterLink, reading: Box<Reading>, turn: Turn) {
         match turn {
             Turn::Goes => {
                 self.step = Step::Reading(reading);

@@ -2,7 +2,7 @@
 //! `client::job` does, or leaves that to nodes. When a job fails it begins another, until one has ended well; and whether one
 //! has, is what lies in its place.
 
-mod deputy;
+mod detached_driver;
 mod ending;
 mod fetch;
 mod orders;
@@ -28,12 +28,12 @@ use crate::{
     environment::Environment,
     model::path,
     queue::Life,
-    role::Seat,
+    role::MasterLink,
 };
-pub(crate) use deputy::Deputy;
+pub(crate) use detached_driver::DetachedDriver;
 use pages::{HEAD, Writing, sync_copies};
 use running::Running;
-use watch::Watch;
+use watch::OutputWatch;
 
 /// See the module.
 pub(crate) struct Driver {
@@ -45,7 +45,7 @@ pub(crate) struct Driver {
     /// Jobs begun so far: each has an output of its own.
     begun: u32,
     /// Where the output of the present one will be.
-    watch: Option<Watch>,
+    watch: Option<OutputWatch>,
     /// The last tag given; each question has its own.
     tag: u64,
 }
@@ -93,14 +93,14 @@ impl Driver {
         }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         if self.tag == TICK {
             self.tag += 1;
             later(env, seat, TICK_PERIOD, TICK);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
         match &mut self.phase {
             Phase::Running(running) if tag != TICK && !self.watch.as_ref().is_some_and(|watch| watch.is_for(tag)) => {
                 running.timer(env, seat, &mut self.tag, tag);
@@ -127,7 +127,13 @@ impl Driver {
         self.end_if_ended(env, seat);
     }
 
-    pub(crate) fn answered(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64, reply: Option<ClientReply>) {
+    pub(crate) fn answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        tag: u64,
+        reply: Option<ClientReply>,
+    ) {
         if let Some(watch) = &mut self.watch
             && watch.is_for(tag)
         {
@@ -162,7 +168,13 @@ impl Driver {
         self.end_if_ended(env, seat);
     }
 
-    pub(crate) fn call_answered(&mut self, env: &mut Environment, seat: &mut Seat, call: CallId, reply: CallReply) {
+    pub(crate) fn call_answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        call: CallId,
+        reply: CallReply,
+    ) {
         match &mut self.phase {
             Phase::Running(running) => running.call_answered(env, seat, &mut self.tag, call, reply),
             Phase::Writing(_, _, writing) => {
@@ -174,7 +186,13 @@ impl Driver {
         self.end_if_ended(env, seat);
     }
 
-    pub(crate) fn conversations_broken(&mut self, env: &mut Environment, seat: &mut Seat, node: usize, life: Life) {
+    pub(crate) fn conversations_broken(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        node: usize,
+        life: Life,
+    ) {
         if let Phase::Running(running) = &mut self.phase {
             running.conversations_broken(env, node, life);
         }
@@ -182,7 +200,7 @@ impl Driver {
     }
 
     /// Now and then it looks at the place of the output; and again and again once that must be there.
-    fn look(&mut self, env: &mut Environment, seat: &mut Seat) {
+    fn look(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         let must = matches!(self.phase, Phase::Checking);
         let may = matches!(self.phase, Phase::Running(_) | Phase::Watching(..)) && env.chance(8);
         let Some(watch) = &mut self.watch else { return };
@@ -199,15 +217,15 @@ impl Driver {
         let (Phase::Checking, Some(entries)) = (&self.phase, found) else { return };
         self.phase = Phase::Waiting;
         if entries.is_empty() {
-            return env.violate(crate::Kind::Safety, "a job ended well, and its output is not there".into());
+            return env.violate(crate::ViolationKind::Safety, "a job ended well, and its output is not there".into());
         }
-        env.book.jobs_done += 1;
+        env.model.jobs_done += 1;
         for entry in entries {
             let EntryKind::File(file) = &entry.kind else { continue };
-            let Some(content) = env.book.contents.find(file.digest) else { continue };
-            env.book.outputs.push((entry.path.clone(), content));
-            env.book.acknowledge(env.now.monotonic, &entry.path, content);
-            if let Some(recovered) = &mut env.book.recovered {
+            let Some(content) = env.model.contents.find(file.digest) else { continue };
+            env.model.outputs.push((entry.path.clone(), content));
+            env.model.acknowledge(env.now.monotonic, &entry.path, content);
+            if let Some(recovered) = &mut env.model.recovered {
                 recovered.note_output(&entry.path, content, true);
             }
         }
@@ -232,7 +250,7 @@ impl Driver {
     }
 
     /// What a detached job begins with is written, or cannot be.
-    fn written(&mut self, env: &mut Environment, seat: &mut Seat, ended: Option<Result<(), Refusal>>) {
+    fn written(&mut self, env: &mut Environment, seat: &mut MasterLink, ended: Option<Result<(), Refusal>>) {
         let (Some(ended), Phase::Writing(job, journal, _)) = (ended, &self.phase) else { return };
         let (job, journal) = (*job, journal.clone());
         if ended.is_err() {
@@ -250,18 +268,18 @@ impl Driver {
         self.phase = Phase::Detaching(job, self.tag);
     }
 
-    fn begin(&mut self, env: &mut Environment, seat: &mut Seat) {
-        if env.is_healing && env.book.jobs_done > 0 {
+    fn begin(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+        if env.is_healing && env.model.jobs_done > 0 {
             self.phase = Phase::AtRest;
             return;
         }
-        let is_there = match &env.book.recovered {
+        let is_there = match &env.model.recovered {
             Some(recovered) => self.paths.iter().all(|path| recovered.must_be_there(path)),
-            None => env.book.regions[self.region]
+            None => env.model.regions[self.region]
                 .certain()
                 .is_some_and(|tree| self.paths.iter().all(|path| tree.file(path).is_some())),
         };
-        if !is_there && env.is_healing && env.book.recovered.is_some() {
+        if !is_there && env.is_healing && env.model.recovered.is_some() {
             // Nobody writes it again: it was on disks that are lost with the journal, or is found too late to count on.
             self.phase = Phase::AtRest;
         } else if is_there && seat.session.is_some() {
@@ -269,7 +287,7 @@ impl Driver {
         }
     }
 
-    fn locate(&mut self, env: &mut Environment, seat: &mut Seat, found: Vec<InputFile>) {
+    fn locate(&mut self, env: &mut Environment, seat: &mut MasterLink, found: Vec<InputFile>) {
         self.tag += 1;
         match self.paths.get(found.len()) {
             Some(path) => {
@@ -280,7 +298,7 @@ impl Driver {
                 self.begun += 1;
                 let target = path(&format!("/out/{}", self.begun));
                 let output = self.planned.is_published().then(|| target.clone());
-                self.watch = output.clone().map(|target| Watch::new(env, target));
+                self.watch = output.clone().map(|target| OutputWatch::new(env, target));
                 self.planned.is_tagged = env.chance(40);
                 ask(env, seat, &ClientRequest::AdmitJob { title: "sort".into(), output }, self.tag, PATIENCE);
                 self.phase = Phase::Admitting(self.tag, found);
@@ -291,7 +309,7 @@ impl Driver {
     fn located(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         mut found: Vec<InputFile>,
         reply: Option<ClientReply>,
     ) {
@@ -311,7 +329,13 @@ impl Driver {
         self.locate(env, seat, found);
     }
 
-    fn admitted(&mut self, env: &mut Environment, seat: &mut Seat, inputs: Vec<InputFile>, reply: Option<ClientReply>) {
+    fn admitted(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        inputs: Vec<InputFile>,
+        reply: Option<ClientReply>,
+    ) {
         self.phase = Phase::Waiting;
         let Some(ClientReply::Admitted(admitted)) = reply else { return };
         let nodes: Vec<_> = admitted.nodes.iter().map(node_plan).collect();
@@ -337,19 +361,19 @@ impl Driver {
     fn leave_to_nodes(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         admitted: &Admitted,
         (plan, inputs, nodes, folder): (JobPlan, Vec<InputFile>, Vec<SpeNodePlan>, OutputFolder),
     ) {
         let Ok(journal) = folder.journal(admitted.job) else { return };
         let Ok(at) = journal.join(HEAD) else { return };
         let copies = sync_copies(nodes.len());
-        let head: deputy::Head = (plan, inputs, nodes, folder, self.planned.is_tagged);
+        let head: detached_driver::Head = (plan, inputs, nodes, folder, self.planned.is_tagged);
         let writing = Writing::begin(env, seat, &mut self.tag, at, codec::encode(&head), copies);
         self.phase = Phase::Writing(admitted.job, journal, Box::new(writing));
     }
 
-    fn end_if_ended(&mut self, env: &mut Environment, seat: &mut Seat) {
+    fn end_if_ended(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         if let Phase::Running(running) = &mut self.phase {
             running.go_on(env, seat, &mut self.tag);
             if running.is_over() {

@@ -20,7 +20,7 @@ use crate::{
     model::{Change, ContentId, Outcome, Tree, path},
     network::DELAY_MAX,
     reading::{Reading, Turn},
-    role::Seat,
+    role::MasterLink,
 };
 
 /// See the module.
@@ -46,9 +46,9 @@ enum Step {
     /// No answer came; it waits until none can come any more.
     Settling(Change),
     Uploading(Box<Upload>, Target),
-    Looking(names::Look),
+    Querying(names::NameQuery),
     /// Sets a policy.
-    Wishing,
+    SettingPolicy,
     Reading(Box<Reading>),
     /// The faults are over and all is said.
     AtRest,
@@ -77,8 +77,8 @@ impl Person {
     }
 
     /// The master lost its journal: what was planned and cannot be relied on is written again.
-    pub(crate) fn journal_lost(&mut self, env: &mut Environment, seat: &Seat) {
-        let Some(recovered) = &env.book.recovered else { return };
+    pub(crate) fn journal_lost(&mut self, env: &mut Environment, seat: &MasterLink) {
+        let Some(recovered) = &env.model.recovered else { return };
         let is_gone = |(request, _): &&(CreateRequest, ContentId)| !recovered.must_be_there(&request.path);
         self.planned = self.inputs.iter().filter(is_gone).cloned().collect();
         if !self.planned.is_empty() {
@@ -87,9 +87,9 @@ impl Person {
     }
 
     /// Goes on after a rest.
-    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &Seat) {
+    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &MasterLink) {
         if self.is_at_rest() {
-            env.book.people_at_work += 1;
+            env.model.people_at_work += 1;
             self.rest(env, seat);
         }
     }
@@ -104,20 +104,20 @@ impl Person {
             Step::Changing(_) => "waits for a change of names",
             Step::Settling(_) => "waits until no answer can come",
             Step::Uploading(..) => "uploads",
-            Step::Looking(_) => "looks at names",
-            Step::Wishing => "sets a policy",
+            Step::Querying(_) => "looks at names",
+            Step::SettingPolicy => "sets a policy",
             Step::Reading(_) => "reads",
             Step::AtRest => "is at rest",
         }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         if matches!(self.step, Step::Idle) {
             self.next(env, seat);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
         if tag != self.tag {
             return;
         }
@@ -139,7 +139,13 @@ impl Person {
     }
 
     /// An answer came (or will not).
-    pub(crate) fn answered(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64, reply: Option<ClientReply>) {
+    pub(crate) fn answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        tag: u64,
+        reply: Option<ClientReply>,
+    ) {
         if tag != self.tag {
             return;
         }
@@ -149,10 +155,10 @@ impl Person {
                 let stage = upload.answered(env, seat, tag, reply);
                 self.upload_goes(env, seat, upload, target, stage);
             }
-            Step::Looking(look) => match reply {
+            Step::Querying(look) => match reply {
                 None => self.rest(env, seat),
                 Some(reply) => {
-                    names::check_look(env, self.region, &look, &reply);
+                    names::check_query(env, self.region, &look, &reply);
                     self.rest(env, seat);
                 }
             },
@@ -164,12 +170,18 @@ impl Person {
                 }
             },
             // That it is kept shows in the copies at the end: they are compared with what the master says is wanted.
-            Step::Wishing => self.rest(env, seat),
+            Step::SettingPolicy => self.rest(env, seat),
             step @ (Step::Idle | Step::Settling(_) | Step::AtRest) => self.step = step,
         }
     }
 
-    pub(crate) fn call_answered(&mut self, env: &mut Environment, seat: &mut Seat, call: CallId, reply: CallReply) {
+    pub(crate) fn call_answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        call: CallId,
+        reply: CallReply,
+    ) {
         match mem::replace(&mut self.step, Step::Idle) {
             Step::Uploading(mut upload, target) => {
                 let stage = upload.call_answered(env, seat, self.tag, call, reply);
@@ -184,11 +196,11 @@ impl Person {
     }
 
     /// Begins the next thing, if there is a session.
-    fn next(&mut self, env: &mut Environment, seat: &mut Seat) {
+    fn next(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         self.tag += 1;
         if (env.is_healing || env.is_quiet) && self.planned.is_empty() {
             self.step = Step::AtRest;
-            env.book.people_at_work -= 1;
+            env.model.people_at_work -= 1;
             return;
         }
         if seat.session.is_none() {
@@ -203,13 +215,13 @@ impl Person {
         let lot = env.rng.u32(..100);
         match lot {
             0..35 => self.read(env, seat),
-            35..50 => self.look(env, seat),
+            35..50 => self.query(env, seat),
             _ if !self.is_busy => self.read(env, seat),
-            50..54 => self.wish(env, seat),
-            62..70 if env.book.recovered.is_none() => self.append(env, seat),
+            50..54 => self.set_policy(env, seat),
+            62..70 if env.model.recovered.is_none() => self.append(env, seat),
             // Seldom: so many bytes take a while.
             70 => self.put_large(env, seat),
-            54..62 if !env.book.registers.is_empty() => self.put_shared(env, seat),
+            54..62 if !env.model.registers.is_empty() => self.put_shared(env, seat),
             _ => {
                 // Also the newest version of all has to be remembered when its file is gone.
                 let newest = self.newest.take().filter(|_| env.chance(15));
@@ -223,14 +235,14 @@ impl Person {
     }
 
     /// Waits a moment.
-    fn rest(&mut self, env: &mut Environment, seat: &Seat) {
+    fn rest(&mut self, env: &mut Environment, seat: &MasterLink) {
         self.tag += 1;
         self.step = Step::Idle;
         let span = env.span(1, 250);
         later(env, seat, span, self.tag);
     }
 
-    fn change(&mut self, env: &mut Environment, seat: &mut Seat, change: Change) {
+    fn change(&mut self, env: &mut Environment, seat: &mut MasterLink, change: Change) {
         env.note(format_args!("{:?} asks {change:?}", seat.who));
         let request = match &change {
             Change::MakeFolder { path, parents } => ClientRequest::MakeFolder { path: path.clone(), parents: *parents },
@@ -239,7 +251,7 @@ impl Person {
                 ClientRequest::Remove { path: path.clone(), recursive: *recursive, now: env.rng.bool() }
             }
             Change::Put { path, content, parents, absent } => {
-                let bytes = env.book.contents.get(*content).bytes.len() as u64;
+                let bytes = env.model.contents.get(*content).bytes.len() as u64;
                 let mut request = CreateRequest { parents: *parents, ..create_request(path.clone(), bytes) };
                 if *absent {
                     request.condition = Condition::Absent;
@@ -256,7 +268,13 @@ impl Person {
         self.step = Step::Changing(change);
     }
 
-    fn change_answered(&mut self, env: &mut Environment, seat: &mut Seat, change: Change, reply: Option<ClientReply>) {
+    fn change_answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        change: Change,
+        reply: Option<ClientReply>,
+    ) {
         let outcome = match reply {
             Some(ClientReply::Done) => Outcome::Done,
             Some(ClientReply::Refused(refusal)) => Outcome::Refused(refusal.status),
@@ -272,31 +290,31 @@ impl Person {
         self.rest(env, seat);
     }
 
-    fn upload(&mut self, env: &mut Environment, seat: &mut Seat, mut upload: Upload, target: Target) {
+    fn upload(&mut self, env: &mut Environment, seat: &mut MasterLink, mut upload: Upload, target: Target) {
         upload.begin(env, seat, self.tag);
         self.step = Step::Uploading(Box::new(upload), target);
     }
 
-    fn put_shared(&mut self, env: &mut Environment, seat: &mut Seat) {
-        let register = env.rng.usize(..env.book.registers.len());
-        let content = env.book.contents.draw(&mut env.rng);
-        let at = env.book.registers[register].path.clone();
+    fn put_shared(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+        let register = env.rng.usize(..env.model.registers.len());
+        let content = env.model.contents.draw(&mut env.rng);
+        let at = env.model.registers[register].path.clone();
         env.note(format_args!("{:?} overwrites {at} with {content:?}", seat.who));
-        let upload = Upload::new(env, create_request(at, env.book.contents.get(content).bytes.len() as u64), content);
+        let upload = Upload::new(env, create_request(at, env.model.contents.get(content).bytes.len() as u64), content);
         self.upload(env, seat, upload, Target::Shared { register, content, write: None });
     }
 
     /// Puts something behind a file of its own, if it knows what is in one.
-    fn append(&mut self, env: &mut Environment, seat: &mut Seat) {
-        let files: Vec<_> = env.book.regions[self.region].certain().into_iter().flat_map(Tree::files).collect();
+    fn append(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+        let files: Vec<_> = env.model.regions[self.region].certain().into_iter().flat_map(Tree::files).collect();
         if files.is_empty() {
             return self.read(env, seat);
         }
         let (at, base) = files[env.rng.usize(..files.len())];
         let (at, mut tail) = (at.clone(), vec![0; env.rng.usize(1..100_000)]);
         env.rng.fill(&mut tail);
-        let base_bytes = env.book.contents.get(base).bytes.len() as u64;
-        let content = env.book.contents.extend(base, &tail);
+        let base_bytes = env.model.contents.get(base).bytes.len() as u64;
+        let content = env.model.contents.extend(base, &tail);
         env.note(format_args!("{:?} appends {} bytes to {at}", seat.who, tail.len()));
         let request = CreateRequest { append: true, parents: false, ..create_request(at.clone(), tail.len() as u64) };
         let change = Change::Put { path: at, content, parents: false, absent: false };
@@ -304,10 +322,10 @@ impl Person {
     }
 
     /// Puts a file that is gone on with where its sending breaks off.
-    fn put_large(&mut self, env: &mut Environment, seat: &mut Seat) {
-        let content = env.book.contents.draw_large(&mut env.rng);
+    fn put_large(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+        let content = env.model.contents.draw_large(&mut env.rng);
         let path = draw_path(env, self.region);
-        let bytes = env.book.contents.get(content).bytes.len() as u64;
+        let bytes = env.model.contents.get(content).bytes.len() as u64;
         let request =
             CreateRequest { resume: Some(ResumeKey(env.rng.u128(..))), ..create_request(path.clone(), bytes) };
         let change = Change::Put { path, content, parents: true, absent: false };
@@ -317,7 +335,7 @@ impl Person {
     fn upload_goes(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         upload: Box<Upload>,
         mut target: Target,
         stage: Stage,
@@ -329,7 +347,7 @@ impl Person {
                 match &mut target {
                     Target::Own(change) => names::begin(env, self.region, change),
                     Target::Shared { register, content, write } => {
-                        *write = Some(env.book.registers[*register].begin(now, *content));
+                        *write = Some(env.model.registers[*register].begin(now, *content));
                     }
                 }
                 self.step = Step::Uploading(upload, target);
@@ -366,42 +384,42 @@ impl Person {
             }
             Target::Shared { register, content, write: Some(write) } => match outcome {
                 Outcome::Done => {
-                    env.book.registers[*register].succeed(now, *write);
-                    let at = env.book.registers[*register].path.clone();
-                    env.book.acknowledge(now, &at, *content);
+                    env.model.registers[*register].succeed(now, *write);
+                    let at = env.model.registers[*register].path.clone();
+                    env.model.acknowledge(now, &at, *content);
                 }
-                Outcome::NotDone | Outcome::Refused(_) => env.book.registers[*register].void(*write),
+                Outcome::NotDone | Outcome::Refused(_) => env.model.registers[*register].void(*write),
                 Outcome::Unknown => {}
             },
             Target::Shared { .. } => {}
         }
     }
 
-    fn look(&mut self, env: &mut Environment, seat: &mut Seat) {
-        let look = names::Look::draw(env, self.region);
+    fn query(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+        let look = names::NameQuery::draw(env, self.region);
         ask(env, seat, &look.request(), self.tag, PATIENCE);
-        self.step = Step::Looking(look);
+        self.step = Step::Querying(look);
     }
 
     /// Wishes for another number of copies of something of its own, or takes the wish back.
-    fn wish(&mut self, env: &mut Environment, seat: &mut Seat) {
-        let at = if env.rng.bool() { env.book.regions[self.region].root.clone() } else { self.draw_file(env) };
+    fn set_policy(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+        let at = if env.rng.bool() { env.model.regions[self.region].root.clone() } else { self.draw_file(env) };
         // No more than there are nodes: a cloud that cannot keep them all is never well.
         let copies = if env.chance(25) { None } else { Some(env.rng.u8(2..=NODES_MIN as u8)) };
         env.note(format_args!("{:?} wishes for {copies:?} copies of {at}", seat.who));
         let request = ClientRequest::SetPolicy { path: at, policy: Policy { copies, ..Policy::default() } };
         ask(env, seat, &request, self.tag, PATIENCE);
-        self.step = Step::Wishing;
+        self.step = Step::SettingPolicy;
     }
 
-    fn read(&mut self, env: &mut Environment, seat: &mut Seat) {
+    fn read(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         let at = self.draw_file(env);
         let reading = Reading::new(env, at, false);
         ask(env, seat, &reading.request(), self.tag, PATIENCE);
         self.step = Step::Reading(Box::new(reading));
     }
 
-    fn reading_goes(&mut self, env: &mut Environment, seat: &mut Seat, reading: Box<Reading>, turn: Turn) {
+    fn reading_goes(&mut self, env: &mut Environment, seat: &mut MasterLink, reading: Box<Reading>, turn: Turn) {
         match turn {
             Turn::Goes => self.step = Step::Reading(reading),
             Turn::Ended => self.rest(env, seat),
@@ -414,12 +432,12 @@ impl Person {
 
     /// A file of anyone, or a path at which there may be one.
     fn draw_file(&self, env: &mut Environment) -> SectorPath {
-        if !env.book.registers.is_empty() && env.chance(25) {
-            let register = env.rng.usize(..env.book.registers.len());
-            return env.book.registers[register].path.clone();
+        if !env.model.registers.is_empty() && env.chance(25) {
+            let register = env.rng.usize(..env.model.registers.len());
+            return env.model.registers[register].path.clone();
         }
-        let region = env.rng.usize(..env.book.regions.len());
-        let tree = env.book.regions[region].possible()[0].clone();
+        let region = env.rng.usize(..env.model.regions.len());
+        let tree = env.model.regions[region].possible()[0].clone();
         let files: Vec<_> = tree.files().map(|(path, _)| path.clone()).collect();
         if files.is_empty() || env.chance(5) {
             return draw_path(env, region);
@@ -428,7 +446,7 @@ impl Person {
     }
 
     fn draw_change(&self, env: &mut Environment) -> Change {
-        let tree: Tree = (*env.book.regions[self.region].possible()[0]).clone();
+        let tree: Tree = (*env.model.regions[self.region].possible()[0]).clone();
         let new = draw_path(env, self.region);
         let below: Vec<_> = tree.0.keys().cloned().collect();
         let known = if below.is_empty() { new.clone() } else { below[env.rng.usize(..below.len())].clone() };
@@ -437,7 +455,7 @@ impl Person {
             10..25 => Change::Rename { from: known, to: new },
             25..33 => Change::Remove { path: known, recursive: env.rng.u8(..3) == 0 },
             lot => {
-                let content = env.book.contents.draw(&mut env.rng);
+                let content = env.model.contents.draw(&mut env.rng);
                 let at = if lot < 70 { known } else { new };
                 Change::Put { path: at, content, parents: env.rng.u8(..3) > 0, absent: env.rng.u8(..8) == 0 }
             }
@@ -447,7 +465,7 @@ impl Person {
 
 /// A path in a region: few names, so that they meet.
 fn draw_path(env: &mut Environment, region: usize) -> SectorPath {
-    let mut text = env.book.regions[region].root.to_string();
+    let mut text = env.model.regions[region].root.to_string();
     for _ in 0..env.rng.usize(1..4) {
         text.push('/');
         text.push(char::from(b'a' + env.rng.u8(..5)));

@@ -24,7 +24,7 @@ pub(super) fn draw_question(env: &mut Environment, by: &UserName) -> ClientReque
         7 => ClientRequest::Copies(at),
         8 => ClientRequest::Trash { all_users: false, after: None },
         9 => {
-            let others: Vec<_> = env.book.estate.quotas.keys().filter(|user| *user != by).cloned().collect();
+            let others: Vec<_> = env.model.attributes.quotas.keys().filter(|user| *user != by).cloned().collect();
             let other = others.get(env.rng.usize(..others.len().max(1)));
             let folder = path(&other.map_or_else(|| "/.trash".to_owned(), |other| format!("/.trash/{other}")));
             let folder = if env.rng.bool() { path("/.trash") } else { folder };
@@ -41,10 +41,10 @@ pub(super) fn draw_question(env: &mut Environment, by: &UserName) -> ClientReque
 pub(super) fn draw_attempt(env: &mut Environment, by: &UserName, is_stranger: bool) -> ClientRequest {
     let at = draw_place(env);
     // In the root everyone may make something: the folders must be there.
-    let estate = &env.book.estate;
+    let estate = &env.model.attributes;
     let stands = |region: &Region| region.certain().is_some_and(|tree| tree.0.contains_key(&region.root));
-    let stand = estate.folders.iter().all(|folder| stands(&env.book.regions[folder.region]));
-    let may_try = is_stranger && stand && env.book.recovered.is_none();
+    let stand = estate.folders.iter().all(|folder| stands(&env.model.regions[folder.region]));
+    let may_try = is_stranger && stand && env.model.recovered.is_none();
     let lot = env.rng.u8(if may_try { 0..11 } else { 0..4 });
     match lot {
         0 => ClientRequest::SetQuota { user: by.clone(), bytes: None, files: None },
@@ -64,9 +64,9 @@ pub(super) fn draw_attempt(env: &mut Environment, by: &UserName, is_stranger: bo
 /// A folder of the estate, or a file in it.
 fn draw_place(env: &mut Environment) -> SectorPath {
     let Some(folder) = draw_folder(env, None) else { return SectorPath::root() };
-    let folder = &env.book.estate.folders[folder];
+    let folder = &env.model.attributes.folders[folder];
     let (at, region) = (folder.path.clone(), folder.region);
-    let tree = env.book.regions[region].possible()[0].clone();
+    let tree = env.model.regions[region].possible()[0].clone();
     let files: Vec<_> = tree.files().map(|(path, _)| path).filter(|path| path.is_within(&at)).cloned().collect();
     match env.rng.u8(..8) {
         0..3 => at,
@@ -77,7 +77,7 @@ fn draw_place(env: &mut Environment) -> SectorPath {
 
 /// A folder of the estate, or of one region of it.
 pub(super) fn draw_folder(env: &mut Environment, region: Option<usize>) -> Option<usize> {
-    let folders = env.book.estate.folders.iter().enumerate();
+    let folders = env.model.attributes.folders.iter().enumerate();
     let meant = folders.filter(|(_, folder)| region.is_none_or(|region| folder.region == region));
     let numbers: Vec<_> = meant.map(|(number, _)| number).collect();
     numbers.get(env.rng.usize(..numbers.len().max(1))).copied()

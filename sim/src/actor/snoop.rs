@@ -12,7 +12,7 @@ use super::{
 use crate::{
     environment::Environment,
     invariants::rights::{self, Probe},
-    role::Seat,
+    role::MasterLink,
 };
 
 /// See the module.
@@ -29,19 +29,25 @@ impl Snoop {
         Self { by, is_stranger, probe: None, tag: 0 }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         if self.probe.is_none() {
             self.next(env, seat);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
         if tag == self.tag {
             self.next(env, seat);
         }
     }
 
-    pub(crate) fn answered(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64, reply: Option<ClientReply>) {
+    pub(crate) fn answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        tag: u64,
+        reply: Option<ClientReply>,
+    ) {
         if tag != self.tag {
             return;
         }
@@ -53,7 +59,7 @@ impl Snoop {
         later(env, seat, span, self.tag);
     }
 
-    fn next(&mut self, env: &mut Environment, seat: &mut Seat) {
+    fn next(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         self.tag += 1;
         self.probe = None;
         if seat.session.is_none() {

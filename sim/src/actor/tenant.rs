@@ -19,17 +19,17 @@ use super::{
     upload::{Stage, Upload, create_request},
 };
 use crate::{
-    Kind,
+    ViolationKind,
     calls::{CallId, CallReply},
     cloud::NODES_MIN,
     environment::Environment,
     invariants::{
-        estate, names,
+        attribute_checks, names,
         rights::{self, Probe},
     },
-    model::{Begun, Change, ContentId, Most, Outcome, Removed, path},
+    model::{Begun, Change, ContentId, Most, Outcome, TrashedFile, path},
     network::DELAY_MAX,
-    role::Seat,
+    role::MasterLink,
 };
 
 /// See the module.
@@ -49,7 +49,7 @@ enum Step {
     /// No answer came; it waits until none can come any more.
     Settling(Doing),
     Uploading(Box<Upload>, Put),
-    Looking(names::Look),
+    Querying(names::NameQuery),
     Probing(Box<Probe>),
     AtRest,
 }
@@ -66,7 +66,7 @@ enum Doing {
         is_sure: bool,
     },
     Restore {
-        item: Removed,
+        item: TrashedFile,
         change: Change,
     },
     Acl {
@@ -107,9 +107,9 @@ impl Tenant {
     }
 
     /// Goes on after a rest.
-    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &Seat) {
+    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &MasterLink) {
         if self.is_at_rest() {
-            env.book.people_at_work += 1;
+            env.model.people_at_work += 1;
             self.rest(env, seat);
         }
     }
@@ -124,18 +124,18 @@ impl Tenant {
             Step::Changing(_) => "waits for a change of the estate",
             Step::Settling(_) => "waits until no answer can come",
             Step::Uploading(..) => "uploads",
-            Step::Looking(_) | Step::Probing(_) => "looks at the estate",
+            Step::Querying(_) | Step::Probing(_) => "looks at the estate",
             Step::AtRest => "is at rest",
         }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut Seat) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         if matches!(self.step, Step::Idle) {
             self.next(env, seat);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
         if tag != self.tag {
             return;
         }
@@ -157,7 +157,13 @@ impl Tenant {
     }
 
     /// An answer came (or will not).
-    pub(crate) fn answered(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64, reply: Option<ClientReply>) {
+    pub(crate) fn answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        tag: u64,
+        reply: Option<ClientReply>,
+    ) {
         if tag != self.tag {
             return;
         }
@@ -182,11 +188,11 @@ impl Tenant {
                 let stage = upload.answered(env, seat, tag, reply);
                 self.upload_goes(env, seat, upload, put, stage);
             }
-            (Step::Looking(look), Some(reply)) => {
+            (Step::Querying(look), Some(reply)) => {
                 // Whether something is there is not told where a folder is another's by now.
                 let is_hidden = matches!(&reply, ClientReply::Refused(refusal) if refusal.status != Status::NotFound);
                 if let Some(region) = self.region.filter(|_| !is_hidden) {
-                    names::check_look(env, region, &look, &reply);
+                    names::check_query(env, region, &look, &reply);
                 }
                 self.rest(env, seat);
             }
@@ -194,12 +200,18 @@ impl Tenant {
                 rights::check(env, &probe, &reply);
                 self.rest(env, seat);
             }
-            (Step::Looking(_) | Step::Probing(_), None) => self.rest(env, seat),
+            (Step::Querying(_) | Step::Probing(_), None) => self.rest(env, seat),
             (step @ (Step::Idle | Step::Settling(_) | Step::AtRest), _) => self.step = step,
         }
     }
 
-    pub(crate) fn call_answered(&mut self, env: &mut Environment, seat: &mut Seat, call: CallId, reply: CallReply) {
+    pub(crate) fn call_answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        call: CallId,
+        reply: CallReply,
+    ) {
         match mem::replace(&mut self.step, Step::Idle) {
             Step::Uploading(mut upload, put) => {
                 let stage = upload.call_answered(env, seat, self.tag, call, reply);
@@ -210,11 +222,11 @@ impl Tenant {
     }
 
     /// Begins the next thing, if there is a session.
-    fn next(&mut self, env: &mut Environment, seat: &mut Seat) {
+    fn next(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         self.tag += 1;
         if env.is_healing || env.is_quiet {
             self.step = Step::AtRest;
-            env.book.people_at_work -= 1;
+            env.model.people_at_work -= 1;
             return;
         }
         if seat.session.is_none() {
@@ -225,9 +237,9 @@ impl Tenant {
         let doing = match self.region {
             None => self.draw_of_steward(env),
             Some(region) => {
-                let unmade = env.book.regions[region].certain().map(|tree| env.book.estate.unmade(region, tree));
+                let unmade = env.model.regions[region].certain().map(|tree| env.model.attributes.unmade(region, tree));
                 match unmade {
-                    None if env.chance(70) => return self.look(env, seat, region),
+                    None if env.chance(70) => return self.query(env, seat, region),
                     None => self.draw_of_rights(env, region),
                     Some(Some(folder)) => Some(self.make(env, folder)),
                     Some(None) if env.chance(30) => return self.put(env, seat, region),
@@ -247,7 +259,7 @@ impl Tenant {
     }
 
     /// Waits a moment.
-    fn rest(&mut self, env: &mut Environment, seat: &Seat) {
+    fn rest(&mut self, env: &mut Environment, seat: &MasterLink) {
         self.tag += 1;
         self.step = Step::Idle;
         let longest_ms = if self.region.is_some() { 900 } else { 3_000 };
@@ -256,18 +268,18 @@ impl Tenant {
     }
 
     /// Asks for something that may be there, or not, since an answer was lost.
-    fn look(&mut self, env: &mut Environment, seat: &mut Seat, region: usize) {
-        let trees = env.book.regions[region].possible();
+    fn query(&mut self, env: &mut Environment, seat: &mut MasterLink, region: usize) {
+        let trees = env.model.regions[region].possible();
         let differs = |at: &&SectorPath| trees.iter().any(|tree| tree.0.get(*at) != trees[0].0.get(*at));
         let Some(at) = trees.iter().flat_map(|tree| tree.0.keys()).find(differs).cloned() else {
             return self.rest(env, seat);
         };
-        let look = names::Look::Stat(at);
+        let look = names::NameQuery::Stat(at);
         ask(env, seat, &look.request(), self.tag, PATIENCE);
-        self.step = Step::Looking(look);
+        self.step = Step::Querying(look);
     }
 
-    fn probe(&mut self, env: &mut Environment, seat: &mut Seat) {
+    fn probe(&mut self, env: &mut Environment, seat: &mut MasterLink) {
         let request = draw_question(env, &self.by.user);
         let probe = Probe::new(env, self.by.clone(), request);
         ask(env, seat, &probe.request, self.tag, PATIENCE);
@@ -276,8 +288,9 @@ impl Tenant {
 
     fn make(&self, env: &mut Environment, folder: usize) -> (Doing, ClientRequest) {
         let now = env.now.monotonic;
-        env.book.estate.folders[folder].made(now);
-        let (at, region) = (env.book.estate.folders[folder].path.clone(), env.book.estate.folders[folder].region);
+        env.model.attributes.folders[folder].made(now);
+        let (at, region) =
+            (env.model.attributes.folders[folder].path.clone(), env.model.attributes.folders[folder].region);
         let change = Change::MakeFolder { path: at.clone(), parents: false };
         names::begin(env, region, &change);
         (Doing::Make(change, region), ClientRequest::MakeFolder { path: at, parents: false })
@@ -289,8 +302,8 @@ impl Tenant {
             0..3 => {
                 let folder = draw_folder(env, Some(region))?;
                 let acl = self.draw_acl(env);
-                let (now, at) = (env.now.monotonic, env.book.estate.folders[folder].path.clone());
-                let begun = env.book.estate.folders[folder].acl.begin(now, &acl);
+                let (now, at) = (env.now.monotonic, env.model.attributes.folders[folder].path.clone());
+                let begun = env.model.attributes.folders[folder].acl.begin(now, &acl);
                 let request = match acl.clone() {
                     Some(acl) => AclRequest::Set { path: at, acl },
                     None => AclRequest::Clear(at),
@@ -314,8 +327,8 @@ impl Tenant {
             0..4 => self.draw_of_rights(env, region),
             4..7 => self.draw_removal(env, region),
             _ => {
-                let items = env.book.estate.bin.newest(&self.by.user);
-                let items: Vec<_> = items.into_iter().filter(|item| env.book.estate.knows(&item.from)).collect();
+                let items = env.model.attributes.trash.newest(&self.by.user);
+                let items: Vec<_> = items.into_iter().filter(|item| env.model.attributes.knows(&item.from)).collect();
                 let item = items.get(env.rng.usize(..items.len().max(1)))?.clone();
                 let at = item.from.clone();
                 let change = Change::Put { path: at.clone(), content: item.content, parents: true, absent: true };
@@ -326,7 +339,7 @@ impl Tenant {
     }
 
     fn draw_removal(&self, env: &mut Environment, region: usize) -> Option<(Doing, ClientRequest)> {
-        let tree = env.book.regions[region].certain()?.clone();
+        let tree = env.model.regions[region].certain()?.clone();
         let files: Vec<_> = tree.files().collect();
         let (at, content) = files.get(env.rng.usize(..files.len().max(1)))?;
         let (at, content) = ((*at).clone(), *content);
@@ -335,10 +348,10 @@ impl Tenant {
         names::begin(env, region, &change);
         let begun = env.now.monotonic;
         if !now {
-            env.book.estate.bin.begin(begun, &self.by.user, &at, content);
+            env.model.attributes.trash.begin(begun, &self.by.user, &at, content);
         }
         let content = (!now).then_some(content);
-        let is_sure = env.book.recovered.is_none();
+        let is_sure = env.model.recovered.is_none();
         let request = ClientRequest::Remove { path: at, recursive: false, now };
         Some((Doing::Remove { change, content, is_sure }, request))
     }
@@ -349,23 +362,23 @@ impl Tenant {
             0..4 => {
                 // Homes stay whose they are.
                 let folder = draw_folder(env, None)?;
-                let at = env.book.estate.folders[folder].path.clone();
-                let users: Vec<_> = env.book.estate.quotas.keys().cloned().collect();
+                let at = env.model.attributes.folders[folder].path.clone();
+                let users: Vec<_> = env.model.attributes.quotas.keys().cloned().collect();
                 let owner = users.get(env.rng.usize(..users.len().max(1)))?.clone();
                 if at.components().count() < 2 {
                     return None;
                 }
-                let begun = env.book.estate.folders[folder].owner.begin(now, &owner);
+                let begun = env.model.attributes.folders[folder].owner.begin(now, &owner);
                 let request = AclRequest::GiveTo { path: at, owner: owner.clone() };
                 Some((Doing::Owner { folder, owner, begun }, ClientRequest::Acl(request)))
             }
             4..7 => {
-                let users: Vec<_> = env.book.estate.quotas.keys().cloned().collect();
+                let users: Vec<_> = env.model.attributes.quotas.keys().cloned().collect();
                 let user = users.get(env.rng.usize(..users.len().max(1)))?.clone();
                 let bytes = env.rng.bool().then(|| env.rng.u64(1 << 30..1 << 40));
                 let files = [None, Some(1_000), Some(2_000), Some(0)][env.rng.usize(..4)];
                 let most = (bytes, files);
-                let begun = env.book.estate.quotas.get_mut(&user)?.begin(now, &most);
+                let begun = env.model.attributes.quotas.get_mut(&user)?.begin(now, &most);
                 let request = ClientRequest::SetQuota { user: user.clone(), bytes, files };
                 Some((Doing::Quota { user, most, begun }, request))
             }
@@ -376,11 +389,11 @@ impl Tenant {
                 Some(self.set_policy(env, folder, Policy { quota_bytes, quota_files, ..Policy::default() }))
             }
             _ => {
-                let users: Vec<_> = env.book.estate.quotas.keys().cloned().collect();
+                let users: Vec<_> = env.model.attributes.quotas.keys().cloned().collect();
                 let user = users.get(env.rng.usize(..users.len().max(1)))?.clone();
                 let barred = env.span(0, 3_000);
                 env.note(format_args!("the sessions of {user} are revoked"));
-                env.book.estate.accounts.revoke(now, &user, barred);
+                env.model.attributes.accounts.revoke(now, &user, barred);
                 None
             }
         }
@@ -388,15 +401,16 @@ impl Tenant {
 
     fn set_policy(&self, env: &mut Environment, folder: usize, policy: Policy) -> (Doing, ClientRequest) {
         let now = env.now.monotonic;
-        let at = env.book.estate.folders[folder].path.clone();
-        let begun = env.book.estate.folders[folder].policy.begin(now, &policy);
+        let at = env.model.attributes.folders[folder].path.clone();
+        let begun = env.model.attributes.folders[folder].policy.begin(now, &policy);
         let request = ClientRequest::SetPolicy { path: at, policy: policy.clone() };
         (Doing::Policy { folder, policy, begun }, request)
     }
 
     /// What some folder may say: nothing, that it is private, or that others may do something.
     fn draw_acl(&self, env: &mut Environment) -> Option<Acl> {
-        let others: Vec<_> = env.book.estate.quotas.keys().filter(|user| **user != self.by.user).cloned().collect();
+        let others: Vec<_> =
+            env.model.attributes.quotas.keys().filter(|user| **user != self.by.user).cloned().collect();
         let other = others.get(env.rng.usize(..others.len().max(1))).cloned();
         let everyone = AclEntry { principal: Principal::Everyone, rights: Rights::READ };
         let one = |rights| other.clone().map(|other| AclEntry { principal: Principal::User(other), rights });
@@ -413,7 +427,7 @@ impl Tenant {
     /// A change came to its end.
     fn ended(&self, env: &mut Environment, doing: &Doing, outcome: Outcome) {
         let now = env.now.monotonic;
-        let is_refused = outcome == Outcome::Refused(Status::Refused) && env.book.recovered.is_none();
+        let is_refused = outcome == Outcome::Refused(Status::Refused) && env.model.recovered.is_none();
         // What has to do with rights, quotas, or a lease says nothing of names.
         let of_names = match outcome {
             Outcome::Refused(Status::Refused | Status::Unavailable) => Outcome::NotDone,
@@ -426,43 +440,43 @@ impl Tenant {
                 if let Some(content) = content
                     && matches!(outcome, Outcome::Done | Outcome::Unknown)
                 {
-                    let is_sure = *is_sure && outcome == Outcome::Done && env.book.recovered.is_none();
-                    env.book.estate.bin.end(now, &self.by.user, at, *content, is_sure);
+                    let is_sure = *is_sure && outcome == Outcome::Done && env.model.recovered.is_none();
+                    env.model.attributes.trash.end(now, &self.by.user, at, *content, is_sure);
                 }
                 self.end_names(env, change, of_names);
             }
             Doing::Restore { item, change } => {
                 if outcome == Outcome::Refused(Status::NotFound) {
-                    if env.book.estate.bin.must_have(item) && env.book.recovered.is_none() {
+                    if env.model.attributes.trash.must_have(item) && env.model.recovered.is_none() {
                         let sentence = format!("what was removed from {} cannot be restored: {item:?}", item.from);
-                        env.violate(Kind::Safety, sentence);
+                        env.violate(ViolationKind::Safety, sentence);
                     }
                     return self.end_names(env, change, Outcome::NotDone);
                 }
                 if matches!(outcome, Outcome::Done | Outcome::Unknown) {
-                    let is_sure = outcome == Outcome::Done && env.book.recovered.is_none();
-                    env.book.estate.bin.restored(item, is_sure);
+                    let is_sure = outcome == Outcome::Done && env.model.recovered.is_none();
+                    env.model.attributes.trash.restored(item, is_sure);
                 }
-                let of_names = env.book.outcome_of_restore(change, of_names);
+                let of_names = env.model.outcome_of_restore(change, of_names);
                 self.end_names(env, change, of_names);
             }
             Doing::Acl { folder, acl, begun } => {
                 self.check_refusal(env, *folder, is_refused);
-                env.book.estate.folders[*folder].acl.end(now, *begun, acl, outcome);
+                env.model.attributes.folders[*folder].acl.end(now, *begun, acl, outcome);
             }
             Doing::Policy { folder, policy, begun } => {
                 self.check_refusal(env, *folder, is_refused);
-                env.book.estate.folders[*folder].policy.end(now, *begun, policy, outcome);
+                env.model.attributes.folders[*folder].policy.end(now, *begun, policy, outcome);
             }
             Doing::Owner { folder, owner, begun } => {
                 self.check_refusal(env, *folder, is_refused);
-                env.book.estate.folders[*folder].owner.end(now, *begun, owner, outcome);
+                env.model.attributes.folders[*folder].owner.end(now, *begun, owner, outcome);
             }
             Doing::Quota { user, most, begun } => {
                 if is_refused {
-                    env.violate(Kind::Safety, format!("an administrator may not set the quota of {user}"));
+                    env.violate(ViolationKind::Safety, format!("an administrator may not set the quota of {user}"));
                 }
-                if let Some(quota) = env.book.estate.quotas.get_mut(user) {
+                if let Some(quota) = env.model.attributes.quotas.get_mut(user) {
                     quota.end(now, *begun, most, outcome);
                 }
             }
@@ -477,25 +491,25 @@ impl Tenant {
 
     /// Who surely may say something of a folder was refused.
     fn check_refusal(&self, env: &mut Environment, folder: usize, is_refused: bool) {
-        let (now, estate) = (env.now.monotonic, &env.book.estate);
+        let (now, estate) = (env.now.monotonic, &env.model.attributes);
         let at = &estate.folders[folder].path;
         // What may have changed while it was asked for.
         let since = now.saturating_sub(PATIENCE);
         let rights = estate.rights(&self.by, at, since, now);
         if is_refused && rights.iter().all(|rights| rights.has(Rights::ADMINISTER)) {
             let sentence = format!("{} may say what holds for {at}, and was refused", self.by.user);
-            env.violate(Kind::Safety, sentence);
+            env.violate(ViolationKind::Safety, sentence);
         }
     }
 
-    fn put(&mut self, env: &mut Environment, seat: &mut Seat, region: usize) {
+    fn put(&mut self, env: &mut Environment, seat: &mut MasterLink, region: usize) {
         let Some(folder) = draw_folder(env, Some(region)) else { return self.rest(env, seat) };
-        let content = env.book.contents.draw(&mut env.rng);
-        let name = format!("{}/f{}", env.book.estate.folders[folder].path, env.rng.u8(..3));
+        let content = env.model.contents.draw(&mut env.rng);
+        let name = format!("{}/f{}", env.model.attributes.folders[folder].path, env.rng.u8(..3));
         let (at, since) = (path(&name), env.now.monotonic);
-        let is_new = env.book.regions[region].certain().is_some_and(|tree| tree.file(&at).is_none());
+        let is_new = env.model.regions[region].certain().is_some_and(|tree| tree.file(&at).is_none());
         let absent = env.chance(10);
-        let bytes = env.book.contents.get(content).bytes.len() as u64;
+        let bytes = env.model.contents.get(content).bytes.len() as u64;
         let mut request = CreateRequest { parents: false, ..create_request(at.clone(), bytes) };
         if absent {
             request.condition = Condition::Absent;
@@ -507,7 +521,14 @@ impl Tenant {
         self.step = Step::Uploading(Box::new(upload), Put { change, at, since, is_new });
     }
 
-    fn upload_goes(&mut self, env: &mut Environment, seat: &mut Seat, upload: Box<Upload>, put: Put, stage: Stage) {
+    fn upload_goes(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        upload: Box<Upload>,
+        put: Put,
+        stage: Stage,
+    ) {
         match stage {
             Stage::Goes => self.step = Step::Uploading(upload, put),
             Stage::Commits => {
@@ -521,7 +542,7 @@ impl Tenant {
                 if let Some(outcome) = outcome {
                     self.end_names(env, &put.change, outcome);
                     if outcome == Outcome::Done && put.is_new {
-                        estate::check_let_through(env, &self.by.user, &put.at, put.since);
+                        attribute_checks::check_let_through(env, &self.by.user, &put.at, put.since);
                     }
                 }
                 self.rest(env, seat);
@@ -539,7 +560,7 @@ impl Tenant {
 
 /// Whether the steward alone sets the policy of a folder.
 fn is_stewards(env: &Environment, folder: usize) -> bool {
-    env.book.estate.folders[folder].path.name() == Some(OF_STEWARD)
+    env.model.attributes.folders[folder].path.name() == Some(OF_STEWARD)
 }
 
 /// The folder in each home that has a quota.

@@ -13,12 +13,12 @@ use protocol::{
 
 use super::{COMMIT_PATIENCE, PATIENCE, WITHOUT_SESSION, ask, later};
 use crate::{
-    Kind,
+    ViolationKind,
     calls::{CallId, CallReply},
     environment::Environment,
     invariants::versions,
     model::{ContentId, Outcome},
-    role::Seat,
+    role::MasterLink,
 };
 
 /// See the module.
@@ -69,7 +69,7 @@ pub(crate) enum Stage {
 impl Upload {
     /// An upload that has not begun.
     pub(crate) fn new(env: &Environment, request: CreateRequest, content: ContentId) -> Self {
-        let sent = Rc::clone(&env.book.contents.get(content).bytes);
+        let sent = Rc::clone(&env.model.contents.get(content).bytes);
         let attempts_left = if request.resume.is_some() { RESUMED_MAX } else { 0 };
         let (base_bytes, began, step) = (0, Duration::ZERO, Step::Creating);
         Self { request, content, sent, base_bytes, attempts_left, began, step, unanswered: 0 }
@@ -82,9 +82,9 @@ impl Upload {
     }
 
     /// Asks for the right to write.
-    pub(crate) fn begin(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) {
+    pub(crate) fn begin(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
         self.began = env.now.monotonic;
-        env.book.attempted.push((self.request.path.clone(), self.content));
+        env.model.attempted.push((self.request.path.clone(), self.content));
         ask(env, seat, &ClientRequest::Create(self.request.clone()), tag, PATIENCE);
     }
 
@@ -92,17 +92,17 @@ impl Upload {
     pub(crate) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) -> Stage {
         match (&self.step, reply) {
             (Step::Creating, Some(ClientReply::Created(created))) if created.base_bytes != self.base_bytes => {
                 // A master that lost its journal may have given back an older content.
-                if env.book.recovered.is_none() {
+                if env.model.recovered.is_none() {
                     let (found, path) = (created.base_bytes, &self.request.path);
                     let sentence = format!("{found} bytes of {path} are appended to, it has {}", self.base_bytes);
-                    env.violate(Kind::Safety, sentence);
+                    env.violate(ViolationKind::Safety, sentence);
                 }
                 self.leave(env, seat, created.lease, tag);
                 Stage::Goes
@@ -119,7 +119,7 @@ impl Upload {
             (Step::Creating | Step::Leaving, _) => Stage::Ended(None),
             (Step::Committing(_), Some(ClientReply::Entry(entry))) => {
                 self.check_entry(env, &entry);
-                env.book.appended += u32::from(self.request.append);
+                env.model.appended += u32::from(self.request.append);
                 Stage::Ended(Some(Outcome::Done))
             }
             (Step::Committing(_), Some(ClientReply::Refused(refusal))) => {
@@ -147,7 +147,7 @@ impl Upload {
     }
 
     /// A timer that this upload had set rings.
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, tag: u64) -> Stage {
+    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) -> Stage {
         let (lease, again) = match self.step {
             Step::CommittingAgain(lease) => (lease, true),
             Step::Abandoning(lease) => (lease, false),
@@ -168,7 +168,7 @@ impl Upload {
     pub(crate) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: u64,
         call: CallId,
         reply: CallReply,
@@ -177,7 +177,7 @@ impl Upload {
         if own != call {
             return Stage::Goes;
         }
-        let content = env.book.contents.get(self.content);
+        let content = env.model.contents.get(self.content);
         let (bytes, digest) = (content.bytes.len() as u64, content.digest);
         match reply {
             CallReply::Stored { bytes: stored, digest: found } if (stored, found) == (bytes, digest) => {
@@ -185,13 +185,13 @@ impl Upload {
                 Stage::Commits
             }
             // The old master's ticket, and at the node what the new one took for the file's content.
-            CallReply::Stored { .. } if self.request.append && env.book.recovered.is_some() => {
+            CallReply::Stored { .. } if self.request.append && env.model.recovered.is_some() => {
                 self.leave(env, seat, lease, tag);
                 Stage::Goes
             }
             CallReply::Stored { .. } => {
                 env.violate(
-                    Kind::Safety,
+                    ViolationKind::Safety,
                     format!("a node stored other bytes than were sent for {}", self.request.path),
                 );
                 Stage::Ended(None)
@@ -210,13 +210,13 @@ impl Upload {
         }
     }
 
-    fn leave(&mut self, env: &mut Environment, seat: &mut Seat, lease: LeaseId, tag: u64) {
+    fn leave(&mut self, env: &mut Environment, seat: &mut MasterLink, lease: LeaseId, tag: u64) {
         self.step = Step::Leaving;
         ask(env, seat, &ClientRequest::Abandon(lease), tag, PATIENCE);
     }
 
-    fn commit(&mut self, env: &mut Environment, seat: &mut Seat, lease: LeaseId, tag: u64) {
-        let content = env.book.contents.get(self.content);
+    fn commit(&mut self, env: &mut Environment, seat: &mut MasterLink, lease: LeaseId, tag: u64) {
+        let content = env.model.contents.get(self.content);
         let (bytes, digest) = (content.bytes.len() as u64, content.digest);
         self.step = Step::Committing(lease);
         ask(env, seat, &ClientRequest::Commit { lease, bytes, digest }, tag, COMMIT_PATIENCE);
@@ -224,19 +224,22 @@ impl Upload {
 
     fn check_entry(&self, env: &mut Environment, entry: &Entry) {
         versions::check(env, &self.request.path, entry, self.began);
-        let content = env.book.contents.get(self.content);
+        let content = env.model.contents.get(self.content);
         let is_it = matches!(&entry.kind, EntryKind::File(file)
             if file.digest == content.digest && file.bytes == content.bytes.len() as u64);
         // After an unanswered try, the file may have been renamed by now; its content cannot have changed.
         if !is_it || (self.unanswered == 0 && entry.path != self.request.path) {
-            env.violate(Kind::Safety, format!("a commit of {} was answered with {entry:?}", self.request.path));
+            env.violate(
+                ViolationKind::Safety,
+                format!("a commit of {} was answered with {entry:?}", self.request.path),
+            );
         }
     }
 
     fn outcome_of_refusal(&self, env: &mut Environment, refusal: &Refusal) -> Outcome {
         match refusal.status {
             Status::Corrupt => {
-                env.violate(Kind::Safety, format!("a commit of {} was refused: {refusal}", self.request.path));
+                env.violate(ViolationKind::Safety, format!("a commit of {} was refused: {refusal}", self.request.path));
                 Outcome::Unknown
             }
             // An earlier try may have been published; this one says only that there is no lease any more.

@@ -2,22 +2,22 @@
 //! only while another has a good copy of all that lies on it, so that whatever was acknowledged can always be found
 //! again.
 
-pub(crate) mod disks;
-mod journal;
-mod links;
+pub(crate) mod disk_faults;
+mod journal_faults;
+mod link_faults;
 
 use std::{collections::BTreeSet, time::Duration};
 
 use fastrand::Rng;
 use protocol::SliceId;
 
-use journal::JournalCopy;
+use journal_faults::JournalCopy;
 
 use crate::{
     cloud::Cloud,
     environment::Environment,
-    network::Weather,
-    queue::{Event, Who},
+    network::NetworkConditions,
+    queue::{Event, Participant},
 };
 
 /// See the module.
@@ -42,12 +42,12 @@ pub(crate) struct Faults {
     /// Rounds that follow this one.
     rounds: u32,
     /// The faults that fired.
-    pub(crate) fired: Fired,
+    pub(crate) fired: FaultCounts,
 }
 
 /// How often each fault fired: proof that a run tests something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fired {
+pub struct FaultCounts {
     /// Nodes that died.
     pub node_crashes: u64,
     /// Of these, in the middle of writing to their disks.
@@ -84,7 +84,7 @@ pub struct Fired {
     pub rolled_back_journals: u64,
 }
 
-impl Fired {
+impl FaultCounts {
     /// Each fault's count, with its name in the plural.
     pub fn by_name(&self) -> [(&'static str, u64); 17] {
         [
@@ -171,7 +171,7 @@ impl Faults {
             copies: Vec::new(),
             fresh: None,
             rounds: [0, 0, 0, 1, 1, 2][rng.usize(..6)],
-            fired: Fired::default(),
+            fired: FaultCounts::default(),
         }
     }
 
@@ -276,15 +276,15 @@ impl Cloud {
                 self.faults.fired.node_crashes += 1;
                 // A disk at rest is cut off too, a little later.
                 let span = self.env.span(200, 3_000);
-                self.env.after(span, Event::Crash(Who::Node(node), self.nodes[node].life));
+                self.env.after(span, Event::Crash(Participant::Node(node), self.nodes[node].life));
             }
             Fault::MasterCrash => self.crash_master(),
             Fault::Cut => self.cut_one(node),
             Fault::SiteCut => self.cut_site(),
             Fault::Weather => {
-                let weather = Weather::draw(&mut self.env.rng);
+                let weather = NetworkConditions::draw(&mut self.env.rng);
                 self.env.note(format_args!("the weather changes: {weather:?}"));
-                self.env.network.set_weather(weather);
+                self.env.network.set_conditions(weather);
             }
             Fault::DiskFailure if self.nodes[node].is_up() => {
                 let changes = self.env.rng.u64(..30);
@@ -312,14 +312,14 @@ impl Cloud {
     fn crash_node(&mut self, node: usize) {
         if self.nodes[node].is_up() {
             self.faults.fired.node_crashes += 1;
-            self.crash(Who::Node(node));
+            self.crash(Participant::Node(node));
         }
     }
 
     fn crash_master(&mut self) {
         if self.master.is_up() {
             self.faults.fired.master_crashes += 1;
-            self.crash(Who::Master);
+            self.crash(Participant::Master);
         }
     }
 }

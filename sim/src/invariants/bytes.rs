@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::{Digest, SectorPath};
 
 use crate::{
-    Kind,
+    ViolationKind,
     environment::Environment,
     model::{ContentId, Region, digest_of},
 };
@@ -15,10 +15,13 @@ use crate::{
 pub(crate) fn check_seen(env: &mut Environment, path: &SectorPath, digest: Option<Digest>, since: Duration) -> bool {
     let content = match digest {
         None => None,
-        Some(digest) => match env.book.contents.find(digest) {
+        Some(digest) => match env.model.contents.find(digest) {
             Some(content) => Some(content),
             None => {
-                env.violate(Kind::Safety, format!("{path} is said to have a digest that nobody wrote: {digest}"));
+                env.violate(
+                    ViolationKind::Safety,
+                    format!("{path} is said to have a digest that nobody wrote: {digest}"),
+                );
                 return false;
             }
         },
@@ -30,7 +33,7 @@ pub(crate) fn check_seen(env: &mut Environment, path: &SectorPath, digest: Optio
             Some(_) if is_known(env, path) => "a content that cannot be the current one",
             Some(_) => "a file that nobody wrote there",
         };
-        env.violate(Kind::Safety, format!("{path} is said to have {what}: {content:?} (asked at {since:?})"));
+        env.violate(ViolationKind::Safety, format!("{path} is said to have {what}: {content:?} (asked at {since:?})"));
     }
     is_possible
 }
@@ -38,34 +41,37 @@ pub(crate) fn check_seen(env: &mut Environment, path: &SectorPath, digest: Optio
 /// Bytes that a node gave for a file of this digest.
 pub(crate) fn check_read(env: &mut Environment, path: &SectorPath, read: &[u8], digest: Digest) {
     if digest_of(read) != digest {
-        env.violate(Kind::Safety, format!("bytes of {path} were read that are not those of {digest}"));
+        env.violate(ViolationKind::Safety, format!("bytes of {path} were read that are not those of {digest}"));
     }
 }
 
 /// At the end: a file that must be there could not be read from any copy.
 pub(crate) fn report_unreadable(env: &mut Environment, path: &SectorPath, why: &str) {
-    env.violate(Kind::Safety, format!("acknowledged bytes of {path} cannot be read after all is healed: {why}"));
+    env.violate(
+        ViolationKind::Safety,
+        format!("acknowledged bytes of {path} cannot be read after all is healed: {why}"),
+    );
 }
 
 /// Whether all that is written at a path is in the book.
 fn is_known(env: &Environment, path: &SectorPath) -> bool {
-    env.book.registers.iter().any(|register| register.path == *path)
-        || env.book.outputs.iter().any(|(output, _)| output == path)
-        || env.book.regions.iter().any(|region| path.is_within(&region.root))
+    env.model.registers.iter().any(|register| register.path == *path)
+        || env.model.outputs.iter().any(|(output, _)| output == path)
+        || env.model.regions.iter().any(|region| path.is_within(&region.root))
 }
 
 fn may_be(env: &Environment, path: &SectorPath, content: Option<ContentId>, since: Duration) -> bool {
     let until = env.now.monotonic;
-    if let (Some(recovered), true) = (&env.book.recovered, is_known(env, path)) {
+    if let (Some(recovered), true) = (&env.model.recovered, is_known(env, path)) {
         return recovered.could_be(path, content);
     }
-    if let Some(register) = env.book.registers.iter().find(|register| register.path == *path) {
+    if let Some(register) = env.model.registers.iter().find(|register| register.path == *path) {
         return register.could_be(content, since, until);
     }
-    if let Some(region) = env.book.regions.iter().find(|region| path.is_within(&region.root)) {
+    if let Some(region) = env.model.regions.iter().find(|region| path.is_within(&region.root)) {
         return region.could_be(path, content, since, until);
     }
-    match env.book.outputs.iter().find(|(output, _)| output == path) {
+    match env.model.outputs.iter().find(|(output, _)| output == path) {
         Some((_, expected)) => content == Some(*expected),
         None => content.is_none_or(|content| was_written(env, path, content)),
     }
@@ -73,10 +79,10 @@ fn may_be(env: &Environment, path: &SectorPath, content: Option<ContentId>, sinc
 
 /// Whether anybody ever began to write this there, or it was removed from where it may have been.
 fn was_written(env: &Environment, path: &SectorPath, content: ContentId) -> bool {
-    let was_begun = |path: &SectorPath| env.book.attempted.iter().any(|(at, what)| at == path && *what == content);
+    let was_begun = |path: &SectorPath| env.model.attempted.iter().any(|(at, what)| at == path && *what == content);
     let may_have_been = |origin: &SectorPath| {
-        let recovered = env.book.recovered.as_ref();
-        let mut seen = env.book.regions.iter().flat_map(Region::ever_seen);
+        let recovered = env.model.recovered.as_ref();
+        let mut seen = env.model.regions.iter().flat_map(Region::ever_seen);
         was_begun(origin)
             || recovered.is_some_and(|recovered| recovered.could_be(origin, Some(content)))
             || seen.any(|(at, what)| at == origin && what == content)

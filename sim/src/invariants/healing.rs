@@ -12,7 +12,7 @@ use protocol::{
 };
 use store::DiskSet;
 
-use crate::{Kind, environment::Environment, model::Book, role::Disks};
+use crate::{ViolationKind, environment::Environment, model::Model, role::Disks};
 
 /// Whether all nodes are up; the sentence says which is not.
 pub(crate) fn check_nodes(reply: &ClientReply, count: usize) -> Result<(), String> {
@@ -47,7 +47,7 @@ pub(crate) fn check_copies(reply: &ClientReply, nodes: usize) -> Result<(), Stri
 }
 
 /// Whether a node holds exactly slices of files, each at its path; and, where the journal was lost, what is older.
-pub(crate) fn check_held(store: &DiskSet, files: &BTreeMap<SliceId, SectorPath>, book: &Book) -> Result<(), String> {
+pub(crate) fn check_held(store: &DiskSet, files: &BTreeMap<SliceId, SectorPath>, book: &Model) -> Result<(), String> {
     let all = store.held();
     // A slice without a name that is kept lies where a folder must be: what is below cannot come to its path.
     let is_kept = |slice| book.has_lost_journal() && !files.contains_key(&slice);
@@ -76,18 +76,18 @@ pub(crate) fn check_held(store: &DiskSet, files: &BTreeMap<SliceId, SectorPath>,
 pub(crate) fn check_lost_disk(env: &mut Environment, node: usize, disks: &Disks, folder: &Path, why: &str) {
     // Without power it is about to die, and has not noticed.
     if disks.is_sound(folder) && !why.contains("lost power") {
-        env.violate(Kind::Safety, format!("n{node} gave up {}, which works: {why}", folder.display()));
+        env.violate(ViolationKind::Safety, format!("n{node} gave up {}, which works: {why}", folder.display()));
     }
 }
 
-fn is_doubtful(book: &Book, metadata: &SliceMetadata) -> bool {
+fn is_doubtful(book: &Model, metadata: &SliceMetadata) -> bool {
     book.is_doubtful(book.contents.find(metadata.digest))
 }
 
 /// How the master begins to say that a node is not up.
 const ABOUT_A_NODE: &str = "node ";
 /// How long healing may take after all that happened.
-pub(crate) fn healed_after_max(book: &Book) -> Duration {
+pub(crate) fn healed_after_max(book: &Model) -> Duration {
     // A driver reads its job's journal for ten minutes where a page of it is a name without bytes, and so does the next.
     HEALED_AFTER_MAX + if book.has_old_journal { 3 * HEALED_AFTER_MAX } else { Duration::ZERO }
 }

@@ -5,7 +5,7 @@
 use protocol::Counters;
 
 use crate::{
-    Kind,
+    ViolationKind,
     actor::{JobPlanned, RECORD_BYTES},
     environment::Environment,
     tagged,
@@ -34,6 +34,9 @@ pub(crate) fn check_counters(env: &mut Environment, planned: &JobPlanned, counte
     // What a function makes of its own is counted by who reads it.
     let exact = if planned.is_tagged { &counted[..1.min(counted.len())] } else { &counted[..] };
     if exact.iter().any(|counted| *counted != records) {
-        env.violate(Kind::Safety, format!("the stages of a job counted {counted:?} records where there are {records}"));
+        env.violate(
+            ViolationKind::Safety,
+            format!("the stages of a job counted {counted:?} records where there are {records}"),
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! What must hold whatever fails: one promise a file. Those of bytes, names and jobs are checked with every answer and
 //! again at the end; that of healing at the end alone.
 
+pub(crate) mod attribute_checks;
 pub(crate) mod bytes;
-pub(crate) mod estate;
 pub(crate) mod healing;
 pub(crate) mod job_output;
 pub(crate) mod names;

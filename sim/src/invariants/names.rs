@@ -10,24 +10,24 @@ use protocol::{
 
 use super::recovery;
 use crate::{
-    Kind,
+    ViolationKind,
     environment::Environment,
     model::{Change, Contents, Item, Outcome, Tree},
 };
 
 /// A question about a region's names.
 #[derive(Clone, Debug)]
-pub(crate) enum Look {
+pub(crate) enum NameQuery {
     Stat(SectorPath),
     List(SectorPath),
     Usage(SectorPath),
 }
 
-impl Look {
+impl NameQuery {
     /// Any question about a region.
     pub(crate) fn draw(env: &mut Environment, region: usize) -> Self {
-        let root = env.book.regions[region].root.clone();
-        let tree = env.book.regions[region].possible()[0].clone();
+        let root = env.model.regions[region].root.clone();
+        let tree = env.model.regions[region].possible()[0].clone();
         let known: Vec<_> = tree.0.keys().collect();
         let at = if known.is_empty() { root.clone() } else { known[env.rng.usize(..known.len())].clone() };
         match env.rng.u8(..4) {
@@ -52,9 +52,9 @@ impl Look {
 /// A change of a region is about to be asked for.
 pub(crate) fn begin(env: &mut Environment, region: usize, change: &Change) {
     let now = env.now.monotonic;
-    match &mut env.book.recovered {
+    match &mut env.model.recovered {
         Some(recovered) => recovered.begin(change),
-        None => env.book.regions[region].begin(now, change),
+        None => env.model.regions[region].begin(now, change),
     }
 }
 
@@ -62,43 +62,43 @@ pub(crate) fn begin(env: &mut Environment, region: usize, change: &Change) {
 pub(crate) fn end(env: &mut Environment, region: usize, change: &Change, outcome: Outcome) {
     let now = env.now.monotonic;
     if let (Change::Put { path, content, .. }, Outcome::Done) = (change, outcome) {
-        env.book.acknowledge(now, path, *content);
+        env.model.acknowledge(now, path, *content);
     }
-    if let Some(recovered) = &mut env.book.recovered {
+    if let Some(recovered) = &mut env.model.recovered {
         return recovered.end(change, outcome);
     }
-    if let Err(sentence) = env.book.regions[region].end(now, change, outcome) {
-        env.violate(Kind::Safety, sentence);
+    if let Err(sentence) = env.model.regions[region].end(now, change, outcome) {
+        env.violate(ViolationKind::Safety, sentence);
     }
 }
 
 /// The master answered a question about a region.
-pub(crate) fn check_look(env: &mut Environment, region: usize, look: &Look, reply: &ClientReply) {
-    if env.book.recovered.is_some() {
-        return recovery::check_look(env, reply);
+pub(crate) fn check_query(env: &mut Environment, region: usize, look: &NameQuery, reply: &ClientReply) {
+    if env.model.recovered.is_some() {
+        return recovery::check_reply(env, reply);
     }
-    let (now, contents) = (env.now.monotonic, &env.book.contents);
+    let (now, contents) = (env.now.monotonic, &env.model.contents);
     let agrees = |tree: &Tree| match (look, reply) {
-        (Look::Stat(path), ClientReply::Status(status)) => {
+        (NameQuery::Stat(path), ClientReply::Status(status)) => {
             status.entry.path == *path && tree.0.get(path) == item_of(contents, &status.entry).as_ref()
         }
-        (Look::Usage(path), ClientReply::Usage(usage)) => {
+        (NameQuery::Usage(path), ClientReply::Usage(usage)) => {
             let bytes_of = |content| contents.get(content).bytes.len() as u64;
             tree.0.contains_key(path) && tree.usage(path, bytes_of) == *usage
         }
-        (Look::List(folder), ClientReply::Page(page)) => {
+        (NameQuery::List(folder), ClientReply::Page(page)) => {
             let listed: BTreeMap<_, _> =
                 page.entries.iter().map(|entry| (entry.path.clone(), item_of(contents, entry))).collect();
             let known = tree.below(folder).into_iter().map(|path| (path.clone(), tree.0.get(&path).copied()));
             tree.0.contains_key(folder) && listed == known.collect()
         }
-        (Look::Stat(path) | Look::Usage(path) | Look::List(path), ClientReply::Refused(refusal)) => {
+        (NameQuery::Stat(path) | NameQuery::Usage(path) | NameQuery::List(path), ClientReply::Refused(refusal)) => {
             refusal.status == Status::NotFound && !tree.0.contains_key(path)
         }
         _ => false,
     };
-    if let Err(sentence) = env.book.regions[region].observe(now, agrees) {
-        env.violate(Kind::Safety, format!("{look:?} was answered with {reply:?}, but {sentence}"));
+    if let Err(sentence) = env.model.regions[region].observe(now, agrees) {
+        env.violate(ViolationKind::Safety, format!("{look:?} was answered with {reply:?}, but {sentence}"));
     }
 }
 

@@ -10,40 +10,40 @@ use protocol::{
 
 use super::names::item_of;
 use crate::{
-    Kind,
+    ViolationKind,
     environment::Environment,
     model::{ContentId, Item},
     role::NodeRole,
 };
 
 /// The new master answered a question about names.
-pub(crate) fn check_look(env: &mut Environment, reply: &ClientReply) {
-    let Some(recovered) = &env.book.recovered else { return };
+pub(crate) fn check_reply(env: &mut Environment, reply: &ClientReply) {
+    let Some(recovered) = &env.model.recovered else { return };
     let entries: Vec<&Entry> = match reply {
         ClientReply::Status(status) => vec![&status.entry],
         ClientReply::Page(page) => page.entries.iter().collect(),
         _ => Vec::new(),
     };
-    let wrong = entries.into_iter().find(|entry| match item_of(&env.book.contents, entry) {
+    let wrong = entries.into_iter().find(|entry| match item_of(&env.model.contents, entry) {
         Some(Item::Folder) => false,
         Some(Item::File(content)) => !recovered.could_be(&entry.path, Some(content)),
         None => true,
     });
     if let Some(entry) = wrong {
         let sentence = format!("after the journal was lost there is something that was never there: {entry:?}");
-        env.violate(Kind::Safety, sentence);
+        env.violate(ViolationKind::Safety, sentence);
     }
 }
 
 /// The path of a file that a client had removed or replaced, and that was found again. Perhaps no copy of it is good.
 pub(crate) fn doubtful<'a>(env: &Environment, reply: &'a ClientReply) -> Option<&'a SectorPath> {
     let ClientReply::Status(status) = reply else { return None };
-    match item_of(&env.book.contents, &status.entry) {
+    match item_of(&env.model.contents, &status.entry) {
         // What a job has left over was removed, and may be found again so.
-        Some(Item::File(_)) if env.book.has_lost_journal() && is_left_over(&status.entry.path) => {
+        Some(Item::File(_)) if env.model.has_lost_journal() && is_left_over(&status.entry.path) => {
             Some(&status.entry.path)
         }
-        Some(Item::File(content)) if env.book.is_doubtful(Some(content)) => Some(&status.entry.path),
+        Some(Item::File(content)) if env.model.is_doubtful(Some(content)) => Some(&status.entry.path),
         _ => None,
     }
 }
@@ -55,13 +55,13 @@ fn is_left_over(path: &SectorPath) -> bool {
 
 /// What of all that must be there is not among all entries: a sentence each.
 pub(crate) fn missing(env: &Environment, entries: &[Entry]) -> Vec<String> {
-    let Some(recovered) = &env.book.recovered else { return Vec::new() };
+    let Some(recovered) = &env.model.recovered else { return Vec::new() };
     let found: BTreeMap<&SectorPath, _> =
-        entries.iter().map(|entry| (&entry.path, item_of(&env.book.contents, entry))).collect();
+        entries.iter().map(|entry| (&entry.path, item_of(&env.model.contents, entry))).collect();
     // A write that was given up may still have been on its way to a node: staged after the loss, it looks like one that
-    // was answered, and wins as the newest (`docs/decisions/0012-lost-journal.md`). What it replaced is still owed.
+    // was answered, and wins as the newest (`docs/decisions/0012-lost-journal_faults.md`). What it replaced is still owed.
     let is_newer = |path: &SectorPath, there: ContentId, content: ContentId| {
-        env.book.was_begun_after(path, there, content) && recovered.could_be(path, Some(there))
+        env.model.was_begun_after(path, there, content) && recovered.could_be(path, Some(there))
     };
     let is_missing = |(path, content): &(&SectorPath, &ContentId)| match found.get(path) {
         Some(Some(Item::File(there))) => there != *content && !is_newer(path, *there, **content),
@@ -79,12 +79,15 @@ pub(crate) fn missing(env: &Environment, entries: &[Entry]) -> Vec<String> {
 
 /// At the end: each acknowledged content is a file's, or is kept on a disk.
 pub(crate) fn check_owed(env: &mut Environment, nodes: &[NodeRole], files: &BTreeMap<SliceId, SectorPath>) {
-    let Some(recovered) = &env.book.recovered else { return };
+    let Some(recovered) = &env.model.recovered else { return };
     let held = nodes.iter().filter_map(|node| node.process.as_ref()).flat_map(|process| process.store.held());
-    let kept: BTreeSet<_> = held.filter_map(|held| env.book.contents.find(held.metadata.digest)).collect();
+    let kept: BTreeSet<_> = held.filter_map(|held| env.model.contents.find(held.metadata.digest)).collect();
     let lost: Vec<_> = recovered.owed().difference(&kept).copied().collect();
     if !lost.is_empty() {
         let count = files.len();
-        env.violate(Kind::Safety, format!("after the journal was lost no disk has {lost:?}; there are {count} files"));
+        env.violate(
+            ViolationKind::Safety,
+            format!("after the journal was lost no disk has {lost:?}; there are {count} files"),
+        );
     }
 }

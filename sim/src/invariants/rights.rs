@@ -12,7 +12,7 @@ use protocol::{
     },
 };
 
-use crate::{Kind, environment::Environment, model::path};
+use crate::{ViolationKind, environment::Environment, model::path};
 
 /// A question, or an attempt at something, of a user who is no administrator.
 #[derive(Clone, Debug)]
@@ -72,27 +72,27 @@ pub(crate) fn check(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
             if path.is_within(&self::path(TRASH)) {
                 // Of the whole of it each is shown his own.
                 if is_granted && path.components().count() > 1 && !is_own(by, path) {
-                    env.violate(Kind::Safety, format!("{} was shown another's trash: {reply:?}", by.user));
+                    env.violate(ViolationKind::Safety, format!("{} was shown another's trash: {reply:?}", by.user));
                 }
-            } else if env.book.estate.knows(path) {
-                let rights = env.book.estate.rights(by, path, probe.since, env.now.monotonic);
+            } else if env.model.attributes.knows(path) {
+                let rights = env.model.attributes.rights(by, path, probe.since, env.now.monotonic);
                 if is_granted && !rights.iter().any(|rights| rights.has(wanted)) {
                     let sentence = format!("{} may not, and was not refused: {:?}: {reply:?}", by.user, probe.request);
-                    env.violate(Kind::Safety, sentence);
+                    env.violate(ViolationKind::Safety, sentence);
                 }
-                let must = rights.iter().all(|rights| rights.has(wanted)) && env.book.recovered.is_none();
+                let must = rights.iter().all(|rights| rights.has(wanted)) && env.model.recovered.is_none();
                 if is_refused && must && is_certain(env, by, path) {
                     let sentence = format!("{} may, and was refused: {:?}: {reply:?}", by.user, probe.request);
-                    env.violate(Kind::Safety, sentence);
+                    env.violate(ViolationKind::Safety, sentence);
                 }
             }
         }
         Needed::Administrator if is_granted => {
             let sentence = format!("{} is no administrator, and was not refused: {:?}", by.user, probe.request);
-            env.violate(Kind::Safety, sentence);
+            env.violate(ViolationKind::Safety, sentence);
         }
         Needed::Own if is_granted && matches!(probe.request, ClientRequest::Restore { .. }) => {
-            env.violate(Kind::Safety, format!("{} restored what is another's: {reply:?}", by.user));
+            env.violate(ViolationKind::Safety, format!("{} restored what is another's: {reply:?}", by.user));
         }
         Needed::Administrator | Needed::Own => {}
     }
@@ -107,7 +107,7 @@ fn check_shown(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
         if path.is_within(&self::path(TRASH)) {
             return *path == self::path(TRASH) || is_own(by, path);
         }
-        let estate = &env.book.estate;
+        let estate = &env.model.attributes;
         let rights = || estate.rights(by, path, probe.since, now);
         !estate.knows(path) || rights().iter().any(|rights| rights.has(Rights::READ))
     };
@@ -118,15 +118,15 @@ fn check_shown(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
     };
     if let Some(path) = wrong {
         let sentence = format!("{} was shown {path}, and may not read it: {:?}", by.user, probe.request);
-        env.violate(Kind::Safety, sentence);
+        env.violate(ViolationKind::Safety, sentence);
     }
 }
 
 /// Whether a path is a folder that is certainly there.
 fn is_certain(env: &Environment, by: &UserRights, path: &SectorPath) -> bool {
-    let estate = &env.book.estate;
+    let estate = &env.model.attributes;
     let Some(folder) = estate.folders.iter().rfind(|folder| path.is_within(&folder.path)) else { return false };
-    let there = env.book.regions[folder.region].certain().is_some_and(|tree| tree.0.contains_key(&folder.path));
+    let there = env.model.regions[folder.region].certain().is_some_and(|tree| tree.0.contains_key(&folder.path));
     // Who made the folder owns the files in it: not so what is not there.
     there && (folder.path == *path || folder.maker != by.user)
 }

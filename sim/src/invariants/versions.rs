@@ -8,20 +8,20 @@ use protocol::{
     message::client_master::{Entry, EntryKind},
 };
 
-use crate::{Kind, environment::Environment};
+use crate::{ViolationKind, environment::Environment};
 
 /// A write that was begun at `began` was answered with this entry.
 pub(crate) fn check(env: &mut Environment, path: &SectorPath, entry: &Entry, began: Duration) {
     let EntryKind::File(content) = &entry.kind else { return };
     let version = content.version;
-    if let Some(before) = env.book.versions.largest_before(began)
+    if let Some(before) = env.model.versions.largest_before(began)
         && before >= version
     {
         env.violate(
-            Kind::Safety,
+            ViolationKind::Safety,
             format!("{path} got version {version} although {before} had been told before it was begun"),
         );
     }
     let now = env.now.monotonic;
-    env.book.versions.note(now, version);
+    env.model.versions.note(now, version);
 }

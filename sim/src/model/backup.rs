@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use protocol::SectorPath;
 
-use super::{Book, ContentId};
+use super::{ContentId, Model};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Backup {
 
 impl Backup {
     /// A copy that is taken now.
-    pub(crate) fn take(book: &Book, now: Duration) -> Self {
+    pub(crate) fn take(book: &Model, now: Duration) -> Self {
         let mut names = BTreeSet::new();
         let mut note = |(path, content): (&SectorPath, ContentId)| _ = names.insert((path.clone(), content));
         match &book.recovered {

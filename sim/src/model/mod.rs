@@ -2,37 +2,37 @@
 //! invariants compare the cloud with it; the cloud never sees it.
 
 mod accounts;
+mod attributes;
 mod backup;
-mod bin;
 mod content;
-mod estate;
 mod recovered;
 mod region;
 mod register;
 mod setting;
+mod trash;
 mod tree;
 mod version;
 
 pub(crate) use accounts::{Accounts, administrator, user};
+pub(crate) use attributes::{Attributes, FolderAttributes, Found, Most};
 pub(crate) use backup::Backup;
-pub(crate) use bin::{Bin, Removed};
 pub(crate) use content::{ContentId, Contents, digest_of};
-pub(crate) use estate::{Estate, Found, Holding, Most};
 pub(crate) use recovered::{Held, Recovered, Remains};
 pub(crate) use region::{Outcome, Region};
 pub(crate) use register::Register;
 pub(crate) use setting::{Begun, Setting};
+pub(crate) use trash::{TrashModel, TrashedFile};
 pub(crate) use tree::{Change, Item, Tree, path};
 pub(crate) use version::Versions;
 
 /// All that is known to be true.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct Model {
     pub(crate) contents: Contents,
     /// One folder for each client who changes names: nobody else changes anything in it.
     pub(crate) regions: Vec<Region>,
     /// Whose folders are, who may do what, and what was removed.
-    pub(crate) estate: Estate,
+    pub(crate) attributes: Attributes,
     /// Files that all clients overwrite.
     pub(crate) registers: Vec<Register>,
     /// What anybody ever began to write, also where it was given up.
@@ -54,7 +54,7 @@ pub(crate) struct Book {
     /// When nodes were last sent a state of the small rows.
     pub(crate) keeps: std::collections::BTreeMap<(u64, u64, u64), std::time::Duration>,
     /// The node that whoever keeps the nodes is busy with: it may not be given small rows.
-    pub(crate) in_keeping: Option<usize>,
+    pub(crate) operated_node: Option<usize>,
     /// Versions that clients were told.
     pub(crate) versions: Versions,
     /// People who are not at rest: what they are changing is seen before they are told.
@@ -77,7 +77,7 @@ pub(crate) struct Book {
     pub(crate) delivered_again: u32,
 }
 
-impl Book {
+impl Model {
     /// Whether the master ever lost its journal, or was given an older one.
     pub(crate) fn has_lost_journal(&self) -> bool {
         self.losses > 0
@@ -116,7 +116,7 @@ impl Book {
     }
 
     /// The journal was lost, and with it what is not kept by nodes of owners, rights, quotas and the trash.
-    pub(crate) fn lose_estate(
+    pub(crate) fn lose_attributes(
         &mut self,
         now: std::time::Duration,
         kept_until: std::time::Duration,
@@ -128,18 +128,18 @@ impl Book {
             let mut seen = regions.iter().flat_map(|region| region.seen_since(kept_until));
             seen.any(|tree| tree.0.contains_key(at))
         };
-        self.estate.lose(now, kept_until, put_back, was_there);
+        self.attributes.lose(now, kept_until, put_back, was_there);
     }
 
     /// What was taken back from the trash after `kept_until` may be there again: the copies of the small rows say so. And where a
     /// trash is soon emptied, whatever a node that was away has there may be gone for good.
     pub(crate) fn release_restored(&mut self, kept_until: std::time::Duration) {
-        let (Some(recovered), estate) = (&mut self.recovered, &self.estate) else { return };
+        let (Some(recovered), estate) = (&mut self.recovered, &self.attributes) else { return };
         let regions = &self.regions;
-        recovered.release(estate.bin.lasts, |at, content| {
+        recovered.release(estate.trash.lasts, |at, content| {
             let region = regions.iter().find(|region| at.is_within(&region.root));
             let was_there = |region: &Region| region.seen_since(kept_until).all(|tree| tree.file(at) == Some(content));
-            estate.bin.had(at, content) && (!estate.bin.lasts || !region.is_some_and(was_there))
+            estate.trash.had(at, content) && (!estate.trash.lasts || !region.is_some_and(was_there))
         });
     }
 
@@ -148,7 +148,7 @@ impl Book {
     pub(crate) fn outcome_of_restore(&self, change: &Change, outcome: Outcome) -> Outcome {
         let is_of_lost = self.recovered.as_ref().is_some_and(|recovered| !recovered.has_begun(change));
         match outcome {
-            Outcome::Done if is_of_lost && !self.estate.bin.lasts => Outcome::Unknown,
+            Outcome::Done if is_of_lost && !self.attributes.trash.lasts => Outcome::Unknown,
             outcome => outcome,
         }
     }
@@ -167,20 +167,20 @@ impl Book {
 
     /// All is well again after a journal was lost: what stands there now (files with their contents, and folders) is
     /// what counts from now on.
-    pub(crate) fn settle(&mut self, now: std::time::Duration, entries: &[(protocol::SectorPath, Item)]) {
+    pub(crate) fn reset(&mut self, now: std::time::Duration, entries: &[(protocol::SectorPath, Item)]) {
         let Some(recovered) = self.recovered.take() else { return };
-        self.estate.settle(now);
+        self.attributes.reset(now);
         let file = |path: &protocol::SectorPath| match entries.iter().find(|(at, _)| at == path) {
             Some((_, Item::File(content))) => Some(*content),
             _ => None,
         };
         for region in &mut self.regions {
             let below = entries.iter().filter(|(path, _)| path.is_within(&region.root)).cloned();
-            region.settle(now, Tree(below.collect()));
+            region.reset(now, Tree(below.collect()));
         }
         for register in &mut self.registers {
             let content = file(&register.path);
-            register.settle(now, content);
+            register.reset(now, content);
         }
         self.outputs.retain(|(path, content)| file(path) == Some(*content));
         let files = entries.iter().filter_map(|(path, item)| match item {

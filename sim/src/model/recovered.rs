@@ -10,7 +10,7 @@ use std::{
 
 use protocol::{JournalId, SectorPath, SliceHeader, SliceId, Version, message::node_master::HeldState};
 
-use super::{Backup, Book, Change, ContentId, Item, Outcome, Region, Tree};
+use super::{Backup, Change, ContentId, Item, Model, Outcome, Region, Tree};
 
 /// See the module.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(crate) struct Held {
     /// Whether the node will find it again just so: its process is dead, and no bit of it was turned over.
     pub(crate) is_certain: bool,
     /// Since when the node is dead, where it was never asked to remove it.
-    pub(crate) away_since: Option<Duration>,
+    pub(crate) dead_since: Option<Duration>,
     /// The journal under which it was written.
     pub(crate) journal: JournalId,
 }
@@ -79,10 +79,10 @@ pub(crate) struct Held {
 impl Recovered {
     /// What may be found again, with what is known and what lies on disks now.
     /// Small rows that were acknowledged before `kept_until` are kept by a node.
-    pub(crate) fn new(book: &Book, now: Duration, kept_until: Duration, held: &[Held]) -> Self {
+    pub(crate) fn new(book: &Model, now: Duration, kept_until: Duration, held: &[Held]) -> Self {
         let mut truth: Vec<(SectorPath, ContentId)> = Vec::new();
         let mut seen: BTreeMap<SectorPath, BTreeSet<ContentId>> = BTreeMap::new();
-        let gone = Gone::find(book, kept_until, held);
+        let gone = MissedDeletions::find(book, kept_until, held);
         let on_disks: BTreeSet<_> = held.iter().map(|held| held.content).collect();
         let mut note = |path: &SectorPath, content| _ = seen.entry(path.clone()).or_default().insert(content);
         for region in &book.regions {
@@ -107,7 +107,7 @@ impl Recovered {
             }
         }
         book.outputs.iter().for_each(|(path, content)| note(path, *content));
-        // What was never committed looks, staged on a disk, like what was (`docs/decisions/0012-lost-journal.md`).
+        // What was never committed looks, staged on a disk, like what was (`docs/decisions/0012-lost-journal_faults.md`).
         // Its folder may have another name by now.
         for (at, content) in book.attempted.iter().filter(|(path, content)| !gone.contains(path, *content)) {
             book.renamed(at).iter().for_each(|at| note(at, *content));
@@ -123,8 +123,8 @@ impl Recovered {
     }
 
     /// An older journal was put back: its names may be seen too, and what was done in the last moment no node may know of
-    /// (`docs/decisions/0032-older-journal.md`).
-    pub(crate) fn rolled_back(mut self, book: &Book, kept_until: Duration, held: &[Held], backup: &Backup) -> Self {
+    /// (`docs/decisions/0032-older-journal_faults.md`).
+    pub(crate) fn rolled_back(mut self, book: &Model, kept_until: Duration, held: &[Held], backup: &Backup) -> Self {
         for (at, content) in backup.names() {
             book.renamed(at).into_iter().for_each(|at| self.may_be(at, *content));
         }
@@ -150,7 +150,7 @@ impl Recovered {
     }
 
     /// The journal is lost again, before all was well: what lies on disks now.
-    pub(crate) fn again(mut self, held: &[Held]) -> Self {
+    pub(crate) fn lose_again(mut self, held: &[Held]) -> Self {
         self.birth = None;
         self.begun.clear();
         self.journals.extend(held.iter().map(|held| held.journal));
@@ -160,8 +160,8 @@ impl Recovered {
     }
 
     /// And an older journal had been put back that was still without some nodes: what a node that was away has counts by what that
-    /// journal gave it (`docs/decisions/0032-older-journal.md`), so that what was removed may be at its path again.
-    pub(crate) fn confused(mut self, book: &Book, held: &[Held]) -> Self {
+    /// journal gave it (`docs/decisions/0032-older-journal_faults.md`), so that what was removed may be at its path again.
+    pub(crate) fn confused(mut self, book: &Model, held: &[Held]) -> Self {
         let on_disks: BTreeSet<_> = held.iter().map(|held| held.content).collect();
         for region in &book.regions {
             for (path, content) in region.ever_seen().filter(|(_, content)| on_disks.contains(content)) {
@@ -270,14 +270,14 @@ impl Recovered {
 
 /// What was removed or replaced while a node was away that still has it; the small rows that some node keeps
 /// say so, and it must not come back.
-struct Gone<'a>(BTreeSet<(&'a SectorPath, ContentId)>);
+struct MissedDeletions<'a>(BTreeSet<(&'a SectorPath, ContentId)>);
 
-impl<'a> Gone<'a> {
-    fn find(book: &'a Book, kept_until: Duration, held: &[Held]) -> Self {
+impl<'a> MissedDeletions<'a> {
+    fn find(book: &'a Model, kept_until: Duration, held: &[Held]) -> Self {
         let mut gone = BTreeSet::new();
         let mut away: BTreeMap<Duration, BTreeSet<ContentId>> = BTreeMap::new();
         for held in held.iter().filter(|held| held.is_certain) {
-            if let Some(since) = held.away_since {
+            if let Some(since) = held.dead_since {
                 away.entry(since + NOTICED_AFTER).or_default().insert(held.content);
             }
         }
@@ -359,8 +359,8 @@ mod tests {
     }
 
     /// A book with a file that was put, and one that was put and removed again.
-    fn book() -> (Book, ContentId, ContentId) {
-        let mut book = Book::default();
+    fn book() -> (Model, ContentId, ContentId) {
+        let mut book = Model::default();
         let (kept, removed) = (book.contents.add(vec![1]), book.contents.add(vec![2]));
         let mut region = Region::new(path("/r"));
         let changes = [
@@ -384,7 +384,7 @@ mod tests {
             state,
             version: Version(1),
             is_certain: true,
-            away_since: None,
+            dead_since: None,
             journal: JournalId(1),
         }
     }
@@ -411,7 +411,7 @@ mod tests {
     fn what_a_lost_master_gave_back_is_owed_only_where_the_trash_lasts() {
         for lasts in [false, true] {
             let (mut book, _, removed) = book();
-            book.estate.bin.lasts = lasts;
+            book.attributes.trash.lasts = lasts;
             let back = Change::Put { path: path("/r/gone"), content: removed, parents: true, absent: true };
             let mut recovered = Recovered::new(&book, at(3), at(0), &[held("/r/gone", removed, HeldState::Placed)]);
             recovered.started(Version(1));

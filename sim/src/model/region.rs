@@ -77,7 +77,7 @@ impl Region {
     }
 
     /// From now on these are the names, whatever was known before.
-    pub(crate) fn settle(&mut self, now: Duration, tree: Tree) {
+    pub(crate) fn reset(&mut self, now: Duration, tree: Tree) {
         self.possible = vec![Rc::new(tree)];
         self.note(now, self.possible.clone());
     }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overwrite_may_be_seen_from_its_request_on_and_the_old_content_until_its_answer() {
+    fn an_overwrite_may_be_seen_from_its_request_and_the_old_content_until_its_answer() {
         let (mut contents, mut region) = (Contents::default(), Region::new(path("/r")));
         let ((first, one), (second, two)) = (put(&mut contents, 1), put(&mut contents, 2));
         region.begin(at(1), &first);

@@ -46,7 +46,7 @@ impl Register {
     }
 
     /// From now on this content (`None`: no file) counts, and nothing that was written before.
-    pub(crate) fn settle(&mut self, now: Duration, content: Option<ContentId>) {
+    pub(crate) fn reset(&mut self, now: Duration, content: Option<ContentId>) {
         let write = |content| Write { content, asked: now, answered: Some(now), is_void: false };
         self.writes = content.into_iter().map(write).collect();
     }

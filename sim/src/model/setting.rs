@@ -80,7 +80,7 @@ impl<T: Clone + PartialEq> Setting<T> {
     }
 
     /// It was looked at when nothing was under way.
-    pub(crate) fn settle(&mut self, now: Duration, value: T) {
+    pub(crate) fn reset(&mut self, now: Duration, value: T) {
         if self.possible != [value.clone()] {
             self.possible = vec![value];
             self.history.push((now, self.possible.clone()));
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(setting.possible(), [3, 4]);
         late.lose(at(7), at(3));
         assert_eq!(late.possible(), [1, 2, 3, 4]);
-        late.settle(at(9), 3);
+        late.reset(at(9), 3);
         assert_eq!(late.possible(), [3]);
     }
 }

@@ -189,7 +189,7 @@ impl Buckets {
 
     /// The bucket, made known if it is not.
     fn bucket(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
-        self.buckets.admit(id).map_err(away)?;
+        self.buckets.admit(id).map_err(bucket_unavailable)?;
         if self.buckets.find(id).is_err() {
             self.buckets.insert(id, Bucket::default());
         }
@@ -198,7 +198,7 @@ impl Buckets {
 
     /// The bucket, if anything was ever said of it.
     fn known(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
-        self.buckets.find(id).map_err(away)
+        self.buckets.find(id).map_err(bucket_unavailable)
     }
 }
 
@@ -210,7 +210,7 @@ fn repeat_record(file: &mut [u8], range: PieceRange) {
     }
 }
 
-fn away(why: BucketAbsence) -> Refusal {
+fn bucket_unavailable(why: BucketAbsence) -> Refusal {
     Refusal::new(why.status(), format!("the bucket is away: {why:?}"))
 }
 

@@ -20,7 +20,7 @@ pub(super) fn forgotten(env: &Environment, mut page: Report) -> Report {
         Some(Sabotage::PoliciesAreForgotten) => without("policies", rows),
         Some(Sabotage::TrashIsForgotten) => without("trash", rows),
         Some(Sabotage::RightsAreForgotten) => {
-            let folders = env.book.estate.folders.iter();
+            let folders = env.model.attributes.folders.iter();
             let said = folders.flat_map(|folder| folder.acl.between(Duration::ZERO, env.now.monotonic)).flatten();
             let said: Vec<_> = said.collect();
             rows.iter_mut().filter(|row| row.table == "names").for_each(|row| silence(row, &said));

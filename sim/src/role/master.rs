@@ -28,15 +28,15 @@ use store::{MemoryDisk, StoreError};
 
 use super::{
     journal::Journal,
+    master_link::wake,
     node::mark_key,
-    seat::wake,
     tickets::{Signer, holder_of},
 };
 use crate::{
-    Kind, Sabotage,
+    Sabotage, ViolationKind,
     environment::Environment,
-    queue::{Event, Life, Who},
-    words::{Heard, Words},
+    messenger::{MessageEvent, SimMessenger},
+    queue::{Event, Life, Participant},
 };
 
 /// See the module.
@@ -50,9 +50,9 @@ pub(crate) struct MasterRole {
 /// What dies in a crash.
 struct Process {
     rules: Master,
-    words: Words,
+    messenger: SimMessenger,
     /// Where each session's datagrams go.
-    peers: BTreeMap<SessionId, Who>,
+    peers: BTreeMap<SessionId, Participant>,
     /// What proved each client.
     proofs: BTreeMap<SessionId, CredentialId>,
     wake_at: Option<Duration>,
@@ -76,19 +76,19 @@ impl MasterRole {
         let (seed, ticket_key) = (env.rng.u64(..), env.rng.u64(..));
         let rows = self.journal.open().map_err(|error| {
             if self.journal.is_made() && matches!(error, StoreError::NotAJournal { .. }) {
-                env.violate(Kind::Safety, format!("a crash has damaged the journal: {error}"));
+                env.violate(ViolationKind::Safety, format!("a crash has damaged the journal: {error}"));
             }
             format!("the master cannot open its journal: {error}")
         })?;
         let rules = Master::new(env.now, self.config, seed, Box::new(Signer(ticket_key)), rows);
         let rules = rules.map_err(|error| {
-            env.violate(Kind::Safety, format!("the master cannot read its own rows: {error}"));
+            env.violate(ViolationKind::Safety, format!("the master cannot read its own rows: {error}"));
             error.to_string()
         })?;
-        let (words, peers, proofs) = (Words::default(), BTreeMap::new(), BTreeMap::new());
-        self.process = Some(Process { rules, words, peers, proofs, wake_at: None });
+        let (words, peers, proofs) = (SimMessenger::default(), BTreeMap::new(), BTreeMap::new());
+        self.process = Some(Process { rules, messenger: words, peers, proofs, wake_at: None });
         env.note(format_args!("master starts (life {})", self.life));
-        self.settle(env);
+        self.flush(env);
         Ok(())
     }
 
@@ -123,8 +123,8 @@ impl MasterRole {
     /// A datagram came.
     pub(crate) fn receive(&mut self, env: &mut Environment, datagram: &[u8]) {
         if let Some(process) = &mut self.process {
-            process.words.receive(env.now, datagram);
-            self.settle(env);
+            process.messenger.receive(env.now, datagram);
+            self.flush(env);
         }
     }
 
@@ -132,11 +132,11 @@ impl MasterRole {
     pub(crate) fn wake(&mut self, env: &mut Environment) {
         let Some(process) = &mut self.process else { return };
         process.wake_at = process.wake_at.filter(|at| *at > env.now.monotonic);
-        process.words.handle_timeout(env.now);
+        process.messenger.handle_timeout(env.now);
         if process.rules.next_timeout() <= env.now.monotonic {
             process.rules.handle_timeout(env.now);
         }
-        self.settle(env);
+        self.flush(env);
     }
 
     /// A transaction is on the disk.
@@ -151,7 +151,7 @@ impl MasterRole {
         }
         if let Some(process) = &mut self.process {
             process.rules.handle_completion(env.now, MasterCompletion::Saved { batch });
-            self.settle(env);
+            self.flush(env);
         }
         Ok(())
     }
@@ -160,14 +160,14 @@ impl MasterRole {
     pub(crate) fn join(
         &mut self,
         env: &mut Environment,
-        who: Who,
+        who: Participant,
         drives: Option<JobId>,
     ) -> Option<(SessionId, TicketKeys)> {
         let process = self.process.as_mut()?;
         let session = SessionId(env.rng.u64(..));
         match who {
-            Who::Client(client) => {
-                let mut user = env.book.estate.accounts.login(env.now.monotonic, client)?;
+            Participant::Client(client) => {
+                let mut user = env.model.attributes.accounts.login(env.now.monotonic, client)?;
                 user.rights.admin |= env.sabotage == Some(Sabotage::PrivateIsOpen);
                 process.proofs.insert(session, user.credential);
                 let client = ClientJoin {
@@ -179,13 +179,13 @@ impl MasterRole {
                 };
                 process.rules.open_client_session(env.now, session, client);
             }
-            Who::Node(node) => process.rules.open_node_session(env.now, session, node_join(node)).ok()?,
-            Who::Master => return None,
+            Participant::Node(node) => process.rules.open_node_session(env.now, session, node_join(node)).ok()?,
+            Participant::Master => return None,
         }
-        process.words.add_session(session, OpenMode::Passive);
+        process.messenger.add_session(session, OpenMode::Passive);
         process.peers.insert(session, who);
         let keys = process.rules.ticket_keys();
-        self.settle(env);
+        self.flush(env);
         Some((session, keys))
     }
 
@@ -194,7 +194,7 @@ impl MasterRole {
         self.process.as_ref().is_some_and(|process| process.rules.driver_session(job, key).is_err())
     }
 
-    fn settle(&mut self, env: &mut Environment) {
+    fn flush(&mut self, env: &mut Environment) {
         let mut writes = false;
         let Some(process) = &mut self.process else { return };
         loop {
@@ -204,17 +204,17 @@ impl MasterRole {
                     other => process.perform(env, other),
                 }
             }
-            let Some(heard) = process.words.next_heard() else { break };
-            process.hear(env, heard);
+            let Some(heard) = process.messenger.next_event() else { break };
+            process.handle_message(env, heard);
         }
-        while let Some((session, datagram)) = process.words.next_datagram() {
+        while let Some((session, datagram)) = process.messenger.next_datagram() {
             if let Some(to) = process.peers.get(&session) {
-                env.launch(Who::Master, *to, datagram);
+                env.send_datagram(Participant::Master, *to, datagram);
             }
         }
-        let due = process.words.next_timeout().into_iter().chain([process.rules.next_timeout()]).min();
+        let due = process.messenger.next_timeout().into_iter().chain([process.rules.next_timeout()]).min();
         if let Some(due) = due {
-            wake(env, (Who::Master, self.life), &mut process.wake_at, due);
+            wake(env, (Participant::Master, self.life), &mut process.wake_at, due);
         }
         if writes {
             self.write(env);
@@ -242,15 +242,15 @@ impl Process {
             MasterAction::Ack { to, ack } => self.answer(env, to, codec::encode(&ack)),
             MasterAction::Order { session, order, body } => {
                 if let Order::Mirror(keep) = &body {
-                    env.book.keeps.insert(mark_key(&keep.position), env.now.monotonic);
+                    env.model.keeps.insert(mark_key(&keep.position), env.now.monotonic);
                 }
                 env.note(format_args!("master orders {:?}: {}", self.peers.get(&session), order_line(&body)));
-                self.words.ask(env.now, session, codec::encode(&body), order.0, ORDER_MAX);
+                self.messenger.ask(env.now, session, codec::encode(&body), order.0, ORDER_MAX);
             }
-            MasterAction::CloseSession(session) => self.words.close_session(env.now, session),
+            MasterAction::CloseSession(session) => self.messenger.close_session(env.now, session),
             // Nothing of it takes time.
             MasterAction::AskSecurity { to, request } => {
-                let mut reply = env.book.estate.accounts.answer(&request);
+                let mut reply = env.model.attributes.accounts.answer(&request);
                 if let (Ok(SecurityReply::Changes(changes)), Some(Sabotage::RevocationsAreForgotten)) =
                     (&mut reply, env.sabotage)
                 {
@@ -268,42 +268,42 @@ impl Process {
         }
     }
 
-    fn hear(&mut self, env: &mut Environment, heard: Heard) {
+    fn handle_message(&mut self, env: &mut Environment, heard: MessageEvent) {
         match heard {
-            Heard::Asked { session, request, body } => {
+            MessageEvent::Asked { session, request, body } => {
                 let from = SessionCaller { session, request };
                 let message = match self.rules.peer(session) {
                     Some(Peer::Client(_)) => codec::decode::<ClientRequest>(&body).map(MasterMessage::Client),
                     Some(Peer::Node(_)) => codec::decode::<Report>(&body).map(MasterMessage::Node),
-                    None => return self.words.close_session(env.now, session),
+                    None => return self.messenger.close_session(env.now, session),
                 };
-                self.check_standing(env, session);
+                self.check_not_revoked(env, session);
                 match message {
                     Ok(message) => self.rules.handle_message(env.now, from, message),
-                    Err(error) => env.violate(Kind::Safety, format!("the master got nonsense: {error}")),
+                    Err(error) => env.violate(ViolationKind::Safety, format!("the master got nonsense: {error}")),
                 }
             }
-            Heard::Answered { tag, body, .. } => {
+            MessageEvent::Answered { tag, body, .. } => {
                 let answer = body.and_then(|body| codec::decode(&body).ok());
                 let outcome = answer.map_or(OrderOutcome::Unanswered, OrderOutcome::Answered);
                 self.rules.handle_completion(env.now, MasterCompletion::OrderFinished { order: OrderId(tag), outcome });
             }
-            Heard::Lost(session) => self.rules.close_session(env.now, session),
+            MessageEvent::Lost(session) => self.rules.close_session(env.now, session),
         }
     }
 
     /// Whoever is heard has not been revoked for long.
-    fn check_standing(&self, env: &mut Environment, session: SessionId) {
-        let revoked = self.proofs.get(&session).and_then(|proof| env.book.estate.accounts.revoked_at(*proof));
+    fn check_not_revoked(&self, env: &mut Environment, session: SessionId) {
+        let revoked = self.proofs.get(&session).and_then(|proof| env.model.attributes.accounts.revoked_at(*proof));
         if revoked.is_some_and(|at| at + REVOKED_WITHIN < env.now.monotonic) {
             let sentence = format!("the master hears {:?}, who was revoked at {revoked:?}", self.peers.get(&session));
-            env.violate(Kind::Safety, sentence);
+            env.violate(ViolationKind::Safety, sentence);
         }
     }
 
     fn answer(&mut self, env: &mut Environment, to: SessionCaller, body: Vec<u8>) {
         if let Some(request) = to.request {
-            self.words.reply(env.now, to.session, request, body);
+            self.messenger.reply(env.now, to.session, request, body);
         }
     }
 }
@@ -330,19 +330,19 @@ fn node_join(node: usize) -> NodeJoin {
         local: None,
         node: node_id(node),
         place: Place::new(format!("s{}", site_of(node)), format!("r{}", node / 2 % 2)),
-        transfer: SocketAddr::new(address(Who::Node(node)), 7_000),
+        transfer: SocketAddr::new(address(Participant::Node(node)), 7_000),
         spe_slots: 2,
         pid: 1,
         folder: "/node".into(),
-        address: address(Who::Node(node)),
+        address: address(Participant::Node(node)),
     }
 }
 
-fn address(who: Who) -> IpAddr {
+fn address(who: Participant) -> IpAddr {
     let (kind, number) = match who {
-        Who::Master => (0, 0),
-        Who::Node(number) => (1, number),
-        Who::Client(number) => (2, number),
+        Participant::Master => (0, 0),
+        Participant::Node(number) => (1, number),
+        Participant::Client(number) => (2, number),
     };
     Ipv4Addr::new(10, 0, kind, number as u8).into()
 }

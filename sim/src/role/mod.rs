@@ -6,14 +6,14 @@ mod disks;
 mod forgotten;
 mod journal;
 mod master;
+mod master_link;
 mod node;
-mod seat;
 mod spe;
 mod tickets;
 mod transfer;
 
 pub(crate) use self::disks::Disks;
 pub(crate) use self::master::{MasterRole, node_id, node_number, site_of};
-pub(crate) use self::node::{Hand, NodeRole, Process};
-pub(crate) use self::seat::Seat;
-pub(crate) use self::tickets::hand;
+pub(crate) use self::master_link::MasterLink;
+pub(crate) use self::node::{NodeRole, NodeWork, Process};
+pub(crate) use self::tickets::delegate;

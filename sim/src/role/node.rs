@@ -30,7 +30,7 @@ use super::{
     bucket::Buckets,
     disks::Disks,
     forgotten::forgotten,
-    seat::Seat,
+    master_link::MasterLink,
     spe::{Parts, Task},
     tickets,
     transfer::{Outgoing, Transfer},
@@ -40,8 +40,8 @@ use crate::{
     calls::{CallId, CallReply},
     environment::Environment,
     invariants::healing,
-    queue::{Event, Life, Who},
-    words::Heard,
+    messenger::MessageEvent,
+    queue::{Event, Life, Participant},
 };
 
 /// See the module.
@@ -54,7 +54,7 @@ pub(crate) struct NodeRole {
     /// What small rows were acknowledged before this moment, it keeps.
     kept_until: Rc<Cell<Duration>>,
     /// Slices that it removed, and that a crash may bring back.
-    removed: Rc<RefCell<Removed>>,
+    removed: Rc<RefCell<RemovedSlices>>,
     /// When its process died last.
     died_at: Duration,
     /// The change of one of its disks at which the power goes.
@@ -68,14 +68,14 @@ pub(crate) struct NodeRole {
 pub(crate) struct Process {
     pub(super) number: usize,
     pub(super) rules: Node,
-    pub(super) seat: Seat,
+    pub(super) link: MasterLink,
     pub(crate) store: Arc<DiskSet>,
     kept: MetadataMirror,
     kept_until: Rc<Cell<Duration>>,
-    removed: Rc<RefCell<Removed>>,
+    removed: Rc<RefCell<RemovedSlices>>,
     pub(super) disks: Disks,
     pub(super) buckets: Buckets,
-    pub(super) door: TicketVerifier,
+    pub(super) verifier: TicketVerifier,
     pub(super) used: UsedTickets,
     /// What others want of this node.
     pub(super) transfers: BTreeMap<CallId, Transfer>,
@@ -87,13 +87,13 @@ pub(crate) struct Process {
     /// What attempts of tasks left here; gone with the process.
     pub(super) results: RetainedOutputs<Parts>,
     /// Pieces under way to their buckets, by who asked.
-    pub(super) spreadings: BTreeMap<CallId, ShuffleWrite<Rc<Vec<u8>>>>,
+    pub(super) shuffle_writes: BTreeMap<CallId, ShuffleWrite<Rc<Vec<u8>>>>,
     status_is_out: bool,
 }
 
 /// What a node was told to remove.
 #[derive(Debug, Default)]
-struct Removed {
+struct RemovedSlices {
     slices: BTreeSet<SliceId>,
     /// Those of which nothing was acknowledged: a crash may undo their removal.
     unsure: Vec<Digest>,
@@ -103,7 +103,7 @@ struct Removed {
 
 /// What a node's hands do in a while.
 #[derive(Debug)]
-pub(crate) enum Hand {
+pub(crate) enum NodeWork {
     Move {
         id: MoveId,
         work: Move,
@@ -115,7 +115,7 @@ pub(crate) enum Hand {
         keep: Box<MirrorUpdate>,
     },
     /// It looks whether a disk has failed.
-    LookAtDisks,
+    CheckDisks,
     /// An SPE is through with its function.
     Compute(CallId),
 }
@@ -161,25 +161,25 @@ impl NodeRole {
         let mut process = Process {
             number: self.number,
             rules: Node::new(NodeLimits { status_interval: STATUS_INTERVAL, copies_max: COPIES_MAX }),
-            seat: Seat::new(Who::Node(self.number), self.life),
+            link: MasterLink::new(Participant::Node(self.number), self.life),
             store,
             kept,
             kept_until: Rc::clone(&self.kept_until),
             removed: Rc::clone(&self.removed),
             disks: self.disks.clone(),
             buckets: Buckets::new(env.sabotage),
-            door: tickets::door(self.number),
+            verifier: tickets::verifier(self.number),
             used: UsedTickets::default(),
             transfers: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             tasks: BTreeMap::new(),
             functions: BTreeMap::new(),
             results: RetainedOutputs::default(),
-            spreadings: BTreeMap::new(),
+            shuffle_writes: BTreeMap::new(),
             status_is_out: false,
         };
-        process.seat.start_joining(env);
-        process.look_later(env);
+        process.link.start_joining(env);
+        process.schedule_disk_check(env);
         self.process = Some(process);
         Ok(())
     }
@@ -216,7 +216,7 @@ impl NodeRole {
 
     /// Since when it is dead, where it never said that this slice is not here any more: then a master that loses its
     /// journal must know from others what became of it.
-    pub(crate) fn away_with(&self, slice: SliceId) -> Option<Duration> {
+    pub(crate) fn dead_since(&self, slice: SliceId) -> Option<Duration> {
         let removed = self.removed.borrow();
         let never_removed = !removed.is_unknown && !removed.slices.contains(&slice);
         (!self.is_up() && never_removed).then_some(self.died_at)
@@ -250,9 +250,9 @@ impl NodeRole {
     }
 
     /// Ends an event: what the rules want is done, what is to be said leaves.
-    pub(crate) fn settle(&mut self, env: &mut Environment) {
+    pub(crate) fn flush(&mut self, env: &mut Environment) {
         if let Some(process) = &mut self.process {
-            process.settle(env);
+            process.flush(env);
         }
     }
 }
@@ -260,13 +260,13 @@ impl NodeRole {
 impl Process {
     /// A datagram came.
     pub(crate) fn receive(&mut self, env: &mut Environment, datagram: &[u8]) {
-        self.seat.words.receive(env.now, datagram);
+        self.link.messenger.receive(env.now, datagram);
     }
 
     /// The process was called.
     pub(crate) fn wake(&mut self, env: &mut Environment) {
-        self.seat.woken(env);
-        self.seat.words.handle_timeout(env.now);
+        self.link.woken(env);
+        self.link.messenger.handle_timeout(env.now);
         if self.rules.next_timeout().is_some_and(|at| at <= env.now.monotonic) {
             self.rules.handle_timeout(env.now);
         }
@@ -274,23 +274,23 @@ impl Process {
 
     /// The master answered a join.
     pub(crate) fn joined(&mut self, env: &mut Environment, attempt: u32, accepted: Option<(SessionId, TicketKeys)>) {
-        if let Some(session) = self.seat.joined(env, attempt, accepted.map(|(session, _)| session)) {
+        if let Some(session) = self.link.joined(env, attempt, accepted.map(|(session, _)| session)) {
             env.note(format_args!("n{} has joined: session {session}", self.number));
             if let Some((_, keys)) = accepted {
-                self.door.take_keys(env.now, keys);
+                self.verifier.take_keys(env.now, keys);
             }
             self.rules.handle_session_opened(env.now, session);
         }
     }
 
     pub(crate) fn join_again(&mut self, env: &mut Environment, attempt: u32) {
-        self.seat.join_again(env, attempt);
+        self.link.join_again(env, attempt);
     }
 
     /// Hands have done something, or do it now.
-    pub(crate) fn hand(&mut self, env: &mut Environment, hand: Hand) {
+    pub(crate) fn perform_work(&mut self, env: &mut Environment, hand: NodeWork) {
         match hand {
-            Hand::Move { id, work } => {
+            NodeWork::Move { id, work } => {
                 let moved = match &work {
                     Move::Place { header } => self.store.place(header),
                     Move::Remove(_) if env.sabotage == Some(Sabotage::RemovalsAreNeverMade) => Ok(()),
@@ -300,23 +300,23 @@ impl Process {
                 env.note(format_args!("n{} {work:?}: {result:?}", self.number));
                 self.rules.handle_completion(env.now, NodeCompletion::Moved { id, result });
             }
-            Hand::Copy(order) => self.copy(env, *order),
-            Hand::Forget(job) => {
+            NodeWork::Copy(order) => self.copy(env, *order),
+            NodeWork::Forget(job) => {
                 self.buckets.forget(job);
                 self.functions.retain(|(of, _), _| *of != job);
                 self.results.forget(job);
             }
-            Hand::Keep { to, keep } => {
+            NodeWork::Keep { to, keep } => {
                 let result = self.kept.apply_and_mark(&keep, &self.store).map_err(|error| error.refusal());
                 let mark = self.kept.mark().filter(|mark| result.is_ok() && *mark == keep.position);
                 if let Some(mark) = mark {
-                    let sent = env.book.keeps.get(&mark_key(&mark)).copied();
+                    let sent = env.model.keeps.get(&mark_key(&mark)).copied();
                     self.kept_until.set(sent.unwrap_or_default().max(self.kept_until.get()));
                 }
                 self.rules.handle_completion(env.now, NodeCompletion::RowsMirrored { to, result });
             }
-            Hand::LookAtDisks => self.look_at_disks(env),
-            Hand::Compute(task) => self.compute(env, task),
+            NodeWork::CheckDisks => self.check_disks(env),
+            NodeWork::Compute(task) => self.compute(env, task),
         }
     }
 
@@ -343,8 +343,8 @@ impl Process {
         }
     }
 
-    /// As `node::disks::DiskWatch`.
-    fn look_at_disks(&mut self, env: &mut Environment) {
+    /// As `node::disk_faults::DiskWatch`.
+    fn check_disks(&mut self, env: &mut Environment) {
         for FailedDisk { folder, why, lost: gone, replaced } in self.store.check_disks() {
             env.note(format_args!("n{} lost {}: {why}, {} slices", self.number, folder.display(), gone.len()));
             healing::check_lost_disk(env, self.number, &self.disks, &folder, &why);
@@ -353,38 +353,40 @@ impl Process {
                 self.rules.handle_completion(env.now, NodeCompletion::Stored(metadata));
             }
         }
-        self.look_later(env);
+        self.schedule_disk_check(env);
     }
 
-    fn look_later(&self, env: &mut Environment) {
-        let (node, life) = (self.number, self.seat.life);
-        env.after(LOOK_PERIOD, Event::Hand { node, life, hand: Hand::LookAtDisks });
+    fn schedule_disk_check(&self, env: &mut Environment) {
+        let (node, life) = (self.number, self.link.life);
+        env.after(DISK_CHECK_PERIOD, Event::NodeWork { node, life, hand: NodeWork::CheckDisks });
     }
 
-    fn settle(&mut self, env: &mut Environment) {
+    fn flush(&mut self, env: &mut Environment) {
         loop {
             while let Some(action) = self.rules.poll_action() {
                 self.perform(env, action);
             }
-            let Some(heard) = self.seat.words.next_heard() else { break };
-            self.hear(env, heard);
+            let Some(heard) = self.link.messenger.next_event() else { break };
+            self.handle_message(env, heard);
         }
         let due = self.rules.next_timeout();
-        self.seat.settle(env, due);
+        self.link.flush(env, due);
     }
 
     fn perform(&mut self, env: &mut Environment, action: NodeAction) {
-        let (node, life) = (self.number, self.seat.life);
+        let (node, life) = (self.number, self.link.life);
         match action {
-            NodeAction::Ack { to, ack } => self.seat.words.reply(env.now, to.session, to.request, codec::encode(&ack)),
+            NodeAction::Ack { to, ack } => {
+                self.link.messenger.reply(env.now, to.session, to.request, codec::encode(&ack))
+            }
             NodeAction::Report { session, id, report } => {
                 env.note(format_args!("n{node} reports {}", report_line(&report)));
-                self.seat.words.ask(env.now, session, codec::encode(&report), id.0 + 1, ANSWER_TIME_MAX);
+                self.link.messenger.ask(env.now, session, codec::encode(&report), id.0 + 1, ANSWER_TIME_MAX);
             }
             NodeAction::ReportStatus { session } => self.report_status(env, session),
             NodeAction::ReportClock { session, unix_millis } => {
                 let told = codec::encode(&Report::Clock { unix_millis, machine: Some(self.number as u128) });
-                self.seat.words.ask(env.now, session, told, CLOCK_TAG, STATUS_ANSWER_TIME_MAX);
+                self.link.messenger.ask(env.now, session, told, CLOCK_TAG, STATUS_ANSWER_TIME_MAX);
             }
             NodeAction::TakeInventory => {
                 for told in self.kept.join_completions(&self.store) {
@@ -393,31 +395,31 @@ impl Process {
                 self.rules.handle_completion(env.now, NodeCompletion::Partials(self.store.partials()));
             }
             NodeAction::Rejoin { session } => {
-                self.seat.words.close_session(env.now, session);
-                self.seat.session = None;
-                self.seat.start_joining(env);
+                self.link.messenger.close_session(env.now, session);
+                self.link.session = None;
+                self.link.start_joining(env);
             }
             NodeAction::StartCopy(_) if env.sabotage == Some(Sabotage::CopiesAreNeverMade) => {}
             NodeAction::StartCopy(order) => {
                 let span = env.span(0, 20);
-                env.after(span, Event::Hand { node, life, hand: Hand::Copy(Box::new(order)) });
+                env.after(span, Event::NodeWork { node, life, hand: NodeWork::Copy(Box::new(order)) });
             }
             NodeAction::Move { id, work } => {
                 let span = env.span(0, 60);
-                env.after(span, Event::Hand { node, life, hand: Hand::Move { id, work } });
+                env.after(span, Event::NodeWork { node, life, hand: NodeWork::Move { id, work } });
             }
             NodeAction::MirrorRows { to, keep } => {
                 let span = env.span(0, 60);
-                env.after(span, Event::Hand { node, life, hand: Hand::Keep { to, keep: Box::new(keep) } });
+                env.after(span, Event::NodeWork { node, life, hand: NodeWork::Keep { to, keep: Box::new(keep) } });
             }
             NodeAction::Revoke(revocation) => {
-                self.door.revoke(env.now, revocation);
+                self.verifier.revoke(env.now, revocation);
                 self.cut_off_revoked(env);
             }
-            NodeAction::SetTicketKeys(keys) => self.door.take_keys(env.now, keys),
+            NodeAction::SetTicketKeys(keys) => self.verifier.take_keys(env.now, keys),
             // Nothing of the simulation is slow by a limit.
             NodeAction::SetLinkShares(_) => {}
-            NodeAction::RevokeNodes(machines) => self.door.strike_off(machines),
+            NodeAction::RevokeNodes(machines) => self.verifier.strike_off(machines),
             NodeAction::ReadMirror { after } => {
                 if let Ok(Some(page)) = self.kept.page(after) {
                     let page = forgotten(env, page);
@@ -430,7 +432,7 @@ impl Process {
             }
             NodeAction::ForgetJob(job) => {
                 let span = env.span(0, 20);
-                env.after(span, Event::Hand { node, life, hand: Hand::Forget(job) });
+                env.after(span, Event::NodeWork { node, life, hand: NodeWork::Forget(job) });
             }
         }
     }
@@ -451,17 +453,19 @@ impl Process {
             links: Vec::new(),
             memory_free_bytes: 0,
         };
-        self.seat.words.ask(env.now, session, codec::encode(&report), STATUS_TAG, STATUS_ANSWER_TIME_MAX);
+        self.link.messenger.ask(env.now, session, codec::encode(&report), STATUS_TAG, STATUS_ANSWER_TIME_MAX);
     }
 
-    fn hear(&mut self, env: &mut Environment, heard: Heard) {
+    fn handle_message(&mut self, env: &mut Environment, heard: MessageEvent) {
         match heard {
-            Heard::Asked { session, request: Some(request), body } => match codec::decode::<Order>(&body) {
+            MessageEvent::Asked { session, request: Some(request), body } => match codec::decode::<Order>(&body) {
                 Ok(order) => self.rules.handle_message(env.now, ReplyTo { session, request }, order),
-                Err(error) => env.violate(crate::Kind::Safety, format!("n{} got no order: {error}", self.number)),
+                Err(error) => {
+                    env.violate(crate::ViolationKind::Safety, format!("n{} got no order: {error}", self.number))
+                }
             },
-            Heard::Asked { request: None, .. } => {}
-            Heard::Answered { session, tag, body } => {
+            MessageEvent::Asked { request: None, .. } => {}
+            MessageEvent::Answered { session, tag, body } => {
                 if tag == STATUS_TAG {
                     self.status_is_out = false;
                 }
@@ -473,7 +477,7 @@ impl Process {
                     }
                 }
             }
-            Heard::Lost(session) => self.lose_session(env, session),
+            MessageEvent::Lost(session) => self.lose_session(env, session),
         }
     }
 
@@ -483,9 +487,9 @@ impl Process {
         }
         env.note(format_args!("n{} lost its session {session}", self.number));
         self.rules.handle_session_lost(session);
-        self.seat.words.close_session(env.now, session);
-        self.seat.session = None;
-        self.seat.start_joining(env);
+        self.link.messenger.close_session(env.now, session);
+        self.link.session = None;
+        self.link.start_joining(env);
     }
 
     /// Begins to make a copy; as `node::fetch`.
@@ -508,7 +512,7 @@ impl Process {
 
 /// An inventory as it is told to a master that lost its journal, where that is sabotaged.
 fn sabotaged(env: &Environment, mut told: NodeCompletion) -> NodeCompletion {
-    let is_silent = env.sabotage == Some(Sabotage::OldJournalIsBelieved) && env.book.has_old_journal;
+    let is_silent = env.sabotage == Some(Sabotage::OldJournalIsBelieved) && env.model.has_old_journal;
     let disks = match &mut told {
         NodeCompletion::MirrorMark { mark, .. } if is_silent => {
             *mark = None;
@@ -518,7 +522,7 @@ fn sabotaged(env: &Environment, mut told: NodeCompletion) -> NodeCompletion {
         _ => return told,
     };
     match env.sabotage {
-        Some(Sabotage::SlicesAreHidden) if env.book.recovered.is_some() => {
+        Some(Sabotage::SlicesAreHidden) if env.model.recovered.is_some() => {
             let first = disks.iter_mut().find(|disk| !disk.slices.is_empty());
             first.into_iter().for_each(|disk| drop(disk.slices.remove(0)));
         }
@@ -529,7 +533,7 @@ fn sabotaged(env: &Environment, mut told: NodeCompletion) -> NodeCompletion {
                 disk.slices.iter_mut().for_each(|slice| slice.state = HeldState::Staged);
             }
         }
-        Some(Sabotage::PathsAreMixedUp) if env.book.recovered.is_some() => {
+        Some(Sabotage::PathsAreMixedUp) if env.model.recovered.is_some() => {
             for slice in disks.iter_mut().flat_map(|disk| &mut disk.slices) {
                 let mixed_up = slice.metadata.header.path.join("mixed-up");
                 slice.metadata.header.path = mixed_up.unwrap_or_else(|_| slice.metadata.header.path.clone());
@@ -572,8 +576,8 @@ fn states(store: &DiskSet) -> Vec<protocol::disk::DiskState> {
 
 /// As operators set it.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
-/// As in `node::disks`.
-const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// As in `node::disk_faults`.
+const DISK_CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// As in `node::server`.
 const COPIES_MAX: usize = 4;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);

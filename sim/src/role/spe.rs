@@ -24,13 +24,13 @@ use udf::Collected;
 
 use super::{
     master::{node_id, node_number},
-    node::{Hand, Process, refusal_of},
+    node::{NodeWork, Process, refusal_of},
     transfer::Outgoing,
 };
 use crate::{
     calls::{CallId, CallReply},
     environment::Environment,
-    queue::{Event, Who},
+    queue::{Event, Participant},
     tagged::{self, RECORD_BYTES, TAGGED, TAGGED_BYTES},
 };
 
@@ -42,7 +42,7 @@ pub(crate) struct Task {
     segments: Vec<Option<Vec<u8>>>,
     result: TaskResult,
     /// What it has left, once the function has run.
-    left: Parts,
+    output: Parts,
     /// Calls to other nodes that are not answered yet.
     waiting: BTreeSet<CallId>,
 }
@@ -87,7 +87,7 @@ impl Process {
         }
         let (pieces, counters) = (Vec::new(), Counters::new());
         let result = TaskResult { records_in: 0, bytes_in: 0, records_out: 0, pieces, counters };
-        self.tasks.insert(id, Task { order, function, segments, result, left: Parts::new(), waiting });
+        self.tasks.insert(id, Task { order, function, segments, result, output: Parts::new(), waiting });
         self.compute_when_ready(env, id);
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Process {
         let Some(mut task) = self.tasks.remove(&id) else { return };
         let mut collected = match run_function(env, &mut task) {
             Ok(collected) => collected,
-            Err(error) => return env.answer(id, CallReply::Word(Box::new(SpeReply::FunctionFailed(error)))),
+            Err(error) => return env.answer(id, CallReply::Message(Box::new(SpeReply::FunctionFailed(error)))),
         };
         task.waiting.clear();
         let attempt = task.order.attempt;
@@ -120,30 +120,30 @@ impl Process {
             let bucket = if is_local { attempt.task } else { number as u32 };
             let (bytes_long, checksum) = (bytes.len() as u64, checksum(&bytes));
             task.result.pieces.push(PieceResult { bucket, bytes: bytes_long, checksum, is_delivered: is_local });
-            task.left.insert(bucket, Rc::new(bytes));
+            task.output.insert(bucket, Rc::new(bytes));
         }
         let spreading = match &task.order.output {
             OutputPlacement::Local => None,
             OutputPlacement::Buckets(places) => {
-                Some(ShuffleWrite::new(attempt, &node_id(self.number), places, sized(&task.left)))
+                Some(ShuffleWrite::new(attempt, &node_id(self.number), places, sized(&task.output)))
             }
         };
         match spreading {
             None => {
-                let taken = task.left.values().try_for_each(|bytes| self.append(own_piece(attempt), bytes));
+                let taken = task.output.values().try_for_each(|bytes| self.append(own_piece(attempt), bytes));
                 let word = taken.map_or_else(SpeReply::Refused, |()| SpeReply::Finished(task.result));
-                env.answer(id, CallReply::Word(Box::new(word)));
+                env.answer(id, CallReply::Message(Box::new(word)));
             }
             Some(spreading) => {
                 self.tasks.insert(id, task);
-                self.spread(env, id, spreading);
+                self.begin_shuffle_write(env, id, spreading);
             }
         }
     }
 
     /// A bucket of another node has a piece, or has not.
     pub(super) fn piece_delivered(&mut self, env: &mut Environment, id: CallId, bucket: u32, reply: CallReply) {
-        let Some(spreading) = self.spreadings.get_mut(&id) else { return };
+        let Some(spreading) = self.shuffle_writes.get_mut(&id) else { return };
         let noted = match reply {
             CallReply::Taken => {
                 spreading.handle_taken(bucket);
@@ -152,7 +152,7 @@ impl Process {
             other => spreading.handle_refused(bucket, refusal_of(other)),
         };
         match noted {
-            Ok(()) => self.spread_on(env, id),
+            Ok(()) => self.continue_shuffle_write(env, id),
             Err(refusal) => self.fail_task(env, id, refusal),
         }
     }
@@ -167,7 +167,7 @@ impl Process {
         let kept = sized(self.results.find(order.attempt)?);
         let places = order.targets.into_iter().collect();
         let spreading = ShuffleWrite::redeliver(order.attempt, &node_id(self.number), places, kept);
-        self.spread(env, id, spreading);
+        self.begin_shuffle_write(env, id, spreading);
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl Process {
     pub(super) fn drop_task(&mut self, env: &mut Environment, id: CallId) {
         let task = self.tasks.remove(&id);
         let mut calls = task.map(|task| task.waiting).unwrap_or_default();
-        if self.spreadings.remove(&id).is_some() {
+        if self.shuffle_writes.remove(&id).is_some() {
             let is_its = |outgoing: &Outgoing| matches!(outgoing, Outgoing::Piece { task, .. } if *task == id);
             calls.extend(self.outgoing.iter().filter(|(_, outgoing)| is_its(outgoing)).map(|(call, _)| *call));
         }
@@ -188,48 +188,48 @@ impl Process {
         let is_ready = self.tasks.get(&id).is_some_and(|task| task.segments.iter().all(Option::is_some));
         if is_ready {
             let span = env.span(10, 1_500);
-            let hand = Hand::Compute(id);
-            env.after(span, Event::Hand { node: self.number, life: self.seat.life, hand });
+            let hand = NodeWork::Compute(id);
+            env.after(span, Event::NodeWork { node: self.number, life: self.link.life, hand });
         }
     }
 
     /// Begins to deliver; as `node::task::deliver`.
-    fn spread(&mut self, env: &mut Environment, id: CallId, mut spreading: ShuffleWrite<Rc<Vec<u8>>>) {
+    fn begin_shuffle_write(&mut self, env: &mut Environment, id: CallId, mut spreading: ShuffleWrite<Rc<Vec<u8>>>) {
         let taken = spreading.take_local().into_iter().try_for_each(|spread| self.append(spread.piece, &spread.part));
         spreading.handle_local_taken();
-        self.spreadings.insert(id, spreading);
+        self.shuffle_writes.insert(id, spreading);
         match taken {
-            Ok(()) => self.spread_on(env, id),
+            Ok(()) => self.continue_shuffle_write(env, id),
             Err(refusal) => self.fail_task(env, id, refusal),
         }
     }
 
     /// Sends what can be sent now, or ends.
-    fn spread_on(&mut self, env: &mut Environment, id: CallId) {
-        let Some(mut spreading) = self.spreadings.remove(&id) else { return };
+    fn continue_shuffle_write(&mut self, env: &mut Environment, id: CallId) {
+        let Some(mut spreading) = self.shuffle_writes.remove(&id) else { return };
         while let Some(ShufflePiece { piece, target: place, bytes, part }) = spreading.next(|_| None) {
             let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes };
-            let from = (Who::Node(self.number), self.seat.life);
+            let from = (Participant::Node(self.number), self.link.life);
             let call = env.transfer(from, node_number(&place.node), request, part);
             self.outgoing.insert(call, Outgoing::Piece { task: id, bucket: piece.bucket.bucket });
         }
         if !spreading.is_over() {
-            self.spreadings.insert(id, spreading);
+            self.shuffle_writes.insert(id, spreading);
             return;
         }
         let word = match self.tasks.remove(&id) {
             Some(mut task) => {
-                let is_kept = self.keep(&spreading, task.left);
+                let is_kept = self.retain_output(&spreading, task.output);
                 let ended = spreading.end(is_kept, &mut task.result.pieces);
                 ended.map_or_else(SpeReply::Refused, |()| SpeReply::Finished(task.result))
             }
             None => spreading.end_redelivery().map_or_else(SpeReply::Refused, |()| SpeReply::Delivered),
         };
-        env.answer(id, CallReply::Word(Box::new(word)));
+        env.answer(id, CallReply::Message(Box::new(word)));
     }
 
     /// Keeps what an attempt left, where that is of use.
-    fn keep(&mut self, spreading: &ShuffleWrite<Rc<Vec<u8>>>, left: Parts) -> bool {
+    fn retain_output(&mut self, spreading: &ShuffleWrite<Rc<Vec<u8>>>, left: Parts) -> bool {
         let attempt = spreading.attempt();
         if !spreading.is_worth_keeping() || self.buckets.is_forgotten(attempt.job) {
             return false;
@@ -250,7 +250,7 @@ impl Process {
 
     fn fail_task(&mut self, env: &mut Environment, id: CallId, refusal: Refusal) {
         self.drop_task(env, id);
-        env.answer(id, CallReply::Word(Box::new(SpeReply::Refused(refusal))));
+        env.answer(id, CallReply::Message(Box::new(SpeReply::Refused(refusal))));
     }
 }
 

@@ -11,7 +11,7 @@ use protocol::{
 };
 
 use super::master::{node_id, site_of};
-use crate::queue::Who;
+use crate::queue::Participant;
 
 /// Signs with a key that changes with each start of the master.
 pub(crate) struct Signer(pub(crate) u64);
@@ -33,19 +33,19 @@ impl SignTickets for Signer {
 }
 
 /// Whoever shows tickets here: a node has its name, a client the key that it told at its login. Nobody pretends.
-pub(super) struct Shower(pub(super) Who);
+pub(super) struct Bearer(pub(super) Participant);
 
-impl ProvedBearer for Shower {
+impl ProvedBearer for Bearer {
     fn is_role(&self) -> bool {
-        matches!(self.0, Who::Node(_))
+        matches!(self.0, Participant::Node(_))
     }
 
     fn is_node(&self, node: &NodeId) -> bool {
-        matches!(self.0, Who::Node(number) if node_id(number) == *node)
+        matches!(self.0, Participant::Node(number) if node_id(number) == *node)
     }
 
     fn has_key(&self, key: HolderKey) -> bool {
-        matches!(self.0, Who::Client(_)) && holder_of(self.0) == key
+        matches!(self.0, Participant::Client(_)) && holder_of(self.0) == key
     }
 
     fn is_plain(&self) -> bool {
@@ -54,18 +54,18 @@ impl ProvedBearer for Shower {
 }
 
 /// The door of a node: the real rules, with signatures that are sums.
-pub(super) fn door(node: usize) -> TicketVerifier {
+pub(super) fn verifier(node: usize) -> TicketVerifier {
     TicketVerifier::new(node_id(node), format!("s{}", site_of(node)), is_signed)
 }
 
 /// The public half of a client's key.
-pub(super) fn holder_of(who: Who) -> HolderKey {
-    let number = if let Who::Client(number) = who { number as u64 } else { u64::MAX };
+pub(super) fn holder_of(who: Participant) -> HolderKey {
+    let number = if let Participant::Client(number) = who { number as u64 } else { u64::MAX };
     HolderKey(public(number))
 }
 
 /// A client's ticket for a node to use in its place.
-pub(crate) fn hand(by: Who, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
+pub(crate) fn delegate(by: Participant, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
     let to = Delegate::Node(to.clone());
     let signature = sign(holder_of(by).0, &delegation_bytes(&ticket.ticket, &to));
     SignedTicket { delegation: Some(Delegation { to, signature }), ..ticket.clone() }
@@ -110,8 +110,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_opens_one_door_for_its_holder_and_for_the_node_to_which_that_one_handed_it() {
-        let ann = Who::Client(3);
+    fn a_ticket_opens_one_node_for_its_holder_and_for_the_node_it_was_delegated_to() {
+        let ann = Participant::Client(3);
         let ticket = Ticket {
             number: 1,
             user: UserName::new("ann").unwrap(),
@@ -126,21 +126,24 @@ mod tests {
         let signed = Signer(7).sign(&ticket);
         let at = |unix_millis| Now { unix_millis, ..Now::default() };
         let read = |door: &TicketVerifier, who, shown: &SignedTicket| {
-            door.authorize_read(at(1), &Shower(who), shown, SliceId(1))
+            door.authorize_read(at(1), &Bearer(who), shown, SliceId(1))
         };
-        let mut door = door(0);
+        let mut door = verifier(0);
         assert_eq!(read(&door, ann, &signed).unwrap_err().refusal.status, Status::Unavailable);
         door.take_keys(at(0), Signer(7).public_keys());
         assert_eq!(read(&door, ann, &signed), Ok(0..9));
         let fault = |who, shown: &SignedTicket| read(&door, who, shown).unwrap_err().fault;
-        assert_eq!(fault(Who::Client(4), &signed), Some(TicketFault::NotHolder));
-        assert_eq!(fault(Who::Node(1), &signed), Some(TicketFault::NotHolder));
-        let handed = hand(ann, &signed, &node_id(1));
-        assert_eq!(read(&door, Who::Node(1), &handed), Ok(0..9));
-        assert_eq!(fault(Who::Node(2), &handed), Some(TicketFault::NotHolder));
-        assert_eq!(fault(Who::Node(1), &hand(Who::Client(4), &signed, &node_id(1))), Some(TicketFault::NotHolder));
+        assert_eq!(fault(Participant::Client(4), &signed), Some(TicketFault::NotHolder));
+        assert_eq!(fault(Participant::Node(1), &signed), Some(TicketFault::NotHolder));
+        let handed = delegate(ann, &signed, &node_id(1));
+        assert_eq!(read(&door, Participant::Node(1), &handed), Ok(0..9));
+        assert_eq!(fault(Participant::Node(2), &handed), Some(TicketFault::NotHolder));
+        assert_eq!(
+            fault(Participant::Node(1), &delegate(Participant::Client(4), &signed, &node_id(1))),
+            Some(TicketFault::NotHolder)
+        );
         assert_eq!(fault(ann, &Signer(70).sign(&ticket)), Some(TicketFault::Unsigned));
-        let mut other = super::door(1);
+        let mut other = super::verifier(1);
         other.take_keys(at(0), Signer(7).public_keys());
         assert_eq!(read(&other, ann, &signed).unwrap_err().fault, Some(TicketFault::OtherNode));
     }

@@ -1,5 +1,5 @@
 //! Bytes through a node's door: slices read and written, pieces taken, and the copies that it fetches itself. It mirrors
-//! `node::door` and `node::fetch`; the bytes go through the real store, a part at a time.
+//! `node::verifier` and `node::fetch`; the bytes go through the real store, a part at a time.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -21,13 +21,13 @@ use super::{
     bucket::PieceWriter,
     master::node_number,
     node::{Process, refusal_of},
-    tickets::Shower,
+    tickets::Bearer,
 };
 use crate::{
-    calls::{CallId, CallReply, Wish},
+    calls::{CallId, CallReply, CallRequest},
     environment::Environment,
     model::digest_of,
-    queue::Who,
+    queue::Participant,
 };
 
 /// A transfer under way at the node that was asked.
@@ -77,19 +77,22 @@ impl Process {
     /// Someone wants something.
     pub(crate) fn call_arrives(&mut self, env: &mut Environment, id: CallId) {
         let Some(call) = env.calls.get_mut(id) else { return };
-        call.node_life = Some(self.seat.life);
-        let (wish, by) = (call.wish.clone(), Shower(call.from));
+        call.node_life = Some(self.link.life);
+        let (wish, by) = (call.request.clone(), Bearer(call.from));
         let begun = match wish {
-            Wish::Transfer(request, _) => self.begin(env, id, &by, request),
-            Wish::Word { life: Some(life), .. } if life != self.seat.life => Ok(Some(CallReply::Broken)),
+            CallRequest::Transfer(request, _) => self.begin(env, id, &by, request),
+            CallRequest::Message { life: Some(life), .. } if life != self.link.life => Ok(Some(CallReply::Broken)),
             // The conversation was cut off.
-            Wish::Word { life: Some(_), ticket, .. } if self.door.is_shown_revoked(&ticket) => {
+            CallRequest::Message { life: Some(_), ticket, .. } if self.verifier.is_shown_revoked(&ticket) => {
                 Ok(Some(CallReply::Broken))
             }
-            Wish::Word { ticket, life, conversation, request } => {
-                let begun =
-                    if life.is_none() { self.door.authorize_compute(env.now, &by, &ticket).map(drop) } else { Ok(()) };
-                begun.map_err(refusal).and_then(|()| self.word(env, id, &by, conversation, *request))
+            CallRequest::Message { ticket, life, conversation, request } => {
+                let begun = if life.is_none() {
+                    self.verifier.authorize_compute(env.now, &by, &ticket).map(drop)
+                } else {
+                    Ok(())
+                };
+                begun.map_err(refusal).and_then(|()| self.handle_spe_message(env, id, &by, conversation, *request))
             }
         };
         match begun {
@@ -135,17 +138,17 @@ impl Process {
         self.drop_task(env, id);
     }
 
-    /// What runs on tickets that are revoked ends; as `node::door`.
+    /// What runs on tickets that are revoked ends; as `node::verifier`.
     pub(super) fn cut_off_revoked(&mut self, env: &mut Environment) {
-        let delivering = self.spreadings.keys().chain(self.tasks.keys());
+        let delivering = self.shuffle_writes.keys().chain(self.tasks.keys());
         let running: BTreeSet<CallId> = self.transfers.keys().chain(delivering).copied().collect();
         for id in running {
             let Some(call) = env.calls.get(id) else { continue };
-            let shown = match &call.wish {
-                Wish::Word { ticket, .. } => Some(ticket),
-                Wish::Transfer(request, _) => request.ticket(),
+            let shown = match &call.request {
+                CallRequest::Message { ticket, .. } => Some(ticket),
+                CallRequest::Transfer(request, _) => request.ticket(),
             };
-            if shown.is_some_and(|ticket| self.door.is_shown_revoked(ticket)) {
+            if shown.is_some_and(|ticket| self.verifier.is_shown_revoked(ticket)) {
                 self.call_dropped(env, id);
                 env.answer(id, CallReply::Broken);
             }
@@ -193,7 +196,7 @@ impl Process {
         range: std::ops::Range<u64>,
     ) -> CallId {
         let request = TransferRequest::Read { ticket: ticket.clone(), slice, from: range.start, until: range.end };
-        env.transfer((Who::Node(self.number), self.seat.life), node_number(node), request, Rc::default())
+        env.transfer((Participant::Node(self.number), self.link.life), node_number(node), request, Rc::default())
     }
 
     /// As above where an error is a bad slice: it is put aside and reported.
@@ -216,12 +219,12 @@ impl Process {
         &mut self,
         env: &mut Environment,
         id: CallId,
-        by: &Shower,
+        by: &Bearer,
         request: TransferRequest,
     ) -> Result<Option<CallReply>, Refusal> {
         let transfer = match request {
             TransferRequest::Read { ticket, slice, from, until } => {
-                let allowed = self.door.authorize_read(env.now, by, &ticket, slice).map_err(refusal)?;
+                let allowed = self.verifier.authorize_read(env.now, by, &ticket, slice).map_err(refusal)?;
                 let opened = self.store.open_slice(slice);
                 let reader = self.watched(env, slice, opened)?;
                 let until = until.min(reader.metadata().bytes);
@@ -232,7 +235,7 @@ impl Process {
             }
             TransferRequest::Write { ticket, chain } => Transfer::Write(self.begin_write(env, id, by, &ticket, chain)?),
             TransferRequest::Piece { ticket, piece, bytes } => {
-                if self.door.authorize_piece(env.now, by, &ticket).map_err(refusal)? != piece.bucket.job {
+                if self.verifier.authorize_piece(env.now, by, &ticket).map_err(refusal)? != piece.bucket.job {
                     return Err(Refusal::new(Status::Refused, "the ticket is for another job"));
                 }
                 match self.buckets.begin(piece, bytes)? {
@@ -241,8 +244,8 @@ impl Process {
                 }
             }
             TransferRequest::Spe { ticket } => {
-                self.door.authorize_compute(env.now, by, &ticket).map_err(refusal)?;
-                return Ok(Some(CallReply::Ready(self.seat.life)));
+                self.verifier.authorize_compute(env.now, by, &ticket).map_err(refusal)?;
+                return Ok(Some(CallReply::Ready(self.link.life)));
             }
             // No person of the simulation checks copies: its audit reads every disk itself.
             TransferRequest::Verify { .. } => {
@@ -266,12 +269,12 @@ impl Process {
         Ok(None)
     }
 
-    /// As `node::door::write`: anew, behind what an append begins with, or behind what an earlier attempt left.
+    /// As `node::verifier::write`: anew, behind what an append begins with, or behind what an earlier attempt left.
     fn begin_write(
         &mut self,
         env: &mut Environment,
         id: CallId,
-        by: &Shower,
+        by: &Bearer,
         ticket: &SignedTicket,
         chain: Vec<Source>,
     ) -> Result<Writing, Refusal> {
@@ -301,7 +304,7 @@ impl Process {
         };
         let base_bytes = if base.is_some() { writer.bytes() } else { 0 };
         let forward = if writer.bytes() > base_bytes {
-            env.book.resumed += 1;
+            env.model.resumed += 1;
             // What is there already is not passed on.
             for source in chain {
                 self.rules.handle_completion(env.now, NodeCompletion::ForwardFailed { slice, node: source.node });
@@ -314,8 +317,8 @@ impl Process {
     }
 
     fn payload_of(&self, env: &Environment, id: CallId) -> Rc<Vec<u8>> {
-        match env.calls.get(id).map(|call| &call.wish) {
-            Some(Wish::Transfer(_, payload)) => Rc::clone(payload),
+        match env.calls.get(id).map(|call| &call.request) {
+            Some(CallRequest::Transfer(_, payload)) => Rc::clone(payload),
             _ => Rc::default(),
         }
     }
@@ -329,22 +332,23 @@ impl Process {
         let next = chain.remove(0);
         let payload = self.payload_of(env, id);
         let request = TransferRequest::Write { ticket: next.ticket, chain };
-        let call = env.transfer((Who::Node(self.number), self.seat.life), node_number(&next.node), request, payload);
+        let call =
+            env.transfer((Participant::Node(self.number), self.link.life), node_number(&next.node), request, payload);
         self.outgoing.insert(call, Outgoing::Forward { slice, nodes });
         Some(call)
     }
 
     /// A word of a job's driver.
-    fn word(
+    fn handle_spe_message(
         &mut self,
         env: &mut Environment,
         id: CallId,
-        by: &Shower,
+        by: &Bearer,
         conversation: u64,
         request: SpeRequest,
     ) -> Result<Option<CallReply>, Refusal> {
         use protocol::message::spe::SpeReply;
-        let word = |reply| Ok(Some(CallReply::Word(Box::new(reply))));
+        let word = |reply| Ok(Some(CallReply::Message(Box::new(reply))));
         match request {
             SpeRequest::Load(order) => {
                 let job = Self::job_of(env, id)?;
@@ -375,26 +379,27 @@ impl Process {
         }
     }
 
-    fn may_write(&self, env: &Environment, by: &Shower, ticket: &SignedTicket) -> Result<WriteGrant, RefusedTicket> {
-        let grant = self.door.authorize_write(env.now, by, ticket)?;
+    fn may_write(&self, env: &Environment, by: &Bearer, ticket: &SignedTicket) -> Result<WriteGrant, RefusedTicket> {
+        let grant = self.verifier.authorize_write(env.now, by, ticket)?;
         self.used.check(env.now, &grant).map(|()| grant)
     }
 
     /// What a bucket holds that becomes a file, and where that may be.
     fn note_part(&mut self, env: &mut Environment, bucket: BucketId, metadata: &SliceMetadata) {
-        let Some(places) = env.book.publishing.get(&metadata.header.path).cloned() else { return };
-        let content = env.book.contents.add(self.buckets.bytes(bucket));
-        env.book.attempted.extend(places.into_iter().map(|place| (place, content)));
+        let Some(places) = env.model.publishing.get(&metadata.header.path).cloned() else { return };
+        let content = env.model.contents.add(self.buckets.bytes(bucket));
+        env.model.attempted.extend(places.into_iter().map(|place| (place, content)));
     }
 
     fn job_of(env: &Environment, id: CallId) -> Result<protocol::JobId, Refusal> {
         // It was checked when the conversation began, and may have ended since: who it is for does not change.
-        match env.calls.get(id).map(|call| &call.wish) {
-            Some(Wish::Word { ticket, .. }) => match codec::decode::<Ticket>(&ticket.ticket).map(|ticket| ticket.right)
-            {
-                Ok(TicketRight::Compute { job }) => Ok(job),
-                _ => Err(Refusal::new(Status::Refused, "the ticket does not allow to run a job")),
-            },
+        match env.calls.get(id).map(|call| &call.request) {
+            Some(CallRequest::Message { ticket, .. }) => {
+                match codec::decode::<Ticket>(&ticket.ticket).map(|ticket| ticket.right) {
+                    Ok(TicketRight::Compute { job }) => Ok(job),
+                    _ => Err(Refusal::new(Status::Refused, "the ticket does not allow to run a job")),
+                }
+            }
             _ => Err(Refusal::new(Status::Usage, "this is no word of a conversation")),
         }
     }

@@ -18,15 +18,15 @@ use protocol::{
 };
 
 use super::{
-    Progress,
-    pass::{self, Passed},
-    pump::ReadAhead,
-    put::Tries,
+    TransferProgress,
+    descriptor_passing::{self, PassOutcome},
+    put::RetryContext,
+    read_ahead::ReadAhead,
 };
 use crate::{Client, ClientError};
 
 /// Where the bytes come from.
-pub(super) enum Origin<R> {
+pub(super) enum UploadSource<R> {
     /// Anything that can be read once.
     Stream(R),
     /// A local file, which can be read again.
@@ -38,45 +38,47 @@ pub(super) struct Attempt<'a> {
     pub(super) client: &'a Client,
     pub(super) path: &'a SectorPath,
     pub(super) created: Created,
-    pub(super) tries: &'a Tries,
-    pub(super) progress: Progress<'a>,
+    pub(super) retry: &'a RetryContext,
+    pub(super) progress: TransferProgress<'a>,
 }
 
 impl Attempt<'_> {
     /// Sends all bytes and publishes them. The lease is kept alive meanwhile: also while a node copies what an append
     /// begins with, or other nodes sync their copies.
-    pub(super) async fn run<R: Read + Send + 'static>(self, from: Origin<R>) -> Result<Entry, ClientError> {
+    pub(super) async fn run<R: Read + Send + 'static>(self, from: UploadSource<R>) -> Result<Entry, ClientError> {
         let (client, lease) = (self.client, self.created.lease);
         tokio::select! {
             entry = self.write_and_commit(from) => entry,
-            error = client.renew_for_ever(lease) => Err(error),
+            error = client.keep_lease_alive(lease) => Err(error),
         }
     }
 
-    async fn write_and_commit<R: Read + Send + 'static>(self, from: Origin<R>) -> Result<Entry, ClientError> {
-        let Self { client, path, created, tries, progress } = self;
+    async fn write_and_commit<R: Read + Send + 'static>(self, from: UploadSource<R>) -> Result<Entry, ClientError> {
+        let Self { client, path, created, retry: tries, progress } = self;
         let what = format!("cannot write `{path}` to node {}", created.target.node);
         let from = match from {
-            Origin::File(file) if created.base_bytes == 0 => {
-                match pass::pass(client, &created, file, &what, tries, progress).await? {
-                    Passed::Stored(bytes, digest) => {
-                        tries.commits.store(true, Ordering::Relaxed);
+            UploadSource::File(file) if created.base_bytes == 0 => {
+                match descriptor_passing::pass_descriptor(client, &created, file, &what, tries, progress).await? {
+                    PassOutcome::Stored(bytes, digest) => {
+                        tries.is_commit_sent.store(true, Ordering::Relaxed);
                         return client.commit(created.lease, bytes, digest).await;
                     }
-                    Passed::Not(file) => Origin::File(file),
+                    PassOutcome::NotPassed(file) => UploadSource::File(file),
                 }
             }
             other => other,
         };
         let request = TransferRequest::Write { ticket: created.target.ticket.clone(), chain: created.chain };
-        let pace = client.throttle().pace_of_one(1);
-        let opened = client.connections().open_on(None, &created.target, pace, &request).await;
+        let pace = client.throttle().qos_per_sender(1);
+        let opened = client.connections().open_reusing(None, &created.target, pace, &request).await;
         let (mut stream, reply) = opened.map_err(ClientError::net(what.clone()))?;
         let (from, kept) = match reply {
             TransferReply::Ready => (from, None),
-            TransferReply::Partial { bytes, digest } => go_on(&mut stream, from, (bytes, digest), &what, tries).await?,
+            TransferReply::Partial { bytes, digest } => {
+                resume(&mut stream, from, (bytes, digest), &what, tries).await?
+            }
             TransferReply::Refused(refusal) => {
-                client.connections().keep(&created.target.node, stream);
+                client.connections().release(&created.target.node, stream);
                 return Err(refusal.into());
             }
             _ => return Err(ClientError::Unexpected { who: "node", request: "write" }),
@@ -84,47 +86,53 @@ impl Attempt<'_> {
         let kept_bytes = kept.as_ref().map_or(0, |kept| kept.bytes);
         if kept_bytes > 0 {
             tracing::info!(%path, bytes = kept_bytes, "an earlier upload is gone on with");
-            tries.kept.store(kept_bytes, Ordering::Relaxed);
+            tries.kept_bytes.store(kept_bytes, Ordering::Relaxed);
             progress(kept_bytes);
         }
         let hasher = kept.map(|kept| Arc::new(Mutex::new(kept.hasher)));
-        let from = Hashed { from: from.into_reader(), hasher: hasher.clone() };
-        let (bytes, digest) =
-            send(&mut stream, &client.throttle().toll(), from, created.base_bytes + kept_bytes, &what, progress)
-                .await?;
+        let from = HashingReader { from: from.into_reader(), hasher: hasher.clone() };
+        let (bytes, digest) = send(
+            &mut stream,
+            &client.throttle().send_limiter(),
+            from,
+            created.base_bytes + kept_bytes,
+            &what,
+            progress,
+        )
+        .await?;
         // Only here does someone know all bytes who was there at both attempts.
         if let Some(hasher) = hasher
             && Digest(*lock(&hasher).finalize().as_bytes()) != digest
         {
             return Err(ClientError::Corrupt { path: path.clone() });
         }
-        tries.commits.store(true, Ordering::Relaxed);
+        tries.is_commit_sent.store(true, Ordering::Relaxed);
         let entry = client.commit(created.lease, bytes, digest).await?;
-        client.connections().keep(&created.target.node, stream);
+        client.connections().release(&created.target.node, stream);
         Ok(entry)
     }
 }
 
 /// What a node has of an earlier attempt and what it is the hash of.
-struct Kept {
+struct ResumedPrefix {
     bytes: u64,
     hasher: blake3::Hasher,
 }
 
 /// Compares what the node has with the file, and says from where on bytes will come.
-async fn go_on<R: Read + Send + 'static>(
+async fn resume<R: Read + Send + 'static>(
     stream: &mut TransferStream,
-    from: Origin<R>,
+    from: UploadSource<R>,
     (bytes, digest): (u64, Digest),
     what: &str,
-    tries: &Tries,
-) -> Result<(Origin<R>, Option<Kept>), ClientError> {
+    tries: &RetryContext,
+) -> Result<(UploadSource<R>, Option<ResumedPrefix>), ClientError> {
     let (from, kept) = match from {
-        Origin::File(file) if !tries.begins_anew.load(Ordering::Relaxed) => {
+        UploadSource::File(file) if !tries.is_kept_untrusted.load(Ordering::Relaxed) => {
             let compared = tokio::task::spawn_blocking(move || compare(file, bytes, digest)).await;
             let compared = compared.unwrap_or_else(|_| Err(io::Error::other("the reading thread ended early")));
             let (file, hasher) = compared.map_err(|source| ClientError::Stream { what: READ, source })?;
-            (Origin::File(file), hasher.map(|hasher| Kept { bytes, hasher }))
+            (UploadSource::File(file), hasher.map(|hasher| ResumedPrefix { bytes, hasher }))
         }
         other => (other, None),
     };
@@ -159,21 +167,21 @@ async fn send(
     from: impl Read + Send + 'static,
     before: u64,
     what: &str,
-    progress: Progress<'_>,
+    progress: TransferProgress<'_>,
 ) -> Result<(u64, Digest), ClientError> {
     let mut source = ReadAhead::start(from);
     let mut sent: u64 = 0;
     while let Some(frame) = source.next().await {
         let frame = frame.map_err(|source| ClientError::Stream { what: READ, source })?;
         if let Err(error) = toll.send_parts(stream, &frame, &[], SEND_STALL_MAX).await {
-            return Err(reason_of_refusal(stream, what, error).await);
+            return Err(refusal_or_error(stream, what, error).await);
         }
         sent += frame.len() as u64;
         progress(frame.len() as u64);
         source.recycle(frame);
     }
     if let Err(error) = stream.end_frames().await {
-        return Err(reason_of_refusal(stream, what, error).await);
+        return Err(refusal_or_error(stream, what, error).await);
     }
     match stream.receive().await.map_err(ClientError::net(what))? {
         TransferReply::Stored { bytes, digest } if bytes == before + sent => Ok((bytes, digest)),
@@ -183,14 +191,14 @@ async fn send(
 }
 
 /// A node that cannot go on (its disk is full) says so and closes; the sender sees the broken connection first.
-async fn reason_of_refusal(stream: &mut TransferStream, what: &str, error: net::NetError) -> ClientError {
+async fn refusal_or_error(stream: &mut TransferStream, what: &str, error: net::NetError) -> ClientError {
     match tokio::time::timeout(LAST_WORD_DEADLINE, stream.receive()).await {
         Ok(Ok(TransferReply::Refused(refusal))) => refusal.into(),
         _ => ClientError::net(what)(error),
     }
 }
 
-impl<R: Read + Send + 'static> Origin<R> {
+impl<R: Read + Send + 'static> UploadSource<R> {
     fn into_reader(self) -> Box<dyn Read + Send> {
         match self {
             Self::Stream(stream) => Box::new(stream),
@@ -200,12 +208,12 @@ impl<R: Read + Send + 'static> Origin<R> {
 }
 
 /// Hashes what is read, on the thread that reads it.
-struct Hashed {
+struct HashingReader {
     from: Box<dyn Read + Send>,
     hasher: Option<Arc<Mutex<blake3::Hasher>>>,
 }
 
-impl Read for Hashed {
+impl Read for HashingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.from.read(buffer)?;
         if let Some(hasher) = &self.hasher {

@@ -14,7 +14,7 @@ use protocol::{
 };
 use tokio::{task::JoinSet, time::timeout};
 
-use super::Progress;
+use super::TransferProgress;
 use crate::{Client, ClientError};
 
 /// One copy of a file, checked.
@@ -45,7 +45,11 @@ impl Client {
     ///
     /// # Errors
     /// When the master does not answer, there is no such file, or it is overwritten again and again meanwhile.
-    pub async fn check(&self, path: &SectorPath, progress: Progress<'_>) -> Result<Vec<CheckedCopy>, ClientError> {
+    pub async fn check(
+        &self,
+        path: &SectorPath,
+        progress: TransferProgress<'_>,
+    ) -> Result<Vec<CheckedCopy>, ClientError> {
         let mut found = self.copies(path).await?;
         for _ in 0..ROUNDS_MAX {
             let content = content_of(&found)?;
@@ -77,7 +81,7 @@ impl Client {
         &self,
         content: &FileContent,
         copies: &[FoundCopy],
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Vec<(NodeId, Outcome)> {
         let (told, mut ticks) = tokio::sync::mpsc::channel(PROGRESS_MAX);
         let mut running = JoinSet::new();
@@ -147,7 +151,7 @@ impl Client {
                 },
                 _ => return Outcome::Unreachable("it gave an answer that makes no sense".into()),
             };
-            self.connections().keep(&source.node, stream);
+            self.connections().release(&source.node, stream);
             return outcome;
         }
     }

@@ -18,9 +18,9 @@ use protocol::{
 };
 
 use super::{
-    Progress,
-    attempts::{Attempts, Shown},
-    put::{PutOptions, Tries, create_request, resume_key_of},
+    TransferProgress,
+    put::{PutOptions, RetryContext, create_request, resume_key_of},
+    retry::{RetryState, ShownProgress},
     sources::Sources,
 };
 use crate::{Client, ClientError};
@@ -39,7 +39,7 @@ impl Client {
         from: &SectorPath,
         to: &SectorPath,
         options: &PutOptions,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         self.copy_from(self, from, to, options, progress).await
     }
@@ -56,7 +56,7 @@ impl Client {
         from: &SectorPath,
         to: &SectorPath,
         options: &PutOptions,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         let (content, located) = there.locate(from).await?;
         let sources = Sources::new(from.clone(), content.slice, located.sources);
@@ -67,22 +67,29 @@ impl Client {
             bytes_expected: Some(content.bytes),
             ..options.clone()
         };
-        let (tries, shown, mut attempts) = (Tries::default(), Shown::default(), Attempts::default());
+        let (tries, shown, mut attempts) = (RetryContext::default(), ShownProgress::default(), RetryState::default());
         loop {
             // What was kept of an attempt that brought other bytes than it should have is not gone on with.
-            let is_trusted = !tries.begins_anew.load(Ordering::Relaxed);
+            let is_trusted = !tries.is_kept_untrusted.load(Ordering::Relaxed);
             let resume = is_trusted.then(|| resume_key(&content, to));
             let request = CreateRequest { resume, ..create_request(to, &options) };
-            let progress = shown.of_next_attempt(progress);
+            let progress = shown.next_attempt(progress);
             let copy = |created| {
-                let copy = Copy { client: self, there, from, content: &content, sources: &sources, tries: &tries };
+                let copy = CopyAttempt {
+                    client: self,
+                    source_client: there,
+                    from,
+                    content: &content,
+                    sources: &sources,
+                    retry: &tries,
+                };
                 copy.make(created, &progress)
             };
             let error = match self.under_lease(request.clone(), &tries, copy).await {
                 Ok(entry) => return Ok(entry),
                 Err(error) => error,
             };
-            let kept = tries.kept.swap(0, Ordering::Relaxed);
+            let kept = tries.kept_bytes.swap(0, Ordering::Relaxed);
             let may_repeat = || tries.may_repeat(&error, &request);
             let Some(pause) = attempts.pause_after(&error, kept, may_repeat) else { return Err(error) };
             tracing::info!(%from, %to, %error, "a copy is tried again");
@@ -92,34 +99,36 @@ impl Client {
 }
 
 /// One attempt at a copy.
-struct Copy<'a> {
+struct CopyAttempt<'a> {
     client: &'a Client,
     /// Whose file it is; the same client within one cloud.
-    there: &'a Client,
+    source_client: &'a Client,
     from: &'a SectorPath,
     content: &'a FileContent,
     sources: &'a Sources,
-    tries: &'a Tries,
+    retry: &'a RetryContext,
 }
 
-impl Copy<'_> {
+impl CopyAttempt<'_> {
     /// Has the bytes fetched and publishes them. The lease is kept alive meanwhile.
-    async fn make(self, created: Created, progress: Progress<'_>) -> Result<Entry, ClientError> {
+    async fn make(self, created: Created, progress: TransferProgress<'_>) -> Result<Entry, ClientError> {
         let (client, lease) = (self.client, created.lease);
         tokio::select! {
             entry = self.pull_and_commit(created, progress) => entry,
-            error = client.renew_for_ever(lease) => Err(error),
+            error = client.keep_lease_alive(lease) => Err(error),
         }
     }
 
-    async fn pull_and_commit(self, created: Created, progress: Progress<'_>) -> Result<Entry, ClientError> {
-        let Self { client, there, from, content, sources, tries } = self;
+    async fn pull_and_commit(self, created: Created, progress: TransferProgress<'_>) -> Result<Entry, ClientError> {
+        let Self { client, source_client: there, from, content, sources, retry: tries } = self;
         let target = &created.target;
         let what = format!("cannot copy `{from}` to node {}", target.node);
         let abroad = !client.is_same_session(there);
         let named = match abroad {
             true => Vec::new(),
-            false => self.handed(&sources.current(there).await, target, &Delegate::Node(target.node.clone())),
+            false => {
+                self.delegated_sources(&sources.current(there).await, target, &Delegate::Node(target.node.clone()))
+            }
         };
         let request = TransferRequest::Pull(Pull {
             write: target.ticket.clone(),
@@ -129,8 +138,8 @@ impl Copy<'_> {
             sources: named,
             authority: abroad.then(|| there.authority().to_owned()),
         });
-        let pace = client.throttle().pace_of_one(1);
-        let opened = client.connections().open_on(None, target, pace, &request).await;
+        let pace = client.throttle().qos_per_sender(1);
+        let opened = client.connections().open_reusing(None, target, pace, &request).await;
         let (mut stream, mut reply) = opened.map_err(ClientError::net(what.clone()))?;
         let mut told = 0;
         let stored = loop {
@@ -138,17 +147,17 @@ impl Copy<'_> {
                 TransferReply::Pulling { bytes, wants } => {
                     progress(bytes.saturating_sub(told));
                     told = bytes.max(told);
-                    tries.kept.store(told, Ordering::Relaxed);
+                    tries.kept_bytes.store(told, Ordering::Relaxed);
                     let sources = match wants {
-                        Some(to) => self.handed(&sources.renewed(there).await, target, &to),
+                        Some(to) => self.delegated_sources(&sources.refreshed(there).await, target, &to),
                         None => Vec::new(),
                     };
-                    let word = PullUpdate { qos: client.throttle().pace_of_one(1), sources };
+                    let word = PullUpdate { qos: client.throttle().qos_per_sender(1), sources };
                     reply = exchange(&mut stream, &word).await.map_err(ClientError::net(what.clone()))?;
                 }
                 TransferReply::Stored { bytes, digest } => break (bytes, digest),
                 TransferReply::Refused(refusal) => {
-                    client.connections().keep(&target.node, stream);
+                    client.connections().release(&target.node, stream);
                     return Err(refusal.into());
                 }
                 _ => return Err(ClientError::Unexpected { who: "node", request: "copy" }),
@@ -156,9 +165,9 @@ impl Copy<'_> {
         };
         self.check(stored)?;
         progress(content.bytes.saturating_sub(told));
-        tries.commits.store(true, Ordering::Relaxed);
+        tries.is_commit_sent.store(true, Ordering::Relaxed);
         let entry = client.commit(created.lease, content.bytes, content.digest).await?;
-        client.connections().keep(&target.node, stream);
+        client.connections().release(&target.node, stream);
         Ok(entry)
     }
 
@@ -172,8 +181,8 @@ impl Copy<'_> {
 
     /// The sources for the node `target` to read from, the nearest to it first, each with the ticket in its hands, which
     /// are `to`; but its own copy it reads with the ticket in ours. How far nodes of another cloud are nobody knows.
-    fn handed(&self, sources: &[Source], target: &Source, to: &Delegate) -> Vec<Source> {
-        let abroad = !self.client.is_same_session(self.there);
+    fn delegated_sources(&self, sources: &[Source], target: &Source, to: &Delegate) -> Vec<Source> {
+        let abroad = !self.client.is_same_session(self.source_client);
         let is_meant = match to {
             // Within a cloud a certificate says more than a key, and of another cloud's names a node here proves none.
             Delegate::Node(node) => !abroad && *node == target.node,
@@ -186,7 +195,7 @@ impl Copy<'_> {
             let distance = topology::distance((&target.node, &target.place), (&source.node, &source.place));
             let ticket = match !abroad && source.node == target.node {
                 true => source.ticket.clone(),
-                false => self.there.holder().delegate_to(&source.ticket, to.clone()),
+                false => self.source_client.holder().delegate_to(&source.ticket, to.clone()),
             };
             Source { ticket, distance: (!abroad).then_some(distance), local: None, ..source.clone() }
         });

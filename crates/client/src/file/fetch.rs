@@ -34,10 +34,10 @@ use tokio::{
 };
 
 use super::{
-    Progress,
-    crew::{Crew, Seat},
-    ranges::{ClaimId, Next, Plan, RangeSet, Shape, SourceNumber},
-    sink::FrameSender,
+    TransferProgress,
+    fetch_plan::{ClaimId, FetchPlan, NextRead, RangePolicy, RangeSet, SourceNumber},
+    range_writer::FrameSender,
+    reader_pool::{ReaderPool, ReaderSlot},
     sources::Sources,
 };
 use crate::{Client, ClientError};
@@ -49,14 +49,14 @@ pub(crate) struct Fetch<'a> {
     pub(crate) content: &'a FileContent,
     /// How long a source may bring nothing before it is given up.
     pub(crate) stall: Duration,
-    pub(crate) progress: Progress<'a>,
+    pub(crate) progress: TransferProgress<'a>,
 }
 
 /// Where fetched frames go.
-pub(crate) struct Outlet {
+pub(crate) struct FetchOutput {
     pub(crate) sender: FrameSender,
     /// The same that the sink was given.
-    pub(crate) wrote: Arc<Notify>,
+    pub(crate) write_notify: Arc<Notify>,
     /// Whether what comes early must wait in memory.
     pub(crate) in_order: bool,
 }
@@ -66,21 +66,26 @@ impl Fetch<'_> {
     ///
     /// # Errors
     /// `NoCopy` when no source has what is still missing.
-    pub(crate) async fn run(&self, sources: Vec<Source>, missing: RangeSet, outlet: Outlet) -> Result<(), ClientError> {
+    pub(crate) async fn run(
+        &self,
+        sources: Vec<Source>,
+        missing: RangeSet,
+        outlet: FetchOutput,
+    ) -> Result<(), ClientError> {
         let throttle = self.client.throttle();
-        let mut crew = Crew::new(self.client, &sources, missing.bytes(), outlet.in_order);
-        let shape = crew.shape();
-        let shape = Shape { piece_bytes: throttle.range_bytes(shape.piece_bytes, crew.at_once(0)), ..shape };
+        let mut crew = ReaderPool::new(self.client, &sources, missing.bytes(), outlet.in_order);
+        let shape = crew.range_policy();
+        let shape = RangePolicy { piece_bytes: throttle.range_bytes(shape.piece_bytes, crew.concurrency(0)), ..shape };
         let (wanted, mut told_bytes) = (missing.bytes(), 0);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(FetchState {
             client: self.client.clone(),
             slice: self.content.slice,
-            plan: Mutex::new(Plan::new(missing, shape)),
-            changed: outlet.wrote,
+            plan: Mutex::new(FetchPlan::new(missing, shape)),
+            changed: outlet.write_notify,
             sources: Sources::new(self.path.clone(), self.content.slice, sources),
             sender: outlet.sender,
             stall: self.stall,
-            heard: Mutex::default(),
+            last_received: Mutex::default(),
             readers: AtomicUsize::new(0),
         });
         let (tell, mut told) = mpsc::channel(TOLD_MAX);
@@ -89,8 +94,8 @@ impl Fetch<'_> {
         let mut missing_when_asked = wanted;
         while !shared.plan().is_finished() && !shared.sender.is_closed() {
             // Before the first of them asks for anything.
-            shared.readers.store(crew.at_once(workers.len()), Ordering::Relaxed);
-            while let Some(seat) = crew.next(workers.len()) {
+            shared.readers.store(crew.concurrency(workers.len()), Ordering::Relaxed);
+            while let Some(seat) = crew.next_slot(workers.len()) {
                 let (shared, tell) = (Arc::clone(&shared), tell.clone());
                 workers.spawn(async move {
                     let node = seat.source.node.clone();
@@ -101,7 +106,7 @@ impl Fetch<'_> {
                 // All have failed. As long as that brings bytes, sources and their tickets are asked for again.
                 let is_worth_it = shared.plan().missing_bytes() < missing_when_asked;
                 match shared.sources.ask(self.client).await? {
-                    Some(sources) if is_worth_it => crew.seat(&sources),
+                    Some(sources) if is_worth_it => crew.add_sources(&sources),
                     _ => return Err(ClientError::NoCopy { path: self.path.clone(), last }),
                 }
                 missing_when_asked = shared.plan().missing_bytes();
@@ -112,14 +117,14 @@ impl Fetch<'_> {
                     (self.progress)(bytes);
                     told_bytes += bytes;
                     // Whoever brought them has been reached: only now it may be known that it is far.
-                    crew.look_again(self.client);
+                    crew.recheck_distances(self.client);
                 }
                 Some(ended) = workers.join_next() => match ended {
                     Ok((_, Ok(Ended::Finished))) => {}
-                    Ok((_, Ok(Ended::SinkClosed))) => return Ok(()),
+                    Ok((_, Ok(Ended::WriterClosed))) => return Ok(()),
                     Ok((node, Err(error))) => {
-                        crew.give_up(&node);
-                        last = self.broken_off(&error);
+                        crew.exclude_node(&node);
+                        last = self.note_failed_source(&error);
                     }
                     Err(_) => last = "a reading task ended early".into(),
                 },
@@ -132,23 +137,23 @@ impl Fetch<'_> {
     }
 
     /// What is said when no other source does better.
-    fn broken_off(&self, error: &ClientError) -> String {
+    fn note_failed_source(&self, error: &ClientError) -> String {
         tracing::info!(path = %self.path, %error, "reading broke off and goes on from another source");
         error.to_string()
     }
 }
 
 /// What the readers of one fetch share.
-struct Shared {
+struct FetchState {
     client: Client,
     slice: SliceId,
-    plan: Mutex<Plan>,
+    plan: Mutex<FetchPlan>,
     /// Bytes were written or a range was given up: a reader that waits may have something to do.
     changed: Arc<Notify>,
     sources: Sources,
     sender: FrameSender,
     stall: Duration,
-    heard: Mutex<BTreeMap<NodeId, Instant>>,
+    last_received: Mutex<BTreeMap<NodeId, Instant>>,
     /// Who read at once when that last changed: they share a limit.
     readers: AtomicUsize,
 }
@@ -156,35 +161,35 @@ struct Shared {
 /// Why a reader ended that did not fail.
 enum Ended {
     Finished,
-    SinkClosed,
+    WriterClosed,
 }
 
-impl Shared {
+impl FetchState {
     /// One reader's part: range after range, until everything has arrived.
-    async fn read_from(self: Arc<Self>, seat: Seat, tell: mpsc::Sender<u64>) -> Result<Ended, ClientError> {
-        let (Seat { number, source }, mut line) = (seat, None);
+    async fn read_from(self: Arc<Self>, seat: ReaderSlot, tell: mpsc::Sender<u64>) -> Result<Ended, ClientError> {
+        let (ReaderSlot { number, source }, mut line) = (seat, None);
         while let Some(claim) = self.next(number).await {
             if !self.read(&source, &mut line, &claim, &tell).await? {
-                return Ok(Ended::SinkClosed);
+                return Ok(Ended::WriterClosed);
             }
         }
         if let Some(stream) = line {
-            self.client.connections().keep(&source.node, stream);
+            self.client.connections().release(&source.node, stream);
         }
         Ok(Ended::Finished)
     }
 
     /// The next range to read, once there is one; `None` when everything has arrived.
-    async fn next(&self, source: SourceNumber) -> Option<Claimed<'_>> {
+    async fn next(&self, source: SourceNumber) -> Option<ClaimGuard<'_>> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // From here on no change is missed.
             changed.as_mut().enable();
             let next = self.plan().claim(source, self.sender.written());
             match next {
-                Next::Read(id, range) => return Some(Claimed { shared: self, id, range }),
-                Next::Finished => return None,
-                Next::Wait => changed.await,
+                NextRead::Read(id, range) => return Some(ClaimGuard { shared: self, id, range }),
+                NextRead::Finished => return None,
+                NextRead::Wait => changed.await,
             }
         }
     }
@@ -194,7 +199,7 @@ impl Shared {
         &self,
         source: &Source,
         line: &mut Option<TransferStream>,
-        claim: &Claimed<'_>,
+        claim: &ClaimGuard<'_>,
         tell: &mpsc::Sender<u64>,
     ) -> Result<bool, ClientError> {
         let failed = || ClientError::net(format!("cannot read from node {}", source.node));
@@ -206,7 +211,7 @@ impl Shared {
             let received = async { stream.receive_frame(&mut frame).await.map_err(failed()) };
             let more = self.within_stall(source, received).await?;
             let bytes = frame.payload.len() as u64;
-            self.heard().insert(source.node.clone(), Instant::now());
+            self.last_received().insert(source.node.clone(), Instant::now());
             if !more {
                 return Err(failed()(NetError::Closed { peer: source.address, operation: "reading a file" }));
             }
@@ -222,7 +227,7 @@ impl Shared {
                 return Ok(false);
             }
             at += bytes;
-            self.client.throttle().took(bytes).await;
+            self.client.throttle().acquire(bytes).await;
             let (fresh, go_on) = self.plan().arrived(claim.id, bytes);
             if tell.send(fresh).await.is_err() || !go_on {
                 // Others brought the rest: what is still on its way here is of no use, and the connection with it.
@@ -248,8 +253,8 @@ impl Shared {
         let source = sources.iter().find(|known| known.node == source.node).unwrap_or(source);
         let ticket = source.ticket.clone();
         let request = TransferRequest::Read { ticket, slice: self.slice, from: range.start, until: range.end };
-        let pace = self.client.throttle().pace_of_one(self.readers.load(Ordering::Relaxed));
-        let opened = self.client.connections().open_on(line, source, pace, &request).await;
+        let pace = self.client.throttle().qos_per_sender(self.readers.load(Ordering::Relaxed));
+        let opened = self.client.connections().open_reusing(line, source, pace, &request).await;
         let failed = ClientError::net(format!("cannot read from node {}", source.node));
         match opened.map_err(failed)? {
             (stream, TransferReply::Reading { bytes }) if bytes == range.end - range.start => Ok(stream),
@@ -270,7 +275,7 @@ impl Shared {
                 return done;
             }
             // Of several conversations with one node one may take all that the way carries: it does not keep still then.
-            match self.heard().get(&source.node).map(|heard| *heard + self.stall) {
+            match self.last_received().get(&source.node).map(|heard| *heard + self.stall) {
                 Some(later) if later > until => until = later,
                 _ => break,
             }
@@ -280,25 +285,25 @@ impl Shared {
     }
 
     /// When something came from each node.
-    fn heard(&self) -> MutexGuard<'_, BTreeMap<NodeId, Instant>> {
+    fn last_received(&self) -> MutexGuard<'_, BTreeMap<NodeId, Instant>> {
         // Each change under this lock is complete in itself.
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last_received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn plan(&self) -> MutexGuard<'_, Plan> {
+    fn plan(&self) -> MutexGuard<'_, FetchPlan> {
         // Each change under this lock is complete in itself.
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A range that one reader has; given back when this is dropped.
-struct Claimed<'a> {
-    shared: &'a Shared,
+struct ClaimGuard<'a> {
+    shared: &'a FetchState,
     id: ClaimId,
     range: Range<u64>,
 }
 
-impl Drop for Claimed<'_> {
+impl Drop for ClaimGuard<'_> {
     fn drop(&mut self) {
         self.shared.plan().release(self.id);
         self.shared.changed.notify_waiters();

@@ -17,12 +17,12 @@ use protocol::{
 use tokio::sync::Notify;
 
 use super::{
-    Progress,
-    fetch::{Fetch, Outlet, STALL_MAX},
-    local::{LocalSlice, Unreadable},
-    part::Part,
-    ranges::RangeSet,
-    sink::{InOrder, Sink},
+    TransferProgress,
+    fetch::{Fetch, FetchOutput, STALL_MAX},
+    fetch_plan::RangeSet,
+    local_slice::{LocalSlice, Unreadable},
+    partial_download::PartialDownload,
+    range_writer::{InOrder, RangeWriter},
 };
 use crate::{Client, ClientError};
 
@@ -61,17 +61,17 @@ impl Client {
         path: &SectorPath,
         range: Option<Range<u64>>,
         to: W,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<(Entry, W), ClientError> {
         let (content, located) = self.locate(path).await?;
         let range = check_range(path, range, content.bytes)?;
         let wrote = Arc::new(Notify::new());
-        let sink = Sink::start(InOrder::new(to, range.start), Arc::clone(&wrote));
+        let sink = RangeWriter::start(InOrder::new(to, range.start), Arc::clone(&wrote));
         let mut at = range.start;
         let mut here = located.sources.clone();
         while at < range.end
             && !sink.sender().is_closed()
-            && let Some(doors) = self.local_doors()
+            && let Some(doors) = self.local_sockets()
             && let Some(slice) = LocalSlice::open(doors, &here, &content).await
         {
             let (reached, result) = slice.send_to(sink.sender(), at..range.end, progress).await;
@@ -79,7 +79,7 @@ impl Client {
             note_unreadable(&slice, result, &mut here).await;
         }
         let fetch = Fetch { client: self, path, content: &content, stall: STALL_MAX, progress };
-        let outlet = Outlet { sender: sink.sender(), wrote, in_order: true };
+        let outlet = FetchOutput { sender: sink.sender(), write_notify: wrote, in_order: true };
         let result = fetch.run(located.sources, RangeSet::of(at..range.end), outlet).await;
         let written = sink.finish().await.map_err(|source| ClientError::Stream { what: "write what was read", source });
         // What stopped the writing is the cause, where it stopped.
@@ -99,18 +99,18 @@ impl Client {
         path: &SectorPath,
         file: &Path,
         options: GetOptions,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         if !options.overwrite && file.try_exists().map_err(ClientError::file("look at", file))? {
             return Err(ClientError::file("write", file)(io::ErrorKind::AlreadyExists.into()));
         }
         let (content, located) = self.locate(path).await?;
-        let (part, mut missing) = Part::open(file, &content).map_err(ClientError::file("write", file))?;
+        let (part, mut missing) = PartialDownload::open(file, &content).map_err(ClientError::file("write", file))?;
         let resumed_bytes = content.bytes - missing.bytes();
         progress(resumed_bytes);
         let mut here = located.sources.clone();
         while !missing.is_empty()
-            && let Some(doors) = self.local_doors()
+            && let Some(doors) = self.local_sockets()
             && let Some(slice) = LocalSlice::open(doors, &here, &content).await
         {
             let result = slice.copy_to(&part, &mut missing, progress).await;
@@ -135,7 +135,7 @@ impl Client {
     /// Fetches what a part lacks.
     async fn fetch_to(
         &self,
-        part: &Part,
+        part: &PartialDownload,
         fetch: Fetch<'_>,
         sources: Vec<Source>,
         missing: RangeSet,
@@ -144,8 +144,8 @@ impl Client {
             return Ok(());
         }
         let wrote = Arc::new(Notify::new());
-        let sink = Sink::start(part.clone(), Arc::clone(&wrote));
-        let outlet = Outlet { sender: sink.sender(), wrote, in_order: false };
+        let sink = RangeWriter::start(part.clone(), Arc::clone(&wrote));
+        let outlet = FetchOutput { sender: sink.sender(), write_notify: wrote, in_order: false };
         let result = fetch.run(sources, missing, outlet).await;
         sink.finish().await.map_err(ClientError::file("write", part.path()))?;
         result
@@ -158,7 +158,7 @@ async fn note_unreadable(slice: &LocalSlice, result: Result<(), Unreadable>, her
     here.retain(|source| source.node != slice.source().node);
     match result {
         Ok(()) => {}
-        Err(Unreadable::Bad(at)) => slice.report_bad(at).await,
+        Err(Unreadable::BadBlock(at)) => slice.report_bad(at).await,
         Err(Unreadable::Io(error)) => {
             tracing::info!(node = %slice.source().node, %error, "not read on this machine to the end");
         }

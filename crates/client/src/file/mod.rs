@@ -2,24 +2,24 @@
 //! [`FRAMES_IN_FLIGHT`] frames wait in memory between a disk and the network, however large the file.
 
 mod attempt;
-mod attempts;
 pub mod check;
 pub mod copy;
-mod crew;
+mod descriptor_passing;
 pub(crate) mod fetch;
+pub(crate) mod fetch_plan;
 pub mod get;
-pub(crate) mod local;
-pub(crate) mod part;
-mod pass;
-pub(crate) mod pump;
+pub(crate) mod local_slice;
+pub(crate) mod partial_download;
 pub mod put;
-pub(crate) mod ranges;
+pub(crate) mod range_writer;
+pub(crate) mod read_ahead;
 pub mod reader;
-pub(crate) mod sink;
+mod reader_pool;
+mod retry;
 pub(crate) mod sources;
 
 /// Told of bytes as they pass, from whatever task moves them.
-pub type Progress<'a> = &'a (dyn Fn(u64) + Send + Sync);
+pub type TransferProgress<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
 /// Frames between the disk and the network of one transfer: enough that neither waits for the other, 4 MiB at most.
 pub(crate) const FRAMES_IN_FLIGHT: usize = 4;

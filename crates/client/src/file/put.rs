@@ -20,9 +20,9 @@ use protocol::{
 };
 
 use super::{
-    Progress,
-    attempt::{Attempt, Origin},
-    attempts::{Attempts, Shown},
+    TransferProgress,
+    attempt::{Attempt, UploadSource},
+    retry::{RetryState, ShownProgress},
 };
 use crate::{Client, ClientError};
 
@@ -62,10 +62,10 @@ impl Client {
         from: impl Read + Send + 'static,
         path: &SectorPath,
         options: &PutOptions,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         let request = create_request(path, options);
-        self.write_once(Origin::Stream(from), request, &Tries::default(), progress).await
+        self.attempt_write(UploadSource::Stream(from), request, &RetryContext::default(), progress).await
     }
 
     /// [`put`](Self::put) of a local file; tries again when a connection or a node fails. Each attempt, also that of a
@@ -79,7 +79,7 @@ impl Client {
         file: &Path,
         path: &SectorPath,
         options: &PutOptions,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         self.write_file(file, path, options, false, progress).await
     }
@@ -94,10 +94,10 @@ impl Client {
         from: impl Read + Send + 'static,
         path: &SectorPath,
         options: &PutOptions,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         let request = CreateRequest { append: true, ..create_request(path, options) };
-        self.write_once(Origin::Stream(from), request, &Tries::default(), progress).await
+        self.attempt_write(UploadSource::Stream(from), request, &RetryContext::default(), progress).await
     }
 
     /// [`append`](Self::append) of a local file; tries again, from the file's beginning, as long as it is certain that
@@ -110,7 +110,7 @@ impl Client {
         file: &Path,
         path: &SectorPath,
         options: &PutOptions,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         self.write_file(file, path, options, true, progress).await
     }
@@ -130,7 +130,7 @@ impl Client {
                 }
                 Ok(_) => return Err(ClientError::Unexpected { who: "master", request: "commit" }),
                 // It was not even looked at, and all bytes are there: what is already done is not given up for that.
-                Err(ClientError::TooMuch(too_much)) if !patience.is_zero() => {
+                Err(ClientError::Throttled(too_much)) if !patience.is_zero() => {
                     let pause =
                         Duration::from_secs(too_much.retry_after_seconds.into()).max(COMMIT_PAUSE_MIN).min(patience);
                     patience -= pause;
@@ -142,7 +142,7 @@ impl Client {
     }
 
     /// Keeps a lease alive; ends only when the master refuses.
-    pub(crate) async fn renew_for_ever(&self, lease: LeaseId) -> ClientError {
+    pub(crate) async fn keep_lease_alive(&self, lease: LeaseId) -> ClientError {
         loop {
             tokio::time::sleep(RENEWAL_PERIOD).await;
             // Other errors pass: the master may be away for a moment, and the lease outlives that.
@@ -154,7 +154,7 @@ impl Client {
 
     async fn create_as(&self, request: CreateRequest) -> Result<Created, ClientError> {
         // A write of ours that was broken off may be what is in the way; where the master does not answer it says so below.
-        let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.giving_back().write()).await;
+        let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.lease_return_lock().write()).await;
         match self.ask(ClientRequest::Create(request)).await? {
             ClientReply::Created(created) => {
                 self.leases().insert(created.lease);
@@ -170,9 +170,9 @@ impl Client {
         path: &SectorPath,
         options: &PutOptions,
         append: bool,
-        progress: Progress<'_>,
+        progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
-        let (tries, shown, mut attempts) = (Tries::default(), Shown::default(), Attempts::default());
+        let (tries, shown, mut attempts) = (RetryContext::default(), ShownProgress::default(), RetryState::default());
         loop {
             let opened = File::open(file).and_then(|opened| opened.metadata().map(|metadata| (opened, metadata)));
             let (source, metadata) = opened.map_err(ClientError::file("open", file))?;
@@ -183,9 +183,10 @@ impl Client {
                 ..create_request(path, options)
             };
             let shown_before = shown.bytes();
-            let progress = shown.of_next_attempt(progress);
-            let written = self.write_once::<io::Empty>(Origin::File(source), request.clone(), &tries, &progress).await;
-            let kept = tries.kept.swap(0, Ordering::Relaxed);
+            let progress = shown.next_attempt(progress);
+            let written =
+                self.attempt_write::<io::Empty>(UploadSource::File(source), request.clone(), &tries, &progress).await;
+            let kept = tries.kept_bytes.swap(0, Ordering::Relaxed);
             if let Some(kept_bytes) = &options.kept_bytes {
                 kept_bytes.fetch_add(kept.saturating_sub(shown_before), Ordering::Relaxed);
             }
@@ -201,15 +202,15 @@ impl Client {
     }
 
     /// One attempt.
-    async fn write_once<R: Read + Send + 'static>(
+    async fn attempt_write<R: Read + Send + 'static>(
         &self,
-        from: Origin<R>,
+        from: UploadSource<R>,
         request: CreateRequest,
-        tries: &Tries,
-        progress: Progress<'_>,
+        tries: &RetryContext,
+        progress: TransferProgress<'_>,
     ) -> Result<Entry, ClientError> {
         let path = request.path.clone();
-        let write = |created| Attempt { client: self, path: &path, created, tries, progress }.run(from);
+        let write = |created| Attempt { client: self, path: &path, created, retry: tries, progress }.run(from);
         self.under_lease(request, tries, write).await
     }
 
@@ -217,14 +218,14 @@ impl Client {
     pub(super) async fn under_lease<F: Future<Output = Result<Entry, ClientError>>>(
         &self,
         request: CreateRequest,
-        tries: &Tries,
+        tries: &RetryContext,
         write: impl FnOnce(Created) -> F,
     ) -> Result<Entry, ClientError> {
         let (path, is_resumable) = (request.path.clone(), request.resume.is_some());
-        tries.commits.store(false, Ordering::Relaxed);
+        tries.is_commit_sent.store(false, Ordering::Relaxed);
         let created = self.create_as(request).await?;
         let lease = created.lease;
-        let broken_off = BrokenOff { client: self, lease };
+        let broken_off = LeaseGuard { client: self, lease };
         let written = write(created).await;
         std::mem::forget(broken_off);
         let error = match written {
@@ -237,7 +238,7 @@ impl Client {
         match (error, given_back) {
             // It had ended before. A writer that has lost its lease must not take it from who has it now.
             (ClientError::Net { .. }, Ok(Err(ClientError::Refused(gone))))
-                if is_resumable && gone.status == Status::NotFound && !tries.commits.load(Ordering::Relaxed) =>
+                if is_resumable && gone.status == Status::NotFound && !tries.is_commit_sent.load(Ordering::Relaxed) =>
             {
                 let sentence = format!("the right to write `{path}` has ended: the same file is being put there again");
                 Err(Refusal::new(Status::Refused, sentence).into())
@@ -249,18 +250,18 @@ impl Client {
 
 /// Gives back the lease of a write whose future is dropped half way, so that whoever begins anew need not wait until it has
 /// ended by itself.
-struct BrokenOff<'a> {
+struct LeaseGuard<'a> {
     client: &'a Client,
     lease: LeaseId,
 }
 
-impl Drop for BrokenOff<'_> {
+impl Drop for LeaseGuard<'_> {
     fn drop(&mut self) {
         // Without a runtime it stays among those that a logout gives back.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (client, lease) = (self.client.clone(), self.lease);
         // Who creates now waits already, and not for this one.
-        let under_way = Arc::clone(client.giving_back()).try_read_owned();
+        let under_way = Arc::clone(client.lease_return_lock()).try_read_owned();
         runtime.spawn(async move {
             // Best effort: it ends by itself too.
             let _ = client.ask(ClientRequest::Abandon(lease)).await;
@@ -272,30 +273,30 @@ impl Drop for BrokenOff<'_> {
 
 /// What the attempts at one upload know of each other.
 #[derive(Debug, Default)]
-pub(super) struct Tries {
+pub(super) struct RetryContext {
     /// The commit has been asked for: without an answer nobody knows whether it took place.
-    pub(super) commits: AtomicBool,
+    pub(super) is_commit_sent: AtomicBool,
     /// What the node kept is not to be trusted.
-    pub(super) begins_anew: AtomicBool,
+    pub(super) is_kept_untrusted: AtomicBool,
     /// Bytes that the last attempt began behind.
-    pub(super) kept: AtomicU64,
+    pub(super) kept_bytes: AtomicU64,
 }
 
-impl Tries {
+impl RetryContext {
     /// Whether another attempt may bring what this one, which failed so, did not.
     pub(super) fn may_repeat(&self, error: &ClientError, request: &CreateRequest) -> bool {
         if matches!(error, ClientError::Corrupt { .. }) {
             // Once: the file has changed meanwhile, or the node's copy of its beginning.
-            return !self.begins_anew.swap(true, Ordering::Relaxed);
+            return !self.is_kept_untrusted.swap(true, Ordering::Relaxed);
         }
-        let may_be_published = self.commits.load(Ordering::Relaxed) && matches!(error, ClientError::Net { .. });
+        let may_be_published = self.is_commit_sent.load(Ordering::Relaxed) && matches!(error, ClientError::Net { .. });
         if may_be_published && (request.append || request.condition != Condition::Any) {
             // Done twice it would be something else.
             return false;
         }
         match error.class() {
             // Nothing was begun.
-            _ if matches!(error, ClientError::TooMuch(_)) => true,
+            _ if matches!(error, ClientError::Throttled(_)) => true,
             ErrorClass::RetryElsewhere => true,
             ErrorClass::RetryHere => request.resume.is_some(),
             _ => false,
@@ -396,9 +397,9 @@ mod tests {
                 operation: "waiting",
             })
         };
-        let tries = Tries::default();
+        let tries = RetryContext::default();
         assert!([&put, &append, &absent].iter().all(|request| tries.may_repeat(&lost(), request)));
-        tries.commits.store(true, Ordering::Relaxed);
+        tries.is_commit_sent.store(true, Ordering::Relaxed);
         assert!(tries.may_repeat(&lost(), &put));
         assert!(!tries.may_repeat(&lost(), &append) && !tries.may_repeat(&lost(), &absent));
         // The master says that it was not published.

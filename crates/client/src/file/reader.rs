@@ -27,7 +27,7 @@ use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use super::{
     fetch::STALL_MAX,
-    local::{LocalSlice, Unreadable},
+    local_slice::{LocalSlice, Unreadable},
     sources::Sources,
 };
 use crate::{Client, ClientError};
@@ -49,9 +49,9 @@ struct Inner {
     /// Which source brought bytes last: it is asked first.
     preferred: AtomicUsize,
     /// Connections on which a node has the slice open.
-    lines: Mutex<Vec<(NodeId, TransferStream)>>,
+    idle_connections: Mutex<Vec<(NodeId, TransferStream)>>,
     /// Reads over the network at once.
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
 impl Client {
@@ -69,7 +69,7 @@ impl Client {
     /// `NotFound` where no file is there, `Usage` for a folder.
     pub async fn open(&self, path: &SectorPath) -> Result<FileReader, ClientError> {
         let (content, located) = self.locate(path).await?;
-        let local = match self.local_doors() {
+        let local = match self.local_sockets() {
             Some(doors) => LocalSlice::open(doors, &located.sources, &content).await,
             None => None,
         };
@@ -81,8 +81,8 @@ impl Client {
             content,
             local: RwLock::new(local),
             preferred: AtomicUsize::new(0),
-            lines: Mutex::default(),
-            turns: Semaphore::new(LINES_MAX),
+            idle_connections: Mutex::default(),
+            permits: Semaphore::new(CONNECTIONS_MAX),
         };
         Ok(FileReader { inner: Arc::new(inner) })
     }
@@ -112,20 +112,20 @@ impl FileReader {
         if let Some(slice) = local {
             match read_here(&slice, &range).await {
                 Ok(bytes) => return Ok(bytes),
-                Err(error) => self.leave_local(&slice, error).await,
+                Err(error) => self.disable_local(&slice, error).await,
             }
         }
         self.inner.read_remote(range).await
     }
 
     /// From now on the network is used.
-    async fn leave_local(&self, slice: &LocalSlice, error: Unreadable) {
+    async fn disable_local(&self, slice: &LocalSlice, error: Unreadable) {
         // Only the first of several readers that see the same says so.
         if self.inner.local.write().unwrap_or_else(PoisonError::into_inner).take().is_none() {
             return;
         }
         match error {
-            Unreadable::Bad(at) => slice.report_bad(at).await,
+            Unreadable::BadBlock(at) => slice.report_bad(at).await,
             Unreadable::Io(error) => tracing::info!(path = %self.inner.path, %error, "no longer read on this machine"),
         }
     }
@@ -134,7 +134,7 @@ impl FileReader {
 impl Inner {
     /// From the source that did last, else from the others; and once more from those that the master names then.
     async fn read_remote(&self, range: Range<u64>) -> Result<Vec<u8>, ClientError> {
-        let Ok(_turn) = self.turns.acquire().await else {
+        let Ok(_turn) = self.permits.acquire().await else {
             return Err(ClientError::NoCopy { path: self.path.clone(), last: "the file was closed".into() });
         };
         let mut last = String::from("no node that holds it is up");
@@ -145,7 +145,7 @@ impl Inner {
                 let at = (first + turn) % sources.len();
                 match timeout(STALL_MAX, self.read_from(&sources[at], range.clone())).await {
                     Ok(Ok(bytes)) => {
-                        self.client.throttle().took(bytes.len() as u64).await;
+                        self.client.throttle().acquire(bytes.len() as u64).await;
                         self.preferred.store(at, Ordering::Relaxed);
                         return Ok(bytes);
                     }
@@ -170,14 +170,14 @@ impl Inner {
         let slice = self.content.slice;
         let request =
             TransferRequest::Read { ticket: source.ticket.clone(), slice, from: range.start, until: range.end };
-        let line = self.take_line(&source.node);
-        let pace = self.client.throttle().pace_of_one(1);
-        let opened = self.client.connections().open_on(line, source, pace, &request).await.map_err(failed())?;
+        let line = self.take_connection(&source.node);
+        let pace = self.client.throttle().qos_per_sender(1);
+        let opened = self.client.connections().open_reusing(line, source, pace, &request).await.map_err(failed())?;
         let mut stream = match opened {
             (stream, TransferReply::Reading { bytes: announced }) if announced == bytes => stream,
             (stream, TransferReply::Refused(refusal)) => {
                 // Good for other files: here only those are kept at whose other end this slice is open.
-                self.client.connections().keep(&source.node, stream);
+                self.client.connections().release(&source.node, stream);
                 return Err(refusal.into());
             }
             _ => return Err(ClientError::Unexpected { who: "node", request: "read" }),
@@ -198,19 +198,19 @@ impl Inner {
         if (content.len() as u64) < bytes {
             return Err(failed()(NetError::Closed { peer: source.address, operation: "reading a file" }));
         }
-        self.keep_line(&source.node, stream);
+        self.return_connection(&source.node, stream);
         Ok(content)
     }
 
-    fn take_line(&self, node: &NodeId) -> Option<TransferStream> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take_connection(&self, node: &NodeId) -> Option<TransferStream> {
+        let mut lines = self.idle_connections.lock().unwrap_or_else(PoisonError::into_inner);
         let at = lines.iter().rposition(|(of, _)| of == node)?;
         Some(lines.swap_remove(at).1)
     }
 
-    fn keep_line(&self, node: &NodeId, stream: TransferStream) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() < LINES_MAX {
+    fn return_connection(&self, node: &NodeId, stream: TransferStream) {
+        let mut lines = self.idle_connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() < CONNECTIONS_MAX {
             lines.push((node.clone(), stream));
         }
     }
@@ -219,8 +219,9 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // Other files may be read over them.
-        for (node, stream) in std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner)) {
-            self.client.connections().keep(&node, stream);
+        for (node, stream) in std::mem::take(&mut *self.idle_connections.lock().unwrap_or_else(PoisonError::into_inner))
+        {
+            self.client.connections().release(&node, stream);
         }
     }
 }
@@ -247,7 +248,7 @@ async fn read_here(slice: &LocalSlice, range: &Range<u64>) -> Result<Vec<u8>, Un
 
 /// Reads over the network at once, and connections kept, for one open file: enough to hide the round trips of many
 /// small reads, few enough that one file does not take a node's turns.
-const LINES_MAX: usize = 16;
+const CONNECTIONS_MAX: usize = 16;
 /// How often all sources are tried: the second time with what the master says then.
 const ATTEMPTS_MAX: u32 = 2;
 /// Longest read, in bytes, that is copied and verified without leaving the caller's thread: some tens of microseconds.

@@ -18,7 +18,7 @@ pub(crate) struct Sources {
     slice: SliceId,
     known: Mutex<Known>,
     /// One at a time asks the master; the others go on with what they have.
-    asking: tokio::sync::Mutex<()>,
+    refresh_lock: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl Sources {
     /// As the master has just named them.
     pub(crate) fn new(path: SectorPath, slice: SliceId, list: Vec<Source>) -> Self {
         let known = Known { list: list.into(), asked: Instant::now() };
-        Self { path, slice, known: Mutex::new(known), asking: tokio::sync::Mutex::new(()) }
+        Self { path, slice, known: Mutex::new(known), refresh_lock: tokio::sync::Mutex::new(()) }
     }
 
     /// The sources; asked for again before their tickets end. Where that brings nothing, the old ones are given: a node
@@ -41,7 +41,7 @@ impl Sources {
         if known.asked.elapsed() < RENEW_AFTER {
             return known.list;
         }
-        let Ok(_asking) = self.asking.try_lock() else { return known.list };
+        let Ok(_asking) = self.refresh_lock.try_lock() else { return known.list };
         let renewed = self.ask(client).await;
         match renewed {
             Ok(Some(list)) => list,
@@ -54,7 +54,7 @@ impl Sources {
     }
 
     /// The sources as the master names them now; where that brings nothing, as they were.
-    pub(crate) async fn renewed(&self, client: &Client) -> Arc<[Source]> {
+    pub(crate) async fn refreshed(&self, client: &Client) -> Arc<[Source]> {
         match self.ask(client).await {
             Ok(Some(list)) => list,
             Ok(None) | Err(_) => self.known().list,

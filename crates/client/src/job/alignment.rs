@@ -13,13 +13,13 @@ use protocol::{
 };
 use sphere::{FileLayout, FileLocator, InputFile, SplitPoint, SplitPointChooser};
 
-use super::layout::Listed;
+use super::layout::StreamFiles;
 use crate::{Client, ClientError, file::reader::FileReader};
 
 /// The files of these streams, those of the first with what is read beside them.
 pub(super) async fn align(
     client: &Client,
-    streams: Vec<Listed>,
+    streams: Vec<StreamFiles>,
     spacing_bytes: u64,
 ) -> Result<Vec<InputFile>, ClientError> {
     let formats = || streams.iter().flat_map(|listed| &listed.files);
@@ -46,7 +46,7 @@ pub(super) async fn align(
 }
 
 /// The first files together, the second files together, and so on.
-fn by_file(streams: Vec<Listed>) -> Result<Vec<InputFile>, ClientError> {
+fn by_file(streams: Vec<StreamFiles>) -> Result<Vec<InputFile>, ClientError> {
     let counts: Vec<_> = streams.iter().map(|listed| listed.files.len()).collect();
     if counts.iter().any(|count| *count != counts[0]) {
         let counts = counts.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
@@ -254,8 +254,8 @@ mod tests {
         Records { file, count, guide: None, index: None, record_bytes: record_bytes_long }
     }
 
-    fn listed(files: Vec<InputFile>) -> Listed {
-        Listed { files, indexes: BTreeMap::new() }
+    fn listed(files: Vec<InputFile>) -> StreamFiles {
+        StreamFiles { files, indexes: BTreeMap::new() }
     }
 
     #[tokio::test]

@@ -11,8 +11,8 @@ use sphere::{Job, PageWrite};
 use super::{
     JobOutput, JobSpec, blank_record,
     driver::{Driver, REPORT_PERIOD, node_plan},
-    journal::{Head, Journal, Read},
-    layout, output, refusal, side,
+    journal::{Journal, JournalHead, ReadJournal},
+    layout, output, refusal, side_files,
 };
 use crate::{Client, ClientError};
 
@@ -34,7 +34,7 @@ impl Client {
         spec.check_errors()?;
         let inputs = layout::read(self, &spec).await?;
         spec.check_rows(&inputs)?;
-        let side = side::pin(self, &spec).await?;
+        let side = side_files::pin_side_files(self, &spec).await?;
         let folder = output::claim(self, target).await?;
         let request = ClientRequest::AdmitJob { title: spec.title.clone(), output: Some(target.clone()) };
         let Admitted { job, nodes, links } = match self.ask(request).await? {
@@ -46,8 +46,9 @@ impl Client {
         let begun = async {
             // What cannot work is refused now, and not by a driver that nobody listens to.
             Job::new(Now::default(), plan.clone(), inputs.clone(), &nodes).map_err(|error| error.refusal())?;
-            let spec = JobSpec { inputs: Vec::new(), beside: Vec::new(), ..spec.clone() };
-            Journal::create(self, &journal, &Head { spec, plan, inputs, nodes, folder, side }).await?;
+            let spec = JobSpec { inputs: Vec::new(), zipped_inputs: Vec::new(), ..spec.clone() };
+            Journal::create(self, &journal, &JournalHead { spec, plan, inputs, nodes, folder, side_files: side })
+                .await?;
             let keys = (0..limits::DRIVERS_MAX).map(|_| DriverKey(random())).collect();
             match self.ask(ClientRequest::DetachJob { job, journal: journal.clone(), keys }).await? {
                 ClientReply::Done => Ok(()),
@@ -94,7 +95,7 @@ impl Client {
             error = alive => return error,
         };
         let admitted = report().await?;
-        let Read { journal, spec, side, folder, replay, pages } = read;
+        let ReadJournal { journal, spec, side_files: side, folder, replay, pages } = read;
         let driver = Driver::new(self.clone(), spec, side, Some(folder), admitted, |_| ());
         // A driver's future is large; it is not moved around.
         Box::pin(driver.take_over(journal, replay, pages)).await

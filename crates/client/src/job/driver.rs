@@ -30,14 +30,12 @@ use tokio::{
 };
 
 use super::{
-    JobOutcome, JobOutput, JobProgress, JobSpec, blank_record,
-    doors::Doors,
-    error_slice,
+    JobOutcome, JobOutput, JobProgress, JobSpec, blank_record, bucket_orders, error_slice,
     journal::{self, Journal},
-    output, refusal, reveal,
-    side::PinnedFile,
+    node_connections::NodeConnections,
+    output, output_commit, refusal,
+    side_files::PinnedFile,
     spe::SpeConversation,
-    steps,
 };
 use crate::{Client, ClientError};
 
@@ -55,13 +53,13 @@ pub(super) struct Driver<P> {
     journal: Option<Journal>,
     /// The page of it that is being written.
     pages: JoinSet<Result<(), ClientError>>,
-    news: mpsc::Receiver<News>,
-    news_sender: mpsc::Sender<News>,
+    events: mpsc::Receiver<DriverEvent>,
+    event_sender: mpsc::Sender<DriverEvent>,
     /// Conversations with SPEs, and how each is given its next task and is ended.
     conversations: JoinSet<()>,
     spes: BTreeMap<SpeId, (mpsc::Sender<Assignment>, AbortHandle)>,
     /// Orders to buckets of the present run.
-    steps: JoinSet<()>,
+    bucket_orders: JoinSet<()>,
     /// The report that is under way.
     reports: JoinSet<Result<ClientReply, ClientError>>,
     /// What the present run has brought.
@@ -73,7 +71,7 @@ pub(super) struct Driver<P> {
 pub(super) struct Context {
     pub(super) client: Client,
     pub(super) job: JobId,
-    pub(super) doors: Doors,
+    pub(super) connections: NodeConnections,
     /// Each stage's function, with the files that it reads beside its segments.
     pub(super) functions: Vec<(FunctionSpec, Vec<PinnedFile>)>,
     pub(super) folder: Option<OutputFolder>,
@@ -82,7 +80,7 @@ pub(super) struct Context {
 }
 
 /// What the tasks tell the driver.
-pub(super) enum News {
+pub(super) enum DriverEvent {
     /// For the rules.
     Event(Event),
     /// A bucket has become a file.
@@ -101,7 +99,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         progress: P,
     ) -> Self {
         let context = Context {
-            doors: Doors::new(client.carriers().clone(), Arc::clone(client.holder()), &admitted.nodes),
+            connections: NodeConnections::new(client.carriers().clone(), Arc::clone(client.holder()), &admitted.nodes),
             job: admitted.job,
             functions: spec.stages.iter().map(|stage| stage.function.clone()).zip(side).collect(),
             folder,
@@ -109,7 +107,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             sync_copies: spec.sync_copies,
             client,
         };
-        let (news_sender, news) = mpsc::channel(NEWS_MAX);
+        let (news_sender, news) = mpsc::channel(EVENTS_MAX);
         Self {
             context: Arc::new(context),
             spec,
@@ -119,11 +117,11 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             clock: Clock::start(),
             journal: None,
             pages: JoinSet::new(),
-            news,
-            news_sender,
+            events: news,
+            event_sender: news_sender,
             conversations: JoinSet::new(),
             spes: BTreeMap::new(),
-            steps: JoinSet::new(),
+            bucket_orders: JoinSet::new(),
             reports: JoinSet::new(),
             published: BTreeMap::new(),
             fetched: BTreeMap::new(),
@@ -153,18 +151,22 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         let mut driving = replay.take_over(self.clock.now(), pages);
         match self.drive(&mut driving).await {
             Ok(ended) => self.conclude(&mut driving, ended).await.map(drop),
-            Err(error) => self.lose(&mut driving, error).await,
+            Err(error) => self.handle_journal_failure(&mut driving, error).await,
         }
     }
 
     /// What the job was told can no longer be written down. Where that is because another driver has the job, nothing is
     /// touched; else the job cannot go on. A driver that was put out may say what it likes.
-    async fn lose(&mut self, driving: &mut DriverCore, error: ClientError) -> Result<(), ClientError> {
+    async fn handle_journal_failure(
+        &mut self,
+        driving: &mut DriverCore,
+        error: ClientError,
+    ) -> Result<(), ClientError> {
         if error.status() != Status::Exists {
             (self.spes, self.conversations) = (BTreeMap::new(), JoinSet::new());
-            self.steps.abort_all();
+            self.bucket_orders.abort_all();
             if let Some(folder) = &self.context.folder {
-                output::clear(&self.context.client, folder, self.context.job, driving.epoch()).await;
+                output::remove_leftovers(&self.context.client, folder, self.context.job, driving.epoch()).await;
             }
             let mut record = self.record_of(JobState::Failed, driving.job());
             record.errors.insert(0, format!("the job's journal cannot be written: {error}"));
@@ -183,7 +185,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         // Conversations are closed before the output is given its place: nobody works for the job any more.
         self.spes.clear();
         self.conversations.abort_all();
-        self.steps.abort_all();
+        self.bucket_orders.abort_all();
         let result = match ended {
             Ok(outcome) => self.gather(&outcome, self.record_of(JobState::Running, job)).await,
             Err(error) => Err(error.refusal().into()),
@@ -195,7 +197,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         };
         if let Some(folder) = &self.context.folder {
             // After a good end, older runs have left something, and a commit that came too late.
-            output::clear(&self.context.client, folder, self.context.job, driving.epoch()).await;
+            output::remove_leftovers(&self.context.client, folder, self.context.job, driving.epoch()).await;
         }
         // Why there is no output comes before what it would have lacked.
         let mut record = self.record_of(state, job);
@@ -210,7 +212,13 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         }
         self.show(job, record.clone());
         let (outputs, returned) = result?;
-        Ok(JobOutcome { job: self.context.job, record, outputs, left_out: job.skipped_segments().to_vec(), returned })
+        Ok(JobOutcome {
+            job: self.context.job,
+            record,
+            outputs,
+            skipped_segments: job.skipped_segments().to_vec(),
+            returned,
+        })
     }
 
     /// Has the page written that the rules want written, if there is one.
@@ -246,14 +254,14 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             while let Some(action) = driving.poll_action(self.clock.now()) {
                 match action {
                     JobAction::Finished(result) => return Ok(result),
-                    JobAction::BeginEpoch { epoch: run } => self.begin_run(run),
-                    action => self.carry_out(action),
+                    JobAction::BeginEpoch { epoch: run } => self.begin_epoch(run),
+                    action => self.perform(action),
                 }
             }
             self.begin_page(driving)?;
             let due = driving.next_timeout().map(|at| self.clock.instant(at));
             tokio::select! {
-                Some(news) = self.news.recv() => self.hear(driving, news),
+                Some(news) = self.events.recv() => self.handle_driver_event(driving, news),
                 () = wait_until(due) => driving.handle_timeout(self.clock.now()),
                 _ = show.tick() => {
                     let record = self.record_of(JobState::Running, driving.job());
@@ -265,29 +273,29 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                     let client = self.context.client.clone();
                     self.reports.spawn(async move { client.ask(ClientRequest::ReportJob(record)).await });
                 }
-                Some(answer) = self.reports.join_next() => self.hear_master(driving, answer),
+                Some(answer) = self.reports.join_next() => self.handle_report_reply(driving, answer),
                 Some(written) = self.pages.join_next() => self.end_page(driving, written)?,
                 Some(end) = self.conversations.join_next() => self.check_end(driving, end),
-                Some(end) = self.steps.join_next() => self.check_end(driving, end),
+                Some(end) = self.bucket_orders.join_next() => self.check_end(driving, end),
             }
         }
     }
 
     /// All that the run before has brought counts for nothing.
-    fn begin_run(&mut self, run: u32) {
+    fn begin_epoch(&mut self, run: u32) {
         tracing::info!(job = %self.context.job, run, "the whole job begins anew");
-        self.steps.abort_all();
+        self.bucket_orders.abort_all();
         self.published.clear();
         self.fetched.clear();
     }
 
-    fn carry_out(&mut self, action: JobAction) {
+    fn perform(&mut self, action: JobAction) {
         match action {
             JobAction::StartSpe { spe, node } => {
                 // One place: a task is given only to an SPE that has none.
                 let (tasks, receiver) = mpsc::channel(1);
-                let (context, news) = (Arc::clone(&self.context), self.news_sender.clone());
-                let conversation = SpeConversation { context, spe, node, news };
+                let (context, news) = (Arc::clone(&self.context), self.event_sender.clone());
+                let conversation = SpeConversation { context, spe, node, event_sender: news };
                 let handle = self.conversations.spawn(conversation.run(receiver));
                 self.spes.insert(spe, (tasks, handle));
             }
@@ -302,28 +310,34 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                     let _ = tasks.try_send(assignment);
                 }
             }
-            JobAction::Seal { node, order } => self.step(steps::seal(Arc::clone(&self.context), node, order)),
-            JobAction::Publish { node, bucket, records } => {
-                self.step(steps::publish(Arc::clone(&self.context), node, bucket, records));
+            JobAction::Seal { node, order } => {
+                self.spawn_bucket_order(bucket_orders::seal(Arc::clone(&self.context), node, order))
             }
-            JobAction::Deliver(delivery) => self.step(steps::deliver(Arc::clone(&self.context), delivery)),
-            JobAction::Fetch { node, bucket } => self.step(steps::fetch(Arc::clone(&self.context), node, bucket)),
+            JobAction::Publish { node, bucket, records } => {
+                self.spawn_bucket_order(bucket_orders::publish(Arc::clone(&self.context), node, bucket, records));
+            }
+            JobAction::Deliver(delivery) => {
+                self.spawn_bucket_order(bucket_orders::deliver(Arc::clone(&self.context), delivery))
+            }
+            JobAction::Fetch { node, bucket } => {
+                self.spawn_bucket_order(bucket_orders::fetch(Arc::clone(&self.context), node, bucket))
+            }
             // These two are seen before this is called.
             JobAction::BeginEpoch { .. } | JobAction::Finished(_) => {}
         }
     }
 
-    fn step(&mut self, step: impl Future<Output = News> + Send + 'static) {
-        let news = self.news_sender.clone();
-        self.steps.spawn(async move {
+    fn spawn_bucket_order(&mut self, step: impl Future<Output = DriverEvent> + Send + 'static) {
+        let news = self.event_sender.clone();
+        self.bucket_orders.spawn(async move {
             let _ = news.send(step.await).await;
         });
     }
 
-    fn hear(&mut self, driving: &mut DriverCore, news: News) {
+    fn handle_driver_event(&mut self, driving: &mut DriverCore, news: DriverEvent) {
         let event = match news {
-            News::Event(event) => event,
-            News::Published(bucket, entry) => {
+            DriverEvent::Event(event) => event,
+            DriverEvent::Published(bucket, entry) => {
                 let event = match &entry.kind {
                     EntryKind::File(content) => Event::PublishedAs { bucket, slice: content.slice },
                     EntryKind::Folder => Event::Published(bucket),
@@ -333,7 +347,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 }
                 event
             }
-            News::Fetched(bucket, bytes) => {
+            DriverEvent::Fetched(bucket, bytes) => {
                 if bucket.epoch == driving.epoch() {
                     self.fetched.insert(bucket.bucket, bytes);
                 }
@@ -354,11 +368,15 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     }
 
     /// The answer to a report.
-    fn hear_master(&mut self, driving: &mut DriverCore, answer: Result<Result<ClientReply, ClientError>, JoinError>) {
+    fn handle_report_reply(
+        &mut self,
+        driving: &mut DriverCore,
+        answer: Result<Result<ClientReply, ClientError>, JoinError>,
+    ) {
         let now = self.clock.now();
         match answer {
             Ok(Ok(ClientReply::Admitted(admitted))) => {
-                self.context.doors.refresh(&admitted.nodes);
+                self.context.connections.refresh(&admitted.nodes);
                 let present: Vec<_> = admitted.nodes.into_iter().map(|node| node.source.node).collect();
                 driving.handle_report_reply(now, Ok(&present));
             }
@@ -392,15 +410,15 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 // A task of its own, with a stack of its own; it ends with this.
                 let mut revealing = JoinSet::new();
                 let context = Arc::clone(&self.context);
-                revealing.spawn(reveal::reveal(context, folder.clone(), self.clock, outcome.clone()));
+                revealing.spawn(output_commit::commit_output(context, folder.clone(), self.clock, outcome.clone()));
                 // Whoever waits for the master, which may be away for some minutes, is not lost meanwhile.
                 tokio::select! {
                     Some(revealed) = revealing.join_next() => revealed.map_err(|error| bug(&error))??,
-                    never = self.stay_known(record) => match never {},
+                    never = self.keep_reporting(record) => match never {},
                 }
                 let mut published = std::mem::take(&mut self.published);
                 let parts = outcome.outputs.iter().filter_map(|output| published.remove(&output.bucket));
-                Ok((parts.map(|entry| output::in_place(folder, entry)).collect::<Result<_, _>>()?, vec![]))
+                Ok((parts.map(|entry| output::final_entry(folder, entry)).collect::<Result<_, _>>()?, vec![]))
             }
             _ => {
                 let mut take = |number| self.fetched.remove(&number).unwrap_or_default();
@@ -410,7 +428,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     }
 
     /// Reports that the job goes on, once a second, until the caller has enough of it.
-    async fn stay_known(&self, record: JobRecord) -> Infallible {
+    async fn keep_reporting(&self, record: JobRecord) -> Infallible {
         loop {
             sleep(REPORT_PERIOD).await;
             // What the master thinks of it changes nothing any more.
@@ -421,7 +439,15 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     fn show(&mut self, job: &Job, record: JobRecord) {
         let sphere::StageProgress { epoch: run, stage, bytes_done, bytes: bytes_total, .. } = job.progress();
         let waits_for = job.awaited_input().map(|refusal| refusal.message.clone());
-        (self.progress)(&JobProgress { job: self.context.job, run, stage, bytes_done, bytes_total, waits_for, record });
+        (self.progress)(&JobProgress {
+            job: self.context.job,
+            epoch: run,
+            stage,
+            bytes_done,
+            bytes_total,
+            waits_for,
+            record,
+        });
     }
 
     /// How the job is, with what it waits for, and the first of its errors that did not end it.
@@ -468,7 +494,7 @@ fn bug(error: &JoinError) -> Refusal {
 }
 
 /// News that wait for the driver. Senders wait when it is full, so it needs no more than to smooth a burst.
-const NEWS_MAX: usize = 256;
+const EVENTS_MAX: usize = 256;
 /// How often the master hears of the job. A ticket then has most of its minute left whenever it is used.
 pub(super) const REPORT_PERIOD: Duration = Duration::from_secs(1);
 /// How often progress is shown: smooth for the eye, nothing for the machine.

@@ -13,7 +13,7 @@ use protocol::{
     record_index::{IndexHeader, index_path},
 };
 
-use super::{JobOutput, JobProgress, JobSpec, StageSpec, layout::Listed};
+use super::{JobOutput, JobProgress, JobSpec, StageSpec, layout::StreamFiles};
 use crate::{Client, ClientError};
 
 /// How the records of a file are found that is to be indexed.
@@ -49,7 +49,7 @@ impl Client {
         records: &IndexedRecords,
         mut progress: impl FnMut(&JobProgress) + Send,
     ) -> Result<Vec<SectorPath>, ClientError> {
-        let listed = Listed::of(files, Some(RecordFraming::File))?.files;
+        let listed = StreamFiles::of(files, Some(RecordFraming::File))?.files;
         let wanted: BTreeSet<_> = listed.iter().filter(|file| file.bytes > 0).map(|file| &file.path).collect();
         let files: Vec<_> = files.iter().filter(|entry| wanted.contains(&entry.path)).cloned().collect();
         let mut made = Vec::new();

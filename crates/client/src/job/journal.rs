@@ -12,12 +12,12 @@ use protocol::{Refusal, SectorPath, Status, message::client_master::Condition, w
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sphere::{InputFile, JobPlan, JournalEntry, OutputFolder, PageWrite, PageWriteStep, Replay, SpeNodePlan};
 
-use super::{JobSpec, refusal, side::PinnedFile};
+use super::{JobSpec, refusal, side_files::PinnedFile};
 use crate::{Client, ClientError, PutOptions};
 
 /// What a job began with.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Head {
+pub(super) struct JournalHead {
     /// What is to be run; without its inputs, which `inputs` describes.
     pub(super) spec: JobSpec,
     pub(super) plan: JobPlan,
@@ -25,7 +25,7 @@ pub(super) struct Head {
     pub(super) nodes: Vec<SpeNodePlan>,
     pub(super) folder: OutputFolder,
     /// The side files of each stage, in the versions that all drivers read.
-    pub(super) side: Vec<Vec<PinnedFile>>,
+    pub(super) side_files: Vec<Vec<PinnedFile>>,
 }
 
 /// See the module.
@@ -36,10 +36,10 @@ pub(super) struct Journal {
 }
 
 /// What a journal tells.
-pub(super) struct Read {
+pub(super) struct ReadJournal {
     pub(super) journal: Journal,
     pub(super) spec: JobSpec,
-    pub(super) side: Vec<Vec<PinnedFile>>,
+    pub(super) side_files: Vec<Vec<PinnedFile>>,
     pub(super) folder: OutputFolder,
     /// The job, where it stands.
     pub(super) replay: Replay,
@@ -48,7 +48,7 @@ pub(super) struct Read {
 }
 
 /// A page on its way.
-pub(super) struct Page {
+pub(super) struct PageUpload {
     path: SectorPath,
     bytes: Vec<u8>,
     sync_copies: u8,
@@ -56,9 +56,9 @@ pub(super) struct Page {
 
 impl Journal {
     /// Writes what a job begins with. Where that cannot be done now, whoever asked for the job hears why.
-    pub(super) async fn create(client: &Client, folder: &SectorPath, head: &Head) -> Result<(), ClientError> {
+    pub(super) async fn create(client: &Client, folder: &SectorPath, head: &JournalHead) -> Result<(), ClientError> {
         let (path, sync_copies) = (folder.join(HEAD)?, sync_copies(head));
-        let page = Page { path, bytes: codec::encode(head), sync_copies };
+        let page = PageUpload { path, bytes: codec::encode(head), sync_copies };
         let Err(error) = put(client, &page).await else { return Ok(()) };
         // The news of an earlier try may have been lost on its way.
         if error.status() == Status::Exists && read(client, &page.path).await? == page.bytes {
@@ -68,10 +68,10 @@ impl Journal {
     }
 
     /// Reads a job's journal, and lets the job hear all of it. Others get their turn meanwhile, however long it is.
-    pub(super) async fn read(client: &Client, folder: &SectorPath) -> Result<Read, ClientError> {
-        let head: Head = fetch_head(client, folder).await?;
+    pub(super) async fn read(client: &Client, folder: &SectorPath) -> Result<ReadJournal, ClientError> {
+        let head: JournalHead = fetch_head(client, folder).await?;
         let sync_copies = sync_copies(&head);
-        let Head { spec, plan, inputs, nodes, folder: output, side } = head;
+        let JournalHead { spec, plan, inputs, nodes, folder: output, side_files: side } = head;
         let mut replay = Replay::new(plan, inputs, &nodes).map_err(|error| error.refusal())?;
         let (mut pages, mut number) = (0, 0);
         while let Some(page) = fetch_page(client, folder, pages).await? {
@@ -85,13 +85,13 @@ impl Journal {
             pages += 1;
         }
         let journal = Self { folder: folder.clone(), sync_copies };
-        Ok(Read { journal, spec, side, folder: output, replay, pages })
+        Ok(ReadJournal { journal, spec, side_files: side, folder: output, replay, pages })
     }
 
     /// A page as it is written.
-    pub(super) fn page(&self, page: &sphere::JournalPage) -> Result<Page, ClientError> {
+    pub(super) fn page(&self, page: &sphere::JournalPage) -> Result<PageUpload, ClientError> {
         let path = page_path(&self.folder, page.number)?;
-        Ok(Page { path, bytes: codec::encode(&page.entries), sync_copies: self.sync_copies })
+        Ok(PageUpload { path, bytes: codec::encode(&page.entries), sync_copies: self.sync_copies })
     }
 
     /// Removes it, as far as that is possible now: the job is over.
@@ -107,7 +107,7 @@ impl Journal {
 ///
 /// # Errors
 /// When another driver has written a page of this number, or nothing may be written any more.
-pub(super) async fn write(client: &Client, page: Page) -> Result<(), ClientError> {
+pub(super) async fn write(client: &Client, page: PageUpload) -> Result<(), ClientError> {
     let clock = Clock::start();
     let rules = PageWrite::new(clock.now());
     loop {
@@ -116,14 +116,14 @@ pub(super) async fn write(client: &Client, page: Page) -> Result<(), ClientError
             let is_same = read(client, &page.path).await.map(|found| found == page.bytes);
             turn = rules.found(clock.now(), refused, is_same.map_err(refusal));
         }
-        if let Some(ended) = after(turn).await {
+        if let Some(ended) = wait_or_end(turn).await {
             return ended;
         }
     }
 }
 
 /// Waits where that is what follows; else gives how it ended.
-async fn after(turn: PageWriteStep) -> Option<Result<(), ClientError>> {
+async fn wait_or_end(turn: PageWriteStep) -> Option<Result<(), ClientError>> {
     match turn {
         PageWriteStep::Retry(pause) => {
             tracing::warn!("a page of a job's journal cannot be reached now");
@@ -136,8 +136,8 @@ async fn after(turn: PageWriteStep) -> Option<Result<(), ClientError>> {
 }
 
 /// Writes a page, or says why that cannot be done now.
-async fn put(client: &Client, page: &Page) -> Result<(), ClientError> {
-    let Page { path, bytes, sync_copies } = page;
+async fn put(client: &Client, page: &PageUpload) -> Result<(), ClientError> {
+    let PageUpload { path, bytes, sync_copies } = page;
     let options = PutOptions {
         sync_copies: Some(*sync_copies),
         // In memory one copy is what everyone gets who says nothing.
@@ -157,9 +157,9 @@ async fn read(client: &Client, path: &SectorPath) -> Result<Vec<u8>, ClientError
 }
 
 /// What the job began with.
-async fn fetch_head(client: &Client, folder: &SectorPath) -> Result<Head, ClientError> {
+async fn fetch_head(client: &Client, folder: &SectorPath) -> Result<JournalHead, ClientError> {
     let path = folder.join(HEAD)?;
-    let rules = Patience::begin();
+    let rules = ReadRetry::begin();
     loop {
         match read(client, &path).await {
             Ok(bytes) => return decode(&path, &bytes),
@@ -175,7 +175,7 @@ async fn fetch_page(
     number: u32,
 ) -> Result<Option<Vec<JournalEntry>>, ClientError> {
     let path = page_path(folder, number)?;
-    let rules = Patience::begin();
+    let rules = ReadRetry::begin();
     loop {
         let refused = match read(client, &path).await {
             Ok(bytes) => return Ok(Some(decode(&path, &bytes)?)),
@@ -193,12 +193,12 @@ async fn fetch_page(
 }
 
 /// For how long a file of a journal is read again, where the master or nodes are away.
-struct Patience {
+struct ReadRetry {
     clock: Clock,
     rules: PageWrite,
 }
 
-impl Patience {
+impl ReadRetry {
     fn begin() -> Self {
         let clock = Clock::start();
         Self { rules: PageWrite::new(clock.now()), clock }
@@ -209,7 +209,7 @@ impl Patience {
     /// # Errors
     /// Why not, when it is not to be.
     async fn wait(&self, refused: Refusal) -> Result<(), ClientError> {
-        after(self.rules.judge(self.clock.now(), Err(refused))).await.unwrap_or(Ok(()))
+        wait_or_end(self.rules.judge(self.clock.now(), Err(refused))).await.unwrap_or(Ok(()))
     }
 }
 
@@ -224,7 +224,7 @@ fn page_path(folder: &SectorPath, number: u32) -> Result<SectorPath, ClientError
 }
 
 /// A page outlives the node that wrote it, where there is another.
-fn sync_copies(head: &Head) -> u8 {
+fn sync_copies(head: &JournalHead) -> u8 {
     if head.nodes.len() > 1 { 2 } else { 1 }
 }
 

@@ -20,26 +20,26 @@ use crate::{Client, ClientError};
 /// The input of a job, as the rules want it.
 pub(super) async fn read(client: &Client, spec: &JobSpec) -> Result<Vec<InputFile>, ClientError> {
     let spacing_bytes = spec.segment_bytes.unwrap_or(limits::SEGMENT_BYTES_DEFAULT).0 / MARKS_A_SEGMENT;
-    let streams: Vec<_> = std::iter::once(&spec.inputs).chain(&spec.beside).collect();
+    let streams: Vec<_> = std::iter::once(&spec.inputs).chain(&spec.zipped_inputs).collect();
     if streams.len() > limits::STREAMS_MAX {
         let sentence = format!("a job reads at most {} streams at once, not {}", limits::STREAMS_MAX, streams.len());
         return Err(ClientError::Usage(sentence));
     }
     let mut files = Vec::new();
     for entries in streams {
-        files.push(Listed::of(entries, spec.records)?);
+        files.push(StreamFiles::of(entries, spec.records)?);
     }
     if files.len() > 1 {
         return alignment::align(client, files, spacing_bytes).await;
     }
     let mut laid = Vec::new();
     for listed in files {
-        let Listed { files, mut indexes } = listed;
+        let StreamFiles { files, mut indexes } = listed;
         for mut file in files {
             match file.records {
                 RecordFraming::Index if file.bytes > 0 => {
                     let indexes = indexes.remove_entry(&file.path).into_iter().collect();
-                    let one = Listed { files: vec![file], indexes };
+                    let one = StreamFiles { files: vec![file], indexes };
                     laid.extend(alignment::align(client, vec![one], spacing_bytes).await?);
                     continue;
                 }
@@ -56,13 +56,13 @@ pub(super) async fn read(client: &Client, spec: &JobSpec) -> Result<Vec<InputFil
 
 /// The files of a stream, and the indexes that lie beside some of them.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct StreamFiles {
     pub(super) files: Vec<InputFile>,
     /// By the path of the file that they belong to.
     pub(super) indexes: BTreeMap<SectorPath, Entry>,
 }
 
-impl Listed {
+impl StreamFiles {
     /// An index beside its file is no input of its own, whatever glob has found it.
     pub(super) fn of(entries: &[Entry], records: Option<RecordFraming>) -> Result<Self, ClientError> {
         let mut listed = Self { files: Vec::new(), indexes: BTreeMap::new() };
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn the_record_format_of_the_job_goes_before_that_of_its_files() {
         let entries = vec![entry("/a", file(RecordFraming::Lines))];
-        assert_eq!(Listed::of(&entries, None).unwrap().files[0].records, RecordFraming::Lines);
-        let listed = Listed::of(&entries, Some(RecordFraming::Fixed(10))).unwrap();
+        assert_eq!(StreamFiles::of(&entries, None).unwrap().files[0].records, RecordFraming::Lines);
+        let listed = StreamFiles::of(&entries, Some(RecordFraming::Fixed(10))).unwrap();
         let input = &listed.files[0];
         assert_eq!((input.records, input.bytes, input.slice), (RecordFraming::Fixed(10), 20, protocol::SliceId(7)));
         assert_eq!(input.nodes, [protocol::NodeId::new("a").unwrap()]);
@@ -133,14 +133,14 @@ mod tests {
 
     #[test]
     fn a_folder_among_the_inputs_is_refused_by_name() {
-        let error = Listed::of(&[entry("/a/b", EntryKind::Folder)], None).unwrap_err();
+        let error = StreamFiles::of(&[entry("/a/b", EntryKind::Folder)], None).unwrap_err();
         assert!(error.to_string().contains("/a/b"));
     }
 
     #[test]
     fn an_index_beside_its_file_is_no_input_and_one_without_is() {
         let entries: Vec<_> = ["/a", "/a.idx", "/b.idx"].map(|path| entry(path, file(RecordFraming::File))).into();
-        let listed = Listed::of(&entries, None).unwrap();
+        let listed = StreamFiles::of(&entries, None).unwrap();
         let paths: Vec<_> = listed.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["/a", "/b.idx"]);
         assert_eq!(listed.indexes.keys().map(SectorPath::as_str).collect::<Vec<_>>(), ["/a"]);

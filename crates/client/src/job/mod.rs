@@ -8,19 +8,19 @@
 //! behind. [`cancel_job`](Client::cancel_job) ends a job in order, and leaves nothing.
 
 mod alignment;
+mod bucket_orders;
 mod detached;
-mod doors;
 mod driver;
 mod error_slice;
 mod index;
 mod journal;
 mod layout;
-mod orders;
+mod node_connections;
 mod output;
-mod reveal;
-mod side;
+mod output_commit;
+mod side_files;
 mod spe;
-mod steps;
+mod task_orders;
 
 pub use error_slice::ErrorLine;
 pub use index::IndexedRecords;
@@ -33,7 +33,7 @@ use protocol::{
     message::client_master::{ClientReply, ClientRequest, Entry, JobRecord, JobState, SiteLink, StageRecord},
 };
 use serde::{Deserialize, Serialize};
-pub use side::SideFile;
+pub use side_files::SideFileSpec;
 pub use sphere::SkippedSegment;
 use sphere::{FinalOutput, InputFile, JobPlan, StageOutput, StagePlan};
 
@@ -49,7 +49,7 @@ pub struct JobSpec {
     pub inputs: Vec<Entry>,
     /// Further input streams, which are read together with the first, record by record or file by file (paper, 3.2). Their
     /// records must be as many.
-    pub beside: Vec<Vec<Entry>>,
+    pub zipped_inputs: Vec<Vec<Entry>>,
     /// How the input falls into records, where not as its files say.
     pub records: Option<RecordFraming>,
     /// The stages, in order.
@@ -79,13 +79,13 @@ pub struct StageSpec {
     pub records: RecordFraming,
     /// Files that every call of the function may read, at most [`SIDE_FILES_MAX`](limits::SIDE_FILES_MAX): each is sent once to
     /// a node.
-    pub side: Vec<SideFile>,
+    pub side_files: Vec<SideFileSpec>,
 }
 
 /// What becomes of a job's results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobOutput {
-    /// Files `part-00000`, `part-00001` … in this folder, which must not exist or be empty. The number is the bucket's;
+    /// Files `partial_download-00000`, `partial_download-00001` … in this folder, which must not exist or be empty. The number is the bucket's;
     /// empty buckets have no file.
     Folder(SectorPath),
     /// To the caller: up to 1 MiB from each bucket.
@@ -98,7 +98,7 @@ pub struct JobProgress {
     /// The job.
     pub job: JobId,
     /// How often all of it was begun anew; see `docs/paths/job.md`.
-    pub run: u32,
+    pub epoch: u32,
     /// The present stage, from 0.
     pub stage: u32,
     /// Bytes of the stage's input that are processed.
@@ -121,7 +121,7 @@ pub struct JobOutcome {
     /// Its output files, in the order of their buckets; none for [`JobOutput::Return`].
     pub outputs: Vec<Entry>,
     /// Segments that are not in the output, since the function erred on them; see [`JobSpec::errors_max`].
-    pub left_out: Vec<SkippedSegment>,
+    pub skipped_segments: Vec<SkippedSegment>,
     /// For [`JobOutput::Return`], the bytes of every bucket of the last stage, in order; empty ones are empty.
     pub returned: Vec<Vec<u8>>,
 }
@@ -132,7 +132,7 @@ impl JobSpec {
         Self {
             title: title.into(),
             inputs,
-            beside: Vec::new(),
+            zipped_inputs: Vec::new(),
             records: None,
             stages,
             output,
@@ -215,12 +215,12 @@ impl JobSpec {
 impl StageSpec {
     /// A stage whose results stay where its tasks ran, each task's one record.
     pub fn local(function: FunctionSpec) -> Self {
-        Self { function, buckets: None, records: RecordFraming::File, side: Vec::new() }
+        Self { function, buckets: None, records: RecordFraming::File, side_files: Vec::new() }
     }
 
     /// A stage whose results are sent to `buckets` buckets.
     pub fn shuffle(function: FunctionSpec, buckets: u32) -> Self {
-        Self { function, buckets: Some(buckets), records: RecordFraming::File, side: Vec::new() }
+        Self { function, buckets: Some(buckets), records: RecordFraming::File, side_files: Vec::new() }
     }
 
     /// The same stage, whose results fall into records so.
@@ -231,8 +231,8 @@ impl StageSpec {
 
     /// The same stage, whose function may read these files.
     #[must_use]
-    pub fn with_side_files(self, side: Vec<SideFile>) -> Self {
-        Self { side, ..self }
+    pub fn with_side_files(self, side: Vec<SideFileSpec>) -> Self {
+        Self { side_files: side, ..self }
     }
 }
 
@@ -261,7 +261,7 @@ impl Client {
         spec.check_errors()?;
         let inputs = layout::read(self, &spec).await?;
         spec.check_rows(&inputs)?;
-        let side = side::pin(self, &spec).await?;
+        let side = side_files::pin_side_files(self, &spec).await?;
         let folder = match &spec.output {
             JobOutput::Folder(target) => Some(output::claim(self, target).await?),
             JobOutput::Return => None,

@@ -25,20 +25,20 @@ pub(super) async fn claim(client: &Client, target: &SectorPath) -> Result<Output
 }
 
 /// What lies in the folders of a run.
-pub(super) async fn look(
+pub(super) async fn inspect_output(
     client: &Client,
     folder: &OutputFolder,
     job: JobId,
     run: u32,
 ) -> Result<OutputSnapshot, ClientError> {
     let [hidden, gathered, place] = folder.inspected_folders(job, run)?;
-    let hidden = seen_in(client, &hidden).await?;
-    let gathered = seen_in(client, &gathered).await?;
-    Ok(OutputSnapshot { staging: hidden, gathered, target: seen_in(client, &place).await? })
+    let hidden = list_if_present(client, &hidden).await?;
+    let gathered = list_if_present(client, &gathered).await?;
+    Ok(OutputSnapshot { staging: hidden, gathered, target: list_if_present(client, &place).await? })
 }
 
 /// Takes a step of the output to its place, which is neither the look nor the error slice.
-pub(super) async fn carry_out(
+pub(super) async fn perform(
     client: &Client,
     folder: &OutputFolder,
     job: JobId,
@@ -52,8 +52,8 @@ pub(super) async fn carry_out(
     }
 }
 
-/// Removes what the runs up to `run` left, as far as that is possible now.
-pub(super) async fn clear(client: &Client, folder: &OutputFolder, job: JobId, run: u32) {
+/// Removes what the runs up to `epoch` left, as far as that is possible now.
+pub(super) async fn remove_leftovers(client: &Client, folder: &OutputFolder, job: JobId, run: u32) {
     for folder in folder.leftovers(job, run).into_iter().flatten() {
         if let Err(error) = client.remove_now(&folder, true).await
             && error.status() != Status::NotFound
@@ -64,7 +64,7 @@ pub(super) async fn clear(client: &Client, folder: &OutputFolder, job: JobId, ru
 }
 
 /// The entry of a part, once the output has its place.
-pub(super) fn in_place(folder: &OutputFolder, mut entry: Entry) -> Result<Entry, ClientError> {
+pub(super) fn final_entry(folder: &OutputFolder, mut entry: Entry) -> Result<Entry, ClientError> {
     if let Some(name) = entry.path.name() {
         entry.path = folder.file(name)?;
     }
@@ -72,7 +72,7 @@ pub(super) fn in_place(folder: &OutputFolder, mut entry: Entry) -> Result<Entry,
 }
 
 /// What lies in a folder; `None` where nothing is. What is no folder gives itself.
-async fn seen_in(client: &Client, folder: &SectorPath) -> Result<Option<Vec<OutputEntry>>, ClientError> {
+async fn list_if_present(client: &Client, folder: &SectorPath) -> Result<Option<Vec<OutputEntry>>, ClientError> {
     if client.find(folder).await?.is_none() {
         return Ok(None);
     }

@@ -12,27 +12,27 @@ use sphere::{Assignment, Event, OrderRefusal, SpeId};
 use tokio::sync::mpsc;
 
 use super::{
-    driver::{Context, News},
-    orders::{load_order, task_order},
+    driver::{Context, DriverEvent},
+    task_orders::{load_order, task_order},
     unavailable,
 };
 
-/// A conversation with an SPE, run by [`run`](Self::run).
+/// A conversation with an SPE, run by [`epoch`](Self::epoch).
 pub(super) struct SpeConversation {
     pub(super) context: Arc<Context>,
     pub(super) spe: SpeId,
     pub(super) node: NodeId,
-    pub(super) news: mpsc::Sender<News>,
+    pub(super) event_sender: mpsc::Sender<DriverEvent>,
 }
 
 impl SpeConversation {
     /// Talks until the SPE or the conversation ends, or `tasks` does.
     pub(super) async fn run(self, mut tasks: mpsc::Receiver<Assignment>) {
-        let mut stream = match self.context.doors.open(&self.node).await {
+        let mut stream = match self.context.connections.open(&self.node).await {
             Ok(stream) => stream,
-            Err(refusal) => return self.tell(Event::SpeLost { spe: self.spe, refusal }).await,
+            Err(refusal) => return self.send_event(Event::SpeLost { spe: self.spe, refusal }).await,
         };
-        self.tell(Event::SpeReady(self.spe)).await;
+        self.send_event(Event::SpeReady(self.spe)).await;
         let mut loaded = None;
         loop {
             let task = tokio::select! {
@@ -42,7 +42,7 @@ impl SpeConversation {
                 end = stream.receive_or_end::<SpeReply>() => {
                     let why = end.err().map_or_else(|| "the conversation ended".into(), |error| error.to_string());
                     let refusal = unavailable(&self.node, why);
-                    return self.tell(Event::SpeLost { spe: self.spe, refusal }).await;
+                    return self.send_event(Event::SpeLost { spe: self.spe, refusal }).await;
                 }
             };
             let Some(task) = task else {
@@ -51,7 +51,7 @@ impl SpeConversation {
             if let Err(event) = self.work(&mut stream, &mut loaded, &task).await {
                 // The SPE was asked for nothing then, and can do another task.
                 let goes_on = matches!(event, Event::InputUnavailable { .. });
-                self.tell(event).await;
+                self.send_event(event).await;
                 if !goes_on {
                     return;
                 }
@@ -74,7 +74,7 @@ impl SpeConversation {
             let Some((function, side)) = self.context.functions.get(attempt.stage as usize) else {
                 return Err(Event::JobRefused(Refusal::new(Status::Failed, "the job has no such stage")));
             };
-            let (client, doors) = (&self.context.client, &self.context.doors);
+            let (client, doors) = (&self.context.client, &self.context.connections);
             let load = load_order(client, doors, &self.node, attempt.job, function, side).await.map_err(not_ordered)?;
             stream.send(&SpeRequest::Load(load)).await.map_err(broken)?;
             match self.answer(stream, task).await? {
@@ -85,11 +85,11 @@ impl SpeConversation {
                 _ => return Err(failed(unavailable(&self.node, "it answered a function with something else"))),
             }
         }
-        let order = task_order(&self.context.client, &self.context.doors, &self.node, task).await;
+        let order = task_order(&self.context.client, &self.context.connections, &self.node, task).await;
         stream.send(&SpeRequest::Run(order.map_err(not_ordered)?)).await.map_err(broken)?;
         match self.answer(stream, task).await? {
             SpeReply::Finished(result) => {
-                self.tell(Event::TaskFinished { attempt, result }).await;
+                self.send_event(Event::TaskFinished { attempt, result }).await;
                 Ok(())
             }
             SpeReply::FunctionFailed(error) => Err(Event::FunctionFailed { attempt, error }),
@@ -104,16 +104,16 @@ impl SpeConversation {
         let attempt = task.attempt;
         loop {
             match stream.receive().await {
-                Ok(SpeReply::Progress { bytes }) => self.tell(Event::Progress { attempt, bytes }).await,
+                Ok(SpeReply::Progress { bytes }) => self.send_event(Event::Progress { attempt, bytes }).await,
                 Ok(reply) => return Ok(reply),
                 Err(error) => return Err(Event::TaskFailed { attempt, refusal: unavailable(&self.node, error) }),
             }
         }
     }
 
-    async fn tell(&self, event: Event) {
+    async fn send_event(&self, event: Event) {
         // The driver is gone only when the job is: nobody wants to know then.
-        let _ = self.news.send(News::Event(event)).await;
+        let _ = self.event_sender.send(DriverEvent::Event(event)).await;
     }
 }
 

@@ -100,7 +100,7 @@ pub(crate) struct World {
     /// Renames that are done and then answered with this: the answer was lost, or somebody else did it first.
     pub(crate) renames_denied: VecDeque<Status>,
     /// How many commits are answered with "too much, try again", and not looked at.
-    pub(crate) commits_put_off: u32,
+    pub(crate) commits_deferred: u32,
     /// A commit that nobody knows of puts this file beside the next part.
     pub(crate) stray: Option<String>,
     /// A file beside the next part that is gone when the job looks.
@@ -313,8 +313,8 @@ impl World {
                     None => ClientReply::Refused(Refusal::new(Status::Unavailable, "the node is gone")),
                 }
             }
-            ClientRequest::Commit { .. } if self.commits_put_off > 0 => {
-                self.commits_put_off -= 1;
+            ClientRequest::Commit { .. } if self.commits_deferred > 0 => {
+                self.commits_deferred -= 1;
                 ClientReply::Throttled(Throttled::new("alice asks too much", 0))
             }
             ClientRequest::Commit { lease, bytes, .. } => {

@@ -18,7 +18,7 @@ pub struct Checked<T>(T);
 /// The settings of a role.
 pub trait Settings: Keyed {
     /// Makes paths absolute from `base`, fills in what depends on the machine, and says what does not fit.
-    fn check(&mut self, base: &Path) -> Result<(), Wrong>;
+    fn check(&mut self, base: &Path) -> Result<(), InvalidSetting>;
 
     /// Where the role's certificate and key lie.
     fn credential_files(&self) -> CredentialFiles;
@@ -26,7 +26,7 @@ pub trait Settings: Keyed {
 
 /// A relation that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct InvalidSetting {
     /// The keys that do not fit together, the likelier culprit first.
     pub keys: &'static [&'static str],
     /// What is wrong and what to do.
@@ -72,7 +72,7 @@ impl<T: Settings> Checked<T> {
         })?;
         match settings.check(base) {
             Ok(()) => Ok(Self(settings)),
-            Err(Wrong { keys, why }) => Err(match keys.iter().find_map(|key| Some((key, lines.of(key)?))) {
+            Err(InvalidSetting { keys, why }) => Err(match keys.iter().find_map(|key| Some((key, lines.of(key)?))) {
                 Some((key, line)) => DaemonError::SettingsKey { file: file(), line, key: (*key).into(), why },
                 None => {
                     DaemonError::SettingsMissing { file: file(), key: keys.first().copied().unwrap_or_default(), why }
@@ -90,28 +90,31 @@ impl<T> Deref for Checked<T> {
 }
 
 /// Makes `path` absolute, from `base`.
-pub(super) fn settle(path: &mut PathBuf, base: &Path) {
+pub(super) fn make_absolute(path: &mut PathBuf, base: &Path) {
     // Component by component, so that `.` does not stay in what people are shown.
     *path = base.join(&*path).components().collect();
 }
 
 /// Refuses what is not from `least` to `most`.
-pub(super) fn within<N: PartialOrd + std::fmt::Display>(
+pub(super) fn check_range<N: PartialOrd + std::fmt::Display>(
     keys: &'static [&'static str],
     value: N,
     least: N,
     most: N,
-) -> Result<(), Wrong> {
+) -> Result<(), InvalidSetting> {
     if value >= least && value <= most {
         return Ok(());
     }
-    Err(Wrong { keys, why: format!("it is {value}, and must be from {least} to {most}") })
+    Err(InvalidSetting { keys, why: format!("it is {value}, and must be from {least} to {most}") })
 }
 
 /// Refuses an address that no one can connect to.
-pub(super) fn reachable(keys: &'static [&'static str], address: SocketAddr) -> Result<(), Wrong> {
+pub(super) fn check_reachable(keys: &'static [&'static str], address: SocketAddr) -> Result<(), InvalidSetting> {
     if address.ip().is_unspecified() || address.port() == 0 {
-        return Err(Wrong { keys, why: format!("no one can connect to {address}; give the address and port it has") });
+        return Err(InvalidSetting {
+            keys,
+            why: format!("no one can connect to {address}; give the address and port it has"),
+        });
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Wrong, checked::settle};
+use super::{InvalidSetting, checked::make_absolute};
 use crate::DaemonError;
 
 /// The three files by which a role proves itself and knows the others.
@@ -69,13 +69,17 @@ impl fmt::Debug for CredentialTexts {
 }
 
 /// Settles a role's folder, and its credentials inside it.
-pub(super) fn settle_all(base: &Path, folder: &mut PathBuf, credentials: [&mut PathBuf; 3]) -> Result<(), Wrong> {
+pub(super) fn make_all_absolute(
+    base: &Path,
+    folder: &mut PathBuf,
+    credentials: [&mut PathBuf; 3],
+) -> Result<(), InvalidSetting> {
     if folder.as_os_str().is_empty() {
-        return Err(Wrong { keys: &["folder"], why: "it is empty; `.` is the folder of this file".into() });
+        return Err(InvalidSetting { keys: &["folder"], why: "it is empty; `.` is the folder of this file".into() });
     }
-    settle(folder, base);
+    make_absolute(folder, base);
     for file in credentials {
-        settle(file, folder);
+        make_absolute(file, folder);
     }
     Ok(())
 }

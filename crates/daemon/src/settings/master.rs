@@ -9,9 +9,9 @@ use std::{
 use protocol::{NodeId, Rights, limits};
 
 use super::{
-    CredentialFiles, Settings, Wrong,
-    checked::{reachable, settle, within},
-    credentials::settle_all,
+    CredentialFiles, InvalidSetting, Settings,
+    checked::{check_range, check_reachable, make_absolute},
+    credentials::make_all_absolute,
     keys::settings,
 };
 
@@ -107,26 +107,27 @@ impl MasterSettings {
 }
 
 impl Settings for MasterSettings {
-    fn check(&mut self, base: &Path) -> Result<(), Wrong> {
-        settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
+    fn check(&mut self, base: &Path) -> Result<(), InvalidSetting> {
+        make_all_absolute(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
         if let Some(file) = &mut self.topology {
-            settle(file, base);
+            make_absolute(file, base);
         }
-        reachable(&["security"], self.security)?;
-        within(&["copies"], self.copies, 1, limits::COPIES_MAX)?;
-        within(&["node_lost_after_seconds"], self.node_lost_after_seconds, 2, 3_600)?;
-        within(&["replicate_after_seconds"], self.replicate_after_seconds, 0, 86_400)?;
-        within(&["trash_seconds"], self.trash_seconds, 0, 31_536_000)?;
-        within(&["memory_lifetime_seconds"], self.memory_lifetime_seconds, 1, 31_536_000)?;
-        within(&["rebuild_wait_seconds"], self.rebuild_wait_seconds, 0, 604_800)?;
-        within(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
-        self.everyone().map_err(|why| Wrong { keys: &["everyone_rights"], why: format!("{why}, or `{NO_RIGHTS}`") })?;
+        check_reachable(&["security"], self.security)?;
+        check_range(&["copies"], self.copies, 1, limits::COPIES_MAX)?;
+        check_range(&["node_lost_after_seconds"], self.node_lost_after_seconds, 2, 3_600)?;
+        check_range(&["replicate_after_seconds"], self.replicate_after_seconds, 0, 86_400)?;
+        check_range(&["trash_seconds"], self.trash_seconds, 0, 31_536_000)?;
+        check_range(&["memory_lifetime_seconds"], self.memory_lifetime_seconds, 1, 31_536_000)?;
+        check_range(&["rebuild_wait_seconds"], self.rebuild_wait_seconds, 0, 604_800)?;
+        check_range(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
+        self.everyone()
+            .map_err(|why| InvalidSetting { keys: &["everyone_rights"], why: format!("{why}, or `{NO_RIGHTS}`") })?;
         if self.sync_copies < 1 || self.sync_copies > self.copies {
             let why = format!(
                 "sync_copies is {} and copies is {}; sync_copies must be from 1 to copies",
                 self.sync_copies, self.copies
             );
-            return Err(Wrong { keys: &["sync_copies", "copies"], why });
+            return Err(InvalidSetting { keys: &["sync_copies", "copies"], why });
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ mod sandbox;
 mod security;
 mod third_party;
 
-pub use checked::{Checked, Settings, Wrong};
+pub use checked::{Checked, InvalidSetting, Settings};
 pub use credentials::{CredentialFiles, CredentialTexts};
 pub use keys::{Key, Keyed, Lines, Unreadable};
 pub use master::MasterSettings;

@@ -11,9 +11,9 @@ use std::{
 use protocol::{CarrierChoice, ControllerKind, NodeId, Place, UserName, limits};
 
 use super::{
-    CredentialFiles, SandboxDemand, Settings, ThirdPartyFrom, UserRange, Wrong,
-    checked::{reachable, settle, within},
-    credentials::settle_all,
+    CredentialFiles, InvalidSetting, SandboxDemand, Settings, ThirdPartyFrom, UserRange,
+    checked::{check_range, check_reachable, make_absolute},
+    credentials::make_all_absolute,
     keys::settings,
 };
 
@@ -153,13 +153,13 @@ impl NodeSettings {
 
 impl NodeSettings {
     /// Makes the further folders absolute, and refuses what can be no folder of its own.
-    fn settle_folders(&mut self, base: &Path) -> Result<(), Wrong> {
-        let wrong = |why| Err(Wrong { keys: &["folders"], why });
+    fn make_folders_absolute(&mut self, base: &Path) -> Result<(), InvalidSetting> {
+        let wrong = |why| Err(InvalidSetting { keys: &["folders"], why });
         for folder in self.folders.iter_mut().flatten() {
             if folder.as_os_str().is_empty() || folder.to_string_lossy().contains('\n') {
                 return wrong("it names a folder that is empty or has a line break in its name".into());
             }
-            settle(folder, base);
+            make_absolute(folder, base);
         }
         // Below the main folder there is room for others: beside its own subfolders.
         let all = self.data_folders();
@@ -184,65 +184,65 @@ impl NodeSettings {
 }
 
 impl NodeSettings {
-    fn check_sandbox(&mut self, base: &Path) -> Result<(), Wrong> {
+    fn check_sandbox(&mut self, base: &Path) -> Result<(), InvalidSetting> {
         for path in self.spe_read_paths.iter_mut().flatten() {
-            settle(path, base);
+            make_absolute(path, base);
             if path.parent().is_none() {
                 let why = "`/` is all there is: name what functions need".into();
-                return Err(Wrong { keys: &["spe_read_paths"], why });
+                return Err(InvalidSetting { keys: &["spe_read_paths"], why });
             }
         }
         for path in self.spe_python.iter_mut().chain(&mut self.spe_cgroup) {
-            settle(path, base);
+            make_absolute(path, base);
         }
         if self.spe_memory_bytes != 0 {
-            within(&["spe_memory_bytes"], self.spe_memory_bytes, SPE_MEMORY_BYTES_MIN, 1 << 50)?;
+            check_range(&["spe_memory_bytes"], self.spe_memory_bytes, SPE_MEMORY_BYTES_MIN, 1 << 50)?;
         }
         if self.spe_file_bytes != 0 {
-            within(&["spe_file_bytes"], self.spe_file_bytes, 1 << 20, 1 << 60)?;
+            check_range(&["spe_file_bytes"], self.spe_file_bytes, 1 << 20, 1 << 60)?;
         }
-        within(&["spe_scratch_bytes"], self.spe_scratch_bytes, 1 << 20, 1 << 40)?;
-        within(&["spe_threads_max"], self.spe_threads_max, 4, 65_536)?;
-        within(&["spe_open_files_max"], self.spe_open_files_max, 64, 65_536)?;
-        within(&["spe_silence_seconds"], self.spe_silence_seconds, 0, 31_536_000)?;
-        within(&["spe_task_seconds"], self.spe_task_seconds, 0, 31_536_000)
+        check_range(&["spe_scratch_bytes"], self.spe_scratch_bytes, 1 << 20, 1 << 40)?;
+        check_range(&["spe_threads_max"], self.spe_threads_max, 4, 65_536)?;
+        check_range(&["spe_open_files_max"], self.spe_open_files_max, 64, 65_536)?;
+        check_range(&["spe_silence_seconds"], self.spe_silence_seconds, 0, 31_536_000)?;
+        check_range(&["spe_task_seconds"], self.spe_task_seconds, 0, 31_536_000)
     }
 }
 
 impl Settings for NodeSettings {
-    fn check(&mut self, base: &Path) -> Result<(), Wrong> {
-        settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
-        self.settle_folders(base)?;
-        settle(&mut self.memory_folder, base);
+    fn check(&mut self, base: &Path) -> Result<(), InvalidSetting> {
+        make_all_absolute(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
+        self.make_folders_absolute(base)?;
+        make_absolute(&mut self.memory_folder, base);
         place_name(&["site"], &self.site)?;
         place_name(&["rack"], &self.rack)?;
-        reachable(&["master"], self.master)?;
+        check_reachable(&["master"], self.master)?;
         match self.advertise {
-            Some(address) => reachable(&["advertise"], address)?,
+            Some(address) => check_reachable(&["advertise"], address)?,
             None if self.listen.ip().is_unspecified() => {
                 let why = "`listen` names no single address: say in `advertise` where others reach this node";
-                return Err(Wrong { keys: &["advertise", "listen"], why: why.into() });
+                return Err(InvalidSetting { keys: &["advertise", "listen"], why: why.into() });
             }
             None => {}
         }
         for folder in self.import_folders.iter_mut().flatten() {
-            settle(folder, base);
+            make_absolute(folder, base);
         }
-        within(&["spe_slots"], self.spe_slots, 0, SPE_SLOTS_MAX)?;
+        check_range(&["spe_slots"], self.spe_slots, 0, SPE_SLOTS_MAX)?;
         if self.spe_slots == 0 {
             let processors = thread::available_parallelism().map_or(1, |count| count.get());
             self.spe_slots = u32::try_from(processors).unwrap_or(SPE_SLOTS_MAX).min(SPE_SLOTS_MAX);
         }
         for weight in self.spe_user_weights.iter().flat_map(BTreeMap::values) {
-            within(&["spe_user_weights"], *weight, 1, 1_000)?;
+            check_range(&["spe_user_weights"], *weight, 1, 1_000)?;
         }
         self.check_sandbox(base)?;
-        within(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
+        check_range(&["reserve_bytes"], self.reserve_bytes, 0, limits::SLICE_BYTES_MAX)?;
         if self.scrub_period_seconds != 0 {
-            within(&["scrub_period_seconds"], self.scrub_period_seconds, 600, 31_536_000)?;
+            check_range(&["scrub_period_seconds"], self.scrub_period_seconds, 600, 31_536_000)?;
         }
-        within(&["transfers_max"], self.transfers_max, 1, 65_536)?;
-        within(&["status_interval_millis"], self.status_interval_millis, 100, 60_000)
+        check_range(&["transfers_max"], self.transfers_max, 1, 65_536)?;
+        check_range(&["status_interval_millis"], self.status_interval_millis, 100, 60_000)
     }
 
     fn credential_files(&self) -> CredentialFiles {
@@ -254,10 +254,10 @@ impl Settings for NodeSettings {
     }
 }
 
-fn place_name(keys: &'static [&'static str], name: &str) -> Result<(), Wrong> {
+fn place_name(keys: &'static [&'static str], name: &str) -> Result<(), InvalidSetting> {
     if name.is_empty() || name.len() > limits::NAME_BYTES_MAX || name.chars().any(char::is_control) {
         let why = format!("it must have 1 to {} bytes and no control characters", limits::NAME_BYTES_MAX);
-        return Err(Wrong { keys, why });
+        return Err(InvalidSetting { keys, why });
     }
     Ok(())
 }

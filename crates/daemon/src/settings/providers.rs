@@ -10,8 +10,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Wrong,
-    checked::{settle, within},
+    InvalidSetting,
+    checked::{check_range, make_absolute},
     keys::settings,
 };
 
@@ -156,7 +156,7 @@ pub(super) fn check<'a>(
     providers: impl Iterator<Item = (&'a String, &'a mut ProviderSettings)>,
     order: Option<&[String]>,
     base: &Path,
-) -> Result<(), Wrong> {
+) -> Result<(), InvalidSetting> {
     let order = order.unwrap_or_default();
     let mut unasked: BTreeSet<&str> = order.iter().map(String::as_str).collect();
     let mut suffixes: Vec<(String, String)> = Vec::new();
@@ -193,17 +193,17 @@ pub(super) fn check<'a>(
             return wrong(name, "stands in `provider_order` twice");
         }
     }
-    within(&["providers"], count, 0, PROVIDERS_MAX)?;
+    check_range(&["providers"], count, 0, PROVIDERS_MAX)?;
     match unasked.first() {
         Some(name) => {
             let why = format!("there is no table `[providers.{name}]`");
-            Err(Wrong { keys: &["provider_order"], why })
+            Err(InvalidSetting { keys: &["provider_order"], why })
         }
         None => Ok(()),
     }
 }
 
-fn check_suffix(name: &str, suffix: &str, others: &mut Vec<(String, String)>) -> Result<(), Wrong> {
+fn check_suffix(name: &str, suffix: &str, others: &mut Vec<(String, String)>) -> Result<(), InvalidSetting> {
     if !suffix.starts_with(['.', '-', '_'])
         || suffix.len() < 2
         || suffix.len() > 32
@@ -223,7 +223,7 @@ fn check_suffix(name: &str, suffix: &str, others: &mut Vec<(String, String)>) ->
     Ok(())
 }
 
-fn check_groups(name: &str, provider: &ProviderSettings) -> Result<(), Wrong> {
+fn check_groups(name: &str, provider: &ProviderSettings) -> Result<(), InvalidSetting> {
     for (theirs, ours) in provider.groups() {
         if theirs.is_empty() || protocol::UserName::new(ours).is_err() {
             let why = format!("maps `{theirs}` to `{ours}`; a group has 1 to 64 letters, digits, `-`, `_` and `.`");
@@ -242,9 +242,9 @@ fn check_groups(name: &str, provider: &ProviderSettings) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn check_ldap(name: &str, ldap: &mut LdapSettings, is_last: bool, base: &Path) -> Result<(), Wrong> {
+fn check_ldap(name: &str, ldap: &mut LdapSettings, is_last: bool, base: &Path) -> Result<(), InvalidSetting> {
     let paths = [&mut ldap.authority, &mut ldap.bind_password_file];
-    paths.into_iter().flatten().for_each(|path| settle(path, base));
+    paths.into_iter().flatten().for_each(|path| make_absolute(path, base));
     let urls = ldap.urls.as_deref().unwrap_or_default();
     if urls.is_empty() || urls.len() > SERVERS_MAX {
         return wrong(name, &format!("needs `urls` of 1 to {SERVERS_MAX} servers"));
@@ -288,9 +288,9 @@ fn check_ldap(name: &str, ldap: &mut LdapSettings, is_last: bool, base: &Path) -
     limit(name, "timeout_seconds", ldap.timeout_seconds, 1, 10)
 }
 
-fn check_oidc(name: &str, oidc: &mut OidcSettings, base: &Path) -> Result<(), Wrong> {
+fn check_oidc(name: &str, oidc: &mut OidcSettings, base: &Path) -> Result<(), InvalidSetting> {
     let paths = [&mut oidc.authority, &mut oidc.client_secret_file];
-    paths.into_iter().flatten().for_each(|path| settle(path, base));
+    paths.into_iter().flatten().for_each(|path| make_absolute(path, base));
     if !is_address(&oidc.issuer, &["https://"]) {
         return wrong(name, "needs an `issuer` that begins with `https://`");
     }
@@ -335,14 +335,14 @@ fn is_of_a_name(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte)
 }
 
-fn limit(name: &str, key: &str, value: u64, least: u64, most: u64) -> Result<(), Wrong> {
-    within(&["providers"], value, least, most)
-        .map_err(|wrong| Wrong { why: format!("`{key}` of `{name}`: {}", wrong.why), ..wrong })
+fn limit(name: &str, key: &str, value: u64, least: u64, most: u64) -> Result<(), InvalidSetting> {
+    check_range(&["providers"], value, least, most)
+        .map_err(|wrong| InvalidSetting { why: format!("`{key}` of `{name}`: {}", wrong.why), ..wrong })
 }
 
-fn wrong(name: &str, why: &str) -> Result<(), Wrong> {
+fn wrong(name: &str, why: &str) -> Result<(), InvalidSetting> {
     let name: String = name.chars().take(64).collect();
-    Err(Wrong { keys: &["providers"], why: format!("`{name}` {why}") })
+    Err(InvalidSetting { keys: &["providers"], why: format!("`{name}` {why}") })
 }
 
 /// Most providers of a cloud.

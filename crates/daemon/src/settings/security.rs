@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
-    CredentialFiles, Settings, Wrong,
-    checked::within,
-    credentials::settle_all,
+    CredentialFiles, InvalidSetting, Settings,
+    checked::check_range,
+    credentials::make_all_absolute,
     keys::settings,
     providers::{self, ProviderTables},
 };
@@ -50,9 +50,9 @@ impl SecuritySettings {
 }
 
 impl Settings for SecuritySettings {
-    fn check(&mut self, base: &Path) -> Result<(), Wrong> {
-        settle_all(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
-        within(&["certificate_life_seconds"], self.certificate_life_seconds, 10, 315_360_000)?;
+    fn check(&mut self, base: &Path) -> Result<(), InvalidSetting> {
+        make_all_absolute(base, &mut self.folder, [&mut self.authority, &mut self.certificate, &mut self.key])?;
+        check_range(&["certificate_life_seconds"], self.certificate_life_seconds, 10, 315_360_000)?;
         providers::check(self.providers.iter_mut().flatten(), self.provider_order.as_deref(), base)
     }
 

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, path::Path};
 
 use daemon::{
     settings::{Checked, MasterSettings},
-    stop::Stop,
+    shutdown::TaskGroup,
 };
 use net::{
     clock::Clock,
@@ -41,7 +41,7 @@ struct Cloud {
 /// A master that runs.
 struct Running {
     address: SocketAddr,
-    stop: Stop,
+    stop: TaskGroup,
     ended: tokio::task::JoinHandle<Result<(), MasterError>>,
 }
 
@@ -83,7 +83,7 @@ impl Cloud {
 
     async fn start_at(&self, address: SocketAddr) -> Running {
         let server = MasterServer::bind(&self.settings(address)).await.unwrap();
-        let (address, stop) = (server.address(), Stop::new());
+        let (address, stop) = (server.address(), TaskGroup::new());
         let ended = tokio::spawn(server.run(stop.token()));
         Running { address, stop, ended }
     }
@@ -135,7 +135,7 @@ impl Cloud {
 
 impl Running {
     async fn end(self) {
-        self.stop.ask();
+        self.stop.cancel();
         self.ended.await.unwrap().unwrap();
     }
 }
@@ -343,7 +343,7 @@ async fn a_wrong_topology_stops_the_start_and_a_good_one_says_where_nodes_stand(
     assert!(wrong.to_string().contains("sites.toml, line 2: `nowhere` is not a place"), "{wrong}");
     std::fs::write(&file, "[nodes]\nn1 = \"chicago/rack-9\"\n").unwrap();
     let server = start().await.unwrap();
-    let (address, stop) = (server.address(), Stop::new());
+    let (address, stop) = (server.address(), TaskGroup::new());
     let ended = tokio::spawn(server.run(stop.token()));
     let node = cloud.join(address, cloud.node_identity(), Cloud::node_request("127.0.0.1:9")).await.unwrap();
     node.report(Report::Inventory { slices: Vec::new(), last: true }).await;
@@ -353,6 +353,6 @@ async fn a_wrong_topology_stops_the_start_and_a_good_one_says_where_nodes_stand(
     };
     assert_eq!(status.file.as_deref(), file.to_str());
     assert_eq!(status.places, [(super::node("n1"), Place::new("chicago", "rack-9"))]);
-    stop.ask();
+    stop.cancel();
     ended.await.unwrap().unwrap();
 }

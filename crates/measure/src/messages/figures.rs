@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// One row of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
+pub struct MessageFigure {
     /// The system's name.
     pub system: &'static str,
     /// Requests under way at once.
@@ -50,8 +50,8 @@ impl Measured {
     }
 
     /// The medians.
-    pub(super) fn figures(self) -> Vec<Figure> {
-        let figure = |row: Row| Figure {
+    pub(super) fn figures(self) -> Vec<MessageFigure> {
+        let figure = |row: Row| MessageFigure {
             system: row.system,
             in_flight: row.in_flight,
             messages_per_s: median(row.rates).round(),
@@ -90,8 +90,8 @@ mod tests {
         }
         measured.add("udp", 1, Duration::from_secs(1), Vec::new());
         let figures = measured.figures();
-        let gmp = Figure { system: "gmp", in_flight: 1, messages_per_s: 50.0, p50_us: 102.0, p99_us: 200.0 };
-        let udp = Figure { system: "udp", in_flight: 1, messages_per_s: 0.0, p50_us: 0.0, p99_us: 0.0 };
+        let gmp = MessageFigure { system: "gmp", in_flight: 1, messages_per_s: 50.0, p50_us: 102.0, p99_us: 200.0 };
+        let udp = MessageFigure { system: "udp", in_flight: 1, messages_per_s: 0.0, p50_us: 0.0, p99_us: 0.0 };
         assert_eq!(figures, [gmp, udp]);
     }
 }

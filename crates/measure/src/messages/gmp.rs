@@ -1,4 +1,4 @@
-//! GMP, sealed: the messenger that every role has, on a UDP socket or over an emulated way (`far.rs`). Each asker is a
+//! GMP, sealed: the messenger that every role has, on a UDP socket or over an emulated way (`emulated_socket.rs`). Each asker is a
 //! task that waits for its own answer.
 
 use std::{
@@ -20,35 +20,35 @@ use protocol::SessionId;
 use tokio::task::JoinSet;
 
 use super::{
-    Announce, Done, LOOPBACK, Line, MeasureError, PAYLOAD_BYTES, System,
-    far::{FarSocket, Way},
-    watch::{self, Course, Watch},
+    Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System,
+    emulated_socket::{EmulatedSocket, LinkConditions},
+    latency::{self, LatencyRecorder, MeasurementWindow},
 };
 
 pub(super) struct Gmp {
     name: &'static str,
-    way: Option<Way>,
+    link: Option<LinkConditions>,
 }
 
 impl Gmp {
-    pub(super) fn near() -> Self {
-        Self { name: "gmp", way: None }
+    pub(super) fn loopback() -> Self {
+        Self { name: "gmp", link: None }
     }
 
-    pub(super) fn far(name: &'static str, way: Way) -> Self {
-        Self { name, way: Some(way) }
+    pub(super) fn emulated(name: &'static str, way: LinkConditions) -> Self {
+        Self { name, link: Some(way) }
     }
 
     async fn bind(&self, seed: u64) -> Result<Arc<dyn DatagramSocket>, MeasureError> {
         let socket = bind_udp(LOOPBACK).await?;
-        Ok(match self.way {
-            Some(way) => FarSocket::start(socket, way, seed),
+        Ok(match self.link {
+            Some(way) => EmulatedSocket::start(socket, way, seed),
             None => socket,
         })
     }
 }
 
-struct GmpLine {
+struct GmpRequester {
     messenger: Messenger,
     /// The number of the next request. Each is asked once.
     next: AtomicU64,
@@ -62,22 +62,22 @@ impl System for Gmp {
     }
 
     fn turns(&self) -> u32 {
-        if self.way.is_some() { FAR_TURNS } else { 1 }
+        if self.link.is_some() { FAR_TURNS } else { 1 }
     }
 
-    fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
+    fn answer(self: Arc<Self>, announce: Announce) -> BoxFuture<()> {
         Box::pin(async move {
             let (messenger, mut events) = Messenger::start(self.bind(SEED_ANSWERING).await?, Clock::start());
             messenger.add_session(SessionKeys { session: SESSION, key: KEY, role: SessionRole::Responder, peer: None });
             announce.say(messenger.local_address())?;
-            let mut run = Run::default();
+            let mut run = SeenRequests::default();
             while let Some(event) = events.recv().await {
                 let MessengerEvent::Delivered(delivered) = event else { continue };
                 let Some(request) = delivered.request else { continue };
                 // Over a lossy way each run is noted; elsewhere the note would be measured too.
                 let answer = match delivered.body.first_chunk().map(|number| u64::from_be_bytes(*number)) {
                     Some(HOW_OFTEN) => run.counts(),
-                    Some(number) if self.way.is_some() => run.note(number, delivered.body),
+                    Some(number) if self.link.is_some() => run.note(number, delivered.body),
                     _ => delivered.body,
                 };
                 messenger.reply(SESSION, request, answer);
@@ -86,7 +86,7 @@ impl System for Gmp {
         })
     }
 
-    fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>> {
+    fn connect(self: Arc<Self>, peer: SocketAddr) -> BoxFuture<Arc<dyn Requester>> {
         Box::pin(async move {
             // Nothing but answers comes to this end.
             let (messenger, _) = Messenger::start(self.bind(SEED_ASKING).await?, Clock::start());
@@ -96,34 +96,34 @@ impl System for Gmp {
                 role: SessionRole::Initiator,
                 peer: Some(peer),
             });
-            let line = GmpLine { messenger, next: AtomicU64::new(0), is_counted: self.way.is_some() };
-            Ok(Arc::new(line) as Arc<dyn Line>)
+            let line = GmpRequester { messenger, next: AtomicU64::new(0), is_counted: self.link.is_some() };
+            Ok(Arc::new(line) as Arc<dyn Requester>)
         })
     }
 }
 
-impl Line for GmpLine {
-    fn ask(self: Arc<Self>, course: Course) -> Done<Vec<Duration>> {
+impl Requester for GmpRequester {
+    fn ask(self: Arc<Self>, course: MeasurementWindow) -> BoxFuture<Vec<Duration>> {
         Box::pin(async move {
             let mut asking = JoinSet::new();
             for _ in 0..course.in_flight {
                 let line = Arc::clone(&self);
                 asking.spawn(async move {
-                    let mut watch = Watch::new(course);
+                    let mut watch = LatencyRecorder::new(course);
                     loop {
                         let begun = Instant::now();
                         line.once().await?;
-                        if !watch.answered(begun) {
+                        if !watch.record_answer(begun) {
                             return Ok(watch.times());
                         }
                     }
                 });
             }
-            watch::all(asking).await
+            latency::collect_times(asking).await
         })
     }
 
-    fn check(self: Arc<Self>) -> Done<()> {
+    fn check(self: Arc<Self>) -> BoxFuture<()> {
         Box::pin(async move {
             if !self.is_counted {
                 return Ok(());
@@ -139,7 +139,7 @@ impl Line for GmpLine {
     }
 }
 
-impl GmpLine {
+impl GmpRequester {
     async fn once(&self) -> Result<(), MeasureError> {
         let mut body = vec![1; PAYLOAD_BYTES];
         body[..8].copy_from_slice(&self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes());
@@ -149,20 +149,20 @@ impl GmpLine {
 
 /// Which requests ran.
 #[derive(Default)]
-struct Run {
+struct SeenRequests {
     numbers: HashSet<u64>,
-    again: u64,
+    duplicates: u64,
 }
 
-impl Run {
+impl SeenRequests {
     fn note(&mut self, number: u64, body: Vec<u8>) -> Vec<u8> {
-        self.again += u64::from(!self.numbers.insert(number));
+        self.duplicates += u64::from(!self.numbers.insert(number));
         body
     }
 
     /// How many ran, and how many of them more than once.
     fn counts(&self) -> Vec<u8> {
-        [(self.numbers.len() as u64).to_be_bytes(), self.again.to_be_bytes()].concat()
+        [(self.numbers.len() as u64).to_be_bytes(), self.duplicates.to_be_bytes()].concat()
     }
 }
 

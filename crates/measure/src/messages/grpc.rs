@@ -24,20 +24,20 @@ use tonic::{
 use tower_service::Service;
 
 use super::{
-    Announce, Done, LOOPBACK, Line, MeasureError, PAYLOAD_BYTES, System, io,
-    watch::{self, Course, Watch},
+    Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System, io,
+    latency::{self, LatencyRecorder, MeasurementWindow},
 };
 
 pub(super) struct Grpc;
 
-struct GrpcLine(Channel);
+struct GrpcRequester(Channel);
 
 impl System for Grpc {
     fn name(&self) -> &'static str {
         "grpc"
     }
 
-    fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
+    fn answer(self: Arc<Self>, announce: Announce) -> BoxFuture<()> {
         Box::pin(async move {
             let listener = TcpListener::bind(LOOPBACK).await.map_err(io("binding a TCP port"))?;
             announce.say(listener.local_addr().map_err(io("asking for a port"))?)?;
@@ -46,34 +46,35 @@ impl System for Grpc {
         })
     }
 
-    fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>> {
+    fn connect(self: Arc<Self>, peer: SocketAddr) -> BoxFuture<Arc<dyn Requester>> {
         Box::pin(async move {
             let endpoint = Endpoint::from_shared(format!("http://{peer}")).map_err(failed)?.tcp_nodelay(true);
-            Ok(Arc::new(GrpcLine(endpoint.connect().await.map_err(failed)?)) as Arc<dyn Line>)
+            Ok(Arc::new(GrpcRequester(endpoint.connect().await.map_err(failed)?)) as Arc<dyn Requester>)
         })
     }
 }
 
-impl Line for GrpcLine {
-    fn ask(self: Arc<Self>, course: Course) -> Done<Vec<Duration>> {
+impl Requester for GrpcRequester {
+    fn ask(self: Arc<Self>, course: MeasurementWindow) -> BoxFuture<Vec<Duration>> {
         Box::pin(async move {
             let mut asking = JoinSet::new();
             for _ in 0..course.in_flight {
                 let mut client = client::Grpc::new(self.0.clone());
                 asking.spawn(async move {
-                    let (mut watch, path) = (Watch::new(course), PathAndQuery::from_static("/sector.Measure/Echo"));
+                    let (mut watch, path) =
+                        (LatencyRecorder::new(course), PathAndQuery::from_static("/sector.Measure/Echo"));
                     loop {
                         let begun = Instant::now();
                         client.ready().await.map_err(failed)?;
                         let request = Request::new(Bytes::from(vec![1; PAYLOAD_BYTES]));
                         client.unary(request, path.clone(), Plain).await.map_err(failed)?;
-                        if !watch.answered(begun) {
+                        if !watch.record_answer(begun) {
                             return Ok(watch.times());
                         }
                     }
                 });
             }
-            watch::all(asking).await
+            latency::collect_times(asking).await
         })
     }
 }

@@ -6,13 +6,13 @@
 //! a new one for each message is what is measured; systems take turns, round by round. One request under way shows the
 //! latency, [`MANY_IN_FLIGHT`] the rate.
 
-mod far;
+mod emulated_socket;
 mod figures;
 mod gmp;
 mod grpc;
+mod latency;
 mod tcp;
 mod udp;
-mod watch;
 mod zeromq;
 
 use std::{
@@ -27,14 +27,14 @@ use std::{
 use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 
-pub use figures::Figure;
+pub use figures::MessageFigure;
 
 use figures::Measured;
-use watch::Course;
+use latency::MeasurementWindow;
 
 /// How to measure.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct MessagesPlan {
     /// Rounds; each system has its turn in each.
     pub rounds: u32,
     /// How long each turn is measured; [`WARM_UP`] comes before it.
@@ -49,7 +49,7 @@ pub struct Plan {
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// One row a system and number of requests under way, GMP first.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<MessageFigure>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
 }
@@ -91,16 +91,16 @@ pub enum MeasureError {
 }
 
 /// Measures every system. `end` makes the command that runs [`answer`] with the name that it is given.
-pub fn compare(plan: Plan, end: impl Fn(&'static str) -> Command) -> Result<Comparison, MeasureError> {
+pub fn compare(plan: MessagesPlan, end: impl Fn(&'static str) -> Command) -> Result<Comparison, MeasureError> {
     let runtime = runtime(plan.threads)?;
     let (mut lines, mut left_out) = (Vec::new(), Vec::new());
-    let far = if plan.far { far::systems() } else { Vec::new() };
+    let far = if plan.far { emulated_socket::systems() } else { Vec::new() };
     for system in near_systems().into_iter().chain(far) {
         if let Err(MeasureError::Missing(why)) = system.is_here() {
             left_out.push(why);
             continue;
         }
-        let answering = Answering::start(system.name(), end(system.name()))?;
+        let answering = ResponderProcess::start(system.name(), end(system.name()))?;
         let (peer, connecting) = (answering.address, Arc::clone(&system));
         let line = on(&runtime, async move { connecting.connect(peer).await })?;
         lines.push((system, line, answering));
@@ -110,7 +110,7 @@ pub fn compare(plan: Plan, end: impl Fn(&'static str) -> Command) -> Result<Comp
         for in_flight in [1, MANY_IN_FLIGHT] {
             for (system, line, _) in &lines {
                 let (line, turn) = (Arc::clone(line), plan.turn * system.turns());
-                let times = on(&runtime, async move { line.ask(Course::begin(in_flight, turn)).await })?;
+                let times = on(&runtime, async move { line.ask(MeasurementWindow::begin(in_flight, turn)).await })?;
                 measured.add(system.name(), in_flight, turn, times);
             }
         }
@@ -124,7 +124,7 @@ pub fn compare(plan: Plan, end: impl Fn(&'static str) -> Command) -> Result<Comp
 
 /// Runs the answering end of a system until standard input ends, which it does with whoever started it.
 pub fn answer(system: &str, threads: usize) -> Result<(), MeasureError> {
-    let found = near_systems().into_iter().chain(far::systems()).find(|known| known.name() == system);
+    let found = near_systems().into_iter().chain(emulated_socket::systems()).find(|known| known.name() == system);
     let system = found.ok_or_else(|| MeasureError::NoSuchSystem(system.to_owned()))?;
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
@@ -146,23 +146,23 @@ trait System: Send + Sync {
         1
     }
     /// Runs the answering end on the loopback: says where it is, and answers for ever.
-    fn answer(self: Arc<Self>, announce: Announce) -> Done<()>;
+    fn answer(self: Arc<Self>, announce: Announce) -> BoxFuture<()>;
     /// Makes the asking end.
-    fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>>;
+    fn connect(self: Arc<Self>, peer: SocketAddr) -> BoxFuture<Arc<dyn Requester>>;
 }
 
 /// The asking end of a system, connected where it connects.
-trait Line: Send + Sync {
+trait Requester: Send + Sync {
     /// Asks on until the course is over; gives how long each answer took.
-    fn ask(self: Arc<Self>, course: Course) -> Done<Vec<Duration>>;
+    fn ask(self: Arc<Self>, course: MeasurementWindow) -> BoxFuture<Vec<Duration>>;
     /// Whether everything that was asked was done, and once.
-    fn check(self: Arc<Self>) -> Done<()> {
+    fn check(self: Arc<Self>) -> BoxFuture<()> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
 /// What an end answers with, later.
-type Done<T> = Pin<Box<dyn Future<Output = Result<T, MeasureError>> + Send>>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = Result<T, MeasureError>> + Send>>;
 
 /// Says to whoever started this end where it is.
 struct Announce;
@@ -175,12 +175,12 @@ impl Announce {
 }
 
 /// The process of an answering end, which ends with this.
-struct Answering {
+struct ResponderProcess {
     process: Child,
     address: SocketAddr,
 }
 
-impl Answering {
+impl ResponderProcess {
     fn start(system: &'static str, mut command: Command) -> Result<Self, MeasureError> {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().map_err(io("starting an answering end"))?;
@@ -199,7 +199,7 @@ impl Answering {
     }
 }
 
-impl Drop for Answering {
+impl Drop for ResponderProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -208,10 +208,10 @@ impl Drop for Answering {
 
 fn near_systems() -> Vec<Arc<dyn System>> {
     vec![
-        Arc::new(gmp::Gmp::near()),
+        Arc::new(gmp::Gmp::loopback()),
         Arc::new(udp::Udp),
         Arc::new(tcp::Tcp),
-        Arc::new(tcp::TcpAnew),
+        Arc::new(tcp::TcpPerMessage),
         Arc::new(grpc::Grpc),
         Arc::new(zeromq::ZeroMq::plain()),
         Arc::new(zeromq::ZeroMq::sealed()),

@@ -17,55 +17,55 @@ use tokio::{
 };
 
 use super::{
-    Announce, Done, LOOPBACK, Line, MeasureError, PAYLOAD_BYTES, System, io,
-    watch::{Course, Watch},
+    Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System, io,
+    latency::{LatencyRecorder, MeasurementWindow},
 };
 
 /// One connection kept.
 pub(super) struct Tcp;
 /// A new connection for each message.
-pub(super) struct TcpAnew;
+pub(super) struct TcpPerMessage;
 
-struct TcpLine(Mutex<TcpStream>);
-struct TcpAnewLine(SocketAddr);
+struct TcpRequester(Mutex<TcpStream>);
+struct TcpPerMessageRequester(SocketAddr);
 
 impl System for Tcp {
     fn name(&self) -> &'static str {
         "tcp"
     }
 
-    fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
+    fn answer(self: Arc<Self>, announce: Announce) -> BoxFuture<()> {
         Box::pin(echo(announce))
     }
 
-    fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>> {
+    fn connect(self: Arc<Self>, peer: SocketAddr) -> BoxFuture<Arc<dyn Requester>> {
         Box::pin(async move {
             let stream = TcpStream::connect(peer).await.map_err(io("connecting over TCP"))?;
             stream.set_nodelay(true).map_err(io("setting up a TCP connection"))?;
-            Ok(Arc::new(TcpLine(Mutex::new(stream))) as Arc<dyn Line>)
+            Ok(Arc::new(TcpRequester(Mutex::new(stream))) as Arc<dyn Requester>)
         })
     }
 }
 
-impl System for TcpAnew {
+impl System for TcpPerMessage {
     fn name(&self) -> &'static str {
         "tcp-new"
     }
 
-    fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
+    fn answer(self: Arc<Self>, announce: Announce) -> BoxFuture<()> {
         Box::pin(echo(announce))
     }
 
-    fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>> {
-        Box::pin(async move { Ok(Arc::new(TcpAnewLine(peer)) as Arc<dyn Line>) })
+    fn connect(self: Arc<Self>, peer: SocketAddr) -> BoxFuture<Arc<dyn Requester>> {
+        Box::pin(async move { Ok(Arc::new(TcpPerMessageRequester(peer)) as Arc<dyn Requester>) })
     }
 }
 
-impl Line for TcpLine {
-    fn ask(self: Arc<Self>, course: Course) -> Done<Vec<Duration>> {
+impl Requester for TcpRequester {
+    fn ask(self: Arc<Self>, course: MeasurementWindow) -> BoxFuture<Vec<Duration>> {
         Box::pin(async move {
             let mut stream = self.0.lock().await;
-            let mut watch = Watch::new(course);
+            let mut watch = LatencyRecorder::new(course);
             let mut asked: VecDeque<_> = (0..course.in_flight).map(|_| Instant::now()).collect();
             let requests = vec![1; course.in_flight * PAYLOAD_BYTES];
             stream.write_all(&requests).await.map_err(io("writing to a TCP connection"))?;
@@ -78,7 +78,7 @@ impl Line for TcpLine {
                 begun_bytes += bytes;
                 let mut again = 0;
                 for begun in asked.drain(..begun_bytes / PAYLOAD_BYTES) {
-                    again += usize::from(watch.answered(begun));
+                    again += usize::from(watch.record_answer(begun));
                 }
                 begun_bytes %= PAYLOAD_BYTES;
                 asked.extend((0..again).map(|_| Instant::now()));
@@ -92,24 +92,24 @@ impl Line for TcpLine {
     }
 }
 
-impl Line for TcpAnewLine {
-    fn ask(self: Arc<Self>, course: Course) -> Done<Vec<Duration>> {
+impl Requester for TcpPerMessageRequester {
+    fn ask(self: Arc<Self>, course: MeasurementWindow) -> BoxFuture<Vec<Duration>> {
         Box::pin(async move {
             let mut asking = JoinSet::new();
             for _ in 0..course.in_flight {
                 let peer = self.0;
                 asking.spawn(async move {
-                    let mut watch = Watch::new(course);
+                    let mut watch = LatencyRecorder::new(course);
                     loop {
                         let begun = Instant::now();
                         once(peer).await.map_err(io("a message over a TCP connection of its own"))?;
-                        if !watch.answered(begun) {
+                        if !watch.record_answer(begun) {
                             return Ok::<_, MeasureError>(watch.times());
                         }
                     }
                 });
             }
-            super::watch::all(asking).await
+            super::latency::collect_times(asking).await
         })
     }
 }

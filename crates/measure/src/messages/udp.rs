@@ -10,20 +10,20 @@ use std::{
 use tokio::{net::UdpSocket, time::timeout};
 
 use super::{
-    Announce, Done, LOOPBACK, Line, MeasureError, PAYLOAD_BYTES, System, io,
-    watch::{Course, Watch},
+    Announce, BoxFuture, LOOPBACK, MeasureError, PAYLOAD_BYTES, Requester, System, io,
+    latency::{LatencyRecorder, MeasurementWindow},
 };
 
 pub(super) struct Udp;
 
-struct UdpLine(UdpSocket);
+struct UdpRequester(UdpSocket);
 
 impl System for Udp {
     fn name(&self) -> &'static str {
         "udp"
     }
 
-    fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
+    fn answer(self: Arc<Self>, announce: Announce) -> BoxFuture<()> {
         Box::pin(async move {
             let socket = UdpSocket::bind(LOOPBACK).await.map_err(io("binding a UDP socket"))?;
             announce.say(socket.local_addr().map_err(io("asking for a port"))?)?;
@@ -35,20 +35,20 @@ impl System for Udp {
         })
     }
 
-    fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>> {
+    fn connect(self: Arc<Self>, peer: SocketAddr) -> BoxFuture<Arc<dyn Requester>> {
         Box::pin(async move {
             let socket = UdpSocket::bind(LOOPBACK).await.map_err(io("binding a UDP socket"))?;
             socket.connect(peer).await.map_err(io("naming a UDP peer"))?;
-            Ok(Arc::new(UdpLine(socket)) as Arc<dyn Line>)
+            Ok(Arc::new(UdpRequester(socket)) as Arc<dyn Requester>)
         })
     }
 }
 
-impl Line for UdpLine {
+impl Requester for UdpRequester {
     /// Nothing overtakes on the loopback: the oldest request is the one that is answered.
-    fn ask(self: Arc<Self>, course: Course) -> Done<Vec<Duration>> {
+    fn ask(self: Arc<Self>, course: MeasurementWindow) -> BoxFuture<Vec<Duration>> {
         Box::pin(async move {
-            let (mut watch, mut asked) = (Watch::new(course), VecDeque::new());
+            let (mut watch, mut asked) = (LatencyRecorder::new(course), VecDeque::new());
             let mut buffer = [0; PAYLOAD_BYTES];
             for _ in 0..course.in_flight {
                 asked.push_back(Instant::now());
@@ -57,7 +57,7 @@ impl Line for UdpLine {
             while let Some(begun) = asked.pop_front() {
                 let received = timeout(PATIENCE, self.0.recv(&mut buffer)).await.map_err(|_| lost())?;
                 received.map_err(io("receiving over UDP"))?;
-                if watch.answered(begun) {
+                if watch.record_answer(begun) {
                     asked.push_back(Instant::now());
                     self.0.send(&[1; PAYLOAD_BYTES]).await.map_err(io("sending over UDP"))?;
                 }

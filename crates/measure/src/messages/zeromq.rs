@@ -18,15 +18,15 @@ use std::{
 use libloading::Library;
 
 use super::{
-    Announce, Done, Line, MeasureError, PAYLOAD_BYTES, System,
-    watch::{Course, Watch},
+    Announce, BoxFuture, MeasureError, PAYLOAD_BYTES, Requester, System,
+    latency::{LatencyRecorder, MeasurementWindow},
 };
 
 pub(super) struct ZeroMq {
     is_sealed: bool,
 }
 
-struct ZeroMqLine(Mutex<Socket>);
+struct ZeroMqRequester(Mutex<Socket>);
 
 impl ZeroMq {
     pub(super) fn plain() -> Self {
@@ -48,7 +48,7 @@ impl System for ZeroMq {
         if self.is_sealed { calls.public_key().map(drop) } else { Ok(()) }
     }
 
-    fn answer(self: Arc<Self>, announce: Announce) -> Done<()> {
+    fn answer(self: Arc<Self>, announce: Announce) -> BoxFuture<()> {
         Box::pin(blocking(move || {
             let socket = Socket::open(Calls::load()?, ROUTER)?;
             if self.is_sealed {
@@ -66,24 +66,24 @@ impl System for ZeroMq {
         }))
     }
 
-    fn connect(self: Arc<Self>, peer: SocketAddr) -> Done<Arc<dyn Line>> {
+    fn connect(self: Arc<Self>, peer: SocketAddr) -> BoxFuture<Arc<dyn Requester>> {
         Box::pin(async move {
             let socket = Socket::open(Calls::load()?, DEALER)?;
             if self.is_sealed {
                 socket.seal_as_client()?;
             }
             socket.connect(peer)?;
-            Ok(Arc::new(ZeroMqLine(Mutex::new(socket))) as Arc<dyn Line>)
+            Ok(Arc::new(ZeroMqRequester(Mutex::new(socket))) as Arc<dyn Requester>)
         })
     }
 }
 
-impl Line for ZeroMqLine {
+impl Requester for ZeroMqRequester {
     /// One asker and one answerer: answers come in the order of the requests.
-    fn ask(self: Arc<Self>, course: Course) -> Done<Vec<Duration>> {
+    fn ask(self: Arc<Self>, course: MeasurementWindow) -> BoxFuture<Vec<Duration>> {
         Box::pin(blocking(move || {
             let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let (mut watch, mut asked) = (Watch::new(course), VecDeque::new());
+            let (mut watch, mut asked) = (LatencyRecorder::new(course), VecDeque::new());
             let mut buffer = [0; PAYLOAD_BYTES];
             for _ in 0..course.in_flight {
                 asked.push_back(Instant::now());
@@ -94,7 +94,7 @@ impl Line for ZeroMqLine {
                 let (mut again, mut waits) = (0, true);
                 while !asked.is_empty() && socket.receive(&mut buffer, waits)?.is_some() {
                     waits = false;
-                    again += asked.pop_front().map_or(0, |begun| usize::from(watch.answered(begun)));
+                    again += asked.pop_front().map_or(0, |begun| usize::from(watch.record_answer(begun)));
                 }
                 for _ in 0..again {
                     asked.push_back(Instant::now());

@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::{
     Amount, System, TransferError,
-    course::{Course, Run},
-    place::{End, Place},
+    bench_network::{BenchNetwork, End},
+    transfer_run::{TransferRun, TransferSpec},
 };
 
 /// Whether there is one.
@@ -22,12 +22,12 @@ pub(super) fn is_here() -> bool {
 
 /// One run of it.
 pub(super) fn run(
-    place: &Place,
+    place: &BenchNetwork,
     rate_bits_per_s: Option<u64>,
     controller: &'static str,
-    course: Course,
+    course: TransferSpec,
     began: Instant,
-) -> Result<Run, TransferError> {
+) -> Result<TransferRun, TransferError> {
     let failed = |reason: String| TransferError::System { system: System::Iperf(controller), reason };
     let mut receiver = place.run(End::Receiver, listening)?.map_err(&failed)?;
     let mut sender = Command::new(PROGRAM);
@@ -101,14 +101,14 @@ struct Processor {
 }
 
 impl Ending {
-    fn run(&self, intervals: &[Interval], before: f64) -> Run {
+    fn run(&self, intervals: &[Interval], before: f64) -> TransferRun {
         let mut bytes = 0;
         let sample = |interval: &Interval| {
             bytes += interval.sum.bytes;
             (before + interval.sum.end, bytes)
         };
         let percent = self.cpu_utilization_percent.host_total + self.cpu_utilization_percent.remote_total;
-        Run {
+        TransferRun {
             bytes: self.sum_received.bytes,
             took: std::time::Duration::from_secs_f64(self.sum_received.seconds),
             processor_s: percent / 100.0 * self.sum_received.seconds,

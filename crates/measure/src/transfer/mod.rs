@@ -5,27 +5,27 @@
 //! an emulated way each is at a site of its own. The watch runs from before the connection is made until the receiver has
 //! said that it has all: handshake and start are part of what a user waits for.
 
-mod course;
+mod bare_quic;
+mod bench_network;
 mod iperf;
-mod ours;
-mod place;
-mod plain;
+mod sector_carrier;
+mod transfer_run;
 
 use std::{fmt, time::Duration};
 
 pub use net::transfer::ControllerKind;
 use serde::Serialize;
-use testbed::{Plan as TestbedPlan, Rate, Share, TestbedError, WayRules};
+use testbed::{PathRules, Rate, Share, TestbedError, TestbedPlan};
 use thiserror::Error;
 
-use course::{Course, Run};
-use place::Place;
+use bench_network::BenchNetwork;
+use transfer_run::{TransferRun, TransferSpec};
 
 /// What is measured.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TransferPlan {
     /// The way; without one, the loopback.
-    pub way: Option<Way>,
+    pub path: Option<EmulatedPath>,
     /// Which systems, in this order.
     pub systems: Vec<System>,
     /// Flows at once, each over a connection of its own, which share the bytes.
@@ -38,7 +38,7 @@ pub struct Plan {
 
 /// An emulated way.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct EmulatedPath {
     /// What its links carry.
     pub rate: Rate,
     /// There and back.
@@ -66,7 +66,7 @@ pub enum System {
 
 /// One system's figures.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figure {
+pub struct TransferFigure {
     /// `sector`, `noq` or `iperf3`.
     pub system: &'static str,
     /// `tcp` or `quic`.
@@ -134,13 +134,16 @@ pub fn has_iperf() -> bool {
 
 /// Measures every system in turn, round by round; gives the medians. `tell` hears each turn as it ends. A system that fails
 /// has a figure that says so, and the others are measured all the same: on a way that loses packets that is a result.
-pub fn compare(plan: &Plan, tell: &mut dyn FnMut(&Figure)) -> Result<Vec<Figure>, TransferError> {
-    let mut rounds: Vec<Vec<Figure>> = plan.systems.iter().map(|_| Vec::new()).collect();
+pub fn compare(
+    plan: &TransferPlan,
+    tell: &mut dyn FnMut(&TransferFigure),
+) -> Result<Vec<TransferFigure>, TransferError> {
+    let mut rounds: Vec<Vec<TransferFigure>> = plan.systems.iter().map(|_| Vec::new()).collect();
     for round in 0..plan.rounds {
         for (system, figures) in plan.systems.iter().zip(&mut rounds) {
-            let place = Place::make(plan.way.as_ref(), u64::from(round))?;
-            let course = Course { system: *system, amount: Amount::Bytes(plan.bytes), flows: plan.flows };
-            let figure = match course::run(&place, &[(course, Duration::ZERO)]) {
+            let place = BenchNetwork::set_up(plan.path.as_ref(), u64::from(round))?;
+            let course = TransferSpec { system: *system, amount: Amount::Bytes(plan.bytes), flows: plan.flows };
+            let figure = match transfer_run::run(&place, &[(course, Duration::ZERO)]) {
                 Ok(mut runs) => figure(plan, *system, &runs.swap_remove(0)),
                 Err(TransferError::System { reason, .. }) => failed(plan, *system, reason),
                 Err(error) => return Err(error),
@@ -153,15 +156,15 @@ pub fn compare(plan: &Plan, tell: &mut dyn FnMut(&Figure)) -> Result<Vec<Figure>
 }
 
 /// Lets a second flow come to a first, and says how they share the way.
-pub fn share(way: &Way, first: System, second: System, time: Duration) -> Result<Sharing, TransferError> {
-    let place = Place::make(Some(way), 0)?;
+pub fn share(way: &EmulatedPath, first: System, second: System, time: Duration) -> Result<Sharing, TransferError> {
+    let place = BenchNetwork::set_up(Some(way), 0)?;
     let alone = time / 4;
-    let course = |system, time| Course { system, amount: Amount::Time(time), flows: 1 };
+    let course = |system, time| TransferSpec { system, amount: Amount::Time(time), flows: 1 };
     let both = [(course(first, time), Duration::ZERO), (course(second, time - alone), alone)];
-    let runs = course::run(&place, &both)?;
+    let runs = transfer_run::run(&place, &both)?;
     // The second has had its start by then, and neither has ended.
     let (from, until) = ((time / 2).as_secs_f64(), time.as_secs_f64() * 0.95);
-    let bits = |run: &Run| run.bytes_between(from, until) * 8.0;
+    let bits = |run: &TransferRun| run.bytes_between(from, until) * 8.0;
     let (one, other) = (bits(&runs[0]), bits(&runs[1]));
     Ok(Sharing {
         first: first.controller(),
@@ -178,10 +181,10 @@ enum Amount {
     Time(Duration),
 }
 
-fn figure(plan: &Plan, system: System, run: &Run) -> Figure {
+fn figure(plan: &TransferPlan, system: System, run: &TransferRun) -> TransferFigure {
     let figure = failed(plan, system, String::new());
     let goodput_bps = run.bytes as f64 * 8.0 / run.took.as_secs_f64();
-    Figure {
+    TransferFigure {
         goodput_bps,
         link_share: figure.rate_bps.map(|rate| goodput_bps / rate as f64),
         cpu_s_per_gb: run.processor_s / (run.bytes as f64 / 1e9),
@@ -191,15 +194,15 @@ fn figure(plan: &Plan, system: System, run: &Run) -> Figure {
     }
 }
 
-fn failed(plan: &Plan, system: System, reason: String) -> Figure {
-    Figure {
+fn failed(plan: &TransferPlan, system: System, reason: String) -> TransferFigure {
+    TransferFigure {
         system: system.name(),
         carrier: system.carrier(),
         controller: system.controller(),
         is_known: matches!(system, System::QuicKnown(_)),
-        rate_bps: plan.way.as_ref().map(|way| way.rate.0),
-        rtt_ms: plan.way.as_ref().map(|way| way.round_trip.as_secs_f64() * 1e3),
-        loss: plan.way.as_ref().map(|way| way.loss.0),
+        rate_bps: plan.path.as_ref().map(|way| way.rate.0),
+        rtt_ms: plan.path.as_ref().map(|way| way.round_trip.as_secs_f64() * 1e3),
+        loss: plan.path.as_ref().map(|way| way.loss.0),
         flows: plan.flows,
         goodput_bps: 0.0,
         link_share: None,
@@ -210,7 +213,7 @@ fn failed(plan: &Plan, system: System, reason: String) -> Figure {
 }
 
 /// The figure in the middle, by goodput.
-fn median(mut figures: Vec<Figure>) -> Option<Figure> {
+fn median(mut figures: Vec<TransferFigure>) -> Option<TransferFigure> {
     figures.sort_by(|one, other| one.goodput_bps.total_cmp(&other.goodput_bps));
     let middle = figures.len() / 2;
     (middle < figures.len()).then(|| figures.swap_remove(middle))
@@ -248,10 +251,10 @@ impl fmt::Display for System {
     }
 }
 
-impl Way {
+impl EmulatedPath {
     /// Its emulation; `turn` makes another draw of the lots.
     fn plan(&self, turn: u64) -> Result<TestbedPlan, TestbedError> {
-        let rules = WayRules { loss: self.loss, ..WayRules::new(self.rate, self.round_trip) };
+        let rules = PathRules { loss: self.loss, ..PathRules::new(self.rate, self.round_trip) };
         TestbedPlan::new(2, 0, &rules, self.seed.wrapping_add(turn))
     }
 }
@@ -264,8 +267,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn plan(way: Option<Way>, systems: &[System], flows: u32, bytes: u64) -> Plan {
-        Plan { way, systems: systems.to_vec(), flows, bytes, rounds: 1 }
+    fn plan(way: Option<EmulatedPath>, systems: &[System], flows: u32, bytes: u64) -> TransferPlan {
+        TransferPlan { path: way, systems: systems.to_vec(), flows, bytes, rounds: 1 }
     }
 
     #[test]
@@ -289,7 +292,7 @@ mod tests {
     }
 
     /// What was measured over an emulated way; nothing where that is not permitted.
-    fn compared(way: Way, systems: &[System], bytes: u64) -> Option<Vec<Figure>> {
+    fn compared(way: EmulatedPath, systems: &[System], bytes: u64) -> Option<Vec<TransferFigure>> {
         match compare(&plan(Some(way), systems, 1, bytes), &mut |_| {}) {
             Err(TransferError::Testbed(TestbedError::NotPermitted { .. } | TestbedError::NoTun(_))) => {
                 eprintln!("SKIPPED: an emulated way needs root and TUN devices");
@@ -302,15 +305,17 @@ mod tests {
     #[test]
     fn many_lost_packets_at_a_high_rate_leave_many_gaps_and_do_not_end_the_connection() {
         let loss = Share(0.015);
-        let way = Way { rate: "400mbit".parse().unwrap(), round_trip: Duration::from_millis(100), loss, seed: 3 };
+        let way =
+            EmulatedPath { rate: "400mbit".parse().unwrap(), round_trip: Duration::from_millis(100), loss, seed: 3 };
         let Some(figures) = compared(way, &[System::QuicKnown(ControllerKind::Udt)], 100_000_000) else { return };
         assert_eq!(figures[0].failed, None, "{figures:?}");
     }
 
     #[test]
-    fn where_packets_are_lost_by_chance_our_controller_carries_a_multiple_of_what_cubic_does() {
+    fn under_random_loss_our_controller_carries_a_multiple_of_what_cubic_does() {
         let loss = Share(0.005);
-        let way = Way { rate: "50mbit".parse().unwrap(), round_trip: Duration::from_millis(60), loss, seed: 7 };
+        let way =
+            EmulatedPath { rate: "50mbit".parse().unwrap(), round_trip: Duration::from_millis(60), loss, seed: 7 };
         let systems = [System::Quic(ControllerKind::Udt), System::Quic(ControllerKind::Cubic)];
         let Some(figures) = compared(way, &systems, 15_000_000) else { return };
         let times = figures[0].goodput_bps / figures[1].goodput_bps;

@@ -18,7 +18,7 @@ use noq_proto::{
     TransportConfig, VarInt,
     congestion::{Bbr3Config, ControllerFactory, CubicConfig},
 };
-use testbed::link::{Counts, Fate, Link, LinkRules};
+use testbed::link::{Fate, LinkCounts, LinkEmulator, LinkRules};
 
 use crate::{
     host::{Host, TIMER, Trust},
@@ -57,7 +57,7 @@ impl Flow {
 pub(crate) struct World {
     epoch: Instant,
     now: Duration,
-    bottleneck: Link,
+    bottleneck: LinkEmulator,
     lines: Vec<Line>,
     events: BinaryHeap<Reverse<(Duration, u64, Happening)>>,
     order: u64,
@@ -71,7 +71,7 @@ pub(crate) struct World {
 struct Line {
     flow: Flow,
     hosts: Option<[Host; 2]>,
-    back: Link,
+    back: LinkEmulator,
     /// When each end's timer runs out, and which event that is.
     timers: [Option<(Duration, u64)>; 2],
     /// Payload arrived by the end of each [`SLOT`].
@@ -110,14 +110,14 @@ impl World {
         let mut lines = Vec::new();
         for (index, flow) in flows.iter().enumerate() {
             events.push(Reverse((flow.begins_at, index as u64, Happening::Begins(index))));
-            let back = Link::new(back.clone(), seed.wrapping_add(1000 + index as u64));
+            let back = LinkEmulator::new(back.clone(), seed.wrapping_add(1000 + index as u64));
             let (flow, timers) = (*flow, [None; 2]);
             lines.push(Line { flow, hosts: None, back, timers, arrived_bytes: Vec::new(), done_at: None });
         }
         Self {
             epoch: Instant::now(),
             now: Duration::ZERO,
-            bottleneck: Link::new(rules, seed),
+            bottleneck: LinkEmulator::new(rules, seed),
             lines,
             events,
             order: flows.len() as u64,
@@ -197,7 +197,7 @@ impl World {
     }
 
     /// What the bottleneck did.
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> LinkCounts {
         self.bottleneck.counts()
     }
 
@@ -261,7 +261,7 @@ impl World {
             } else {
                 back.send(now, bytes)
             };
-            let Fate::Arrives { at, again } = fate else { return };
+            let Fate::Arrives { at, duplicate_at: again } = fate else { return };
             for at in [Some(at), again].into_iter().flatten() {
                 *order += 1;
                 let arrives = Happening::Arrives(line, 1 - side, datagram.to_vec());

@@ -7,7 +7,7 @@
 
 use std::{ops::Range, os::fd::AsFd, sync::Arc};
 
-use daemon::stop::Stopping;
+use daemon::shutdown::ShutdownToken;
 use net::{
     identity::Bearer,
     local::{LocalListener, LocalStream},
@@ -37,12 +37,12 @@ pub(super) async fn serve(
     hands: Arc<NodeContext>,
     listener: LocalListener,
     connections_max: usize,
-    stopping: Stopping,
+    stopping: ShutdownToken,
 ) {
     let room = Arc::new(Semaphore::new(connections_max));
     let mut conversations = JoinSet::new();
     let socket: Arc<str> = listener.name().into();
-    while let Some(accepted) = stopping.unless(listener.accept()).await {
+    while let Some(accepted) = stopping.run_until_cancelled(listener.accept()).await {
         while conversations.try_join_next().is_some() {}
         match accepted {
             Ok(stream) => {
@@ -72,7 +72,7 @@ async fn answer_requests(
     hands: &Arc<NodeContext>,
     socket: &str,
     mut stream: LocalStream,
-    stopping: &Stopping,
+    stopping: &ShutdownToken,
 ) -> Result<(), NodeError> {
     // In all before the first good ticket, whatever is said.
     let hello_until = Instant::now() + UNAUTHENTICATED_TIME_MAX;
@@ -80,7 +80,7 @@ async fn answer_requests(
     let mut bearer = Bearer::local(socket);
     loop {
         let until = if is_known { Instant::now() + REQUEST_IDLE_MAX } else { hello_until };
-        let next = stopping.unless(timeout_at(until, stream.receive::<LocalRequest>()));
+        let next = stopping.run_until_cancelled(timeout_at(until, stream.receive::<LocalRequest>()));
         let Some(Ok(received)) = next.await else { return Ok(()) };
         let Some((request, file)) = received? else { return Ok(()) };
         let ticket = ticket_of(&request).cloned();

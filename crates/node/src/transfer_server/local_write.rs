@@ -5,7 +5,7 @@
 
 use std::{fs::File, future::pending, io, mem, os::fd::OwnedFd, os::unix::fs::FileExt, sync::Arc};
 
-use daemon::stop::Stopping;
+use daemon::shutdown::ShutdownToken;
 use net::{identity::Bearer, local::LocalStream, transfer::StreamFrame};
 use protocol::{
     Digest, Priority, Status,
@@ -44,7 +44,7 @@ pub(super) async fn store(
     stream: &mut LocalStream,
     bearer: &Bearer,
     upload: LocalUpload,
-    stopping: &Stopping,
+    stopping: &ShutdownToken,
 ) -> Result<(u64, Digest), NodeError> {
     let LocalUpload { ticket, chain, file, bytes } = upload;
     let Some(_turn) = wait_for_slot(hands, &hands.transfer_slots).await else { return Err(too_busy(hands)) };

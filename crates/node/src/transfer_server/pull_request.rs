@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use daemon::stop::Stopping;
+use daemon::shutdown::ShutdownToken;
 use net::{identity::Bearer, transfer::TransferStream};
 use protocol::{
     Digest, SliceHeader, Status, TransferQos,
@@ -41,7 +41,7 @@ pub(super) async fn pull(
     stream: &mut TransferStream,
     bearer: &Bearer,
     PullRequest { pull, pace }: PullRequest,
-    stopping: &Stopping,
+    stopping: &ShutdownToken,
 ) -> Result<AfterRequest, NodeError> {
     let Pull { write, chain, slice, bytes, sources, authority } = pull;
     let (WriteGrant { header, user, resume, base, .. }, claim) = match hands.tickets.write(bearer, &write) {

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use daemon::{
     settings::{NodeSettings, ThirdPartyFrom},
-    stop::Stop,
+    shutdown::TaskGroup,
 };
 use net::{
     clock::Clock,
@@ -45,7 +45,7 @@ pub(crate) struct Fixture {
     holder: HolderKeyPair,
     pub(crate) clock: Clock,
     pub(crate) events: mpsc::Receiver<Event>,
-    stop: Stop,
+    stop: TaskGroup,
 }
 
 pub(crate) fn fixture() -> Fixture {
@@ -102,7 +102,7 @@ pub(crate) fn fixture() -> Fixture {
         holder: HolderKeyPair::generate(),
         clock,
         events,
-        stop: Stop::new(),
+        stop: TaskGroup::new(),
     }
 }
 
@@ -226,7 +226,7 @@ async fn a_node_that_stops_closes_idle_connections() {
     let made = fixture();
     let mut stream = made.connect().await;
     put(&mut stream, made.write_ticket(1), 100_000).await;
-    made.stop.ask();
+    made.stop.cancel();
     assert!(stream.receive_or_end::<TransferReply>().await.unwrap().is_none());
 }
 

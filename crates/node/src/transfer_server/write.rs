@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use daemon::stop::Stopping;
+use daemon::shutdown::ShutdownToken;
 use net::{
     identity::Bearer,
     rate_limiter::LimiterChain,
@@ -49,7 +49,7 @@ pub(super) async fn write(
     stream: &mut TransferStream,
     bearer: &Bearer,
     WriteRequest { ticket, chain, pace }: WriteRequest,
-    stopping: &Stopping,
+    stopping: &ShutdownToken,
 ) -> Result<AfterRequest, NodeError> {
     let (grant, claim) = match hands.tickets.write(bearer, &ticket) {
         Ok(allowed) => allowed,
@@ -108,7 +108,7 @@ async fn take(
     (stream, toll): (&mut TransferStream, &LimiterChain),
     (writer, mut forward, turn): (SliceWriter, Option<Forward>, Option<UploadLock>),
     claim: WriteClaim,
-    stopping: &Stopping,
+    stopping: &ShutdownToken,
 ) -> Result<AfterRequest, NodeError> {
     stream.send(&TransferReply::Ready).await?;
     let stop = wait_for_preemption(turn.as_ref(), stopping);
@@ -156,7 +156,7 @@ pub(super) async fn receive_upload(
     claim: &WriteClaim,
     (writer, turn): (SliceWriter, Option<UploadLock>),
     forward: &mut Option<Forward>,
-    stopping: &Stopping,
+    stopping: &ShutdownToken,
     gone: impl Future<Output = ()>,
 ) -> Result<SliceWriter, NodeError> {
     let stop = async {
@@ -256,11 +256,11 @@ async fn offer(stream: &mut TransferStream, writer: SliceWriter, turn: &UploadLo
 }
 
 /// Ends when an upload that can be gone on with is to be broken off: a newer connection has come, or the node stops.
-pub(super) async fn wait_for_preemption(turn: Option<&UploadLock>, stopping: &Stopping) {
+pub(super) async fn wait_for_preemption(turn: Option<&UploadLock>, stopping: &ShutdownToken) {
     match turn {
         Some(turn) => tokio::select! {
             () = turn.replaced() => {}
-            () = async { stopping.asked().await; sleep(STOP_PATIENCE).await } => {}
+            () = async { stopping.cancelled().await; sleep(STOP_PATIENCE).await } => {}
         },
         None => std::future::pending().await,
     }

@@ -15,7 +15,7 @@ use std::{
 
 use daemon::{
     settings::{Checked, NodeSettings},
-    stop::Stop,
+    shutdown::TaskGroup,
 };
 use net::{
     clock::Clock,
@@ -71,7 +71,7 @@ pub(crate) struct FakeNode {
     pub(crate) local: String,
     /// The size of its SPEs' scratch folders, which no other node has.
     pub(crate) spe_scratch_bytes: u64,
-    stop: Stop,
+    stop: TaskGroup,
 }
 
 impl FakeCloud {
@@ -209,7 +209,7 @@ impl FakeCloud {
         change(&mut settings);
         let settings = Checked::of(settings, &folder).unwrap();
         let server = NodeServer::bind(&settings, child_program()).await.unwrap();
-        let (address, stop) = (server.address(), Stop::new());
+        let (address, stop) = (server.address(), TaskGroup::new());
         let stopping = stop.token();
         stop.spawn(id, async move { server.run(stopping).await.unwrap() });
         let (session, local) = self.joined_with_local(id).await;

@@ -28,7 +28,7 @@ pub struct CertificateRequest {
 /// What a machine says that wants a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Enrolment {
-    /// It has a ticket: [`AdmissionReply::Issued`].
+    /// It has a ticket: [`AdmissionReply::IssuedCertificate`].
     WithTicket {
         /// What it wants to be; the ticket must be for that.
         kind: MachineKind,
@@ -40,14 +40,14 @@ pub enum Enrolment {
         key: CertificateRequest,
     },
     /// A node without a ticket asks, and asks again until an administrator has decided: [`AdmissionReply::PendingReply`],
-    /// then [`AdmissionReply::Issued`].
+    /// then [`AdmissionReply::IssuedCertificate`].
     Ask {
         /// How it wants to be called.
         name: NodeId,
         /// The key it made.
         key: CertificateRequest,
     },
-    /// A machine whose certificate has been shown wants the next: [`AdmissionReply::Issued`].
+    /// A machine whose certificate has been shown wants the next: [`AdmissionReply::IssuedCertificate`].
     Renew {
         /// Its name.
         name: NodeId,
@@ -55,7 +55,7 @@ pub enum Enrolment {
         key: CertificateRequest,
     },
     /// A machine shows its new certificate for the first time; from then on the old one is worth nothing:
-    /// [`AdmissionReply::Done`].
+    /// [`AdmissionReply::BoxFuture`].
     Confirm {
         /// Its name.
         name: NodeId,
@@ -88,7 +88,7 @@ pub enum AdmissionRequest {
 /// What an administrator does about machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AdmissionVerb {
-    /// Take a ticket into the books: [`AdmissionReply::Done`]. Its secret stays with who made it.
+    /// Take a ticket into the books: [`AdmissionReply::BoxFuture`]. Its secret stays with who made it.
     AddTicket {
         /// What its bearer may become. One for a master can only be made at the security server.
         kind: MachineKind,
@@ -101,19 +101,19 @@ pub enum AdmissionVerb {
     },
     /// Who waits for a decision: [`AdmissionReply::PendingReply`] ones in [`AdmissionReply::Requests`].
     Requests,
-    /// Let a waiting one in: [`AdmissionReply::Done`].
+    /// Let a waiting one in: [`AdmissionReply::BoxFuture`].
     Approve {
         /// Which.
         name: NodeId,
         /// Its key, to be sure, or to say which of several.
         key: Option<KeyDigest>,
     },
-    /// Turn all away that want this name: [`AdmissionReply::Done`].
+    /// Turn all away that want this name: [`AdmissionReply::BoxFuture`].
     Reject {
         /// Which name.
         name: NodeId,
     },
-    /// From where a node may join: [`AdmissionReply::Done`].
+    /// From where a node may join: [`AdmissionReply::BoxFuture`].
     Allow {
         /// Which.
         name: NodeId,
@@ -125,7 +125,7 @@ pub enum AdmissionVerb {
         /// The last one of the page before; none for the first page.
         after: Option<NodeId>,
     },
-    /// Refuse a machine's certificate from now on, or with `undo` take it again: [`AdmissionReply::Done`].
+    /// Refuse a machine's certificate from now on, or with `undo` take it again: [`AdmissionReply::BoxFuture`].
     Strike {
         /// Which.
         name: NodeId,

@@ -22,7 +22,7 @@ pub enum LocalRequest {
         /// The slice.
         slice: SliceId,
     },
-    /// These bytes do not have their checksums; look for yourself: [`LocalReply::Done`].
+    /// These bytes do not have their checksums; look for yourself: [`LocalReply::BoxFuture`].
     Suspect {
         /// Right: read.
         ticket: SignedTicket,

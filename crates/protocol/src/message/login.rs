@@ -18,7 +18,7 @@ pub enum DeviceRequest {
         /// What the machine is called, for people; at most [`MACHINE_BYTES_MAX`](super::join::MACHINE_BYTES_MAX).
         machine: String,
     },
-    /// Has the person in the browser finished? [`DeviceReply::Pending`] or [`DeviceReply::Done`].
+    /// Has the person in the browser finished? [`DeviceReply::Pending`] or [`DeviceReply::BoxFuture`].
     Poll {
         /// As it was begun.
         login: DeviceLogin,

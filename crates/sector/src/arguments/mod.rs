@@ -1,40 +1,40 @@
 //! The command line (`docs/command-line.md` is the contract): names, options and one example each.
 
-mod accounts;
-mod acl;
-mod admission;
-mod audit;
-mod backup;
-mod cloud;
-mod files;
-mod jobs;
-mod measure;
-mod pace;
-mod testbed;
+mod account_args;
+mod acl_args;
+mod admission_args;
+mod audit_args;
+mod backup_args;
+mod bench_args;
+mod cloud_args;
+mod file_args;
+mod job_args;
+mod limit_args;
+mod testbed_args;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use client::{CarrierChoice, ControllerKind};
 
-pub(crate) use self::testbed::{Testbed, TestbedRun, TestbedSet, TestbedUp};
-pub(crate) use accounts::{GroupCommand, Login, SessionCommand, TokenCommand, UserCommand};
-pub(crate) use acl::AclCommand;
-pub(crate) use admission::{
+pub(crate) use self::testbed_args::{Testbed, TestbedRun, TestbedSet, TestbedUp};
+pub(crate) use account_args::{GroupCommand, Login, SessionCommand, TokenCommand, UserCommand};
+pub(crate) use acl_args::AclCommand;
+pub(crate) use admission_args::{
     Allow, Approve, MasterJoin, NodeJoin, NodeTicket, SecurityCommand, SecurityInit, SecurityRole, SecurityTicket,
 };
-pub(crate) use audit::{AuditCommand, AuditShow};
-pub(crate) use backup::{Backup, Restore};
-pub(crate) use cloud::{
+pub(crate) use audit_args::{AuditCommand, AuditShow};
+pub(crate) use backup_args::{Backup, Restore};
+pub(crate) use bench_args::{Bench, BenchIo, BenchMessages, BenchNames, BenchReads, BenchTransfer};
+pub(crate) use cloud_args::{
     Demo, Doctor, Drain, ImportFiles, Inspect, Inspected, MasterCommand, MasterRole, Node, NodeVerb, Rebalance,
     Rebuild, RemoveNode, Role, TopologyVerb, Up,
 };
-pub(crate) use files::{
+pub(crate) use file_args::{
     Cat, Check, Cp, FromTo, Get, Ls, Mkdir, Paths, PolicyCommand, Put, QuotaCommand, Rm, TrashCommand,
 };
-pub(crate) use jobs::{Index, JobArguments, Run, Terasort};
-pub(crate) use measure::{Bench, BenchIo, BenchMessages, BenchNames, BenchReads, BenchTransfer};
-pub(crate) use pace::{LimitArgument, PaceArguments};
+pub(crate) use job_args::{Index, JobArguments, Run, Terasort};
+pub(crate) use limit_args::{LimitArgument, TransferLimitArguments};
 
 /// A storage cloud for large files over several data centres, and a compute cloud that runs functions where they lie.
 #[derive(Debug, Parser)]
@@ -182,7 +182,7 @@ pub(crate) enum Command {
     /// Run a Sphere job: a function over records where they lie
     #[command(after_help = "Example: sector run --udf words --input /text --buckets 8 --then index --output /index")]
     Run(Run),
-    /// Tell where the records of files begin, for jobs with `--records index`: makes FILE.idx beside each FILE
+    /// Tell where the records of files begin, for jobs with `--records inverted_index`: makes FILE.idx beside each FILE
     #[command(after_help = "Example: sector index /genome/*.fa --begins '>'")]
     Index(Index),
     /// The jobs, newest first

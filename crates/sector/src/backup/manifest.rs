@@ -58,7 +58,7 @@ pub(crate) struct JournalLine {
 /// One file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FileLine {
-    /// Its name in the part's folder: `rows`, `files/NAME` or `audit/NAME`.
+    /// Its name in the part's folder: `rows`, `file_args/NAME` or `audit_args/NAME`.
     pub(crate) name: String,
     /// Its length.
     pub(crate) bytes: u64,
@@ -83,7 +83,7 @@ impl Role {
     pub(crate) const ALL: [Self; 2] = [Self::Security, Self::Master];
 
     /// The name of its folder.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Security => "security",
             Self::Master => "master",

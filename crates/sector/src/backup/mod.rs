@@ -1,16 +1,16 @@
 //! Backups of what the cloud's nodes do not have: the master's journal, and all of the security server
-//! (`docs/paths/backup.md`). [`take`] makes one while the roles run, [`check`] proves that one is whole, [`restore`] puts it
+//! (`docs/paths/backup_args.md`). [`take`] makes one while the roles run, [`verify`] proves that one is whole, [`restore`] puts it
 //! back. Only who may read a role's folder can do either; nothing of it goes over a network.
 //!
 //! Never leaves half a backup under a backup's name, never changes a role's folder before the whole backup was read, and
 //! deletes nothing that it did not make.
 
-pub(crate) mod check;
-mod files;
+mod file_copy;
 pub(crate) mod manifest;
-mod place;
+mod replace_file;
 pub(crate) mod restore;
 pub(crate) mod take;
+pub(crate) mod verify;
 
 use std::{
     io::{self, Read},
@@ -33,37 +33,37 @@ pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Says it.
-    pub(crate) fn ask(&self) {
+    pub(crate) fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    fn is_asked(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Fails when it was said.
     fn check(&self) -> Result<(), Failure> {
-        if self.is_asked() { Err(Failure::failed(INTERRUPTED)) } else { Ok(()) }
+        if self.is_cancelled() { Err(Failure::failed(INTERRUPTED)) } else { Ok(()) }
     }
 }
 
 /// Bytes from somewhere that may be slow, until a person says to stop or none came for too long.
-struct Patient<'a, R> {
+struct InterruptibleReader<'a, R> {
     from: R,
     interrupt: &'a Interrupt,
     silent: u32,
 }
 
-impl<'a, R: Read> Patient<'a, R> {
+impl<'a, R: Read> InterruptibleReader<'a, R> {
     fn new(from: R, interrupt: &'a Interrupt) -> Self {
         Self { from, interrupt, silent: 0 }
     }
 }
 
-impl<R: Read> Read for Patient<'_, R> {
+impl<R: Read> Read for InterruptibleReader<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
-            if self.interrupt.is_asked() {
+            if self.interrupt.is_cancelled() {
                 return Err(io::Error::other(INTERRUPTED));
             }
             match self.from.read(into) {
@@ -90,7 +90,7 @@ fn roles_in(folders: &[PathBuf]) -> Result<Vec<(Role, PathBuf)>, Failure> {
         let folder = std::path::absolute(folder).map_err(|error| Failure::local("use", folder, &error))?;
         std::fs::read_dir(&folder).map_err(|error| Failure::local("look into", &folder, &error))?;
         let here = Role::ALL.map(|role| (role, folder.clone()));
-        let below = Role::ALL.map(|role| (role, folder.join(role.word())));
+        let below = Role::ALL.map(|role| (role, folder.join(role.as_str())));
         let of = |places: [(Role, PathBuf); 2]| places.into_iter().filter(|(role, at)| is_folder_of(*role, at));
         let mut roles: Vec<_> = of(here).collect();
         if roles.is_empty() {

@@ -14,18 +14,17 @@ use protocol::Status;
 use store::{Journal, StoreError};
 
 use super::{
-    Interrupt, Patient,
-    check::{self, unreadable},
-    files,
+    Interrupt, InterruptibleReader, file_copy,
     manifest::{AUDIT_FOLDER, FILES_FOLDER, FileLine, Manifest, Part, ROWS_FILE, Role},
-    place::replace,
-    take::cloud_of,
+    replace_file::replace,
+    take::authority_fingerprint,
+    verify::{self, unreadable},
 };
 use crate::failure::Failure;
 
 /// Which roles go where.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RestoreOptions {
     /// The only role that is put back.
     pub(crate) role: Option<Role>,
     /// Where it goes; else to where it came from.
@@ -42,16 +41,16 @@ pub(crate) struct Restored {
     /// Where.
     pub(crate) folder: PathBuf,
     /// The rows that were there, and other files that could not stay.
-    pub(crate) aside: Vec<PathBuf>,
+    pub(crate) archived: Vec<PathBuf>,
 }
 
 /// Puts a backup back. Blocks.
 pub(crate) fn restore(
     backup: &Path,
-    wanted: &Wanted,
+    wanted: &RestoreOptions,
     interrupt: &Interrupt,
 ) -> Result<(Manifest, Vec<Restored>), Failure> {
-    let manifest = check::check(backup, interrupt)?;
+    let manifest = verify::verify(backup, interrupt)?;
     let parts: Vec<_> = manifest.parts.iter().filter(|part| wanted.role.is_none_or(|role| role == part.role)).collect();
     if parts.is_empty() {
         let sentence = format!("`{}` has nothing of the role that was named", backup.display());
@@ -64,10 +63,11 @@ pub(crate) fn restore(
     for part in parts {
         let folder = wanted.folder.clone().unwrap_or_else(|| part.folder.clone());
         let folder = std::path::absolute(&folder).map_err(|error| Failure::local("use", &folder, &error))?;
-        places.push(Place::hold(&manifest, part, folder)?);
+        places.push(RestoreTarget::hold(&manifest, part, folder)?);
     }
     if wanted.check {
-        let of = |place: Place<'_>| Restored { role: place.part.role, folder: place.folder, aside: Vec::new() };
+        let of =
+            |place: RestoreTarget<'_>| Restored { role: place.part.role, folder: place.folder, archived: Vec::new() };
         return Ok((manifest.clone(), places.into_iter().map(of).collect()));
     }
     for place in &mut places {
@@ -80,7 +80,7 @@ pub(crate) fn restore(
 }
 
 /// A role's folder while a part is put back.
-struct Place<'a> {
+struct RestoreTarget<'a> {
     part: &'a Part,
     folder: PathBuf,
     /// The rows that are there: whoever has them open keeps the role from being started.
@@ -98,11 +98,11 @@ impl Drop for Staging {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> RestoreTarget<'a> {
     /// Makes sure that the role does not run and is one of the backup's cloud.
     fn hold(manifest: &Manifest, part: &'a Part, folder: PathBuf) -> Result<Self, Failure> {
         // One that cannot be read is put aside; one that can must be ours.
-        if let Ok(Some(cloud)) = cloud_of(&folder)
+        if let Ok(Some(cloud)) = authority_fingerprint(&folder)
             && cloud != manifest.cloud
         {
             let sentence = format!(
@@ -120,39 +120,39 @@ impl<'a> Place<'a> {
 
     /// Makes all that is to be put in place.
     fn prepare(&mut self, backup: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
-        let (role, from) = (self.part.role, backup.join(self.part.role.word()));
-        files::make_folder(&self.folder)?;
+        let (role, from) = (self.part.role, backup.join(self.part.role.as_str()));
+        file_copy::make_folder(&self.folder)?;
         let staging = &self.staging.0;
-        files::make_folder(staging)?;
+        file_copy::make_folder(staging)?;
         let rows = staging.join(role.rows_file());
         let file = from.join(ROWS_FILE);
         let opened = File::open(&file).map_err(|error| Failure::local("read", &file, &error))?;
-        let mut reader = Patient::new(BufReader::new(opened), interrupt);
+        let mut reader = InterruptibleReader::new(BufReader::new(opened), interrupt);
         let keeps = |table: &str| role == Role::Master || security::is_restored(table);
         Journal::import(&rows, &mut reader, &keeps).map_err(|error| {
-            if interrupt.is_asked() { Failure::failed(super::INTERRUPTED) } else { unreadable(&file, error) }
+            if interrupt.is_cancelled() { Failure::failed(super::INTERRUPTED) } else { unreadable(&file, error) }
         })?;
         if role == Role::Master {
             let number = u64::from_be_bytes(net::identity::random());
             master::mark_restored(&rows, number).map_err(|error| error.refusal())?;
         }
-        files::give_to_owner_of(&self.folder, &rows)?;
+        file_copy::give_to_owner_of(&self.folder, &rows)?;
         for line in self.wanted_files()? {
             self.stage(&from, line, interrupt)?;
         }
-        files::sync(staging)
+        file_copy::sync(staging)
     }
 
     fn stage(&self, from: &Path, line: &FileLine, interrupt: &Interrupt) -> Result<(), Failure> {
         let (source, staged) = (from.join(&line.name), self.staging.0.join(&line.name));
         if let Some(folder) = staged.parent().filter(|folder| !folder.exists()) {
-            files::make_folder(folder)?;
-            files::give_to_owner_of(&self.folder, folder)?;
+            file_copy::make_folder(folder)?;
+            file_copy::give_to_owner_of(&self.folder, folder)?;
         }
         let mut opened = File::open(&source).map_err(|error| Failure::local("read", &source, &error))?;
-        files::copy(&mut opened, &staged, interrupt, &|error| Failure::local("read", &source, error))?;
-        files::set_mode(&staged, line.mode)?;
-        files::give_to_owner_of(&self.folder, &staged)
+        file_copy::copy(&mut opened, &staged, interrupt, &|error| Failure::local("read", &source, error))?;
+        file_copy::set_mode(&staged, line.mode)?;
+        file_copy::give_to_owner_of(&self.folder, &staged)
     }
 
     /// The files of the backup that the folder lacks, or has otherwise and must not.
@@ -167,7 +167,7 @@ impl<'a> Place<'a> {
                 Some((FILES_FOLDER, KEY | CERTIFICATE)) => !has_credentials,
                 Some((FILES_FOLDER, name)) if is_authority(name) => {
                     !is_there(name) || {
-                        let found = files::digest(&self.folder.join(name), &Interrupt::default())?;
+                        let found = file_copy::digest(&self.folder.join(name), &Interrupt::default())?;
                         found.blake3 != line.blake3
                     }
                 }
@@ -189,28 +189,28 @@ impl<'a> Place<'a> {
             let Some((folder, name)) = line.name.split_once('/') else { continue };
             let to = if folder == AUDIT_FOLDER { self.folder.join(AUDIT_FOLDER) } else { self.folder.clone() };
             if !to.exists() {
-                files::make_folder(&to)?;
-                files::give_to_owner_of(&self.folder, &to)?;
+                file_copy::make_folder(&to)?;
+                file_copy::give_to_owner_of(&self.folder, &to)?;
             }
             aside.extend(replace(&staging.join(&line.name), &to.join(name))?);
-            files::sync(&to)?;
+            file_copy::sync(&to)?;
         }
         let rows = self.part.role.rows_file();
         aside.extend(replace(&staging.join(rows), &self.folder.join(rows))?);
-        files::sync(&self.folder)?;
+        file_copy::sync(&self.folder)?;
         drop(self.held);
         if self.part.role == Role::Security {
             security::finish_restore(&self.folder, &manifest.made())?;
             for made in [CERTIFICATE, KEY] {
-                files::give_to_owner_of(&self.folder, &self.folder.join(made))?;
+                file_copy::give_to_owner_of(&self.folder, &self.folder.join(made))?;
             }
             let audit = self.folder.join(AUDIT_FOLDER);
             for item in fs::read_dir(&audit).into_iter().flatten().flatten() {
-                files::give_to_owner_of(&self.folder, &item.path())?;
+                file_copy::give_to_owner_of(&self.folder, &item.path())?;
             }
-            files::give_to_owner_of(&self.folder, &audit)?;
+            file_copy::give_to_owner_of(&self.folder, &audit)?;
         }
-        Ok(Restored { role: self.part.role, folder: self.folder, aside })
+        Ok(Restored { role: self.part.role, folder: self.folder, archived: aside })
     }
 }
 

@@ -16,16 +16,16 @@ use rustix::fs::{FlockOperation, flock};
 use store::{Journal, StoreError};
 
 use super::{
-    Interrupt, Patient, READ_WAIT, check,
-    files::{self, Copied},
+    Interrupt, InterruptibleReader, READ_WAIT,
+    file_copy::{self, Copied},
     manifest::{AUDIT_FOLDER, FILES_FOLDER, FORMAT, FileLine, MANIFEST_FILE, Manifest, Part, ROWS_FILE, Role},
-    roles_in,
+    roles_in, verify,
 };
 use crate::failure::Failure;
 
 /// A backup that was taken.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenBackup {
     /// Where it is.
     pub(crate) folder: PathBuf,
     /// What it says of itself.
@@ -35,11 +35,11 @@ pub(crate) struct Taken {
 }
 
 /// Takes a backup of the roles in these folders into a new folder below `to`. Blocks.
-pub(crate) fn take(to: &Path, folders: &[PathBuf], interrupt: &Interrupt) -> Result<Taken, Failure> {
+pub(crate) fn take(to: &Path, folders: &[PathBuf], interrupt: &Interrupt) -> Result<TakenBackup, Failure> {
     let roles = roles_in(folders)?;
-    files::make_folder(to)?;
+    file_copy::make_folder(to)?;
     remove_unfinished(to)?;
-    let unfinished = Unfinished::begin(to)?;
+    let unfinished = UnfinishedBackup::begin(to)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut manifest = Manifest {
         format: FORMAT,
@@ -50,7 +50,7 @@ pub(crate) fn take(to: &Path, folders: &[PathBuf], interrupt: &Interrupt) -> Res
     };
     let mut left_out = Vec::new();
     for (role, folder) in roles {
-        let cloud = cloud_of(&folder)?.ok_or_else(|| {
+        let cloud = authority_fingerprint(&folder)?.ok_or_else(|| {
             let sentence = format!("`authority.pem` is missing in `{}`; bring it back first", folder.display());
             Failure::new(Status::NotFound, sentence)
         })?;
@@ -58,20 +58,20 @@ pub(crate) fn take(to: &Path, folders: &[PathBuf], interrupt: &Interrupt) -> Res
             return Err(Failure::usage("these are roles of two clouds; take a backup of each by itself"));
         }
         manifest.cloud = cloud;
-        let part = take_part(role, &folder, &unfinished.folder.join(role.word()), &mut left_out, interrupt)?;
+        let part = take_part(role, &folder, &unfinished.folder.join(role.as_str()), &mut left_out, interrupt)?;
         manifest.parts.push(part);
     }
-    files::write(manifest.to_text()?.as_bytes(), &unfinished.folder.join(MANIFEST_FILE), interrupt)?;
-    files::sync(&unfinished.folder)?;
+    file_copy::write(manifest.to_text()?.as_bytes(), &unfinished.folder.join(MANIFEST_FILE), interrupt)?;
+    file_copy::sync(&unfinished.folder)?;
     // What cannot be read again is no backup.
-    check::check(&unfinished.folder, interrupt)?;
+    verify::verify(&unfinished.folder, interrupt)?;
     interrupt.check()?;
     let folder = unfinished.name(to, &manifest)?;
-    Ok(Taken { folder, manifest, left_out })
+    Ok(TakenBackup { folder, manifest, left_out })
 }
 
 /// The fingerprint of the authority in a role's folder, in hexadecimal; none where there is none.
-pub(super) fn cloud_of(folder: &Path) -> Result<Option<String>, Failure> {
+pub(super) fn authority_fingerprint(folder: &Path) -> Result<Option<String>, Failure> {
     let file = folder.join("authority.pem");
     match fs::read_to_string(&file) {
         Ok(text) => {
@@ -91,29 +91,29 @@ fn take_part(
     interrupt: &Interrupt,
 ) -> Result<Part, Failure> {
     for made in [to, &to.join(FILES_FOLDER), &to.join(AUDIT_FOLDER)] {
-        files::make_folder(made)?;
+        file_copy::make_folder(made)?;
     }
     let line = |name: String, copied: Copied, mode| {
         let Copied { bytes, blake3 } = copied;
         FileLine { name, bytes, blake3, mode }
     };
     let mut lines = vec![line(ROWS_FILE.into(), take_rows(role, folder, &to.join(ROWS_FILE), interrupt)?, 0o600)];
-    let (rows, journal) = check::read_part(role, &to.join(ROWS_FILE), interrupt)?;
+    let (rows, journal) = verify::read_part(role, &to.join(ROWS_FILE), interrupt)?;
     for small in small_files(folder, left_out)? {
         let name = format!("{FILES_FOLDER}/{}", small.name);
-        let copied = files::write(&small.bytes, &to.join(&name), interrupt)?;
+        let copied = file_copy::write(&small.bytes, &to.join(&name), interrupt)?;
         lines.push(line(name, copied, small.mode));
     }
     // After the accounts: so it has all lines that they know of.
     if role == Role::Security {
         for (name, bytes) in audit_files(folder)? {
             let name = format!("{AUDIT_FOLDER}/{name}");
-            let copied = files::write(&bytes, &to.join(&name), interrupt)?;
+            let copied = file_copy::write(&bytes, &to.join(&name), interrupt)?;
             lines.push(line(name, copied, 0o600));
         }
     }
     for made in [&to.join(FILES_FOLDER), &to.join(AUDIT_FOLDER), to] {
-        files::sync(made)?;
+        file_copy::sync(made)?;
     }
     Ok(Part { role, folder: folder.to_owned(), rows, journal, files: lines })
 }
@@ -128,7 +128,7 @@ fn take_rows(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> Res
                 let sentence = format!("the {} did not tell all of its rows ({error}); see its log", role.name());
                 Failure::new(Status::Unavailable, sentence)
             };
-            files::copy(&mut Patient::new(stream, interrupt), to, interrupt, &silent)
+            file_copy::copy(&mut InterruptibleReader::new(stream, interrupt), to, interrupt, &silent)
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             take_stopped(role, folder, to, interrupt)
@@ -149,27 +149,27 @@ fn take_stopped(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> 
         }
         other => Failure::from(other.refusal()),
     })?;
-    let mut file = File::create_new(to).map_err(|error| files::unwritten(to, &error))?;
-    files::set_mode(to, 0o600)?;
+    let mut file = File::create_new(to).map_err(|error| file_copy::unwritten(to, &error))?;
+    file_copy::set_mode(to, 0o600)?;
     let exported = journal.export(&mut io::BufWriter::new(&mut file));
     exported.map_err(|error| Failure::from(error.refusal()))?;
-    file.sync_all().map_err(|error| files::unwritten(to, &error))?;
-    files::digest(to, interrupt)
+    file.sync_all().map_err(|error| file_copy::unwritten(to, &error))?;
+    file_copy::digest(to, interrupt)
 }
 
 /// A small file of a role's folder.
-struct Small {
+struct SmallFile {
     name: String,
     bytes: Vec<u8>,
     mode: u32,
 }
 
 /// The small files of a role's folder, all of one moment: a certificate and its key are replaced together, now and then.
-fn small_files(folder: &Path, left_out: &mut Vec<PathBuf>) -> Result<Vec<Small>, Failure> {
+fn small_files(folder: &Path, left_out: &mut Vec<PathBuf>) -> Result<Vec<SmallFile>, Failure> {
     for _ in 0..LOOKS_MAX {
         let (before, _) = read_small_files(folder)?;
         let (after, large) = read_small_files(folder)?;
-        let is_same = |one: &Small, other: &Small| one.name == other.name && one.bytes == other.bytes;
+        let is_same = |one: &SmallFile, other: &SmallFile| one.name == other.name && one.bytes == other.bytes;
         let is_still = before.len() == after.len() && before.iter().zip(&after).all(|(a, b)| is_same(a, b));
         // A renewal that is under way has its second half beside the files.
         let is_renewed = fs::exists(folder.join("certificate.pem.next")).unwrap_or(false);
@@ -182,7 +182,7 @@ fn small_files(folder: &Path, left_out: &mut Vec<PathBuf>) -> Result<Vec<Small>,
     Err(Failure::new(Status::Unavailable, sentence))
 }
 
-fn read_small_files(folder: &Path) -> Result<(Vec<Small>, Vec<PathBuf>), Failure> {
+fn read_small_files(folder: &Path) -> Result<(Vec<SmallFile>, Vec<PathBuf>), Failure> {
     let failed = |error: io::Error| Failure::local("read", folder, &error);
     let (mut small, mut large) = (Vec::new(), Vec::new());
     for item in fs::read_dir(folder).map_err(failed)? {
@@ -194,7 +194,7 @@ fn read_small_files(folder: &Path) -> Result<(Vec<Small>, Vec<PathBuf>), Failure
             _ => continue,
         };
         let is_rows = Role::ALL.iter().any(|role| name.starts_with(role.rows_file()));
-        if is_rows || name.starts_with('.') || PASSING.iter().any(|end| name.ends_with(end)) {
+        if is_rows || name.starts_with('.') || TRANSIENT_SUFFIXES.iter().any(|end| name.ends_with(end)) {
             continue;
         }
         if metadata.size() > SMALL_BYTES_MAX {
@@ -202,7 +202,7 @@ fn read_small_files(folder: &Path) -> Result<(Vec<Small>, Vec<PathBuf>), Failure
             continue;
         }
         match fs::read(&path) {
-            Ok(bytes) => small.push(Small { name, bytes, mode: metadata.permissions().mode() & 0o777 }),
+            Ok(bytes) => small.push(SmallFile { name, bytes, mode: metadata.permissions().mode() & 0o777 }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Failure::local("read", &path, &error)),
         }
@@ -238,17 +238,17 @@ fn audit_files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Failure> {
 }
 
 /// A backup without a name yet; it goes with whoever makes it.
-struct Unfinished {
+struct UnfinishedBackup {
     folder: PathBuf,
     /// Locked as long as someone works in it.
     lock: Option<File>,
 }
 
-impl Unfinished {
+impl UnfinishedBackup {
     fn begin(to: &Path) -> Result<Self, Failure> {
         let folder = to.join(format!("{UNFINISHED_PREFIX}{}", std::process::id()));
-        files::make_folder(&folder)?;
-        let failed = |error: io::Error| files::unwritten(&folder, &error);
+        file_copy::make_folder(&folder)?;
+        let failed = |error: io::Error| file_copy::unwritten(&folder, &error);
         let lock = File::open(&folder).map_err(failed)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed(error.into()))?;
         Ok(Self { folder, lock: Some(lock) })
@@ -258,8 +258,8 @@ impl Unfinished {
     fn name(mut self, to: &Path, manifest: &Manifest) -> Result<PathBuf, Failure> {
         let time: String = manifest.made().chars().filter(|char| char.is_ascii_alphanumeric()).collect();
         let name = |number: u32| match number {
-            0 => format!("{}{time}", check::NAME_PREFIX),
-            number => format!("{}{time}-{number}", check::NAME_PREFIX),
+            0 => format!("{}{time}", verify::NAME_PREFIX),
+            number => format!("{}{time}-{number}", verify::NAME_PREFIX),
         };
         for number in 0..NAMES_MAX {
             let named = to.join(name(number));
@@ -267,18 +267,18 @@ impl Unfinished {
             match rustix::fs::renameat_with(rustix::fs::CWD, &self.folder, rustix::fs::CWD, &named, flags) {
                 Ok(()) => {
                     self.lock = None;
-                    files::sync(to)?;
+                    file_copy::sync(to)?;
                     return Ok(named);
                 }
                 Err(rustix::io::Errno::EXIST) => {}
-                Err(error) => return Err(files::unwritten(&named, &error.into())),
+                Err(error) => return Err(file_copy::unwritten(&named, &error.into())),
             }
         }
         Err(Failure::new(Status::Exists, format!("`{}` has too many backups of this second", to.display())))
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedBackup {
     fn drop(&mut self) {
         if self.lock.is_some() {
             // What cannot be removed now goes with the next backup to this folder.
@@ -309,7 +309,7 @@ const UNFINISHED_PREFIX: &str = ".unfinished-";
 /// Largest file of a role's folder that is taken along: settings, keys, topologies are small.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
 /// Ends of the names of files that are nothing yet, or nothing that anyone misses.
-const PASSING: [&str; 3] = [".tmp", ".next", ".log"];
+const TRANSIENT_SUFFIXES: [&str; 3] = [".tmp", ".next", ".log"];
 /// Looks at the small files before they count as never still.
 const LOOKS_MAX: usize = 100;
 /// Backups of one second.

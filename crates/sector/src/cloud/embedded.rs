@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use daemon::stop::Stop;
+use daemon::shutdown::TaskGroup;
 use node::spe::host::SpeProgram;
 
 use super::Layout;
@@ -12,14 +12,14 @@ use crate::failure::Failure;
 pub(crate) struct Embedded {
     address: SocketAddr,
     /// In the order of stopping.
-    roles: Vec<Stop>,
+    roles: Vec<TaskGroup>,
 }
 
 impl Embedded {
     /// Starts security server, master and nodes.
     pub(crate) async fn start(layout: &Layout) -> Result<Self, Failure> {
         let (_, settings) = layout.security()?;
-        let server = security::Server::bind(&settings).await?;
+        let server = security::SecurityServer::bind(&settings).await?;
         let security_address = server.address();
         let security = spawn("security server", |stopping| async move {
             server.run(stopping).await.map_err(|error| error.to_string())
@@ -32,7 +32,7 @@ impl Embedded {
             spawn("master", |stopping| async move { server.run(stopping).await.map_err(|error| error.to_string()) });
 
         let mut roles = Vec::new();
-        for number in layout.shape.numbers() {
+        for number in layout.spec.node_numbers() {
             let (_, settings) = layout.node(number, address)?;
             let server = node::NodeServer::bind(
                 &settings,
@@ -58,10 +58,10 @@ impl Embedded {
         let nodes = self.roles.len().saturating_sub(2);
         // The nodes stop together: each may wait for what it is writing.
         for role in &self.roles[..nodes] {
-            role.ask();
+            role.cancel();
         }
         for role in self.roles {
-            role.ask();
+            role.cancel();
             if let Err(error) = role.finish(STOP_PATIENCE).await {
                 tracing::warn!(%error, "a role did not stop in time");
             }
@@ -72,9 +72,9 @@ impl Embedded {
 /// Runs a role as a task that can be asked to stop.
 fn spawn<F: Future<Output = Result<(), String>> + Send + 'static>(
     name: &'static str,
-    run: impl FnOnce(daemon::stop::Stopping) -> F,
-) -> Stop {
-    let stop = Stop::new();
+    run: impl FnOnce(daemon::shutdown::ShutdownToken) -> F,
+) -> TaskGroup {
+    let stop = TaskGroup::new();
     let role = run(stop.token());
     stop.spawn(name, async move {
         if let Err(error) = role.await {

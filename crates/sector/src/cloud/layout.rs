@@ -22,11 +22,11 @@ use crate::failure::Failure;
 
 /// How large a cloud, and where it stands.
 #[derive(Clone, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct CloudSpec {
     /// Where security server and master stand.
-    pub(crate) servers: Place,
+    pub(crate) servers: RolePlacement,
     /// Where each node stands.
-    pub(crate) nodes: Vec<Place>,
+    pub(crate) nodes: Vec<RolePlacement>,
     /// The master's port; 0 for a free one.
     pub(crate) port: u16,
     /// Those of the security server and of each node; free ones where nothing is said.
@@ -41,20 +41,23 @@ pub(crate) struct Shape {
 
 /// Where a role stands.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RolePlacement {
     /// Its site.
     pub(crate) site: String,
     /// Where it listens.
     pub(crate) address: Ipv4Addr,
     /// What this program is to be told before the role's own words, so that the role runs there.
-    pub(crate) behind: Vec<OsString>,
+    pub(crate) command_prefix: Vec<OsString>,
 }
 
-impl Shape {
+impl CloudSpec {
     /// So many nodes on this machine's loopback, taking turns at so many sites.
     pub(crate) fn on_loopback(nodes: u32, sites: u32) -> Self {
-        let place =
-            |site: u32| Place { site: format!("site-{site}"), address: Ipv4Addr::LOCALHOST, behind: Vec::new() };
+        let place = |site: u32| RolePlacement {
+            site: format!("site-{site}"),
+            address: Ipv4Addr::LOCALHOST,
+            command_prefix: Vec::new(),
+        };
         Self {
             servers: place(1),
             nodes: (0..nodes).map(|number| place(number % sites + 1)).collect(),
@@ -67,7 +70,7 @@ impl Shape {
     }
 
     /// The numbers of its nodes.
-    pub(crate) fn numbers(&self) -> std::ops::RangeInclusive<u32> {
+    pub(crate) fn node_numbers(&self) -> std::ops::RangeInclusive<u32> {
         1..=self.nodes.len() as u32
     }
 }
@@ -77,17 +80,17 @@ pub(crate) struct Layout {
     /// The data folder.
     pub(crate) folder: PathBuf,
     /// The cloud's shape.
-    pub(crate) shape: Shape,
+    pub(crate) spec: CloudSpec,
     authority_pem: String,
 }
 
 impl Layout {
     /// Makes or completes the folder: authority, credentials, the first administrator.
-    pub(crate) fn prepare(folder: PathBuf, shape: Shape) -> Result<Self, Failure> {
+    pub(crate) fn prepare(folder: PathBuf, shape: CloudSpec) -> Result<Self, Failure> {
         fs::create_dir_all(&folder).map_err(|error| Failure::local("make the folder", &folder, &error))?;
         let mut cloud = create_cloud(&folder.join("security"), "sector")?;
         cloud.ensure_master(&folder.join("master"))?;
-        for number in shape.numbers() {
+        for number in shape.node_numbers() {
             let id = node_id(number)?;
             cloud.ensure_node(&id, &folder.join(id.as_str()), &[])?;
         }
@@ -105,7 +108,7 @@ impl Layout {
             let profile = Profile::of(address, admin, token, authority_pem.clone());
             write_private(&file, profile.to_text().as_bytes())?;
         }
-        Ok(Self { folder, shape, authority_pem })
+        Ok(Self { folder, spec: shape, authority_pem })
     }
 
     /// The administrator's profile for the cloud at `address`.
@@ -116,21 +119,21 @@ impl Layout {
 
     /// The security server's settings, written to its folder.
     pub(crate) fn security(&self) -> Result<(PathBuf, Checked<SecuritySettings>), Failure> {
-        let port = self.shape.other_ports.map_or(0, |(security, _)| security);
-        let listen = SocketAddr::new(self.shape.servers.address.into(), port);
+        let port = self.spec.other_ports.map_or(0, |(security, _)| security);
+        let listen = SocketAddr::new(self.spec.servers.address.into(), port);
         self.write("security", SecuritySettings { listen, ..SecuritySettings::default() })
     }
 
     /// The master's settings, for the security server at `security`.
     pub(crate) fn master(&self, security: SocketAddr) -> Result<(PathBuf, Checked<MasterSettings>), Failure> {
         let settings = MasterSettings {
-            listen: SocketAddr::new(self.shape.servers.address.into(), self.shape.port),
-            topology: self.shape.topology.clone(),
+            listen: SocketAddr::new(self.spec.servers.address.into(), self.spec.port),
+            topology: self.spec.topology.clone(),
             security,
             node_lost_after_seconds: NODE_LOST_AFTER_SECONDS,
             replicate_after_seconds: REPLICATE_AFTER_SECONDS,
             reserve_bytes: RESERVE_BYTES,
-            insecure_data: self.shape.insecure_data,
+            insecure_data: self.spec.insecure_data,
             ..MasterSettings::default()
         };
         self.write("master", settings)
@@ -140,12 +143,12 @@ impl Layout {
     pub(crate) fn node(&self, number: u32, master: SocketAddr) -> Result<(PathBuf, Checked<NodeSettings>), Failure> {
         let id = node_id(number)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-        let (disks, nodes) = (self.shape.disks_per_node, self.shape.nodes.len() as u32);
-        let place = &self.shape.nodes[number as usize - 1];
+        let (disks, nodes) = (self.spec.disks_per_node, self.spec.nodes.len() as u32);
+        let place = &self.spec.nodes[number as usize - 1];
         let settings = NodeSettings {
             site: place.site.clone(),
             rack: "rack-1".into(),
-            listen: SocketAddr::new(place.address.into(), self.shape.other_ports.map_or(0, |(_, node)| node)),
+            listen: SocketAddr::new(place.address.into(), self.spec.other_ports.map_or(0, |(_, node)| node)),
             advertise: None,
             // The nodes of one machine share its processors.
             spe_slots: (cores / nodes).max(1),

@@ -8,16 +8,16 @@ mod parent;
 pub(crate) mod process;
 pub(crate) mod processes;
 pub(crate) mod role;
-mod running;
+mod running_cloud;
 
 use std::{ffi::OsString, path::PathBuf};
 
 use client::{Client, NodeState, Profile};
-use daemon::{ready, stop::Signals};
+use daemon::{ready, shutdown::Signals};
 use protocol::Status;
 
-pub(crate) use self::layout::{Layout, Place, Shape, write_private};
-use self::{parent::Parent, running::Running};
+pub(crate) use self::layout::{CloudSpec, Layout, RolePlacement, write_private};
+use self::{parent::Parent, running_cloud::RunningCloud};
 use crate::{
     arguments::{Global, Up},
     failure::Failure,
@@ -30,7 +30,7 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} nodes cannot stand in {} sites", up.nodes, up.sites)));
     }
     let home = Profile::home()?;
-    if let Some(running) = Running::load(&home)?.filter(|running| running.process.is_alive()) {
+    if let Some(running) = RunningCloud::load(&home)?.filter(|running| running.process.is_alive()) {
         return Err(Failure::new(
             Status::Exists,
             format!(
@@ -44,11 +44,11 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
     }
     let data = up.data.clone().unwrap_or_else(|| home.join("data"));
     let data = std::path::absolute(&data).map_err(|error| Failure::local("use the folder", &data, &error))?;
-    let shape = Shape {
+    let shape = CloudSpec {
         port: up.port,
         disks_per_node: up.disks_per_node,
         insecure_data: up.insecure_data,
-        ..Shape::on_loopback(up.nodes, up.sites)
+        ..CloudSpec::on_loopback(up.nodes, up.sites)
     };
     // Before anything starts, so that no signal is lost.
     let mut signals = Signals::listen().map_err(|error| Failure::failed(error.to_string()))?;
@@ -61,14 +61,14 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
     };
     let result = serve(&mut cloud, &layout, global, home.clone(), &mut signals, &mut parent).await;
     cloud.stop().await;
-    Running::forget(&home);
+    RunningCloud::forget(&home);
     result
 }
 
 /// `sector down`.
 pub(crate) async fn down(global: &Global) -> Result<(), Failure> {
     let home = Profile::home()?;
-    let Some(running) = Running::load(&home)?.filter(|running| running.process.is_alive()) else {
+    let Some(running) = RunningCloud::load(&home)?.filter(|running| running.process.is_alive()) else {
         return Err(Failure::new(Status::NotFound, "no cloud that `sector up` started runs here"));
     };
     running.process.stop().await?;
@@ -136,9 +136,9 @@ async fn serve(
     let profile = cloud.profile(layout)?;
     let client = Client::connect(&profile).await?;
     tokio::select! {
-        up = wait_for_nodes(&client, layout.shape.nodes.len() as u32) => up?,
+        up = wait_for_nodes(&client, layout.spec.nodes.len() as u32) => up?,
         _ = signals.next() => return Ok(()),
-        () = parent.gone() => return Ok(()),
+        () = parent.exited() => return Ok(()),
         all_ended = cloud.watch() => return Err(all_ended),
     }
     client.logout().await;
@@ -147,7 +147,7 @@ async fn serve(
         None => home.join("profile.toml"),
     };
     write_private(&file, profile.to_text().as_bytes())?;
-    Running::here(profile.address, &layout.folder).save(&home)?;
+    RunningCloud::here(profile.address, &layout.folder).save(&home)?;
     ready::announce(format_args!("sector://{}", profile.address))
         .map_err(|error| Failure::failed(error.to_string()))?;
     if !global.quiet {
@@ -159,7 +159,7 @@ async fn serve(
     }
     tokio::select! {
         _ = signals.next() => Ok(()),
-        () = parent.gone() => Ok(()),
+        () = parent.exited() => Ok(()),
         all_ended = cloud.watch() => Err(all_ended),
     }
 }

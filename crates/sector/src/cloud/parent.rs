@@ -8,7 +8,7 @@ use tokio::sync::oneshot::{self, Receiver};
 /// Who started this process, if it is to end with him.
 #[derive(Debug)]
 pub(crate) struct Parent {
-    gone: Option<Receiver<()>>,
+    exit: Option<Receiver<()>>,
 }
 
 impl Parent {
@@ -19,12 +19,12 @@ impl Parent {
 
     /// Nobody who is watched.
     pub(crate) fn none() -> Self {
-        Self { gone: None }
+        Self { exit: None }
     }
 
     /// Returns once he is gone.
-    pub(crate) async fn gone(&mut self) {
-        match &mut self.gone {
+    pub(crate) async fn exited(&mut self) {
+        match &mut self.exit {
             // The thread that would tell can only end by having read to the end.
             Some(gone) => drop(gone.await),
             None => std::future::pending().await,
@@ -40,7 +40,7 @@ impl Parent {
             // Nobody listens where the process ends already.
             let _ = tell.send(());
         });
-        Self { gone: Some(gone) }
+        Self { exit: Some(gone) }
     }
 }
 
@@ -58,10 +58,10 @@ mod tests {
         end.write_all(b"words").unwrap();
         tokio::select! {
             biased;
-            () = parent.gone() => panic!("it is there still"),
+            () = parent.exited() => panic!("it is there still"),
             () = std::future::ready(()) => {}
         }
         drop(end);
-        parent.gone().await;
+        parent.exited().await;
     }
 }

@@ -11,19 +11,19 @@ use tokio::{
     process::{Child, Command},
 };
 
-use super::{Layout, Place};
+use super::{Layout, RolePlacement};
 use crate::failure::Failure;
 
 /// A cloud of processes.
 pub(crate) struct Processes {
     address: SocketAddr,
-    security: Role,
-    master: Role,
-    nodes: Vec<Role>,
+    security: RoleProcess,
+    master: RoleProcess,
+    nodes: Vec<RoleProcess>,
 }
 
 /// A process of the cloud.
-struct Role {
+struct RoleProcess {
     name: String,
     pid: u32,
     child: Child,
@@ -34,13 +34,13 @@ struct Role {
 impl Processes {
     /// Starts security server, master and nodes.
     pub(crate) async fn start(layout: &Layout) -> Result<Self, Failure> {
-        let servers = &layout.shape.servers;
+        let servers = &layout.spec.servers;
         let (file, _) = layout.security()?;
         let (security, security_address) = start("security", "security server".into(), servers, &file).await?;
         let (file, _) = layout.master(security_address)?;
         let (master, address) = start("master", "master".into(), servers, &file).await?;
         let mut nodes = Vec::new();
-        for (number, place) in layout.shape.numbers().zip(&layout.shape.nodes) {
+        for (number, place) in layout.spec.node_numbers().zip(&layout.spec.nodes) {
             let (file, _) = layout.node(number, address)?;
             nodes.push(start("node", format!("node-{number}"), place, &file).await?.0);
         }
@@ -58,7 +58,7 @@ impl Processes {
             let roles = self.nodes.iter_mut().chain([&mut self.master, &mut self.security]);
             let mut any_left = false;
             for role in roles {
-                role.look();
+                role.report_exit();
                 any_left |= !role.ended;
             }
             if !any_left {
@@ -83,9 +83,9 @@ impl Processes {
     }
 }
 
-impl Role {
+impl RoleProcess {
     /// Says it once when the process is gone.
-    fn look(&mut self) {
+    fn report_exit(&mut self) {
         if self.ended {
             return;
         }
@@ -115,10 +115,15 @@ pub(crate) fn end_with_parent() {
 }
 
 /// Starts one role at its place and waits for its ready line, which names its address.
-async fn start(role: &str, name: String, place: &Place, settings: &Path) -> Result<(Role, SocketAddr), Failure> {
+async fn start(
+    role: &str,
+    name: String,
+    place: &RolePlacement,
+    settings: &Path,
+) -> Result<(RoleProcess, SocketAddr), Failure> {
     let own = std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
     let mut child = Command::new(own)
-        .args(&place.behind)
+        .args(&place.command_prefix)
         .args([role, "--config"])
         .arg(settings)
         .env(PART_OF_UP, "1")
@@ -134,7 +139,7 @@ async fn start(role: &str, name: String, place: &Place, settings: &Path) -> Resu
     while let Ok(Some(line)) = lines.next_line().await {
         if let Some(address) = ready::parse(&line).and_then(|address| address.parse().ok()) {
             let pid = child.id().unwrap_or_default();
-            return Ok((Role { name, pid, child, ended: false }, address));
+            return Ok((RoleProcess { name, pid, child, ended: false }, address));
         }
     }
     Err(failed())

@@ -5,7 +5,7 @@ use std::path::Path;
 use daemon::{
     DaemonError, ready,
     settings::{Checked, MasterSettings, NodeSettings, SecuritySettings},
-    stop::{Signals, Stop},
+    shutdown::{Signals, TaskGroup},
 };
 use node::spe::host::SpeProgram;
 use protocol::Refusal;
@@ -16,9 +16,9 @@ use crate::failure::Failure;
 /// `sector security`.
 pub(crate) async fn security(config: &Path) -> Result<(), Failure> {
     let settings = Checked::<SecuritySettings>::read(config)?;
-    let server = security::Server::bind(&settings).await?;
+    let server = security::SecurityServer::bind(&settings).await?;
     ready::announce(server.address())?;
-    until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
+    run_until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
 }
 
 /// `sector master`.
@@ -26,30 +26,30 @@ pub(crate) async fn master(config: &Path) -> Result<(), Failure> {
     let settings = Checked::<MasterSettings>::read(config)?;
     let server = master::MasterServer::bind(&settings).await.map_err(|error| error.refusal())?;
     ready::announce(server.address())?;
-    until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
+    run_until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
 }
 
-/// `sector node`.
+/// `sector node_admission`.
 pub(crate) async fn node(config: &Path) -> Result<(), Failure> {
     let settings = Checked::<NodeSettings>::read(config)?;
     let spe = SpeProgram::this_executable().map_err(|error| Failure::failed(error.to_string()))?;
     let server = node::NodeServer::bind(&settings, spe).await.map_err(|error| error.refusal())?;
     ready::announce(server.address())?;
-    until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
+    run_until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
 }
 
 /// Runs a role until it ends or a signal asks it to, and then until it has ended in order.
-async fn until_signal<F: Future<Output = Result<(), Refusal>>>(
-    run: impl FnOnce(daemon::stop::Stopping) -> F,
+async fn run_until_signal<F: Future<Output = Result<(), Refusal>>>(
+    run: impl FnOnce(daemon::shutdown::ShutdownToken) -> F,
 ) -> Result<(), Failure> {
     processes::end_with_parent();
     let mut signals = Signals::listen()?;
-    let stop = Stop::new();
+    let stop = TaskGroup::new();
     let role = run(stop.token());
     tokio::pin!(role);
     tokio::select! {
         ended = &mut role => return Ok(ended?),
-        _ = signals.next() => stop.ask(),
+        _ = signals.next() => stop.cancel(),
     }
     // A second signal is for the impatient.
     tokio::select! {

@@ -3,7 +3,7 @@
 use client::{Client, NewUser, Password, Profile, UserChange, UserName};
 use serde::Serialize;
 
-use super::{profile_file, secrets::Secrets};
+use super::{password_input::PasswordInput, profile_file};
 use crate::{
     arguments::{Global, GroupCommand, TokenCommand, UserCommand},
     failure::Failure,
@@ -18,7 +18,7 @@ pub(crate) async fn user(cloud: &Client, command: UserCommand, global: &Global) 
                 None
             } else {
                 let prompt = format!("Password for {user}: ");
-                Some(Password(Secrets::open(password_stdin)?.new_one(&prompt)?))
+                Some(Password(PasswordInput::open(password_stdin)?.new_password(&prompt)?))
             };
             Ok(cloud.add_user(NewUser { user, password, groups, admin, addresses, service }).await?)
         }
@@ -110,10 +110,10 @@ async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
 
 async fn passwd(cloud: &Client, user: Option<UserName>, from_stdin: bool) -> Result<(), Failure> {
     let user = user.unwrap_or_else(|| cloud.user().clone());
-    let mut secrets = Secrets::open(from_stdin)?;
+    let mut secrets = PasswordInput::open(from_stdin)?;
     let must_prove = user == *cloud.user() && has_password(cloud).await?;
-    let old = if must_prove { Some(Password(secrets.known("Password so far: ")?)) } else { None };
-    let new = Password(secrets.new_one(&format!("New password for {user}: "))?);
+    let old = if must_prove { Some(Password(secrets.current_password("Password so far: ")?)) } else { None };
+    let new = Password(secrets.new_password(&format!("New password for {user}: "))?);
     Ok(cloud.set_password(&user, old, new).await?)
 }
 

@@ -1,4 +1,4 @@
-//! `acl`: who may do what.
+//! `acl_args`: who may do what.
 
 use client::{Acl, AclStatus, Client, SectorPath};
 use serde::Serialize;
@@ -9,14 +9,14 @@ use crate::{
     show,
 };
 
-/// `sector acl`.
+/// `sector acl_args`.
 pub(crate) async fn run(cloud: &Client, command: AclCommand, global: &Global) -> Result<(), Failure> {
     let status = match command {
         AclCommand::Get { path } => return print(&cloud.acl(&SectorPath::parse(&path)?).await?, global),
         AclCommand::Set { path, acl } => cloud.set_acl(&SectorPath::parse(&path)?, acl).await?,
         AclCommand::Remove { path, whom } => cloud.remove_from_acl(&SectorPath::parse(&path)?, whom).await?,
         AclCommand::Clear { path } => cloud.clear_acl(&SectorPath::parse(&path)?).await?,
-        AclCommand::Owner { path, user } => cloud.give_to(&SectorPath::parse(&path)?, &user).await?,
+        AclCommand::Owner { path, user } => cloud.set_owner(&SectorPath::parse(&path)?, &user).await?,
     };
     // What was changed is silent, as of other commands; a program may want to see what holds now.
     if global.json { print(&status, global) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! `backup` and `restore`.
+//! `backup_args` and `restore`.
 
 use std::path::PathBuf;
 
@@ -10,21 +10,21 @@ use super::interrupted;
 use crate::{
     arguments::{Backup, Global, Restore},
     backup::{
-        Interrupt, check,
+        Interrupt,
         manifest::{Manifest, Role},
-        restore, take,
+        restore, take, verify,
     },
     failure::Failure,
     show,
 };
 
-/// `sector backup`.
+/// `sector backup_args`.
 pub(crate) async fn backup(asked: Backup, global: &Global) -> Result<(), Failure> {
     let Backup { to, mut folders, check } = asked;
     if check {
         let (found, manifest) = in_order(move |interrupt| {
-            let found = check::find(&to)?;
-            check::check(&found, interrupt).map(|manifest| (found, manifest))
+            let found = verify::find(&to)?;
+            verify::verify(&found, interrupt).map(|manifest| (found, manifest))
         })
         .await?;
         return say(found, &manifest, &[], "is whole", global);
@@ -39,17 +39,17 @@ pub(crate) async fn backup(asked: Backup, global: &Global) -> Result<(), Failure
 /// `sector restore`.
 pub(crate) async fn restore(asked: Restore, global: &Global) -> Result<(), Failure> {
     let Restore { from, role, folder, check } = asked;
-    let wanted = restore::Wanted { role, folder, check };
+    let wanted = restore::RestoreOptions { role, folder, check };
     let (found, manifest, restored) = in_order(move |interrupt| {
-        let found = check::find(&from)?;
+        let found = verify::find(&from)?;
         restore::restore(&found, &wanted, interrupt).map(|(manifest, restored)| (found, manifest, restored))
     })
     .await?;
     if global.json {
         let views = restored.iter().map(|role| RestoredView {
-            role: role.role.word(),
+            role: role.role.as_str(),
             folder: role.folder.clone(),
-            aside: role.aside.clone(),
+            aside: role.archived.clone(),
         });
         let parts = views.collect();
         return show::json(&RestoreView { backup: found, made: manifest.made(), restored: !check, parts });
@@ -57,7 +57,7 @@ pub(crate) async fn restore(asked: Restore, global: &Global) -> Result<(), Failu
     for role in &restored {
         let what = if check { "can be put back as it was" } else { "is as it was" };
         show::line(format!("the {} in {} {what} at {}", role.role.name(), role.folder.display(), manifest.made()));
-        for aside in &role.aside {
+        for aside in &role.archived {
             show::line(format!("  what was there is put aside: {}", aside.display()));
         }
         if !check && !global.quiet {
@@ -86,7 +86,7 @@ async fn in_order<T: Send + 'static>(
     let ended = tokio::select! {
         ended = &mut working => ended,
         () = interrupted() => {
-            interrupt.ask();
+            interrupt.cancel();
             working.await
         }
     };
@@ -96,7 +96,7 @@ async fn in_order<T: Send + 'static>(
 fn say(folder: PathBuf, manifest: &Manifest, left_out: &[PathBuf], what: &str, global: &Global) -> Result<(), Failure> {
     if global.json {
         let parts = manifest.parts.iter().map(|part| PartView {
-            role: part.role.word(),
+            role: part.role.as_str(),
             folder: part.folder.clone(),
             rows: part.rows,
             bytes: part.files.iter().map(|file| file.bytes).sum(),

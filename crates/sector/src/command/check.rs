@@ -1,4 +1,4 @@
-//! `check`: every copy of files is read where it lies and compared with its digest. It finds; the master repairs.
+//! `verify`: every copy of files is read where it lies and compared with its digest. It finds; the master repairs.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     show::{self, Meter},
 };
 
-/// `sector check`.
+/// `sector verify`.
 pub(crate) async fn check(cloud: &Client, check: Check, global: &Global) -> Result<(), Failure> {
     let files = files(cloud, &check).await?;
     let total = files.iter().map(|(_, bytes)| bytes).sum();
@@ -54,7 +54,7 @@ async fn files(cloud: &Client, check: &Check) -> Result<Vec<(SectorPath, u64)>, 
     for pattern in &check.paths {
         if !check.recursive
             && !pattern.contains(['*', '?', '[', '{'])
-            && client::folder::is_folder(&cloud.stat(&SectorPath::parse(pattern)?).await?.entry)
+            && client::namespace::is_folder(&cloud.stat(&SectorPath::parse(pattern)?).await?.entry)
         {
             return Err(Failure::usage(format!("`{pattern}` is a folder; use -r for all that it holds")));
         }

@@ -1,4 +1,4 @@
-//! `bench io`: what a disk gives, measured as a node uses it: a large file written and synced, read back from the disk,
+//! `name_bench io`: what a disk gives, measured as a node uses it: a large file written and synced, read back from the disk,
 //! small pieces read here and there, small files synced one after the other. It leaves nothing behind.
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
     show,
 };
 
-/// `sector bench io`.
+/// `sector name_bench io`.
 pub(crate) fn io(bench: &BenchIo, global: &Global) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::local("measure the disk of", &bench.folder, &error);
     let figures = measure(&bench.folder, bench.bytes.as_u64()).map_err(failed)?;
@@ -44,7 +44,7 @@ pub(crate) fn io(bench: &BenchIo, global: &Global) -> Result<(), Failure> {
 
 /// What one test gave.
 #[derive(Debug, Serialize)]
-pub(crate) struct Figure {
+pub(crate) struct DiskFigure {
     test: &'static str,
     bytes: u64,
     operations: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Figure {
     operations_per_s: f64,
 }
 
-impl Figure {
+impl DiskFigure {
     fn new(test: &'static str, bytes: u64, operations: u64, took: Duration) -> Self {
         let seconds = took.as_secs_f64().max(f64::EPSILON);
         let (bytes_per_s, operations_per_s) = (bytes as f64 / seconds, operations as f64 / seconds);
@@ -61,8 +61,8 @@ impl Figure {
     }
 }
 
-fn measure(folder: &Path, bytes: u64) -> io::Result<Vec<Figure>> {
-    let scratch = Scratch::create(folder)?;
+fn measure(folder: &Path, bytes: u64) -> io::Result<Vec<DiskFigure>> {
+    let scratch = ScratchFolder::create(folder)?;
     let large = scratch.0.join("large");
     let write = write_and_sync(&large, bytes)?;
     let file = File::open(&large)?;
@@ -71,10 +71,10 @@ fn measure(folder: &Path, bytes: u64) -> io::Result<Vec<Figure>> {
     Ok(vec![write, read, random, sync_often(&scratch.0)?])
 }
 
-fn write_and_sync(path: &Path, bytes: u64) -> io::Result<Figure> {
+fn write_and_sync(path: &Path, bytes: u64) -> io::Result<DiskFigure> {
     // Not zeros: some disks and file systems store these as nothing.
     let mut buffer = vec![0; STEP_BYTES as usize];
-    let mut lot = Lot(bytes | 1);
+    let mut lot = SplitMix64(bytes | 1);
     buffer.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&lot.next().to_le_bytes()));
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
     let (begun, mut at, mut writes) = (Instant::now(), 0, 0);
@@ -85,10 +85,10 @@ fn write_and_sync(path: &Path, bytes: u64) -> io::Result<Figure> {
         (at, writes) = (at + step, writes + 1);
     }
     file.sync_all()?;
-    Ok(Figure::new("write and sync", bytes, writes, begun.elapsed()))
+    Ok(DiskFigure::new("write and sync", bytes, writes, begun.elapsed()))
 }
 
-fn read_all(file: &File, bytes: u64) -> io::Result<Figure> {
+fn read_all(file: &File, bytes: u64) -> io::Result<DiskFigure> {
     forget_cached(file, bytes)?;
     let mut buffer = vec![0; STEP_BYTES as usize];
     let (begun, mut at, mut reads) = (Instant::now(), 0, 0);
@@ -97,29 +97,29 @@ fn read_all(file: &File, bytes: u64) -> io::Result<Figure> {
         file.read_exact_at(&mut buffer[..step as usize], at)?;
         (at, reads) = (at + step, reads + 1);
     }
-    Ok(Figure::new("read", bytes, reads, begun.elapsed()))
+    Ok(DiskFigure::new("read", bytes, reads, begun.elapsed()))
 }
 
-fn read_randomly(file: &File, bytes: u64) -> io::Result<Figure> {
+fn read_randomly(file: &File, bytes: u64) -> io::Result<DiskFigure> {
     forget_cached(file, bytes)?;
     let blocks = (bytes / BLOCK_BYTES).max(1);
     let block_bytes = BLOCK_BYTES.min(bytes);
     let mut buffer = vec![0; block_bytes as usize];
-    let (mut lot, mut reads, begun) = (Lot(7), 0, Instant::now());
+    let (mut lot, mut reads, begun) = (SplitMix64(7), 0, Instant::now());
     while reads < RANDOM_READS_MAX.min(blocks) && begun.elapsed() < TEST_TIME_MAX {
         file.read_exact_at(&mut buffer, lot.next() % blocks * BLOCK_BYTES)?;
         reads += 1;
     }
-    Ok(Figure::new("random 64 KiB reads", reads * block_bytes, reads, begun.elapsed()))
+    Ok(DiskFigure::new("random 64 KiB reads", reads * block_bytes, reads, begun.elapsed()))
 }
 
-fn sync_often(folder: &Path) -> io::Result<Figure> {
+fn sync_often(folder: &Path) -> io::Result<DiskFigure> {
     let (mut syncs, begun) = (0, Instant::now());
     while syncs < SYNCS_MAX && begun.elapsed() < TEST_TIME_MAX {
         sync_once(folder, syncs)?;
         syncs += 1;
     }
-    Ok(Figure::new("small files, each synced", syncs * SMALL_BYTES as u64, syncs, begun.elapsed()))
+    Ok(DiskFigure::new("small files, each synced", syncs * SMALL_BYTES as u64, syncs, begun.elapsed()))
 }
 
 /// Writes a small file and syncs it and its folder: the least that makes anything safe. The file stays.
@@ -136,9 +136,9 @@ fn forget_cached(file: &File, bytes: u64) -> io::Result<()> {
 }
 
 /// A folder for the test, removed at its end.
-pub(crate) struct Scratch(pub(crate) PathBuf);
+pub(crate) struct ScratchFolder(pub(crate) PathBuf);
 
-impl Scratch {
+impl ScratchFolder {
     /// Makes it in `folder`, which is made too.
     pub(crate) fn create(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
@@ -148,7 +148,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         // What cannot be removed is seen by its name.
         let _ = fs::remove_dir_all(&self.0);
@@ -156,9 +156,9 @@ impl Drop for Scratch {
 }
 
 /// Numbers that look random: enough to miss the disk's own cache (splitmix64).
-pub(super) struct Lot(pub(super) u64);
+pub(super) struct SplitMix64(pub(super) u64);
 
-impl Lot {
+impl SplitMix64 {
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

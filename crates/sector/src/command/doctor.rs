@@ -21,7 +21,7 @@ use rustix::{
 };
 use serde::Serialize;
 
-use super::disk_bench::{Scratch, sync_once};
+use super::disk_bench::{ScratchFolder, sync_once};
 use crate::{
     arguments::{Doctor, Global},
     failure::Failure,
@@ -41,7 +41,7 @@ pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failu
         findings.extend(disk(folder));
     }
     findings.extend(shared_file_systems(&folders));
-    findings.push(sandbox(look_at_sandbox().await));
+    findings.push(sandbox(probe_sandbox().await));
     findings.push(function_memory(MemoryBound::detect(&NodeSettings::default())));
     if global.json {
         return show::json(&findings);
@@ -100,9 +100,9 @@ fn memory(bytes: Option<u64>) -> Finding {
 }
 
 /// Starts an SPE as a node here would, and asks what it found missing of its sandbox.
-async fn look_at_sandbox() -> Result<Vec<SandboxLayer>, String> {
+async fn probe_sandbox() -> Result<Vec<SandboxLayer>, String> {
     let program = SpeProgram::this_executable().map_err(|error| error.to_string())?;
-    let folder = Scratch::create(&env::temp_dir()).map_err(|error| error.to_string())?;
+    let folder = ScratchFolder::create(&env::temp_dir()).map_err(|error| error.to_string())?;
     probe(&program, &Arc::new(Sandbox::new(&NodeSettings::default())), &folder.0).await
 }
 
@@ -162,10 +162,10 @@ fn disk(folder: &Path) -> Vec<Finding> {
     }
     let free = counts.f_bavail.saturating_mul(counts.f_frsize);
     let all = counts.f_blocks.saturating_mul(counts.f_frsize);
-    vec![room(folder, free, all), sync_time(folder, median_sync(there))]
+    vec![free_space(folder, free, all), sync_time(folder, median_sync(there))]
 }
 
-fn room(folder: &Path, free_bytes: u64, all_bytes: u64) -> Finding {
+fn free_space(folder: &Path, free_bytes: u64, all_bytes: u64) -> Finding {
     let found = format!("{}: {} of {} free", folder.display(), show::size(free_bytes), show::size(all_bytes));
     if free_bytes >= FREE_BYTES {
         return Finding::ok("disk room", found);
@@ -211,7 +211,7 @@ fn existing(folder: &Path) -> &Path {
 }
 
 fn median_sync(folder: &Path) -> Option<Duration> {
-    let scratch = Scratch::create(folder).ok()?;
+    let scratch = ScratchFolder::create(folder).ok()?;
     let mut times = Vec::new();
     for number in 0..SYNCS {
         let begun = Instant::now();
@@ -279,7 +279,7 @@ mod tests {
             (sandbox(Ok(vec![SandboxLayer::Network])), sandbox(Ok(vec![]))),
             (sandbox(Err("no room".into())), sandbox(Ok(vec![]))),
             (function_memory(MemoryBound::Process("none".into())), function_memory(MemoryBound::Group)),
-            (room(Path::new("/x"), 1 << 30, 1 << 40), room(Path::new("/x"), 1 << 39, 1 << 40)),
+            (free_space(Path::new("/x"), 1 << 30, 1 << 40), free_space(Path::new("/x"), 1 << 39, 1 << 40)),
             (
                 sync_time(Path::new("/x"), Some(Duration::from_millis(80))),
                 sync_time(Path::new("/x"), Some(Duration::from_millis(2))),

@@ -14,8 +14,8 @@ use client::{Client, Condition, EntryKind, FileContent, GetOptions, PutOptions, 
 use protocol::{Status, Version};
 
 use super::{
-    clash::{Going, apart},
-    flight::Flight,
+    in_flight::InFlightWindow,
+    target_conflicts::{PathMapping, resolve_targets},
 };
 use crate::{
     arguments::{Cat, Get, Global, Put},
@@ -56,7 +56,11 @@ pub(crate) async fn put(cloud: &Client, put: Put, global: &Global) -> Result<(),
     for source in from {
         uploads.extend(plan_upload(Path::new(source), &into, put.recursive)?);
     }
-    let uploads = apart(uploads, |upload| Going { from: upload.file.clone(), to: upload.to.as_str().into() }, false)?;
+    let uploads = resolve_targets(
+        uploads,
+        |upload| PathMapping { from: upload.file.clone(), to: upload.to.as_str().into() },
+        false,
+    )?;
     if put.append {
         return append_one(cloud, uploads, &options, global).await;
     }
@@ -97,7 +101,7 @@ pub(crate) async fn upload_all(
     let meter = Arc::new(Meter::start(what, total, global).of(cloud));
     let kept_bytes = Arc::new(AtomicU64::new(0));
     let options = PutOptions { kept_bytes: Some(Arc::clone(&kept_bytes)), ..options.clone() };
-    let mut flight = Flight::new();
+    let mut flight = InFlightWindow::new();
     for upload in uploads {
         let bytes = upload.bytes;
         let (session, options, meter) = (cloud.clone(), options.clone(), Arc::clone(&meter));
@@ -136,12 +140,12 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
     if !into_folder && downloads.len() > 1 && !get.recursive {
         return Err(Failure::usage(format!("several files cannot all become `{to}`; name a folder")));
     }
-    let going = |download: &Download| Going { from: download.path.as_str().into(), to: download.file.clone() };
-    let downloads = apart(downloads, going, false)?;
+    let going = |download: &Download| PathMapping { from: download.path.as_str().into(), to: download.file.clone() };
+    let downloads = resolve_targets(downloads, going, false)?;
     let total = downloads.iter().map(|download| download.content.bytes).sum();
     let meter = Arc::new(Meter::start("get", total, global).of(cloud));
     let options = GetOptions { overwrite: get.force, ..GetOptions::default() };
-    let mut flight = Flight::new();
+    let mut flight = InFlightWindow::new();
     for Download { path, file, content } in downloads {
         let bytes = content.bytes;
         let (session, meter) = (cloud.clone(), Arc::clone(&meter));
@@ -219,7 +223,7 @@ async fn destination(cloud: &Client, to: &str, sources: usize) -> Result<Destina
     let is_folder = path.is_root()
         || to.ends_with('/')
         || sources > 1
-        || cloud.find(&path).await?.is_some_and(|entry| client::folder::is_folder(&entry));
+        || cloud.find(&path).await?.is_some_and(|entry| client::namespace::is_folder(&entry));
     let is_plain = sources == 1 && !to.ends_with('/');
     Ok(if is_folder { Destination::Into { folder: path, is_plain } } else { Destination::Exactly(path) })
 }
@@ -308,7 +312,7 @@ async fn plan_download(
     let is_glob = source.contains(['*', '?', '[', '{']);
     let folder = if is_glob { None } else { Some(SectorPath::parse(source)?) };
     if let (Some(path), false) = (&folder, recursive)
-        && client::folder::is_folder(&cloud.stat(path).await?.entry)
+        && client::namespace::is_folder(&cloud.stat(path).await?.entry)
     {
         return Err(Failure::usage(format!("`{path}` is a folder; use -r for all that it holds")));
     }
@@ -398,6 +402,6 @@ mod tests {
         let to = Destination::Exactly(SectorPath::root());
         let failure = plan_upload(Path::new("/nonexistent/file"), &to, false).err().unwrap();
         assert_eq!(failure.status, Status::NotFound);
-        assert!(failure.sentence.contains("/nonexistent/file"));
+        assert!(failure.message.contains("/nonexistent/file"));
     }
 }

@@ -3,7 +3,7 @@
 use client::{Client, EntryKind, Profile, PutOptions, SectorPath};
 use protocol::Status;
 
-use super::clash::{Going, apart};
+use super::target_conflicts::{PathMapping, resolve_targets};
 use crate::{
     arguments::{Cp, FromTo, Global, Mkdir, Rm},
     failure::{Failure, Failures},
@@ -23,7 +23,7 @@ pub(crate) async fn mkdir(cloud: &Client, mkdir: Mkdir) -> Result<(), Failure> {
 /// `sector mv`.
 pub(crate) async fn mv(cloud: &Client, from_to: FromTo) -> Result<(), Failure> {
     let mut failures = Failures::default();
-    for (from, to) in apart(pairs(cloud, cloud, &from_to).await?, going, true)? {
+    for (from, to) in resolve_targets(pairs(cloud, cloud, &from_to).await?, path_mapping, true)? {
         failures.note(cloud.rename(&from, &to).await.map_err(Failure::from));
     }
     failures.into_result()
@@ -55,7 +55,7 @@ pub(crate) async fn cp(cloud: &Client, cp: Cp, global: &Global) -> Result<(), Fa
 async fn copy_all((there, here): (&Client, &Client), cp: &Cp, abroad: bool, global: &Global) -> Result<(), Failure> {
     let (mut folders, mut files) = (Vec::new(), Vec::new());
     for (from, to) in pairs(there, here, &cp.from_to).await? {
-        let is_folder = client::folder::is_folder(&there.stat(&from).await?.entry);
+        let is_folder = client::namespace::is_folder(&there.stat(&from).await?.entry);
         if is_folder && !cp.recursive {
             return Err(Failure::usage(format!("`{from}` is a folder; use -r for all that it holds")));
         }
@@ -70,7 +70,7 @@ async fn copy_all((there, here): (&Client, &Client), cp: &Cp, abroad: bool, glob
             match &entry.kind {
                 EntryKind::Folder => folders.push(to),
                 EntryKind::File(content) => {
-                    files.push(Copying { from: entry.path, to, bytes: content.bytes, is_folder })
+                    files.push(PendingCopy { from: entry.path, to, bytes: content.bytes, is_folder })
                 }
             }
         }
@@ -79,12 +79,12 @@ async fn copy_all((there, here): (&Client, &Client), cp: &Cp, abroad: bool, glob
             folders.push(to);
         }
     }
-    let files = apart(files, |file| going(&(file.from.clone(), file.to.clone())), !abroad)?;
+    let files = resolve_targets(files, |file| path_mapping(&(file.from.clone(), file.to.clone())), !abroad)?;
     folders.sort();
     for folder in folders {
         here.make_folder(&folder, true).await?;
     }
-    for Copying { from, to, bytes, is_folder } in files {
+    for PendingCopy { from, to, bytes, is_folder } in files {
         let options = PutOptions { parents: is_folder, ..PutOptions::default() };
         let meter = Meter::start(format!("cp {from}"), bytes, global).of(here);
         here.copy_from(there, &from, &to, &options, &|bytes| meter.add(bytes)).await?;
@@ -93,7 +93,7 @@ async fn copy_all((there, here): (&Client, &Client), cp: &Cp, abroad: bool, glob
 }
 
 /// A file that is to be copied.
-struct Copying {
+struct PendingCopy {
     from: SectorPath,
     to: SectorPath,
     bytes: u64,
@@ -101,8 +101,8 @@ struct Copying {
     is_folder: bool,
 }
 
-fn going((from, to): &(SectorPath, SectorPath)) -> Going {
-    Going { from: from.as_str().into(), to: to.as_str().into() }
+fn path_mapping((from, to): &(SectorPath, SectorPath)) -> PathMapping {
+    PathMapping { from: from.as_str().into(), to: to.as_str().into() }
 }
 
 /// `sector rm`.
@@ -133,7 +133,7 @@ pub(crate) async fn rm(cloud: &Client, rm: Rm) -> Result<(), Failure> {
 async fn pairs(there: &Client, here: &Client, from_to: &FromTo) -> Result<Vec<(SectorPath, SectorPath)>, Failure> {
     let Some((to, from)) = from_to.paths.split_last() else { return Err(Failure::usage("name what, and where to")) };
     let path = SectorPath::parse(to)?;
-    let is_folder = path.is_root() || here.find(&path).await?.is_some_and(|entry| client::folder::is_folder(&entry));
+    let is_folder = path.is_root() || here.find(&path).await?.is_some_and(|entry| client::namespace::is_folder(&entry));
     if !is_folder && (from.len() > 1 || to.ends_with('/')) {
         return Err(Failure::new(
             Status::NotFound,

@@ -48,7 +48,12 @@ pub(crate) async fn import(cloud: &Client, wanted: ImportFiles, global: &Global)
         running.spawn(async move {
             let progress = |bytes| meter.add(bytes);
             let imported = cloud.import_file(&import, &file, &path, &options, &progress).await?;
-            Ok(ImportedView { path: path.to_string(), file: file.path, bytes: file.bytes, left: imported.left })
+            Ok(ImportedView {
+                path: path.to_string(),
+                file: file.path,
+                bytes: file.bytes,
+                left: imported.removal_error,
+            })
         });
     }
     while let Some(ended) = running.join_next().await {

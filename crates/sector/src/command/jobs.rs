@@ -1,4 +1,4 @@
-//! `run`, `jobs` and `job`: Sphere through the command line. The client library is the driver.
+//! `run`, `job_args` and `job`: Sphere through the command line. The client library is the driver.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -46,7 +46,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
             // The last stage's results stay where they are made, unless buckets are asked for and it is the only one.
             buckets: (number < last || (last == 0 && run.buckets.is_some())).then_some(buckets),
             records,
-            side: run.side.clone(),
+            side_files: run.side.clone(),
         })
         .collect();
     let spec = JobSpec {
@@ -56,7 +56,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
             run.inputs.0.iter().map(|patterns| patterns.join(" ")).collect::<Vec<_>>().join(" with ")
         ),
         inputs,
-        beside,
+        zipped_inputs: beside,
         stages,
         output: JobOutput::Folder(output.clone()),
         records: run.records,
@@ -79,7 +79,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         return show::json(&JobView::from(&outcome.record));
     }
     let bytes: u64 = outcome.record.stages.last().map_or(0, |stage| stage.bytes_out);
-    let left_out = match (&outcome.record.error_slice, outcome.left_out.len()) {
+    let left_out = match (&outcome.record.error_slice, outcome.skipped_segments.len()) {
         (Some(slice), 1) => format!(", with 1 error, see {slice}"),
         (Some(slice), count) => format!(", with {count} errors, see {slice}"),
         (None, _) => String::new(),
@@ -104,7 +104,7 @@ pub(crate) async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Gl
     let driving = cloud.run_job(spec, |progress| {
         // The first time tells which job it is.
         let _ = admitted.set(progress.job);
-        meter.hold(progress.waits_for.as_ref().map(|what| format!("waiting: {what}")));
+        meter.set_waiting_for(progress.waits_for.as_ref().map(|what| format!("waiting: {what}")));
         meter.set(progress.bytes_done, progress.bytes_total);
     });
     tokio::pin!(driving);
@@ -124,7 +124,7 @@ pub(crate) async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Gl
     Ok(ended?)
 }
 
-/// `sector jobs`.
+/// `sector job_args`.
 pub(crate) async fn jobs(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let views: Vec<_> = cloud.jobs().await?.iter().map(JobView::from).collect();
     if global.json {
@@ -194,12 +194,12 @@ async fn errors(cloud: &Client, record: &JobRecord, global: &Global) -> Result<(
     if global.json {
         return show::json(&lines);
     }
-    lines.iter().map(sentence).for_each(show::line);
+    lines.iter().map(error_text).for_each(show::line);
     Ok(())
 }
 
 /// A line of the error slice for people.
-fn sentence(line: &ErrorLine) -> String {
+fn error_text(line: &ErrorLine) -> String {
     let ErrorLine { stage, function, slice, segment, from, until, record, record_start, message, .. } = line;
     let record = record.map(|record| format!(", record {record}")).unwrap_or_default();
     let start = if record_start.is_empty() { String::new() } else { format!(" (which begins \"{record_start}\")") };
@@ -338,9 +338,9 @@ mod tests {
             message: "no number".into(),
         };
         let said = r#"stage 0: `parse` failed on `/in/a`, segment 4 (bytes 100 to 200), record 3 (which begins "a\tb"): no number"#;
-        assert_eq!(sentence(&line), said);
+        assert_eq!(error_text(&line), said);
         (line.record, line.record_start) = (None, String::new());
-        assert_eq!(sentence(&line), "stage 0: `parse` failed on `/in/a`, segment 4 (bytes 100 to 200): no number");
+        assert_eq!(error_text(&line), "stage 0: `parse` failed on `/in/a`, segment 4 (bytes 100 to 200): no number");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) async fn ls(cloud: &Client, ls: Ls, global: &Global) -> Result<(), Fa
     let full = ls.recursive || ls.paths.len() > 1;
     let name = |entry: &Entry| {
         let name = if full { entry.path.as_str() } else { entry.path.name().unwrap_or("/") };
-        if client::folder::is_folder(entry) { format!("{}/", name.trim_end_matches('/')) } else { name.to_owned() }
+        if client::namespace::is_folder(entry) { format!("{}/", name.trim_end_matches('/')) } else { name.to_owned() }
     };
     if !ls.long {
         entries.iter().for_each(|entry| show::line(name(entry)));
@@ -56,7 +56,7 @@ pub(crate) async fn tree(cloud: &Client, paths: &[String], global: &Global) -> R
         let above = root.components().count();
         for entry in entries.iter().filter(|entry| entry.path != root) {
             let depth = entry.path.components().count() - above;
-            let slash = if client::folder::is_folder(entry) { "/" } else { "" };
+            let slash = if client::namespace::is_folder(entry) { "/" } else { "" };
             show::line(format!("{}{}{slash}", "    ".repeat(depth), entry.path.name().unwrap_or_default()));
         }
     }
@@ -185,7 +185,7 @@ struct EntryView {
     digest: Option<String>,
     modified: String,
     owner: String,
-    /// Whether it says itself who may do what (`sector acl get`).
+    /// Whether it says itself who may do what (`sector acl_args get`).
     acl: bool,
     records: Option<String>,
     copies_wanted: Option<u8>,

@@ -3,10 +3,10 @@
 
 use std::{fs, path::Path};
 
-use client::{BrowserLogin, Client, LoginAt, Profile};
+use client::{BrowserLogin, Client, LoginTarget, Profile};
 use serde::Serialize;
 
-use super::{interrupted, profile_file, secrets::Secrets};
+use super::{interrupted, password_input::PasswordInput, profile_file};
 use crate::{
     arguments::{Global, Login},
     failure::Failure,
@@ -30,11 +30,11 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
         }
     };
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let at = LoginAt { address, authority, machine };
+    let at = LoginTarget { address, authority, machine };
     let profile = match asked.user {
         Some(user) => {
             let prompt = format!("Password of {user} at {address}: ");
-            let password = Secrets::open(asked.password_stdin)?.known(&prompt)?;
+            let password = PasswordInput::open(asked.password_stdin)?.current_password(&prompt)?;
             client::login(&at, &user, password).await?
         }
         None => in_browser(at, asked.provider.as_deref()).await?,
@@ -53,7 +53,7 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
 }
 
 /// Shows where to log in with a browser, and waits.
-async fn in_browser(at: LoginAt, provider: Option<&str>) -> Result<Profile, Failure> {
+async fn in_browser(at: LoginTarget, provider: Option<&str>) -> Result<Profile, Failure> {
     let begun = BrowserLogin::begin(at, provider).await?;
     // To standard error, like every question to a person, also with `--quiet`: without it there is no login.
     crate::show::say!("Open {} and enter the code {}", begun.url(), begun.user_code());

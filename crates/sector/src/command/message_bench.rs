@@ -1,9 +1,9 @@
-//! `sector bench messages`: how fast words travel, beside other ways to send them (crate `measure`). It talks to no cloud:
+//! `sector name_bench messages`: how fast words travel, beside other ways to send them (crate `bench_args`). It talks to no cloud:
 //! the answering ends are processes of this same program, which end with the command.
 
 use std::{num::NonZero, process::Command, thread::available_parallelism, time::Duration};
 
-use measure::messages::{Comparison, Figure, MeasureError, Plan, answer, compare};
+use measure::messages::{Comparison, MeasureError, MessageFigure, MessagesPlan, answer, compare};
 
 use crate::{
     arguments::{BenchMessages, Global},
@@ -11,7 +11,7 @@ use crate::{
     show,
 };
 
-/// `sector bench messages`.
+/// `sector name_bench messages`.
 pub(crate) async fn messages(bench: BenchMessages, global: &Global) -> Result<(), Failure> {
     // Both ends of a system share the machine.
     let half = available_parallelism().map_or(1, NonZero::get) / 2;
@@ -46,11 +46,11 @@ fn measure(bench: &BenchMessages, threads: usize) -> Result<Option<Comparison>, 
         command.args(["bench", "messages", "--threads", &threads.to_string(), "--answer", system]);
         command
     };
-    let plan = Plan { rounds: bench.rounds, turn: TURN, threads, far: bench.far };
+    let plan = MessagesPlan { rounds: bench.rounds, turn: TURN, threads, far: bench.far };
     compare(plan, end).map(Some).map_err(failed)
 }
 
-fn row(figure: &Figure, all: &[Figure]) -> Vec<String> {
+fn row(figure: &MessageFigure, all: &[MessageFigure]) -> Vec<String> {
     let gmp = all.iter().find(|other| other.system == "gmp" && other.in_flight == figure.in_flight);
     let times = gmp.map(|gmp| format!("{:.2} times as many", gmp.messages_per_s / figure.messages_per_s));
     vec![

@@ -5,36 +5,36 @@ mod acl;
 mod admission;
 mod audit;
 mod backup;
-mod bench;
 mod check;
-mod clash;
 mod disk_bench;
 mod doctor;
 mod driver;
 pub(crate) mod files;
-mod flight;
 mod folders;
 mod import;
+mod in_flight;
 mod index;
 mod inspect;
 pub(crate) mod jobs;
 mod listing;
 mod login;
 mod message_bench;
+mod name_bench;
 mod node;
 mod nodes;
-mod pace;
+mod password_input;
 mod policy;
 mod quota;
 mod read_bench;
 mod rebuild;
-mod secrets;
 mod segments;
 mod sessions;
+mod target_conflicts;
 pub(crate) mod terasort;
 mod testbed;
 mod topology;
 mod transfer_bench;
+mod transfer_limit;
 mod trash;
 mod udf;
 
@@ -75,7 +75,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             () = interrupted() => Err(Failure::failed("interrupted; the same command goes on where it was")),
         },
         Command::Master(MasterRole { command: Some(MasterCommand::Rebuild(role)), .. }) => {
-            rebuild::set_aside(&role, global)
+            rebuild::archive_journal(&role, global)
         }
         Command::Master(MasterRole { config: Some(config), .. }) => cloud::role::master(&config).await,
         Command::Master(_) => Err(Failure::usage("name the settings with `--config`")),
@@ -104,7 +104,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     let cloud = connect(global).await?;
     let result = if let Command::Run(_) | Command::Terasort(_) | Command::Bench(_) | Command::Cp(_) = command {
-        // These end in order when interrupted: see `jobs::drive`, `bench::run` and `folders::cp`.
+        // These end in order when interrupted: see `job_args::drive`, `name_bench::run` and `folders::cp`.
         run_with(&cloud, command, global).await
     } else {
         tokio::select! {
@@ -114,7 +114,7 @@ async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     };
     end_session(&cloud).await;
     if let Ok(file) = peers_file()
-        && let Err(error) = client::peers_file::save(&file, &cloud.remembered())
+        && let Err(error) = client::peers_file::save(&file, &cloud.cached_peers())
     {
         tracing::info!(file = %file.display(), %error, "what was learned of the ways to nodes is not kept");
     }
@@ -133,8 +133,8 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Rebalance(rebalance) => node::rebalance(cloud, rebalance, global).await,
         Command::Topology(verb) => topology::run(cloud, verb, global).await,
         Command::Health => nodes::health(cloud, global).await,
-        Command::Put(put) => files::put(&pace::paced(cloud, &put.pace)?, put, global).await,
-        Command::Get(get) => files::get(&pace::paced(cloud, &get.pace)?, get, global).await,
+        Command::Put(put) => files::put(&transfer_limit::throttled(cloud, &put.transfer_limit)?, put, global).await,
+        Command::Get(get) => files::get(&transfer_limit::throttled(cloud, &get.transfer_limit)?, get, global).await,
         Command::Cat(cat) => files::cat(cloud, cat).await,
         Command::Ls(ls) => listing::ls(cloud, ls, global).await,
         Command::Tree(paths) => listing::tree(cloud, &paths.paths, global).await,
@@ -144,7 +144,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Check(asked) => check::check(cloud, asked, global).await,
         Command::Mkdir(mkdir) => folders::mkdir(cloud, mkdir).await,
         Command::Mv(from_to) => folders::mv(cloud, from_to).await,
-        Command::Cp(cp) => folders::cp(&pace::paced(cloud, &cp.pace)?, cp, global).await,
+        Command::Cp(cp) => folders::cp(&transfer_limit::throttled(cloud, &cp.transfer_limit)?, cp, global).await,
         Command::Rm(rm) => folders::rm(cloud, rm).await,
         Command::Trash(trash) => trash::run(cloud, trash, global).await,
         Command::Policy(policy) => policy::run(cloud, policy, global).await,
@@ -163,7 +163,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
         Command::Import(files) => import::import(cloud, files, global).await,
         Command::Rebuild(rebuild) => rebuild::run(cloud, rebuild, global).await,
         Command::Terasort(terasort) => terasort::run(cloud, terasort, global).await,
-        Command::Bench(Bench::Names(names)) => bench::names(cloud, &names, global).await,
+        Command::Bench(Bench::Names(names)) => name_bench::names(cloud, &names, global).await,
         Command::Bench(Bench::Reads(reads)) => read_bench::reads(cloud, &reads, global).await,
         Command::Up(_)
         | Command::Down
@@ -192,7 +192,7 @@ pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
 pub(crate) async fn connect_with(mut profile: Profile, global: &Global) -> Result<Client, Failure> {
     profile.carrier = chosen(global.carrier, "SECTOR_CARRIER")?.unwrap_or(profile.carrier);
     profile.controller = chosen(global.controller, "SECTOR_CONTROLLER")?.or(profile.controller);
-    Ok(Client::connect_knowing(&profile, client::peers_file::load(&peers_file()?)).await?)
+    Ok(Client::connect_with_peers(&profile, client::peers_file::load(&peers_file()?)).await?)
 }
 
 /// What the command line says, else what the environment says.
@@ -224,7 +224,7 @@ fn profile_file(global: &Global) -> Result<std::path::PathBuf, Failure> {
 
 /// Ends at Ctrl-C or SIGTERM.
 pub(crate) async fn interrupted() {
-    if let Err(error) = daemon::stop::on_signal().await {
+    if let Err(error) = daemon::shutdown::on_signal().await {
         // Then the system's own handling of signals remains.
         tracing::warn!(%error, "cannot listen for Ctrl-C");
         std::future::pending::<()>().await;

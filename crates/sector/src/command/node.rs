@@ -1,4 +1,4 @@
-//! `node drain`, `node remove` and `rebalance`: nodes that go, and slices that move. What would happen is printed before
+//! `node_admission drain`, `node_admission remove` and `rebalance`: nodes that go, and slices that move. What would happen is printed before
 //! it does with `--dry-run`, and with `--wait` how far it is.
 
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::{
     show,
 };
 
-/// `sector node VERB`.
+/// `sector node_admission VERB`.
 pub(crate) async fn run(cloud: &Client, verb: NodeVerb, global: &Global) -> Result<(), Failure> {
     match verb {
         NodeVerb::List => nodes::list(cloud, global).await,
-        NodeVerb::Ticket(arguments) => admission::node::ticket(cloud, arguments, global).await,
-        NodeVerb::Requests => admission::node::requests(cloud, global).await,
-        NodeVerb::Approve(arguments) => admission::node::approve(cloud, &arguments, global).await,
-        NodeVerb::Reject { id } => admission::node::reject(cloud, &id, global).await,
-        NodeVerb::Allow(arguments) => admission::node::allow(cloud, arguments, global).await,
+        NodeVerb::Ticket(arguments) => admission::node_admission::ticket(cloud, arguments, global).await,
+        NodeVerb::Requests => admission::node_admission::requests(cloud, global).await,
+        NodeVerb::Approve(arguments) => admission::node_admission::approve(cloud, &arguments, global).await,
+        NodeVerb::Reject { id } => admission::node_admission::reject(cloud, &id, global).await,
+        NodeVerb::Allow(arguments) => admission::node_admission::allow(cloud, arguments, global).await,
         // It needs no login: see `command::run`.
         NodeVerb::Join(_) => Err(Failure::failed("this command needs no login")),
         NodeVerb::Drain(arguments) => drain(cloud, arguments, global).await,

@@ -17,7 +17,7 @@ pub(crate) async fn run(cloud: &Client, command: PolicyCommand, global: &Global)
             let path = SectorPath::parse(&path)?;
             print(&path, &cloud.policy(&path).await?, global)
         }
-        PolicyCommand::Set { path, wishes } => {
+        PolicyCommand::Set { path, assignments: wishes } => {
             let path = SectorPath::parse(&path)?;
             let mut policy = cloud.policy(&path).await?.own;
             for wish in &wishes {
@@ -208,11 +208,7 @@ mod tests {
         for wish in nonsense {
             let failure = apply(&mut Policy::default(), wish).unwrap_err();
             assert_eq!(failure.status, Status::Usage, "{wish}");
-            assert!(
-                failure.sentence.contains("for example") || failure.sentence.contains(KEYS),
-                "{}",
-                failure.sentence
-            );
+            assert!(failure.message.contains("for example") || failure.message.contains(KEYS), "{}", failure.message);
         }
     }
 }

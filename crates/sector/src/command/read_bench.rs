@@ -1,4 +1,4 @@
-//! `sector bench reads`: how many small pieces of one open file come in a second, from anywhere in it, as a program that
+//! `sector name_bench reads`: how many small pieces of one open file come in a second, from anywhere in it, as a program that
 //! cuts pictures out of a survey reads; beside it the same reads of an ordinary local file. The file is its own, and goes
 //! with the command however it ends.
 
@@ -13,15 +13,15 @@ use client::{Client, PutOptions, SectorPath};
 use tokio::task::spawn_blocking;
 
 use super::{
-    bench::{Figure, each, print},
-    disk_bench::Lot,
+    disk_bench::SplitMix64,
+    name_bench::{OperationFigure, measure_each, print},
 };
 use crate::{
     arguments::{BenchReads, Global},
     failure::Failure,
 };
 
-/// `sector bench reads`.
+/// `sector name_bench reads`.
 pub(crate) async fn reads(cloud: &Client, reads: &BenchReads, global: &Global) -> Result<(), Failure> {
     let bytes = reads.bytes.as_u64();
     let piece_bytes = reads.read_bytes.as_u64();
@@ -52,17 +52,17 @@ async fn measure(
     path: &SectorPath,
     local: &std::path::Path,
     reads: &BenchReads,
-) -> Result<Vec<Figure>, Failure> {
+) -> Result<Vec<OperationFigure>, Failure> {
     let (bytes, piece_bytes) = (reads.bytes.as_u64(), reads.read_bytes.as_u64());
     let options =
         PutOptions { bytes_expected: Some(bytes), copies: Some(1), sync_copies: Some(1), ..Default::default() };
-    cloud.put(Lot(1).take(bytes), path, &options, &|_| {}).await?;
+    cloud.put(SplitMix64(1).take(bytes), path, &options, &|_| {}).await?;
     let file = cloud.open(path).await?;
 
     let failed = |error: io::Error| Failure::local("write the file to compare with", local, &error);
     let beside = write_beside(local.to_owned(), bytes).await.map_err(failed)?;
 
-    let (mut lot, places) = (Lot(7), bytes / piece_bytes);
+    let (mut lot, places) = (SplitMix64(7), bytes / piece_bytes);
     let offsets: Vec<u64> = (0..reads.reads).map(|_| lot.next() % places * piece_bytes).collect();
     let mut figures = Vec::new();
     for tasks in [1, reads.tasks as usize] {
@@ -70,13 +70,13 @@ async fn measure(
             let piece = file.read_at(offset, piece_bytes as usize).await?;
             if piece.len() as u64 == piece_bytes { Ok(()) } else { Err(Failure::failed("a read came short")) }
         };
-        figures.push(each("read of the cloud's file", &file, tasks, &offsets, read).await?);
+        figures.push(measure_each("read of the cloud's file", &file, tasks, &offsets, read).await?);
         let read = move |file: Arc<File>, offset: u64| async move {
             // As a program without a runtime: no hand-over to another thread.
             let mut piece = vec![0; piece_bytes as usize];
             file.read_exact_at(&mut piece, offset).map_err(|error| Failure::failed(error.to_string()))
         };
-        figures.push(each("pread of a local file", &beside, tasks, &offsets, read).await?);
+        figures.push(measure_each("pread of a local file", &beside, tasks, &offsets, read).await?);
     }
     Ok(figures)
 }
@@ -85,14 +85,14 @@ async fn measure(
 async fn write_beside(file: std::path::PathBuf, bytes: u64) -> io::Result<Arc<File>> {
     let written = spawn_blocking(move || {
         let mut written = File::options().read(true).write(true).create_new(true).open(file)?;
-        io::copy(&mut Lot(1).take(bytes), &mut written)?;
+        io::copy(&mut SplitMix64(1).take(bytes), &mut written)?;
         written.flush()?;
         Ok(Arc::new(written))
     });
     written.await.map_err(io::Error::other)?
 }
 
-impl Read for Lot {
+impl Read for SplitMix64 {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         for chunk in buffer.chunks_mut(8) {
             chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);

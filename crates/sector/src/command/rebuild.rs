@@ -27,14 +27,14 @@ pub(crate) async fn run(cloud: &Client, rebuild: Rebuild, global: &Global) -> Re
 }
 
 /// `sector master rebuild`: sets the journal aside, so that the next start puts the names together from the nodes.
-pub(crate) fn set_aside(role: &Role, global: &Global) -> Result<(), Failure> {
+pub(crate) fn archive_journal(role: &Role, global: &Global) -> Result<(), Failure> {
     let settings = Checked::<MasterSettings>::read(&role.config)?;
     match master::archive_journal(&settings.folder).map_err(|error| error.refusal())? {
         None => Err(Failure::new(
             Status::NotFound,
             format!("there is no journal in `{}`: start the master, it rebuilds by itself", settings.folder.display()),
         )),
-        Some(aside) if global.json => show::json(&AsideView { aside: aside.display().to_string() }),
+        Some(aside) if global.json => show::json(&ArchiveView { aside: aside.display().to_string() }),
         Some(aside) => {
             show::line(format!(
                 "the journal is set aside as {}; start the master, then see `sector rebuild status`",
@@ -76,7 +76,7 @@ fn status(status: &RebuildStatus, global: &Global) -> Result<(), Failure> {
 }
 
 #[derive(Serialize)]
-struct AsideView {
+struct ArchiveView {
     aside: String,
 }
 

@@ -55,7 +55,7 @@ pub(crate) async fn run(cloud: &Client, command: Terasort, global: &Global) -> R
     }
 }
 
-/// Makes `records` records in `files` files, each on the node where it stays.
+/// Makes `records` records in `file_args` files, each on the node where it stays.
 pub(crate) async fn generate(
     cloud: &Client,
     records: u64,
@@ -193,13 +193,13 @@ fn record_range(at: u64, records: u64) -> Range<u64> {
 fn stage(name: &str, parameters: &[(&str, String)], buckets: Option<u32>) -> StageSpec {
     let parameters = parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
     let function = FunctionSpec { code: FunctionCode::BuiltIn(name.into()), parameters };
-    StageSpec { function, buckets, records: RecordFraming::Fixed(RECORD_BYTES as u32), side: Vec::new() }
+    StageSpec { function, buckets, records: RecordFraming::Fixed(RECORD_BYTES as u32), side_files: Vec::new() }
 }
 
 /// A job over data that are kept once.
 fn plain() -> JobSpec {
     JobSpec {
-        beside: Vec::new(),
+        zipped_inputs: Vec::new(),
         title: String::new(),
         inputs: Vec::new(),
         stages: Vec::new(),

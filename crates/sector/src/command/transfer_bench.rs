@@ -1,10 +1,13 @@
-//! `sector bench transfer`: how fast bulk bytes travel over a way, beside other ways to send them (crate `measure`). It talks
+//! `sector name_bench transfer`: how fast bulk bytes travel over a way, beside other ways to send them (crate `bench_args`). It talks
 //! to no cloud: both ends are threads of this process, and an emulated way goes with the command.
 
 use std::time::Duration;
 
 use client::CarrierChoice;
-use measure::transfer::{ControllerKind, Figure, Plan, Sharing, System, TransferError, Way, compare, has_iperf, share};
+use measure::transfer::{
+    ControllerKind, EmulatedPath, Sharing, System, TransferError, TransferFigure, TransferPlan, compare, has_iperf,
+    share,
+};
 
 use crate::{
     arguments::{BenchTransfer, Global},
@@ -12,9 +15,9 @@ use crate::{
     show,
 };
 
-/// `sector bench transfer`.
+/// `sector name_bench transfer`.
 pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<(), Failure> {
-    let way = bench.rate.map(|rate| Way { rate, round_trip: *bench.rtt, loss: bench.loss, seed: bench.seed });
+    let way = bench.rate.map(|rate| EmulatedPath { rate, round_trip: *bench.rtt, loss: bench.loss, seed: bench.seed });
     let global = global.clone();
     // It has runtimes of its own, which this one's threads must not wait for.
     let measuring = tokio::task::spawn_blocking(move || match (&way, bench.sharing) {
@@ -27,16 +30,17 @@ pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<()
     }
 }
 
-fn comparing(bench: &BenchTransfer, way: Option<Way>, global: &Global) -> Result<(), Failure> {
+fn comparing(bench: &BenchTransfer, way: Option<EmulatedPath>, global: &Global) -> Result<(), Failure> {
     let systems = systems(global, way.is_some());
     if systems.is_empty() {
         return Err(Failure::usage(
             "TCP's controllers are the kernel's: leave --controller out, or take --carrier quic",
         ));
     }
-    let plan = Plan { way, systems, flows: bench.flows, bytes: bench.bytes.as_u64(), rounds: bench.rounds };
+    let plan =
+        TransferPlan { path: way, systems, flows: bench.flows, bytes: bench.bytes.as_u64(), rounds: bench.rounds };
     // A turn may take a minute: whoever waits sees that it goes on.
-    let mut tell = |figure: &Figure| {
+    let mut tell = |figure: &TransferFigure| {
         if !global.json && !global.quiet {
             let result = figure.failed.clone().unwrap_or_else(|| mbit(figure.goodput_bps));
             crate::show::say!("{} {} {}: {result}", figure.system, figure.carrier, figure.controller);
@@ -56,7 +60,7 @@ fn comparing(bench: &BenchTransfer, way: Option<Way>, global: &Global) -> Result
 }
 
 /// What another system cannot do is a result; what ours cannot do is a failure.
-fn ours_went_through(figures: &[Figure]) -> Result<(), Failure> {
+fn ours_went_through(figures: &[TransferFigure]) -> Result<(), Failure> {
     let ours = figures.iter().filter(|figure| figure.system == "sector");
     match ours.filter_map(|figure| figure.failed.as_ref().map(|why| (figure, why))).next() {
         Some((figure, why)) => {
@@ -66,7 +70,7 @@ fn ours_went_through(figures: &[Figure]) -> Result<(), Failure> {
     }
 }
 
-fn sharing(way: &Way, time: Duration, global: &Global) -> Result<(), Failure> {
+fn sharing(way: &EmulatedPath, time: Duration, global: &Global) -> Result<(), Failure> {
     let own = System::Quic(ControllerKind::default());
     let mut pairs = vec![(own, own), (own, System::Quic(ControllerKind::Cubic))];
     if has_iperf() {
@@ -119,7 +123,7 @@ fn systems(global: &Global, is_far: bool) -> Vec<System> {
     systems
 }
 
-fn row(figure: &Figure) -> Vec<String> {
+fn row(figure: &TransferFigure) -> Vec<String> {
     let controller =
         if figure.is_known { format!("{}, known peer", figure.controller) } else { figure.controller.into() };
     let start = vec![figure.system.to_owned(), figure.carrier.to_owned(), controller];

@@ -64,7 +64,7 @@ async fn restore(cloud: &Client, paths: &[String], to: Option<&str>) -> Result<(
 
 /// Into the folder that is there, else exactly there, as `mv` does.
 async fn target(cloud: &Client, path: &SectorPath, to: &SectorPath) -> Result<SectorPath, Failure> {
-    let is_folder = to.is_root() || cloud.find(to).await?.is_some_and(|entry| client::folder::is_folder(&entry));
+    let is_folder = to.is_root() || cloud.find(to).await?.is_some_and(|entry| client::namespace::is_folder(&entry));
     match path.name() {
         Some(name) if is_folder => Ok(to.join(name)?),
         _ => Ok(to.clone()),

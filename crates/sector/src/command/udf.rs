@@ -71,7 +71,7 @@ mod tests {
         assert!(matches!(function("count", &[]).unwrap().code, FunctionCode::BuiltIn(_)));
         let failure = function("no-such", &[]).err().unwrap();
         assert_eq!(failure.status, Status::Usage);
-        assert!(failure.sentence.contains("partition"), "the built-in ones are named: {}", failure.sentence);
+        assert!(failure.message.contains("partition"), "the built-in ones are named: {}", failure.message);
         assert_eq!(function("/nonexistent.so:f", &[]).err().unwrap().status, Status::NotFound);
     }
 

@@ -1,8 +1,8 @@
 //! `sector demo`: the tour. A cloud, real text, the paper's inverted index (3.6) and its sort (Figure 3), each compared
 //! with a plain way of doing the same, and a table at the end.
 
-mod index;
 mod input;
+mod inverted_index;
 
 use std::{
     path::PathBuf,
@@ -14,7 +14,7 @@ use protocol::Status;
 
 use crate::{
     arguments::{Demo, Global},
-    cloud::{Layout, Shape, embedded::Embedded, wait_for_nodes},
+    cloud::{CloudSpec, Layout, embedded::Embedded, wait_for_nodes},
     command::{self, files, terasort},
     failure::Failure,
     show,
@@ -47,10 +47,10 @@ async fn tour(
     global: &Global,
 ) -> Result<Vec<Step>, Failure> {
     say(global, "a cloud of 4 nodes in 2 sites, in this process");
-    let layout = Layout::prepare(folder, Shape::on_loopback(4, 2))?;
+    let layout = Layout::prepare(folder, CloudSpec::on_loopback(4, 2))?;
     let cloud = Embedded::start(&layout).await?;
     let client = Client::connect(&layout.profile(cloud.address())?).await?;
-    wait_for_nodes(&client, layout.shape.nodes.len() as u32).await?;
+    wait_for_nodes(&client, layout.spec.nodes.len() as u32).await?;
     let result = walk(&client, demo, uploads, global).await;
     client.logout().await;
     cloud.stop().await;
@@ -77,12 +77,12 @@ async fn walk(cloud: &Client, demo: &Demo, uploads: Vec<files::Upload>, global: 
     say(global, "an inverted index of them: word to files, in two stages over 8 buckets");
     let index = SectorPath::parse("/index")?;
     let begun = Instant::now();
-    let outcome = index::build(cloud, &text, &index, global).await?;
+    let outcome = inverted_index::build(cloud, &text, &index, global).await?;
     let took = begun.elapsed();
     let (in_place, segments) =
         outcome.record.stages.iter().fold((0, 0), |(local, all), stage| (local + stage.local, all + stage.segments));
     say(global, "the same by one thread that reads the local files, to compare");
-    let (found, expected) = index::compare(cloud, &index, local).await?;
+    let (found, expected) = inverted_index::compare(cloud, &index, local).await?;
     let share = 100 * in_place / segments.max(1);
     let what =
         format!("{} words, {} pairs, as counted; {share} % done where they lie", expected.words, expected.postings);

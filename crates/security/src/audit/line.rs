@@ -27,13 +27,13 @@ pub(super) struct Content {
 
 /// Who wrote an event, and which of theirs it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(super) struct EventOrigin {
     pub(super) writer: u64,
     pub(super) sequence: u64,
 }
 
 impl Content {
-    pub(super) fn of(number: u64, event: AuditEvent, origin: Origin) -> Self {
+    pub(super) fn of(number: u64, event: AuditEvent, origin: EventOrigin) -> Self {
         Self {
             number,
             time_unix_millis: event.unix_millis,
@@ -49,9 +49,9 @@ impl Content {
         }
     }
 
-    pub(super) fn origin(&self) -> Option<Origin> {
+    pub(super) fn origin(&self) -> Option<EventOrigin> {
         let writer = u64::from_str_radix(&self.writer, 16).ok()?;
-        Some(Origin { writer, sequence: self.sequence })
+        Some(EventOrigin { writer, sequence: self.sequence })
     }
 
     /// The line behind `before`, without its line end, and the record's head after it.
@@ -127,7 +127,7 @@ mod tests {
             outcome: AuditOutcome::Done,
             note: String::new(),
         };
-        Content::of(7, event, Origin { writer: 0xfeed, sequence: 3 })
+        Content::of(7, event, EventOrigin { writer: 0xfeed, sequence: 3 })
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
         let (line, head) = content().seal(AuditHead::EMPTY).unwrap();
         assert!(!line.contains('\n'), "{line}");
         assert_eq!(open(&line).unwrap(), (content(), head));
-        assert_eq!(open(&line).unwrap().0.origin(), Some(Origin { writer: 0xfeed, sequence: 3 }));
+        assert_eq!(open(&line).unwrap().0.origin(), Some(EventOrigin { writer: 0xfeed, sequence: 3 }));
         assert!(follows(&line, AuditHead::EMPTY));
         assert!(!follows(&line, AuditHead { number: 0, hash: [1; 32] }), "another line stood before it");
     }

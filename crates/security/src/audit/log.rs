@@ -14,7 +14,7 @@ use store::read_file_uncached;
 
 use super::{
     check::files_of,
-    line::{self, Content, Origin, hex},
+    line::{self, Content, EventOrigin, hex},
 };
 use crate::SecurityError;
 
@@ -96,7 +96,7 @@ impl AuditLog {
     /// # Errors
     /// When they cannot be written. The record may then hold a part of them, and must be opened again.
     pub fn append(&mut self, events: Vec<AuditEvent>) -> Result<AuditHead, SecurityError> {
-        let own = Origin { writer: 0, sequence: 0 };
+        let own = EventOrigin { writer: 0, sequence: 0 };
         self.write(events.into_iter().map(|event| (event, own)).collect())
     }
 
@@ -108,10 +108,10 @@ impl AuditLog {
         let AuditBatch { writer, first, events } = batch;
         let expected = self.expected.get(&writer).copied().unwrap_or(0);
         let events = (first..).zip(events).filter(|(sequence, _)| *sequence >= expected);
-        self.write(events.map(|(sequence, event)| (event, Origin { writer, sequence })).collect())
+        self.write(events.map(|(sequence, event)| (event, EventOrigin { writer, sequence })).collect())
     }
 
-    fn write(&mut self, events: Vec<(AuditEvent, Origin)>) -> Result<AuditHead, SecurityError> {
+    fn write(&mut self, events: Vec<(AuditEvent, EventOrigin)>) -> Result<AuditHead, SecurityError> {
         if events.is_empty() {
             return Ok(self.head);
         }
@@ -130,7 +130,7 @@ impl AuditLog {
         Ok(self.head)
     }
 
-    fn seal(&mut self, event: AuditEvent, origin: Origin, text: &mut String) -> Result<(), SecurityError> {
+    fn seal(&mut self, event: AuditEvent, origin: EventOrigin, text: &mut String) -> Result<(), SecurityError> {
         let content = Content::of(self.head.number + 1, event.clipped(), origin);
         let (line, head) = content
             .seal(self.head)
@@ -153,7 +153,7 @@ impl AuditLog {
         self.file = Some((file, 0));
         let mut begin = own(unix_millis, BEGIN_FILE, String::new(), AuditOutcome::Done);
         begin.object = hex(&self.head.hash);
-        self.seal(begin, Origin { writer: 0, sequence: 0 }, text)
+        self.seal(begin, EventOrigin { writer: 0, sequence: 0 }, text)
     }
 
     /// Goes on with the last file.
@@ -195,7 +195,7 @@ impl AuditLog {
         }
     }
 
-    fn expect_after(&mut self, origin: Origin) {
+    fn expect_after(&mut self, origin: EventOrigin) {
         if origin.writer == 0 {
             return;
         }
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_not_written_whole_is_cut_off_at_the_next_start_and_nothing_else_is() {
+    fn a_torn_last_line_is_cut_off_at_the_next_start_and_nothing_else_is() {
         let folder = tempfile::tempdir().unwrap();
         let head = ten(folder.path());
         let last = files(folder.path()).pop().unwrap();

@@ -4,29 +4,29 @@
 //! secret is ever printed.
 
 pub mod ldap;
+pub mod mapping;
 pub mod oidc;
-pub mod plan;
-mod providers;
+mod registry;
 mod secret_file;
 mod trust;
 
 use std::{fmt, time::Duration};
 
-pub use plan::Plan;
-pub use providers::Providers;
+pub use mapping::ProviderMapping;
+pub use registry::Providers;
 
 /// What a provider is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum ProviderQuestion {
     /// Is this the user's password, and which groups has the user?
     Password {
         /// The user's name at the provider.
         user: String,
         /// The password.
-        password: Concealed,
+        password: SecretText,
     },
     /// Is there still such a user, and with which groups? Of a directory that a service account may search.
-    Standing {
+    LookUp {
         /// The user's name at the provider.
         user: String,
     },
@@ -38,7 +38,7 @@ pub enum Question {
 
 /// What a provider answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ProviderAnswer {
     /// The user is proved.
     User(ProviderUser),
     /// The provider does not know this user, or cannot say so.
@@ -55,7 +55,7 @@ pub enum Answer {
     /// The login in the browser ended without a user, or with one who may not come in: the sentence says why.
     Refused(String),
     /// There was no answer, or none that can be used.
-    Failed(Failure),
+    Failed(ProviderFailure),
 }
 
 /// A user as a provider knows them.
@@ -92,14 +92,14 @@ pub struct DeviceBegun {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceGrant {
     /// The provider's own code.
-    pub code: Concealed,
+    pub code: SecretText,
     /// Sent along at the beginning; a token that has another is for another login.
     pub nonce: String,
 }
 
 /// Why a provider gave no answer that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum ProviderFailure {
     /// It cannot be reached, or did not answer in time: it may be better later.
     Unreachable(String),
     /// It, or what the settings say of it, is wrong: someone must look at it.
@@ -108,9 +108,9 @@ pub enum Failure {
 
 /// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Concealed(pub String);
+pub struct SecretText(pub String);
 
-impl fmt::Debug for Concealed {
+impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Concealed(…)")
     }

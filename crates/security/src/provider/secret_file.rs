@@ -3,11 +3,11 @@
 
 use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
-use super::Concealed;
+use super::SecretText;
 use crate::SecurityError;
 
 /// The text of the file, without the line break at its end.
-pub(super) fn read(file: &Path) -> Result<Concealed, SecurityError> {
+pub(super) fn read(file: &Path) -> Result<SecretText, SecurityError> {
     let failed = |source| SecurityError::File { operation: "read the secret in", file: file.to_owned(), source };
     let mode = fs::metadata(file).map_err(failed)?.permissions().mode();
     if mode & READABLE_BY_OTHERS != 0 {
@@ -19,7 +19,7 @@ pub(super) fn read(file: &Path) -> Result<Concealed, SecurityError> {
         let why = format!("it must hold 1 to {SECRET_BYTES_MAX} bytes");
         return Err(failed(io::Error::new(io::ErrorKind::InvalidData, why)));
     }
-    Ok(Concealed(secret.to_owned()))
+    Ok(SecretText(secret.to_owned()))
 }
 
 /// Bits of a file's mode that let others than its owner read or change it.
@@ -42,7 +42,7 @@ mod tests {
         let error = read(&file).unwrap_err().to_string();
         assert!(error.contains("ldap.password") && error.contains("640") && !error.contains("words"), "{error}");
         set_mode(0o600);
-        assert_eq!(read(&file).unwrap(), Concealed("two words ".into()));
+        assert_eq!(read(&file).unwrap(), SecretText("two words ".into()));
         assert!(!format!("{:?}", read(&file)).contains("words"));
         fs::write(&file, "\n").unwrap();
         assert!(read(&file).is_err());

@@ -13,9 +13,9 @@ use crate::SecurityError;
 
 /// The certificates of the authorities that are trusted.
 #[derive(Clone)]
-pub(super) struct Trust(Vec<CertificateDer<'static>>);
+pub(super) struct TrustRoots(Vec<CertificateDer<'static>>);
 
-impl Trust {
+impl TrustRoots {
     /// The authorities in this file, PEM; without one, the system's.
     pub(super) fn read(file: Option<&Path>) -> Result<Self, SecurityError> {
         let Some(file) = file else {
@@ -67,10 +67,10 @@ mod tests {
         let file = folder.path().join("authority.pem");
         let authority = rcgen::generate_simple_self_signed(["ldap.example.org".to_owned()]).unwrap();
         std::fs::write(&file, authority.cert.pem()).unwrap();
-        let trust = Trust::read(Some(&file)).unwrap();
+        let trust = TrustRoots::read(Some(&file)).unwrap();
         assert_eq!(trust.0.len(), 1);
         trust.tls().unwrap();
         std::fs::write(&file, "nothing").unwrap();
-        assert!(Trust::read(Some(&file)).is_err());
+        assert!(TrustRoots::read(Some(&file)).is_err());
     }
 }

@@ -17,40 +17,40 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::{Action, Caller, CheckId, Connection, Security};
+use super::{CheckId, Connection, Security, SecurityAction, SecurityCaller};
 use crate::{
     AddressRange, SecurityError,
     accounts::{SECURITY, reserved_kind},
     machines::{self, Certificate, Machine, TicketRow},
-    waiting::NoPlace,
+    waiting_list::WaitRefused,
 };
 
 /// A certificate on its way from the authority.
 #[derive(Debug)]
-pub(super) struct Issue {
-    caller: Caller,
+pub(super) struct PendingIssue {
+    caller: SecurityCaller,
     name: NodeId,
     kind: MachineKind,
     key: KeyDigest,
-    why: Why,
+    why: IssueReason,
 }
 
 /// What entitles a machine to a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
+enum IssueReason {
     /// A ticket with this digest.
     Ticket([u8; 32]),
     /// An administrator's word.
     Approval,
     /// It has one already, and the same key asks once more.
-    Again,
+    Reissue,
     /// It has one that nears its end.
     Renewal,
 }
 
 /// A certificate that the authority has signed.
 #[derive(Clone, Debug)]
-pub struct Issued {
+pub struct IssuedCertificate {
     /// The certificate, PEM.
     pub certificate_pem: String,
     /// The authority's own, PEM.
@@ -66,7 +66,7 @@ impl Security {
     pub(super) fn handle_admission(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SecurityCaller,
         connection: &Connection,
         request: AdmissionRequest,
     ) {
@@ -74,7 +74,7 @@ impl Security {
         let outcome = match request {
             AdmissionRequest::Enrol { address, fingerprint, enrolment } => {
                 let address = address.to_canonical();
-                self.enrol(now, caller, connection, Shown { address, fingerprint }, enrolment)
+                self.enrol(now, caller, connection, ShownCertificate { address, fingerprint }, enrolment)
             }
             AdmissionRequest::Administer { by, verb } => match self.check_admin(now, &by, "let machines in") {
                 Ok(()) => self.administer(now, caller, false, verb),
@@ -93,15 +93,15 @@ impl Security {
     fn enrol(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SecurityCaller,
         connection: &Connection,
-        shown: Shown,
+        shown: ShownCertificate,
         enrolment: Enrolment,
     ) -> Result<Option<AdmissionReply>, Refusal> {
         match enrolment {
             Enrolment::WithTicket { kind, secret, name, key } => {
                 // Else a master could use up a ticket that was meant for another master.
-                if kind == MachineKind::Master && !connection.is_stranger() {
+                if kind == MachineKind::Master && !connection.is_unauthenticated() {
                     return Err(no("a master's ticket is used at the security server, whose address is in it"));
                 }
                 self.use_ticket(now, caller, kind, &secret, name, &key)
@@ -115,7 +115,7 @@ impl Security {
     fn use_ticket(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SecurityCaller,
         kind: MachineKind,
         secret: &TicketSecret,
         wanted: Option<NodeId>,
@@ -132,7 +132,7 @@ impl Security {
         if ticket.kind != kind {
             return Err(no(format!("this ticket is for a {}; use it with `sector {} join`", ticket.kind, ticket.kind)));
         }
-        if self.issues.values().any(|issue| issue.why == Why::Ticket(digest)) {
+        if self.issues.values().any(|issue| issue.why == IssueReason::Ticket(digest)) {
             return Err(no("this ticket is in use at this moment, and it is good for one machine"));
         }
         if let Some((name, used_key)) = &ticket.used_by {
@@ -140,10 +140,10 @@ impl Security {
             if *used_key != key.digest() || self.keeps_key(name, *used_key).is_none() {
                 return Err(no("this ticket was used already, and it is good for one machine; make a new one"));
             }
-            return Ok(self.issue(caller, name.clone(), kind, key, Why::Again));
+            return Ok(self.issue(caller, name.clone(), kind, key, IssueReason::Reissue));
         }
         let name = self.name_for(&ticket, wanted)?;
-        Ok(self.issue(caller, name, kind, key, Why::Ticket(digest)))
+        Ok(self.issue(caller, name, kind, key, IssueReason::Ticket(digest)))
     }
 
     /// The name that the bearer of a ticket gets.
@@ -171,7 +171,7 @@ impl Security {
     fn ask_without_ticket(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SecurityCaller,
         address: IpAddr,
         name: NodeId,
         key: &CertificateRequest,
@@ -179,20 +179,20 @@ impl Security {
         let key = prove(key, Some(&name))?;
         let digest = key.digest();
         if self.keeps_key(&name, digest) == Some(MachineKind::Node) {
-            return Ok(self.issue(caller, name, MachineKind::Node, key, Why::Again));
+            return Ok(self.issue(caller, name, MachineKind::Node, key, IssueReason::Reissue));
         }
         if !self.is_free(&name, MachineKind::Node) {
             return Err(taken(&name));
         }
         let approval = self.accounts.machines().approval(&name);
         if approval.is_some_and(|approval| approval.key == digest && approval.until_unix_millis > now.unix_millis) {
-            return Ok(self.issue(caller, name, MachineKind::Node, key, Why::Approval));
+            return Ok(self.issue(caller, name, MachineKind::Node, key, IssueReason::Approval));
         }
         match self.waiting_list.ask(now, digest, &name, address) {
             Ok(()) => Ok(Some(AdmissionReply::Waiting { key: digest })),
-            Err(NoPlace::Rejected) => Err(no("an administrator has turned this request away")),
-            Err(NoPlace::Full) => Err(unavailable("too many requests for certificates wait; use a ticket")),
-            Err(NoPlace::FullForAddress) => {
+            Err(WaitRefused::Rejected) => Err(no("an administrator has turned this request away")),
+            Err(WaitRefused::Full) => Err(unavailable("too many requests for certificates wait; use a ticket")),
+            Err(WaitRefused::FullForAddress) => {
                 Err(unavailable("too many requests for certificates from this address wait; use a ticket"))
             }
         }
@@ -200,23 +200,23 @@ impl Security {
 
     fn renew(
         &mut self,
-        caller: Caller,
+        caller: SecurityCaller,
         connection: &Connection,
-        shown: Shown,
+        shown: ShownCertificate,
         name: NodeId,
         key: &CertificateRequest,
     ) -> Result<Option<AdmissionReply>, Refusal> {
         let kind = self.check_shown(connection, shown, &name)?.kind;
         let key = prove(key, Some(&name))?;
-        Ok(self.issue(caller, name, kind, key, Why::Renewal))
+        Ok(self.issue(caller, name, kind, key, IssueReason::Renewal))
     }
 
     /// Once the new certificate was shown, the old one is worth nothing.
     fn confirm(
         &mut self,
-        caller: Caller,
+        caller: SecurityCaller,
         connection: &Connection,
-        shown: Shown,
+        shown: ShownCertificate,
         name: &NodeId,
     ) -> Result<Option<AdmissionReply>, Refusal> {
         let machine = self.check_shown(connection, shown, name)?.clone();
@@ -228,7 +228,12 @@ impl Security {
 
     /// The machine of this name, if its own certificate was shown. What a master says that it was shown is believed of
     /// nodes alone: a master shows its own to us.
-    fn check_shown(&self, connection: &Connection, shown: Shown, name: &NodeId) -> Result<&Machine, Refusal> {
+    fn check_shown(
+        &self,
+        connection: &Connection,
+        shown: ShownCertificate,
+        name: &NodeId,
+    ) -> Result<&Machine, Refusal> {
         let machine = self.accounts.machines().get(name).ok_or_else(|| unknown(name))?;
         let fingerprint = match machine.kind {
             MachineKind::Node => shown.fingerprint,
@@ -240,21 +245,21 @@ impl Security {
     /// Has the authority sign; it answers with [`finish_issue`](Self::finish_issue).
     fn issue(
         &mut self,
-        caller: Caller,
+        caller: SecurityCaller,
         name: NodeId,
         kind: MachineKind,
         key: ProvedKey,
-        why: Why,
+        why: IssueReason,
     ) -> Option<AdmissionReply> {
         let check = CheckId(self.next_check);
         self.next_check += 1;
-        self.actions.push_back(Action::Issue { check, name: name.clone(), kind, key });
-        self.issues.insert(check, Issue { caller, name, kind, key: key.digest(), why });
+        self.actions.push_back(SecurityAction::Issue { check, name: name.clone(), kind, key });
+        self.issues.insert(check, PendingIssue { caller, name, kind, key: key.digest(), why });
         None
     }
 
     /// The authority has signed, or could not.
-    pub(super) fn finish_issue(&mut self, check: CheckId, issued: Result<Issued, SecurityError>) {
+    pub(super) fn finish_issue(&mut self, check: CheckId, issued: Result<IssuedCertificate, SecurityError>) {
         let Some(issue) = self.issues.remove(&check) else { return };
         let outcome = issued.map_err(|error| error.refusal()).and_then(|issued| {
             let changes = self.changes_for(&issue, &issued)?;
@@ -263,7 +268,7 @@ impl Security {
         match outcome {
             Ok((issued, changes)) => {
                 self.waiting_list.remove(issue.key);
-                let Issued { certificate_pem, authority_pem, .. } = issued;
+                let IssuedCertificate { certificate_pem, authority_pem, .. } = issued;
                 let reply = AdmissionReply::Issued { name: issue.name, certificate_pem, authority_pem };
                 self.change(issue.caller, Ok(changes), SecurityReply::Admission(reply));
             }
@@ -272,8 +277,8 @@ impl Security {
     }
 
     /// The rows that make a certificate count. Looked at again: much may have changed while it was signed.
-    fn changes_for(&self, issue: &Issue, issued: &Issued) -> Result<Vec<RowChange>, Refusal> {
-        let Issue { name, kind, key, why, .. } = issue;
+    fn changes_for(&self, issue: &PendingIssue, issued: &IssuedCertificate) -> Result<Vec<RowChange>, Refusal> {
+        let PendingIssue { name, kind, key, why, .. } = issue;
         let certificate = Certificate {
             fingerprint: issued.fingerprint,
             key: Some(*key),
@@ -285,25 +290,25 @@ impl Security {
             Machine { addresses, ..Machine::new(*kind, certificate) }
         };
         let set = |machine: &Machine| machines::set_machine(name, machine).map_err(|error| error.refusal());
-        let still = || before.filter(|machine| !machine.is_struck_off).cloned().ok_or_else(|| struck_off(name));
+        let still = || before.filter(|machine| !machine.is_revoked).cloned().ok_or_else(|| certificate_revoked(name));
         Ok(match why {
-            Why::Ticket(digest) => {
+            IssueReason::Ticket(digest) => {
                 let known = self.accounts.machines().ticket(digest).filter(|ticket| ticket.used_by.is_none());
                 let mut ticket = known.cloned().ok_or_else(|| no("this ticket was used already"))?;
                 ticket.used_by = Some((name.clone(), *key));
                 let used = machines::set_ticket(digest, &ticket).map_err(|error| error.refusal())?;
                 vec![set(&first())?, used]
             }
-            Why::Approval if before.is_some() => return Err(taken(name)),
-            Why::Approval => vec![set(&first())?, machines::remove_approval(name)],
-            Why::Again => vec![set(&Machine { certificate, next: None, ..still()? })?],
-            Why::Renewal => vec![set(&Machine { next: Some(certificate), ..still()? })?],
+            IssueReason::Approval if before.is_some() => return Err(taken(name)),
+            IssueReason::Approval => vec![set(&first())?, machines::remove_approval(name)],
+            IssueReason::Reissue => vec![set(&Machine { certificate, next: None, ..still()? })?],
+            IssueReason::Renewal => vec![set(&Machine { next: Some(certificate), ..still()? })?],
         })
     }
 
     /// The security server has issued itself a certificate, and answers once that is durable. Both are taken as its own: it
     /// may end before the new one lies in its files.
-    pub fn renew_own(&mut self, caller: Caller, certificate: Certificate) {
+    pub fn renew_own(&mut self, caller: SecurityCaller, certificate: Certificate) {
         let own =
             NodeId::new(SECURITY).ok().and_then(|name| Some((self.accounts.machines().get(&name)?.clone(), name)));
         let changes = own.map(|(machine, name)| {
@@ -316,7 +321,7 @@ impl Security {
 
     /// The kind of the machine of this name, if it has this very key and is not struck off.
     fn keeps_key(&self, name: &NodeId, key: KeyDigest) -> Option<MachineKind> {
-        let machine = self.accounts.machines().get(name).filter(|machine| !machine.is_struck_off)?;
+        let machine = self.accounts.machines().get(name).filter(|machine| !machine.is_revoked)?;
         (machine.certificate.key == Some(key)).then_some(machine.kind)
     }
 
@@ -345,8 +350,8 @@ pub(super) fn check_certificate(
     fingerprint: Option<[u8; 32]>,
     address: IpAddr,
 ) -> Result<(), Refusal> {
-    if machine.is_struck_off {
-        return Err(struck_off(name));
+    if machine.is_revoked {
+        return Err(certificate_revoked(name));
     }
     if !fingerprint.is_some_and(|fingerprint| machine.is_proved_by(fingerprint)) {
         return Err(no(format!("the certificate shown is not that of `{name}`; use the one that was issued for it")));
@@ -360,7 +365,7 @@ pub(super) fn check_certificate(
 
 /// What a machine has shown, where it came to the cloud.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct ShownCertificate {
     address: IpAddr,
     fingerprint: Option<[u8; 32]>,
 }
@@ -384,7 +389,7 @@ fn taken(name: &NodeId) -> Refusal {
     Refusal::new(Status::Exists, sentence)
 }
 
-fn struck_off(name: &NodeId) -> Refusal {
+fn certificate_revoked(name: &NodeId) -> Refusal {
     no(format!(
         "`{name}` was removed from this cloud; an administrator can take it back with `sector node remove --undo`"
     ))

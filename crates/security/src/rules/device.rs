@@ -15,10 +15,10 @@ use protocol::{
 };
 
 use super::{
-    Caller, Security,
-    providers::{WhatFor, failure},
+    Security, SecurityCaller,
+    providers::{QuestionPurpose, failure},
 };
-use crate::provider::{Answer, DeviceBegun, DeviceGrant, Failure, ProviderUser, Question};
+use crate::provider::{DeviceBegun, DeviceGrant, ProviderAnswer, ProviderFailure, ProviderQuestion, ProviderUser};
 
 /// Logins that have begun.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Devices {
 }
 
 impl Security {
-    pub(super) fn handle_device(&mut self, now: Now, caller: Caller, request: DeviceRequest, address: IpAddr) {
+    pub(super) fn handle_device(&mut self, now: Now, caller: SecurityCaller, request: DeviceRequest, address: IpAddr) {
         let address = address.to_canonical();
         let outcome = match request {
             DeviceRequest::Begin { provider, mut machine } => {
@@ -73,29 +73,34 @@ impl Security {
     fn begin_device(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SecurityCaller,
         provider: Option<&str>,
         (address, machine): (IpAddr, String),
     ) -> Result<(), Refusal> {
-        let provider = self.providers.plan.device_provider(provider)?;
+        let provider = self.providers.mapping.device_provider(provider)?;
         self.providers.devices.forget_old(now);
         if self.providers.devices.of_address(address) >= LOGINS_OF_ADDRESS_MAX {
             let sentence = format!("too many logins from {address} have begun and not ended; finish one, or wait");
             return Err(Refusal::new(Status::Refused, sentence));
         }
-        self.ask_provider(now, provider, WhatFor::Begin(caller, address, machine), Question::BeginDevice)
+        self.ask_provider(
+            now,
+            provider,
+            QuestionPurpose::Begin(caller, address, machine),
+            ProviderQuestion::BeginDevice,
+        )
     }
 
     /// The provider was asked to begin a login.
     pub(super) fn note_begun(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SecurityCaller,
         (provider, address, machine): (String, IpAddr, String),
-        answer: Answer,
+        answer: ProviderAnswer,
     ) {
         let begun = match answer {
-            Answer::Begun(begun) => begun,
+            ProviderAnswer::Begun(begun) => begun,
             other => return self.refuse(caller, failure(&provider, &other)),
         };
         let DeviceBegun { grant, user_code, verification_url, complete_url, interval, lives_for, login } = begun;
@@ -118,7 +123,7 @@ impl Security {
         self.answer(caller, SecurityReply::Device(reply));
     }
 
-    fn poll_device(&mut self, now: Now, caller: Caller, login: DeviceLogin) -> Result<(), Refusal> {
+    fn poll_device(&mut self, now: Now, caller: SecurityCaller, login: DeviceLogin) -> Result<(), Refusal> {
         let device = self.providers.devices.0.get_mut(&login.0).filter(|device| device.ends > now.monotonic);
         let Some(device) = device else {
             return Err(Refusal::new(Status::Refused, "this login has ended, or never began; log in again"));
@@ -130,20 +135,20 @@ impl Security {
         }
         // Whoever asks meanwhile is told to wait.
         device.next = now.monotonic + device.interval;
-        let (provider, question) = (device.provider.clone(), Question::PollDevice(device.grant.clone()));
-        self.ask_provider(now, provider, WhatFor::Poll(caller, login.0), question)
+        let (provider, question) = (device.provider.clone(), ProviderQuestion::PollDevice(device.grant.clone()));
+        self.ask_provider(now, provider, QuestionPurpose::Poll(caller, login.0), question)
     }
 
     /// The provider was asked whether a login is finished.
-    pub(super) fn note_polled(&mut self, now: Now, caller: Caller, login: [u8; 32], answer: Answer) {
+    pub(super) fn note_polled(&mut self, now: Now, caller: SecurityCaller, login: [u8; 32], answer: ProviderAnswer) {
         let Some(device) = self.providers.devices.0.get_mut(&login) else {
             return self.refuse(caller, Refusal::new(Status::Refused, "this login has ended; log in again"));
         };
         let slower = match &answer {
-            Answer::Pending { slow_down: true } => Some(device.interval + SLOWER),
-            Answer::Pending { slow_down: false } => Some(device.interval),
+            ProviderAnswer::Pending { slow_down: true } => Some(device.interval + SLOWER),
+            ProviderAnswer::Pending { slow_down: false } => Some(device.interval),
             // RFC 8628, 3.5: back off. The person may finish meanwhile all the same.
-            Answer::Failed(Failure::Unreachable(_)) => Some(device.interval * 2),
+            ProviderAnswer::Failed(ProviderFailure::Unreachable(_)) => Some(device.interval * 2),
             _ => None,
         };
         if let Some(interval) = slower {
@@ -155,7 +160,7 @@ impl Security {
         // Anything else ends it: a grant is good for one token.
         let Some(device) = self.providers.devices.0.remove(&login) else { return };
         let done = match answer {
-            Answer::User(user) => self.finish(now, &device, &user),
+            ProviderAnswer::User(user) => self.finish(now, &device, &user),
             other => Err(failure(&device.provider, &other)),
         };
         match done {
@@ -167,7 +172,7 @@ impl Security {
     /// Lets the user in, with a new login session.
     fn finish(&mut self, now: Now, device: &Device, user: &ProviderUser) -> Result<DeviceReply, Refusal> {
         let Device { provider, address, machine, .. } = device;
-        let user = self.let_in(now, provider, user, None, *address)?.user;
+        let user = self.admit_user(now, provider, user, None, *address)?.user;
         let session = self.new_session(now, user.clone(), *address, machine.clone());
         Ok(DeviceReply::Done { user, session: session.map_err(|error| error.refusal())? })
     }

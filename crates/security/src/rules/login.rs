@@ -15,23 +15,23 @@ use protocol::{
     },
 };
 
-use super::{Caller, Pending, Security, Work, providers::PasswordLogin, refused, too_busy};
+use super::{Pending, Security, SecurityCaller, Work, providers::PasswordLogin, refused, too_busy};
 use crate::{
     AddressRange, SecurityError,
     accounts::{self, User},
     credentials::{LoginSession, SESSION_LIFE_MILLIS, SESSIONS_OF_USER_MAX},
-    failed_logins::Attempt,
-    provider::Concealed,
-    secret::{Match, PasswordHash, TokenHash, Verification},
+    failed_logins::LoginAttempt,
+    password_hash::{PasswordHash, SecretMatch, TokenHash, Verification},
+    provider::SecretText,
 };
 
 /// A login whose secret is being compared.
 #[derive(Debug)]
 pub(super) struct Login {
-    caller: Caller,
+    caller: SecurityCaller,
     user: UserName,
     address: IpAddr,
-    purpose: Purpose,
+    purpose: LoginPurpose,
     /// Whether the secret is one that can be guessed.
     guessable: bool,
     /// What a password is compared with, if there is one: a match proves nothing once the user has another.
@@ -40,43 +40,47 @@ pub(super) struct Login {
 
 /// A login with a password that waits until others that are under way have ended.
 #[derive(Debug)]
-pub(super) struct Behind {
-    caller: Caller,
+pub(super) struct QueuedLogin {
+    caller: SecurityCaller,
     user: UserName,
     secret: Secret,
     address: IpAddr,
-    purpose: Purpose,
+    purpose: LoginPurpose,
 }
 
 /// What someone wants who proves who they are.
 #[derive(Debug)]
-pub(super) enum Purpose {
+pub(super) enum LoginPurpose {
     /// A session with a master.
-    Enter,
+    MasterSession,
     /// A login session, from a machine of this name.
-    Begin(String),
+    LoginSession(String),
 }
 
 impl Security {
     pub(super) fn check_user(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SecurityCaller,
         (user, secret, address): (UserName, Secret, IpAddr),
-        purpose: Purpose,
+        purpose: LoginPurpose,
     ) {
         let address = address.to_canonical();
         // A token cannot be guessed, so nobody is slowed down over one.
         let guessable = matches!(secret, Secret::Password(_));
-        if !guessable && matches!(purpose, Purpose::Begin(_)) {
+        if !guessable && matches!(purpose, LoginPurpose::LoginSession(_)) {
             return self.answer(caller, refused(Status::Usage, "a token begins no login session; give the password"));
         }
         if guessable {
             match self.failed.begin(now, &user, address) {
-                Attempt::Begun => {}
-                Attempt::Wait(wait) => return self.refuse(caller, must_wait(&user, address, wait)),
-                Attempt::Behind if self.behind.len() >= BEHIND_MAX => return self.refuse(caller, too_busy()),
-                Attempt::Behind => return self.behind.push(Behind { caller, user, secret, address, purpose }),
+                LoginAttempt::Begun => {}
+                LoginAttempt::Wait(wait) => return self.refuse(caller, must_wait(&user, address, wait)),
+                LoginAttempt::Queued if self.queued_logins.len() >= QUEUED_LOGINS_MAX => {
+                    return self.refuse(caller, too_busy());
+                }
+                LoginAttempt::Queued => {
+                    return self.queued_logins.push(QueuedLogin { caller, user, secret, address, purpose });
+                }
             }
         }
         if let Secret::Password(password) = &secret
@@ -84,7 +88,7 @@ impl Security {
             && let to_ask = self.providers_of(&user)
             && !to_ask.is_empty()
         {
-            let password = Concealed(password.clone());
+            let password = SecretText(password.clone());
             return self.ask_next(now, PasswordLogin { caller, user, address, purpose, password, to_ask });
         }
         if !self.has_room() {
@@ -103,13 +107,13 @@ impl Security {
     }
 
     /// Goes on with the logins that had to wait for others, of which one may have ended.
-    pub(super) fn go_on_behind(&mut self, now: Now) {
-        for Behind { caller, user, secret, address, purpose } in std::mem::take(&mut self.behind) {
+    pub(super) fn resume_queued_logins(&mut self, now: Now) {
+        for QueuedLogin { caller, user, secret, address, purpose } in std::mem::take(&mut self.queued_logins) {
             self.check_user(now, caller, (user, secret, address), purpose);
         }
     }
 
-    pub(super) fn judge(&mut self, now: Now, login: Login, found: Option<Match>) {
+    pub(super) fn finish_login(&mut self, now: Now, login: Login, found: Option<SecretMatch>) {
         let Login { caller, user, address, purpose, guessable, against } = login;
         if guessable {
             self.failed.end(&user, address);
@@ -117,7 +121,7 @@ impl Security {
         // Looked up again: the account is that of now, not that of when the question came.
         let account = self.accounts.user(&user).filter(|account| !guessable || account.password == against);
         let proved = account.zip(found).filter(|_| !guessable || against.is_some());
-        let Some((account, Match { credential, rehashed })) = proved else {
+        let Some((account, SecretMatch { credential, rehashed })) = proved else {
             if guessable {
                 self.failed.note_failure(now, user, address);
             }
@@ -135,10 +139,10 @@ impl Security {
             let _ = row.and_then(|row| self.apply(vec![row]));
         }
         match purpose {
-            Purpose::Begin(machine) => self.begin_session(now, caller, user, address, machine),
-            Purpose::Enter => {
+            LoginPurpose::LoginSession(machine) => self.begin_session(now, caller, user, address, machine),
+            LoginPurpose::MasterSession => {
                 self.note_use(now, &user, credential);
-                match self.known(now, &HeldSession { user, credential, address }) {
+                match self.current_rights(now, &HeldSession { user, credential, address }) {
                     Some(known) => self.answer(caller, SecurityReply::User(known)),
                     // It ended while it was compared.
                     None => self.answer(caller, refused(Status::Refused, WRONG_LOGIN)),
@@ -153,7 +157,7 @@ impl Security {
         if account.disabled {
             return refused(format!("`{user}` is disabled; ask an administrator to enable it"));
         }
-        if let Some(origin) = self.accounts.origin(user).filter(|origin| origin.gone) {
+        if let Some(origin) = self.accounts.origin(user).filter(|origin| origin.is_disowned) {
             let provider = &origin.provider;
             return refused(format!(
                 "the identity provider `{provider}` lets `{user}` in no more; ask who looks after it"
@@ -165,7 +169,14 @@ impl Security {
         Ok(())
     }
 
-    pub(super) fn begin_session(&mut self, now: Now, caller: Caller, user: UserName, address: IpAddr, machine: String) {
+    pub(super) fn begin_session(
+        &mut self,
+        now: Now,
+        caller: SecurityCaller,
+        user: UserName,
+        address: IpAddr,
+        machine: String,
+    ) {
         match self.new_session(now, user, address, machine) {
             Ok(new) => self.answer(caller, SecurityReply::Session(new)),
             Err(error) => self.refuse(caller, error.refusal()),
@@ -180,7 +191,7 @@ impl Security {
         address: IpAddr,
         machine: String,
     ) -> Result<NewSession, SecurityError> {
-        let (token, credential) = ((self.draw)(), self.draw_id());
+        let (token, credential) = ((self.random)(), self.random_id());
         let until_unix_millis = now.unix_millis.saturating_add(SESSION_LIFE_MILLIS);
         let session = LoginSession {
             user: user.clone(),
@@ -202,33 +213,33 @@ impl Security {
     }
 
     /// Looks at sessions that a master has open. To be open is to be used, so a login session is renewed by it.
-    pub(super) fn recheck(&mut self, now: Now, caller: Caller, held: &[HeldSession]) {
+    pub(super) fn recheck(&mut self, now: Now, caller: SecurityCaller, held: &[HeldSession]) {
         if held.len() > RECHECKED_MAX {
             return self.answer(caller, refused(Status::Usage, "too many sessions at once; ask in parts"));
         }
         let mut known = Vec::with_capacity(held.len());
         for session in held {
             // Begun with a password: it ends at any change, since nothing says whether the password was changed.
-            let stands = session.credential != CredentialId(0) && self.known(now, session).is_some();
+            let stands = session.credential != CredentialId(0) && self.current_rights(now, session).is_some();
             if stands {
                 self.note_use(now, &session.user, session.credential);
             }
-            known.push(if stands { self.known(now, session) } else { None });
+            known.push(if stands { self.current_rights(now, session) } else { None });
         }
         self.answer(caller, SecurityReply::Rechecked(known));
     }
 
     /// What the user of a session may do now; `None` where it does not stand any more.
-    pub(super) fn known(&self, now: Now, held: &HeldSession) -> Option<KnownUser> {
+    pub(super) fn current_rights(&self, now: Now, held: &HeldSession) -> Option<KnownUser> {
         let account = self.accounts.user(&held.user)?;
         self.check_may_enter(&held.user, account, held.address).ok()?;
-        let until_unix_millis = self.stands_until(now, &held.user, account, held.credential)?;
+        let until_unix_millis = self.valid_until(now, &held.user, account, held.credential)?;
         let rights = UserRights { user: held.user.clone(), groups: account.groups.clone(), admin: account.admin };
         Some(KnownUser { rights, credential: held.credential, until_unix_millis })
     }
 
     /// Until when a credential is good; `None` where it is not any more.
-    fn stands_until(&self, now: Now, user: &UserName, account: &User, id: CredentialId) -> Option<Option<u64>> {
+    fn valid_until(&self, now: Now, user: &UserName, account: &User, id: CredentialId) -> Option<Option<u64>> {
         if id == CredentialId(0) {
             return Some(None);
         }
@@ -276,7 +287,7 @@ pub(super) fn must_wait(user: &UserName, address: IpAddr, wait: Duration) -> Ref
 
 /// Logins that wait for others of the same name or address: what two masters ask at once. They wait for comparisons and
 /// not for time, and hold what a master may ask meanwhile.
-const BEHIND_MAX: usize = 16;
+const QUEUED_LOGINS_MAX: usize = 16;
 
 /// The one sentence for an unknown user and for a wrong secret.
 pub(super) const WRONG_LOGIN: &str =

@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use protocol::{MachineKind, NodeId, message::master_security::SecurityReply};
 
 use super::{
-    Caller, Security,
+    Security, SecurityCaller,
     admission::{check_certificate, promoted, unknown},
 };
 
 impl Security {
     /// A node that joins with the certificate that was issued to follow has used it: the one before is worth nothing then.
-    pub(super) fn check_node(&mut self, caller: Caller, name: &NodeId, fingerprint: [u8; 32], address: IpAddr) {
+    pub(super) fn check_node(&mut self, caller: SecurityCaller, name: &NodeId, fingerprint: [u8; 32], address: IpAddr) {
         let machine = self.accounts.machines().of_kind(name, MachineKind::Node).cloned();
         let checked = machine.ok_or_else(|| unknown(name)).and_then(|machine| {
             check_certificate(name, &machine, Some(fingerprint), address)?;

@@ -15,10 +15,10 @@ use protocol::{
 };
 
 use super::{
-    Action, Caller, CheckId, Security,
+    CheckId, Security, SecurityAction, SecurityCaller,
     device::Devices,
-    login::{Purpose, WRONG_LOGIN},
-    standing::Looks,
+    login::{LoginPurpose, WRONG_LOGIN},
+    revalidation::Revalidations,
     too_busy,
     users::USERS_MAX,
 };
@@ -27,17 +27,17 @@ use crate::{
     accounts::{self, Origin, User},
     credentials::SESSION_LIFE_MILLIS,
     provider::{
-        Answer, Concealed, Failure, Plan, ProviderUser, Question,
-        plan::{Mapped, unknown},
+        ProviderAnswer, ProviderFailure, ProviderMapping, ProviderQuestion, ProviderUser, SecretText,
+        mapping::{MappedUser, unknown},
     },
 };
 
 /// What the rules know of providers.
 #[derive(Debug, Default)]
 pub(super) struct ProviderLogins {
-    pub(super) plan: Plan,
+    pub(super) mapping: ProviderMapping,
     pub(super) devices: Devices,
-    pub(super) looks: Looks,
+    pub(super) revalidations: Revalidations,
     /// Questions under way.
     asked: BTreeMap<CheckId, Asked>,
     /// Providers that did not answer, and until when nobody is made to wait for them, as [`Retryable::monotonic`].
@@ -48,30 +48,30 @@ pub(super) struct ProviderLogins {
 #[derive(Debug)]
 struct Asked {
     provider: String,
-    what_for: WhatFor,
+    what_for: QuestionPurpose,
 }
 
 /// What a question is for.
 #[derive(Debug)]
-pub(super) enum WhatFor {
+pub(super) enum QuestionPurpose {
     /// A login with a password.
     Password(PasswordLogin),
     /// The beginning of a login with a browser, for one at this address and a machine of this name.
-    Begin(Caller, IpAddr, String),
+    Begin(SecurityCaller, IpAddr, String),
     /// Whether one that has begun is finished.
-    Poll(Caller, [u8; 32]),
+    Poll(SecurityCaller, [u8; 32]),
     /// Whether a user who is in may stay in.
-    Look(UserName),
+    Revalidate(UserName),
 }
 
 /// A login whose password providers are asked about.
 #[derive(Debug)]
 pub(super) struct PasswordLogin {
-    pub(super) caller: Caller,
+    pub(super) caller: SecurityCaller,
     pub(super) user: UserName,
     pub(super) address: IpAddr,
-    pub(super) purpose: Purpose,
-    pub(super) password: Concealed,
+    pub(super) purpose: LoginPurpose,
+    pub(super) password: SecretText,
     /// Who is asked next, where this one does not know the user.
     pub(super) to_ask: VecDeque<String>,
 }
@@ -79,9 +79,9 @@ pub(super) struct PasswordLogin {
 impl Security {
     /// Takes the providers of the settings.
     #[must_use]
-    pub fn with_providers(mut self, plan: Plan) -> Self {
-        self.providers.plan = plan;
-        self.begin_looks();
+    pub fn with_providers(mut self, plan: ProviderMapping) -> Self {
+        self.providers.mapping = plan;
+        self.begin_revalidation();
         self
     }
 
@@ -91,17 +91,17 @@ impl Security {
         match (self.accounts.user(user), self.accounts.origin(user)) {
             (Some(_), Some(origin)) => [origin.provider.clone()].into(),
             (Some(_), None) => VecDeque::new(),
-            (None, _) => self.providers.plan.to_ask(user).into(),
+            (None, _) => self.providers.mapping.candidates(user).into(),
         }
     }
 
     /// Asks the next provider, or ends the login.
     pub(super) fn ask_next(&mut self, now: Now, mut login: PasswordLogin) {
         let Some(provider) = login.to_ask.pop_front() else { return self.fail_password(now, login) };
-        let user = self.providers.plan.name_at(&provider, &login.user);
-        let question = Question::Password { user, password: login.password.clone() };
+        let user = self.providers.mapping.name_at(&provider, &login.user);
+        let question = ProviderQuestion::Password { user, password: login.password.clone() };
         let (caller, user, address) = (login.caller, login.user.clone(), login.address);
-        if let Err(refusal) = self.ask_provider(now, provider, WhatFor::Password(login), question) {
+        if let Err(refusal) = self.ask_provider(now, provider, QuestionPurpose::Password(login), question) {
             self.failed.end(&user, address);
             self.refuse(caller, refusal);
         }
@@ -115,72 +115,72 @@ impl Security {
         &mut self,
         now: Now,
         provider: String,
-        what_for: WhatFor,
-        question: Question,
+        what_for: QuestionPurpose,
+        question: ProviderQuestion,
     ) -> Result<(), Refusal> {
-        if !self.providers.plan.knows(&provider) {
+        if !self.providers.mapping.knows(&provider) {
             return Err(unknown(&provider));
         }
         if self.providers.down.get(&provider).is_some_and(|until| *until > now.monotonic) {
             return Err(unreachable(&provider));
         }
         // Looks have a bound of their own.
-        let is_login = |asked: &&Asked| !matches!(asked.what_for, WhatFor::Look(_));
+        let is_login = |asked: &&Asked| !matches!(asked.what_for, QuestionPurpose::Revalidate(_));
         if self.providers.asked.values().filter(is_login).count() >= QUESTIONS_MAX {
             return Err(too_busy());
         }
         let check = self.new_check();
         self.providers.asked.insert(check, Asked { provider: provider.clone(), what_for });
-        self.actions.push_back(Action::AskProvider { check, provider, question });
+        self.actions.push_back(SecurityAction::AskProvider { check, provider, question });
         Ok(())
     }
 
     /// A provider answered.
-    pub(super) fn handle_provider(&mut self, now: Now, check: CheckId, answer: Answer) {
+    pub(super) fn handle_provider(&mut self, now: Now, check: CheckId, answer: ProviderAnswer) {
         let Some(Asked { provider, what_for }) = self.providers.asked.remove(&check) else { return };
-        if let Answer::Failed(Failure::Unreachable(_)) = &answer {
+        if let ProviderAnswer::Failed(ProviderFailure::Unreachable(_)) = &answer {
             self.providers.down.insert(provider.clone(), now.monotonic + DOWN_FOR);
         }
         match what_for {
-            WhatFor::Password(login) => self.judge_password(now, &provider, login, answer),
-            WhatFor::Begin(caller, address, machine) => {
+            QuestionPurpose::Password(login) => self.judge_password(now, &provider, login, answer),
+            QuestionPurpose::Begin(caller, address, machine) => {
                 self.note_begun(now, caller, (provider, address, machine), answer);
             }
-            WhatFor::Poll(caller, login) => self.note_polled(now, caller, login, answer),
-            WhatFor::Look(user) => self.note_look(now, &provider, &user, answer),
+            QuestionPurpose::Poll(caller, login) => self.note_polled(now, caller, login, answer),
+            QuestionPurpose::Revalidate(user) => self.note_revalidated(now, &provider, &user, answer),
         }
     }
 
-    fn judge_password(&mut self, now: Now, provider: &str, login: PasswordLogin, answer: Answer) {
+    fn judge_password(&mut self, now: Now, provider: &str, login: PasswordLogin, answer: ProviderAnswer) {
         let caller = login.caller;
         match answer {
-            Answer::User(user) => {
+            ProviderAnswer::User(user) => {
                 let PasswordLogin { user: name, address, purpose, .. } = login;
                 self.failed.end(&name, address);
-                match (self.let_in(now, provider, &user, Some(&name), address), purpose) {
-                    (Ok(rights), Purpose::Enter) => {
+                match (self.admit_user(now, provider, &user, Some(&name), address), purpose) {
+                    (Ok(rights), LoginPurpose::MasterSession) => {
                         self.failed.note_success(now, &name, address);
                         // Nothing renews what a password opened, and nothing but time ends it.
                         let until_unix_millis = Some(now.unix_millis.saturating_add(SESSION_LIFE_MILLIS));
                         let known = KnownUser { rights, credential: CredentialId(0), until_unix_millis };
                         self.answer(caller, SecurityReply::User(known));
                     }
-                    (Ok(_), Purpose::Begin(machine)) => {
+                    (Ok(_), LoginPurpose::LoginSession(machine)) => {
                         self.failed.note_success(now, &name, address);
                         self.begin_session(now, caller, name, address, machine);
                     }
                     (Err(refusal), _) => {
-                        self.look_soon(now, &name);
+                        self.revalidate_soon(now, &name);
                         self.refuse(caller, refusal);
                     }
                 }
             }
-            Answer::NoSuchUser => {
-                self.look_soon(now, &login.user);
+            ProviderAnswer::NoSuchUser => {
+                self.revalidate_soon(now, &login.user);
                 self.ask_next(now, login);
             }
             // Another provider that has such a user has another person.
-            Answer::WrongSecret => self.fail_password(now, login),
+            ProviderAnswer::WrongSecret => self.fail_password(now, login),
             other => {
                 self.failed.end(&login.user, login.address);
                 self.refuse(caller, failure(provider, &other));
@@ -196,7 +196,7 @@ impl Security {
 
     /// What a user whom `provider` proved may do; makes or changes the account. `expected` is the name they gave, if
     /// they gave one.
-    pub(super) fn let_in(
+    pub(super) fn admit_user(
         &mut self,
         now: Now,
         provider: &str,
@@ -204,7 +204,7 @@ impl Security {
         expected: Option<&UserName>,
         address: IpAddr,
     ) -> Result<UserRights, Refusal> {
-        let mapped = self.providers.plan.admit(provider, user)?;
+        let mapped = self.providers.mapping.admit(provider, user)?;
         let name = mapped.name.clone();
         let known = self.accounts.user(&name);
         let is_same = |origin: &Origin| origin.provider == provider && origin.subject == user.subject;
@@ -218,9 +218,9 @@ impl Security {
         if known.is_none() && self.accounts.users().count() >= USERS_MAX {
             return Err(SecurityError::TooMany { what: "users", most: USERS_MAX }.refusal());
         }
-        let origin = Origin { provider: provider.to_owned(), subject: user.subject.clone(), gone: false };
-        self.take_over(now, &name, &origin, Some(mapped)).map_err(|error| error.refusal())?;
-        self.look_later(now, &name, provider);
+        let origin = Origin { provider: provider.to_owned(), subject: user.subject.clone(), is_disowned: false };
+        self.update_account(now, &name, &origin, Some(mapped)).map_err(|error| error.refusal())?;
+        self.schedule_revalidation(now, &name, provider);
         let account = self.account(&name)?;
         self.check_may_enter(&name, account, address)?;
         Ok(UserRights { user: name.clone(), groups: account.groups.clone(), admin: account.admin })
@@ -228,18 +228,18 @@ impl Security {
 
     /// Makes or changes the account of a provider's user, where there is anything to change: with `mapped` to what the
     /// provider says, without it so that the account opens nothing.
-    pub(super) fn take_over(
+    pub(super) fn update_account(
         &mut self,
         now: Now,
         name: &UserName,
         origin: &Origin,
-        mapped: Option<Mapped>,
+        mapped: Option<MappedUser>,
     ) -> Result<(), SecurityError> {
         let before = self.accounts.user(name);
-        let origin = Origin { gone: mapped.is_none(), ..origin.clone() };
+        let origin = Origin { is_disowned: mapped.is_none(), ..origin.clone() };
         let mut account = before.cloned().unwrap_or_default();
         let mut changes = Vec::new();
-        if let Some(Mapped { groups, admin, .. }) = mapped {
+        if let Some(MappedUser { groups, admin, .. }) = mapped {
             let is_new = |group: &&String| !self.accounts.groups().contains(*group);
             let new: Result<Vec<_>, _> = groups.iter().filter(is_new).map(|group| accounts::set_group(group)).collect();
             changes = new?;
@@ -252,7 +252,7 @@ impl Security {
             changes.push(accounts::set_origin(name, &origin)?);
         }
         if !changes.is_empty() {
-            self.record_standing(now, name, &origin);
+            self.record_provider_change(now, name, &origin);
             self.changes.note(name.clone());
             self.apply(changes)?;
         }
@@ -262,10 +262,12 @@ impl Security {
 
 /// The refusal where a provider gave no answer that can be used. Why it did not is for the log: whoever logs in may be
 /// anyone.
-pub(super) fn failure(provider: &str, answer: &Answer) -> Refusal {
+pub(super) fn failure(provider: &str, answer: &ProviderAnswer) -> Refusal {
     match answer {
-        Answer::Failed(Failure::Unreachable(_)) => unreachable(provider),
-        Answer::Refused(why) => Refusal::new(Status::Refused, format!("the identity provider `{provider}` {why}")),
+        ProviderAnswer::Failed(ProviderFailure::Unreachable(_)) => unreachable(provider),
+        ProviderAnswer::Refused(why) => {
+            Refusal::new(Status::Refused, format!("the identity provider `{provider}` {why}"))
+        }
         _ => {
             let sentence = format!(
                 "the identity provider `{provider}` does not work as it is set up; the log of the security server says why"

@@ -13,9 +13,9 @@ use protocol::message::{
 use super::*;
 use crate::{
     accounts::Accounts,
+    password_hash::PasswordHash,
     provider::{DeviceBegun, DeviceGrant},
-    rules::Completion,
-    secret::PasswordHash,
+    rules::SecurityCompletion,
 };
 
 const HOME: &str = "10.0.0.1";
@@ -25,7 +25,7 @@ const HOME: &str = "10.0.0.1";
 struct World {
     security: Security,
     /// What providers were asked.
-    asked: Vec<(String, Question)>,
+    asked: Vec<(String, ProviderQuestion)>,
 }
 
 fn world() -> World {
@@ -53,7 +53,10 @@ fn world() -> World {
     let mut accounts = Accounts::default();
     let root = User { password: Some(PasswordHash::new("correct horse").unwrap()), admin: true, ..User::default() };
     accounts.apply(&accounts::set_user(&name("root"), &root).unwrap()).unwrap();
-    World { security: Security::new(accounts).unwrap().with_providers(Plan::new(&settings)), asked: Vec::new() }
+    World {
+        security: Security::new(accounts).unwrap().with_providers(ProviderMapping::new(&settings)),
+        asked: Vec::new(),
+    }
 }
 
 fn name(text: &str) -> UserName {
@@ -64,51 +67,52 @@ fn at(seconds: u64) -> Now {
     Now::default().after(Duration::from_secs(seconds))
 }
 
-fn proved(name: &str, groups: &[&str]) -> Answer {
+fn proved(name: &str, groups: &[&str]) -> ProviderAnswer {
     let groups = groups.iter().map(|&group| group.to_owned()).collect();
-    Answer::User(ProviderUser { name: name.into(), subject: None, groups })
+    ProviderAnswer::User(ProviderUser { name: name.into(), subject: None, groups })
 }
 
-fn unreachable_because() -> Answer {
-    Answer::Failed(Failure::Unreachable("ldaps://10.9.8.7 is silent".into()))
+fn unreachable_because() -> ProviderAnswer {
+    ProviderAnswer::Failed(ProviderFailure::Unreachable("ldaps://10.9.8.7 is silent".into()))
 }
 
 impl World {
     /// Asks, lets the providers give these answers one after the other, and returns the reply.
-    fn ask(&mut self, now: Now, request: SecurityRequest, mut answers: Vec<Answer>) -> SecurityReply {
-        self.security.handle_message(now, Caller(1), request);
+    fn ask(&mut self, now: Now, request: SecurityRequest, mut answers: Vec<ProviderAnswer>) -> SecurityReply {
+        self.security.handle_message(now, SecurityCaller(1), request);
         let mut unsaved = None;
         loop {
             match self.security.poll_action() {
-                Some(Action::Answer { reply, .. }) => {
+                Some(SecurityAction::Answer { reply, .. }) => {
                     assert!(unsaved.is_none(), "answered before it was durable");
                     assert!(answers.is_empty(), "nobody was asked for {answers:?}");
                     return reply;
                 }
-                Some(Action::AskProvider { check, provider, question }) => {
+                Some(SecurityAction::AskProvider { check, provider, question }) => {
                     self.asked.push((provider, question));
-                    self.security.handle_completion(now, Completion::Asked { check, answer: answers.remove(0) });
+                    self.security
+                        .handle_completion(now, SecurityCompletion::Asked { check, answer: answers.remove(0) });
                 }
-                Some(Action::Verify { check, verification }) => {
+                Some(SecurityAction::Verify { check, verification }) => {
                     let found = verification.run();
-                    self.security.handle_completion(now, Completion::Verified { check, found });
+                    self.security.handle_completion(now, SecurityCompletion::Verified { check, found });
                 }
-                Some(Action::Save { batch, .. }) => unsaved = Some(batch),
+                Some(SecurityAction::Save { batch, .. }) => unsaved = Some(batch),
                 Some(other) => panic!("{other:?}"),
                 None => {
                     let batch = unsaved.take().expect("an answer");
-                    self.security.handle_completion(now, Completion::Saved { batch });
+                    self.security.handle_completion(now, SecurityCompletion::Saved { batch });
                 }
             }
         }
     }
 
-    fn login(&mut self, now: Now, user: &str, password: &str, answers: Vec<Answer>) -> SecurityReply {
+    fn login(&mut self, now: Now, user: &str, password: &str, answers: Vec<ProviderAnswer>) -> SecurityReply {
         let secret = Secret::Password(password.into());
         self.ask(now, SecurityRequest::CheckUser { user: name(user), secret, address: HOME.parse().unwrap() }, answers)
     }
 
-    fn device(&mut self, now: Now, request: DeviceRequest, answers: Vec<Answer>) -> SecurityReply {
+    fn device(&mut self, now: Now, request: DeviceRequest, answers: Vec<ProviderAnswer>) -> SecurityReply {
         self.ask(now, SecurityRequest::Device { request, address: HOME.parse().unwrap() }, answers)
     }
 
@@ -119,14 +123,14 @@ impl World {
         }
     }
 
-    fn poll(&mut self, now: Now, login: DeviceLogin, answers: Vec<Answer>) -> SecurityReply {
+    fn poll(&mut self, now: Now, login: DeviceLogin, answers: Vec<ProviderAnswer>) -> SecurityReply {
         self.device(now, DeviceRequest::Poll { login }, answers)
     }
 }
 
-fn begun(number: u8) -> Answer {
-    Answer::Begun(DeviceBegun {
-        grant: DeviceGrant { code: Concealed("device".into()), nonce: "nonce".into() },
+fn begun(number: u8) -> ProviderAnswer {
+    ProviderAnswer::Begun(DeviceBegun {
+        grant: DeviceGrant { code: SecretText("device".into()), nonce: "nonce".into() },
         user_code: "ABCD".into(),
         verification_url: "https://op/device".into(),
         complete_url: None,
@@ -136,8 +140,8 @@ fn begun(number: u8) -> Answer {
     })
 }
 
-fn of_campus(name: &str, subject: &str) -> Answer {
-    Answer::User(ProviderUser { name: name.into(), subject: Some(subject.into()), groups: vec![] })
+fn of_campus(name: &str, subject: &str) -> ProviderAnswer {
+    ProviderAnswer::User(ProviderUser { name: name.into(), subject: Some(subject.into()), groups: vec![] })
 }
 
 fn rights(reply: SecurityReply) -> UserRights {
@@ -162,15 +166,15 @@ fn wait(reply: SecurityReply) -> u32 {
 }
 
 #[test]
-fn the_first_login_of_a_directorys_user_makes_an_account_and_later_ones_keep_its_groups_true() {
+fn the_first_directory_login_makes_an_account_and_later_ones_update_its_groups() {
     let mut world = world();
     let first = rights(world.login(at(0), "ann", "secret", vec![proved("ann", &["cn=astro", "cn=admins"])]));
     assert_eq!((first.groups, first.admin), (vec!["astro".to_owned()], true));
     let origin = world.security.accounts.origin(&name("ann")).unwrap();
-    assert_eq!(origin, &Origin { provider: "first".into(), subject: None, gone: false });
+    assert_eq!(origin, &Origin { provider: "first".into(), subject: None, is_disowned: false });
     let second = rights(world.login(at(1), "ann", "secret", vec![proved("ann", &[])]));
     assert_eq!((second.groups, second.admin), (vec![], false));
-    let asked = Question::Password { user: "ann".into(), password: Concealed("secret".into()) };
+    let asked = ProviderQuestion::Password { user: "ann".into(), password: SecretText("secret".into()) };
     assert_eq!(world.asked, [("first".to_owned(), asked.clone()), ("first".to_owned(), asked)]);
 }
 
@@ -180,13 +184,13 @@ fn a_provider_cannot_take_over_an_account_of_this_server_or_of_another_provider(
     assert_eq!(refusal(world.login(at(0), "root", "theirs", vec![])).message, WRONG_LOGIN);
     assert!(world.asked.is_empty(), "nobody is told the password of an account of our own");
     assert!(rights(world.login(at(0), "root", "correct horse", vec![])).admin);
-    rights(world.login(at(0), "ann", "secret", vec![Answer::NoSuchUser, proved("ann", &[])]));
+    rights(world.login(at(0), "ann", "secret", vec![ProviderAnswer::NoSuchUser, proved("ann", &[])]));
     // Now `first` has an `ann` too: it is not asked, and could not let her in.
     rights(world.login(at(0), "ann", "secret", vec![proved("ann", &[])]));
     assert_eq!(world.asked.last().unwrap().0, "second");
-    let error = world.security.let_in(at(0), "first", &user("ann"), None, HOME.parse().unwrap()).unwrap_err();
+    let error = world.security.admit_user(at(0), "first", &user("ann"), None, HOME.parse().unwrap()).unwrap_err();
     assert_eq!(error.status, Status::Refused);
-    let error = world.security.let_in(at(0), "first", &user("root"), None, HOME.parse().unwrap()).unwrap_err();
+    let error = world.security.admit_user(at(0), "first", &user("root"), None, HOME.parse().unwrap()).unwrap_err();
     assert!(error.message.contains("`root`"), "{error}");
 }
 
@@ -198,12 +202,12 @@ fn user(name: &str) -> ProviderUser {
 fn a_wrong_password_is_not_tried_at_the_next_provider_and_guessing_is_slowed_down() {
     let mut world = world();
     for _ in 0..5 {
-        assert_eq!(refusal(world.login(at(0), "ann", "guess", vec![Answer::WrongSecret])).message, WRONG_LOGIN);
+        assert_eq!(refusal(world.login(at(0), "ann", "guess", vec![ProviderAnswer::WrongSecret])).message, WRONG_LOGIN);
     }
     let refused = refusal(world.login(at(0), "ann", "guess", vec![]));
     assert!(refused.message.contains("wait 1 s"), "{refused}");
     for _ in 0..5 {
-        let unknown = vec![Answer::NoSuchUser, Answer::NoSuchUser];
+        let unknown = vec![ProviderAnswer::NoSuchUser, ProviderAnswer::NoSuchUser];
         assert_eq!(refusal(world.login(at(0), "nobody", "guess", unknown)).message, WRONG_LOGIN);
     }
     assert!(refusal(world.login(at(0), "nobody", "guess", vec![])).message.contains("wait 1 s"));
@@ -218,14 +222,14 @@ fn no_provider_is_asked_about_an_empty_password_or_a_name_in_capitals() {
 }
 
 #[test]
-fn a_provider_that_cannot_be_reached_is_named_lets_nobody_in_and_is_left_alone_for_a_moment() {
+fn an_unreachable_provider_is_named_admits_nobody_and_is_left_alone_for_a_moment() {
     let mut world = world();
     let refused = refusal(world.login(at(0), "ann", "secret", vec![unreachable_because()]));
     assert_eq!(refused.status, Status::Unavailable);
     assert!(refused.message.contains("`first`") && !refused.message.contains("10.9.8.7"), "{refused}");
     assert_eq!(refusal(world.login(at(1), "ann", "secret", vec![])).status, Status::Unavailable);
     rights(world.login(at(2), "ann", "secret", vec![proved("ann", &[])]));
-    let broken = Answer::Failed(Failure::Misconfigured("a secret detail".into()));
+    let broken = ProviderAnswer::Failed(ProviderFailure::Misconfigured("a secret detail".into()));
     let refused = refusal(world.login(at(2), "bob", "secret", vec![broken]));
     assert_eq!(refused.status, Status::Failed);
     assert!(refused.message.contains("`first`") && !refused.message.contains("detail"), "{refused}");
@@ -240,12 +244,12 @@ fn questions_to_providers_are_bounded_so_that_others_still_come_in() {
         let user = name(&format!("ann-{number}"));
         let secret = Secret::Password("secret".into());
         let request = SecurityRequest::CheckUser { user, secret, address: HOME.parse().unwrap() };
-        world.security.handle_message(at(0), Caller(number), request);
+        world.security.handle_message(at(0), SecurityCaller(number), request);
     }
     let actions: Vec<_> = std::iter::from_fn(|| world.security.poll_action()).collect();
     assert_eq!(actions.len(), QUESTIONS_MAX + 1);
     match actions.last().unwrap() {
-        Action::Answer { caller, reply: SecurityReply::Refused(refusal) } => {
+        SecurityAction::Answer { caller, reply: SecurityReply::Refused(refusal) } => {
             assert_eq!((caller.0, refusal.status), (QUESTIONS_MAX as u64, Status::Unavailable));
         }
         other => panic!("{other:?}"),
@@ -258,12 +262,12 @@ fn world_login_root(world: &mut World) -> SecurityReply {
 }
 
 #[test]
-fn a_login_with_a_browser_ends_with_a_token_that_lets_in_and_asks_the_provider_no_more_than_it_wants() {
+fn a_browser_login_ends_with_a_token_and_polls_no_faster_than_the_provider_wants() {
     let mut world = world();
     let login = world.begin(at(0), 1);
     assert_eq!(wait(world.poll(at(1), login, vec![])), 4);
-    assert_eq!(wait(world.poll(at(5), login, vec![Answer::Pending { slow_down: false }])), 5);
-    assert_eq!(wait(world.poll(at(10), login, vec![Answer::Pending { slow_down: true }])), 10);
+    assert_eq!(wait(world.poll(at(5), login, vec![ProviderAnswer::Pending { slow_down: false }])), 5);
+    assert_eq!(wait(world.poll(at(10), login, vec![ProviderAnswer::Pending { slow_down: true }])), 10);
     assert_eq!(wait(world.poll(at(15), login, vec![])), 5);
     assert_eq!(wait(world.poll(at(20), login, vec![unreachable_because()])), 20);
     let done = world.poll(at(40), login, vec![of_campus("Ann", "7")]);
@@ -277,7 +281,7 @@ fn a_login_with_a_browser_ends_with_a_token_that_lets_in_and_asks_the_provider_n
     // A grant is good once.
     assert_eq!(refusal(world.poll(at(60), login, vec![])).status, Status::Refused);
     // The password of such a user is nobody's to check here.
-    let refused = refusal(world.login(at(60), "ann.campus", "secret", vec![Answer::WrongSecret]));
+    let refused = refusal(world.login(at(60), "ann.campus", "secret", vec![ProviderAnswer::WrongSecret]));
     assert_eq!(refused.message, WRONG_LOGIN);
 }
 
@@ -294,9 +298,10 @@ fn a_name_that_the_provider_gave_to_another_person_does_not_open_the_account() {
 #[test]
 fn a_login_with_a_browser_that_is_denied_forged_or_forgotten_lets_nobody_in() {
     let mut world = world();
-    for (number, answer) in
-        [(1, Answer::Refused("says no".into())), (2, Answer::Failed(Failure::Misconfigured("forged".into())))]
-    {
+    for (number, answer) in [
+        (1, ProviderAnswer::Refused("says no".into())),
+        (2, ProviderAnswer::Failed(ProviderFailure::Misconfigured("forged".into()))),
+    ] {
         let login = world.begin(at(0), number);
         refusal(world.poll(at(5), login, vec![answer]));
         refusal(world.poll(at(10), login, vec![]));
@@ -319,18 +324,18 @@ fn logins_of_one_address_that_were_begun_are_bounded() {
         number += 1;
         world.security.handle_message(
             at(0),
-            Caller(1),
+            SecurityCaller(1),
             SecurityRequest::Device {
                 request: DeviceRequest::Begin { provider: None, machine: "laptop".into() },
                 address: HOME.parse().unwrap(),
             },
         );
         match world.security.poll_action().unwrap() {
-            Action::AskProvider { check, .. } => {
-                world.security.handle_completion(at(0), Completion::Asked { check, answer: begun(number) });
-                assert!(matches!(world.security.poll_action(), Some(Action::Answer { .. })));
+            SecurityAction::AskProvider { check, .. } => {
+                world.security.handle_completion(at(0), SecurityCompletion::Asked { check, answer: begun(number) });
+                assert!(matches!(world.security.poll_action(), Some(SecurityAction::Answer { .. })));
             }
-            Action::Answer { reply, .. } => break refusal(reply),
+            SecurityAction::Answer { reply, .. } => break refusal(reply),
             other => panic!("{other:?}"),
         }
     };
@@ -338,21 +343,23 @@ fn logins_of_one_address_that_were_begun_are_bounded() {
 }
 
 #[test]
-fn guesses_at_the_same_moment_lock_nobody_out_at_the_directory_beyond_those_one_after_the_other() {
+fn concurrent_guesses_lock_nobody_out_at_the_directory_beyond_sequential_ones() {
     let mut world = world();
     for number in 0..16 {
         let secret = Secret::Password(format!("guess {number}"));
         let request = SecurityRequest::CheckUser { user: name("ann"), secret, address: HOME.parse().unwrap() };
-        world.security.handle_message(at(0), Caller(number), request);
+        world.security.handle_message(at(0), SecurityCaller(number), request);
     }
     let (mut binds, mut answers) = (0, 0);
     while let Some(action) = world.security.poll_action() {
         match action {
-            Action::AskProvider { check, .. } => {
+            SecurityAction::AskProvider { check, .. } => {
                 binds += 1;
-                world.security.handle_completion(at(0), Completion::Asked { check, answer: Answer::WrongSecret });
+                world
+                    .security
+                    .handle_completion(at(0), SecurityCompletion::Asked { check, answer: ProviderAnswer::WrongSecret });
             }
-            Action::Answer { reply: SecurityReply::Refused(_), .. } => answers += 1,
+            SecurityAction::Answer { reply: SecurityReply::Refused(_), .. } => answers += 1,
             other => panic!("{other:?}"),
         }
     }

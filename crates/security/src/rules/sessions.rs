@@ -9,25 +9,25 @@ use protocol::{
 };
 
 use super::{
-    Caller, Security,
-    users::{Outcome, can_administer},
+    Security, SecurityCaller,
+    users::{AccountsResult, can_administer},
 };
 use crate::{
     SecurityError,
     accounts::{self, User},
     credentials::{LoginSession, TOKENS_MAX, Token},
-    secret::TokenHash,
+    password_hash::TokenHash,
 };
 
 impl Security {
     pub(super) fn add_token(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SecurityCaller,
         by: &Asker,
         (user, name): (UserName, String),
         life_seconds: u64,
-    ) -> Outcome {
+    ) -> AccountsResult {
         let admin = self.check_own(now, by, &user, "give others a token")?;
         let is_token = self.account(&by.rights.user)?.tokens.iter().any(|token| token.id == by.credential);
         if !admin && is_token {
@@ -43,7 +43,7 @@ impl Security {
             let sentence = "a token's name has 1 to 64 letters, digits, `-`, `_` and `.`; choose another";
             return Err(Refusal::new(Status::Usage, sentence));
         }
-        let (token, credential) = ((self.draw)(), self.draw_id());
+        let (token, credential) = ((self.random)(), self.random_id());
         let mut account = self.account(&user)?.clone();
         // What has ended by itself makes room, also for one of its own name.
         account.tokens.retain(|token| token.is_good(now));
@@ -82,10 +82,10 @@ impl Security {
     pub(super) fn revoke_token(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SecurityCaller,
         by: &Asker,
         (user, name): (UserName, String),
-    ) -> Outcome {
+    ) -> AccountsResult {
         self.check_own(now, by, &user, "revoke the tokens of others")?;
         let account = self.account(&user)?;
         let tokens: Vec<_> = account.tokens.iter().filter(|token| token.name != name).cloned().collect();
@@ -111,7 +111,13 @@ impl Security {
         Ok(AccountsReply::Sessions { sessions, more: rest.next().is_some() })
     }
 
-    pub(super) fn revoke_session(&mut self, now: Now, caller: Caller, by: &Asker, id: CredentialId) -> Outcome {
+    pub(super) fn revoke_session(
+        &mut self,
+        now: Now,
+        caller: SecurityCaller,
+        by: &Asker,
+        id: CredentialId,
+    ) -> AccountsResult {
         let you = self.asker(now, by)?.rights;
         let session = self.accounts.sessions().get(&id);
         // Another's session is as good as none: ids tell nothing to those who guess them.
@@ -123,7 +129,13 @@ impl Security {
         Ok(None)
     }
 
-    pub(super) fn revoke_sessions_of(&mut self, now: Now, caller: Caller, by: &Asker, user: UserName) -> Outcome {
+    pub(super) fn revoke_sessions_of(
+        &mut self,
+        now: Now,
+        caller: SecurityCaller,
+        by: &Asker,
+        user: UserName,
+    ) -> AccountsResult {
         self.check_own(now, by, &user, "end the sessions of others")?;
         self.account(&user)?;
         let ends = self.ends_of_sessions(&user, None);

@@ -22,7 +22,7 @@ use crate::{
     accounts::{self as rows, MASTER, SECURITY, User},
     credentials::Token,
     machines::{self, Certificate, Machine},
-    secret::TokenHash,
+    password_hash::TokenHash,
 };
 
 mod admission;
@@ -83,29 +83,29 @@ fn at(seconds: u64) -> Now {
 
 /// Asks and carries out every action until the answer comes; also says whether a comparison was made.
 fn ask(security: &mut Security, now: Now, request: SecurityRequest) -> (SecurityReply, bool) {
-    security.handle_message(now, Caller(1), request);
+    security.handle_message(now, SecurityCaller(1), request);
     let mut compared = false;
     loop {
         match security.poll_action().expect("an answer") {
-            Action::Answer { caller, reply } => {
-                assert_eq!(caller, Caller(1));
+            SecurityAction::Answer { caller, reply } => {
+                assert_eq!(caller, SecurityCaller(1));
                 assert!(security.poll_action().is_none(), "one question, one answer");
                 return (reply, compared);
             }
-            Action::Issue { check, name, kind, key } => {
+            SecurityAction::Issue { check, name, kind, key } => {
                 let issued = admission::signer().issue(&name, kind, &key);
-                security.handle_completion(now, Completion::Issued { check, issued });
+                security.handle_completion(now, SecurityCompletion::Issued { check, issued });
             }
-            Action::HangUp { .. } => return (admission::hung_up(), false),
-            Action::Verify { check, verification } => {
+            SecurityAction::HangUp { .. } => return (admission::hung_up(), false),
+            SecurityAction::Verify { check, verification } => {
                 compared = true;
-                security.handle_completion(now, Completion::Verified { check, found: verification.run() });
+                security.handle_completion(now, SecurityCompletion::Verified { check, found: verification.run() });
             }
-            Action::Hash { check, hashing } => {
-                security.handle_completion(now, Completion::Hashed { check, hash: hashing.run() });
+            SecurityAction::Hash { check, hashing } => {
+                security.handle_completion(now, SecurityCompletion::Hashed { check, hash: hashing.run() });
             }
-            Action::AskProvider { .. } => panic!("there is no provider"),
-            Action::Save { batch, .. } => security.handle_completion(now, Completion::Saved { batch }),
+            SecurityAction::AskProvider { .. } => panic!("there is no provider"),
+            SecurityAction::Save { batch, .. } => security.handle_completion(now, SecurityCompletion::Saved { batch }),
             other => panic!("{other:?}"),
         }
     }
@@ -214,16 +214,16 @@ fn guessing_passwords_is_slowed_down_also_for_users_that_do_not_exist() {
 fn comparisons_at_once_and_logins_waiting_are_bounded() {
     let mut security = security();
     for caller in 0..=PENDING_MAX as u64 {
-        security.handle_message(at(0), Caller(caller), login("robot", Secret::Token([2; 32]), HOME));
+        security.handle_message(at(0), SecurityCaller(caller), login("robot", Secret::Token([2; 32]), HOME));
     }
     let mut checks = VecDeque::new();
     let (mut answered, mut turned_away) = (0, 0);
     loop {
         while let Some(action) = security.poll_action() {
             match action {
-                Action::Verify { check, verification } => checks.push_back((check, verification)),
-                Action::Answer { reply: SecurityReply::User(_), .. } => answered += 1,
-                Action::Answer { caller, reply: SecurityReply::Refused(refusal) } => {
+                SecurityAction::Verify { check, verification } => checks.push_back((check, verification)),
+                SecurityAction::Answer { reply: SecurityReply::User(_), .. } => answered += 1,
+                SecurityAction::Answer { caller, reply: SecurityReply::Refused(refusal) } => {
                     assert_eq!((caller.0, refusal.status), (PENDING_MAX as u64, Status::Unavailable));
                     turned_away += 1;
                 }
@@ -232,7 +232,7 @@ fn comparisons_at_once_and_logins_waiting_are_bounded() {
         }
         assert!(checks.len() <= WORK_MAX);
         let Some((check, verification)) = checks.pop_front() else { break };
-        security.handle_completion(at(0), Completion::Verified { check, found: verification.run() });
+        security.handle_completion(at(0), SecurityCompletion::Verified { check, found: verification.run() });
     }
     assert_eq!((answered, turned_away), (PENDING_MAX, 1));
 }
@@ -240,8 +240,8 @@ fn comparisons_at_once_and_logins_waiting_are_bounded() {
 #[test]
 fn a_completion_nobody_waits_for_changes_nothing() {
     let mut security = security();
-    security.handle_completion(at(0), Completion::Verified { check: CheckId(99), found: None });
-    security.handle_completion(at(0), Completion::Saved { batch: BatchId(99) });
+    security.handle_completion(at(0), SecurityCompletion::Verified { check: CheckId(99), found: None });
+    security.handle_completion(at(0), SecurityCompletion::Saved { batch: SecurityBatchId(99) });
     assert!(security.poll_action().is_none());
 }
 
@@ -265,19 +265,19 @@ fn an_answer_that_depends_on_a_change_waits_until_the_change_is_durable() {
     let mut security = security();
     let by = asker("alice");
     let question = |request| SecurityRequest::Accounts { by: by.clone(), request };
-    security.handle_message(at(0), Caller(1), question(new_user("bob", None)));
-    let Some(Action::Save { batch, changes }) = security.poll_action() else { panic!("nothing saved") };
+    security.handle_message(at(0), SecurityCaller(1), question(new_user("bob", None)));
+    let Some(SecurityAction::Save { batch, changes }) = security.poll_action() else { panic!("nothing saved") };
     assert_eq!(changes.len(), 1);
     // Whoever comes meanwhile sees the change, and must not hear of it before it is durable either.
-    security.handle_message(at(0), Caller(2), question(AccountsRequest::Users { after: None }));
-    security.handle_message(at(0), Caller(3), question(AccountsRequest::RemoveUser("bob".parse().unwrap())));
-    let Some(Action::Save { batch: second, .. }) = security.poll_action() else { panic!("nothing saved") };
+    security.handle_message(at(0), SecurityCaller(2), question(AccountsRequest::Users { after: None }));
+    security.handle_message(at(0), SecurityCaller(3), question(AccountsRequest::RemoveUser("bob".parse().unwrap())));
+    let Some(SecurityAction::Save { batch: second, .. }) = security.poll_action() else { panic!("nothing saved") };
     assert!(security.poll_action().is_none(), "nobody is answered yet");
     let answered = |security: &mut Security, batch| {
-        security.handle_completion(at(0), Completion::Saved { batch });
+        security.handle_completion(at(0), SecurityCompletion::Saved { batch });
         let mut callers = Vec::new();
         while let Some(action) = security.poll_action() {
-            let Action::Answer { caller, .. } = action else { panic!("{action:?}") };
+            let SecurityAction::Answer { caller, .. } = action else { panic!("{action:?}") };
             callers.push(caller.0);
         }
         callers
@@ -301,7 +301,7 @@ fn a_user_who_was_added_comes_in_and_one_who_was_removed_does_not() {
 }
 
 #[test]
-fn only_who_is_an_administrator_now_may_change_accounts_whatever_the_master_believes() {
+fn only_a_current_administrator_may_change_accounts_whatever_the_master_believes() {
     let mut security = security();
     for who in ["robot", "nobody"] {
         for request in [

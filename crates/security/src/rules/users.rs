@@ -10,30 +10,30 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::{Caller, Pending, Security, Work, too_busy};
+use super::{Pending, Security, SecurityCaller, Work, too_busy};
 use crate::{
     SecurityError,
     accounts::{self, User},
-    secret::{Hashing, PasswordHash},
+    password_hash::{PasswordHash, PasswordHashing},
 };
 
 /// A user whose password is being hashed.
 #[derive(Debug)]
-pub(super) struct Adding {
-    caller: Caller,
+pub(super) struct PendingUser {
+    caller: SecurityCaller,
     by: Asker,
     new: NewUser,
 }
 
 /// An answer, where it does not wait for anything.
-pub(super) type Outcome = Result<Option<AccountsReply>, Refusal>;
+pub(super) type AccountsResult = Result<Option<AccountsReply>, Refusal>;
 
 impl Security {
-    pub(super) fn handle_accounts(&mut self, now: Now, caller: Caller, by: Asker, request: AccountsRequest) {
+    pub(super) fn handle_accounts(&mut self, now: Now, caller: SecurityCaller, by: Asker, request: AccountsRequest) {
         let outcome = match request {
             AccountsRequest::WhoAmI => self.asker(now, &by).map(|you| Some(AccountsReply::You(you))),
             AccountsRequest::Users { after } => self.users(now, &by, after.as_ref()).map(Some),
-            AccountsRequest::AddUser(new) => self.begin_adding(now, caller, by, new),
+            AccountsRequest::AddUser(new) => self.begin_add_user(now, caller, by, new),
             AccountsRequest::RemoveUser(user) => self.remove_user(now, caller, &by, &user),
             AccountsRequest::ChangeUser { user, change } => self.change_user(now, caller, &by, &user, change),
             AccountsRequest::SetPassword { user, old, new } => self.set_password(now, caller, by, user, old, new),
@@ -66,27 +66,27 @@ impl Security {
         Ok(AccountsReply::Users { users, more: rest.next().is_some() })
     }
 
-    fn begin_adding(&mut self, now: Now, caller: Caller, by: Asker, new: NewUser) -> Outcome {
+    fn begin_add_user(&mut self, now: Now, caller: SecurityCaller, by: Asker, new: NewUser) -> AccountsResult {
         self.check_new(now, &by, &new)?;
         match new.password.clone() {
-            None => self.save_new(caller, new, None),
+            None => self.save_user(caller, new, None),
             Some(_) if !self.has_room() => return Err(too_busy()),
             Some(password) => {
                 check_password(&new.user, &password.0)?;
-                let hashing = Hashing::new(password.0).map_err(|error| error.refusal())?;
-                self.begin_work(Pending::NewUser(Adding { caller, by, new }), Work::Hash(hashing));
+                let hashing = PasswordHashing::new(password.0).map_err(|error| error.refusal())?;
+                self.begin_work(Pending::NewUser(PendingUser { caller, by, new }), Work::Hash(hashing));
             }
         }
         Ok(None)
     }
 
     /// The password of a new user is hashed.
-    pub(super) fn add_user(&mut self, now: Now, adding: Adding, hash: Result<PasswordHash, SecurityError>) {
-        let Adding { caller, by, new } = adding;
+    pub(super) fn add_user(&mut self, now: Now, adding: PendingUser, hash: Result<PasswordHash, SecurityError>) {
+        let PendingUser { caller, by, new } = adding;
         // Checked again: much may have changed meanwhile.
         let hash = self.check_new(now, &by, &new).and_then(|()| hash.map_err(|error| error.refusal()));
         match hash {
-            Ok(hash) => self.save_new(caller, new, Some(hash)),
+            Ok(hash) => self.save_user(caller, new, Some(hash)),
             Err(refusal) => self.refuse(caller, refusal),
         }
     }
@@ -107,14 +107,14 @@ impl Security {
         new.groups.iter().try_for_each(|group| self.check_group_exists(group))
     }
 
-    fn save_new(&mut self, caller: Caller, new: NewUser, password: Option<PasswordHash>) {
+    fn save_user(&mut self, caller: SecurityCaller, new: NewUser, password: Option<PasswordHash>) {
         let NewUser { user, groups, admin, addresses, service, password: _ } = new;
         let row = User { password, tokens: vec![], groups, admin, addresses, service, disabled: false };
         let row = accounts::set_user(&user, &row);
         self.change_of(caller, user, row.map(|row| vec![row]));
     }
 
-    fn remove_user(&mut self, now: Now, caller: Caller, by: &Asker, user: &UserName) -> Outcome {
+    fn remove_user(&mut self, now: Now, caller: SecurityCaller, by: &Asker, user: &UserName) -> AccountsResult {
         self.check_admin(now, by, "remove users")?;
         self.account(user)?;
         self.check_not_last_admin(user)?;
@@ -124,7 +124,14 @@ impl Security {
         Ok(None)
     }
 
-    fn change_user(&mut self, now: Now, caller: Caller, by: &Asker, user: &UserName, change: UserChange) -> Outcome {
+    fn change_user(
+        &mut self,
+        now: Now,
+        caller: SecurityCaller,
+        by: &Asker,
+        user: &UserName,
+        change: UserChange,
+    ) -> AccountsResult {
         self.check_admin(now, by, "change users")?;
         let mut account = self.account(user)?.clone();
         let mut changes = Vec::new();
@@ -168,7 +175,7 @@ impl Security {
         Ok(AccountsReply::Groups { groups, more: rest.next().is_some() })
     }
 
-    fn add_group(&mut self, now: Now, caller: Caller, by: &Asker, group: &str) -> Outcome {
+    fn add_group(&mut self, now: Now, caller: SecurityCaller, by: &Asker, group: &str) -> AccountsResult {
         self.check_admin(now, by, "add groups")?;
         accounts::check_group(group).map_err(|error| error.refusal())?;
         if self.accounts.groups().contains(group) {
@@ -182,7 +189,7 @@ impl Security {
         Ok(None)
     }
 
-    fn remove_group(&mut self, now: Now, caller: Caller, by: &Asker, group: &str) -> Outcome {
+    fn remove_group(&mut self, now: Now, caller: SecurityCaller, by: &Asker, group: &str) -> AccountsResult {
         self.check_admin(now, by, "remove groups")?;
         self.check_group_exists(group)?;
         let members = self.accounts.users().filter(|(_, user)| user.groups.iter().any(|of| of == group));
@@ -202,11 +209,11 @@ impl Security {
     fn set_member(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: SecurityCaller,
         by: &Asker,
         (group, user): (String, UserName),
         member: bool,
-    ) -> Outcome {
+    ) -> AccountsResult {
         self.check_admin(now, by, "say who is in a group")?;
         self.check_group_exists(&group)?;
         let mut account = self.account(&user)?.clone();
@@ -236,7 +243,12 @@ impl Security {
     }
 
     /// Makes changes of one user's account, and lets masters know whose.
-    pub(super) fn change_of(&mut self, caller: Caller, user: UserName, changes: Result<Vec<RowChange>, SecurityError>) {
+    pub(super) fn change_of(
+        &mut self,
+        caller: SecurityCaller,
+        user: UserName,
+        changes: Result<Vec<RowChange>, SecurityError>,
+    ) {
         self.changes.note(user);
         self.change(caller, changes, SecurityReply::Accounts(AccountsReply::Done));
     }
@@ -251,7 +263,7 @@ impl Security {
     pub(super) fn asker(&self, now: Now, by: &Asker) -> Result<KnownUser, Refusal> {
         let user = &by.rights.user;
         let held = HeldSession { user: user.clone(), credential: by.credential, address: by.address };
-        self.known(now, &held).ok_or_else(|| {
+        self.current_rights(now, &held).ok_or_else(|| {
             let sentence = format!("`{user}` may not come in any more, or the session has ended; log in again");
             Refusal::new(Status::Refused, sentence)
         })

@@ -8,7 +8,7 @@ mod slapd;
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt};
 
 use daemon::settings::LdapSettings;
-use security::provider::{Answer, Concealed, Failure, ldap::Directory};
+use security::provider::{ProviderAnswer, ProviderFailure, SecretText, ldap::Directory};
 use slapd::Slapd;
 
 /// Searches for the user first, over `ldaps://`.
@@ -36,20 +36,20 @@ fn by_template(slapd: &Slapd) -> LdapSettings {
     }
 }
 
-async fn check(settings: &LdapSettings, user: &str, password: &str) -> Answer {
-    Directory::open("staff", settings).unwrap().check(user, &Concealed(password.into())).await
+async fn check(settings: &LdapSettings, user: &str, password: &str) -> ProviderAnswer {
+    Directory::open("staff", settings).unwrap().check(user, &SecretText(password.into())).await
 }
 
-fn groups(answer: Answer) -> Vec<String> {
+fn groups(answer: ProviderAnswer) -> Vec<String> {
     match answer {
-        Answer::User(user) => user.groups,
+        ProviderAnswer::User(user) => user.groups,
         other => panic!("{other:?}"),
     }
 }
 
-fn unreachable_because(answer: Answer) -> String {
+fn unreachable_because(answer: ProviderAnswer) -> String {
     match answer {
-        Answer::Failed(Failure::Unreachable(why)) => why,
+        ProviderAnswer::Failed(ProviderFailure::Unreachable(why)) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -95,24 +95,27 @@ async fn nothing_that_a_person_may_type_lets_them_in_without_the_password() {
             ("nobody", "secret of alice"),
         ] {
             let answer = check(&settings, user, password).await;
-            assert!(matches!(answer, Answer::WrongSecret | Answer::NoSuchUser), "{user:?} {password:?}: {answer:?}");
+            assert!(
+                matches!(answer, ProviderAnswer::WrongSecret | ProviderAnswer::NoSuchUser),
+                "{user:?} {password:?}: {answer:?}"
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn an_unknown_user_is_told_from_a_wrong_password_only_where_the_directory_is_searched() {
+async fn unknown_user_and_wrong_password_differ_only_where_the_directory_is_searched() {
     let slapd = Slapd::start();
     let settings = searching(&slapd);
-    assert_eq!(check(&settings, "nobody", "x").await, Answer::NoSuchUser);
-    assert_eq!(check(&settings, "alice", "x").await, Answer::WrongSecret);
+    assert_eq!(check(&settings, "nobody", "x").await, ProviderAnswer::NoSuchUser);
+    assert_eq!(check(&settings, "alice", "x").await, ProviderAnswer::WrongSecret);
     // What may be a wrong password is shown to no other directory.
-    assert_eq!(check(&by_template(&slapd), "alice", "x").await, Answer::WrongSecret);
-    assert_eq!(check(&by_template(&slapd), "nobody", "x").await, Answer::WrongSecret);
+    assert_eq!(check(&by_template(&slapd), "alice", "x").await, ProviderAnswer::WrongSecret);
+    assert_eq!(check(&by_template(&slapd), "nobody", "x").await, ProviderAnswer::WrongSecret);
     let narrow = LdapSettings { user_filter: "(&(uid={user})(sn=A))".into(), ..settings.clone() };
-    assert_eq!(check(&narrow, "bob", "secret of bob").await, Answer::NoSuchUser);
+    assert_eq!(check(&narrow, "bob", "secret of bob").await, ProviderAnswer::NoSuchUser);
     let twins = check(&settings, "twin", "secret of twin").await;
-    assert!(matches!(twins, Answer::Failed(Failure::Misconfigured(_))), "{twins:?}");
+    assert!(matches!(twins, ProviderAnswer::Failed(ProviderFailure::Misconfigured(_))), "{twins:?}");
 }
 
 #[tokio::test]
@@ -161,13 +164,13 @@ async fn the_next_server_is_asked_when_one_does_not_answer_and_not_when_it_refus
     let url = good.urls.clone().unwrap().remove(0);
     let two = LdapSettings { urls: Some(vec![silent.clone(), url]), timeout_seconds: 1, ..good.clone() };
     assert_eq!(groups(check(&two, "bob", "secret of bob").await), [ASTRO]);
-    assert_eq!(check(&two, "bob", "x").await, Answer::WrongSecret);
+    assert_eq!(check(&two, "bob", "x").await, ProviderAnswer::WrongSecret);
     let none = LdapSettings { urls: Some(vec![silent.clone()]), timeout_seconds: 1, ..good };
     assert!(unreachable_because(check(&none, "bob", "secret of bob").await).contains(&silent));
 }
 
 #[tokio::test]
-async fn settings_that_the_directory_does_not_take_are_told_from_a_directory_that_is_away() {
+async fn settings_the_directory_rejects_are_told_from_a_directory_that_is_unreachable() {
     let slapd = Slapd::start();
     let good = searching(&slapd);
     let wrong_password = slapd.file("wrong.password");
@@ -180,7 +183,7 @@ async fn settings_that_the_directory_does_not_take_are_told_from_a_directory_tha
         LdapSettings { urls: Some(vec!["ldaps://[".into()]), ..good.clone() },
     ] {
         let answer = check(&settings, "alice", "secret of alice").await;
-        assert!(matches!(answer, Answer::Failed(Failure::Misconfigured(_))), "{answer:?}");
+        assert!(matches!(answer, ProviderAnswer::Failed(ProviderFailure::Misconfigured(_))), "{answer:?}");
         assert!(!format!("{answer:?}").contains("nonsense"), "{answer:?}");
     }
     let open = slapd.file("service.password");
@@ -189,19 +192,20 @@ async fn settings_that_the_directory_does_not_take_are_told_from_a_directory_tha
 }
 
 #[tokio::test]
-async fn a_directory_says_without_the_user_whether_there_still_is_one_and_with_which_groups() {
+async fn a_directory_says_by_itself_whether_a_user_still_exists_and_in_which_groups() {
     let mut slapd = Slapd::start();
     let search = searching(&slapd);
     let template = LdapSettings { user_base: None, user_dn: by_template(&slapd).user_dn, ..search.clone() };
-    let look = async |settings: &LdapSettings, user: &str| Directory::open("staff", settings).unwrap().look(user).await;
+    let look =
+        async |settings: &LdapSettings, user: &str| Directory::open("staff", settings).unwrap().look_up(user).await;
     for settings in [&search, &template] {
         assert_eq!(groups(look(settings, "bob").await), [ASTRO]);
-        assert_eq!(look(settings, "nobody").await, Answer::NoSuchUser);
+        assert_eq!(look(settings, "nobody").await, ProviderAnswer::NoSuchUser);
     }
     slapd.remove("bob");
     for settings in [&search, &template] {
-        assert_eq!(look(settings, "bob").await, Answer::NoSuchUser);
-        assert!(matches!(look(settings, "alice").await, Answer::User(_)));
+        assert_eq!(look(settings, "bob").await, ProviderAnswer::NoSuchUser);
+        assert!(matches!(look(settings, "alice").await, ProviderAnswer::User(_)));
     }
     slapd.stop();
     unreachable_because(look(&search, "alice").await);

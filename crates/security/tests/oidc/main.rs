@@ -9,7 +9,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use daemon::settings::{OidcSettings, UserClaim};
 use op::Op;
-use security::provider::{Answer, DeviceBegun, Failure, oidc::OpenId};
+use security::provider::{DeviceBegun, ProviderAnswer, ProviderFailure, oidc::OpenId};
 
 fn settings(op: &Op, client: &str) -> OidcSettings {
     OidcSettings {
@@ -26,14 +26,14 @@ fn person(op: &Op, begun: &DeviceBegun, arguments: &[&str]) {
 
 async fn begin(provider: &OpenId) -> DeviceBegun {
     match provider.begin().await {
-        Answer::Begun(begun) => begun,
+        ProviderAnswer::Begun(begun) => begun,
         other => panic!("{other:?}"),
     }
 }
 
-fn misconfigured(answer: Answer) -> String {
+fn misconfigured(answer: ProviderAnswer) -> String {
     match answer {
-        Answer::Failed(Failure::Misconfigured(why)) => why,
+        ProviderAnswer::Failed(ProviderFailure::Misconfigured(why)) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -49,13 +49,13 @@ async fn a_person_who_finished_in_the_browser_is_proved_whatever_signs_the_token
         let provider = OpenId::open(&OidcSettings { client_secret_file, ..settings(&op, client) }).unwrap();
         let begun = begin(&provider).await;
         assert!(begun.verification_url.starts_with(&op.issuer()));
-        assert_eq!(provider.poll(begun.grant.clone()).await, Answer::Pending { slow_down: false });
+        assert_eq!(provider.poll(begun.grant.clone()).await, ProviderAnswer::Pending { slow_down: false });
         person(&op, &begun, &["alice"]);
-        let Answer::User(user) = provider.poll(begun.grant.clone()).await else { panic!("{client}") };
+        let ProviderAnswer::User(user) = provider.poll(begun.grant.clone()).await else { panic!("{client}") };
         assert_eq!((user.name.as_str(), user.subject.as_deref()), ("alice", Some("alice")), "{client}");
         assert_eq!(user.groups, ["astronomers", "admins"]);
         // A grant is good for one token.
-        assert!(matches!(provider.poll(begun.grant).await, Answer::Refused(_)));
+        assert!(matches!(provider.poll(begun.grant).await, ProviderAnswer::Refused(_)));
     }
 }
 
@@ -72,12 +72,12 @@ async fn a_person_who_denies_or_has_no_verified_address_is_not_let_in() {
         let begun = begin(&provider).await;
         person(&op, &begun, arguments);
         let answer = provider.poll(begun.grant).await;
-        assert!(matches!(&answer, Answer::Refused(why) if why.contains(word)), "{answer:?}");
+        assert!(matches!(&answer, ProviderAnswer::Refused(why) if why.contains(word)), "{answer:?}");
     }
     let provider = OpenId::open(&by_mail).unwrap();
     let begun = begin(&provider).await;
     person(&op, &begun, &["bob"]);
-    assert!(matches!(provider.poll(begun.grant).await, Answer::User(user) if user.name == "bob"));
+    assert!(matches!(provider.poll(begun.grant).await, ProviderAnswer::User(user) if user.name == "bob"));
 }
 
 #[tokio::test]
@@ -95,6 +95,6 @@ async fn a_provider_that_is_not_as_the_settings_say_or_not_trusted_proves_nobody
         OidcSettings { issuer: "https://localhost:1".into(), ..good },
     ] {
         let answer = OpenId::open(&settings).unwrap().begin().await;
-        assert!(matches!(answer, Answer::Failed(Failure::Unreachable(_))), "{answer:?}");
+        assert!(matches!(answer, ProviderAnswer::Failed(ProviderFailure::Unreachable(_))), "{answer:?}");
     }
 }

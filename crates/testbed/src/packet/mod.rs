@@ -1,10 +1,10 @@
 //! Packets as a device gives and takes them, with segmentation offload: one header may stand for many segments, and
-//! checksums may be left to whoever comes last. Here such a row of segments is read ([`Parcel`]) and what of it survived a
-//! link is put together again ([`Piece`]). Pure: bytes in, bytes out; never a device, a clock or a decision of a link.
+//! checksums may be left to whoever comes last. Here such a row of segments is read ([`GsoPacket`]) and what of it survived a
+//! link is put together again ([`CoalescedFrame`]). Pure: bytes in, bytes out; never a device, a clock or a decision of a link.
 
 mod checksum;
-mod parcel;
-mod piece;
+mod coalesced_frame;
+mod gso_packet;
 mod too_large;
 mod virtio;
 
@@ -12,8 +12,8 @@ mod virtio;
 pub(crate) mod samples;
 
 pub(crate) use self::{
-    parcel::{Parcel, TCP, UDP},
-    piece::Piece,
+    coalesced_frame::CoalescedFrame,
+    gso_packet::{GsoPacket, TCP, UDP},
     too_large::too_large_answer,
 };
 

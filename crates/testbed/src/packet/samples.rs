@@ -9,7 +9,7 @@ pub(crate) fn tcp_row(payload_bytes: usize, segment_bytes: u16) -> Vec<u8> {
     transport.extend([0xff, 0xff, 0xf0, 0x00, 0x00, 0x00, 0x00, 0x09]); // sequence, acknowledgement
     transport.extend([0x80, 0x80 | 0x10 | 0x08 | 0x01, 0x01, 0xf6, 0, 0, 0, 0]); // CWR, ACK, PSH, FIN
     transport.extend([1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8]); // a time stamp
-    row(6, VirtioHeader::ROW_TCP4 | VirtioHeader::ROW_ECN, 16, transport, payload_bytes, segment_bytes)
+    row(6, VirtioHeader::GSO_TCPV4 | VirtioHeader::GSO_ECN, 16, transport, payload_bytes, segment_bytes)
 }
 
 /// UDP, from 10.77.1.1 to 10.77.2.1.
@@ -17,7 +17,7 @@ pub(crate) fn udp_row(payload_bytes: usize, segment_bytes: u16) -> Vec<u8> {
     let mut transport = vec![0x9c, 0x40, 0x14, 0x51];
     transport.extend(((payload_bytes + 8) as u16).to_be_bytes());
     transport.extend([0, 0]);
-    row(17, VirtioHeader::ROW_UDP, 6, transport, payload_bytes, segment_bytes)
+    row(17, VirtioHeader::GSO_UDP_L4, 6, transport, payload_bytes, segment_bytes)
 }
 
 fn row(
@@ -31,7 +31,7 @@ fn row(
     let headers_bytes = 20 + transport.len();
     let offload = VirtioHeader {
         flags: VirtioHeader::NEEDS_CHECKSUM,
-        row: kind,
+        gso_type: kind,
         headers_bytes: headers_bytes as u16,
         segment_bytes,
         checksum_start: 20,
@@ -52,7 +52,7 @@ fn row(
 pub(crate) fn cut(frame: &[u8]) -> Vec<Vec<u8>> {
     let header = VirtioHeader::read(frame).expect("a sample");
     let packet = &frame[VirtioHeader::BYTES..];
-    if header.row == VirtioHeader::ROW_NONE {
+    if header.gso_type == VirtioHeader::GSO_NONE {
         return vec![frame.to_vec()];
     }
     let is_tcp = packet[9] == 6;
@@ -84,7 +84,7 @@ pub(crate) fn cut(frame: &[u8]) -> Vec<Vec<u8>> {
         let pseudo = ones_complement(&pseudo_header(&headers, headers_bytes - 20 + chunk.len()));
         let at = 20 + usize::from(header.checksum_offset);
         headers[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
-        let single = VirtioHeader { row: VirtioHeader::ROW_NONE, segment_bytes: 0, ..header };
+        let single = VirtioHeader { gso_type: VirtioHeader::GSO_NONE, segment_bytes: 0, ..header };
         frames.push(single.to_bytes().into_iter().chain(headers).chain(chunk.iter().copied()).collect());
         sent += chunk.len() as u32;
     }

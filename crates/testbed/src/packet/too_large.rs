@@ -3,10 +3,10 @@
 
 use std::net::Ipv4Addr;
 
-use super::{checksum::checksum, parcel::Parcel, virtio::VirtioHeader};
+use super::{checksum::checksum, gso_packet::GsoPacket, virtio::VirtioHeader};
 
 /// Writes the answer's frame into `frame`, a buffer whose content is forgotten.
-pub(crate) fn too_large_answer(frame: &mut Vec<u8>, parcel: &Parcel<'_>, mtu_bytes: u16) {
+pub(crate) fn too_large_answer(frame: &mut Vec<u8>, parcel: &GsoPacket<'_>, mtu_bytes: u16) {
     // The beginning of what was sent: its IPv4 header and the ports behind it, by which the sender knows it again.
     let quoted = &parcel.packet[..parcel.packet.len().min(parcel.network_bytes + 8)];
     frame.clear();
@@ -42,8 +42,8 @@ mod tests {
     fn an_answer_quotes_what_was_sent_and_says_the_mtu() {
         let sent = udp_row(2400, 1200);
         let mut answer = vec![1, 2, 3];
-        too_large_answer(&mut answer, &Parcel::read(&sent).unwrap(), 1000);
-        let parcel = Parcel::read(&answer).unwrap();
+        too_large_answer(&mut answer, &GsoPacket::read(&sent).unwrap(), 1000);
+        let parcel = GsoPacket::read(&answer).unwrap();
         assert_eq!((parcel.source, parcel.destination, parcel.protocol), (ROUTER, [10, 77, 1, 1].into(), ICMP));
         let packet = &answer[VirtioHeader::BYTES..];
         assert_eq!(packet[20..22], [UNREACHABLE, FRAGMENTATION_NEEDED]);

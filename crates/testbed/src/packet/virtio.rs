@@ -6,8 +6,8 @@
 pub(crate) struct VirtioHeader {
     /// [`NEEDS_CHECKSUM`](Self::NEEDS_CHECKSUM), and bits that only travel from the kernel to us.
     pub(crate) flags: u8,
-    /// Kind of row: [`ROW_NONE`](Self::ROW_NONE) and the like, perhaps with [`ROW_ECN`](Self::ROW_ECN).
-    pub(crate) row: u8,
+    /// Kind of row: [`GSO_NONE`](Self::GSO_NONE) and the like, perhaps with [`GSO_ECN`](Self::GSO_ECN).
+    pub(crate) gso_type: u8,
     /// Bytes of all headers together; only a hint.
     pub(crate) headers_bytes: u16,
     /// Payload of each segment but the last.
@@ -24,13 +24,13 @@ impl VirtioHeader {
     /// Flag: the checksum's field holds only the sum of the pseudo header.
     pub(crate) const NEEDS_CHECKSUM: u8 = 1;
     /// One segment.
-    pub(crate) const ROW_NONE: u8 = 0;
+    pub(crate) const GSO_NONE: u8 = 0;
     /// Segments of TCP over IPv4.
-    pub(crate) const ROW_TCP4: u8 = 1;
+    pub(crate) const GSO_TCPV4: u8 = 1;
     /// Datagrams of UDP.
-    pub(crate) const ROW_UDP: u8 = 5;
-    /// Beside [`ROW_TCP4`](Self::ROW_TCP4): the first segment says that the congestion window was reduced.
-    pub(crate) const ROW_ECN: u8 = 0x80;
+    pub(crate) const GSO_UDP_L4: u8 = 5;
+    /// Beside [`GSO_TCPV4`](Self::GSO_TCPV4): the first segment says that the congestion window was reduced.
+    pub(crate) const GSO_ECN: u8 = 0x80;
 
     /// Reads it from the beginning of a frame.
     pub(crate) fn read(frame: &[u8]) -> Option<Self> {
@@ -38,7 +38,7 @@ impl VirtioHeader {
         let [flags, row, h0, h1, s0, s1, c0, c1, o0, o1] = *bytes;
         Some(Self {
             flags,
-            row,
+            gso_type: row,
             headers_bytes: u16::from_ne_bytes([h0, h1]),
             segment_bytes: u16::from_ne_bytes([s0, s1]),
             checksum_start: u16::from_ne_bytes([c0, c1]),
@@ -52,7 +52,7 @@ impl VirtioHeader {
         let [s0, s1] = self.segment_bytes.to_ne_bytes();
         let [c0, c1] = self.checksum_start.to_ne_bytes();
         let [o0, o1] = self.checksum_offset.to_ne_bytes();
-        [self.flags, self.row, h0, h1, s0, s1, c0, c1, o0, o1]
+        [self.flags, self.gso_type, h0, h1, s0, s1, c0, c1, o0, o1]
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     fn a_header_is_read_as_it_was_written_and_not_from_too_few_bytes() {
         let header = VirtioHeader {
             flags: 1,
-            row: VirtioHeader::ROW_TCP4 | VirtioHeader::ROW_ECN,
+            gso_type: VirtioHeader::GSO_TCPV4 | VirtioHeader::GSO_ECN,
             headers_bytes: 52,
             segment_bytes: 1448,
             checksum_start: 20,

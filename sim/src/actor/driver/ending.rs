@@ -9,26 +9,26 @@ use protocol::{
 };
 use sphere::{CommitAction, Outcome, OutputCommit, OutputEntry, OutputSnapshot, SphereError};
 
-use super::running::{Asked, Running, refusal_of, unavailable};
-use crate::{environment::Environment, invariants::job_output, role::Seat};
+use super::running::{PendingRequest, Running, refusal_of, unavailable};
+use crate::{environment::Environment, invariants::job_output, role::MasterLink};
 
 /// How far the end has come.
 pub(super) enum Ending {
     /// It is still at work.
     NotYet,
-    Revealing(Box<Revealing>),
+    Committing(Box<OutputCommitting>),
     /// What is still to be removed.
     Clearing(VecDeque<SectorPath>, JobState),
     Reporting(JobState),
     /// The journal is removed.
-    Leaving,
+    RemovingJournal,
     Over,
 }
 
 /// The last step of the output.
-pub(super) struct Revealing {
+pub(super) struct OutputCommitting {
     rules: OutputCommit,
-    run: u32,
+    epoch: u32,
     seen: OutputSnapshot,
 }
 
@@ -37,7 +37,7 @@ impl Running {
     pub(super) fn finish(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: &mut u64,
         result: Result<Outcome, SphereError>,
     ) {
@@ -47,16 +47,16 @@ impl Running {
                 env.note(format_args!("job {} has its output: {} parts", self.id, outcome.outputs.len()));
                 self.check_counters(env);
                 let rules = OutputCommit::new(env.now, &outcome, None, folder.may_remove_target());
-                let revealing = Revealing { rules, run: outcome.epoch, seen: OutputSnapshot::default() };
-                self.ending = Ending::Revealing(Box::new(revealing));
-                self.reveal(env, seat, tag);
+                let revealing = OutputCommitting { rules, epoch: outcome.epoch, seen: OutputSnapshot::default() };
+                self.ending = Ending::Committing(Box::new(revealing));
+                self.commit_output(env, seat, tag);
             }
             (Ok(_), None) => {
                 self.check_counters(env);
                 let parts: Vec<_> = std::mem::take(&mut self.output).into_values().collect();
                 let found = job_output::check(&self.planned, &parts).err();
-                found.into_iter().for_each(|sentence| env.violate(crate::Kind::Safety, sentence));
-                env.book.jobs_done += 1;
+                found.into_iter().for_each(|sentence| env.violate(crate::ViolationKind::Safety, sentence));
+                env.model.jobs_done += 1;
                 self.clear(env, seat, tag, JobState::Done);
             }
             (Err(error), _) => {
@@ -67,24 +67,24 @@ impl Running {
     }
 
     /// Time has passed.
-    pub(super) fn tick_ending(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64) {
-        if let Ending::Revealing(revealing) = &mut self.ending
+    pub(super) fn tick_ending(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
+        if let Ending::Committing(revealing) = &mut self.ending
             && revealing.rules.next_timeout().is_some_and(|due| due <= env.now.monotonic)
         {
             revealing.rules.handle_timeout(env.now);
-            self.reveal(env, seat, tag);
+            self.commit_output(env, seat, tag);
         }
     }
 
     /// A step to the output's place was answered, or was not.
-    pub(super) fn revealed(
+    pub(super) fn commit_step_done(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: &mut u64,
         reply: Option<ClientReply>,
     ) {
-        let Ending::Revealing(revealing) = &mut self.ending else { return };
+        let Ending::Committing(revealing) = &mut self.ending else { return };
         match reply {
             Some(ClientReply::Done) => revealing.rules.done(),
             reply => {
@@ -93,25 +93,25 @@ impl Running {
                 revealing.rules.refused(env.now, refusal);
             }
         }
-        self.reveal(env, seat, tag);
+        self.commit_output(env, seat, tag);
     }
 
     /// One of the three folders was looked into.
-    pub(super) fn looked(
+    pub(super) fn folder_listed(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: &mut u64,
         which: usize,
         reply: Option<ClientReply>,
     ) {
-        let Ending::Revealing(revealing) = &mut self.ending else { return };
+        let Ending::Committing(revealing) = &mut self.ending else { return };
         let found = match reply {
             Some(ClientReply::Page(page)) => Some(page.entries.iter().map(OutputEntry::of).collect()),
             Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => None,
             reply => {
                 revealing.rules.refused(env.now, refusal_of(reply));
-                return self.reveal(env, seat, tag);
+                return self.commit_output(env, seat, tag);
             }
         };
         let seen = &mut revealing.seen;
@@ -119,24 +119,24 @@ impl Running {
         if which == 2 {
             let seen = std::mem::take(&mut revealing.seen);
             revealing.rules.handle_inspected(&seen);
-            return self.reveal(env, seat, tag);
+            return self.commit_output(env, seat, tag);
         }
-        let run = revealing.run;
+        let run = revealing.epoch;
         self.look_into(env, seat, tag, run, which + 1);
     }
 
     /// Something that was left over is gone, or stays.
-    pub(super) fn cleared(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64) {
+    pub(super) fn cleared(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
         let Ending::Clearing(left, state) = &mut self.ending else { return };
         let state = *state;
         match left.pop_front() {
             Some(path) => {
                 let request = ClientRequest::Remove { path, recursive: true, now: true };
-                self.ask(env, seat, tag, &request, Asked::Cleared);
+                self.ask(env, seat, tag, &request, PendingRequest::Cleared);
             }
             None => {
                 self.ending = Ending::Reporting(state);
-                self.report(env, seat, tag, state, Asked::End);
+                self.report(env, seat, tag, state, PendingRequest::End);
             }
         }
     }
@@ -145,25 +145,25 @@ impl Running {
     pub(super) fn end_reported(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: &mut u64,
         reply: Option<ClientReply>,
     ) {
         let Ending::Reporting(state) = self.ending else { return };
         match (reply, &self.pages) {
             // Not known to the master: told again, so that the nodes forget the job.
-            (None, _) => self.report(env, seat, tag, state, Asked::End),
+            (None, _) => self.report(env, seat, tag, state, PendingRequest::End),
             (Some(_), Some(pages)) => {
                 let request = ClientRequest::Remove { path: pages.folder.clone(), recursive: true, now: true };
-                self.ending = Ending::Leaving;
-                self.ask(env, seat, tag, &request, Asked::Left);
+                self.ending = Ending::RemovingJournal;
+                self.ask(env, seat, tag, &request, PendingRequest::JournalRemoved);
             }
             (Some(_), None) => self.ending = Ending::Over,
         }
     }
 
     /// What the job was told can no longer be written down. Where another driver has written, nothing is touched.
-    pub(super) fn lose(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, status: Status) {
+    pub(super) fn lose(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64, status: Status) {
         env.note(format_args!("job {}: its journal is not this driver's any more: {status:?}", self.id));
         self.hang_up_all(env);
         if status == Status::Exists {
@@ -173,16 +173,16 @@ impl Running {
         }
     }
 
-    fn clear(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, state: JobState) {
+    fn clear(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64, state: JobState) {
         self.is_done = state == JobState::Done;
-        let left = self.folder.as_ref().and_then(|folder| folder.leftovers(self.id, self.driving.epoch()).ok());
+        let left = self.folder.as_ref().and_then(|folder| folder.leftovers(self.id, self.core.epoch()).ok());
         self.ending = Ending::Clearing(left.unwrap_or_default().into(), state);
         self.cleared(env, seat, tag);
     }
 
-    fn reveal(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64) {
-        let (Ending::Revealing(revealing), Some(folder)) = (&mut self.ending, &self.folder) else { return };
-        let (id, run) = (self.id, revealing.run);
+    fn commit_output(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
+        let (Ending::Committing(revealing), Some(folder)) = (&mut self.ending, &self.folder) else { return };
+        let (id, run) = (self.id, revealing.epoch);
         match revealing.rules.poll_action() {
             None => {}
             Some(CommitAction::Finished(Ok(()))) => {
@@ -195,22 +195,22 @@ impl Running {
             }
             Some(CommitAction::Inspect) => self.look_into(env, seat, tag, run, 0),
             Some(action) => match folder.request(id, run, &action) {
-                Ok(Some(request)) => self.ask(env, seat, tag, &request, Asked::Revealed),
+                Ok(Some(request)) => self.ask(env, seat, tag, &request, PendingRequest::CommitStepDone),
                 _ => revealing.rules.refused(env.now, unavailable("this is not done here")),
             },
         }
     }
 
-    fn look_into(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, run: u32, which: usize) {
+    fn look_into(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64, run: u32, which: usize) {
         let Some(Ok(folders)) = self.folder.as_ref().map(|folder| folder.inspected_folders(self.id, run)) else {
             return;
         };
         let folder = folders[which].clone();
         let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
-        self.ask(env, seat, tag, &request, Asked::Looked(which));
+        self.ask(env, seat, tag, &request, PendingRequest::FolderListed(which));
     }
 
     fn check_counters(&self, env: &mut Environment) {
-        job_output::check_counters(env, &self.planned, &self.driving.job().stage_counters());
+        job_output::check_counters(env, &self.planned, &self.core.job().stage_counters());
     }
 }

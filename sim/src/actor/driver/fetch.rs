@@ -14,7 +14,7 @@ use crate::{
     actor::{PATIENCE, ask},
     calls::{CallId, CallReply},
     environment::Environment,
-    role::{Seat, node_number},
+    role::{MasterLink, node_number},
 };
 
 /// See the module.
@@ -32,7 +32,7 @@ pub(super) type Turn = Option<Result<Vec<u8>, Refusal>>;
 
 impl Fetch {
     /// Asks where the file is.
-    pub(super) fn begin(env: &mut Environment, seat: &mut Seat, tag: u64, path: SectorPath) -> Self {
+    pub(super) fn begin(env: &mut Environment, seat: &mut MasterLink, tag: u64, path: SectorPath) -> Self {
         ask(env, seat, &ClientRequest::Locate(path.clone()), tag, PATIENCE);
         Self { path, tag, slice: SliceId(0), bytes: 0, sources: VecDeque::new(), call: None }
     }
@@ -41,7 +41,7 @@ impl Fetch {
     pub(super) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &Seat,
+        seat: &MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) -> Turn {
@@ -50,18 +50,24 @@ impl Fetch {
         }
         match reply {
             Some(ClientReply::Located(located)) => {
-                let EntryKind::File(content) = located.entry.kind else { return away("it is a folder") };
+                let EntryKind::File(content) = located.entry.kind else { return no_copy("it is a folder") };
                 (self.slice, self.bytes) = (content.slice, content.bytes);
                 self.sources = located.sources.into();
                 self.next(env, seat)
             }
             Some(ClientReply::Refused(refusal)) => Some(Err(refusal)),
-            _ => away("the master did not answer"),
+            _ => no_copy("the master did not answer"),
         }
     }
 
     /// A node answered.
-    pub(super) fn call_answered(&mut self, env: &mut Environment, seat: &Seat, call: CallId, reply: CallReply) -> Turn {
+    pub(super) fn call_answered(
+        &mut self,
+        env: &mut Environment,
+        seat: &MasterLink,
+        call: CallId,
+        reply: CallReply,
+    ) -> Turn {
         if self.call != Some(call) {
             return None;
         }
@@ -77,14 +83,14 @@ impl Fetch {
         &self.path
     }
 
-    fn next(&mut self, env: &mut Environment, seat: &Seat) -> Turn {
-        let Some(source) = self.sources.pop_front() else { return away("no copy can be read now") };
+    fn next(&mut self, env: &mut Environment, seat: &MasterLink) -> Turn {
+        let Some(source) = self.sources.pop_front() else { return no_copy("no copy can be read now") };
         let request = TransferRequest::Read { ticket: source.ticket, slice: self.slice, from: 0, until: self.bytes };
         self.call = Some(env.transfer((seat.who, seat.life), node_number(&source.node), request, Rc::default()));
         None
     }
 }
 
-fn away(why: &str) -> Turn {
+fn no_copy(why: &str) -> Turn {
     Some(Err(Refusal::new(Status::Unavailable, why)))
 }

@@ -14,18 +14,24 @@ use protocol::{
 };
 use sphere::{Assignment, BucketLocation, Event, OrderRefusal, Placement, SegmentLocation, input};
 
-use super::running::{Asked, Doing, Locating, Running, refusal_of, unavailable};
+use super::running::{Locating, PendingCall, PendingRequest, Running, refusal_of, unavailable};
 use crate::{
     environment::Environment,
-    queue::Who,
-    role::{Seat, hand},
+    queue::Participant,
+    role::{MasterLink, delegate},
 };
 
 impl Running {
     /// Finds what a task's segments need, one slice after the other, then gives the task to its SPE.
-    pub(super) fn prepare(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64, locating: Box<Locating>) {
+    pub(super) fn prepare(
+        &mut self,
+        env: &mut Environment,
+        seat: &mut MasterLink,
+        tag: &mut u64,
+        locating: Box<Locating>,
+    ) {
         match locating.missing() {
-            Some((_, path)) => self.ask(env, seat, tag, &ClientRequest::Locate(path), Asked::Locate(locating)),
+            Some((_, path)) => self.ask(env, seat, tag, &ClientRequest::Locate(path), PendingRequest::Locate(locating)),
             None => self.give(env, seat, *locating),
         }
     }
@@ -33,7 +39,7 @@ impl Running {
     pub(super) fn located(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: &mut u64,
         mut locating: Box<Locating>,
         reply: Option<ClientReply>,
@@ -46,14 +52,14 @@ impl Running {
                     return self.prepare(env, seat, tag, locating);
                 }
                 Err(OrderRefusal::InputUnavailable(refusal)) => {
-                    let asked = Asked::Copies(locating.task.attempt, refusal);
+                    let asked = PendingRequest::Copies(locating.task.attempt, refusal);
                     return self.ask(env, seat, tag, &ClientRequest::Stat(path), asked);
                 }
                 Err(refused) => refused,
             },
             reply => OrderRefusal::from_master(refusal_of(reply)),
         };
-        self.driving.handle_event(env.now, refused.event(locating.task.attempt));
+        self.core.handle_event(env.now, refused.event(locating.task.attempt));
     }
 
     /// The master said what copies there are of an input that cannot be read, or did not.
@@ -68,26 +74,32 @@ impl Running {
             Some(ClientReply::Status(found)) => OrderRefusal::from_copies(refusal, &found.copies),
             _ => OrderRefusal::Retryable(refusal),
         };
-        self.driving.handle_event(env.now, refused.event(attempt));
+        self.core.handle_event(env.now, refused.event(attempt));
     }
 
-    fn give(&mut self, env: &mut Environment, seat: &Seat, locating: Locating) {
+    fn give(&mut self, env: &mut Environment, seat: &MasterLink, locating: Locating) {
         let Locating { task, found } = locating;
         let Some(spe) = self.spes.get(&task.spe) else { return };
         let Some(order) = self.order(seat.who, &task, &found) else {
             let refusal = unavailable("the master gave no ticket");
-            return self.driving.handle_event(env.now, Event::TaskFailed { attempt: task.attempt, refusal });
+            return self.core.handle_event(env.now, Event::TaskFailed { attempt: task.attempt, refusal });
         };
         let order = Box::new(order);
         if spe.loaded == Some(task.attempt.stage) {
-            self.speak(env, seat, task.spe, SpeRequest::Run((*order).clone()), Doing::RunningTask(task.spe, order));
+            self.send_message(
+                env,
+                seat,
+                task.spe,
+                SpeRequest::Run((*order).clone()),
+                PendingCall::RunningTask(task.spe, order),
+            );
         } else {
             let load = SpeRequest::Load(LoadOrder::plain(self.planned.function(task.attempt.stage)));
-            self.speak(env, seat, task.spe, load, Doing::Loading(task.spe, order));
+            self.send_message(env, seat, task.spe, load, PendingCall::Loading(task.spe, order));
         }
     }
 
-    fn order(&self, by: Who, task: &Assignment, found: &BTreeMap<SliceId, Source>) -> Option<TaskOrder> {
+    fn order(&self, by: Participant, task: &Assignment, found: &BTreeMap<SliceId, Source>) -> Option<TaskOrder> {
         // The tickets are the driver's; the node that runs the task is to use them.
         let node = &self.spes.get(&task.spe)?.node;
         let output = match &task.output {
@@ -106,7 +118,7 @@ impl Running {
                 SegmentLocation::Bucket(bucket) => SegmentSource::Bucket(*bucket),
                 SegmentLocation::Remote { slice, .. } => {
                     let source = found.get(slice)?;
-                    let from = Source { ticket: hand(by, &source.ticket, node), ..source.clone() };
+                    let from = Source { ticket: delegate(by, &source.ticket, node), ..source.clone() };
                     SegmentSource::Remote { slice: *slice, from: Box::new(from) }
                 }
             };
@@ -120,12 +132,12 @@ impl Running {
     /// Where a bucket is, for `sender`, to which the driver `by` hands its ticket.
     pub(super) fn place(
         &self,
-        (by, sender): (Who, &NodeId),
+        (by, sender): (Participant, &NodeId),
         home: &BucketLocation,
         is_wanted: bool,
     ) -> Option<BucketTarget> {
         let source = self.sources.get(&home.node)?;
-        let (address, ticket, site) = (source.address, hand(by, &source.ticket, sender), source.place.site.clone());
+        let (address, ticket, site) = (source.address, delegate(by, &source.ticket, sender), source.place.site.clone());
         let (node, making) = (home.node.clone(), home.generation);
         Some(BucketTarget { node, address, distance: None, ticket, site, generation: making, is_wanted })
     }

@@ -16,7 +16,7 @@ use crate::{
     calls::{CallId, CallReply},
     environment::Environment,
     model::Outcome,
-    role::Seat,
+    role::MasterLink,
 };
 
 /// The pages of a job that are written, one at a time.
@@ -49,7 +49,7 @@ impl Pages {
     }
 
     /// Begins to write a page.
-    pub(super) fn write(&mut self, env: &mut Environment, seat: &mut Seat, last: &mut u64, page: &JournalPage) {
+    pub(super) fn write(&mut self, env: &mut Environment, seat: &mut MasterLink, last: &mut u64, page: &JournalPage) {
         let Ok(path) = page_path(&self.folder, page.number) else { return };
         self.writing = Some(Writing::begin(env, seat, last, path, codec::encode(&page.entries), self.sync_copies));
     }
@@ -71,7 +71,7 @@ impl Writing {
     /// Puts a file where none is.
     pub(super) fn begin(
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         last: &mut u64,
         path: SectorPath,
         bytes: Vec<u8>,
@@ -82,7 +82,7 @@ impl Writing {
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, env: &mut Environment, seat: &mut Seat, last: &mut u64) {
+    pub(super) fn tick(&mut self, env: &mut Environment, seat: &mut MasterLink, last: &mut u64) {
         if let Step::Pausing(until) = &self.step
             && *until <= env.now.monotonic
         {
@@ -94,7 +94,7 @@ impl Writing {
     pub(super) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         last: &mut u64,
         tag: u64,
         reply: Result<Option<ClientReply>, ()>,
@@ -119,7 +119,7 @@ impl Writing {
     pub(super) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         last: &mut u64,
         call: CallId,
         reply: CallReply,
@@ -140,7 +140,7 @@ impl Writing {
     fn put_goes(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         last: &mut u64,
         stage: Stage,
     ) -> Option<Result<(), Refusal>> {
@@ -182,14 +182,14 @@ impl Writing {
 
 fn put(
     env: &mut Environment,
-    seat: &mut Seat,
+    seat: &mut MasterLink,
     last: &mut u64,
     path: &SectorPath,
     bytes: &[u8],
     sync_copies: u8,
 ) -> Step {
     *last += 1;
-    let content = env.book.contents.add(bytes.to_vec());
+    let content = env.model.contents.add(bytes.to_vec());
     let request = create_request(path.clone(), bytes.len() as u64);
     let request = CreateRequest { condition: Condition::Absent, sync_copies: Some(sync_copies), ..request };
     let mut upload = Box::new(Upload::new(env, request, content));
@@ -202,7 +202,7 @@ pub(super) fn page_path(folder: &SectorPath, number: u32) -> Result<SectorPath, 
     folder.join(&format!("{number:08}"))
 }
 
-/// As in `client::job::journal`: a page outlives the node that wrote it, where there is another.
+/// As in `client::job::journal_faults`: a page outlives the node that wrote it, where there is another.
 pub(super) fn sync_copies(nodes: usize) -> u8 {
     if nodes > 1 { 2 } else { 1 }
 }

@@ -22,17 +22,17 @@ use super::{ending::Ending, pages::Pages, sources};
 use crate::{
     Sabotage,
     actor::{COMMIT_PATIENCE, PATIENCE, ask, output::JobPlanned, upload::create_request},
-    calls::{CallId, CallReply, Wish},
+    calls::{CallId, CallReply, CallRequest},
     environment::Environment,
     model::path,
     queue::Life,
-    role::Seat,
+    role::MasterLink,
 };
 
 /// See the module.
 pub(super) struct Running {
     pub(super) id: JobId,
-    pub(super) driving: DriverCore,
+    pub(super) core: DriverCore,
     pub(super) planned: JobPlanned,
     /// Where its output will be, if that becomes files.
     pub(super) folder: Option<OutputFolder>,
@@ -41,8 +41,8 @@ pub(super) struct Running {
     /// Where each node is, with its newest ticket.
     pub(super) sources: BTreeMap<NodeId, Source>,
     pub(super) spes: BTreeMap<SpeId, Spe>,
-    calls: BTreeMap<CallId, Doing>,
-    asked: BTreeMap<u64, Asked>,
+    calls: BTreeMap<CallId, PendingCall>,
+    asked: BTreeMap<u64, PendingRequest>,
     /// What the present run has brought to the driver, by bucket.
     pub(super) output: BTreeMap<u32, Vec<u8>>,
     report_due: Duration,
@@ -58,7 +58,7 @@ pub(super) struct Spe {
 }
 
 /// What a node is doing.
-pub(super) enum Doing {
+pub(super) enum PendingCall {
     Opening(SpeId),
     Loading(SpeId, Box<TaskOrder>),
     RunningTask(SpeId, Box<TaskOrder>),
@@ -69,16 +69,16 @@ pub(super) enum Doing {
 }
 
 /// What the master was asked.
-pub(super) enum Asked {
+pub(super) enum PendingRequest {
     Report,
     End,
     /// A step of the output to its place.
-    Revealed,
+    CommitStepDone,
     /// Which of the folders was looked into.
-    Looked(usize),
+    FolderListed(usize),
     Cleared,
     /// The journal is removed.
-    Left,
+    JournalRemoved,
     Locate(Box<Locating>),
     /// Which copies there are of what this attempt is to read, and cannot for this reason.
     Copies(AttemptId, Refusal),
@@ -116,7 +116,7 @@ impl Running {
         let id = admitted.job;
         Self {
             id,
-            driving,
+            core: driving,
             planned,
             folder,
             pages,
@@ -142,14 +142,14 @@ impl Running {
     }
 
     pub(super) fn state(&self) -> String {
-        format!("runs job {}: {:?}", self.id, self.driving.job().progress())
+        format!("runs job {}: {:?}", self.id, self.core.job().progress())
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64) {
+    pub(super) fn tick(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
         let is_working = matches!(self.ending, Ending::NotYet);
-        if is_working && self.driving.next_timeout().is_some_and(|due| due <= env.now.monotonic) {
-            self.driving.handle_timeout(env.now);
+        if is_working && self.core.next_timeout().is_some_and(|due| due <= env.now.monotonic) {
+            self.core.handle_timeout(env.now);
         }
         if let Some(pages) = &mut self.pages {
             pages.go_on(|writing| {
@@ -158,20 +158,20 @@ impl Running {
             });
         }
         self.tick_ending(env, seat, tag);
-        let is_out = self.asked.values().any(|asked| matches!(asked, Asked::Report));
+        let is_out = self.asked.values().any(|asked| matches!(asked, PendingRequest::Report));
         // Also while the output gets its place: whoever waits for the master is not lost meanwhile.
-        let is_told = is_working || matches!(self.ending, Ending::Revealing(_));
+        let is_told = is_working || matches!(self.ending, Ending::Committing(_));
         if is_told && env.now.monotonic >= self.report_due && !is_out && seat.session.is_some() {
             self.report_due = env.now.monotonic + REPORT_PERIOD;
-            self.driving.note_report(env.now);
-            self.report(env, seat, tag, JobState::Running, Asked::Report);
+            self.core.note_report(env.now);
+            self.report(env, seat, tag, JobState::Running, PendingRequest::Report);
         }
     }
 
     /// Does what the rules want done.
-    pub(super) fn go_on(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64) {
+    pub(super) fn go_on(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
         while matches!(self.ending, Ending::NotYet)
-            && let Some(action) = self.driving.poll_action(env.now)
+            && let Some(action) = self.core.poll_action(env.now)
         {
             match action {
                 JobAction::StartSpe { spe, node } => self.start_spe(env, seat, spe, node),
@@ -181,11 +181,11 @@ impl Running {
                 }
                 JobAction::Seal { node, order } => {
                     let bucket = order.bucket;
-                    self.step(env, seat, &node, bucket, SpeRequest::Seal(order), Doing::Sealing(bucket));
+                    self.step(env, seat, &node, bucket, SpeRequest::Seal(order), PendingCall::Sealing(bucket));
                 }
                 JobAction::Deliver(delivery) => self.deliver(env, seat, &delivery),
                 JobAction::Fetch { node, bucket } => {
-                    self.step(env, seat, &node, bucket, SpeRequest::Fetch(bucket), Doing::Fetching(bucket));
+                    self.step(env, seat, &node, bucket, SpeRequest::Fetch(bucket), PendingCall::Fetching(bucket));
                 }
                 JobAction::Publish { node, bucket, records } => self.publish(env, seat, tag, node, bucket, records),
                 JobAction::BeginEpoch { epoch: run } => {
@@ -195,7 +195,7 @@ impl Running {
                 JobAction::Finished(result) => self.finish(env, seat, tag, result),
             }
         }
-        if let Some(page) = self.driving.next_page()
+        if let Some(page) = self.core.next_page()
             && let Some(pages) = &mut self.pages
         {
             pages.write(env, seat, tag, &page);
@@ -203,7 +203,7 @@ impl Running {
     }
 
     /// A timer rang that is nobody's else.
-    pub(super) fn timer(&mut self, env: &mut Environment, seat: &mut Seat, last: &mut u64, tag: u64) {
+    pub(super) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, last: &mut u64, tag: u64) {
         if self.asked.contains_key(&tag) {
             return self.answered(env, seat, last, tag, None);
         }
@@ -217,13 +217,13 @@ impl Running {
     fn page_ended(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: &mut u64,
         ended: Option<Result<(), Refusal>>,
     ) {
         match ended {
             None => {}
-            Some(Ok(())) => self.driving.page_written(env.now),
+            Some(Ok(())) => self.core.page_written(env.now),
             Some(Err(refusal)) if matches!(self.ending, Ending::NotYet) => self.lose(env, seat, tag, refusal.status),
             Some(Err(_)) => {}
         }
@@ -232,7 +232,7 @@ impl Running {
     fn publish(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: &mut u64,
         node: NodeId,
         bucket: BucketId,
@@ -247,47 +247,47 @@ impl Running {
         let mut request = CreateRequest { records, at: Some(node.clone()), ..create_request(name, 0) };
         request.bytes_expected = None;
         request.condition = Condition::Any;
-        self.ask(env, seat, tag, &ClientRequest::Create(request), Asked::Create(bucket, node));
+        self.ask(env, seat, tag, &ClientRequest::Create(request), PendingRequest::Create(bucket, node));
     }
 
     /// An answer of the master came, or will not.
     pub(super) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         last: &mut u64,
         tag: u64,
         reply: Option<ClientReply>,
     ) {
         match self.asked.remove(&tag) {
-            Some(Asked::Report) => self.reported(env, reply),
-            Some(Asked::End) => self.end_reported(env, seat, last, reply),
-            Some(Asked::Revealed) => self.revealed(env, seat, last, reply),
-            Some(Asked::Looked(which)) => self.looked(env, seat, last, which, reply),
-            Some(Asked::Cleared) => self.cleared(env, seat, last),
-            Some(Asked::Left) => self.ending = Ending::Over,
-            Some(Asked::Locate(locating)) => self.located(env, seat, last, locating, reply),
-            Some(Asked::Copies(attempt, refusal)) => self.copies_told(env, attempt, refusal, reply),
-            Some(Asked::Create(bucket, node)) => match reply {
+            Some(PendingRequest::Report) => self.reported(env, reply),
+            Some(PendingRequest::End) => self.end_reported(env, seat, last, reply),
+            Some(PendingRequest::CommitStepDone) => self.commit_step_done(env, seat, last, reply),
+            Some(PendingRequest::FolderListed(which)) => self.folder_listed(env, seat, last, which, reply),
+            Some(PendingRequest::Cleared) => self.cleared(env, seat, last),
+            Some(PendingRequest::JournalRemoved) => self.ending = Ending::Over,
+            Some(PendingRequest::Locate(locating)) => self.located(env, seat, last, locating, reply),
+            Some(PendingRequest::Copies(attempt, refusal)) => self.copies_told(env, attempt, refusal, reply),
+            Some(PendingRequest::Create(bucket, node)) => match reply {
                 Some(ClientReply::Created(created)) => {
                     let request = SpeRequest::Publish { bucket, ticket: created.target.ticket };
-                    self.step(env, seat, &node, bucket, request, Doing::Publishing(bucket, created.lease));
+                    self.step(env, seat, &node, bucket, request, PendingCall::Publishing(bucket, created.lease));
                 }
                 reply => self.refuse(env, bucket, refusal_of(reply)),
             },
-            Some(Asked::Commit(bucket, lease)) => match reply {
+            Some(PendingRequest::Commit(bucket, lease)) => match reply {
                 Some(ClientReply::Entry(entry)) => {
                     if let EntryKind::File(content) = &entry.kind {
-                        self.driving.handle_event(env.now, Event::PublishedAs { bucket, slice: content.slice });
-                        self.reveal_early(env, seat, last);
+                        self.core.handle_event(env.now, Event::PublishedAs { bucket, slice: content.slice });
+                        self.commit_early(env, seat, last);
                     }
                 }
                 reply => {
-                    self.ask(env, seat, last, &ClientRequest::Abandon(lease), Asked::Nothing);
+                    self.ask(env, seat, last, &ClientRequest::Abandon(lease), PendingRequest::Nothing);
                     self.refuse(env, bucket, refusal_of(reply));
                 }
             },
-            Some(Asked::Nothing) => {}
+            Some(PendingRequest::Nothing) => {}
             None => {
                 let ended = self
                     .pages
@@ -302,7 +302,7 @@ impl Running {
     pub(super) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: &mut u64,
         call: CallId,
         reply: CallReply,
@@ -315,27 +315,33 @@ impl Running {
             return self.page_ended(env, seat, tag, ended);
         };
         let word = match reply {
-            CallReply::Word(word) => Ok(*word),
+            CallReply::Message(word) => Ok(*word),
             CallReply::Ready(life) => return self.spe_ready(env, &doing, life),
             CallReply::Refused(refusal) => Err(refusal),
             _ => Err(unavailable("the conversation broke")),
         };
         let now = env.now;
         match (doing, word) {
-            (Doing::Opening(spe), word) => {
+            (PendingCall::Opening(spe), word) => {
                 let refusal = word.err().unwrap_or_else(|| unavailable("no SPE"));
-                self.driving.handle_event(now, Event::SpeLost { spe, refusal });
+                self.core.handle_event(now, Event::SpeLost { spe, refusal });
             }
-            (Doing::Loading(spe, order), Ok(SpeReply::Loaded)) => {
+            (PendingCall::Loading(spe, order), Ok(SpeReply::Loaded)) => {
                 if let Some(known) = self.spes.get_mut(&spe) {
                     known.loaded = Some(order.attempt.stage);
-                    self.speak(env, seat, spe, SpeRequest::Run((*order).clone()), Doing::RunningTask(spe, order));
+                    self.send_message(
+                        env,
+                        seat,
+                        spe,
+                        SpeRequest::Run((*order).clone()),
+                        PendingCall::RunningTask(spe, order),
+                    );
                 }
             }
-            (Doing::RunningTask(_, order), Ok(SpeReply::Finished(result))) => {
-                self.driving.handle_event(now, Event::TaskFinished { attempt: order.attempt, result });
+            (PendingCall::RunningTask(_, order), Ok(SpeReply::Finished(result))) => {
+                self.core.handle_event(now, Event::TaskFinished { attempt: order.attempt, result });
             }
-            (Doing::Loading(_, order) | Doing::RunningTask(_, order), word) => {
+            (PendingCall::Loading(_, order) | PendingCall::RunningTask(_, order), word) => {
                 let attempt = order.attempt;
                 let event = match word {
                     Ok(SpeReply::FunctionFailed(error)) => Event::FunctionFailed { attempt, error },
@@ -344,39 +350,39 @@ impl Running {
                     Ok(_) => Event::TaskFailed { attempt, refusal: unavailable("it said something else") },
                 };
                 env.note(format_args!("job: {event:?}"));
-                self.driving.handle_event(now, event);
+                self.core.handle_event(now, event);
             }
-            (Doing::Sealing(bucket), Ok(SpeReply::Sealed { bytes, order })) => {
-                self.driving.handle_event(now, Event::Sealed { bucket, bytes, order });
+            (PendingCall::Sealing(bucket), Ok(SpeReply::Sealed { bytes, order })) => {
+                self.core.handle_event(now, Event::Sealed { bucket, bytes, order });
             }
-            (Doing::Fetching(bucket), Ok(SpeReply::Bytes(bytes))) => {
-                if bucket.epoch == self.driving.epoch() {
+            (PendingCall::Fetching(bucket), Ok(SpeReply::Bytes(bytes))) => {
+                if bucket.epoch == self.core.epoch() {
                     self.output.insert(bucket.bucket, bytes);
                 }
-                self.driving.handle_event(now, Event::Fetched(bucket));
+                self.core.handle_event(now, Event::Fetched(bucket));
             }
-            (Doing::Delivering(attempt), Ok(SpeReply::Delivered)) => {
-                env.book.delivered_again += 1;
-                self.driving.handle_event(now, Event::Delivered(attempt));
+            (PendingCall::Delivering(attempt), Ok(SpeReply::Delivered)) => {
+                env.model.delivered_again += 1;
+                self.core.handle_event(now, Event::Delivered(attempt));
             }
-            (Doing::Delivering(attempt), word) => {
+            (PendingCall::Delivering(attempt), word) => {
                 let refusal = word.err().unwrap_or_else(|| unavailable("it said something else"));
                 env.note(format_args!("job: the delivery of {attempt:?} is refused: {refusal}"));
-                self.driving.handle_event(now, Event::DeliveryRefused { attempt, refusal });
+                self.core.handle_event(now, Event::DeliveryRefused { attempt, refusal });
             }
-            (Doing::Publishing(bucket, lease), Ok(SpeReply::Published { bytes, digest })) => {
+            (PendingCall::Publishing(bucket, lease), Ok(SpeReply::Published { bytes, digest })) => {
                 let commit = ClientRequest::Commit { lease, bytes, digest };
-                self.ask(env, seat, tag, &commit, Asked::Commit(bucket, lease));
+                self.ask(env, seat, tag, &commit, PendingRequest::Commit(bucket, lease));
             }
-            (Doing::Publishing(bucket, lease), word) => {
-                self.ask(env, seat, tag, &ClientRequest::Abandon(lease), Asked::Nothing);
+            (PendingCall::Publishing(bucket, lease), word) => {
+                self.ask(env, seat, tag, &ClientRequest::Abandon(lease), PendingRequest::Nothing);
                 self.refuse(
                     env,
                     bucket,
                     word.err().map_or_else(|| unavailable("it said something else"), refused_by_node),
                 );
             }
-            (Doing::Sealing(bucket) | Doing::Fetching(bucket), word) => {
+            (PendingCall::Sealing(bucket) | PendingCall::Fetching(bucket), word) => {
                 self.refuse(
                     env,
                     bucket,
@@ -392,34 +398,34 @@ impl Running {
         let broken: Vec<SpeId> =
             self.spes.iter().filter(|(_, spe)| spe.node == name && spe.life == Some(life)).map(|(id, _)| *id).collect();
         for spe in broken {
-            self.driving.handle_event(env.now, Event::SpeLost { spe, refusal: unavailable("its node died") });
+            self.core.handle_event(env.now, Event::SpeLost { spe, refusal: unavailable("its node died") });
         }
     }
 
-    fn start_spe(&mut self, env: &mut Environment, seat: &Seat, spe: SpeId, node: NodeId) {
+    fn start_spe(&mut self, env: &mut Environment, seat: &MasterLink, spe: SpeId, node: NodeId) {
         let Some(source) = self.sources.get(&node) else {
-            return self.driving.handle_event(env.now, Event::SpeLost { spe, refusal: unavailable("no ticket") });
+            return self.core.handle_event(env.now, Event::SpeLost { spe, refusal: unavailable("no ticket") });
         };
         let request = TransferRequest::Spe { ticket: source.ticket.clone() };
-        let wish = Wish::Transfer(request, std::rc::Rc::default());
+        let wish = CallRequest::Transfer(request, std::rc::Rc::default());
         let call = env.call((seat.who, seat.life), crate::role::node_number(&node), wish);
-        self.calls.insert(call, Doing::Opening(spe));
+        self.calls.insert(call, PendingCall::Opening(spe));
         self.spes.insert(spe, Spe { node, life: None, loaded: None });
     }
 
-    fn spe_ready(&mut self, env: &mut Environment, doing: &Doing, life: Life) {
-        if let Doing::Opening(spe) = doing
+    fn spe_ready(&mut self, env: &mut Environment, doing: &PendingCall, life: Life) {
+        if let PendingCall::Opening(spe) = doing
             && let Some(known) = self.spes.get_mut(spe)
         {
             known.life = Some(life);
-            self.driving.handle_event(env.now, Event::SpeReady(*spe));
+            self.core.handle_event(env.now, Event::SpeReady(*spe));
         }
     }
 
     fn drop_spe(&mut self, env: &mut Environment, spe: SpeId) {
         self.spes.remove(&spe);
-        let is_its = |doing: &Doing| match doing {
-            Doing::Opening(of) | Doing::Loading(of, _) | Doing::RunningTask(of, _) => *of == spe,
+        let is_its = |doing: &PendingCall| match doing {
+            PendingCall::Opening(of) | PendingCall::Loading(of, _) | PendingCall::RunningTask(of, _) => *of == spe,
             _ => false,
         };
         let calls: Vec<_> = self.calls.iter().filter(|(_, doing)| is_its(doing)).map(|(call, _)| *call).collect();
@@ -430,26 +436,33 @@ impl Running {
     }
 
     /// Has a node send again what it kept.
-    fn deliver(&mut self, env: &mut Environment, seat: &Seat, delivery: &Delivery) {
+    fn deliver(&mut self, env: &mut Environment, seat: &MasterLink, delivery: &Delivery) {
         let Delivery { node, attempt, locations: homes } = delivery;
         let place = |(number, home): &(u32, BucketLocation)| Some((*number, self.place((seat.who, node), home, true)?));
         let places = homes.iter().map(place).collect::<Option<_>>();
         let (Some(places), Some(source)) = (places, self.sources.get(node)) else {
             let (attempt, refusal) = (*attempt, unavailable("no ticket"));
-            return self.driving.handle_event(env.now, Event::DeliveryRefused { attempt, refusal });
+            return self.core.handle_event(env.now, Event::DeliveryRefused { attempt, refusal });
         };
         let request = Box::new(SpeRequest::Deliver(DeliveryOrder { attempt: *attempt, targets: places }));
-        let wish = Wish::Word { ticket: source.ticket.clone(), life: None, conversation: 0, request };
+        let wish = CallRequest::Message { ticket: source.ticket.clone(), life: None, conversation: 0, request };
         let call = env.call((seat.who, seat.life), crate::role::node_number(node), wish);
-        self.calls.insert(call, Doing::Delivering(*attempt));
+        self.calls.insert(call, PendingCall::Delivering(*attempt));
     }
 
     /// Says a word to an SPE.
-    pub(super) fn speak(&mut self, env: &mut Environment, seat: &Seat, spe: SpeId, request: SpeRequest, doing: Doing) {
+    pub(super) fn send_message(
+        &mut self,
+        env: &mut Environment,
+        seat: &MasterLink,
+        spe: SpeId,
+        request: SpeRequest,
+        doing: PendingCall,
+    ) {
         let Some((node, life)) = self.spes.get(&spe).map(|spe| (spe.node.clone(), spe.life)) else { return };
         let Some(source) = self.sources.get(&node) else { return };
         let (ticket, conversation) = (source.ticket.clone(), spe.0);
-        let wish = Wish::Word { ticket, life, conversation, request: Box::new(request) };
+        let wish = CallRequest::Message { ticket, life, conversation, request: Box::new(request) };
         let call = env.call((seat.who, seat.life), crate::role::node_number(&node), wish);
         self.calls.insert(call, doing);
     }
@@ -458,24 +471,28 @@ impl Running {
     fn step(
         &mut self,
         env: &mut Environment,
-        seat: &Seat,
+        seat: &MasterLink,
         node: &NodeId,
         bucket: BucketId,
         request: SpeRequest,
-        doing: Doing,
+        doing: PendingCall,
     ) {
         let Some(source) = self.sources.get(node) else {
             return self.refuse(env, bucket, unavailable("no ticket"));
         };
-        let wish =
-            Wish::Word { ticket: source.ticket.clone(), life: None, conversation: 0, request: Box::new(request) };
+        let wish = CallRequest::Message {
+            ticket: source.ticket.clone(),
+            life: None,
+            conversation: 0,
+            request: Box::new(request),
+        };
         let call = env.call((seat.who, seat.life), crate::role::node_number(node), wish);
         self.calls.insert(call, doing);
     }
 
     fn refuse(&mut self, env: &mut Environment, bucket: BucketId, refusal: Refusal) {
         env.note(format_args!("job: bucket {} of stage {} is refused: {refusal}", bucket.bucket, bucket.stage));
-        self.driving.handle_event(env.now, Event::BucketRefused { bucket, refusal });
+        self.core.handle_event(env.now, Event::BucketRefused { bucket, refusal });
     }
 
     fn reported(&mut self, env: &mut Environment, reply: Option<ClientReply>) {
@@ -486,12 +503,10 @@ impl Running {
                 let names: Vec<_> = present.keys().cloned().collect();
                 self.sources.extend(present);
                 if is_working {
-                    self.driving.handle_report_reply(env.now, Ok(&names));
+                    self.core.handle_report_reply(env.now, Ok(&names));
                 }
             }
-            Some(ClientReply::Refused(refusal)) if is_working => {
-                self.driving.handle_report_reply(env.now, Err(refusal))
-            }
+            Some(ClientReply::Refused(refusal)) if is_working => self.core.handle_report_reply(env.now, Err(refusal)),
             _ => {}
         }
     }
@@ -515,29 +530,29 @@ impl Running {
             return;
         };
         let places = folders.iter().filter_map(|folder| folder.join(&name).ok()).collect();
-        env.book.publishing.insert(part, places);
+        env.model.publishing.insert(part, places);
     }
 
     /// What a sabotaged driver does as soon as it has a part.
-    fn reveal_early(&mut self, env: &mut Environment, seat: &mut Seat, tag: &mut u64) {
+    fn commit_early(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
         if env.sabotage == Some(Sabotage::OutputIsRevealedEarly)
             && let Some(folder) = &self.folder
-            && let Ok(from) = folder.staging(self.id, self.driving.epoch())
+            && let Ok(from) = folder.staging(self.id, self.core.epoch())
         {
             let request = ClientRequest::Rename { from, to: folder.target().clone() };
-            self.ask(env, seat, tag, &request, Asked::Nothing);
+            self.ask(env, seat, tag, &request, PendingRequest::Nothing);
         }
     }
 
     pub(super) fn report(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: &mut u64,
         state: JobState,
-        asked: Asked,
+        asked: PendingRequest,
     ) {
-        let job = self.driving.job();
+        let job = self.core.job();
         let (stages, counters) = (job.stage_records().to_vec(), job.stage_counters());
         let record = JobRecord { stages, counters, ..blank_record(self.id, state) };
         self.ask(env, seat, tag, &ClientRequest::ReportJob(record), asked);
@@ -546,10 +561,10 @@ impl Running {
     pub(super) fn ask(
         &mut self,
         env: &mut Environment,
-        seat: &mut Seat,
+        seat: &mut MasterLink,
         tag: &mut u64,
         request: &ClientRequest,
-        asked: Asked,
+        asked: PendingRequest,
     ) {
         *tag += 1;
         self.asked.insert(*tag, asked);

@@ -7,15 +7,15 @@ use protocol::{
 };
 
 use crate::{
-    Kind,
+    ViolationKind,
     actor::{JobPlanned, PATIENCE, ask},
     environment::Environment,
     invariants::job_output,
-    role::Seat,
+    role::MasterLink,
 };
 
 /// See the module.
-pub(super) struct Watch {
+pub(super) struct OutputWatch {
     pub(super) target: SectorPath,
     /// How often the journal had been lost when the job began: a master that lost it may have any part of the output.
     pub(super) losses: u32,
@@ -23,18 +23,18 @@ pub(super) struct Watch {
     asked: Option<(u64, bool)>,
 }
 
-impl Watch {
+impl OutputWatch {
     pub(super) fn new(env: &Environment, target: SectorPath) -> Self {
-        Self { target, losses: env.book.losses, asked: None }
+        Self { target, losses: env.model.losses, asked: None }
     }
 
     /// Whether what is seen still says something.
     pub(super) fn counts(&self, env: &Environment) -> bool {
-        self.losses == env.book.losses
+        self.losses == env.model.losses
     }
 
     /// Looks, unless that is under way; `must` where the output has to be there.
-    pub(super) fn look(&mut self, env: &mut Environment, seat: &mut Seat, last: &mut u64, must: bool) {
+    pub(super) fn look(&mut self, env: &mut Environment, seat: &mut MasterLink, last: &mut u64, must: bool) {
         if self.asked.is_some() || seat.session.is_none() {
             return;
         }
@@ -66,7 +66,7 @@ impl Watch {
             Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => must.then(Vec::new),
             Some(ClientReply::Page(page)) => {
                 if let Err(sentence) = check(env, planned, &page.entries) {
-                    env.violate(Kind::Safety, format!("{} was seen, and {sentence}", self.target));
+                    env.violate(ViolationKind::Safety, format!("{} was seen, and {sentence}", self.target));
                 }
                 must.then_some(page.entries)
             }
@@ -78,8 +78,8 @@ impl Watch {
 fn check(env: &Environment, planned: &JobPlanned, entries: &[Entry]) -> Result<(), String> {
     let bytes = |entry: &Entry| match &entry.kind {
         EntryKind::File(file) => {
-            let content = env.book.contents.find(file.digest).ok_or("it holds what no bucket held".to_owned())?;
-            Ok(env.book.contents.get(content).bytes.to_vec())
+            let content = env.model.contents.find(file.digest).ok_or("it holds what no bucket held".to_owned())?;
+            Ok(env.model.contents.get(content).bytes.to_vec())
         }
         EntryKind::Folder => Err("it holds a folder".to_owned()),
     };
@@ -95,16 +95,16 @@ mod tests {
     use super::*;
     use crate::{
         actor::output::JobPlanned,
-        queue::{Life, Who},
+        queue::{Life, Participant},
     };
 
     #[test]
     fn what_was_asked_before_the_end_says_nothing_of_what_is_there_then() {
         let mut env = Environment::new(1, false, None);
         let planned = JobPlanned::draw(&mut env.rng);
-        let mut seat = Seat::new(Who::Client(1), Life::default());
+        let mut seat = MasterLink::new(Participant::Client(1), Life::default());
         seat.session = Some(SessionId(1));
-        let mut watch = Watch::new(&env, SectorPath::parse("/out/1").unwrap());
+        let mut watch = OutputWatch::new(&env, SectorPath::parse("/out/1").unwrap());
         let mut last = 0;
         let nothing = || Some(ClientReply::Refused(Refusal::new(Status::NotFound, String::new())));
         watch.look(&mut env, &mut seat, &mut last, false);

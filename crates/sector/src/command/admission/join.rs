@@ -1,4 +1,4 @@
-//! `node join` and `master join`: this machine comes into a cloud. The key is made here and stays here; what is written is
+//! `node_admission join` and `master join`: this machine comes into a cloud. The key is made here and stays here; what is written is
 //! credentials and settings, from which the role starts.
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use client::{Admitted, Decision, Newcomer, Trust};
+use client::{AdmittedMachine, Decision, Newcomer, TrustAnchor};
 use daemon::settings::{Checked, CredentialFiles, MasterSettings, NodeSettings, Settings};
 use net::identity::{NewKey, fingerprint};
 use protocol::{MachineKind, NodeId, Status};
@@ -27,18 +27,18 @@ pub(crate) async fn master(arguments: MasterJoin, global: &Global) -> Result<(),
     if ticket.kind != MachineKind::Master {
         return Err(Failure::usage("this ticket is for a node; use it with `sector node join`"));
     }
-    let place = Place::prepare(&folder, "master.toml")?;
-    let kept = place.kept::<MasterSettings>()?;
+    let place = MachineFolder::prepare(&folder, "master.toml")?;
+    let kept = place.existing_settings::<MasterSettings>()?;
     let settings = |id| MasterSettings { id, listen, security: ticket.address, ..MasterSettings::default() };
     // Before the ticket is used up: what is wrong with the settings shows now.
     Checked::of(settings(MasterSettings::default().id), &place.folder)?;
     let name = kept.as_ref().map(|kept| kept.id.clone());
     let admitted = Newcomer::with_ticket(&ticket, place.key()?).use_ticket(&ticket, name).await?;
     let new = kept.is_none().then(|| settings(admitted.name.clone()));
-    place.settle(&admitted, new, "master", global)
+    place.install(&admitted, new, "master", global)
 }
 
-/// `sector node join`.
+/// `sector node_admission join`.
 pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Failure> {
     let ticket = arguments.ticket.as_ref();
     if ticket.is_some_and(|ticket| ticket.kind != MachineKind::Node) {
@@ -48,8 +48,8 @@ pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Fai
         let sentence = "give what `sector node ticket` printed, or ask without one: --master HOST:PORT --id ID";
         return Err(Failure::usage(sentence));
     };
-    let place = Place::prepare(&arguments.folder, "node.toml")?;
-    let kept = place.kept::<NodeSettings>()?;
+    let place = MachineFolder::prepare(&arguments.folder, "node.toml")?;
+    let kept = place.existing_settings::<NodeSettings>()?;
     if let (Some(kept), Some(id)) = (&kept, &arguments.id)
         && kept.id != *id
     {
@@ -78,22 +78,22 @@ pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Fai
         None => wait_for_approval(master, &arguments, &place, global).await?,
     };
     let new = kept.is_none().then(|| settings(admitted.name.clone()));
-    place.settle(&admitted, new, "node", global)
+    place.install(&admitted, new, "node", global)
 }
 
 /// Asks without a ticket until an administrator has decided.
 async fn wait_for_approval(
     master: SocketAddr,
     arguments: &NodeJoin,
-    place: &Place,
+    place: &MachineFolder,
     global: &Global,
-) -> Result<Admitted, Failure> {
+) -> Result<AdmittedMachine, Failure> {
     let trust = match (&arguments.authority, arguments.trust_on_first_use) {
         (Some(file), _) => {
             let text = fs::read_to_string(file).map_err(|error| Failure::local("read", file, &error))?;
-            Trust::Authority(text)
+            TrustAnchor::Authority(text)
         }
-        (None, true) => Trust::FirstUse,
+        (None, true) => TrustAnchor::FirstUse,
         (None, false) => {
             let sentence = "say whom to trust there: --authority FILE, or in so many words --trust-on-first-use";
             return Err(Failure::usage(sentence));
@@ -124,13 +124,13 @@ async fn wait_for_approval(
 }
 
 /// The folder of a machine that comes in.
-struct Place {
+struct MachineFolder {
     folder: PathBuf,
     files: CredentialFiles,
     settings: PathBuf,
 }
 
-impl Place {
+impl MachineFolder {
     /// Makes the folder, for its owner alone; one that has a machine in it is refused.
     fn prepare(folder: &Path, settings: &str) -> Result<Self, Failure> {
         let folder = std::path::absolute(folder).map_err(|error| Failure::local("use the folder", folder, &error))?;
@@ -149,7 +149,7 @@ impl Place {
     }
 
     /// The settings of one that was in a cloud before, and whose certificate was lost or has ended: they stay as they are.
-    fn kept<T: Settings>(&self) -> Result<Option<Checked<T>>, Failure> {
+    fn existing_settings<T: Settings>(&self) -> Result<Option<Checked<T>>, Failure> {
         Ok(if self.settings.exists() { Some(Checked::read(&self.settings)?) } else { None })
     }
 
@@ -170,9 +170,9 @@ impl Place {
     }
 
     /// Writes credentials, and settings where they are new, and says how to start the role.
-    fn settle<T: Settings>(
+    fn install<T: Settings>(
         &self,
-        admitted: &Admitted,
+        admitted: &AdmittedMachine,
         settings: Option<T>,
         role: &str,
         global: &Global,

@@ -16,7 +16,7 @@ use protocol::{JoinTicket, MachineKind, Status, message::admission::AdmissionVer
 use security::{create_cloud, machines::TicketRow, open_cloud};
 use store::write_file_atomically;
 
-use super::node::TicketView;
+use super::node_admission::TicketView;
 use crate::{
     arguments::{Global, SecurityInit, SecurityTicket},
     failure::Failure,
@@ -100,7 +100,7 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
     print(&ticket, life.as_secs(), global)
 }
 
-fn keep(cloud: &mut security::Cloud, verb: &AdmissionVerb, row: &TicketRow) -> Result<(), Failure> {
+fn keep(cloud: &mut security::CloudSetup, verb: &AdmissionVerb, row: &TicketRow) -> Result<(), Failure> {
     let AdmissionVerb::AddTicket { digest, .. } = verb else { return Err(Failure::failed("that is no new ticket")) };
     Ok(cloud.add_ticket(digest, row)?)
 }

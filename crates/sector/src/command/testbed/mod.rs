@@ -1,9 +1,9 @@
-//! `sector testbed`: sites and links on this machine, held by one process (`up`), and asked and changed by others through
-//! its note and its control socket. What links do is the matter of the crate `testbed`.
+//! `sector testbed_args`: sites and links on this machine, held by one process (`up`), and asked and changed by others through
+//! its note and its control socket. What links do is the matter of the crate `testbed_args`.
 
-mod cloud;
-mod note;
-mod show;
+mod running_testbed;
+mod testbed_cloud;
+mod testbed_status;
 mod up;
 
 use std::{
@@ -15,10 +15,10 @@ use std::{
 use protocol::Status;
 use testbed::{
     Scope, TestbedError,
-    control::{Answer, Request, ask},
+    control::{ControlReply, ControlRequest, ask},
 };
 
-use self::note::{Note, control_socket, profile_file};
+use self::running_testbed::{RunningTestbed, control_socket, profile_file};
 use crate::{
     arguments::{Global, Testbed, TestbedRun, TestbedSet},
     failure::Failure,
@@ -31,7 +31,7 @@ pub(super) async fn run(verb: Testbed, global: &Global) -> Result<(), Failure> {
         Testbed::Up(up) => up::up(*up, global).await,
         Testbed::Run(run) => become_program(&run),
         Testbed::Set(set) => change(&set, global),
-        Testbed::Status => show::status(global),
+        Testbed::Status => testbed_status::status(global),
         Testbed::Down => down(global).await,
     }
 }
@@ -39,11 +39,11 @@ pub(super) async fn run(verb: Testbed, global: &Global) -> Result<(), Failure> {
 /// Enters a site and becomes the program. Where that succeeds, it does not return: the program has this process's number,
 /// and its exit code is the command's.
 fn become_program(run: &TestbedRun) -> Result<(), Failure> {
-    let folder = note::folder()?;
-    let note = Note::needed(&folder)?;
+    let folder = running_testbed::folder()?;
+    let note = RunningTestbed::needed(&folder)?;
     let site = note.site(&run.site)?;
-    let gone = |error| Failure::local("enter the site through", &note.entrance(site), &error);
-    let entrance = File::open(note.entrance(site)).map_err(gone)?;
+    let gone = |error| Failure::local("enter the site through", &note.namespace_path(site), &error);
+    let entrance = File::open(note.namespace_path(site)).map_err(gone)?;
     testbed::enter(entrance.as_fd())?;
     let Some((program, arguments)) = run.command.split_first() else {
         return Err(Failure::usage("name the program to run"));
@@ -59,7 +59,7 @@ fn become_program(run: &TestbedRun) -> Result<(), Failure> {
     Err(Failure::new(status, format!("cannot run `{}`: {error}", program.display())))
 }
 
-/// `sector testbed set`.
+/// `sector testbed_args set`.
 fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
     let change = set.change();
     if change.is_empty() {
@@ -70,9 +70,9 @@ fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
         (Some(one), None) => Scope::Site(one.clone()),
         _ => Scope::All,
     };
-    let folder = note::folder()?;
-    Note::needed(&folder)?;
-    if let Answer::Changed(ways) = ask(&control_socket(&folder), &Request::Set { scope, change })?
+    let folder = running_testbed::folder()?;
+    RunningTestbed::needed(&folder)?;
+    if let ControlReply::Changed(ways) = ask(&control_socket(&folder), &ControlRequest::Set { scope, change })?
         && !global.quiet
     {
         print::line(format!("{ways} link{} changed", if ways == 1 { "" } else { "s" }));
@@ -80,16 +80,16 @@ fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `sector testbed down`.
+/// `sector testbed_args down`.
 async fn down(global: &Global) -> Result<(), Failure> {
-    let note = Note::needed(&note::folder()?)?;
+    let note = RunningTestbed::needed(&running_testbed::folder()?)?;
     let networks = note.networks();
     note.process.stop().await?;
     if global.quiet {
         return Ok(());
     }
     print::line("stopped; sites and links are gone");
-    let left: Vec<_> = note::processes_in(&networks).iter().map(i32::to_string).collect();
+    let left: Vec<_> = running_testbed::processes_in(&networks).iter().map(i32::to_string).collect();
     if !left.is_empty() {
         crate::show::say!(
             "sector: programs that `testbed run` started still run, without a network: {}",

@@ -1,15 +1,15 @@
-//! `sector testbed up`: the process that holds sites, links and the cloud over them. All of it is children and open
+//! `sector testbed_args up`: the process that holds sites, links and the cloud over them. All of it is children and open
 //! descriptors of this process, so that nothing is left however it ends.
 
 use std::{fs, os::unix::fs::DirBuilderExt, path::Path, sync::Arc};
 
-use daemon::{ready, stop::Signals};
+use daemon::{ready, shutdown::Signals};
 use protocol::Status;
-use testbed::{Plan, RttMatrix, Testbed, control::ControlDoor};
+use testbed::{RttMatrix, Testbed, TestbedPlan, control::ControlServer};
 
 use super::{
-    cloud::TestbedCloud,
-    note::{self, Note, control_socket, profile_file},
+    running_testbed::{self, RunningTestbed, control_socket, profile_file},
+    testbed_cloud::TestbedCloud,
 };
 use crate::{
     arguments::{Global, TestbedUp},
@@ -17,10 +17,10 @@ use crate::{
     failure::Failure,
 };
 
-/// `sector testbed up`.
+/// `sector testbed_args up`.
 pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
-    let folder = note::folder()?;
-    if let Some(running) = Note::running(&folder)? {
+    let folder = running_testbed::folder()?;
+    if let Some(running) = RunningTestbed::running(&folder)? {
         let pid = running.process.pid;
         return Err(Failure::new(
             Status::Exists,
@@ -48,10 +48,10 @@ pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
                    links take more of the processors"
         );
     }
-    let door = ControlDoor::open(&control_socket(&folder), running.controls().clone())?;
-    Note::here(plan.sites(), &running.descriptors()).save(&folder)?;
+    let door = ControlServer::open(&control_socket(&folder), running.controls().clone())?;
+    RunningTestbed::here(plan.sites(), &running.namespace_fds()).save(&folder)?;
     let result = serve(&up, &plan, &running, &folder, global, &mut signals).await;
-    Note::forget(&folder);
+    RunningTestbed::forget(&folder);
     drop(door);
     result
 }
@@ -59,7 +59,7 @@ pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
 /// From the network to the end of it.
 async fn serve(
     up: &TestbedUp,
-    plan: &Plan,
+    plan: &TestbedPlan,
     running: &Arc<Testbed>,
     folder: &Path,
     global: &Global,
@@ -96,11 +96,11 @@ async fn serve(
     result
 }
 
-fn plan(up: &TestbedUp) -> Result<Plan, Failure> {
+fn plan(up: &TestbedUp) -> Result<TestbedPlan, Failure> {
     let rules = up.link.rules();
-    let Some(file) = &up.rtt_matrix else { return Ok(Plan::new(up.sites, up.nodes_per_site, &rules, up.seed)?) };
+    let Some(file) = &up.rtt_matrix else { return Ok(TestbedPlan::new(up.sites, up.nodes_per_site, &rules, up.seed)?) };
     let text = fs::read_to_string(file).map_err(|error| Failure::local("read", file, &error))?;
-    Ok(Plan::of_matrix(&RttMatrix::parse(&text)?, up.nodes_per_site, &rules, up.seed)?)
+    Ok(TestbedPlan::of_matrix(&RttMatrix::parse(&text)?, up.nodes_per_site, &rules, up.seed)?)
 }
 
 /// Makes the testbed's folder, for its owner alone.
@@ -112,7 +112,7 @@ fn make_private(folder: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::local("make the folder", folder, &error))
 }
 
-fn say_what_to_do(global: &Global, plan: &Plan) {
+fn say_what_to_do(global: &Global, plan: &TestbedPlan) {
     if global.quiet {
         return;
     }

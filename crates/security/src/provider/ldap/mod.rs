@@ -2,7 +2,7 @@
 //! user's groups. It serves logins with a password. It never sends a password without TLS unless the settings say
 //! `insecure`, never binds with an empty password, and never puts a name into a filter or a DN unescaped.
 
-mod words;
+mod escaping;
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use ldap3::{Ldap, LdapConnAsync, LdapConnSettings, LdapError, Scope, SearchEntry
 use rustls::ClientConfig;
 use tokio::{task::AbortHandle, time::timeout};
 
-use super::{Answer, Concealed, Failure, GROUPS_MAX, ProviderUser, secret_file, trust::Trust};
+use super::{GROUPS_MAX, ProviderAnswer, ProviderFailure, ProviderUser, SecretText, secret_file, trust::TrustRoots};
 use crate::SecurityError;
 
 /// A directory.
@@ -19,7 +19,7 @@ pub struct Directory {
     settings: LdapSettings,
     tls: Arc<ClientConfig>,
     /// The password of the account that searches.
-    service_password: Option<Concealed>,
+    service_password: Option<SecretText>,
 }
 
 impl Directory {
@@ -32,7 +32,7 @@ impl Directory {
             );
         }
         Ok(Self {
-            tls: Trust::read(settings.authority.as_deref())?.tls()?,
+            tls: TrustRoots::read(settings.authority.as_deref())?.tls()?,
             service_password: settings.bind_password_file.as_deref().map(secret_file::read).transpose()?,
             settings: settings.clone(),
         })
@@ -40,21 +40,21 @@ impl Directory {
 
     /// Whether this is the user's password, and which groups the user has. Asks one server after the other until one
     /// answers; a user who is refused by one is not tried at the next.
-    pub async fn check(&self, user: &str, password: &Concealed) -> Answer {
+    pub async fn check(&self, user: &str, password: &SecretText) -> ProviderAnswer {
         // RFC 4513, 5.1.2: a bind with a name and no password is not authenticated and succeeds.
         if password.0.is_empty() || password.0.contains('\0') {
-            return Answer::WrongSecret;
+            return ProviderAnswer::WrongSecret;
         }
         self.ask(user, Some(password)).await
     }
 
     /// Whether there is still such a user, and which groups the user has, as the service account sees it.
-    pub async fn look(&self, user: &str) -> Answer {
+    pub async fn look_up(&self, user: &str) -> ProviderAnswer {
         self.ask(user, None).await
     }
 
-    async fn ask(&self, user: &str, password: Option<&Concealed>) -> Answer {
-        let mut failed = Failure::Misconfigured("it has no servers".into());
+    async fn ask(&self, user: &str, password: Option<&SecretText>) -> ProviderAnswer {
+        let mut failed = ProviderFailure::Misconfigured("it has no servers".into());
         for url in self.settings.urls.iter().flatten() {
             let limit = Duration::from_secs(self.settings.timeout_seconds);
             match timeout(limit, self.ask_one(url, user, password)).await {
@@ -62,27 +62,27 @@ impl Directory {
                 Ok(Err(error)) => failed = failure(url, &error),
                 Err(_) => {
                     let why = format!("{url} did not answer within {} s", limit.as_secs());
-                    failed = Failure::Unreachable(why);
+                    failed = ProviderFailure::Unreachable(why);
                 }
             }
             // What is wrong with the settings is wrong at every server.
-            if matches!(failed, Failure::Misconfigured(_)) {
+            if matches!(failed, ProviderFailure::Misconfigured(_)) {
                 break;
             }
         }
-        Answer::Failed(failed)
+        ProviderAnswer::Failed(failed)
     }
 
-    async fn ask_one(&self, url: &str, user: &str, password: Option<&Concealed>) -> Result<Answer, LdapError> {
+    async fn ask_one(&self, url: &str, user: &str, password: Option<&SecretText>) -> Result<ProviderAnswer, LdapError> {
         let mut connection = self.connect(url).await?;
         let dn = match &self.settings.user_dn {
-            Some(template) => words::fill_dn(template, user),
+            Some(template) => escaping::fill_dn(template, user),
             None => match self.find(&mut connection.ldap, user).await? {
                 Found::One(dn) => dn,
-                Found::None => return Ok(Answer::NoSuchUser),
+                Found::None => return Ok(ProviderAnswer::NoSuchUser),
                 Found::Several => {
                     let why = "finds several entries for one name; make `user_filter` narrower";
-                    return Ok(Answer::Failed(Failure::Misconfigured(why.into())));
+                    return Ok(ProviderAnswer::Failed(ProviderFailure::Misconfigured(why.into())));
                 }
             },
         };
@@ -95,31 +95,36 @@ impl Directory {
             return Ok(refused);
         }
         let groups = self.groups(&mut connection.ldap, user, &dn).await?;
-        Ok(Answer::User(ProviderUser { name: user.to_owned(), subject: None, groups }))
+        Ok(ProviderAnswer::User(ProviderUser { name: user.to_owned(), subject: None, groups }))
     }
 
     /// Proves the user; what to answer where that fails.
-    async fn bind_as_user(&self, ldap: &mut Ldap, dn: &str, password: &Concealed) -> Result<Option<Answer>, LdapError> {
+    async fn bind_as_user(
+        &self,
+        ldap: &mut Ldap,
+        dn: &str,
+        password: &SecretText,
+    ) -> Result<Option<ProviderAnswer>, LdapError> {
         let bound = ldap.simple_bind(dn, &password.0).await?;
         match bound.rc {
             SUCCESS => Ok(None),
-            NO_SUCH_OBJECT | INVALID_DN if self.settings.user_dn.is_some() => Ok(Some(Answer::NoSuchUser)),
+            NO_SUCH_OBJECT | INVALID_DN if self.settings.user_dn.is_some() => Ok(Some(ProviderAnswer::NoSuchUser)),
             // Also: locked, disabled, or may not bind; with a template, also that the user is not there. The user hears no
             // more than that it was wrong, and nobody else is shown the password: it may be right here but for a letter.
             INVALID_CREDENTIALS | NO_SUCH_OBJECT | INAPPROPRIATE_AUTHENTICATION | UNWILLING | CONSTRAINT => {
-                Ok(Some(Answer::WrongSecret))
+                Ok(Some(ProviderAnswer::WrongSecret))
             }
             _ => Err(bound.into()),
         }
     }
 
     /// Looks, as the service account, for an entry whose DN a template gave.
-    async fn check_is_there(&self, ldap: &mut Ldap, dn: &str) -> Result<Option<Answer>, LdapError> {
+    async fn check_is_there(&self, ldap: &mut Ldap, dn: &str) -> Result<Option<ProviderAnswer>, LdapError> {
         self.bind_as_service(ldap).await?;
         let found = ldap.search(dn, Scope::Base, "(objectClass=*)", [NO_ATTRIBUTES]).await?;
         match (found.0.is_empty(), found.1.rc) {
             (false, SUCCESS) => Ok(None),
-            (true, SUCCESS) | (_, NO_SUCH_OBJECT | INVALID_DN) => Ok(Some(Answer::NoSuchUser)),
+            (true, SUCCESS) | (_, NO_SUCH_OBJECT | INVALID_DN) => Ok(Some(ProviderAnswer::NoSuchUser)),
             _ => Err(found.1.into()),
         }
     }
@@ -139,7 +144,7 @@ impl Directory {
     async fn find(&self, ldap: &mut Ldap, user: &str) -> Result<Found, LdapError> {
         self.bind_as_service(ldap).await?;
         let base = self.settings.user_base.as_deref().unwrap_or_default();
-        let filter = words::fill_filter(&self.settings.user_filter, user, "");
+        let filter = escaping::fill_filter(&self.settings.user_filter, user, "");
         let options = SearchOptions::new().sizelimit(2);
         let found = ldap.with_search_options(options).search(base, Scope::Subtree, &filter, [NO_ATTRIBUTES]).await?;
         // More than two entries end a search with "size limit exceeded", and then two are there.
@@ -163,7 +168,7 @@ impl Directory {
             Some(base) => (
                 base.as_str(),
                 Scope::Subtree,
-                words::fill_filter(&self.settings.group_filter, user, dn),
+                escaping::fill_filter(&self.settings.group_filter, user, dn),
                 NO_ATTRIBUTES,
             ),
             None => (dn, Scope::Base, "(objectClass=*)".to_owned(), attribute),
@@ -209,21 +214,21 @@ impl Drop for Connection {
 }
 
 /// What an error means for whoever wants to log in. The sentence holds no name and no password.
-fn failure(url: &str, error: &LdapError) -> Failure {
+fn failure(url: &str, error: &LdapError) -> ProviderFailure {
     match error {
         LdapError::LdapResult { result } if [BUSY, UNAVAILABLE].contains(&result.rc) => {
-            Failure::Unreachable(format!("{url} says that it is busy or unavailable"))
+            ProviderFailure::Unreachable(format!("{url} says that it is busy or unavailable"))
         }
-        LdapError::LdapResult { result } => Failure::Misconfigured(format!(
+        LdapError::LdapResult { result } => ProviderFailure::Misconfigured(format!(
             "{url} refused with LDAP result {} ({})",
             result.rc,
-            words::result(result.rc)
+            escaping::result(result.rc)
         )),
-        LdapError::FilterParsing => Failure::Misconfigured("a filter in its settings is none".into()),
+        LdapError::FilterParsing => ProviderFailure::Misconfigured("a filter in its settings is none".into()),
         LdapError::UrlParsing { .. } | LdapError::DNSName { .. } | LdapError::UnknownScheme(_) => {
-            Failure::Misconfigured(format!("{url} is no address of a server"))
+            ProviderFailure::Misconfigured(format!("{url} is no address of a server"))
         }
-        other => Failure::Unreachable(format!("{url}: {other}")),
+        other => ProviderFailure::Unreachable(format!("{url}: {other}")),
     }
 }
 

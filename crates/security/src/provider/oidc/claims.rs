@@ -4,14 +4,14 @@ use daemon::settings::{OidcSettings, UserClaim};
 use serde_json::{Map, Value};
 
 use super::token::Claims;
-use crate::provider::{Answer, Failure, GROUPS_MAX, ProviderUser};
+use crate::provider::{GROUPS_MAX, ProviderAnswer, ProviderFailure, ProviderUser};
 
 /// The user of a token that was checked.
-pub(super) fn user(settings: &OidcSettings, claims: Claims) -> Answer {
+pub(super) fn user(settings: &OidcSettings, claims: Claims) -> ProviderAnswer {
     let text = |name: &str| claims.others.get(name).and_then(Value::as_str);
     let missing = |name: &str| {
         let why = format!("its token has no `{name}`; ask for it in `scopes`, or register the cloud for it there");
-        Answer::Failed(Failure::Misconfigured(why))
+        ProviderAnswer::Failed(ProviderFailure::Misconfigured(why))
     };
     let name = match settings.user_claim {
         UserClaim::Sub => claims.subject.as_str(),
@@ -22,17 +22,17 @@ pub(super) fn user(settings: &OidcSettings, claims: Claims) -> Answer {
         UserClaim::Email => {
             let Some(address) = text("email") else { return missing("email") };
             if claims.others.get("email_verified") != Some(&Value::Bool(true)) {
-                return Answer::Refused("has not verified your mail address; have it verified there".into());
+                return ProviderAnswer::Refused("has not verified your mail address; have it verified there".into());
             }
             let wanted = settings.email_domain.as_deref().unwrap_or_default();
             match address.rsplit_once('@') {
                 Some((name, domain)) if domain.eq_ignore_ascii_case(wanted) && !name.contains('@') => name,
-                _ => return Answer::Refused(format!("knows you by an address that is not of `{wanted}`")),
+                _ => return ProviderAnswer::Refused(format!("knows you by an address that is not of `{wanted}`")),
             }
         }
     };
     let groups = groups(&claims.others, &settings.groups_claim);
-    Answer::User(ProviderUser { name: name.to_owned(), subject: Some(claims.subject.clone()), groups })
+    ProviderAnswer::User(ProviderUser { name: name.to_owned(), subject: Some(claims.subject.clone()), groups })
 }
 
 /// A list of texts, or one text. Without the claim there are no groups.
@@ -53,15 +53,15 @@ mod tests {
 
     use super::*;
 
-    fn user_of(claim: UserClaim, others: &Value) -> Answer {
+    fn user_of(claim: UserClaim, others: &Value) -> ProviderAnswer {
         let email_domain = (claim == UserClaim::Email).then(|| "example.org".to_owned());
         let settings = OidcSettings { user_claim: claim, email_domain, ..OidcSettings::default() };
         user(&settings, Claims { subject: "7".into(), others: others.as_object().unwrap().clone() })
     }
 
-    fn name(answer: Answer) -> String {
+    fn name(answer: ProviderAnswer) -> String {
         match answer {
-            Answer::User(user) => {
+            ProviderAnswer::User(user) => {
                 assert_eq!(user.subject.as_deref(), Some("7"));
                 user.name
             }
@@ -75,8 +75,8 @@ mod tests {
         assert_eq!(name(user_of(UserClaim::PreferredUsername, &others)), "alice");
         assert_eq!(name(user_of(UserClaim::Email, &others)), "al");
         assert_eq!(name(user_of(UserClaim::Sub, &others)), "7");
-        assert!(matches!(user_of(UserClaim::PreferredUsername, &json!({})), Answer::Failed(_)));
-        assert!(matches!(user_of(UserClaim::Email, &json!({})), Answer::Failed(_)));
+        assert!(matches!(user_of(UserClaim::PreferredUsername, &json!({})), ProviderAnswer::Failed(_)));
+        assert!(matches!(user_of(UserClaim::Email, &json!({})), ProviderAnswer::Failed(_)));
     }
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
             ("al", json!(true)),
         ] {
             let others = json!({"email": address, "email_verified": verified});
-            assert!(matches!(user_of(UserClaim::Email, &others), Answer::Refused(_)), "{others}");
+            assert!(matches!(user_of(UserClaim::Email, &others), ProviderAnswer::Refused(_)), "{others}");
         }
     }
 

@@ -54,7 +54,7 @@ impl Algorithm {
 impl Keys {
     /// Reads a set of keys; those for something else are left out.
     pub(super) fn parse(json: &str, now: Duration) -> Result<Self, String> {
-        let set: Written = serde_json::from_str(json).map_err(|error| format!("its keys cannot be read: {error}"))?;
+        let set: JwkSet = serde_json::from_str(json).map_err(|error| format!("its keys cannot be read: {error}"))?;
         if set.keys.len() > KEYS_MAX {
             return Err(format!("it has {} keys, and {KEYS_MAX} are taken", set.keys.len()));
         }
@@ -121,12 +121,12 @@ impl Material {
 
 /// A set of keys as it is written. Fields that are not named here are of no concern.
 #[derive(Deserialize)]
-struct Written {
-    keys: Vec<WrittenKey>,
+struct JwkSet {
+    keys: Vec<Jwk>,
 }
 
 #[derive(Deserialize)]
-struct WrittenKey {
+struct Jwk {
     kty: String,
     kid: Option<String>,
     #[serde(rename = "use")]
@@ -139,7 +139,7 @@ struct WrittenKey {
     y: Option<String>,
 }
 
-fn key(written: WrittenKey) -> Option<Key> {
+fn key(written: Jwk) -> Option<Key> {
     if written.purpose.is_some_and(|purpose| purpose != "sig") {
         return None;
     }

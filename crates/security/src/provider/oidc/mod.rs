@@ -17,10 +17,10 @@ use net::identity::random;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
-use super::{Answer, Concealed, DeviceBegun, DeviceGrant, Failure, secret_file, trust::Trust};
+use super::{DeviceBegun, DeviceGrant, ProviderAnswer, ProviderFailure, SecretText, secret_file, trust::TrustRoots};
 use crate::SecurityError;
 use keys::Keys;
-use token::{Expected, Wrong};
+use token::{Expected, TokenError};
 use web::{Reply, Web};
 
 /// A provider.
@@ -29,7 +29,7 @@ pub struct OpenId(Arc<Inner>);
 
 struct Inner {
     settings: OidcSettings,
-    secret: Option<Concealed>,
+    secret: Option<SecretText>,
     web: Web,
     started: Instant,
     known: Mutex<Known>,
@@ -38,13 +38,13 @@ struct Inner {
 /// What the provider said of itself.
 #[derive(Default)]
 struct Known {
-    places: Option<(Places, Duration)>,
+    endpoints: Option<(OidcEndpoints, Duration)>,
     keys: Arc<Keys>,
 }
 
 /// Where a provider is asked what (OpenID Connect Discovery, 3; RFC 8628, 4).
 #[derive(Clone, Deserialize)]
-struct Places {
+struct OidcEndpoints {
     issuer: String,
     token_endpoint: String,
     jwks_uri: String,
@@ -54,7 +54,7 @@ struct Places {
 impl OpenId {
     /// Reads the files that the settings name.
     pub fn open(settings: &OidcSettings) -> Result<Self, SecurityError> {
-        let trust = Trust::read(settings.authority.as_deref())?;
+        let trust = TrustRoots::read(settings.authority.as_deref())?;
         Ok(Self(Arc::new(Inner {
             secret: settings.client_secret_file.as_deref().map(secret_file::read).transpose()?,
             web: Web::new(&trust, Duration::from_secs(settings.timeout_seconds)),
@@ -65,28 +65,31 @@ impl OpenId {
     }
 
     /// Begins a login: [`UnexpectedReply::BeginOutcome`].
-    pub async fn begin(&self) -> Answer {
-        self.on_a_thread(|inner| inner.begin().map(Answer::Begun)).await
+    pub async fn begin(&self) -> ProviderAnswer {
+        self.on_a_thread(|inner| inner.begin().map(ProviderAnswer::Begun)).await
     }
 
     /// Asks whether the person in the browser has finished.
-    pub async fn poll(&self, grant: DeviceGrant) -> Answer {
+    pub async fn poll(&self, grant: DeviceGrant) -> ProviderAnswer {
         self.on_a_thread(move |inner| inner.poll(&grant)).await
     }
 
-    async fn on_a_thread(&self, ask: impl FnOnce(&Inner) -> Result<Answer, Failure> + Send + 'static) -> Answer {
+    async fn on_a_thread(
+        &self,
+        ask: impl FnOnce(&Inner) -> Result<ProviderAnswer, ProviderFailure> + Send + 'static,
+    ) -> ProviderAnswer {
         let inner = Arc::clone(&self.0);
         let asked = spawn_blocking(move || ask(&inner)).await;
-        let lost = || Err(Failure::Misconfigured("asking it failed; please report it with the log".into()));
-        asked.unwrap_or_else(|_| lost()).unwrap_or_else(Answer::Failed)
+        let lost = || Err(ProviderFailure::Misconfigured("asking it failed; please report it with the log".into()));
+        asked.unwrap_or_else(|_| lost()).unwrap_or_else(ProviderAnswer::Failed)
     }
 }
 
 impl Inner {
-    fn begin(&self) -> Result<DeviceBegun, Failure> {
-        let places = self.places()?;
+    fn begin(&self) -> Result<DeviceBegun, ProviderFailure> {
+        let places = self.endpoints()?;
         let Some(url) = places.device_authorization_endpoint else {
-            return Err(Failure::Misconfigured("it has no device flow (RFC 8628)".into()));
+            return Err(ProviderFailure::Misconfigured("it has no device flow (RFC 8628)".into()));
         };
         let nonce = data_encoding::HEXLOWER.encode(&random::<16>());
         let form =
@@ -102,10 +105,12 @@ impl Inner {
         };
         let is_url = |text: &str| text.starts_with("https://") && is_plain(text, URL_BYTES_MAX);
         if !is_plain(&begun.user_code, USER_CODE_BYTES_MAX) || !is_url(&begun.verification_uri) {
-            return Err(Failure::Misconfigured(format!("{url} gave a code or an address that cannot be shown")));
+            return Err(ProviderFailure::Misconfigured(format!(
+                "{url} gave a code or an address that cannot be shown"
+            )));
         }
         Ok(DeviceBegun {
-            grant: DeviceGrant { code: Concealed(begun.device_code), nonce },
+            grant: DeviceGrant { code: SecretText(begun.device_code), nonce },
             user_code: begun.user_code,
             verification_url: begun.verification_uri,
             complete_url: begun.verification_uri_complete.filter(|url| is_url(url)),
@@ -116,8 +121,8 @@ impl Inner {
         })
     }
 
-    fn poll(&self, grant: &DeviceGrant) -> Result<Answer, Failure> {
-        let url = self.places()?.token_endpoint;
+    fn poll(&self, grant: &DeviceGrant) -> Result<ProviderAnswer, ProviderFailure> {
+        let url = self.endpoints()?.token_endpoint;
         let form = [
             ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
             ("device_code", grant.code.0.as_str()),
@@ -126,23 +131,25 @@ impl Inner {
         let reply = self.web.post(&url, &form, self.client())?;
         if reply.status == 200 {
             let tokens: Tokens = parse(&url, &reply)?;
-            return self.judge(&tokens.id_token, grant);
+            return self.verify_token(&tokens.id_token, grant);
         }
         let error: OauthError = parse(&url, &reply)?;
         Ok(match error.error.as_str() {
-            "authorization_pending" => Answer::Pending { slow_down: false },
-            "slow_down" => Answer::Pending { slow_down: true },
-            "access_denied" => Answer::Refused("says that the login was denied in the browser".into()),
-            "expired_token" | "invalid_grant" => Answer::Refused("says that the code has expired; log in again".into()),
+            "authorization_pending" => ProviderAnswer::Pending { slow_down: false },
+            "slow_down" => ProviderAnswer::Pending { slow_down: true },
+            "access_denied" => ProviderAnswer::Refused("says that the login was denied in the browser".into()),
+            "expired_token" | "invalid_grant" => {
+                ProviderAnswer::Refused("says that the code has expired; log in again".into())
+            }
             _ => return Err(oauth_failure(&url, &reply)),
         })
     }
 
     /// Checks the token; where it names a key that is not known, the keys are fetched again, but not too often.
-    fn judge(&self, id_token: &str, grant: &DeviceGrant) -> Result<Answer, Failure> {
+    fn verify_token(&self, id_token: &str, grant: &DeviceGrant) -> Result<ProviderAnswer, ProviderFailure> {
         let mut keys = self.keys(Keys::are_old)?;
         let mut checked = self.check(id_token, &keys, grant);
-        if checked.as_ref().is_err_and(|wrong| *wrong == Wrong::UnknownKey) && keys.may_be_refetched(self.now()) {
+        if checked.as_ref().is_err_and(|wrong| *wrong == TokenError::UnknownKey) && keys.may_be_refetched(self.now()) {
             keys = self.keys(Keys::may_be_refetched)?;
             checked = self.check(id_token, &keys, grant);
         }
@@ -150,15 +157,15 @@ impl Inner {
             Ok(claims) => Ok(claims::user(&self.settings, claims)),
             Err(wrong) => {
                 let why = match wrong {
-                    Wrong::UnknownKey => "it names a key that the provider does not show",
-                    Wrong::Token(why) => why,
+                    TokenError::UnknownKey => "it names a key that the provider does not show",
+                    TokenError::Token(why) => why,
                 };
-                Err(Failure::Misconfigured(format!("its id token is not to be trusted: {why}")))
+                Err(ProviderFailure::Misconfigured(format!("its id token is not to be trusted: {why}")))
             }
         }
     }
 
-    fn check(&self, id_token: &str, keys: &Keys, grant: &DeviceGrant) -> Result<token::Claims, Wrong> {
+    fn check(&self, id_token: &str, keys: &Keys, grant: &DeviceGrant) -> Result<token::Claims, TokenError> {
         let now_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let expected = Expected {
             issuer: &self.settings.issuer,
@@ -170,42 +177,42 @@ impl Inner {
         token::check(id_token, keys, expected)
     }
 
-    fn places(&self) -> Result<Places, Failure> {
+    fn endpoints(&self) -> Result<OidcEndpoints, ProviderFailure> {
         let now = self.now();
-        if let Some((places, read)) = &self.known().places
-            && now.saturating_sub(*read) < PLACES_AGE_MAX
+        if let Some((places, read)) = &self.known().endpoints
+            && now.saturating_sub(*read) < DISCOVERY_AGE_MAX
         {
             return Ok(places.clone());
         }
         let url = format!("{}/.well-known/openid-configuration", self.settings.issuer.trim_end_matches('/'));
         let reply = self.web.get(&url)?;
-        let places: Places = parse(&url, &reply)?;
+        let places: OidcEndpoints = parse(&url, &reply)?;
         // Else another provider's document could say where our client's secret goes.
         if places.issuer != self.settings.issuer {
-            return Err(Failure::Misconfigured(format!("{url} is the document of another issuer")));
+            return Err(ProviderFailure::Misconfigured(format!("{url} is the document of another issuer")));
         }
-        self.known().places = Some((places.clone(), now));
+        self.known().endpoints = Some((places.clone(), now));
         Ok(places)
     }
 
     /// The keys, fetched first where `must_fetch` says so.
-    fn keys(&self, must_fetch: impl Fn(&Keys, Duration) -> bool) -> Result<Arc<Keys>, Failure> {
+    fn keys(&self, must_fetch: impl Fn(&Keys, Duration) -> bool) -> Result<Arc<Keys>, ProviderFailure> {
         let kept = Arc::clone(&self.known().keys);
         if !must_fetch(&kept, self.now()) {
             return Ok(kept);
         }
-        let url = self.places()?.jwks_uri;
+        let url = self.endpoints()?.jwks_uri;
         let reply = self.web.get(&url)?;
         if reply.status != 200 {
-            return Err(Failure::Misconfigured(format!("{url} answers with status {}", reply.status)));
+            return Err(ProviderFailure::Misconfigured(format!("{url} answers with status {}", reply.status)));
         }
-        let keys = Keys::parse(&reply.text, self.now()).map_err(Failure::Misconfigured)?;
+        let keys = Keys::parse(&reply.text, self.now()).map_err(ProviderFailure::Misconfigured)?;
         let keys = Arc::new(keys);
         self.known().keys = Arc::clone(&keys);
         Ok(keys)
     }
 
-    fn client(&self) -> Option<(&str, &Concealed)> {
+    fn client(&self) -> Option<(&str, &SecretText)> {
         self.secret.as_ref().map(|secret| (self.settings.client_id.as_str(), secret))
     }
 
@@ -219,17 +226,20 @@ impl Inner {
     }
 }
 
-fn parse<T: for<'a> Deserialize<'a>>(url: &str, reply: &Reply) -> Result<T, Failure> {
+fn parse<T: for<'a> Deserialize<'a>>(url: &str, reply: &Reply) -> Result<T, ProviderFailure> {
     serde_json::from_str(&reply.text).map_err(|_| {
-        Failure::Misconfigured(format!("{url} answers with status {} and nothing that was expected", reply.status))
+        ProviderFailure::Misconfigured(format!(
+            "{url} answers with status {} and nothing that was expected",
+            reply.status
+        ))
     })
 }
 
 /// An error that is not about the person who logs in.
-fn oauth_failure(url: &str, reply: &Reply) -> Failure {
+fn oauth_failure(url: &str, reply: &Reply) -> ProviderFailure {
     let error: Result<OauthError, _> = serde_json::from_str(&reply.text);
     let word: String = error.map(|error| error.error).unwrap_or_default().chars().take(64).collect();
-    Failure::Misconfigured(format!("{url} refused with status {} ({})", reply.status, word.escape_default()))
+    ProviderFailure::Misconfigured(format!("{url} refused with status {} ({})", reply.status, word.escape_default()))
 }
 
 #[derive(Deserialize)]
@@ -261,7 +271,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// Longest life of a login that has begun.
 const LIFE_MAX: Duration = Duration::from_secs(900);
 /// For how long the provider's document is believed.
-const PLACES_AGE_MAX: Duration = Duration::from_secs(3_600);
+const DISCOVERY_AGE_MAX: Duration = Duration::from_secs(3_600);
 /// Longest code in bytes; providers give about ten.
 const USER_CODE_BYTES_MAX: usize = 64;
 /// Longest address in bytes.

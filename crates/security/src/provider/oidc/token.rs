@@ -29,7 +29,7 @@ pub(super) struct Claims {
 
 /// Why a token is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum TokenError {
     /// It names a key that is not among those we have: newer keys may have it.
     UnknownKey,
     /// Anything else.
@@ -37,35 +37,36 @@ pub(super) enum Wrong {
 }
 
 /// Checks the whole token.
-pub(super) fn check(token: &str, keys: &Keys, expected: Expected<'_>) -> Result<Claims, Wrong> {
+pub(super) fn check(token: &str, keys: &Keys, expected: Expected<'_>) -> Result<Claims, TokenError> {
     if token.len() > TOKEN_BYTES_MAX {
-        return Err(Wrong::Token("it is too long"));
+        return Err(TokenError::Token("it is too long"));
     }
     let mut parts = token.split('.');
     let (Some(header), Some(claims), Some(signature), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return Err(Wrong::Token("it does not have three parts"));
+        return Err(TokenError::Token("it does not have three parts"));
     };
     let message = &token.as_bytes()[..header.len() + 1 + claims.len()];
     let header: Header = json(header)?;
     let signature = decode(signature)?;
     if header.crit.is_some() {
-        return Err(Wrong::Token("it demands an extension"));
+        return Err(TokenError::Token("it demands an extension"));
     }
-    let algorithm = Algorithm::named(&header.alg).ok_or(Wrong::Token("it is not signed by RS256, ES256 or EdDSA"))?;
+    let algorithm =
+        Algorithm::named(&header.alg).ok_or(TokenError::Token("it is not signed by RS256, ES256 or EdDSA"))?;
     match keys.verify(algorithm, header.kid.as_deref(), message, &signature) {
         Some(true) => {}
-        Some(false) => return Err(Wrong::Token("its signature is wrong")),
-        None => return Err(Wrong::UnknownKey),
+        Some(false) => return Err(TokenError::Token("its signature is wrong")),
+        None => return Err(TokenError::UnknownKey),
     }
     // Nothing of the claims was looked at before the signature held.
     check_claims(json(claims)?, expected)
 }
 
-fn check_claims(claims: Written, expected: Expected<'_>) -> Result<Claims, Wrong> {
+fn check_claims(claims: RawClaims, expected: Expected<'_>) -> Result<Claims, TokenError> {
     let Expected { issuer, client, nonce, skew_seconds, now_seconds } = expected;
     if claims.iss != issuer {
-        return Err(Wrong::Token("it is by another issuer"));
+        return Err(TokenError::Token("it is by another issuer"));
     }
     let for_us = match &claims.aud {
         Audience::One(one) => one == client,
@@ -73,30 +74,30 @@ fn check_claims(claims: Written, expected: Expected<'_>) -> Result<Claims, Wrong
         Audience::Several(all) => all.iter().any(|one| one == client) && (all.len() == 1 || claims.azp.is_some()),
     };
     if !for_us || claims.azp.as_deref().is_some_and(|party| party != client) {
-        return Err(Wrong::Token("it is for another client"));
+        return Err(TokenError::Token("it is for another client"));
     }
     let (now, skew) = (now_seconds as f64, skew_seconds as f64);
     if claims.exp + skew <= now {
-        return Err(Wrong::Token("it has expired"));
+        return Err(TokenError::Token("it has expired"));
     }
     if claims.iat - skew > now || claims.nbf.is_some_and(|begin| begin - skew > now) {
-        return Err(Wrong::Token("it is of the future; compare the clocks"));
+        return Err(TokenError::Token("it is of the future; compare the clocks"));
     }
     if claims.nonce.is_some_and(|given| given != nonce) {
-        return Err(Wrong::Token("it belongs to another login"));
+        return Err(TokenError::Token("it belongs to another login"));
     }
     if claims.sub.is_empty() || claims.sub.len() > SUBJECT_BYTES_MAX {
-        return Err(Wrong::Token("its `sub` is empty or too long"));
+        return Err(TokenError::Token("its `sub` is empty or too long"));
     }
     Ok(Claims { subject: claims.sub, others: claims.others })
 }
 
-fn json<T: for<'a> Deserialize<'a>>(part: &str) -> Result<T, Wrong> {
-    serde_json::from_slice(&decode(part)?).map_err(|_| Wrong::Token("a part of it cannot be read"))
+fn json<T: for<'a> Deserialize<'a>>(part: &str) -> Result<T, TokenError> {
+    serde_json::from_slice(&decode(part)?).map_err(|_| TokenError::Token("a part of it cannot be read"))
 }
 
-fn decode(part: &str) -> Result<Vec<u8>, Wrong> {
-    BASE64URL_NOPAD.decode(part.as_bytes()).map_err(|_| Wrong::Token("a part of it is no base64url"))
+fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
+    BASE64URL_NOPAD.decode(part.as_bytes()).map_err(|_| TokenError::Token("a part of it is no base64url"))
 }
 
 #[derive(Deserialize)]
@@ -107,7 +108,7 @@ struct Header {
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct RawClaims {
     iss: String,
     sub: String,
     aud: Audience,

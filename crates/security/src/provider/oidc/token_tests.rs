@@ -53,14 +53,14 @@ impl Provider {
         format!("{message}.{}", BASE64URL_NOPAD.encode(&signature))
     }
 
-    fn check(&self, token: &str) -> Result<Claims, Wrong> {
+    fn check(&self, token: &str) -> Result<Claims, TokenError> {
         let expected =
             Expected { issuer: "https://op", client: "sector", nonce: "n", skew_seconds: 60, now_seconds: 1_000 };
         check(token, &self.keys, expected)
     }
 
     /// Signs the usual claims with these changed, and checks them.
-    fn with(&self, changes: &Value) -> Result<Claims, Wrong> {
+    fn with(&self, changes: &Value) -> Result<Claims, TokenError> {
         let mut claims = claims();
         for (name, value) in changes.as_object().unwrap() {
             match value {
@@ -100,8 +100,8 @@ fn a_token_that_is_not_signed_by_the_provider_is_worth_nothing() {
     let good = provider.sign(&json!({"alg": "ES256", "kid": "ec"}), &claims());
     let (message, signature) = good.rsplit_once('.').unwrap();
     let none = format!("{}.{}.", part(&json!({"alg": "none"})), part(&claims()));
-    let wrong = Wrong::Token("its signature is wrong");
-    let unsigned = Wrong::Token("it is not signed by RS256, ES256 or EdDSA");
+    let wrong = TokenError::Token("its signature is wrong");
+    let unsigned = TokenError::Token("it is not signed by RS256, ES256 or EdDSA");
     // The public key as the secret of an HMAC: what a library that believes the header would take.
     let hs = format!("{}.{}", part(&json!({"alg": "HS256", "kid": "ec"})), part(&claims()));
     let key = hmac::Key::new(hmac::HMAC_SHA256, provider.ec.public_key().as_ref());
@@ -116,18 +116,18 @@ fn a_token_that_is_not_signed_by_the_provider_is_worth_nothing() {
         (format!("{header}.{other}.{signature}"), wrong.clone()),
         (format!("{message}."), wrong.clone()),
         // Another type of key than the header says, under the id of one that is there.
-        (provider.sign(&json!({"alg": "ES256", "kid": "ed"}), &claims()), Wrong::UnknownKey),
-        (provider.sign(&json!({"alg": "EdDSA", "kid": "ec"}), &claims()), Wrong::UnknownKey),
-        (provider.sign(&json!({"alg": "RS256", "kid": "ec"}), &claims()), Wrong::UnknownKey),
-        (provider.sign(&json!({"alg": "ES256", "kid": "new"}), &claims()), Wrong::UnknownKey),
+        (provider.sign(&json!({"alg": "ES256", "kid": "ed"}), &claims()), TokenError::UnknownKey),
+        (provider.sign(&json!({"alg": "EdDSA", "kid": "ec"}), &claims()), TokenError::UnknownKey),
+        (provider.sign(&json!({"alg": "RS256", "kid": "ec"}), &claims()), TokenError::UnknownKey),
+        (provider.sign(&json!({"alg": "ES256", "kid": "new"}), &claims()), TokenError::UnknownKey),
         (
             provider.sign(&json!({"alg": "ES256", "kid": "ec", "crit": ["b64"]}), &claims()),
-            Wrong::Token("it demands an extension"),
+            TokenError::Token("it demands an extension"),
         ),
-        (message.to_owned(), Wrong::Token("it does not have three parts")),
-        (format!("{good}.x"), Wrong::Token("it does not have three parts")),
-        (good.replace('.', ".="), Wrong::Token("a part of it is no base64url")),
-        ("x".repeat(TOKEN_BYTES_MAX + 1), Wrong::Token("it is too long")),
+        (message.to_owned(), TokenError::Token("it does not have three parts")),
+        (format!("{good}.x"), TokenError::Token("it does not have three parts")),
+        (good.replace('.', ".="), TokenError::Token("a part of it is no base64url")),
+        ("x".repeat(TOKEN_BYTES_MAX + 1), TokenError::Token("it is too long")),
     ] {
         assert_eq!(provider.check(&token).unwrap_err(), expected, "{token}");
     }
@@ -155,7 +155,7 @@ fn a_token_for_someone_else_or_of_another_time_is_worth_nothing() {
         (json!({"sub": null}), "read"),
     ] {
         match provider.with(&changes) {
-            Err(Wrong::Token(why)) => assert!(why.contains(word), "{changes}: {why}"),
+            Err(TokenError::Token(why)) => assert!(why.contains(word), "{changes}: {why}"),
             other => panic!("{changes}: {other:?}"),
         }
     }

@@ -11,8 +11,8 @@ use ureq::{
 };
 
 use crate::provider::{
-    Concealed, Failure,
-    trust::{Trust, cryptography},
+    ProviderFailure, SecretText,
+    trust::{TrustRoots, cryptography},
 };
 
 /// Asks over HTTPS.
@@ -27,7 +27,7 @@ pub(super) struct Reply {
 }
 
 impl Web {
-    pub(super) fn new(trust: &Trust, limit: Duration) -> Self {
+    pub(super) fn new(trust: &TrustRoots, limit: Duration) -> Self {
         let roots: Vec<_> = trust.certificates().map(|der| Certificate::from_der(der).to_owned()).collect();
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
@@ -48,7 +48,7 @@ impl Web {
         Self { agent: config.into() }
     }
 
-    pub(super) fn get(&self, url: &str) -> Result<Reply, Failure> {
+    pub(super) fn get(&self, url: &str) -> Result<Reply, ProviderFailure> {
         read(url, self.agent.get(url).header("accept", "application/json").call())
     }
 
@@ -57,8 +57,8 @@ impl Web {
         &self,
         url: &str,
         form: &[(&str, &str)],
-        client: Option<(&str, &Concealed)>,
-    ) -> Result<Reply, Failure> {
+        client: Option<(&str, &SecretText)>,
+    ) -> Result<Reply, ProviderFailure> {
         let mut request = self.agent.post(url).header("accept", "application/json");
         if let Some((id, secret)) = client {
             let both = format!("{}:{}", form_encode(id), form_encode(&secret.0));
@@ -68,19 +68,19 @@ impl Web {
     }
 }
 
-fn read(url: &str, sent: Result<Response<Body>, ureq::Error>) -> Result<Reply, Failure> {
+fn read(url: &str, sent: Result<Response<Body>, ureq::Error>) -> Result<Reply, ProviderFailure> {
     let failed = |error: ureq::Error| match error {
         ureq::Error::BadUri(_) | ureq::Error::RequireHttpsOnly(_) | ureq::Error::Http(_) => {
-            Failure::Misconfigured(format!("{url} is no address that can be asked over HTTPS"))
+            ProviderFailure::Misconfigured(format!("{url} is no address that can be asked over HTTPS"))
         }
-        other => Failure::Unreachable(format!("{url}: {other}")),
+        other => ProviderFailure::Unreachable(format!("{url}: {other}")),
     };
     let mut response = sent.map_err(failed)?;
     let status = response.status().as_u16();
     let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string().map_err(failed)?;
     match status {
-        500.. | 429 => Err(Failure::Unreachable(format!("{url} answers with status {status}"))),
-        300..400 => Err(Failure::Misconfigured(format!("{url} wants us elsewhere (status {status})"))),
+        500.. | 429 => Err(ProviderFailure::Unreachable(format!("{url} answers with status {status}"))),
+        300..400 => Err(ProviderFailure::Misconfigured(format!("{url} wants us elsewhere (status {status})"))),
         _ => Ok(Reply { status, text }),
     }
 }

@@ -216,7 +216,7 @@ fn the_last_administrator_who_may_come_in_stays_one() {
 }
 
 #[test]
-fn an_administrator_who_has_nothing_to_come_in_with_or_what_ends_by_itself_does_not_count() {
+fn an_administrator_without_a_lasting_credential_does_not_count_as_the_last_one() {
     let mut security = security();
     let AccountsRequest::AddUser(new) = new_user("carol", None) else { panic!() };
     done(&mut security, "alice", AccountsRequest::AddUser(NewUser { admin: true, service: true, ..new }));
@@ -331,11 +331,11 @@ fn an_administrator_gives_any_person_a_password_and_no_service_account() {
 #[test]
 fn a_password_that_changes_while_the_old_one_is_compared_lets_nobody_in() {
     let mut security = with_bob();
-    security.handle_message(at(0), Caller(7), login("bob", password("battery staple"), HOME));
-    let Some(Action::Verify { check, verification }) = security.poll_action() else { panic!("no comparison") };
+    security.handle_message(at(0), SecurityCaller(7), login("bob", password("battery staple"), HOME));
+    let Some(SecurityAction::Verify { check, verification }) = security.poll_action() else { panic!("no comparison") };
     done(&mut security, "alice", set_password("bob", None, "paper clip"));
-    security.handle_completion(at(0), Completion::Verified { check, found: verification.run() });
-    let Some(Action::Answer { reply, .. }) = security.poll_action() else { panic!("no answer") };
+    security.handle_completion(at(0), SecurityCompletion::Verified { check, found: verification.run() });
+    let Some(SecurityAction::Answer { reply, .. }) = security.poll_action() else { panic!("no answer") };
     assert_eq!(sentence(reply), WRONG_LOGIN);
 }
 

@@ -11,7 +11,7 @@ use protocol::{
 use super::{AWAY, HOME, ask, asker, at, security, sentence};
 use crate::{
     accounts::MASTER,
-    rules::{Action, Caller, Completion, Connection, Security},
+    rules::{Connection, Security, SecurityAction, SecurityCaller, SecurityCompletion},
     signer::Signer,
 };
 use protocol::{
@@ -115,7 +115,7 @@ fn machines(security: &mut Security) -> Vec<MachineStatus> {
 }
 
 #[test]
-fn a_ticket_lets_one_machine_in_and_the_same_machine_again_when_its_answer_was_lost() {
+fn a_ticket_admits_one_machine_and_the_same_one_again_when_its_answer_was_lost() {
     let mut security = security();
     done(&mut security, at(0), ticket(secret(1), None));
     let (first, second) = (key(), key());
@@ -161,7 +161,7 @@ fn a_ticket_for_one_name_is_good_for_no_other_and_may_bring_a_known_node_back() 
 }
 
 #[test]
-fn a_name_that_is_taken_or_kept_for_a_role_is_not_given_to_the_bearer_of_any_ticket() {
+fn a_name_that_is_taken_or_reserved_for_a_role_is_not_given_to_any_ticket() {
     let mut security = security();
     done(&mut security, at(0), ticket(secret(1), None));
     for wanted in ["node-1", "master", "security"] {
@@ -178,7 +178,7 @@ fn a_name_that_is_taken_or_kept_for_a_role_is_not_given_to_the_bearer_of_any_tic
 }
 
 #[test]
-fn a_request_whose_proof_is_of_another_key_or_name_gets_nothing_and_uses_nothing_up() {
+fn a_request_with_a_proof_of_another_key_or_name_gets_and_uses_up_nothing() {
     let mut security = security();
     done(&mut security, at(0), ticket(secret(1), None));
     let mut stolen = key().request(None).unwrap();
@@ -201,13 +201,13 @@ fn two_who_use_a_ticket_at_the_same_moment_do_not_both_come_in() {
     for caller in 1..=2 {
         let enrolment = with_ticket(&key(), secret(1), None);
         let request = AdmissionRequest::Enrol { address: HOME.parse().unwrap(), fingerprint: None, enrolment };
-        security.handle_message(at(1), Caller(caller), SecurityRequest::Admission(request));
+        security.handle_message(at(1), SecurityCaller(caller), SecurityRequest::Admission(request));
     }
     let (mut asked, mut refused) = (0, 0);
     while let Some(action) = security.poll_action() {
         match action {
-            Action::Issue { .. } => asked += 1,
-            Action::Answer { caller: Caller(2), reply: SecurityReply::Refused(_) } => refused += 1,
+            SecurityAction::Issue { .. } => asked += 1,
+            SecurityAction::Answer { caller: SecurityCaller(2), reply: SecurityReply::Refused(_) } => refused += 1,
             other => panic!("{other:?}"),
         }
     }
@@ -220,15 +220,15 @@ fn an_answer_with_a_certificate_waits_until_its_row_is_durable() {
     done(&mut security, at(0), ticket(secret(1), None));
     let enrolment = with_ticket(&key(), secret(1), None);
     let request = AdmissionRequest::Enrol { address: HOME.parse().unwrap(), fingerprint: None, enrolment };
-    security.handle_message(at(1), Caller(1), SecurityRequest::Admission(request));
-    let Some(Action::Issue { check, name, kind, key }) = security.poll_action() else { panic!("an issue") };
+    security.handle_message(at(1), SecurityCaller(1), SecurityRequest::Admission(request));
+    let Some(SecurityAction::Issue { check, name, kind, key }) = security.poll_action() else { panic!("an issue") };
     let issued = signer().issue(&name, kind, &key);
-    security.handle_completion(at(1), Completion::Issued { check, issued });
-    let Some(Action::Save { batch, changes }) = security.poll_action() else { panic!("a save") };
+    security.handle_completion(at(1), SecurityCompletion::Issued { check, issued });
+    let Some(SecurityAction::Save { batch, changes }) = security.poll_action() else { panic!("a save") };
     assert_eq!(changes.len(), 2, "the machine and its used ticket, or neither");
     assert!(security.poll_action().is_none());
-    security.handle_completion(at(1), Completion::Saved { batch });
-    assert!(matches!(security.poll_action(), Some(Action::Answer { caller: Caller(1), .. })));
+    security.handle_completion(at(1), SecurityCompletion::Saved { batch });
+    assert!(matches!(security.poll_action(), Some(SecurityAction::Answer { caller: SecurityCaller(1), .. })));
 }
 
 #[test]
@@ -257,15 +257,17 @@ fn only_administrators_let_machines_in_and_only_at_the_server_itself_masters() {
 
 /// Asks on a connection with whoever showed this certificate.
 fn on(security: &mut Security, shown: Option<[u8; 32]>, request: SecurityRequest) -> SecurityReply {
-    security.handle_question(at(0), Caller(1), Connection::new(shown), request);
+    security.handle_question(at(0), SecurityCaller(1), Connection::new(shown), request);
     loop {
         match security.poll_action().expect("an answer") {
-            Action::Answer { reply, .. } => return reply,
-            Action::HangUp { .. } => return hung_up(),
-            Action::Save { batch, .. } => security.handle_completion(at(0), Completion::Saved { batch }),
-            Action::Issue { check, name, kind, key } => {
+            SecurityAction::Answer { reply, .. } => return reply,
+            SecurityAction::HangUp { .. } => return hung_up(),
+            SecurityAction::Save { batch, .. } => {
+                security.handle_completion(at(0), SecurityCompletion::Saved { batch })
+            }
+            SecurityAction::Issue { check, name, kind, key } => {
                 let issued = signer().issue(&name, kind, &key);
-                security.handle_completion(at(0), Completion::Issued { check, issued });
+                security.handle_completion(at(0), SecurityCompletion::Issued { check, issued });
             }
             other => panic!("nothing to compare, to ask or to record: {other:?}"),
         }
@@ -347,7 +349,7 @@ fn of_several_who_want_a_name_the_administrator_must_say_which() {
 }
 
 #[test]
-fn who_is_rejected_hears_it_and_an_approval_that_is_taken_back_or_expired_is_worth_nothing() {
+fn a_rejection_is_told_and_an_approval_withdrawn_or_expired_is_worth_nothing() {
     let mut security = security();
     let (key, late) = (key(), key());
     let reject = AdmissionVerb::Reject { name: name("node-5") };
@@ -431,7 +433,7 @@ fn a_node_that_was_struck_off_neither_joins_nor_renews_until_it_is_taken_back() 
 }
 
 #[test]
-fn masters_hear_of_every_machine_that_was_struck_off_while_it_has_a_certificate_to_show() {
+fn masters_hear_of_every_machine_struck_off_while_its_certificate_lasts() {
     let mut security = security();
     let struck = |security: &mut Security, seconds| match ask(security, at(seconds), SecurityRequest::StruckOff).0 {
         SecurityReply::StruckOff(names) => names,

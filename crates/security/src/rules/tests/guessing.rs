@@ -17,17 +17,19 @@ struct Tally {
 
 /// Asks all at the same moment, as several masters do, and finishes comparisons one after the other.
 fn all_at_once(security: &mut Security, now: Now, requests: Vec<SecurityRequest>) -> Tally {
-    for (caller, request) in (0..).map(Caller).zip(requests) {
+    for (caller, request) in (0..).map(SecurityCaller).zip(requests) {
         security.handle_message(now, caller, request);
     }
     let (mut tally, mut checks) = (Tally::default(), VecDeque::new());
     loop {
         while let Some(action) = security.poll_action() {
             match action {
-                Action::Verify { check, verification } => checks.push_back((check, verification)),
-                Action::Save { batch, .. } => security.handle_completion(now, Completion::Saved { batch }),
-                Action::Answer { reply: SecurityReply::User(_) | DONE, .. } => tally.let_in += 1,
-                Action::Answer { reply: SecurityReply::Refused(refusal), .. } => match refusal.status {
+                SecurityAction::Verify { check, verification } => checks.push_back((check, verification)),
+                SecurityAction::Save { batch, .. } => {
+                    security.handle_completion(now, SecurityCompletion::Saved { batch })
+                }
+                SecurityAction::Answer { reply: SecurityReply::User(_) | DONE, .. } => tally.let_in += 1,
+                SecurityAction::Answer { reply: SecurityReply::Refused(refusal), .. } => match refusal.status {
                     Status::Unavailable => tally.busy += 1,
                     _ if refusal.message.contains("wait") => tally.must_wait += 1,
                     _ => tally.wrong += 1,
@@ -38,7 +40,7 @@ fn all_at_once(security: &mut Security, now: Now, requests: Vec<SecurityRequest>
         tally.compared_at_once = tally.compared_at_once.max(checks.len());
         let Some((check, verification)) = checks.pop_front() else { return tally };
         tally.compared += 1;
-        security.handle_completion(now, Completion::Verified { check, found: verification.run() });
+        security.handle_completion(now, SecurityCompletion::Verified { check, found: verification.run() });
     }
 }
 
@@ -70,7 +72,7 @@ fn honest_logins_of_one_user_at_the_same_moment_all_come_in() {
     all_at_once(&mut security, at(1), guesses(4, HOME));
     assert_eq!(all_at_once(&mut security, at(2), honest()[..16].to_vec()).let_in, 16);
     let none: Vec<_> = security.failed.next_timeout().into_iter().collect();
-    assert!(!none.is_empty() && security.behind.is_empty());
+    assert!(!none.is_empty() && security.queued_logins.is_empty());
 }
 
 #[test]
@@ -100,7 +102,7 @@ fn an_attempt_that_has_ended_leaves_nothing() {
     let mut failed = FailedLogins::default();
     let (alice, home): (_, IpAddr) = ("alice".parse().unwrap(), HOME.parse().unwrap());
     for _ in 0..1_000 {
-        assert_eq!(failed.begin(at(0), &alice, home), crate::failed_logins::Attempt::Begun);
+        assert_eq!(failed.begin(at(0), &alice, home), crate::failed_logins::LoginAttempt::Begun);
         failed.end(&alice, home);
     }
     assert_eq!((failed.wait(at(0), &alice, home), failed.next_timeout()), (None, None));

@@ -13,7 +13,7 @@ use protocol::refusals::{REFUSALS_PER_SECOND_MAX, SOURCE_REFUSALS_PER_DAY_MAX};
 use super::*;
 
 fn recorded() -> Security {
-    security().recorded()
+    security().with_audit()
 }
 
 fn with_token(byte: u8) -> SecurityRequest {
@@ -29,19 +29,19 @@ fn head(number: u64) -> AuditHead {
 }
 
 /// Does what the rules want until they want something recorded, or nothing; the answers that went out.
-fn until_recorded(security: &mut Security, now: Now) -> (Vec<SecurityReply>, Option<(RecordId, Vec<Record>)>) {
+fn until_recorded(security: &mut Security, now: Now) -> (Vec<SecurityReply>, Option<(AuditWriteId, Vec<AuditWrite>)>) {
     let mut answers = Vec::new();
     while let Some(action) = security.poll_action() {
         match action {
-            Action::Answer { reply, .. } => answers.push(reply),
-            Action::Verify { check, verification } => {
-                security.handle_completion(now, Completion::Verified { check, found: verification.run() });
+            SecurityAction::Answer { reply, .. } => answers.push(reply),
+            SecurityAction::Verify { check, verification } => {
+                security.handle_completion(now, SecurityCompletion::Verified { check, found: verification.run() });
             }
-            Action::Hash { check, hashing } => {
-                security.handle_completion(now, Completion::Hashed { check, hash: hashing.run() });
+            SecurityAction::Hash { check, hashing } => {
+                security.handle_completion(now, SecurityCompletion::Hashed { check, hash: hashing.run() });
             }
-            Action::Save { batch, .. } => security.handle_completion(now, Completion::Saved { batch }),
-            Action::Record { record, records } => return (answers, Some((record, records))),
+            SecurityAction::Save { batch, .. } => security.handle_completion(now, SecurityCompletion::Saved { batch }),
+            SecurityAction::Record { record, records } => return (answers, Some((record, records))),
             other => panic!("{other:?}"),
         }
     }
@@ -50,7 +50,7 @@ fn until_recorded(security: &mut Security, now: Now) -> (Vec<SecurityReply>, Opt
 
 /// Asks, and carries out and records everything: the answer, and the events that were recorded before it.
 fn through(security: &mut Security, request: SecurityRequest) -> (SecurityReply, Vec<AuditEvent>) {
-    security.handle_message(at(1), Caller(1), request);
+    security.handle_message(at(1), SecurityCaller(1), request);
     let mut events = Vec::new();
     loop {
         let (mut answers, record) = until_recorded(security, at(1));
@@ -60,41 +60,41 @@ fn through(security: &mut Security, request: SecurityRequest) -> (SecurityReply,
         }
         let (record, records) = record.expect("an answer or something to record");
         for record in records {
-            let Record::Own(own) = record else { panic!("{record:?}") };
+            let AuditWrite::Own(own) = record else { panic!("{record:?}") };
             events.extend(own);
         }
-        security.handle_completion(at(1), Completion::Recorded { record, head: head(1) });
+        security.handle_completion(at(1), SecurityCompletion::Recorded { record, head: head(1) });
     }
 }
 
 #[test]
-fn a_login_and_a_grant_are_answered_only_when_their_lines_are_on_the_disk_and_hold_no_secret() {
+fn logins_and_grants_are_answered_once_their_lines_without_secrets_are_on_disk() {
     let mut security = recorded();
-    security.handle_message(at(1), Caller(1), with_token(1));
+    security.handle_message(at(1), SecurityCaller(1), with_token(1));
     let (answers, recorded) = until_recorded(&mut security, at(1));
     assert!(answers.is_empty(), "{answers:?}");
     let (first, records) = recorded.unwrap();
-    let [Record::Own(events)] = &records[..] else { panic!("{records:?}") };
+    let [AuditWrite::Own(events)] = &records[..] else { panic!("{records:?}") };
     let event = &events[0];
     assert_eq!((event.who.as_str(), event.from.as_str(), event.what.as_str()), ("alice", HOME, "open session"));
     assert_eq!((event.kind, event.outcome, event.unix_millis), (AuditKind::Login, AuditOutcome::Done, 1_000));
     // What comes meanwhile waits for the next batch.
-    security.handle_message(at(2), Caller(2), asked(new_user("bob", Some("a secret of his"))));
+    security.handle_message(at(2), SecurityCaller(2), asked(new_user("bob", Some("a secret of his"))));
     let (answers, recorded) = until_recorded(&mut security, at(2));
     assert!(answers.is_empty() && recorded.is_none());
-    security.handle_completion(at(2), Completion::Recorded { record: first, head: head(2) });
+    security.handle_completion(at(2), SecurityCompletion::Recorded { record: first, head: head(2) });
     let (answers, recorded) = until_recorded(&mut security, at(2));
     assert!(matches!(&answers[..], [SecurityReply::User(_)]), "{answers:?}");
     let (second, records) = recorded.unwrap();
     let told = format!("{records:?}");
     assert!(told.contains("add user") && told.contains("bob") && !told.contains("a secret"), "{told}");
-    security.handle_completion(at(2), Completion::Recorded { record: second, head: head(3) });
+    security.handle_completion(at(2), SecurityCompletion::Recorded { record: second, head: head(3) });
     let (answers, _) = until_recorded(&mut security, at(2));
     assert_eq!(answers, [DONE]);
 }
 
 #[test]
-fn every_login_refusal_and_change_of_accounts_is_one_line_without_a_secret_and_looking_is_none() {
+fn every_login_refusal_and_account_change_is_one_line_without_a_secret_reads_none() {
     const SECRET: &str = "hunter-two-hunter";
     let user = || UserName::new("bob").unwrap();
     let (secret, group) = (|| Password(SECRET.into()), || "geo".to_owned());
@@ -170,10 +170,10 @@ fn every_login_refusal_and_change_of_accounts_is_one_line_without_a_secret_and_l
 }
 
 #[test]
-fn refusals_faster_than_a_person_are_answered_and_counted_and_the_count_is_recorded() {
+fn refusals_faster_than_a_person_are_counted_and_the_count_is_recorded() {
     let mut security = recorded();
     for caller in 0..REFUSALS_PER_SECOND_MAX + 7 {
-        security.handle_message(at(1), Caller(caller), with_token(9));
+        security.handle_message(at(1), SecurityCaller(caller), with_token(9));
     }
     // The first is being recorded; the rest are answered or wait for the next batch.
     let mut recorded = 0;
@@ -184,18 +184,18 @@ fn refusals_faster_than_a_person_are_answered_and_counted_and_the_count_is_recor
         answered += answers.len() as u64;
         let Some((record, records)) = record else { break };
         for record in &records {
-            let Record::Own(events) = record else { panic!("{record:?}") };
+            let AuditWrite::Own(events) = record else { panic!("{record:?}") };
             recorded += events.len() as u64;
         }
         number += 1;
-        security.handle_completion(at(1), Completion::Recorded { record, head: head(number) });
+        security.handle_completion(at(1), SecurityCompletion::Recorded { record, head: head(number) });
     }
     assert_eq!((recorded, answered), (REFUSALS_PER_SECOND_MAX, REFUSALS_PER_SECOND_MAX + 7));
-    security.handle_message(at(2), Caller(100), with_token(1));
+    security.handle_message(at(2), SecurityCaller(100), with_token(1));
     let mut told = String::new();
     while let (_, Some((record, records))) = until_recorded(&mut security, at(2)) {
         told += &format!("{records:?}");
-        security.handle_completion(at(2), Completion::Recorded { record, head: head(99) });
+        security.handle_completion(at(2), SecurityCompletion::Recorded { record, head: head(99) });
     }
     assert!(told.contains("7 further refusals"), "{told}");
 }
@@ -204,11 +204,11 @@ fn refusals_faster_than_a_person_are_answered_and_counted_and_the_count_is_recor
 fn a_master_hears_how_the_record_ends_when_its_events_are_on_the_disk() {
     let mut security = recorded();
     let batch = AuditBatch { writer: 7, first: 0, events: vec![] };
-    security.handle_message(at(1), Caller(1), SecurityRequest::Audit(AuditRequest::Record(batch)));
+    security.handle_message(at(1), SecurityCaller(1), SecurityRequest::Audit(AuditRequest::Record(batch)));
     let (answers, recorded) = until_recorded(&mut security, at(1));
     assert!(answers.is_empty());
     let (record, _) = recorded.unwrap();
-    security.handle_completion(at(1), Completion::Recorded { record, head: head(5) });
+    security.handle_completion(at(1), SecurityCompletion::Recorded { record, head: head(5) });
     let (answers, _) = until_recorded(&mut security, at(1));
     assert_eq!(answers, [SecurityReply::Audit(AuditReply::Recorded(head(5)))]);
 }
@@ -218,7 +218,7 @@ fn only_who_is_an_administrator_here_may_look_at_the_record() {
     let mut security = recorded();
     let by = UserRights { user: "mallory".parse().unwrap(), groups: vec![], admin: true };
     let verify = AuditRequest::Verify { by, head: None };
-    security.handle_message(at(1), Caller(1), SecurityRequest::Audit(verify));
+    security.handle_message(at(1), SecurityCaller(1), SecurityRequest::Audit(verify));
     let (answers, _) = until_recorded(&mut security, at(1));
     assert!(matches!(&answers[..], [SecurityReply::Refused(Refusal { status: Status::Refused, .. })]), "{answers:?}");
 }
@@ -229,10 +229,10 @@ fn refused_for(security: &mut Security, seconds: std::ops::Range<u64>, from: imp
     for second in seconds {
         // The wall clock goes back all the time; nothing depends on it.
         let now = Now { unix_millis: 1_000_000_000 - second, ..at(second) };
-        security.handle_message(now, Caller(second), login("alice", Secret::Token([9; 32]), &from(second)));
+        security.handle_message(now, SecurityCaller(second), login("alice", Secret::Token([9; 32]), &from(second)));
         while let (_, Some((record, records))) = until_recorded(security, now) {
             for record in records {
-                let Record::Own(events) = record else { panic!("{record:?}") };
+                let AuditWrite::Own(events) = record else { panic!("{record:?}") };
                 for event in events {
                     match event.kind {
                         AuditKind::Record => counted += event.note.split(' ').next().unwrap().parse::<u64>().unwrap(),
@@ -240,14 +240,14 @@ fn refused_for(security: &mut Security, seconds: std::ops::Range<u64>, from: imp
                     }
                 }
             }
-            security.handle_completion(now, Completion::Recorded { record, head: head(1) });
+            security.handle_completion(now, SecurityCompletion::Recorded { record, head: head(1) });
         }
     }
     (lines, counted)
 }
 
 #[test]
-fn refusals_of_one_address_are_bounded_for_a_day_and_those_of_others_and_true_logins_are_recorded() {
+fn recorded_refusals_of_one_address_are_bounded_for_a_day_others_are_all_recorded() {
     let mut security = recorded();
     let (lines, counted) = refused_for(&mut security, 1..1_001, |number| format!("2001:db8::{number:x}"));
     assert_eq!(lines, SOURCE_REFUSALS_PER_DAY_MAX, "one network is one address");
@@ -265,18 +265,18 @@ fn what_is_left_of_the_disk_is_for_those_who_are_known_and_health_says_so() {
         SecurityReply::Health(reasons) => reasons,
         other => panic!("{other:?}"),
     };
-    let room = |free_bytes, record_bytes| Room { free_bytes, disk_bytes: 100 * gib, record_bytes };
-    security.note_room(room(50 * gib, gib));
+    let room = |free_bytes, record_bytes| AuditSpace { free_bytes, disk_bytes: 100 * gib, record_bytes };
+    security.note_audit_space(room(50 * gib, gib));
     assert!(health(&mut security).is_empty());
-    security.note_room(room(50 * gib, 30 * gib));
+    security.note_audit_space(room(50 * gib, 30 * gib));
     assert!(health(&mut security)[0].contains("move the oldest files"), "{:?}", health(&mut security));
-    security.note_room(room(gib - 1, gib));
+    security.note_audit_space(room(gib - 1, gib));
     assert!(health(&mut security)[0].contains("only counted"), "{:?}", health(&mut security));
     // A stranger fills nothing any more; logins and what users may not do are recorded as ever.
     assert_eq!(refused_for(&mut security, 10..200, |_| HOME.into()).0, 0);
     assert_eq!(through(&mut security, with_token(1)).1.len(), 1);
     let robot = SecurityRequest::Accounts { by: asker("robot"), request: new_user("bob", None) };
     assert!(through(&mut security, robot).1.iter().any(|event| event.what == "add user"));
-    security.note_room(room(50 * gib, gib));
+    security.note_audit_space(room(50 * gib, gib));
     assert_eq!(refused_for(&mut security, 300..301, |_| HOME.into()).0, 1);
 }

@@ -1,0 +1,409 @@
+//! Reading a slice that lies on this machine (path *download*): its node passes the open file and the block checksums,
+//! and every byte is read and verified here, without a node's work and without a second copy.
+//!
+//! It never gives out a block that does not have its checksum. Where anything about this way fails, the caller takes the
+//! network; only a bad block is told to the node, which looks at it again and puts a bad copy aside.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io,
+    ops::Range,
+    os::unix::fs::FileExt,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64, atomic::Ordering},
+    time::Duration,
+};
+
+use net::{clock::Clock, identity::HolderKeyPair, local::LocalStream};
+use protocol::{
+    limits,
+    message::{
+        client_master::{FileContent, Source},
+        local::{LocalReply, LocalRequest},
+    },
+    slice::block_count,
+};
+use tokio::{
+    sync::mpsc,
+    task::{JoinSet, spawn_blocking},
+    time::timeout,
+};
+
+use super::{TransferProgress, fetch_plan::RangeSet, partial_download::PartialDownload, range_writer::FrameSender};
+use crate::ClientError;
+
+/// An open slice of this machine. Cheap to clone; may be read from several threads at once.
+#[derive(Clone)]
+pub(crate) struct LocalSlice {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    file: File,
+    /// CRC32C of each block.
+    checksums: Vec<u32>,
+    bytes: u64,
+    source: Source,
+    content: FileContent,
+    holder: Arc<HolderKeyPair>,
+}
+
+/// Why bytes could not be read here.
+#[derive(Debug)]
+pub(crate) enum Unreadable {
+    /// The file could not be read, or the destination not be written.
+    Io(io::Error),
+    /// A block, which begins at this byte, does not have its checksum.
+    BadBlock(u64),
+}
+
+impl LocalSlice {
+    /// Opens the slice by the first source that can pass it; `None` where none is of this machine or none answers.
+    pub(crate) async fn open(doors: &LocalSockets, sources: &[Source], content: &FileContent) -> Option<Self> {
+        for source in sources {
+            let Some(name) = source.local.as_deref().filter(|name| doors.is_usable(name)) else { continue };
+            match timeout(ANSWER_WAIT_MAX, ask_for(doors, name, source, content)).await {
+                Ok(Ok(slice)) => return Some(slice),
+                Ok(Err(error)) => tracing::debug!(node = %source.node, %error, "not read on this machine"),
+                // Whoever connects and hears nothing would wait again with every file.
+                Err(_) => doors.mark_unresponsive(name),
+            }
+        }
+        None
+    }
+
+    /// The source that passed it.
+    pub(crate) fn source(&self) -> &Source {
+        &self.inner.source
+    }
+
+    /// Reads and verifies the blocks that a range touches into `buffer`, which holds just the range afterwards. Waits
+    /// for the disk.
+    pub(crate) fn read(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<(), Unreadable> {
+        let blocks = self.blocks_of(range);
+        buffer.resize((blocks.end - blocks.start) as usize, 0);
+        let read = self.inner.file.read_exact_at(buffer, blocks.start);
+        read.map_err(|error| cut_is_bad(error, first_unreadable(&self.inner.file, &blocks)))?;
+        self.verify(buffer, blocks.start)?;
+        cut(buffer, &blocks, range);
+        Ok(())
+    }
+
+    /// The same, but only if the bytes are in memory: never waits for the disk. False where they are not, or where the
+    /// file system cannot tell.
+    pub(crate) fn read_cached(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<bool, Unreadable> {
+        let blocks = self.blocks_of(range);
+        buffer.resize((blocks.end - blocks.start) as usize, 0);
+        if !read_if_cached(&self.inner.file, buffer, blocks.start) {
+            return Ok(false);
+        }
+        self.verify(buffer, blocks.start)?;
+        cut(buffer, &blocks, range);
+        Ok(true)
+    }
+
+    /// Writes all that is missing to a part, by two threads for a large one: while one reads and verifies, the other
+    /// writes, and what a thread writes is still in its processor's cache. Takes what was written out of `missing`; what
+    /// is left then must come from elsewhere.
+    pub(crate) async fn copy_to(
+        &self,
+        part: &PartialDownload,
+        missing: &mut RangeSet,
+        progress: TransferProgress<'_>,
+    ) -> Result<(), Unreadable> {
+        // Without a ledger a part is written from front to back.
+        let threads = if self.inner.bytes < super::SPLIT_FROM_BYTES { 1 } else { COPY_THREADS };
+        let work = Arc::new(Work { pieces: pieces(missing), next: AtomicU64::new(0) });
+        let (tell, mut told) = mpsc::channel(PIECES_TOLD_MAX);
+        let mut copiers = JoinSet::new();
+        for _ in 0..threads {
+            let (slice, part, work, tell) = (self.clone(), part.clone(), Arc::clone(&work), tell.clone());
+            copiers.spawn_blocking(move || slice.copy_pieces(&part, &work, &tell));
+        }
+        drop(tell);
+        while let Some(range) = told.recv().await {
+            progress(missing.remove(range));
+        }
+        let mut result = Ok(());
+        while let Some(ended) = copiers.join_next().await {
+            let ended = ended.unwrap_or_else(|_| Err(Unreadable::Io(io::Error::other("a copying thread ended early"))));
+            result = result.and(ended);
+        }
+        result
+    }
+
+    /// Sends a range to a sink in order. Gives how far it came.
+    pub(crate) async fn send_to(
+        &self,
+        sender: FrameSender,
+        range: Range<u64>,
+        progress: TransferProgress<'_>,
+    ) -> (u64, Result<(), Unreadable>) {
+        let slice = self.clone();
+        let (tell, mut told) = mpsc::channel(PIECES_TOLD_MAX);
+        let mut reached = range.start;
+        let reading = spawn_blocking(move || {
+            let mut at = range.start;
+            while at < range.end {
+                let until = frame_end(at).min(range.end);
+                let mut frame = sender.spare();
+                slice.read(&(at..until), &mut frame)?;
+                // Who does not take it, or does not want to hear of it, has a reason that is told elsewhere.
+                if !sender.send_blocking(at, frame) || tell.blocking_send(until - at).is_err() {
+                    break;
+                }
+                at = until;
+            }
+            Ok(())
+        });
+        while let Some(bytes) = told.recv().await {
+            progress(bytes);
+            reached += bytes;
+        }
+        let ended = reading.await;
+        (reached, ended.unwrap_or_else(|_| Err(Unreadable::Io(io::Error::other("the reading thread ended early")))))
+    }
+
+    /// Tells the node of a bad block; it looks for itself, and where it finds the same it puts the copy aside. Nobody
+    /// waits for that; but the word is on its way when this returns, since the caller's process may end soon.
+    pub(crate) async fn report_bad(&self, at: u64) {
+        let Source { node, local, ticket, .. } = &self.inner.source;
+        let Some(name) = local else { return };
+        let slice = self.inner.content.slice;
+        tracing::warn!(%node, %slice, at, "a block read on this machine is bad; another source takes over");
+        let until = at + limits::BLOCK_BYTES;
+        let telling = async {
+            let request = LocalRequest::Suspect { ticket: ticket.clone(), slice, from: at, until };
+            connect_and_prove(&self.inner.holder, name).await?.send(&request).await
+        };
+        match timeout(REPORT_WAIT_MAX, telling).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%node, %error, "the bad block could not be told"),
+            Err(_) => tracing::warn!(%node, "the bad block could not be told in time"),
+        }
+    }
+
+    fn copy_pieces(
+        &self,
+        part: &PartialDownload,
+        work: &Work,
+        tell: &mpsc::Sender<Range<u64>>,
+    ) -> Result<(), Unreadable> {
+        let mut buffer = Vec::new();
+        while let Some(piece) = work.next() {
+            let mut at = piece.start;
+            while at < piece.end {
+                let until = (at + COPY_BYTES).min(piece.end);
+                let read = self.read(&(at..until), &mut buffer).and_then(|()| {
+                    // Nothing is written that was not verified, whatever the file's pages hold a moment later.
+                    part.write_at(&buffer, at).map_err(Unreadable::Io)
+                });
+                if let Err(error) = read {
+                    work.stop();
+                    return Err(error);
+                }
+                at = until;
+            }
+            part.note(piece.clone()).map_err(Unreadable::Io)?;
+            if tell.blocking_send(piece).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole blocks that a range touches, as bytes.
+    fn blocks_of(&self, range: &Range<u64>) -> Range<u64> {
+        let end = range.end.next_multiple_of(limits::BLOCK_BYTES).min(self.inner.bytes);
+        range.start - range.start % limits::BLOCK_BYTES..end
+    }
+
+    fn verify(&self, bytes: &[u8], from: u64) -> Result<(), Unreadable> {
+        let first = (from / limits::BLOCK_BYTES) as usize;
+        let checksums = self.inner.checksums.get(first..).unwrap_or_default();
+        let mut blocks = bytes.chunks(limits::BLOCK_BYTES as usize).zip(checksums);
+        match blocks.position(|(block, checksum)| crc32c::crc32c(block) != *checksum) {
+            Some(bad) => Err(Unreadable::BadBlock(from + bad as u64 * limits::BLOCK_BYTES)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Names of local sockets at which nobody answered although somebody listens. Each is new with a node's start, so none
+/// is ever tried again.
+pub(crate) struct LocalSockets {
+    /// Whether none is tried.
+    over_network: bool,
+    /// Whose tickets are shown there.
+    holder: Arc<HolderKeyPair>,
+    unresponsive: Mutex<BTreeSet<String>>,
+}
+
+impl LocalSockets {
+    pub(crate) fn new(holder: Arc<HolderKeyPair>, over_network: bool) -> Self {
+        Self { over_network, holder, unresponsive: Mutex::default() }
+    }
+
+    /// A conversation at the socket of this name, on which our tickets are known to be ours.
+    pub(super) async fn connect(&self, name: &str) -> Result<LocalStream, net::NetError> {
+        connect_and_prove(&self.holder, name).await
+    }
+
+    pub(super) fn is_usable(&self, name: &str) -> bool {
+        !self.over_network && !self.unresponsive.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+
+    pub(super) fn mark_unresponsive(&self, name: &str) {
+        let mut silent = self.unresponsive.lock().unwrap_or_else(PoisonError::into_inner);
+        if silent.len() >= UNRESPONSIVE_MAX {
+            silent.clear();
+        }
+        silent.insert(name.to_owned());
+    }
+}
+
+/// The pieces of one copy, which its threads take one after the other.
+struct Work {
+    pieces: Vec<Range<u64>>,
+    next: AtomicU64,
+}
+
+impl Work {
+    fn next(&self) -> Option<Range<u64>> {
+        self.pieces.get(self.next.fetch_add(1, Ordering::Relaxed) as usize).cloned()
+    }
+
+    /// One thread failed: the others need not go on.
+    fn stop(&self) {
+        self.next.store(self.pieces.len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// See [`LocalSockets::retry_on_hang_up`].
+async fn connect_and_prove(holder: &HolderKeyPair, name: &str) -> Result<LocalStream, net::NetError> {
+    let mut stream = LocalStream::connect(name).await?;
+    let unix_millis = Clock::start().now().unix_millis;
+    let proof = holder.prove_locally(name, unix_millis);
+    stream.send(&LocalRequest::ProveKey { key: holder.public(), unix_millis, proof }).await?;
+    Ok(stream)
+}
+
+/// Asks at one door for a slice.
+async fn ask_for(
+    doors: &LocalSockets,
+    name: &str,
+    source: &Source,
+    content: &FileContent,
+) -> Result<LocalSlice, ClientError> {
+    let failed = || ClientError::net("cannot read through a local socket");
+    let unexpected = || ClientError::Unexpected { who: "node", request: "open" };
+    if content.bytes > LOCAL_SLICE_BYTES_MAX {
+        return Err(ClientError::Usage(format!("a slice of {} bytes is read over the network", content.bytes)));
+    }
+    let mut stream = doors.connect(name).await.map_err(failed())?;
+    let request = LocalRequest::Open { ticket: source.ticket.clone(), slice: content.slice };
+    stream.send(&request).await.map_err(failed())?;
+    let (reply, file) = stream.receive::<LocalReply>().await.map_err(failed())?.ok_or_else(unexpected)?;
+    let file = match (reply, file) {
+        (LocalReply::Opened { bytes, digest }, Some(file)) if (bytes, digest) == (content.bytes, content.digest) => {
+            File::from(file)
+        }
+        (LocalReply::Refused(refusal), _) => return Err(refusal.into()),
+        _ => return Err(unexpected()),
+    };
+    let blocks = block_count(content.bytes) as usize;
+    let mut checksums = Vec::new();
+    while checksums.len() < blocks {
+        match stream.receive::<LocalReply>().await.map_err(failed())? {
+            Some((LocalReply::Checksums(more), _)) if !more.is_empty() => checksums.extend(more),
+            _ => return Err(unexpected()),
+        }
+    }
+    let (source, content) = (source.clone(), content.clone());
+    Ok(LocalSlice {
+        inner: Arc::new(Inner {
+            file,
+            checksums,
+            bytes: content.bytes,
+            source,
+            content,
+            holder: Arc::clone(&doors.holder),
+        }),
+    })
+}
+
+/// The pieces in which what is missing is copied: they end where frames end.
+fn pieces(missing: &RangeSet) -> Vec<Range<u64>> {
+    let mut pieces = Vec::new();
+    for range in missing.iter() {
+        let mut at = range.start;
+        while at < range.end {
+            let until = ((at / PIECE_BYTES + 1) * PIECE_BYTES).min(range.end);
+            pieces.push(at..until);
+            at = until;
+        }
+    }
+    pieces
+}
+
+/// Fills the buffer from the page cache; false where not all of it is there.
+#[cfg(target_os = "linux")]
+fn read_if_cached(file: &File, buffer: &mut [u8], offset: u64) -> bool {
+    let wanted = buffer.len();
+    let into = &mut [io::IoSliceMut::new(buffer)];
+    rustix::io::preadv2(file, into, offset, rustix::io::ReadWriteFlags::NOWAIT) == Ok(wanted)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_if_cached(_file: &File, _buffer: &mut [u8], _offset: u64) -> bool {
+    false
+}
+
+/// Leaves of whole blocks only the range.
+fn cut(buffer: &mut Vec<u8>, blocks: &Range<u64>, range: &Range<u64>) {
+    buffer.truncate((range.end - blocks.start) as usize);
+    buffer.drain(..(range.start - blocks.start) as usize);
+}
+
+/// A file that ends early, or has a bad sector, is as bad as one with a wrong block.
+fn cut_is_bad(error: io::Error, at: u64) -> Unreadable {
+    let bad_sector = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    if bad_sector || error.kind() == io::ErrorKind::UnexpectedEof {
+        Unreadable::BadBlock(at)
+    } else {
+        Unreadable::Io(error)
+    }
+}
+
+/// Which of some blocks that could not be read at once it was; the node looks at that one.
+fn first_unreadable(file: &File, blocks: &Range<u64>) -> u64 {
+    let mut block = vec![0; limits::BLOCK_BYTES as usize];
+    let mut starts = (blocks.start..blocks.end).step_by(limits::BLOCK_BYTES as usize);
+    let is_bad = |at: &u64| {
+        let bytes = limits::BLOCK_BYTES.min(blocks.end - at) as usize;
+        file.read_exact_at(&mut block[..bytes], *at).is_err()
+    };
+    starts.find(is_bad).unwrap_or(blocks.start)
+}
+
+fn frame_end(at: u64) -> u64 {
+    let frame = limits::FRAME_BYTES_MAX as u64;
+    (at / frame + 1) * frame
+}
+
+/// Largest slice read this way, in bytes: its checksums take 64 MiB of this process.
+const LOCAL_SLICE_BYTES_MAX: u64 = 1 << 40;
+/// How long a node of this machine may take to pass a file; behind a long queue the network is no slower.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long it may take to tell of a bad block: no more than to connect and to write a word.
+const REPORT_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Names kept of doors that do not answer.
+const UNRESPONSIVE_MAX: usize = 1_024;
+/// Threads that copy one large file: the system writes a file for one at a time, so a third would only wait.
+const COPY_THREADS: usize = 2;
+/// Bytes that one thread copies before the other may have the next, and for which the ledger has a line.
+const PIECE_BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes read, verified and written in one step: they stay in the processor's second-level cache.
+const COPY_BYTES: u64 = 256 * 1024;
+/// Words on the way from a copying thread to whoever counts.
+const PIECES_TOLD_MAX: usize = 64;

@@ -1,0 +1,147 @@
+//! How often an upload or a copy is tried again, after which pause, and what a person is shown of it meanwhile (paths:
+//! upload, third-party copy). It decides nothing about what may be repeated: who writes knows that.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use super::TransferProgress;
+use crate::ClientError;
+
+/// The attempts at one file.
+#[derive(Debug)]
+pub(super) struct RetryState {
+    made: u32,
+    most: u32,
+    furthest: u64,
+}
+
+impl Default for RetryState {
+    fn default() -> Self {
+        Self { made: 0, most: ATTEMPTS_MAX, furthest: 0 }
+    }
+}
+
+impl RetryState {
+    /// How long to wait before the next attempt, if there is to be one: after `error`, with `kept_bytes` of the file at a
+    /// node, and where `may_repeat`, which is only asked where its answer counts, has nothing against it.
+    pub(super) fn pause_after(
+        &mut self,
+        error: &ClientError,
+        kept_bytes: u64,
+        may_repeat: impl FnOnce() -> bool,
+    ) -> Option<Duration> {
+        if matches!(error, ClientError::Net { .. }) {
+            self.most = ATTEMPTS_AFTER_BREAK_MAX;
+        }
+        self.made += 1;
+        // One that comes further each time may take as many attempts as it needs.
+        if kept_bytes > self.furthest {
+            (self.furthest, self.made) = (kept_bytes, 1);
+        }
+        if self.made >= self.most || !may_repeat() {
+            return None;
+        }
+        let pause = ATTEMPT_PAUSE_MIN.saturating_mul(1 << self.made.min(16)).min(ATTEMPT_PAUSE_MAX);
+        match error.retry_after() {
+            // Sooner the answer would be the same. A person who waits for longer should know why.
+            Some(after) if after > RETRY_AFTER_MAX => None,
+            after => Some(pause.max(after.unwrap_or_default())),
+        }
+    }
+}
+
+/// What was shown of a file: what comes again with a later attempt is not shown again.
+#[derive(Debug, Default)]
+pub(super) struct ShownProgress {
+    bytes: AtomicU64,
+}
+
+impl ShownProgress {
+    /// Bytes shown so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// To be told of the bytes of the next attempt, from the file's beginning on.
+    pub(super) fn next_attempt<'a>(&'a self, progress: TransferProgress<'a>) -> impl Fn(u64) + Send + Sync + 'a {
+        let position = AtomicU64::new(0);
+        move |bytes| {
+            let now = position.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            let before = self.bytes.fetch_max(now, Ordering::Relaxed);
+            progress(now.saturating_sub(before));
+        }
+    }
+}
+
+/// How often a file is tried that a node or the master refuses.
+const ATTEMPTS_MAX: u32 = 3;
+/// How often one is tried whose connection broke ...
+const ATTEMPTS_AFTER_BREAK_MAX: u32 = 10;
+/// ... with pauses between attempts, doubled each time: together 24 s, in which a node that was killed has either started
+/// again or been given up by the master, which then names another.
+const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(125);
+const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(4);
+
+/// The longest pause that a master asks for and gets without a word to the person; after that the refusal is told.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::{Refusal, Status, message::client_master::Throttled};
+
+    use super::*;
+
+    fn refused() -> ClientError {
+        Refusal::new(Status::Unavailable, "try again").into()
+    }
+
+    #[test]
+    fn who_comes_no_further_is_soon_given_up_and_who_does_is_not() {
+        let mut attempts = RetryState::default();
+        assert!(attempts.pause_after(&refused(), 0, || false).is_none());
+        let mut attempts = RetryState::default();
+        let made = (0..100).take_while(|_| attempts.pause_after(&refused(), 0, || true).is_some()).count();
+        assert_eq!(made as u32, ATTEMPTS_MAX - 1);
+        let mut attempts = RetryState::default();
+        assert!((1..100).all(|kept_bytes| attempts.pause_after(&refused(), kept_bytes, || true).is_some()));
+    }
+
+    #[test]
+    fn a_pause_that_the_master_asks_for_is_kept_and_a_long_one_is_left_to_the_person() {
+        let too_much = |seconds| ClientError::Throttled(Throttled::new("ann writes too many files", seconds));
+        let mut attempts = RetryState::default();
+        let pauses: Vec<_> = (0..100).map_while(|_| attempts.pause_after(&too_much(10), 0, || true)).collect();
+        assert_eq!(pauses, [Duration::from_secs(10); ATTEMPTS_MAX as usize - 1]);
+        assert_eq!(RetryState::default().pause_after(&too_much(11), 0, || true), None);
+        assert_eq!(too_much(11).status(), Status::Unavailable);
+        assert_eq!(too_much(11).to_string(), "ann writes too many files; try again in 11 s");
+    }
+
+    #[test]
+    fn a_broken_connection_is_tried_for_longer_and_pauses_grow() {
+        let broken = ClientError::net("writing")(net::NetError::Closed {
+            peer: ([127, 0, 0, 1], 9).into(),
+            operation: "waiting",
+        });
+        let mut attempts = RetryState::default();
+        let pauses: Vec<_> = (0..100).map_while(|_| attempts.pause_after(&broken, 0, || true)).collect();
+        assert_eq!(pauses.len() as u32, ATTEMPTS_AFTER_BREAK_MAX - 1);
+        assert!(pauses.is_sorted() && pauses.last() == Some(&ATTEMPT_PAUSE_MAX), "{pauses:?}");
+    }
+
+    #[test]
+    fn bytes_that_come_again_are_shown_once() {
+        let (shown, seen) = (ShownProgress::default(), AtomicU64::new(0));
+        let progress = |bytes: u64| {
+            seen.fetch_add(bytes, Ordering::Relaxed);
+        };
+        for attempt in [[5, 5], [7, 0], [6, 9]] {
+            let told = shown.next_attempt(&progress);
+            attempt.into_iter().for_each(told);
+        }
+        assert_eq!((seen.load(Ordering::Relaxed), shown.bytes()), (15, 15));
+    }
+}

@@ -1,0 +1,243 @@
+//! Names: list, stat, make, rename, remove, restore, count; and what is wished for them: policies and quotas (door 2
+//! alone; no byte moves).
+
+use protocol::{
+    JobId, Policy, SectorPath, UserName,
+    message::{
+        client_master::{
+            ClientReply, ClientRequest, Entry, EntryKind, EntryStatus, Health, JobRecord, ListPage, NodeStatus,
+            QuotaStatus, TrashItem, Usage,
+        },
+        history::{HistoryRequest, JobHistory},
+    },
+};
+
+use crate::{Client, ClientError};
+
+/// Asks and takes the one kind of reply that fits.
+macro_rules! ask {
+    ($client:expr, $name:literal, $request:expr, $pattern:pat => $value:expr) => {
+        match $client.ask($request).await? {
+            $pattern => Ok($value),
+            _ => Err(ClientError::Unexpected { who: "master", request: $name }),
+        }
+    };
+}
+
+impl Client {
+    /// All entries of a folder, by name. A file gives itself.
+    ///
+    /// # Errors
+    /// [`Status::NotFound`](protocol::Status::NotFound) where nothing is at `path`.
+    pub async fn list(&self, path: &SectorPath) -> Result<Vec<Entry>, ClientError> {
+        self.list_all(path, false, false).await
+    }
+
+    /// All entries below a folder, depth first, by path. A file gives itself.
+    pub async fn list_recursive(&self, path: &SectorPath) -> Result<Vec<Entry>, ClientError> {
+        self.list_all(path, true, false).await
+    }
+
+    /// One page of a folder, after the entry `wait_or_end`; for folders too large for [`list`](Self::list).
+    pub async fn page(
+        &self,
+        folder: &SectorPath,
+        recursive: bool,
+        after: Option<SectorPath>,
+    ) -> Result<ListPage, ClientError> {
+        self.page_with(folder, recursive, after, false).await
+    }
+
+    /// What is at `path`, and its copies.
+    pub async fn stat(&self, path: &SectorPath) -> Result<EntryStatus, ClientError> {
+        ask!(self, "stat", ClientRequest::Stat(path.clone()), ClientReply::Status(status) => status)
+    }
+
+    /// Whether something is at `path`, and what.
+    pub async fn find(&self, path: &SectorPath) -> Result<Option<Entry>, ClientError> {
+        match self.stat(path).await {
+            Ok(status) => Ok(Some(status.entry)),
+            Err(error) if error.status() == protocol::Status::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a folder; with `parents` also those above it, any of which may exist already.
+    pub async fn make_folder(&self, path: &SectorPath, parents: bool) -> Result<(), ClientError> {
+        let request = ClientRequest::MakeFolder { path: path.clone(), parents };
+        ask!(self, "make folder", request, ClientReply::Done => ())
+    }
+
+    /// Renames a file or folder, atomically, replacing a file at `to`.
+    pub async fn rename(&self, from: &SectorPath, to: &SectorPath) -> Result<(), ClientError> {
+        let request = ClientRequest::Rename { from: from.clone(), to: to.clone() };
+        ask!(self, "rename", request, ClientReply::Done => ())
+    }
+
+    /// Removes a file, or with `recursive` a folder and all below it. It goes to its owner's trash.
+    pub async fn remove(&self, path: &SectorPath, recursive: bool) -> Result<(), ClientError> {
+        let request = ClientRequest::Remove { path: path.clone(), recursive, now: false };
+        ask!(self, "remove", request, ClientReply::Done => ())
+    }
+
+    /// As [`remove`](Self::remove), for good: what no person may miss, and what shall not take up space any longer.
+    pub async fn remove_now(&self, path: &SectorPath, recursive: bool) -> Result<(), ClientError> {
+        let request = ClientRequest::Remove { path: path.clone(), recursive, now: true };
+        ask!(self, "remove", request, ClientReply::Done => ())
+    }
+
+    /// What can be restored, oldest first; of all users for administrators only.
+    pub async fn trash(&self, all_users: bool) -> Result<Vec<TrashItem>, ClientError> {
+        let mut items: Vec<TrashItem> = Vec::new();
+        loop {
+            let request = ClientRequest::Trash { all_users, after: items.last().map(|item| item.key) };
+            let page = ask!(self, "trash", request, ClientReply::Trash(page) => page)?;
+            let is_last = !page.more || page.items.is_empty();
+            items.extend(page.items);
+            if is_last {
+                return Ok(items);
+            }
+        }
+    }
+
+    /// Takes something back from the trash, named by where it was (of several, the newest) or by its path there, to where
+    /// it was or to `to`. Gives the entry as it stands then.
+    ///
+    /// # Errors
+    /// `Exists` where something has its place.
+    pub async fn restore(&self, path: &SectorPath, to: Option<&SectorPath>) -> Result<Entry, ClientError> {
+        let request = ClientRequest::Restore { path: path.clone(), to: to.cloned() };
+        ask!(self, "restore", request, ClientReply::Entry(entry) => entry)
+    }
+
+    /// Removes for good what could be restored; of all users for administrators only.
+    pub async fn empty_trash(&self, all_users: bool) -> Result<(), ClientError> {
+        ask!(self, "empty trash", ClientRequest::EmptyTrash { all_users }, ClientReply::Done => ())
+    }
+
+    /// Says that the master's clock is right although it jumped, so that what ends by time is removed again;
+    /// administrators only.
+    pub async fn confirm_clock(&self) -> Result<(), ClientError> {
+        ask!(self, "confirm the clock", ClientRequest::ConfirmClock, ClientReply::Done => ())
+    }
+
+    /// What an entry says of its copies, lifetime and quota, and what holds for it.
+    pub async fn policy(&self, path: &SectorPath) -> Result<PolicyStatus, ClientError> {
+        ask!(self, "policy", ClientRequest::Policy(path.clone()),
+            ClientReply::Policy { own, effective, warnings } => PolicyStatus { own, effective, warnings })
+    }
+
+    /// Lets an entry say this from now on, and nothing else.
+    pub async fn set_policy(&self, path: &SectorPath, policy: Policy) -> Result<PolicyStatus, ClientError> {
+        let request = ClientRequest::SetPolicy { path: path.clone(), policy };
+        ask!(self, "set policy", request,
+            ClientReply::Policy { own, effective, warnings } => PolicyStatus { own, effective, warnings })
+    }
+
+    /// How much users and folders keep, and may. Who is no administrator sees his own.
+    pub async fn quotas(&self) -> Result<Vec<QuotaStatus>, ClientError> {
+        let mut quotas: Vec<QuotaStatus> = Vec::new();
+        loop {
+            let request = ClientRequest::Quotas { after: quotas.last().map(|quota| quota.of.clone()) };
+            let page = ask!(self, "quotas", request, ClientReply::Quotas(page) => page)?;
+            let is_last = !page.more || page.quotas.is_empty();
+            quotas.extend(page.quotas);
+            if is_last {
+                return Ok(quotas);
+            }
+        }
+    }
+
+    /// Sets how much a user may keep; `None`: any number. For administrators.
+    pub async fn set_quota(&self, user: &UserName, bytes: Option<u64>, files: Option<u64>) -> Result<(), ClientError> {
+        let request = ClientRequest::SetQuota { user: user.clone(), bytes, files };
+        ask!(self, "set quota", request, ClientReply::Done => ())
+    }
+
+    /// Counts files, folders and bytes at and below `path`.
+    pub async fn usage(&self, path: &SectorPath) -> Result<Usage, ClientError> {
+        ask!(self, "usage", ClientRequest::Usage(path.clone()), ClientReply::Usage(usage) => usage)
+    }
+
+    /// The nodes of the cloud.
+    pub async fn nodes(&self) -> Result<Vec<NodeStatus>, ClientError> {
+        ask!(self, "nodes", ClientRequest::Nodes, ClientReply::Nodes(nodes) => nodes)
+    }
+
+    /// Whether the cloud is well, and what is wrong if not.
+    pub async fn health(&self) -> Result<Health, ClientError> {
+        ask!(self, "health", ClientRequest::Health, ClientReply::Health(health) => health)
+    }
+
+    /// All jobs the master knows of, newest first.
+    pub async fn jobs(&self) -> Result<Vec<JobRecord>, ClientError> {
+        ask!(self, "jobs", ClientRequest::Jobs, ClientReply::Jobs(jobs) => jobs)
+    }
+
+    /// One job.
+    pub async fn job(&self, job: JobId) -> Result<JobRecord, ClientError> {
+        let jobs = ask!(self, "job", ClientRequest::Job(job), ClientReply::Jobs(jobs) => jobs)?;
+        jobs.into_iter().next().ok_or(ClientError::Unexpected { who: "master", request: "job" })
+    }
+
+    /// What became of a job's attempts, when it has ended.
+    ///
+    /// # Errors
+    /// `NotFound` where that is not known (any more), `Refused` for a job of somebody else.
+    pub async fn job_history(&self, job: JobId) -> Result<JobHistory, ClientError> {
+        let of = HistoryRequest::Get(job);
+        ask!(self, "history", ClientRequest::History(of), ClientReply::History(history) => history)
+    }
+
+    /// Asks a job's driver to stop.
+    pub async fn cancel_job(&self, job: JobId) -> Result<(), ClientError> {
+        ask!(self, "cancel", ClientRequest::CancelJob(job), ClientReply::Done => ())
+    }
+
+    /// Every page of a listing.
+    pub(crate) async fn list_all(
+        &self,
+        path: &SectorPath,
+        recursive: bool,
+        with_nodes: bool,
+    ) -> Result<Vec<Entry>, ClientError> {
+        let mut entries = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.page_with(path, recursive, after, with_nodes).await?;
+            entries.extend(page.entries);
+            let last = page.next.or_else(|| entries.last().map(|last: &Entry| last.path.clone()));
+            match (page.more, last) {
+                (true, Some(last)) => after = Some(last),
+                _ => return Ok(entries),
+            }
+        }
+    }
+
+    async fn page_with(
+        &self,
+        folder: &SectorPath,
+        recursive: bool,
+        after: Option<SectorPath>,
+        with_nodes: bool,
+    ) -> Result<ListPage, ClientError> {
+        let request = ClientRequest::List { folder: folder.clone(), recursive, after, with_nodes };
+        ask!(self, "list", request, ClientReply::Page(page) => page)
+    }
+}
+
+/// See [`Client::policy`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyStatus {
+    /// What the entry itself says.
+    pub own: Policy,
+    /// What holds for it, with what its folders and the cloud's settings say.
+    pub effective: Policy,
+    /// What the one who set it should know.
+    pub warnings: Vec<String>,
+}
+
+/// Whether an entry is a folder.
+pub fn is_folder(entry: &Entry) -> bool {
+    matches!(entry.kind, EntryKind::Folder)
+}

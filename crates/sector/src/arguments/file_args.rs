@@ -1,0 +1,209 @@
+//! Commands over files and folders.
+
+use std::path::PathBuf;
+
+use super::TransferLimitArguments;
+use clap::{Args, Subcommand};
+use protocol::{RecordFraming, UserName};
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Put {
+    /// Folders too, with all that they hold
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    /// Copies wanted in the whole cloud [default: as the folder's policy says, else the cloud's, 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) copies: Option<u8>,
+    /// Copies on disk before the command returns [default: the cloud's, 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) sync_copies: Option<u8>,
+    /// How the bytes fall into records: fixed:BYTES, lines or file
+    #[arg(long, default_value_t, value_name = "FORMAT")]
+    pub(crate) records: RecordFraming,
+    /// Write behind what the file has; where there is none, make it
+    #[arg(long, conflicts_with_all = ["recursive", "records"])]
+    pub(crate) append: bool,
+    /// Only where nothing is at the path; else exit with 7
+    #[arg(long, conflicts_with_all = ["append", "if_version"])]
+    pub(crate) if_absent: bool,
+    /// Only where the file has this version (`sector stat` shows it); else exit with 4, or with 3 where there is none
+    #[arg(long, value_name = "VERSION", conflicts_with = "recursive")]
+    pub(crate) if_version: Option<u64>,
+    #[command(flatten)]
+    pub(crate) transfer_limit: TransferLimitArguments,
+    /// Local files, or `-`, and at last the path in Sector
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Get {
+    /// Folders too, with all that they hold
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    /// Replace local files of the same name
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) transfer_limit: TransferLimitArguments,
+    /// Paths or globs in Sector, and at last a local file or folder, or `-`
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Cat {
+    /// First and last byte: `0-99`, `100-`, or `-100` for the last 100
+    #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
+    pub(crate) range: Option<String>,
+    #[arg(required = true)]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Ls {
+    /// With size, owner, time
+    #[arg(short)]
+    pub(crate) long: bool,
+    /// Also what lies below
+    #[arg(short = 'R')]
+    pub(crate) recursive: bool,
+    /// Folders, files or globs
+    #[arg(default_value = "/")]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Paths {
+    #[arg(default_value = "/")]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Check {
+    /// Folders too, with all that they hold
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    /// Files, folders or globs
+    #[arg(required = true)]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Mkdir {
+    /// Missing parents too; an existing folder is fine
+    #[arg(short)]
+    pub(crate) parents: bool,
+    #[arg(required = true)]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FromTo {
+    /// Paths, and at last where to
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Cp {
+    /// Folders too, with all that they hold
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    /// Profile of another cloud, which SRC lies in
+    #[arg(long, value_name = "FILE", conflicts_with = "to_profile")]
+    pub(crate) from_profile: Option<PathBuf>,
+    /// Profile of another cloud, which DST lies in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to_profile: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) transfer_limit: TransferLimitArguments,
+    #[command(flatten)]
+    pub(crate) from_to: FromTo,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Rm {
+    /// Folders too, with all that they hold
+    #[arg(short)]
+    pub(crate) recursive: bool,
+    /// Do not mind what is not there
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// For good: nothing goes to the trash
+    #[arg(long)]
+    pub(crate) now: bool,
+    #[arg(required = true)]
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum TrashCommand {
+    /// What can be restored, oldest first
+    #[command(after_help = "Example: sector trash list")]
+    List {
+        /// Of all users (administrators)
+        #[arg(long)]
+        all_users: bool,
+    },
+    /// Put things back where they were
+    #[command(after_help = "Example: sector trash restore /a/x.dat --to /b/x.dat")]
+    Restore {
+        /// Where they were (of several removed there, the newest is meant), or where they are in the trash
+        #[arg(required = true)]
+        paths: Vec<String>,
+        /// Where to put it instead
+        #[arg(long, value_name = "DST")]
+        to: Option<String>,
+    },
+    /// Remove for good what could be restored
+    #[command(after_help = "Example: sector trash empty")]
+    Empty {
+        /// Of all users (administrators)
+        #[arg(long)]
+        all_users: bool,
+    },
+    /// The master's clock is right although it jumped: trash and lifetimes end by time again (administrators)
+    #[command(after_help = "Example: sector trash confirm-clock")]
+    ConfirmClock,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// What an entry says itself, and what holds for it with all its folders' say
+    #[command(after_help = "Example: sector policy get /sdss --json")]
+    Get { path: String },
+    /// Set some of it: copies, sync-copies, sites, forbidden-sites, lifetime, together, quota, quota-files
+    #[command(after_help = "Example: sector policy set /sdss copies=3 sites=jhu,uic lifetime=30d quota=10TB")]
+    Set {
+        path: String,
+        /// `copies=3`; `copies=` inherits again
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        assignments: Vec<String>,
+    },
+    /// Inherit again: these keys, or all
+    #[command(after_help = "Example: sector policy clear /sdss copies sites")]
+    Clear {
+        path: String,
+        #[arg(value_name = "KEY")]
+        keys: Vec<String>,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum QuotaCommand {
+    /// How much is kept, and may be: all for administrators, else one's own
+    #[command(after_help = "Example: sector quota list")]
+    List,
+    /// How much a user may keep, the trash included; of folders see `sector policy`
+    #[command(after_help = "Example: sector quota set alice bytes=1TB files=1000000")]
+    Set {
+        user: UserName,
+        /// `bytes=1TB`, `file_args=1000000`; without a value: any number
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        limits: Vec<String>,
+    },
+    /// Let a user keep any number
+    #[command(after_help = "Example: sector quota clear alice")]
+    Clear { user: UserName },
+}

@@ -1,0 +1,72 @@
+//! Which cloud of this home runs: a note in `$SECTOR_HOME` that `sector down` reads.
+
+use std::{
+    fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{background, layout::write_private, process::Process};
+use crate::failure::Failure;
+
+/// A cloud that was started here.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunningCloud {
+    /// The process of `sector up`.
+    #[serde(flatten)]
+    pub(crate) process: Process,
+    /// The master's address.
+    pub(crate) address: SocketAddr,
+    /// The data folder.
+    pub(crate) data: PathBuf,
+}
+
+impl RunningCloud {
+    /// The cloud of this process; it leaves the terminal's session if it was started in the background.
+    pub(crate) fn here(address: SocketAddr, data: &Path) -> Self {
+        background::leave_terminal();
+        Self { process: Process::here(), address, data: data.into() }
+    }
+
+    /// What the note says; `None` where there is none.
+    pub(crate) fn load(home: &Path) -> Result<Option<Self>, Failure> {
+        let file = home.join(FILE);
+        match fs::read_to_string(&file) {
+            Ok(text) => Ok(toml::from_str(&text).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::local("read", &file, &error)),
+        }
+    }
+
+    /// Writes the note.
+    pub(crate) fn save(&self, home: &Path) -> Result<(), Failure> {
+        let text = toml::to_string(self).map_err(|error| Failure::failed(error.to_string()))?;
+        write_private(&home.join(FILE), text.as_bytes())
+    }
+
+    /// Removes the note.
+    pub(crate) fn forget(home: &Path) {
+        // Where it stays, the process it names is gone, and `is_alive` says so.
+        let _ = fs::remove_file(home.join(FILE));
+    }
+}
+
+const FILE: &str = "running.toml";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_note_is_read_back_and_can_be_missing() {
+        let home = tempfile::tempdir().expect("a folder");
+        assert!(RunningCloud::load(home.path()).expect("readable").is_none());
+        let here = RunningCloud::here(SocketAddr::from(([127, 0, 0, 1], 1)), Path::new("/data"));
+        here.save(home.path()).expect("written");
+        assert!(RunningCloud::load(home.path()).expect("readable").is_some_and(|note| note.process.is_alive()));
+        RunningCloud::forget(home.path());
+        assert!(RunningCloud::load(home.path()).expect("readable").is_none());
+    }
+}

@@ -1,0 +1,110 @@
+//! What goes where when a command has several sources: each file gets a place of its own, or nothing is done. As with GNU's
+//! `cp` and `mv`, what a command has just made is never overwritten by the same command, nor is what it is yet to take.
+//!
+//! It never looks at what is in a place already: each command has its own rule for that.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use crate::failure::Failure;
+
+/// Where one source goes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PathMapping {
+    /// The source, as a person would write it.
+    pub(crate) from: PathBuf,
+    /// Its place.
+    pub(crate) to: PathBuf,
+}
+
+/// Leaves out what is named twice, and refuses what would be lost: two sources that would become one, and a file in the place
+/// of a folder in which another one would lie. Where `is_one_world`, sources and places are paths of one tree: then a
+/// place must not be another source.
+pub(crate) fn resolve_targets<T>(
+    all: Vec<T>,
+    going: impl Fn(&T) -> PathMapping,
+    is_one_world: bool,
+) -> Result<Vec<T>, Failure> {
+    let goings: Vec<_> = all.iter().map(going).collect();
+    let sources: BTreeSet<&Path> = goings.iter().map(|going| going.from.as_path()).collect();
+    let mut taken: BTreeMap<&Path, &Path> = BTreeMap::new();
+    let mut is_first = Vec::new();
+    for PathMapping { from, to } in &goings {
+        match taken.insert(to, from) {
+            Some(other) if other == from => {
+                is_first.push(false);
+                continue;
+            }
+            Some(other) => return Err(refused(other, from, &format!("would both become `{}`", to.display()))),
+            None => is_first.push(true),
+        }
+        if is_one_world && from != to && sources.contains(to.as_path()) {
+            return Err(refused(from, to, "are both to go somewhere, and the one would overwrite the other"));
+        }
+    }
+    for (to, from) in &taken {
+        if let Some((folder, other)) = to.ancestors().skip(1).find_map(|folder| taken.get_key_value(folder)) {
+            let why = format!("would become `{}`, and a file below that", folder.display());
+            return Err(refused(other, from, &why));
+        }
+    }
+    let mut is_first = is_first.into_iter();
+    Ok(all.into_iter().filter(|_| is_first.next().unwrap_or_default()).collect())
+}
+
+fn refused(one: &Path, other: &Path, why: &str) -> Failure {
+    let (one, other) = (one.display(), other.display());
+    Failure::usage(format!("`{one}` and `{other}` {why}: nothing was done; give them different folders or names"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::Status;
+
+    use super::*;
+
+    fn check(pairs: &[(&str, &str)], is_one_world: bool) -> Result<usize, String> {
+        let going = |(from, to): &(&str, &str)| PathMapping { from: (*from).into(), to: (*to).into() };
+        match resolve_targets(pairs.to_vec(), going, is_one_world) {
+            Ok(kept) => Ok(kept.len()),
+            Err(failure) => {
+                assert_eq!(failure.status, Status::Usage);
+                Err(failure.message)
+            }
+        }
+    }
+
+    #[test]
+    fn two_sources_that_would_become_one_are_refused_and_all_three_named() {
+        let sentence = check(&[("/a/1/x", "/c/x"), ("/a/2/x", "/c/x")], true).unwrap_err();
+        for part in ["`/a/1/x`", "`/a/2/x`", "`/c/x`", "nothing was done"] {
+            assert!(sentence.contains(part), "{sentence}");
+        }
+        assert!(check(&[("a/x", "out/x"), ("b/x", "out/./x")], false).is_err(), "the same place in other words");
+        assert_eq!(check(&[("/a/1/x", "/c/x"), ("/a/2/y", "/c/y")], true), Ok(2));
+    }
+
+    #[test]
+    fn a_source_that_is_named_twice_goes_once() {
+        assert_eq!(check(&[("/a/x", "/c/x"), ("/a/y", "/c/y"), ("/a/x", "/c/x")], true), Ok(2));
+    }
+
+    #[test]
+    fn a_source_that_another_would_overwrite_is_refused_within_one_tree_alone() {
+        let pairs = [("/b/x", "/a/x"), ("/a/x", "/a/x")];
+        assert!(check(&pairs, true).is_err());
+        let pairs = [("/b/x", "/a/x"), ("/a/x", "/c/x")];
+        assert!(check(&pairs, true).unwrap_err().contains("overwrite"));
+        assert_eq!(check(&pairs, false), Ok(2));
+        assert_eq!(check(&[("/a/x", "/a/x")], true), Ok(1), "onto itself alone: for the command to say");
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_anothers_folder_is_refused() {
+        let sentence = check(&[("/1/d/x", "/c/d/x"), ("/2/d", "/c/d")], true).unwrap_err();
+        assert!(sentence.contains("`/2/d`") && sentence.contains("`/1/d/x`") && sentence.contains("`/c/d`"));
+    }
+}

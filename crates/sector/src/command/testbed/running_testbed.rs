@@ -1,0 +1,158 @@
+//! Which testbed of this home runs: a note in `$SECTOR_HOME/testbed_args` by which other commands find it. Where it stays behind,
+//! the process it names is gone, and nothing else is left either.
+
+use std::{
+    fs, io,
+    os::fd::RawFd,
+    path::{Path, PathBuf},
+};
+
+use client::Profile;
+use protocol::Status;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cloud::{process::Process, write_private},
+    failure::Failure,
+};
+
+/// A testbed that was started here.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RunningTestbed {
+    /// The process that holds it.
+    pub(super) process: Process,
+    /// Its sites, in their order.
+    pub(super) sites: Vec<RunningSite>,
+}
+
+/// A site of it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RunningSite {
+    /// Its name.
+    pub(super) name: String,
+    /// Under which number that process has its network open.
+    descriptor: RawFd,
+}
+
+impl RunningTestbed {
+    /// A testbed that this process holds.
+    pub(super) fn here(names: &[String], descriptors: &[RawFd]) -> Self {
+        let site = |(name, descriptor): (&String, &RawFd)| RunningSite { name: name.clone(), descriptor: *descriptor };
+        Self { process: Process::here(), sites: names.iter().zip(descriptors).map(site).collect() }
+    }
+
+    /// The testbed that runs; `None` where none does.
+    pub(super) fn running(folder: &Path) -> Result<Option<Self>, Failure> {
+        let file = folder.join(FILE);
+        match fs::read_to_string(&file) {
+            Ok(text) => Ok(toml::from_str(&text).ok().filter(|note: &Self| note.process.is_alive())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::local("read", &file, &error)),
+        }
+    }
+
+    /// The testbed that must run.
+    pub(super) fn needed(folder: &Path) -> Result<Self, Failure> {
+        let none = || Failure::new(Status::NotFound, "no testbed runs here; start one with `sector testbed up`");
+        Self::running(folder)?.ok_or_else(none)
+    }
+
+    /// Writes the note.
+    pub(super) fn save(&self, folder: &Path) -> Result<(), Failure> {
+        let text = toml::to_string(self).map_err(|error| Failure::failed(error.to_string()))?;
+        write_private(&folder.join(FILE), text.as_bytes())
+    }
+
+    /// Removes the note.
+    pub(super) fn forget(folder: &Path) {
+        // Where it stays, `is_alive` says that it means nothing.
+        let _ = fs::remove_file(folder.join(FILE));
+    }
+
+    /// A site by its name, or its number from 1.
+    pub(super) fn site(&self, name: &str) -> Result<&RunningSite, Failure> {
+        let by_number = || self.sites.get(name.parse::<usize>().ok()?.checked_sub(1)?);
+        self.sites.iter().find(|site| site.name == name).or_else(by_number).ok_or_else(|| {
+            let names: Vec<_> = self.sites.iter().map(|site| site.name.as_str()).collect();
+            Failure::new(Status::NotFound, format!("there is no site `{name}`; there are {}", names.join(", ")))
+        })
+    }
+
+    /// The networks of its sites, by which processes in them are known; those that cannot be read are gone.
+    pub(super) fn networks(&self) -> Vec<PathBuf> {
+        self.sites.iter().filter_map(|site| fs::read_link(self.namespace_path(site)).ok()).collect()
+    }
+
+    /// Where a site's network can be entered.
+    pub(super) fn namespace_path(&self, site: &RunningSite) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", self.process.pid, site.descriptor))
+    }
+}
+
+/// The processes that are in one of these networks.
+pub(super) fn processes_in(networks: &[PathBuf]) -> Vec<i32> {
+    let Ok(items) = fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = items.flatten().filter_map(|item| item.file_name().to_str()?.parse().ok());
+    let is_inside =
+        |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|network| networks.contains(&network));
+    numbers.filter(is_inside).collect()
+}
+
+/// The folder of the testbed of this home.
+pub(super) fn folder() -> Result<PathBuf, Failure> {
+    Ok(Profile::home()?.join("testbed"))
+}
+
+/// Where the running testbed listens.
+pub(super) fn control_socket(folder: &Path) -> PathBuf {
+    folder.join("control")
+}
+
+/// Who the administrator of its cloud is.
+pub(super) fn profile_file(folder: &Path) -> PathBuf {
+    folder.join("profile.toml")
+}
+
+const FILE: &str = "running.toml";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_note_leads_to_its_sites_while_its_process_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(RunningTestbed::running(folder.path()).unwrap().is_none());
+        assert_eq!(RunningTestbed::needed(folder.path()).unwrap_err().status, Status::NotFound);
+        RunningTestbed::here(&["north".into(), "south".into()], &[7, 9]).save(folder.path()).unwrap();
+        let note = RunningTestbed::needed(folder.path()).unwrap();
+        assert_eq!(note.site("2").unwrap().name, "south");
+        let entrance = note.namespace_path(note.site("south").unwrap());
+        assert_eq!(entrance, PathBuf::from(format!("/proc/{}/fd/9", std::process::id())));
+        for nobody in ["east", "0", "3"] {
+            assert_eq!(note.site(nobody).unwrap_err().status, Status::NotFound);
+        }
+        RunningTestbed::forget(folder.path());
+        assert!(RunningTestbed::running(folder.path()).unwrap().is_none());
+    }
+
+    #[test]
+    fn this_process_is_in_its_own_network_and_in_no_other() {
+        let own = fs::read_link("/proc/self/ns/net").unwrap();
+        assert!(processes_in(&[own]).contains(&(std::process::id() as i32)));
+        assert_eq!(processes_in(&["net:[1]".into()]), Vec::<i32>::new());
+    }
+
+    #[test]
+    fn a_note_of_a_process_that_is_gone_means_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = RunningTestbed::here(&["north".into()], &[7]);
+        let text = toml::to_string(&here).unwrap().replace("started = ", "started = 1");
+        fs::write(folder.path().join(FILE), text).unwrap();
+        assert!(RunningTestbed::running(folder.path()).unwrap().is_none());
+        fs::write(folder.path().join(FILE), "half a no").unwrap();
+        assert!(RunningTestbed::running(folder.path()).unwrap().is_none());
+    }
+}

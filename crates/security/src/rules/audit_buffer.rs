@@ -1,0 +1,439 @@
+//! What the rules tell the audit record, and which answers wait for it. A login and whatever changes who may do what is
+//! answered only when its line is on the disk: nobody has done a thing here of which there is no record.
+//!
+//! Refusals are recorded one by one within bounds for each address, user and day, and counted above them, so that nobody
+//! fills the disk; where it is nearly full, those of strangers are only counted. The counts are recorded too.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::IpAddr,
+};
+
+use protocol::{
+    AddressRange, NodeId, Now, Refusal, Status, UserName,
+    message::{
+        accounts::{AccountsRequest, UserChange},
+        admission::{AdmissionRequest, AdmissionVerb, Enrolment},
+        audit::{
+            AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditReply, AuditRequest, BATCH_EVENTS_MAX,
+        },
+        join::Secret,
+        login::{DeviceReply, DeviceRequest},
+        master_security::{SecurityReply, SecurityRequest},
+    },
+    refusals::{RefusalBudget, source_of},
+};
+
+use super::{Security, SecurityAction, SecurityCaller};
+use crate::accounts::Origin;
+
+/// Counts batches of the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct AuditWriteId(pub u64);
+
+/// Events on their way to the record.
+#[derive(Debug, Default)]
+pub(super) struct AuditBuffer {
+    /// Whether anything is recorded.
+    is_on: bool,
+    /// What is asked and not answered yet.
+    noted: BTreeMap<SecurityCaller, Noted>,
+    /// What goes with the next batch.
+    waiting: Vec<Entry>,
+    /// What goes out once the batch that is being written is on the disk.
+    held: Option<(AuditWriteId, Vec<Held>)>,
+    last: AuditWriteId,
+    /// Refusals of those who have not proved who they are.
+    unauthenticated_refusals: RefusalBudget,
+    /// Refusals of those who have.
+    user_refusals: RefusalBudget,
+    /// Whether room for the record is running out, so that what is left is for what the known do.
+    is_low: bool,
+}
+
+/// One thing for the record, and who waits for it.
+#[derive(Debug)]
+enum Entry {
+    Own(Box<AuditEvent>, Option<(SecurityCaller, SecurityReply)>),
+    Batch(AuditBatch, SecurityCaller),
+}
+
+/// What waits for the disk.
+#[derive(Debug)]
+enum Held {
+    Answer(SecurityCaller, SecurityReply),
+    /// A master that is told how the record ends now.
+    Head(SecurityCaller),
+}
+
+/// What is to be recorded, in order.
+#[derive(Debug)]
+pub enum AuditWrite {
+    /// The security server's own events.
+    Own(Vec<AuditEvent>),
+    /// Events that a master brought.
+    Batch(AuditBatch),
+}
+
+/// What of a question is to be remembered.
+#[derive(Debug)]
+struct Noted {
+    /// Also when it is not refused.
+    always: bool,
+    /// When it was asked.
+    at: Now,
+    /// Whether whoever asks has proved who they are.
+    is_known: bool,
+    event: AuditEvent,
+}
+
+impl Security {
+    /// A master speaks of the record.
+    pub(super) fn handle_audit(&mut self, caller: SecurityCaller, request: AuditRequest) {
+        match request {
+            AuditRequest::Record(batch) if batch.events.len() > BATCH_EVENTS_MAX => {
+                let sentence = format!("one batch may have {BATCH_EVENTS_MAX} events at most; send several");
+                self.refuse(caller, Refusal::new(Status::Usage, sentence));
+            }
+            AuditRequest::Record(batch) => self.audit_buffer.waiting.push(Entry::Batch(batch, caller)),
+            AuditRequest::Show { ref by, .. } | AuditRequest::Verify { ref by, .. } => {
+                if self.accounts.user(&by.user).is_some_and(|user| user.admin) {
+                    self.actions.push_back(SecurityAction::Inspect { caller, request });
+                } else {
+                    let sentence = format!("{} may not look at the audit record; ask an administrator", by.user);
+                    self.refuse(caller, Refusal::new(Status::Refused, sentence));
+                }
+            }
+        }
+    }
+
+    /// Remembers what is asked, until it is answered.
+    pub(super) fn note_question(&mut self, now: Now, caller: SecurityCaller, request: &SecurityRequest) {
+        if !self.audit_buffer.is_on {
+            return;
+        }
+        self.audit_buffer.record_uncounted(now);
+        if let Some(noted) = noted(now, request) {
+            self.audit_buffer.noted.insert(caller, noted);
+        }
+    }
+
+    /// The same for what is said about machines.
+    pub(super) fn note_admission(&mut self, now: Now, caller: SecurityCaller, request: &AdmissionRequest) {
+        if !self.audit_buffer.is_on {
+            return;
+        }
+        self.audit_buffer.record_uncounted(now);
+        let (who, from, Asked { changes, what, object, note }) = about_admission(request);
+        let event = event(now, AuditKind::Grant, (who, from), what, object, note);
+        let is_known = !matches!(request, AdmissionRequest::Enrol { .. });
+        self.audit_buffer.noted.insert(caller, Noted { always: changes, at: now, is_known, event });
+    }
+
+    /// An identity provider says something new of one of its users, and it is done. Nobody asked, so nobody waits.
+    pub(super) fn record_provider_change(&mut self, now: Now, user: &UserName, origin: &Origin) {
+        if !self.audit_buffer.is_on {
+            return;
+        }
+        let what = if origin.is_disowned { "put out" } else { "follow provider" };
+        let who = (origin.provider.clone(), String::new());
+        let event = event(now, AuditKind::Grant, who, what, user.to_string(), String::new());
+        self.audit_buffer.waiting.push(Entry::Own(Box::new(event), None));
+    }
+
+    /// These and all events before them are on the disk: whoever waited for it hears.
+    pub(super) fn note_recorded(&mut self, record: AuditWriteId, head: AuditHead) {
+        let Some((_, held)) = self.audit_buffer.held.take_if(|(id, _)| *id == record) else { return };
+        for held in held {
+            let (caller, reply) = match held {
+                Held::Answer(caller, reply) => (caller, reply),
+                Held::Head(caller) => (caller, SecurityReply::Audit(AuditReply::Recorded(head))),
+            };
+            self.actions.push_back(SecurityAction::Answer { caller, reply });
+        }
+        // Kept with the accounts too: who cuts the files off must change those as well. It may lag behind a little.
+        self.save(vec![crate::accounts::set_audit_head(head)]);
+    }
+}
+
+impl AuditBuffer {
+    /// From now on events are recorded.
+    pub(super) fn begin(&mut self) {
+        self.is_on = true;
+    }
+
+    /// Lets an answer go, or holds it until what was asked is recorded with it.
+    pub(super) fn hold_or_release(
+        &mut self,
+        caller: SecurityCaller,
+        reply: SecurityReply,
+    ) -> Option<(SecurityCaller, SecurityReply)> {
+        let Some(Noted { always, at, is_known, mut event }) = self.noted.remove(&caller) else {
+            return Some((caller, reply));
+        };
+        match &reply {
+            SecurityReply::Refused(refusal) => {
+                let is_refused = refusal.status == Status::Refused;
+                if !is_refused && !always {
+                    return Some((caller, reply));
+                }
+                event.outcome = if is_refused { AuditOutcome::Refused } else { AuditOutcome::Failed };
+                event.note.clone_from(&refusal.message);
+                if !self.takes(at, is_known, &event) {
+                    return Some((caller, reply));
+                }
+            }
+            SecurityReply::Device(DeviceReply::Done { user, .. }) => event.who = user.to_string(),
+            _ if !always => return Some((caller, reply)),
+            _ => {}
+        }
+        self.waiting.push(Entry::Own(Box::new(event), Some((caller, reply))));
+        None
+    }
+
+    /// Nobody is told anything: a stranger who was hung up on leaves no line, or anyone could write as many as they like.
+    pub(super) fn forget(&mut self, caller: SecurityCaller) {
+        self.noted.remove(&caller);
+    }
+
+    /// The next batch, where none is being written.
+    pub(super) fn next(&mut self) -> Option<SecurityAction> {
+        if self.held.is_some() || self.waiting.is_empty() {
+            return None;
+        }
+        let (mut records, mut held): (VecDeque<AuditWrite>, Vec<Held>) = Default::default();
+        for entry in self.waiting.drain(..) {
+            match entry {
+                Entry::Own(event, answer) => {
+                    held.extend(answer.map(|(caller, reply)| Held::Answer(caller, reply)));
+                    match records.back_mut() {
+                        Some(AuditWrite::Own(events)) => events.push(*event),
+                        _ => records.push_back(AuditWrite::Own(vec![*event])),
+                    }
+                }
+                Entry::Batch(batch, caller) => {
+                    held.push(Held::Head(caller));
+                    records.push_back(AuditWrite::Batch(batch));
+                }
+            }
+        }
+        self.last.0 += 1;
+        self.held = Some((self.last, held));
+        Some(SecurityAction::Record { record: self.last, records: records.into() })
+    }
+
+    /// Whether this refusal is recorded by itself.
+    fn takes(&mut self, now: Now, is_known: bool, event: &AuditEvent) -> bool {
+        if is_known {
+            return self.user_refusals.try_record(now, &event.who);
+        }
+        if self.is_low {
+            self.unauthenticated_refusals.count(1);
+            return false;
+        }
+        self.unauthenticated_refusals.try_record(now, &source_of(&event.from))
+    }
+
+    /// Whether room for the record is running out.
+    pub(super) fn note_space(&mut self, is_short: bool) {
+        self.is_low = is_short;
+    }
+
+    /// Records how many refusals were only counted, once their second is over.
+    fn record_uncounted(&mut self, now: Now) {
+        let counted = [self.unauthenticated_refusals.take_counted(now), self.user_refusals.take_counted(now)];
+        for count in counted.into_iter().flatten() {
+            let event = AuditEvent {
+                unix_millis: now.unix_millis,
+                kind: AuditKind::Record,
+                who: "security".into(),
+                from: String::new(),
+                what: "leave out refusals".into(),
+                object: String::new(),
+                outcome: AuditOutcome::Done,
+                note: format!("{count} further refusals came than are recorded one by one"),
+            };
+            self.waiting.push(Entry::Own(Box::new(event), None));
+        }
+    }
+}
+
+/// What of this question is to be remembered; `None`: nothing.
+fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
+    let login = |user: &UserName, address: &IpAddr, secret: &Secret, what| {
+        let with = match secret {
+            Secret::Password(_) => "with a password",
+            Secret::Token(_) => "with a token",
+        };
+        let from = address.to_canonical().to_string();
+        event(now, AuditKind::Login, (user.to_string(), from), what, String::new(), with.into())
+    };
+    let (always, event) = match request {
+        SecurityRequest::CheckUser { user, secret, address } => (true, login(user, address, secret, "open session")),
+        SecurityRequest::Login { user, secret, address, .. } => (true, login(user, address, secret, "log in")),
+        SecurityRequest::CheckNode { node, address, .. } => {
+            let from = address.to_canonical().to_string();
+            (true, event(now, AuditKind::Login, (node.to_string(), from), "join", String::new(), String::new()))
+        }
+        SecurityRequest::Accounts { by, request } => {
+            let Asked { changes, what, object, note } = about_accounts(request);
+            let kind = if changes { AuditKind::Grant } else { AuditKind::Refusal };
+            let (who, from) = (by.rights.user.to_string(), by.address.to_string());
+            (changes, event(now, kind, (who, from), what, object, note))
+        }
+        // Who it is, is known when it is done.
+        SecurityRequest::Device { request, address } => {
+            let (what, note) = match request {
+                DeviceRequest::Begin { .. } => ("begin to log in", "with a browser"),
+                DeviceRequest::Poll { .. } => ("log in", "with a browser"),
+            };
+            let who = ("a newcomer".to_owned(), address.to_canonical().to_string());
+            (false, event(now, AuditKind::Login, who, what, String::new(), note.into()))
+        }
+        // The master notes who looks at the record, as it does with all that is asked of it; and what it asks for itself,
+        // every few seconds, changes nothing.
+        SecurityRequest::Audit(_)
+        | SecurityRequest::Changes(_)
+        | SecurityRequest::Recheck(_)
+        | SecurityRequest::Health
+        | SecurityRequest::StruckOff => return None,
+        // Noted where it is taken up: not only masters say these.
+        SecurityRequest::Admission(_) => return None,
+    };
+    let is_known = matches!(request, SecurityRequest::Accounts { .. });
+    Some(Noted { always, at: now, is_known, event })
+}
+
+/// An event that was done, unless its answer says otherwise.
+fn event(
+    now: Now,
+    kind: AuditKind,
+    (who, from): (String, String),
+    what: &str,
+    object: String,
+    note: String,
+) -> AuditEvent {
+    AuditEvent {
+        unix_millis: now.unix_millis,
+        kind,
+        who,
+        from,
+        what: what.into(),
+        object,
+        outcome: AuditOutcome::Done,
+        note,
+    }
+}
+
+/// Who asks what about machines, and from where. Without a wildcard, and without a ticket's secret or its digest.
+fn about_admission(request: &AdmissionRequest) -> (String, String, Asked) {
+    let asked = |what, name: Option<&NodeId>, note: String| Asked {
+        changes: true,
+        what,
+        object: name.map(ToString::to_string).unwrap_or_default(),
+        note,
+    };
+    match request {
+        AdmissionRequest::Enrol { address, enrolment, .. } => {
+            let (name, enrols) = match enrolment {
+                Enrolment::WithTicket { kind, name, .. } => {
+                    (name.as_ref(), asked("use a ticket", name.as_ref(), format!("for a {kind}")))
+                }
+                // It asks again every few seconds until someone has decided, which is remembered: so only its refusal is.
+                Enrolment::Ask { name, .. } => {
+                    (Some(name), Asked { changes: false, ..asked("ask to be let in", Some(name), String::new()) })
+                }
+                Enrolment::Renew { name, .. } => (Some(name), asked("renew certificate", Some(name), String::new())),
+                Enrolment::Confirm { name } => (Some(name), asked("use new certificate", Some(name), String::new())),
+            };
+            let who = name.map_or_else(|| "a newcomer".into(), ToString::to_string);
+            (who, address.to_canonical().to_string(), enrols)
+        }
+        AdmissionRequest::Administer { by, verb } => {
+            (by.rights.user.to_string(), by.address.to_string(), about_machines(verb))
+        }
+        AdmissionRequest::Own(verb) => ("security".into(), "this machine".into(), about_machines(verb)),
+    }
+}
+
+/// What an administrator wants of machines, in words.
+fn about_machines(verb: &AdmissionVerb) -> Asked {
+    let change = |what, name: Option<&NodeId>, note: String| Asked {
+        changes: true,
+        what,
+        object: name.map(ToString::to_string).unwrap_or_default(),
+        note,
+    };
+    let look = |what| Asked { changes: false, what, object: String::new(), note: String::new() };
+    match verb {
+        AdmissionVerb::AddTicket { kind, name, life_seconds, .. } => {
+            change("add ticket", name.as_ref(), format!("for a {kind}, for {life_seconds} s"))
+        }
+        AdmissionVerb::Approve { name, .. } => change("approve machine", Some(name), String::new()),
+        AdmissionVerb::Reject { name } => change("reject machine", Some(name), String::new()),
+        AdmissionVerb::Allow { name, addresses } => change("set addresses", Some(name), ranges(addresses)),
+        AdmissionVerb::Strike { name, undo: false } => change("strike machine off", Some(name), String::new()),
+        AdmissionVerb::Strike { name, undo: true } => change("take machine again", Some(name), String::new()),
+        AdmissionVerb::Requests => look("list who waits"),
+        AdmissionVerb::Machines { .. } => look("list machines"),
+    }
+}
+
+/// From where one may come.
+fn ranges(addresses: &[AddressRange]) -> String {
+    match addresses {
+        [] => "from anywhere".into(),
+        ranges => ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// What is asked about accounts, in words.
+struct Asked {
+    /// Whether it changes who may do what; else only its refusal is remembered.
+    changes: bool,
+    what: &'static str,
+    object: String,
+    note: String,
+}
+
+/// Without a wildcard, so that whoever adds a question says what of it is remembered; and no password or token is.
+fn about_accounts(request: &AccountsRequest) -> Asked {
+    use AccountsRequest as Ask;
+    let look = |what| Asked { changes: false, what, object: String::new(), note: String::new() };
+    let change = |what, object: String| Asked { changes: true, what, object, note: String::new() };
+    match request {
+        Ask::WhoAmI => look("ask who I am"),
+        Ask::Users { .. } => look("list users"),
+        Ask::Groups { .. } => look("list groups"),
+        Ask::Tokens(user) => Asked { object: user.to_string(), ..look("list tokens") },
+        Ask::Sessions { .. } => look("list sessions"),
+        Ask::AddUser(new) => {
+            let groups = if new.groups.is_empty() { String::new() } else { format!("in {}", new.groups.join(", ")) };
+            let admin = if new.admin { "an administrator " } else { "" };
+            Asked { note: format!("{admin}{groups}").trim_end().to_owned(), ..change("add user", new.user.to_string()) }
+        }
+        Ask::RemoveUser(user) => change("remove user", user.to_string()),
+        Ask::ChangeUser { user, change: to } => match to {
+            UserChange::Enabled(true) => change("enable user", user.to_string()),
+            UserChange::Enabled(false) => change("disable user", user.to_string()),
+            UserChange::Admin(true) => change("make administrator", user.to_string()),
+            UserChange::Admin(false) => change("make no administrator", user.to_string()),
+            UserChange::Addresses(addresses) => {
+                Asked { note: ranges(addresses), ..change("set addresses", user.to_string()) }
+            }
+        },
+        Ask::SetPassword { user, .. } => change("set password", user.to_string()),
+        Ask::AddGroup(group) => change("add group", group.clone()),
+        Ask::RemoveGroup(group) => change("remove group", group.clone()),
+        Ask::SetMember { group, user, member } => {
+            let what = if *member { "join group" } else { "leave group" };
+            Asked { note: user.to_string(), ..change(what, group.clone()) }
+        }
+        Ask::AddToken { user, name, life_seconds } => {
+            Asked { note: format!("{name}, for {life_seconds} s"), ..change("add token", user.to_string()) }
+        }
+        Ask::RevokeToken { user, name } => Asked { note: name.clone(), ..change("revoke token", user.to_string()) },
+        Ask::RevokeSession(session) => change("revoke session", session.to_string()),
+        Ask::RevokeSessionsOf(user) => change("revoke sessions", user.to_string()),
+    }
+}

@@ -1,0 +1,212 @@
+//! What is not names: whose folders are, who may do what with them, what they and users may keep, and what was removed and
+//! can be restored. A few folders of users who are no administrators, which are made once and stay. Slow and obvious, and
+//! written from `docs/semantics.md` alone.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use protocol::{Acl, Policy, Rights, SectorPath, UserName, message::master_security::UserRights};
+
+use super::{Accounts, ContentId, Setting, TrashModel, Tree};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Attributes {
+    /// What everyone may do where nobody says anything.
+    pub(crate) everyone: Rights,
+    pub(crate) folders: Vec<FolderAttributes>,
+    /// How much users may keep.
+    pub(crate) quotas: BTreeMap<UserName, Setting<Most>>,
+    pub(crate) trash: TrashModel,
+    pub(crate) accounts: Accounts,
+    /// What was found of folders in the last look at all of them.
+    pub(crate) found: BTreeMap<SectorPath, Found>,
+    /// Names may be being put together: a copy may say whose a folder was long ago.
+    is_in_doubt: bool,
+    /// When the journal was taken that was put back: until the names stand, rights may be those of that time
+    /// (`docs/decisions/0032-older-journal_faults.md`).
+    put_back_from: Option<Duration>,
+    /// When a journal was lost, or an older one put back, last.
+    last_loss: Duration,
+    /// And in the trash.
+    pub(crate) found_trash: Vec<(UserName, SectorPath, ContentId)>,
+}
+
+/// Most bytes and files that a user may keep.
+pub(crate) type Most = (Option<u64>, Option<u64>);
+
+/// A folder.
+#[derive(Debug)]
+pub(crate) struct FolderAttributes {
+    pub(crate) path: SectorPath,
+    /// The region that it is in.
+    pub(crate) region: usize,
+    /// Who made it, and all files in it.
+    pub(crate) maker: UserName,
+    pub(crate) owner: Setting<UserName>,
+    pub(crate) acl: Setting<Option<Acl>>,
+    pub(crate) policy: Setting<Policy>,
+}
+
+/// What the master says of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) owner: UserName,
+    pub(crate) acl: Option<Acl>,
+    pub(crate) policy: Policy,
+}
+
+impl FolderAttributes {
+    pub(crate) fn new(path: SectorPath, region: usize, maker: UserName) -> Self {
+        let owner = Setting::new(maker.clone());
+        Self { path, region, maker, owner, acl: Setting::new(None), policy: Setting::new(Policy::default()) }
+    }
+
+    /// It is made, for the first time or since it was lost.
+    pub(crate) fn made(&mut self, now: Duration) {
+        self.owner.renew(now, self.maker.clone());
+        self.acl.renew(now, None);
+        self.policy.renew(now, Policy::default());
+    }
+}
+
+impl Attributes {
+    /// The number of a folder.
+    pub(crate) fn folder_at(&self, path: &SectorPath) -> Option<usize> {
+        self.folders.iter().position(|folder| folder.path == *path)
+    }
+
+    /// Whether a path lies in one of the folders, or is one.
+    pub(crate) fn knows(&self, path: &SectorPath) -> bool {
+        self.folders.iter().any(|folder| path.is_within(&folder.path))
+    }
+
+    /// The rights that a user may have had on what is at a path between two moments: each set that is possible. Files
+    /// belong to who made their folder.
+    pub(crate) fn rights(&self, by: &UserRights, path: &SectorPath, since: Duration, until: Duration) -> Vec<Rights> {
+        let above = |path: &SectorPath| self.folders.iter().rfind(|folder| path.is_within(&folder.path));
+        let Some(folder) = above(path) else { return vec![self.everyone] };
+        if by.admin || (folder.path != *path && folder.maker == by.user) {
+            return vec![Rights::ALL];
+        }
+        let mut possible = Vec::new();
+        let owned_since = if self.is_in_doubt { Duration::ZERO } else { since };
+        let since = self.put_back_from.map_or(since, |taken| taken.min(since));
+        for owner in folder.owner.between(owned_since, until) {
+            if owner == by.user {
+                possible.push(Rights::ALL);
+                continue;
+            }
+            for acl in folder.acl.between(since, until) {
+                match acl {
+                    Some(acl) => possible.push(acl.rights_of(by)),
+                    None => {
+                        let parent = folder.path.parent().filter(|parent| self.folder_at(parent).is_some());
+                        possible.extend(match parent {
+                            Some(parent) => self.rights(by, &parent, since, until),
+                            None => vec![self.everyone],
+                        });
+                    }
+                }
+            }
+        }
+        possible
+    }
+
+    /// The journal was lost, or one was put back that was taken then: nodes keep what was acknowledged before `kept_until`.
+    pub(crate) fn lose(
+        &mut self,
+        now: Duration,
+        kept_until: Duration,
+        put_back: Option<Duration>,
+        is_there: impl Fn(&SectorPath) -> bool,
+    ) {
+        self.is_in_doubt = true;
+        // Of two lines that parted the older one may stay: where the journal is of before another loss, and where it is lost
+        // before the one that was put back had heard all nodes (`docs/decisions/0032-older-journal_faults.md`).
+        let parted = put_back.filter(|taken| *taken < self.last_loss).into_iter().chain(self.put_back_from).min();
+        let since = parted.map_or(kept_until, |parted| parted.min(kept_until));
+        for folder in &mut self.folders {
+            folder.owner.lose(now, since);
+            folder.acl.lose(now, since);
+            folder.policy.lose(now, since);
+        }
+        self.quotas.values_mut().for_each(|quota| quota.lose(now, since));
+        self.trash.lose(kept_until, is_there);
+        self.last_loss = now;
+        self.put_back_from = put_back.into_iter().chain(self.put_back_from).min();
+    }
+
+    /// Whether an older journal was put back, and not all is well yet.
+    pub(crate) fn is_put_back(&self) -> bool {
+        self.put_back_from.is_some()
+    }
+
+    /// All is well: what was found counts from now on.
+    pub(crate) fn reset(&mut self, now: Duration) {
+        (self.is_in_doubt, self.put_back_from) = (false, None);
+        for folder in &mut self.folders {
+            let Some(found) = self.found.get(&folder.path).cloned() else { continue };
+            folder.owner.reset(now, found.owner);
+            folder.acl.reset(now, found.acl);
+            folder.policy.reset(now, found.policy);
+        }
+        let found = std::mem::take(&mut self.found_trash);
+        self.trash.reset(now, found);
+    }
+
+    /// Folders of a region that are not there.
+    pub(crate) fn unmade(&self, region: usize, tree: &Tree) -> Option<usize> {
+        self.folders.iter().position(|folder| folder.region == region && !tree.0.contains_key(&folder.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::{AclEntry, Principal};
+
+    use super::*;
+    use crate::model::{Outcome, path};
+
+    fn user(name: &str) -> UserRights {
+        UserRights { user: UserName::new(name).unwrap(), groups: Vec::new(), admin: false }
+    }
+
+    #[test]
+    fn what_was_asked_for_before_a_folder_was_made_may_come_after_that() {
+        let (ann, ben, at) = (user("ann").user, user("ben").user, Duration::from_secs);
+        let mut folder = FolderAttributes::new(path("/ann/lent"), 0, ann.clone());
+        let begun = folder.owner.begin(at(1), &ben);
+        folder.made(at(2));
+        assert_eq!(folder.owner.between(at(3), at(3)), [ann, ben.clone()]);
+        folder.owner.end(at(4), begun, &ben, Outcome::Done);
+        assert_eq!(folder.owner.possible(), [ben]);
+    }
+
+    #[test]
+    fn the_nearest_list_has_its_way_and_owners_may_do_everything() {
+        let (ann, ben) = (user("ann"), user("ben"));
+        let mut estate = Attributes { everyone: Rights::READ, ..Attributes::default() };
+        for at in ["/ann", "/ann/shut"] {
+            estate.folders.push(FolderAttributes::new(path(at), 0, ann.user.clone()));
+        }
+        let at = Duration::from_secs;
+        let rights = |estate: &Attributes, by, text| estate.rights(by, &path(text), at(9), at(9));
+        assert_eq!(rights(&estate, &ben, "/ann/shut/f"), [Rights::READ]);
+        assert_eq!(rights(&estate, &ann, "/ann/shut"), [Rights::ALL]);
+        let begun = estate.folders[1].acl.begin(at(1), &Some(Acl::default()));
+        assert_eq!(rights(&estate, &ben, "/ann/shut/f"), [Rights::READ, Rights::default()]);
+        estate.folders[1].acl.end(at(2), begun, &Some(Acl::default()), Outcome::Done);
+        assert_eq!(rights(&estate, &ben, "/ann/shut/f"), [Rights::default()]);
+        let everyone = Acl::new(vec![AclEntry { principal: Principal::Everyone, rights: Rights::WRITE }]).unwrap();
+        let begun = estate.folders[0].acl.begin(at(3), &Some(everyone.clone()));
+        estate.folders[0].acl.end(at(4), begun, &Some(everyone), Outcome::Done);
+        assert_eq!(rights(&estate, &ben, "/ann/f"), [Rights::WRITE]);
+        assert_eq!(rights(&estate, &ben, "/ann/shut/f"), [Rights::default()]);
+        let begun = estate.folders[1].owner.begin(at(5), &ben.user);
+        estate.folders[1].owner.end(at(6), begun, &ben.user, Outcome::Done);
+        assert_eq!(rights(&estate, &ben, "/ann/shut/f"), [Rights::ALL]);
+        assert_eq!(rights(&estate, &ann, "/ann/shut"), [Rights::default()]);
+        assert_eq!(rights(&estate, &ann, "/ann/shut/f"), [Rights::ALL], "files keep their owner");
+    }
+}
