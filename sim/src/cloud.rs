@@ -160,8 +160,8 @@ impl Cloud {
         }
         let states: Vec<_> = self.actors.iter().map(Actor::state).collect();
         let span = healing::healed_after_max(&self.env.model);
-        let sentence = format!("not well {span:?} after the last fault: {states:?}");
-        self.env.violate(ViolationKind::Liveness, sentence);
+        let message = format!("not well {span:?} after the last fault: {states:?}");
+        self.env.violate(ViolationKind::Liveness, message);
     }
 
     fn happen(&mut self, event: Event) {

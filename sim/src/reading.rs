@@ -69,7 +69,7 @@ impl Reading {
     }
 
     /// The master answered.
-    pub(crate) fn located(&mut self, env: &mut Environment, seat: &MasterLink, reply: ClientReply) -> Turn {
+    pub(crate) fn located(&mut self, env: &mut Environment, master_link: &MasterLink, reply: ClientReply) -> Turn {
         match reply {
             ClientReply::Located(located) => {
                 let EntryKind::File(content) = located.entry.kind else {
@@ -80,7 +80,7 @@ impl Reading {
                 }
                 (self.slice, self.digest, self.bytes) = (content.slice, content.digest, content.bytes);
                 self.sources = located.sources.into();
-                self.ask_next(env, seat)
+                self.ask_next(env, master_link)
             }
             ClientReply::Refused(refusal) if matches!(refusal.status, Status::NotFound | Status::Exists) => {
                 bytes::check_seen(env, &self.path, None, self.since);
@@ -94,7 +94,7 @@ impl Reading {
     pub(crate) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &MasterLink,
+        master_link: &MasterLink,
         call: CallId,
         reply: CallReply,
     ) -> Turn {
@@ -119,7 +119,7 @@ impl Reading {
                 self.last = "the conversation broke".into();
             }
         }
-        self.ask_next(env, seat)
+        self.ask_next(env, master_link)
     }
 
     /// Copies that the master named and that could not be read.
@@ -127,13 +127,13 @@ impl Reading {
         self.copies_missed
     }
 
-    fn ask_next(&mut self, env: &mut Environment, seat: &MasterLink) -> Turn {
+    fn ask_next(&mut self, env: &mut Environment, master_link: &MasterLink) -> Turn {
         match self.sources.pop_front() {
             Some(source) => {
                 let node = source.node.as_str()[1..].parse().unwrap_or(usize::MAX);
                 let request =
                     TransferRequest::Read { ticket: source.ticket, slice: self.slice, from: 0, until: self.bytes };
-                self.call = Some(env.transfer((seat.who, seat.life), node, request, Rc::default()));
+                self.call = Some(env.transfer((master_link.who, master_link.life), node, request, Rc::default()));
                 Turn::Goes
             }
             None if self.is_thorough && self.copies_read > 0 => Turn::Ended,

@@ -41,8 +41,8 @@ pub(crate) fn run(plan: &JobsPlan) -> Vec<String> {
     println!("{}, {} killed processes of functions and drivers", trial.faults.summary(), trial.killed);
     println!("jobs that gave up, without output: {:?}", trial.given_up);
     let too_little = trial.killed == 0 || !trial.faults.has_fired_at_nodes();
-    let sentence = || "a kind of fault never fired: the run proves too little; give it more to do".into();
-    wrong.into_iter().chain(too_little.then(sentence)).collect()
+    let message = || "a kind of fault never fired: the run proves too little; give it more to do".into();
+    wrong.into_iter().chain(too_little.then(message)).collect()
 }
 
 struct Trial {
@@ -118,9 +118,9 @@ impl Trial {
             if ended.code == 0 {
                 return Ok(());
             }
-            let sentence = ended.errors.lines().last().unwrap_or_default().to_owned();
-            println!("gave up: {sentence}");
-            *self.given_up.entry(sentence).or_default() += 1;
+            let message = ended.errors.lines().last().unwrap_or_default().to_owned();
+            println!("gave up: {message}");
+            *self.given_up.entry(message).or_default() += 1;
             if self.cloud.run(&["ls", output]).code == 0 {
                 return Err(format!("a job that gave up left `{output}`"));
             }

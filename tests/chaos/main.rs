@@ -51,8 +51,8 @@ fn main() -> ExitCode {
             if !enclosure::is_inside() {
                 return match enclosure::enter(&arguments) {
                     Ok(code) => ExitCode::from(code),
-                    Err(sentence) => {
-                        eprintln!("{sentence}");
+                    Err(message) => {
+                        eprintln!("{message}");
                         ExitCode::from(UNAVAILABLE)
                     }
                 };
@@ -60,8 +60,8 @@ fn main() -> ExitCode {
             (run(Duration::from_secs(seconds), seed), format!("--seconds {seconds} --seed {seed}"))
         }
     };
-    for sentence in &wrong {
-        println!("WRONG: {sentence}");
+    for message in &wrong {
+        println!("WRONG: {message}");
     }
     if wrong.is_empty() {
         return ExitCode::SUCCESS;

@@ -136,8 +136,8 @@ fn a_role_that_dies_is_said_and_the_cloud_ends_with_its_last_one() {
     kill(pid);
     let log = cloud.home.join("sector.log");
     let said = |what: &str| fs::read_to_string(&log).unwrap().contains(what);
-    let sentence = format!("the node-2 (process {pid}) has ended by itself (signal: 9");
-    cloud.until("it is said", |cloud| cloud.run(&["nodes"]).code == 0 && said(&sentence));
+    let message = format!("the node-2 (process {pid}) has ended by itself (signal: 9");
+    cloud.until("it is said", |cloud| cloud.run(&["nodes"]).code == 0 && said(&message));
     assert_eq!(cloud.json(&["nodes"]).as_array().unwrap().len(), 2, "the others go on");
     let running = fs::read_to_string(cloud.home.join("running.toml")).unwrap();
     let up = running.lines().find_map(|line| line.strip_prefix("pid = ")).unwrap().to_owned();

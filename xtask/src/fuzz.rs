@@ -41,10 +41,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut failed = Vec::new();
     for target in wanted {
         // The others are looked at all the same.
-        if let Err(sentence) =
+        if let Err(message) =
             fuzz(&nightly, &["run", &target], &[&time, INPUT_MAX, INPUT_TIME_MAX, MEMORY_MAX, QUIET, FIGURES])
         {
-            eprintln!("{sentence}");
+            eprintln!("{message}");
             failed.push(target);
         }
     }

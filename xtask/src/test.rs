@@ -41,7 +41,7 @@ pub(crate) fn run(wanted: &[String]) -> Result<(), String> {
     let mut passed = 0;
     for (name, step) in STEPS.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|step| step == name)) {
         println!("\n=== {name}");
-        step().map_err(|sentence| format!("step `{name}`: {sentence}"))?;
+        step().map_err(|message| format!("step `{name}`: {message}"))?;
         passed += 1;
     }
     println!("\nall steps passed in {:.0} s", begun.elapsed().as_secs_f64());

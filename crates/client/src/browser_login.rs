@@ -102,8 +102,8 @@ impl BrowserLogin {
                 Ok(DeviceReply::Begun { .. }) => return Err(unexpected()),
             }
             if Instant::now() >= self.ends {
-                let sentence = "the login was not finished in the browser in time; log in again";
-                return Err(Refusal::new(Status::Refused, sentence).into());
+                let message = "the login was not finished in the browser in time; log in again";
+                return Err(Refusal::new(Status::Refused, message).into());
             }
         }
     }

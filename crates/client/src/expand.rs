@@ -118,8 +118,8 @@ fn compile(pattern: &str) -> Result<GlobMatcher, ClientError> {
 }
 
 fn nothing_matches(pattern: &str) -> ClientError {
-    let sentence = format!("nothing in Sector matches `{pattern}`; quote it if the shell should not expand it");
-    Refusal::new(Status::NotFound, sentence).into()
+    let message = format!("nothing in Sector matches `{pattern}`; quote it if the shell should not expand it");
+    Refusal::new(Status::NotFound, message).into()
 }
 
 fn files(entries: Vec<Entry>) -> Vec<Entry> {

@@ -137,11 +137,11 @@ async fn a_function_error_is_told_with_its_place_and_leaves_no_output() {
     let input = cloud.add_file("/in/1", &records(10), &["a"]);
     cloud.world().faults.push_back(Fault::Err("bad pixel".into()));
     let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
-    let sentence = "the function `stack` failed on `/in/1`, segment 0, record 4 (which begins \"bad\"): bad pixel";
-    assert_eq!((error.status(), error.to_string().as_str()), (Status::Failed, sentence));
+    let message = "the function `stack` failed on `/in/1`, segment 0, record 4 (which begins \"bad\"): bad pixel";
+    assert_eq!((error.status(), error.to_string().as_str()), (Status::Failed, message));
     let world = cloud.world();
     let record = world.record.clone().unwrap();
-    assert_eq!((record.state, record.errors), (JobState::Failed, vec![sentence.to_owned()]));
+    assert_eq!((record.state, record.errors), (JobState::Failed, vec![message.to_owned()]));
     assert_eq!(world.paths(), ["/in/1"]);
 }
 

@@ -47,8 +47,8 @@ impl Master {
             return Ok(Some(ClientReply::Plan(plan)));
         }
         if !plan.problems.is_empty() {
-            let sentence = format!("node {id} cannot be drained: {}", plan.problems.join("; "));
-            return Err(Refusal::new(Status::Unavailable, sentence));
+            let message = format!("node {id} cannot be drained: {}", plan.problems.join("; "));
+            return Err(Refusal::new(Status::Unavailable, message));
         }
         let standing = self.nodes.get(key).membership;
         let standing = if standing == Membership::Active { Membership::Draining } else { standing };

@@ -89,14 +89,14 @@ impl Master {
             return Err(Refusal::new(Status::Refused, format!("the job {id} {why}")).into());
         }
         if keys.is_empty() || keys.len() > limits::DRIVERS_MAX {
-            let sentence = format!("a detached job has 1 to {} drivers, not {}", limits::DRIVERS_MAX, keys.len());
-            return Err(Refusal::new(Status::Usage, sentence).into());
+            let message = format!("a detached job has 1 to {} drivers, not {}", limits::DRIVERS_MAX, keys.len());
+            return Err(Refusal::new(Status::Usage, message).into());
         }
         let user = &job.record.user;
         let (detached, nodes) = (self.jobs.per_user(|job| job.detached.is_some()), self.nodes.up_count() as u64);
         if !detached.may_add(user, 1, nodes.max(1) * NODE_DRIVERS_MAX) {
-            let sentence = format!("nodes drive {} detached jobs of {user} already", detached.has(user));
-            return Err(Throttled::new(sentence, DRIVER_RETRY_SECONDS).into());
+            let message = format!("nodes drive {} detached jobs of {user} already", detached.has(user));
+            return Err(Throttled::new(message, DRIVER_RETRY_SECONDS).into());
         }
         let by = client.held();
         if let Some(job) = self.jobs.get_mut(id) {
@@ -107,8 +107,8 @@ impl Master {
             if let Some(job) = self.jobs.get_mut(id) {
                 job.detached = None;
             }
-            let sentence = "no node is up to drive the job; `sector nodes` shows them";
-            return Err(Refusal::new(Status::Unavailable, sentence).into());
+            let message = "no node is up to drive the job; `sector nodes` shows them";
+            return Err(Refusal::new(Status::Unavailable, message).into());
         }
         self.save(now, Vec::new(), vec![Effect::Reply(caller, ClientReply::Done)]);
         Ok(None)

@@ -169,8 +169,8 @@ impl Master {
     pub(crate) fn import(&self, now: Now, client: &ClientSession, node: &NodeId) -> Result<ClientReply, Refusal> {
         let by = &client.rights;
         if !by.admin {
-            let sentence = format!("{} is no administrator: only one may import files from a node's disk", by.user);
-            return Err(Refusal::new(Status::Refused, sentence));
+            let message = format!("{} is no administrator: only one may import files from a node's disk", by.user);
+            return Err(Refusal::new(Status::Refused, message));
         }
         let unknown = || Refusal::new(Status::NotFound, format!("there is no node {node}; `sector nodes` shows them"));
         let key = self.nodes.of_id(node).ok_or_else(unknown)?;

@@ -98,9 +98,9 @@ impl Master {
         let (HistoryRequest::Get(job) | HistoryRequest::Submit { job, .. }) = request;
         let owner = self.jobs.owner(job)?;
         if !acts_for(by, owner) {
-            let sentence =
+            let message =
                 format!("the job {job} belongs to {owner}: what became of its segments is not for {}", by.user);
-            return Err(Refusal::new(Status::Refused, sentence));
+            return Err(Refusal::new(Status::Refused, message));
         }
         let HistoryRequest::Submit { history, .. } = request else { return self.history(job).map(Some) };
         // The first word stands: it may have been sent twice, and marks are not to count twice.
@@ -110,8 +110,8 @@ impl Master {
         let bytes: usize = history.attempts.iter().map(|attempt| attempt.slice.as_str().len()).sum();
         let most = limits::HISTORY_ATTEMPTS_MAX;
         if history.attempts.len() > most || history.marks.len() > most || bytes > limits::HISTORY_BYTES_MAX {
-            let sentence = format!("the history of the job {job} is longer than {most} attempts");
-            return Err(Refusal::new(Status::Usage, sentence));
+            let message = format!("the history of the job {job} is longer than {most} attempts");
+            return Err(Refusal::new(Status::Usage, message));
         }
         for (node, marks) in &history.marks {
             if let Some(key) = self.nodes.of_id(node) {
@@ -125,11 +125,11 @@ impl Master {
 
     fn history(&self, job: JobId) -> Result<ClientReply, Refusal> {
         let row = self.job_histories.by_job.get(&job).ok_or_else(|| {
-            let sentence = format!(
+            let message = format!(
                 "nothing is known of the segments of job {job}: it has not ended, or its driver was lost, or it is \
                  not one of the last {HISTORIES_MAX}"
             );
-            Refusal::new(Status::NotFound, sentence)
+            Refusal::new(Status::NotFound, message)
         })?;
         Ok(ClientReply::History(row.history.clone()))
     }

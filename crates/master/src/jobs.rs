@@ -176,13 +176,13 @@ impl Master {
         let by = &client.rights;
         let nodes_up = self.nodes.up_count();
         if nodes_up == 0 {
-            let sentence = "no node is up to run the job; `sector nodes` shows them";
-            return Err(Refusal::new(Status::Unavailable, sentence).into());
+            let message = "no node is up to run the job; `sector nodes` shows them";
+            return Err(Refusal::new(Status::Unavailable, message).into());
         }
         let running = self.jobs.per_user(|job| job.record.state == JobState::Running);
         if !running.may_add(&by.user, 1, JOBS_MAX) {
-            let sentence = format!("{} has {} jobs running already", by.user, running.has(&by.user));
-            return Err(Throttled::new(sentence, JOB_RETRY_SECONDS).into());
+            let message = format!("{} has {} jobs running already", by.user, running.has(&by.user));
+            return Err(Throttled::new(message, JOB_RETRY_SECONDS).into());
         }
         let mut changes = self.jobs.make_room().ok_or_else(|| {
             Refusal::new(Status::Unavailable, format!("{JOBS_MAX} jobs are running already; wait or cancel one"))
@@ -230,8 +230,8 @@ impl Master {
                 _ => "has ended",
             };
             // Not Refused: that is for who may not do what, and tells a driver that its user was put out.
-            let sentence = format!("the job {id} {how}; start it again if it is still wanted");
-            return Err(Refusal::new(Status::Failed, sentence));
+            let message = format!("the job {id} {how}; start it again if it is still wanted");
+            return Err(Refusal::new(Status::Failed, message));
         }
         let Some(job) = self.jobs.by_id.get_mut(&id) else { return Ok(None) };
         job.last_report = now.monotonic;
@@ -356,8 +356,8 @@ impl Master {
 }
 
 pub(crate) fn not_owner_refusal(by: &UserRights, record: &JobRecord) -> Refusal {
-    let sentence = format!("the job {} belongs to {}: {} may not change it", record.job, record.user, by.user);
-    Refusal::new(Status::Refused, sentence)
+    let message = format!("the job {} belongs to {}: {} may not change it", record.job, record.user, by.user);
+    Refusal::new(Status::Refused, message)
 }
 
 /// What a user sees of a job: of another's, neither title nor errors nor counters, which name files and may quote what is in them.

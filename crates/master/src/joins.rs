@@ -235,8 +235,8 @@ impl JoinAcceptor {
             }
             JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
-                    let sentence = format!("node {node} showed no certificate; give it the one issued for it");
-                    Refusal::new(Status::Refused, sentence)
+                    let message = format!("node {node} showed no certificate; give it the one issued for it");
+                    Refusal::new(Status::Refused, message)
                 })?;
                 let question = SecurityRequest::CheckNode { node: node.clone(), fingerprint, address };
                 match self.security.ask(&question).await? {

@@ -122,7 +122,7 @@ impl Master {
         if let Some(commit) = lease.commit
             && let Some((node, found)) = lease.stored.iter().find(|(_, stored)| **stored != commit.written)
         {
-            let sentence = format!(
+            let message = format!(
                 "`{}` was written as {} bytes with digest {}, but node {} stored {} bytes with digest {}; \
                  write it again",
                 lease.header.path,
@@ -132,7 +132,7 @@ impl Master {
                 found.bytes,
                 found.digest
             );
-            self.abort_lease_with(now, id, Refusal::new(Status::Corrupt, sentence));
+            self.abort_lease_with(now, id, Refusal::new(Status::Corrupt, message));
             return;
         }
         let (slice, needed) = (lease.header.slice, self.copies_needed(lease));
@@ -164,24 +164,24 @@ impl Master {
         while let Some(id) = self.leases.next_expired(now.monotonic) {
             let Some(lease) = self.leases.get(id) else { return };
             let (path, needed, synced) = (&lease.header.path, self.copies_needed(lease), self.copies_synced(lease));
-            let sentence = format!(
+            let message = format!(
                 "only {synced} of {needed} nodes have synced `{path}` in time; check `sector nodes` and write it again, \
                  or ask for fewer synced copies"
             );
-            self.abort_lease_with(now, id, Refusal::new(Status::Unavailable, sentence));
+            self.abort_lease_with(now, id, Refusal::new(Status::Unavailable, message));
         }
     }
 
     /// Ends a lease without publishing; its bytes are removed wherever they are.
     pub(crate) fn abort_lease(&mut self, now: Now, id: LeaseId) {
-        let sentence = "the write was given up before it was published";
-        self.abort_lease_with(now, id, Refusal::new(Status::Refused, sentence));
+        let message = "the write was given up before it was published";
+        self.abort_lease_with(now, id, Refusal::new(Status::Refused, message));
     }
 
     /// Ends a lease because its writer comes again: the one who held it is gone, or is not the one who counts.
     pub(crate) fn preempt_lease(&mut self, now: Now, id: LeaseId) {
-        let sentence = "the same file was put to the same path again, and that upload took this one's place";
-        self.abort_lease_with(now, id, Refusal::new(Status::Refused, sentence));
+        let message = "the same file was put to the same path again, and that upload took this one's place";
+        self.abort_lease_with(now, id, Refusal::new(Status::Refused, message));
     }
 
     pub(crate) fn abort_lease_with(&mut self, now: Now, id: LeaseId, refusal: Refusal) {

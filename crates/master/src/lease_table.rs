@@ -259,9 +259,9 @@ fn folders_of(path: &SectorPath) -> impl Iterator<Item = SectorPath> + use<> {
 }
 
 /// Takes `subtree_usage` from what one of many has; who has nothing left is forgotten.
-fn take_of<K: Ord>(all: &mut BTreeMap<K, StorageUsage>, key: &K, tally: StorageUsage) {
+fn take_of<K: Ord>(all: &mut BTreeMap<K, StorageUsage>, key: &K, usage: StorageUsage) {
     if let Some(has) = all.get_mut(key) {
-        has.take(tally);
+        has.take(usage);
         if *has == StorageUsage::default() {
             all.remove(key);
         }

@@ -40,8 +40,8 @@ pub(crate) fn is_memory_path(path: &SectorPath) -> bool {
 /// Refuses a file that would stand in the place of the folder.
 pub(crate) fn check_memory_name(path: &SectorPath) -> Result<(), Refusal> {
     if is_memory_path(path) && !path.is_in_memory() {
-        let sentence = format!("`{path}` is the folder of what is kept in memory; give the file a name below it");
-        return Err(Refusal::new(Status::Usage, sentence));
+        let message = format!("`{path}` is the folder of what is kept in memory; give the file a name below it");
+        return Err(Refusal::new(Status::Usage, message));
     }
     Ok(())
 }
@@ -50,11 +50,11 @@ pub(crate) fn check_memory_name(path: &SectorPath) -> Result<(), Refusal> {
 pub(crate) fn check_memory_border(from: &SectorPath, to: &SectorPath) -> Result<(), Refusal> {
     let is_whole = |path: &SectorPath| is_memory_path(path) && !path.is_in_memory();
     if is_whole(from) || is_whole(to) || from.is_in_memory() != to.is_in_memory() {
-        let sentence = format!(
+        let message = format!(
             "`{from}` cannot become `{to}`: what is below `/memory` is kept in memory, and the rest on disks; copy it with \
              `sector cp`"
         );
-        return Err(Refusal::new(Status::Usage, sentence));
+        return Err(Refusal::new(Status::Usage, message));
     }
     Ok(())
 }

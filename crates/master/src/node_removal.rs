@@ -65,7 +65,7 @@ impl Master {
 
     fn check_removal(&self, key: NodeKey, loss: &NodeRemoval) -> Result<(), Refusal> {
         let node = self.nodes.get(key);
-        let (id, refuse) = (&node.id, |sentence| Err(Refusal::new(Status::Refused, sentence)));
+        let (id, refuse) = (&node.id, |message| Err(Refusal::new(Status::Refused, message)));
         if node.state != NodeState::Lost && node.membership != Membership::Drained {
             return refuse(format!(
                 "node {id} is in use; empty it with `sector node drain {id} --wait` first, or remove it with --force"

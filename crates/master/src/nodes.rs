@@ -401,10 +401,10 @@ impl Nodes {
     ) -> Result<(NodeKey, Option<SessionId>), Refusal> {
         if self.barred.contains(&join.node) {
             let id = &join.node;
-            let sentence = format!(
+            let message = format!(
                 "node {id} was removed from this cloud; stop it, or let it in again with `sector node remove {id} --undo`"
             );
-            return Err(Refusal::new(Status::Refused, sentence));
+            return Err(Refusal::new(Status::Refused, message));
         }
         let key = match self.by_id.get(&join.node) {
             Some(key) => *key,

@@ -55,25 +55,25 @@ pub(crate) enum PlacementViolation {
 
 impl PlacementConstraints {
     /// The terms of a wish.
-    pub(crate) fn new(nodes: &Nodes, wish: &DesiredReplication) -> Self {
+    pub(crate) fn new(nodes: &Nodes, desired: &DesiredReplication) -> Self {
         let keys = |names: &[String]| -> Vec<SiteKey> {
             let mut keys: Vec<_> = names.iter().filter_map(|name| nodes.sites().of_name(name)).collect();
             keys.sort_unstable();
             keys.dedup();
             keys
         };
-        let forbidden = keys(&wish.sites_forbidden);
-        let mut wanted = keys(&wish.sites_wanted);
+        let forbidden = keys(&desired.sites_forbidden);
+        let mut wanted = keys(&desired.sites_wanted);
         wanted.retain(|site| !forbidden.contains(site));
         let has_nodes =
             |name: &String| nodes.sites().of_name(name).is_some_and(|site| nodes.sites().active_at(site) > 0);
         Self {
-            copies: usize::from(wish.copies).max(wanted.len()).max(1),
-            wants_absent_site: !wish.sites_wanted.iter().all(has_nodes),
+            copies: usize::from(desired.copies).max(wanted.len()).max(1),
+            wants_absent_site: !desired.sites_wanted.iter().all(has_nodes),
             wanted_sites: wanted,
             forbidden_sites: forbidden,
             allowed_nodes: None,
-            is_in_memory: wish.is_in_memory,
+            is_in_memory: desired.is_in_memory,
         }
     }
 

@@ -236,20 +236,20 @@ impl Master {
             policy.check_of_file().map_err(|why| Refusal::new(Status::Usage, why))?;
             // The write under way would publish the number of copies that it began with.
             if let Some(lease) = self.leases.of_path(path) {
-                let sentence =
+                let message =
                     format!("`{path}` is being written by {}; set its policy when that is done", lease.by.user);
-                return Err(Refusal::new(Status::Refused, sentence));
+                return Err(Refusal::new(Status::Refused, message));
             }
         }
         let old = self.policies.get(id);
         let quota = |policy: &Policy| (policy.quota_bytes, policy.quota_files);
         if !by.admin && old.map_or((None, None), quota) != quota(policy) {
-            let sentence = format!("{} may not set the quota of `{path}`; ask an administrator", by.user);
-            return Err(Refusal::new(Status::Refused, sentence));
+            let message = format!("{} may not set the quota of `{path}`; ask an administrator", by.user);
+            return Err(Refusal::new(Status::Refused, message));
         }
         if policy.has_quota() && !old.is_some_and(Policy::has_quota) && !self.quotas.has_room_for_folder() {
-            let sentence = "too many folders have a quota; clear one that is not needed (`sector quota list`)";
-            return Err(Refusal::new(Status::Refused, sentence));
+            let message = "too many folders have a quota; clear one that is not needed (`sector quota list`)";
+            return Err(Refusal::new(Status::Refused, message));
         }
         Ok(())
     }

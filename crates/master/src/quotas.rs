@@ -151,10 +151,10 @@ impl Master {
                 else {
                     continue;
                 };
-                let Some((owner, tally)) = self.names.owner(file).zip(self.file_usage(file)) else { continue };
-                self.quotas.add_user(owner, tally);
+                let Some((owner, usage)) = self.names.owner(file).zip(self.file_usage(file)) else { continue };
+                self.quotas.add_user(owner, usage);
                 for folder in self.quota_folders_above(file) {
-                    self.quotas.add_folder(folder, tally);
+                    self.quotas.add_folder(folder, usage);
                 }
             }
         }
@@ -250,11 +250,11 @@ impl Master {
                 && let Some(why) = most.exceeded(used, more)
             {
                 let counted = self.names.path(counted).unwrap_or_else(SectorPath::root);
-                let sentence = format!(
+                let message = format!(
                     "the folder `{counted}` {why} with `{path}`; remove something from it, or ask an administrator for a \
                      larger quota (`sector policy set {counted} quota=…`)"
                 );
-                return Err(Refusal::new(Status::Refused, sentence));
+                return Err(Refusal::new(Status::Refused, message));
             }
         }
         Ok(())
@@ -288,8 +288,8 @@ impl Master {
         files: Option<u64>,
     ) -> Result<Option<ClientReply>, Refusal> {
         if !by.admin {
-            let sentence = format!("{} may not set quotas; ask an administrator", by.user);
-            return Err(Refusal::new(Status::Refused, sentence));
+            let message = format!("{} may not set quotas; ask an administrator", by.user);
+            return Err(Refusal::new(Status::Refused, message));
         }
         let (key, most) = (user.as_str().as_bytes().to_vec(), QuotaLimits { bytes, files });
         let row = if most == QuotaLimits::default() {
@@ -297,8 +297,8 @@ impl Master {
             RowChange::Remove { table: QUOTAS_TABLE, key }
         } else {
             if self.quotas.of_users.len() >= USER_QUOTAS_MAX && !self.quotas.of_users.contains_key(user) {
-                let sentence = "too many users have a quota; clear one that is not needed (`sector quota list`)";
-                return Err(Refusal::new(Status::Refused, sentence));
+                let message = "too many users have a quota; clear one that is not needed (`sector quota list`)";
+                return Err(Refusal::new(Status::Refused, message));
             }
             self.quotas.of_users.insert(user.clone(), most);
             RowChange::Set { table: QUOTAS_TABLE, key, value: encode_row(&most) }
@@ -317,11 +317,11 @@ impl Master {
         let Some(most) = self.quotas.of_users.get(owner) else { return Ok(()) };
         let used = self.quotas.used.get(owner).copied().unwrap_or_default();
         let Some(why) = most.exceeded(used, more) else { return Ok(()) };
-        let sentence = format!(
+        let message = format!(
             "{owner} {why} with `{path}`; remove files and empty the trash (`sector trash empty`), or ask an \
              administrator for a larger quota (`sector quota set {owner} …`)"
         );
-        Err(Refusal::new(Status::Refused, sentence))
+        Err(Refusal::new(Status::Refused, message))
     }
 
     fn quota_of_user(&self, user: &UserName) -> QuotaStatus {

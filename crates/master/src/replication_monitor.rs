@@ -254,20 +254,20 @@ impl Master {
 
     /// What is wanted of a file's copies, as far as nodes tell now.
     pub(crate) fn constraints(&mut self, now: Now, file: FileId) -> PlacementConstraints {
-        let wish = self.desired_replication(file);
-        self.constraints_of(now, &wish)
+        let desired = self.desired_replication(file);
+        self.constraints_of(now, &desired)
     }
 
     /// The same for a file that is being written.
     pub(crate) fn constraints_at(&mut self, now: Now, path: &SectorPath, copies: u8) -> PlacementConstraints {
-        let wish = self.desired_replication_at(path, copies);
-        self.constraints_of(now, &wish)
+        let desired = self.desired_replication_at(path, copies);
+        self.constraints_of(now, &desired)
     }
 
     /// Below how many copies of a slice none is removed.
     pub(crate) fn copies_to_keep(&self, slice: SliceId) -> usize {
-        let wish = self.names.file_of_slice(slice).map(|file| self.desired_replication(file)).unwrap_or_default();
-        PlacementConstraints::new(&self.nodes, &wish).copies_to_keep(&self.nodes)
+        let desired = self.names.file_of_slice(slice).map(|file| self.desired_replication(file)).unwrap_or_default();
+        PlacementConstraints::new(&self.nodes, &desired).copies_to_keep(&self.nodes)
     }
 
     /// The nodes of which it is certain that they have a good copy now: they are up, and named it in their newest
@@ -296,9 +296,9 @@ impl Master {
         Some(self.constraints(now, file))
     }
 
-    fn constraints_of(&mut self, now: Now, wish: &DesiredReplication) -> PlacementConstraints {
-        let mut terms = PlacementConstraints::new(&self.nodes, wish);
-        if let Some(folder) = wish.colocated_folder {
+    fn constraints_of(&mut self, now: Now, desired: &DesiredReplication) -> PlacementConstraints {
+        let mut terms = PlacementConstraints::new(&self.nodes, desired);
+        if let Some(folder) = desired.colocated_folder {
             terms.allowed_nodes = self.colocated_nodes(now, folder, &terms);
         }
         terms

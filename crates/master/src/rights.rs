@@ -163,33 +163,33 @@ impl Master {
         if !self.names.own_acls_below(id).iter().any(is_kept) {
             return Ok(());
         }
-        let sentence = format!(
+        let message = format!(
             "in the folder `{path}` lies something with rights of its own that {} may not remove; ask an administrator",
             by.user
         );
-        Err(Refusal::new(Status::Refused, sentence))
+        Err(Refusal::new(Status::Refused, message))
     }
 
     fn lacking(&self, by: &UserRights, id: FileId, path: &SectorPath, verb: &str) -> Refusal {
         if id == ROOT {
-            let sentence = format!("{} may not {verb}: it is the root folder `/`; ask an administrator", by.user);
-            return Refusal::new(Status::Refused, sentence);
+            let message = format!("{} may not {verb}: it is the root folder `/`; ask an administrator", by.user);
+            return Refusal::new(Status::Refused, message);
         }
         let owner = self.names.owner(id).map_or_else(String::new, ToString::to_string);
         let what = if self.names.is_folder(id) { "the folder " } else { "" };
-        let sentence =
+        let message =
             format!("{what}`{path}` belongs to {owner}: {} may not {verb}; ask {owner} or an administrator", by.user);
-        Refusal::new(Status::Refused, sentence)
+        Refusal::new(Status::Refused, message)
     }
 }
 
 /// The answer about a path where a user may not even know whether there is something: the same for every name.
 fn hidden(by: &UserRights, path: &SectorPath) -> Refusal {
-    let sentence = format!(
+    let message = format!(
         "{} may not see what is at `{path}`; ask an administrator, or who named it to you, for the right to read",
         by.user
     );
-    Refusal::new(Status::Refused, sentence)
+    Refusal::new(Status::Refused, message)
 }
 
 fn check_not_root(path: &SectorPath) -> Result<(), Refusal> {

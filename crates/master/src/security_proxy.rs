@@ -61,8 +61,8 @@ impl Master {
     ) -> Result<Option<ClientReply>, Refusal> {
         let SecurityProxy { open, per_user } = &mut self.security_proxy;
         if !per_user.may_add(user, 1, QUESTIONS_MAX) {
-            let sentence = format!("{} questions of {user} wait for the security server", per_user.has(user));
-            return Ok(Some(ClientReply::Throttled(Throttled::new(sentence, QUESTION_RETRY_SECONDS))));
+            let message = format!("{} questions of {user} wait for the security server", per_user.has(user));
+            return Ok(Some(ClientReply::Throttled(Throttled::new(message, QUESTION_RETRY_SECONDS))));
         }
         per_user.add(user, 1);
         open.push((from, user.clone()));
@@ -89,8 +89,8 @@ impl Master {
             Ok(SecurityReply::Audit(reply)) => ClientReply::Audit(reply),
             Ok(SecurityReply::Refused(refusal)) | Err(refusal) => ClientReply::Refused(refusal),
             Ok(_) => {
-                let sentence = "the security server answered another question than was asked; see its log";
-                ClientReply::Refused(Refusal::new(Status::Failed, sentence))
+                let message = "the security server answered another question than was asked; see its log";
+                ClientReply::Refused(Refusal::new(Status::Failed, message))
             }
         };
         self.reply(to, reply);

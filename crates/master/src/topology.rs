@@ -49,9 +49,8 @@ impl Master {
         }
         check_admin(by, "read the topology again")?;
         if self.topology.file.is_none() {
-            let sentence =
-                "this master has no topology file; name one as `topology` in its settings and start it again";
-            return Err(Refusal::new(protocol::Status::NotFound, sentence));
+            let message = "this master has no topology file; name one as `topology` in its settings and start it again";
+            return Err(Refusal::new(protocol::Status::NotFound, message));
         }
         self.actions.push_back(MasterAction::ReadTopology { to: from });
         Ok(None)
@@ -107,8 +106,8 @@ pub(crate) fn check_admin(by: &UserRights, what: &str) -> Result<(), Refusal> {
     if by.admin {
         return Ok(());
     }
-    let sentence = format!("{} may not {what}; ask an administrator", by.user);
-    Err(Refusal::new(protocol::Status::Refused, sentence))
+    let message = format!("{} may not {what}; ask an administrator", by.user);
+    Err(Refusal::new(protocol::Status::Refused, message))
 }
 
 /// See [`Master::distance_to_reader`].

@@ -62,7 +62,7 @@ async fn watch(mut file: TopologyFile, mut wished: mpsc::Receiver<SessionCaller>
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let to = tokio::select! {
-            wish = wished.recv() => match wish {
+            desired = wished.recv() => match desired {
                 Some(to) => Some(to),
                 None => return,
             },

@@ -184,8 +184,8 @@ impl Master {
     /// Moves an entry to its owner's trash.
     fn move_to_trash(&mut self, now: Now, id: FileId, path: &SectorPath) -> Result<NamespaceChange, Refusal> {
         let too_long = || {
-            let sentence = format!("`{path}` cannot go to the trash, where a path would be too long; use `--now`");
-            Refusal::new(Status::Refused, sentence)
+            let message = format!("`{path}` cannot go to the trash, where a path would be too long; use `--now`");
+            Refusal::new(Status::Refused, message)
         };
         let owner = self.names.owner(id).ok_or_else(|| not_found_refusal(path))?.clone();
         let folder = self.names.parent(id).unwrap_or(ROOT);
@@ -431,9 +431,9 @@ impl Master {
     /// What `path` means, in the trash or where it once was, and where it was.
     fn find_removed(&self, by: &UserRights, path: &SectorPath) -> Result<(FileId, SectorPath), Refusal> {
         let nothing = || {
-            let sentence =
+            let message =
                 format!("nothing in the trash was removed from `{path}`; `sector trash list` shows what there is");
-            Refusal::new(Status::NotFound, sentence)
+            Refusal::new(Status::NotFound, message)
         };
         if !is_in_trash(path) {
             let own = self.last_removed(path, Some(&by.user));
@@ -460,8 +460,8 @@ impl Master {
         to: &SectorPath,
     ) -> Result<NamespaceChange, Refusal> {
         if self.names.find(to).is_some() {
-            let sentence = format!("`{to}` exists already; move it away, or restore to another path with `--to`");
-            return Err(Refusal::new(Status::Exists, sentence));
+            let message = format!("`{to}` exists already; move it away, or restore to another path with `--to`");
+            return Err(Refusal::new(Status::Exists, message));
         }
         self.names.check_parent(to, true)?;
         let (nearest, _) = self.names.deepest_existing(to);

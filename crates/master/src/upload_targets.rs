@@ -108,9 +108,9 @@ impl Master {
         }
         if self.partial_uploads.is_worth_waiting(now.monotonic, &by.user, key) {
             let id = &self.nodes.get(there).id;
-            let sentence =
+            let message =
                 format!("node {id}, which has the first bytes of this upload, is away; try again in a moment");
-            return Err(Refusal::new(Status::Unavailable, sentence));
+            return Err(Refusal::new(Status::Unavailable, message));
         }
         self.partial_uploads.forget(&by.user, key);
         Ok(None)
@@ -141,11 +141,11 @@ impl Master {
         });
         let Some(first) = holders.first().copied() else {
             let path = &request.path;
-            let sentence = format!(
+            let message = format!(
                 "no node that can be reached has both a good copy of `{path}` and room for {bytes} bytes; \
                  see `sector stat {path}`"
             );
-            return Err(Refusal::new(Status::Unavailable, sentence));
+            return Err(Refusal::new(Status::Unavailable, message));
         };
         let place = self.nodes.get(first).place.clone();
         // Stable: among those equally far the least busy stays first.
@@ -191,7 +191,7 @@ impl Master {
         if let Some(too_much) = self.promised_elsewhere(by, &terms, path, bytes) {
             return Err(too_much.into());
         }
-        let sentence = if self.nodes.up_count() == 0 {
+        let message = if self.nodes.up_count() == 0 {
             "no node is up; start one, or wait until those that were started have joined".to_owned()
         } else if self.nodes.writable_count(&terms.forbidden_sites, 1) == 0 {
             format!("no node may take `{path}`: all that are up are being drained, or at sites where it must not be")
@@ -199,7 +199,7 @@ impl Master {
             let (room, reserve) = if terms.is_in_memory { ("room in memory", "") } else { ("room", " and a reserve") };
             format!("no node has {room} for `{path}` ({bytes} bytes{reserve}); add a node or remove files")
         };
-        Err(Refusal::new(Status::Unavailable, sentence).into())
+        Err(Refusal::new(Status::Unavailable, message).into())
     }
 
     /// Who hears that there is no room only because it is promised to uploads under way, and when it may not be any more.
@@ -216,19 +216,19 @@ impl Master {
         });
         let in_the_way = takers.filter_map(|(_, node)| node.promised_in_the_way(&by.user, bytes, reserve_bytes));
         let (all, own) = in_the_way.reduce(|a, b| (a.0.saturating_add(b.0), a.1.saturating_add(b.1)))?;
-        let sentence = format!(
+        let message = format!(
             "no node has room for `{path}` ({bytes} bytes and a reserve) beside the {all} bytes that are promised to writes \
              under way, {own} of them to {}",
             by.user
         );
-        Some(Throttled::new(sentence, ROOM_RETRY_SECONDS))
+        Some(Throttled::new(message, ROOM_RETRY_SECONDS))
     }
 
     /// What is wanted of a file's copies.
     pub(crate) fn desired_replication(&self, file: FileId) -> DesiredReplication {
         #[cfg(test)]
-        if let Some(wish) = self.test_replication.and_then(|wishes| wishes(&self.names, &self.names.path(file)?)) {
-            return wish;
+        if let Some(desired) = self.test_replication.and_then(|wishes| wishes(&self.names, &self.names.path(file)?)) {
+            return desired;
         }
         self.policy_replication(file)
     }
@@ -236,15 +236,15 @@ impl Master {
     /// What is wanted of the copies of a file that is not there yet, or will be another one: as its folder says.
     pub(crate) fn desired_replication_at(&self, path: &SectorPath, copies: u8) -> DesiredReplication {
         #[cfg(test)]
-        if let Some(wish) = self.test_replication.and_then(|wishes| wishes(&self.names, path)) {
-            return wish;
+        if let Some(desired) = self.test_replication.and_then(|wishes| wishes(&self.names, path)) {
+            return desired;
         }
         self.policy_replication_at(path, Some(copies))
     }
 
     /// The node that the client itself names: what a job made lies there already.
     fn check_target(&self, by: &UserRights, request: &CreateRequest, bytes: u64) -> Result<NodeKey, Refusal> {
-        let unavailable = |sentence: String| Err(Refusal::new(Status::Unavailable, sentence));
+        let unavailable = |message: String| Err(Refusal::new(Status::Unavailable, message));
         let Some(id) = &request.at else { return unavailable("no node was named".into()) };
         let unknown = || Refusal::new(Status::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
         let key = self.nodes.of_id(id).ok_or_else(unknown)?;

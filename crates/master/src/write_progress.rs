@@ -31,8 +31,8 @@ impl Master {
                 continue;
             }
             if let Some(why) = self.exceeded_with_promises(path, owner, StorageUsage { bytes: beyond, files: 0 }) {
-                let sentence = format!("{why}; remove something, or ask an administrator for a larger quota");
-                self.abort_lease_with(now, id, Refusal::new(Status::Refused, sentence));
+                let message = format!("{why}; remove something, or ask an administrator for a larger quota");
+                self.abort_lease_with(now, id, Refusal::new(Status::Refused, message));
             } else {
                 self.leases.promise_more(id, beyond);
             }
@@ -47,8 +47,8 @@ impl Master {
             return None;
         }
         let (path, minutes) = (&lease.header.path, LEASE_STALL_MAX.as_secs() / 60);
-        let sentence =
+        let message =
             format!("nothing of `{path}` came for {minutes} minutes, so the right to write it ended; write it again");
-        Some(Refusal::new(Status::Unavailable, sentence))
+        Some(Refusal::new(Status::Unavailable, message))
     }
 }

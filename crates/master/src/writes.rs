@@ -42,8 +42,8 @@ impl Master {
             self.preempt_lease(now, lease.id);
         }
         if !self.leases.has_room(&by.user) {
-            let sentence = format!("{} writes {} files at once already", by.user, self.leases.held_by(&by.user));
-            return Err(Throttled::new(sentence, LEASE_RETRY_SECONDS).into());
+            let message = format!("{} writes {} files at once already", by.user, self.leases.held_by(&by.user));
+            return Err(Throttled::new(message, LEASE_RETRY_SECONDS).into());
         }
         let base_bytes = base.as_ref().map_or(0, |base| base.content.bytes);
         let bytes = request.bytes_expected.unwrap_or(0).saturating_add(base_bytes);
@@ -53,7 +53,7 @@ impl Master {
         let there = self.names.find(path);
         let copies = self.policy_replication_at(path, request.copies).copies;
         let sync_copies =
-            request.sync_copies.map_or_else(|| self.sync_copies_at(path, copies), |wish| wish.min(copies));
+            request.sync_copies.map_or_else(|| self.sync_copies_at(path, copies), |desired| desired.min(copies));
         let targets = self.choose_targets(now, by, &request, base.as_ref(), bytes, (copies, sync_copies))?;
         // A file that is replaced stays its owner's, whoever writes it, and keeps what it says of its copies and rights.
         let owner = there.and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
@@ -143,8 +143,8 @@ impl Master {
             Refusal::new(Status::NotFound, format!("there is no lease {id}, or it has ended; write the file again"))
         })?;
         if !acts_for(by, &lease.by.user) {
-            let sentence = format!("the lease {id} belongs to {}: {} may not use it", lease.by.user, by.user);
-            return Err(Refusal::new(Status::Refused, sentence));
+            let message = format!("the lease {id} belongs to {}: {} may not use it", lease.by.user, by.user);
+            return Err(Refusal::new(Status::Refused, message));
         }
         Ok(lease)
     }
@@ -188,7 +188,7 @@ impl Master {
 
 /// Refuses what makes no sense whatever the names are.
 fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
-    let usage = |sentence: String| Err(Refusal::new(Status::Usage, sentence));
+    let usage = |message: String| Err(Refusal::new(Status::Usage, message));
     for copies in [request.copies, request.sync_copies].into_iter().flatten() {
         if copies == 0 || copies > limits::COPIES_MAX {
             return usage(format!("{copies} copies cannot be kept; ask for 1 to {}", limits::COPIES_MAX));
@@ -210,8 +210,8 @@ fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
 
 fn check_length(bytes: u64) -> Result<(), Refusal> {
     if bytes > limits::SLICE_BYTES_MAX {
-        let sentence = format!("a file of {bytes} bytes is too large; cut it into files of at most 16 TiB");
-        return Err(Refusal::new(Status::Usage, sentence));
+        let message = format!("a file of {bytes} bytes is too large; cut it into files of at most 16 TiB");
+        return Err(Refusal::new(Status::Usage, message));
     }
     Ok(())
 }

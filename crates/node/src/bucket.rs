@@ -243,8 +243,8 @@ impl BucketStore {
         }
         let side = &mut jobs.all.entry(job).or_default().side;
         if side.len() >= limits::JOB_SIDE_FILES_MAX && !side.contains_key(&slice) {
-            let sentence = format!("job {job} has {} side files here, as many as it may", limits::JOB_SIDE_FILES_MAX);
-            return Err(NodeError::refused(Status::Usage, sentence));
+            let message = format!("job {job} has {} side files here, as many as it may", limits::JOB_SIDE_FILES_MAX);
+            return Err(NodeError::refused(Status::Usage, message));
         }
         Ok(Arc::clone(side.entry(slice).or_insert_with(|| Arc::new(SideFile::new(slice)))))
     }

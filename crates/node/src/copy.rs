@@ -35,9 +35,9 @@ impl From<NodeError> for CopyFailed {
 }
 
 /// Makes a copy of a slice; one that is here already is a success at once.
-pub(crate) async fn copy(hands: &NodeContext, order: CopyOrder) -> Result<SliceMetadata, CopyFailed> {
+pub(crate) async fn copy(context: &NodeContext, order: CopyOrder) -> Result<SliceMetadata, CopyFailed> {
     let slice = order.header.slice;
-    let store = Arc::clone(&hands.store);
+    let store = Arc::clone(&context.store);
     let held = blocking("looking for a slice", move || {
         if !store.contains(slice) {
             return Ok(None);
@@ -47,13 +47,14 @@ pub(crate) async fn copy(hands: &NodeContext, order: CopyOrder) -> Result<SliceM
     let held = match held.await {
         Ok(held) => held,
         // What is here is not good. The next order finds it put aside.
-        Err(error) => return Err(hands.quarantine_if_corrupt(slice, error).await.into()),
+        Err(error) => return Err(context.quarantine_if_corrupt(slice, error).await.into()),
     };
     if let Some(held) = held {
         return Ok(held);
     }
     let expected = order.bytes;
-    let writer = if expected < KEPT_FROM_BYTES { copy_small(hands, order).await? } else { go_on(hands, order).await? };
+    let writer =
+        if expected < KEPT_FROM_BYTES { copy_small(context, order).await? } else { go_on(context, order).await? };
     if writer.bytes() != expected {
         let what = format!("the copy of slice {slice}");
         return Err(NodeError::LengthMismatch { what, expected, found: writer.bytes() }.into());
@@ -61,19 +62,19 @@ pub(crate) async fn copy(hands: &NodeContext, order: CopyOrder) -> Result<SliceM
     Ok(blocking("finishing a copy", move || Ok(writer.finish(None)?)).await?)
 }
 
-async fn copy_small(hands: &NodeContext, order: CopyOrder) -> Result<SliceWriter, NodeError> {
+async fn copy_small(context: &NodeContext, order: CopyOrder) -> Result<SliceWriter, NodeError> {
     let CopyOrder { header, bytes, from, pace } = order;
-    let (store, slice) = (Arc::clone(&hands.store), header.slice);
+    let (store, slice) = (Arc::clone(&context.store), header.slice);
     let writer = blocking("beginning a copy", move || Ok(store.begin(header)?)).await?;
-    fetch(hands, &from, slice, 0..bytes, pace, writer).await
+    fetch(context, &from, slice, 0..bytes, pace, writer).await
 }
 
 /// Fetches what is not here yet.
-async fn go_on(hands: &NodeContext, order: CopyOrder) -> Result<SliceWriter, CopyFailed> {
+async fn go_on(context: &NodeContext, order: CopyOrder) -> Result<SliceWriter, CopyFailed> {
     let CopyOrder { header, bytes, from, pace } = order;
     let slice = header.slice;
     let key = key_of(&header);
-    let (turn, writer) = begin_resumable(hands, header, key).await?;
+    let (turn, writer) = begin_resumable(context, header, key).await?;
     let here = writer.bytes();
     if here >= bytes {
         return Ok(writer);
@@ -81,14 +82,14 @@ async fn go_on(hands: &NodeContext, order: CopyOrder) -> Result<SliceWriter, Cop
     if here > 0 {
         tracing::info!(%slice, bytes = here, from = %from.node, "a broken copy is gone on with");
     }
-    let (peer, mut stream) = match begin_reading(hands, &from, slice, here..bytes, pace).await {
+    let (peer, mut stream) = match begin_reading(context, &from, slice, here..bytes, pace).await {
         Ok(begun) => begun,
         Err(error) => return Err(CopyFailed { error, kept_bytes: save_partial(writer, Some(turn)).await }),
     };
     let mut sent = ConnectionSource { stream: &mut stream, limiter: &LimiterChain::unlimited(), stall: STALL_MAX };
     match receive_pipeline::receive_slice(&mut sent, writer, &mut None, None, turn.replaced()).await? {
         (writer, ReceiveEnd::Complete) => {
-            hands.connections.release(peer, stream);
+            context.connections.release(peer, stream);
             Ok(writer)
         }
         (writer, ReceiveEnd::Interrupted(error)) => {

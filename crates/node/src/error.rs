@@ -130,8 +130,8 @@ impl NodeError {
     }
 
     /// A refusal of our own.
-    pub(crate) fn refused(status: Status, sentence: impl Into<String>) -> Self {
-        Self::Refused(Refusal::new(status, sentence))
+    pub(crate) fn refused(status: Status, message: impl Into<String>) -> Self {
+        Self::Refused(Refusal::new(status, message))
     }
 
     /// A failure to do `operation` to the file or folder `path`; to be used with `map_err`.

@@ -39,7 +39,7 @@ impl Forward {
     /// Begins to pass a slice on; `None` where the chain has no node. `patience` is how long the next node may take to
     /// say that it is ready.
     pub(crate) fn begin(
-        hands: &Arc<NodeContext>,
+        context: &Arc<NodeContext>,
         slice: SliceId,
         chain: Vec<Source>,
         priority: Priority,
@@ -49,15 +49,16 @@ impl Forward {
             return None;
         }
         let (words, received) = mpsc::channel(FRAMES_AHEAD);
-        let hands = Arc::clone(hands);
+        let context = Arc::clone(context);
         // It outlives the conversation with the sender, who does not wait for the other nodes' syncs. It ends by itself.
         tokio::spawn(async move {
             let failed: Vec<_> = chain.iter().map(|source| source.node.clone()).collect();
             if let Err(error) =
-                pass_on(&hands, chain, TransferQos { rate_bytes_per_second: None, priority }, patience, received).await
+                pass_on(&context, chain, TransferQos { rate_bytes_per_second: None, priority }, patience, received)
+                    .await
             {
                 tracing::warn!(%slice, next = %failed[0], %error, "a slice cannot be passed on; this node goes on alone");
-                report_forward_failed(&hands, slice, failed).await;
+                report_forward_failed(&context, slice, failed).await;
             }
         });
         Some(Self { messages: words })
@@ -76,33 +77,33 @@ impl Forward {
 
 /// Tells the master that these nodes will not get the slice from here.
 pub(crate) async fn report_forward_failed(
-    hands: &NodeContext,
+    context: &NodeContext,
     slice: SliceId,
     nodes: impl IntoIterator<Item = NodeId>,
 ) {
     for node in nodes {
-        hands.send_completion(NodeCompletion::ForwardFailed { slice, node }).await;
+        context.send_completion(NodeCompletion::ForwardFailed { slice, node }).await;
     }
 }
 
 async fn pass_on(
-    hands: &NodeContext,
+    context: &NodeContext,
     mut chain: Vec<Source>,
     pace: TransferQos,
     patience: Duration,
     mut words: mpsc::Receiver<ForwardMessage>,
 ) -> Result<(), NodeError> {
     let next = chain.remove(0);
-    let crossing = hands.site_limiters.for_transfer(Some(&next.place.site), pace);
-    let peer = Peer::of(&next, hands.tickets.site());
+    let crossing = context.site_limiters.for_transfer(Some(&next.place.site), pace);
+    let peer = Peer::of(&next, context.tickets.site());
     let request = TransferRequest::Write { ticket: next.ticket, chain };
     let (mut stream, reply) =
-        within(patience, "waiting for the next node of a chain", send_request_paced(hands, &peer, pace, &request))
+        within(patience, "waiting for the next node of a chain", send_request_paced(context, &peer, pace, &request))
             .await?;
     match reply {
         TransferReply::Ready => {}
         TransferReply::Refused(refusal) => {
-            hands.connections.release(peer, stream);
+            context.connections.release(peer, stream);
             return Err(NodeError::Refused(refusal));
         }
         other => return Err(unexpected_reply(peer, "take a slice", &other)),
@@ -121,7 +122,7 @@ async fn pass_on(
                 let reply = async { Ok(stream.receive::<TransferReply>().await?) };
                 return match within(STALL_MAX, "waiting for the next node's sync", reply).await? {
                     TransferReply::Stored { .. } => {
-                        hands.connections.release(peer, stream);
+                        context.connections.release(peer, stream);
                         Ok(())
                     }
                     TransferReply::Refused(refusal) => Err(NodeError::Refused(refusal)),

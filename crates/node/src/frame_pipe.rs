@@ -41,7 +41,7 @@ pub(crate) trait FrameSource: Send + 'static {
 pub(crate) async fn receive_frames<S: FrameSink>(
     stream: &mut TransferStream,
     sink: S,
-    toll: &LimiterChain,
+    limiter: &LimiterChain,
     stall: Duration,
 ) -> Result<S, ReceiveError> {
     let mut frame = StreamFrame::default();
@@ -55,7 +55,7 @@ pub(crate) async fn receive_frames<S: FrameSink>(
             // The sender waits for a limit.
             continue;
         }
-        toll.acquire(frame.payload.len() as u64).await;
+        limiter.acquire(frame.payload.len() as u64).await;
         let (sink, spare) = work.finish().await.map_err(ReceiveError::Sink)?;
         if !more {
             return Ok(sink);
@@ -122,14 +122,14 @@ impl<S: FrameSource> FrameWriter<S> {
     pub(crate) async fn send(
         self,
         stream: &mut TransferStream,
-        toll: &LimiterChain,
+        limiter: &LimiterChain,
         stall: Duration,
     ) -> Result<(), NodeError> {
         let Self { first: mut frame, mut source } = self;
         // What is in memory is read by the thread that seals it: the bytes are then still in its processor's cache, and
         // no other thread must be woken.
         while !frame.payload.is_empty() {
-            toll.send(stream, &frame, stall).await?;
+            limiter.send(stream, &frame, stall).await?;
             frame.checksums.clear();
             if !source.try_fill(&mut frame)? {
                 (source, frame) = filled(fill(source, frame)).await?;
@@ -140,7 +140,7 @@ impl<S: FrameSource> FrameWriter<S> {
         let mut spare = StreamFrame::default();
         while !frame.payload.is_empty() {
             let next = fill(source, spare);
-            toll.send(stream, &frame, stall).await?;
+            limiter.send(stream, &frame, stall).await?;
             spare = frame;
             (source, frame) = filled(next).await?;
         }

@@ -310,8 +310,8 @@ fn unchanged(file: &File, shown: &Path, before: FileFingerprint) -> Result<(), N
     if FileFingerprint::of(file, shown)? == before {
         return Ok(());
     }
-    let sentence = format!("`{}` changed while it was read; import it when nobody writes to it", shown.display());
-    Err(refused(sentence))
+    let message = format!("`{}` changed while it was read; import it when nobody writes to it", shown.display());
+    Err(refused(message))
 }
 
 /// Gives an open file a further name: that file, whatever has its name by now.
@@ -335,8 +335,8 @@ fn not_there(path: &Path, error: rustix::io::Errno) -> NodeError {
     }
 }
 
-fn refused(sentence: String) -> NodeError {
-    NodeError::refused(Status::Refused, sentence)
+fn refused(message: String) -> NodeError {
+    NodeError::refused(Status::Refused, message)
 }
 
 /// The folder in a data folder from which files may always be imported.

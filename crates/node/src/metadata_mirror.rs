@@ -227,8 +227,8 @@ fn split(joined: &[u8]) -> Option<(String, Vec<u8>)> {
 }
 
 fn does_not_fit(keep: &MirrorUpdate) -> NodeError {
-    let sentence = format!("these rows do not fit onto what is kept ({:?}); give all of them", keep.base);
-    NodeError::refused(Status::Refused, sentence)
+    let message = format!("these rows do not fit onto what is kept ({:?}); give all of them", keep.base);
+    NodeError::refused(Status::Refused, message)
 }
 
 /// Gives a file another name that no file has.

@@ -120,8 +120,8 @@ impl<'a> PullSource<'a> {
                 }
                 None => {
                     let (slice, node) = (self.slice, &self.context.node);
-                    let sentence = format!("node {node} cannot copy slice {slice} from any node now: {}", self.last);
-                    return Err(NodeError::refused(Status::Unavailable, sentence));
+                    let message = format!("node {node} cannot copy slice {slice} from any node now: {}", self.last);
+                    return Err(NodeError::refused(Status::Unavailable, message));
                 }
             }
         }

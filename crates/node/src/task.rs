@@ -41,13 +41,13 @@ pub(crate) struct DriverIdentity {
 
 /// Answers a driver until it closes, goes away or the node stops; its SPE ends with the conversation.
 pub(crate) async fn serve_driver(
-    hands: Arc<NodeContext>,
+    context: Arc<NodeContext>,
     mut stream: TransferStream,
     asker: DriverIdentity,
     stopping: &ShutdownToken,
 ) -> Result<(), NodeError> {
     let job = asker.job;
-    let mut engine = DriverSession::new(Arc::clone(&hands), asker);
+    let mut engine = DriverSession::new(Arc::clone(&context), asker);
     loop {
         let next = stopping.run_until_cancelled(timeout(DRIVER_IDLE_MAX, stream.receive_or_end::<SpeRequest>()));
         let Some(Ok(received)) = next.await else { break };
@@ -55,13 +55,14 @@ pub(crate) async fn serve_driver(
         let bytes = AtomicU64::new(0);
         // Boxed: what a task goes through is much larger than a conversation at rest.
         let work = Box::pin(engine.answer(request, &bytes));
-        let Some(answer) = stopping.run_until_cancelled(Box::pin(alive(&hands, &mut stream, job, &bytes, work))).await
+        let Some(answer) =
+            stopping.run_until_cancelled(Box::pin(alive(&context, &mut stream, job, &bytes, work))).await
         else {
             break;
         };
         engine.drop_unusable_spe();
         let reply = answer?.unwrap_or_else(|error| {
-            hands.note_disk_error(&error);
+            context.note_disk_error(&error);
             SpeReply::Refused(error.refusal())
         });
         stream.send(&reply).await?;
@@ -73,7 +74,7 @@ pub(crate) async fn serve_driver(
 /// Drives `work` while telling the driver that it lives. A driver that is gone shows by this word that cannot be sent:
 /// then the work is dropped, and with it the SPE.
 async fn alive(
-    hands: &NodeContext,
+    context: &NodeContext,
     stream: &mut TransferStream,
     job: JobId,
     bytes: &AtomicU64,
@@ -88,9 +89,9 @@ async fn alive(
             biased;
             answer = &mut work => return Ok(answer),
             _ = beat.tick() => {
-                if hands.buckets.is_forgotten(job) {
-                    let sentence = format!("job {job} has ended; admit it again");
-                    return Ok(Err(NodeError::refused(Status::Refused, sentence)));
+                if context.buckets.is_forgotten(job) {
+                    let message = format!("job {job} has ended; admit it again");
+                    return Ok(Err(NodeError::refused(Status::Refused, message)));
                 }
                 let word = SpeReply::Progress { bytes: bytes.load(Ordering::Relaxed) };
                 match timeout(DRIVER_STALL_MAX, stream.send(&word)).await {

@@ -121,8 +121,8 @@ impl TicketAuthorizer {
 
     /// Refuses, and counts, a slice that no ticket lets a job read.
     pub(crate) fn refuse_input(&self, bearer: &Bearer, job: JobId, slice: SliceId) -> NodeError {
-        let sentence = format!("no ticket allows job {job} to read slice {slice}");
-        self.refuse(bearer, TicketFault::OtherRight, sentence)
+        let message = format!("no ticket allows job {job} to read slice {slice}");
+        self.refuse(bearer, TicketFault::OtherRight, message)
     }
 
     /// The job to whose buckets a piece may be given; from a node also when its ticket ended while its task ran.
@@ -142,13 +142,13 @@ impl TicketAuthorizer {
 
     /// A proof that was none.
     pub(crate) fn refuse_proof(&self, bearer: &Bearer) -> NodeError {
-        let sentence = format!("node {} cannot believe that this is the key of a client; log in again", self.node);
-        self.refuse(bearer, TicketFault::NotHolder, sentence)
+        let message = format!("node {} cannot believe that this is the key of a client; log in again", self.node);
+        self.refuse(bearer, TicketFault::NotHolder, message)
     }
 
     /// A range that a ticket does not cover.
-    pub(crate) fn refuse_range(&self, bearer: &Bearer, sentence: String) -> NodeError {
-        self.refuse(bearer, TicketFault::OtherRight, sentence)
+    pub(crate) fn refuse_range(&self, bearer: &Bearer, message: String) -> NodeError {
+        self.refuse(bearer, TicketFault::OtherRight, message)
     }
 
     /// Where this node stands, as its settings say.
@@ -203,9 +203,9 @@ impl TicketAuthorizer {
         })
     }
 
-    fn refuse(&self, bearer: &Bearer, fault: TicketFault, sentence: String) -> NodeError {
-        self.count(bearer, fault, None, &sentence);
-        NodeError::refused(Status::Refused, sentence)
+    fn refuse(&self, bearer: &Bearer, fault: TicketFault, message: String) -> NodeError {
+        self.count(bearer, fault, None, &message);
+        NodeError::refused(Status::Refused, message)
     }
 
     fn count(&self, bearer: &Bearer, fault: TicketFault, user: Option<UserName>, why: &str) {

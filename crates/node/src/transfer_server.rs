@@ -46,7 +46,7 @@ use read::{OPEN_IDLE_MAX, OpenSlices};
 /// Serves the port, and the local socket where there is one, until the node stops; then lets what is under way end for a
 /// moment.
 pub(crate) async fn serve(
-    hands: Arc<NodeContext>,
+    context: Arc<NodeContext>,
     listener: Listener,
     local: Option<LocalListener>,
     connections_max: usize,
@@ -54,13 +54,13 @@ pub(crate) async fn serve(
 ) {
     let at_local = async {
         if let Some(local) = local {
-            local_socket::serve(Arc::clone(&hands), local, connections_max, stopping.clone()).await;
+            local_socket::serve(Arc::clone(&context), local, connections_max, stopping.clone()).await;
         }
     };
-    tokio::join!(serve_port(Arc::clone(&hands), listener, connections_max, stopping.clone()), at_local);
+    tokio::join!(serve_port(Arc::clone(&context), listener, connections_max, stopping.clone()), at_local);
 }
 
-async fn serve_port(hands: Arc<NodeContext>, listener: Listener, connections_max: usize, stopping: ShutdownToken) {
+async fn serve_port(context: Arc<NodeContext>, listener: Listener, connections_max: usize, stopping: ShutdownToken) {
     let room = Arc::new(Semaphore::new(connections_max));
     let conversations_max = 2 * connections_max + listener.unauthenticated().limits().total;
     let mut conversations = JoinSet::new();
@@ -74,8 +74,8 @@ async fn serve_port(hands: Arc<NodeContext>, listener: Listener, connections_max
                 drop(incoming)
             }
             Ok(incoming) => {
-                let (hands, room, stopping) = (Arc::clone(&hands), Arc::clone(&room), stopping.clone());
-                conversations.spawn(converse(hands, incoming, room, stopping));
+                let (context, room, stopping) = (Arc::clone(&context), Arc::clone(&room), stopping.clone());
+                conversations.spawn(converse(context, incoming, room, stopping));
             }
             Err(error) => {
                 // Most likely no descriptor is left: one comes free when a conversation ends.
@@ -90,10 +90,10 @@ async fn serve_port(hands: Arc<NodeContext>, listener: Listener, connections_max
     let _ = timeout(STOP_PATIENCE, ended).await;
 }
 
-async fn converse(hands: Arc<NodeContext>, incoming: Incoming, room: Arc<Semaphore>, stopping: ShutdownToken) {
+async fn converse(context: Arc<NodeContext>, incoming: Incoming, room: Arc<Semaphore>, stopping: ShutdownToken) {
     let peer = incoming.peer();
     let outcome = match incoming.handshake().await {
-        Ok(stream) => answer_requests(&hands, stream, &room, &stopping).await,
+        Ok(stream) => answer_requests(&context, stream, &room, &stopping).await,
         Err(error) => Err(error.into()),
     };
     if let Err(error) = outcome {
@@ -104,7 +104,7 @@ async fn converse(hands: Arc<NodeContext>, incoming: Incoming, room: Arc<Semapho
 /// Answers one request after the other, until the peer closes. Who has proved nothing has its
 /// [place among strangers](net::strangers); whoever has takes one of the `room`.
 pub(crate) async fn answer_requests(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     mut stream: TransferStream,
     room: &Arc<Semaphore>,
     stopping: &ShutdownToken,
@@ -121,7 +121,7 @@ pub(crate) async fn answer_requests(
         let next = async {
             tokio::select! {
                 biased;
-                () = hands.tickets.revocations().wait_node_revoked(&bearer) => Ok(None),
+                () = context.tickets.revocations().wait_node_revoked(&bearer) => Ok(None),
                 received = next_request(&mut stream, &mut open) => received,
             }
         };
@@ -133,7 +133,7 @@ pub(crate) async fn answer_requests(
             TransferRequest::ProveKey { key, proof } => {
                 if !bearer.take_proof(key, &proof) {
                     // It is the answer to what comes behind the proof; and there is no second try.
-                    refuse(&mut stream, &hands.tickets.refuse_proof(&bearer)).await?;
+                    refuse(&mut stream, &context.tickets.refuse_proof(&bearer)).await?;
                     break;
                 }
                 continue;
@@ -145,20 +145,20 @@ pub(crate) async fn answer_requests(
             request => request,
         };
         let Some(ticket) = request.ticket().cloned() else { continue };
-        if !admission.show(hands, &mut stream, &bearer, &ticket).await? {
+        if !admission.show(context, &mut stream, &bearer, &ticket).await? {
             continue;
         }
         if let TransferRequest::Plain { ticket } = &request {
-            go_plain(hands, &mut stream, &mut bearer, &mut open, ticket).await?;
+            go_plain(context, &mut stream, &mut bearer, &mut open, ticket).await?;
             continue;
         }
-        let revoked = hands.tickets.revocations().wait_revoked(&ticket, &bearer);
+        let revoked = context.tickets.revocations().wait_revoked(&ticket, &bearer);
         if matches!(request, TransferRequest::Spe { .. }) {
-            match hands.tickets.compute(&bearer, &ticket) {
+            match context.tickets.compute(&bearer, &ticket) {
                 Ok((job, user)) => {
                     stream.send(&TransferReply::Ready).await?;
                     let asker = DriverIdentity { bearer: bearer.clone(), user, job };
-                    let conversation = Box::pin(task::serve_driver(Arc::clone(hands), stream, asker, stopping));
+                    let conversation = Box::pin(task::serve_driver(Arc::clone(context), stream, asker, stopping));
                     return tokio::select! {
                         biased;
                         () = revoked => Ok(()),
@@ -177,7 +177,7 @@ pub(crate) async fn answer_requests(
             biased;
             // Cut off in the middle, without a word: whoever has a good session asks for a new ticket.
             () = revoked => return Ok(()),
-            after = answer(hands, &mut stream, &bearer, &mut open, asked, stopping) => after?,
+            after = answer(context, &mut stream, &bearer, &mut open, asked, stopping) => after?,
         };
         if after == AfterRequest::Close {
             break;
@@ -203,7 +203,7 @@ impl Admission<'_> {
     /// Takes the first good ticket for the proof that it is; false where there was none, which was said then.
     async fn show(
         &mut self,
-        hands: &NodeContext,
+        context: &NodeContext,
         stream: &mut TransferStream,
         bearer: &Bearer,
         ticket: &SignedTicket,
@@ -211,13 +211,13 @@ impl Admission<'_> {
         if self.permit.is_some() {
             return Ok(true);
         }
-        if let Err(error) = hands.tickets.admits(bearer, ticket) {
+        if let Err(error) = context.tickets.admits(bearer, ticket) {
             refuse(stream, &error).await?;
             return Ok(false);
         }
         let is_admitted = self.admit(stream).await?;
         if !is_admitted {
-            refuse(stream, &too_busy(hands)).await?;
+            refuse(stream, &too_busy(context)).await?;
         }
         Ok(is_admitted)
     }
@@ -248,7 +248,7 @@ struct PacedRequest {
 
 /// Answers one request that leaves the connection here.
 async fn answer(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     stream: &mut TransferStream,
     bearer: &Bearer,
     open: &mut OpenSlices,
@@ -257,10 +257,10 @@ async fn answer(
 ) -> Result<AfterRequest, NodeError> {
     match request {
         TransferRequest::Read { ticket, slice, from, until } => {
-            let Some(_turn) = acquire_slot(hands, stream).await? else { return Ok(AfterRequest::Next) };
+            let Some(_turn) = acquire_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
             // Boxed, as below: the largest of the conversations decides the size of all.
             Box::pin(read::read(
-                hands,
+                context,
                 stream,
                 bearer,
                 open,
@@ -269,35 +269,35 @@ async fn answer(
             .await
         }
         TransferRequest::Write { ticket, chain } => {
-            let Some(_turn) = acquire_write_slot(hands, stream).await? else { return Ok(AfterRequest::Next) };
-            Box::pin(write::write(hands, stream, bearer, write::WriteRequest { ticket, chain, pace }, stopping)).await
+            let Some(_turn) = acquire_write_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
+            Box::pin(write::write(context, stream, bearer, write::WriteRequest { ticket, chain, pace }, stopping)).await
         }
         TransferRequest::Piece { ticket, piece, bytes } => {
-            let Some(_turn) = acquire_slot(hands, stream).await? else { return Ok(AfterRequest::Next) };
-            Box::pin(piece::piece(hands, stream, bearer, &ticket, piece, bytes)).await
+            let Some(_turn) = acquire_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
+            Box::pin(piece::piece(context, stream, bearer, &ticket, piece, bytes)).await
         }
         TransferRequest::Verify { ticket, slice } => {
-            let Some(_turn) = acquire_slot(hands, stream).await? else { return Ok(AfterRequest::Next) };
-            Box::pin(verify::verify(hands, stream, bearer, &ticket, slice)).await
+            let Some(_turn) = acquire_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
+            Box::pin(verify::verify(context, stream, bearer, &ticket, slice)).await
         }
         TransferRequest::ListFiles { ticket, folder, after } => {
-            Box::pin(import_request::list(hands, stream, bearer, &ticket, folder, after)).await
+            Box::pin(import_request::list(context, stream, bearer, &ticket, folder, after)).await
         }
         TransferRequest::ImportFile { ticket, write, folder, file, keep } => {
-            let Some(_turn) = acquire_slot(hands, stream).await? else { return Ok(AfterRequest::Next) };
+            let Some(_turn) = acquire_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
             let wanted = import_request::ImportRequest { folder, file, keep };
-            Box::pin(import_request::import(hands, stream, bearer, &ticket, &write, wanted)).await
+            Box::pin(import_request::import(context, stream, bearer, &ticket, &write, wanted)).await
         }
         TransferRequest::UnlinkFile { ticket, folder, file, slice } => {
             let wanted = import_request::ImportRequest { folder, file, keep: false };
-            Box::pin(import_request::unlink_original(hands, stream, bearer, &ticket, wanted, slice)).await
+            Box::pin(import_request::unlink_original(context, stream, bearer, &ticket, wanted, slice)).await
         }
         TransferRequest::Pull(wanted) => {
-            let Some(_turn) = acquire_slot_of(hands, &hands.pull_slots, stream).await? else {
+            let Some(_turn) = acquire_slot_of(context, &context.pull_slots, stream).await? else {
                 return Ok(AfterRequest::Next);
             };
             Box::pin(pull_request::pull(
-                hands,
+                context,
                 stream,
                 bearer,
                 pull_request::PullRequest { pull: wanted, pace },
@@ -315,13 +315,13 @@ async fn answer(
 
 /// Lets the connection go on without encryption, where the ticket allows that.
 async fn go_plain(
-    hands: &NodeContext,
+    context: &NodeContext,
     stream: &mut TransferStream,
     bearer: &mut Bearer,
     open: &mut OpenSlices,
     ticket: &SignedTicket,
 ) -> Result<(), NodeError> {
-    if let Err(error) = hands.tickets.plain(bearer, ticket) {
+    if let Err(error) = context.tickets.plain(bearer, ticket) {
         refuse(stream, &error).await?;
         return Ok(());
     }
@@ -364,46 +364,46 @@ struct TransferSlot {
 }
 
 /// Waits for a turn; when none comes, the peer is told to come back.
-async fn acquire_slot(hands: &NodeContext, stream: &mut TransferStream) -> Result<Option<TransferSlot>, NodeError> {
-    acquire_slot_of(hands, &hands.transfer_slots, stream).await
+async fn acquire_slot(context: &NodeContext, stream: &mut TransferStream) -> Result<Option<TransferSlot>, NodeError> {
+    acquire_slot_of(context, &context.transfer_slots, stream).await
 }
 
 /// The same for one who writes; another node passes a slice on, and has turns of its own.
 async fn acquire_write_slot(
-    hands: &NodeContext,
+    context: &NodeContext,
     stream: &mut TransferStream,
 ) -> Result<Option<TransferSlot>, NodeError> {
-    let turns = if stream.peer_fingerprint().is_some() { &hands.forward_slots } else { &hands.transfer_slots };
-    acquire_slot_of(hands, turns, stream).await
+    let turns = if stream.peer_fingerprint().is_some() { &context.forward_slots } else { &context.transfer_slots };
+    acquire_slot_of(context, turns, stream).await
 }
 
 async fn acquire_slot_of(
-    hands: &NodeContext,
+    context: &NodeContext,
     turns: &Arc<Semaphore>,
     stream: &mut TransferStream,
 ) -> Result<Option<TransferSlot>, NodeError> {
-    let turn = wait_for_slot(hands, turns).await;
+    let turn = wait_for_slot(context, turns).await;
     if turn.is_none() {
-        stream.send(&TransferReply::Refused(too_busy(hands).refusal())).await?;
+        stream.send(&TransferReply::Refused(too_busy(context).refusal())).await?;
     }
     Ok(turn)
 }
 
 /// Waits for a turn, but not for ever.
-async fn wait_for_transfer_slot(hands: &NodeContext) -> Option<TransferSlot> {
-    wait_for_slot(hands, &hands.transfer_slots).await
+async fn wait_for_transfer_slot(context: &NodeContext) -> Option<TransferSlot> {
+    wait_for_slot(context, &context.transfer_slots).await
 }
 
-async fn wait_for_slot(hands: &NodeContext, turns: &Arc<Semaphore>) -> Option<TransferSlot> {
+async fn wait_for_slot(context: &NodeContext, turns: &Arc<Semaphore>) -> Option<TransferSlot> {
     match timeout(SLOT_WAIT_MAX, Arc::clone(turns).acquire_owned()).await {
-        Ok(Ok(permit)) => Some(TransferSlot { _permit: permit, _counted: hands.transfers_running.count() }),
+        Ok(Ok(permit)) => Some(TransferSlot { _permit: permit, _counted: context.transfers_running.count() }),
         _ => None,
     }
 }
 
-fn too_busy(hands: &NodeContext) -> NodeError {
-    let sentence = format!("node {} serves as many transfers as it may; try again a little later", hands.node);
-    NodeError::refused(Status::Unavailable, sentence)
+fn too_busy(context: &NodeContext) -> NodeError {
+    let message = format!("node {} serves as many transfers as it may; try again a little later", context.node);
+    NodeError::refused(Status::Unavailable, message)
 }
 
 /// Says no. The connection stays good for another request.

@@ -66,8 +66,8 @@ impl UploadLocks {
                 Ok(mine)
             }
             Err(_) => {
-                let sentence = "an earlier connection still has this upload; try again in a moment";
-                Err(NodeError::refused(Status::Unavailable, sentence))
+                let message = "an earlier connection still has this upload; try again in a moment";
+                Err(NodeError::refused(Status::Unavailable, message))
             }
         }
     }

@@ -326,8 +326,8 @@ mod tests {
             ("everyone:alice:r", "nobody"),
         ];
         for (text, says) in wrong {
-            let sentence = text.parse::<Acl>().unwrap_err();
-            assert!(sentence.contains(says), "{text}: {sentence}");
+            let message = text.parse::<Acl>().unwrap_err();
+            assert!(message.contains(says), "{text}: {message}");
         }
         let many: Vec<_> = (0..=limits::ACL_ENTRIES_MAX).map(|number| format!("user:u{number}:r")).collect();
         assert!(many.join(",").parse::<Acl>().unwrap_err().contains("too many"));

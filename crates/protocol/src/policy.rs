@@ -115,8 +115,8 @@ mod tests {
             (Policy { sites_forbidden: vec!["x".repeat(65)], ..base.clone() }, "not the name"),
         ];
         for (policy, says) in wrong {
-            let sentence = policy.check().err().unwrap_or_else(|| panic!("{policy:?} was taken"));
-            assert!(sentence.contains(says), "{sentence}");
+            let message = policy.check().err().unwrap_or_else(|| panic!("{policy:?} was taken"));
+            assert!(message.contains(says), "{message}");
         }
         let sound = Policy { copies: Some(16), sync_copies: Some(16), lifetime_seconds: Some(1), ..base };
         assert_eq!((sound.check(), sound.check_of_file()), (Ok(()), Ok(())));

@@ -105,14 +105,14 @@ impl TicketVerifier {
     /// Which of these it is not.
     pub fn verify(&self, now: Now, signed: &SignedTicket) -> Result<Ticket, RefusedTicket> {
         let Some(keys) = &self.keys else {
-            let sentence = format!("node {} has not met its master yet; try again a little later", self.node);
-            let refusal = Refusal::new(Status::Unavailable, sentence);
+            let message = format!("node {} has not met its master yet; try again a little later", self.node);
+            let refusal = Refusal::new(Status::Unavailable, message);
             return Err(RefusedTicket { fault: None, user: None, refusal });
         };
         let unsigned = || {
-            let sentence =
+            let message =
                 format!("{} refuses the ticket: the master did not sign it; ask the master for a new one", self.node);
-            refused(TicketFault::Unsigned, None, sentence)
+            refused(TicketFault::Unsigned, None, message)
         };
         // The signature first: nothing of an unsigned ticket is even parsed.
         let limit = keys.limit_of(self.is_signed, signed).ok_or_else(unsigned)?;
@@ -123,16 +123,16 @@ impl TicketVerifier {
             return Err(unsigned());
         }
         if ticket.node != self.node {
-            let sentence = format!("{} refuses the ticket: it is for {}", self.node, ticket.node);
-            return Err(refused(TicketFault::OtherNode, Some(ticket.user), sentence));
+            let message = format!("{} refuses the ticket: it is for {}", self.node, ticket.node);
+            return Err(refused(TicketFault::OtherNode, Some(ticket.user), message));
         }
         if ticket.is_expired(now) {
             let seconds = (now.unix_millis - ticket.until_unix_millis).div_ceil(1000);
-            let sentence = format!(
+            let message = format!(
                 "{} refuses the ticket: it ended {seconds} s ago; ask the master for a new one, and see that the clocks agree",
                 self.node
             );
-            return Err(refused(TicketFault::Expired, Some(ticket.user), sentence));
+            return Err(refused(TicketFault::Expired, Some(ticket.user), message));
         }
         Ok(ticket)
     }
@@ -145,16 +145,16 @@ impl TicketVerifier {
         let ticket = self.verify(now, signed)?;
         if self.is_revoked(&ticket) {
             // Unavailable: who has another session gets a new ticket from the master, who has none hears so there.
-            let sentence = format!("the tickets of {} were revoked; ask the master for a new one", ticket.user);
-            let refusal = Refusal::new(Status::Unavailable, sentence);
+            let message = format!("the tickets of {} were revoked; ask the master for a new one", ticket.user);
+            let refusal = Refusal::new(Status::Unavailable, message);
             return Err(RefusedTicket { fault: Some(TicketFault::Revoked), user: Some(ticket.user), refusal });
         }
         if !is_held(self.is_signed, bearer, signed, &ticket.holder) {
-            let sentence = format!(
+            let message = format!(
                 "{} refuses the ticket: it was made for another client or node; ask the master for one of your own",
                 self.node
             );
-            return Err(refused(TicketFault::NotHolder, Some(ticket.user), sentence));
+            return Err(refused(TicketFault::NotHolder, Some(ticket.user), message));
         }
         if bearer.is_plain() {
             self.check_plain(&ticket)?;
@@ -288,11 +288,11 @@ impl TicketVerifier {
         if ticket.plain_within.as_ref() == Some(&self.site) {
             return Ok(());
         }
-        let sentence = format!(
+        let message = format!(
             "{} at site {} refuses the ticket: it does not allow bytes to go unencrypted here; use an encrypted connection",
             self.node, self.site
         );
-        Err(refused(TicketFault::Plain, Some(ticket.user.clone()), sentence))
+        Err(refused(TicketFault::Plain, Some(ticket.user.clone()), message))
     }
 }
 
@@ -357,8 +357,8 @@ impl UsedTickets {
         if !self.has(now, slice) {
             return Ok(());
         }
-        let sentence = format!("the ticket to write slice {slice} is used already; create the file again");
-        Err(refused(TicketFault::Used, Some(grant.user.clone()), sentence))
+        let message = format!("the ticket to write slice {slice} is used already; create the file again");
+        Err(refused(TicketFault::Used, Some(grant.user.clone()), message))
     }
 
     fn has(&self, now: Now, slice: SliceId) -> bool {
@@ -380,8 +380,8 @@ fn other_right(user: UserName, what: String) -> RefusedTicket {
     refused(TicketFault::OtherRight, Some(user), format!("the ticket does not allow {what}"))
 }
 
-fn refused(fault: TicketFault, user: Option<UserName>, sentence: String) -> RefusedTicket {
-    RefusedTicket { fault: Some(fault), user, refusal: Refusal::new(Status::Refused, sentence) }
+fn refused(fault: TicketFault, user: Option<UserName>, message: String) -> RefusedTicket {
+    RefusedTicket { fault: Some(fault), user, refusal: Refusal::new(Status::Refused, message) }
 }
 
 /// How often those that have expired are forgotten.

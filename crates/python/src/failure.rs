@@ -60,17 +60,17 @@ impl From<Failure> for PyErr {
             Failure::IsFolder(error) => return PyIsADirectoryError::new_err((EISDIR, error.to_string())),
             Failure::NotFolder(error) => return PyNotADirectoryError::new_err((ENOTDIR, error.to_string())),
             Failure::NotEmpty(error) => return PyOSError::new_err((ENOTEMPTY, error.to_string())),
-            Failure::Closed(sentence) => return PyValueError::new_err(sentence),
+            Failure::Closed(message) => return PyValueError::new_err(message),
         };
-        let sentence = error.to_string();
+        let message = error.to_string();
         match error.status() {
-            Status::NotFound => PyFileNotFoundError::new_err((ENOENT, sentence)),
-            Status::Exists => PyFileExistsError::new_err((EEXIST, sentence)),
-            Status::Refused => PyPermissionError::new_err((EACCES, sentence)),
-            Status::Usage => PyValueError::new_err(sentence),
-            Status::Unavailable => UnavailableError::new_err((EHOSTUNREACH, sentence)),
-            Status::Corrupt => CorruptError::new_err((EBADMSG, sentence)),
-            Status::Failed => PyOSError::new_err((EIO, sentence)),
+            Status::NotFound => PyFileNotFoundError::new_err((ENOENT, message)),
+            Status::Exists => PyFileExistsError::new_err((EEXIST, message)),
+            Status::Refused => PyPermissionError::new_err((EACCES, message)),
+            Status::Usage => PyValueError::new_err(message),
+            Status::Unavailable => UnavailableError::new_err((EHOSTUNREACH, message)),
+            Status::Corrupt => CorruptError::new_err((EBADMSG, message)),
+            Status::Failed => PyOSError::new_err((EIO, message)),
         }
     }
 }

@@ -70,8 +70,8 @@ impl Reader {
     /// interpreter: see `runtime.rs`.
     fn begin(&self, _: Python<'_>, offset: u64, length: u64) -> PyResult<Read> {
         if self.process != process::id() {
-            let sentence = "this file was opened before the process forked; open it again in the child";
-            return Err(Failure::Closed(sentence.into()).into());
+            let message = "this file was opened before the process forked; open it again in the child";
+            return Err(Failure::Closed(message.into()).into());
         }
         let end = offset.saturating_add(length).min(self.file.bytes());
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);

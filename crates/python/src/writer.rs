@@ -93,8 +93,8 @@ impl Writer {
     fn turn(&self) -> Result<WriterGuard, Failure> {
         let path = &self.target.path;
         if self.process != process::id() {
-            let sentence = format!("`{path}` was opened before the process forked; open it again in the child");
-            return Err(Failure::Closed(sentence));
+            let message = format!("`{path}` was opened before the process forked; open it again in the child");
+            return Err(Failure::Closed(message));
         }
         match mem::replace(&mut *lock(&self.state), State::Busy) {
             State::Open { gathered, upload } => Ok(WriterGuard { state: Arc::clone(&self.state), gathered, upload }),

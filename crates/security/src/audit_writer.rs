@@ -94,8 +94,8 @@ impl AuditWriter {
         let (folder, own, readers) = (self.folder.clone(), self.head, Arc::clone(&self.readers));
         async move {
             let Ok(_reader) = readers.try_acquire() else {
-                let sentence = "the audit record is being read for others; try again in a few seconds";
-                return SecurityReply::Refused(Refusal::new(Status::Unavailable, sentence));
+                let message = "the audit record is being read for others; try again in a few seconds";
+                return SecurityReply::Refused(Refusal::new(Status::Unavailable, message));
             };
             let work = move || match request {
                 AuditRequest::Show { query, .. } => read_page(&folder, &query, own.number).map(AuditReply::Page),

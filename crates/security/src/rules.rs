@@ -486,8 +486,8 @@ fn id_of(drawn: [u8; 32]) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)
 }
 
-fn refused(status: Status, sentence: impl Into<String>) -> SecurityReply {
-    SecurityReply::Refused(Refusal::new(status, sentence))
+fn refused(status: Status, message: impl Into<String>) -> SecurityReply {
+    SecurityReply::Refused(Refusal::new(status, message))
 }
 
 fn too_busy() -> Refusal {

@@ -82,15 +82,15 @@ mod tests {
 
     #[test]
     fn what_is_taken_back_and_added_again_is_in_the_sum_once() {
-        let mut tally = CounterTotals::default();
-        let first = tally.add(&counters(&[("a", 2), ("b", u64::MAX)]));
-        assert_eq!(tally.names_with(&counters(&[("b", 1), ("c", 1), ("d", 0)])), 4);
-        tally.add(&counters(&[("b", 5), ("c", 1)]));
-        assert_eq!(tally.counters().unwrap(), counters(&[("a", 2), ("b", 4), ("c", 1)]));
-        tally.subtract(&first);
-        assert_eq!(tally.counters().unwrap(), counters(&[("a", 0), ("b", 5), ("c", 1)]));
-        tally.add(&counters(&[("a", 2), ("b", u64::MAX)]));
-        assert_eq!(tally.counters().unwrap(), counters(&[("a", 2), ("b", 4), ("c", 1)]));
-        assert_eq!((tally.names(), CounterTotals::default().counters().unwrap()), (3, Counters::new()));
+        let mut totals = CounterTotals::default();
+        let first = totals.add(&counters(&[("a", 2), ("b", u64::MAX)]));
+        assert_eq!(totals.names_with(&counters(&[("b", 1), ("c", 1), ("d", 0)])), 4);
+        totals.add(&counters(&[("b", 5), ("c", 1)]));
+        assert_eq!(totals.counters().unwrap(), counters(&[("a", 2), ("b", 4), ("c", 1)]));
+        totals.subtract(&first);
+        assert_eq!(totals.counters().unwrap(), counters(&[("a", 0), ("b", 5), ("c", 1)]));
+        totals.add(&counters(&[("a", 2), ("b", u64::MAX)]));
+        assert_eq!(totals.counters().unwrap(), counters(&[("a", 2), ("b", 4), ("c", 1)]));
+        assert_eq!((totals.names(), CounterTotals::default().counters().unwrap()), (3, Counters::new()));
     }
 }

@@ -56,12 +56,12 @@ impl OrderRefusal {
 pub fn sources_of(slice: SliceId, located: Located) -> Result<Vec<Source>, OrderRefusal> {
     let path = located.entry.path;
     if !matches!(&located.entry.kind, EntryKind::File(content) if content.slice == slice) {
-        let sentence = format!("`{path}` was changed while the job read it; run the job again");
-        return Err(OrderRefusal::Permanent(Refusal::new(Status::Refused, sentence)));
+        let message = format!("`{path}` was changed while the job read it; run the job again");
+        return Err(OrderRefusal::Permanent(Refusal::new(Status::Refused, message)));
     }
     if located.sources.is_empty() {
-        let sentence = format!("no copy of `{path}` can be reached now");
-        return Err(OrderRefusal::InputUnavailable(Refusal::new(Status::Unavailable, sentence)));
+        let message = format!("no copy of `{path}` can be reached now");
+        return Err(OrderRefusal::InputUnavailable(Refusal::new(Status::Unavailable, message)));
     }
     Ok(located.sources)
 }

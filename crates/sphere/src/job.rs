@@ -168,8 +168,8 @@ impl Job {
         }
         for spe in self.fleet.silent(now) {
             let seconds = self.plan.progress_deadline.as_secs_f64();
-            let sentence = format!("the SPE gave no sign of progress for {seconds} s");
-            self.lose_spe(now, spe, Refusal::new(Status::Unavailable, sentence));
+            let message = format!("the SPE gave no sign of progress for {seconds} s");
+            self.lose_spe(now, spe, Refusal::new(Status::Unavailable, message));
             if self.state != JobState::Running {
                 return;
             }

@@ -172,8 +172,8 @@ impl OutputCommit {
             (Some(gathered), _) => self.prepare(gathered, seen.target.as_deref()),
             (None, Some(_)) => self.ask_for(CommitAction::Gather),
             (None, None) => {
-                let sentence = "the finished output of the job was removed before it got its place; run the job again";
-                self.end(Err(Refusal::new(Status::NotFound, sentence)));
+                let message = "the finished output of the job was removed before it got its place; run the job again";
+                self.end(Err(Refusal::new(Status::NotFound, message)));
             }
         }
     }
@@ -182,10 +182,10 @@ impl OutputCommit {
     fn prepare(&mut self, gathered: &[OutputEntry], place: Option<&[OutputEntry]>) {
         let is_lacking = |name: &&String| !gathered.iter().any(|file| file.name == **name && self.is_part(file));
         if let Some(lacking) = self.parts.keys().find(is_lacking) {
-            let sentence = format!(
+            let message = format!(
                 "`{lacking}` of the job's output was removed or replaced before the output got its place; run the job again"
             );
-            return self.end(Err(Refusal::new(Status::Failed, sentence)));
+            return self.end(Err(Refusal::new(Status::Failed, message)));
         }
         let is_stray =
             |file: &&OutputEntry| !self.parts.contains_key(&file.name) && self.errors.as_ref() != Some(&file.name);
@@ -200,8 +200,8 @@ impl OutputCommit {
             None => {}
             Some([]) if self.may_remove_target => self.ask_for(CommitAction::RemoveEmptyTarget),
             Some(_) => {
-                let sentence = "something was put where the job's output was to be while the job ran; run it again";
-                return self.end(Err(Refusal::new(Status::Exists, sentence)));
+                let message = "something was put where the job's output was to be while the job ran; run it again";
+                return self.end(Err(Refusal::new(Status::Exists, message)));
             }
         }
         self.ask_for(CommitAction::Rename);

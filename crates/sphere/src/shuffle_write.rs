@@ -123,8 +123,8 @@ impl<P> ShuffleWrite<P> {
             let spread = self.waiting.remove(at)?;
             let (bucket, node, site) = (spread.piece.bucket.bucket, &spread.target.node, &spread.target.site);
             if self.doubtful.contains(node) {
-                let sentence = format!("node {node} did not take another piece of the task");
-                self.undelivered.insert(bucket, Refusal::new(Status::Unavailable, sentence));
+                let message = format!("node {node} did not take another piece of the task");
+                self.undelivered.insert(bucket, Refusal::new(Status::Unavailable, message));
                 continue;
             }
             *self.crossing.entry(site.clone()).or_default() += spread.bytes;

@@ -51,8 +51,8 @@ fn write_with(
     }
     // Not taken back: somebody else may have replaced it once more by now.
     sync_folder(&folder).map_err(|error| {
-        let sentence = format!("`{}` has its new content, which a crash may take back: {error}", path.display());
-        io::Error::new(error.kind(), sentence)
+        let message = format!("`{}` has its new content, which a crash may take back: {error}", path.display());
+        io::Error::new(error.kind(), message)
     })
 }
 
@@ -92,7 +92,7 @@ mod tests {
     fn a_folder_that_cannot_be_synced_is_an_error_before_the_rename_or_after_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key.pem");
-        for (failing, content, sentence) in [(1, "old", ""), (2, "new", "has its new content")] {
+        for (failing, content, message) in [(1, "old", ""), (2, "new", "has its new content")] {
             fs::write(&path, "old").unwrap();
             let mut syncs = 0;
             let mut sync = |_: &Path| {
@@ -100,7 +100,7 @@ mod tests {
                 if syncs == failing { Err(rustix::io::Errno::IO.into()) } else { Ok(()) }
             };
             let error = write_with(&path, b"new", 0o600, &mut sync).unwrap_err().to_string();
-            assert!(error.contains(sentence) && error.contains("os error 5"), "{error}");
+            assert!(error.contains(message) && error.contains("os error 5"), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
         }

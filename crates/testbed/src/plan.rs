@@ -170,7 +170,7 @@ fn address(site: usize, host: u8) -> Ipv4Addr {
 }
 
 fn check(ways: &[PathRules]) -> Result<(), TestbedError> {
-    let wrong = |sentence: String| Err(TestbedError::Plan(sentence));
+    let wrong = |message: String| Err(TestbedError::Plan(message));
     for way in ways {
         if way.rtt > RTT_MAX {
             return wrong(format!(

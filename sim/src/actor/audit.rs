@@ -91,8 +91,8 @@ impl Auditor {
     }
 
     /// Faults begin anew, and then it looks again.
-    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &MasterLink) {
-        self.wait(env, seat);
+    pub(crate) fn begin_round(&mut self, env: &mut Environment, master_link: &MasterLink) {
+        self.wait(env, master_link);
     }
 
     /// What was wrong at last.
@@ -107,40 +107,40 @@ impl Auditor {
         for (path, why) in unreadable {
             bytes::report_unreadable(env, path, why);
         }
-        for sentence in if self.missing.is_empty() { missing } else { &self.missing } {
-            env.violate(ViolationKind::Safety, sentence.clone());
+        for message in if self.missing.is_empty() { missing } else { &self.missing } {
+            env.violate(ViolationKind::Safety, message.clone());
         }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if self.tag == 0 {
-            self.wait(env, seat);
+            self.wait(env, master_link);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: u64) {
         if tag != self.tag {
             return;
         }
         match self.step {
-            Step::Waiting if env.is_healing && env.model.people_at_work == 0 && seat.session.is_some() => {
+            Step::Waiting if env.is_healing && env.model.people_at_work == 0 && master_link.session.is_some() => {
                 self.lost_before = (mem::take(&mut self.unreadable), mem::take(&mut self.missing));
                 self.unwell.clear();
-                self.ask(env, seat, &ClientRequest::Nodes, Step::Nodes);
+                self.ask(env, master_link, &ClientRequest::Nodes, Step::Nodes);
             }
             Step::Waiting => {
                 self.last = "people are still at work".into();
-                self.wait(env, seat);
+                self.wait(env, master_link);
             }
             Step::Done => {}
-            _ => self.answered(env, seat, tag, None),
+            _ => self.answered(env, master_link, tag, None),
         }
     }
 
     pub(crate) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) {
@@ -149,30 +149,30 @@ impl Auditor {
         }
         let Some(reply) = reply else {
             self.last = "the master does not answer".into();
-            return self.wait(env, seat);
+            return self.wait(env, master_link);
         };
         match mem::replace(&mut self.step, Step::Waiting) {
             Step::Nodes => match healing::check_nodes(&reply, self.nodes) {
-                Ok(()) => self.ask(env, seat, &ClientRequest::Health, Step::Health),
-                Err(why) => self.give_up(env, seat, why),
+                Ok(()) => self.ask(env, master_link, &ClientRequest::Health, Step::Health),
+                Err(why) => self.give_up(env, master_link, why),
             },
             Step::Health => match healing::check_health(&reply, env.model.has_lost_journal()) {
-                Ok(()) => self.list_region(env, seat, 0),
+                Ok(()) => self.list_region(env, master_link, 0),
                 Err(why) => {
                     // Files are read all the same: those that cannot be are what to say first.
                     self.unwell = why;
-                    self.list(env, seat, Listing::of(env, SectorPath::root()));
+                    self.list(env, master_link, Listing::of(env, SectorPath::root()));
                 }
             },
             Step::Names(region) => {
                 let look = names::NameQuery::List(env.model.regions[region].root.clone());
                 names::check_query(env, region, &look, &reply);
-                self.list_region(env, seat, region + 1);
+                self.list_region(env, master_link, region + 1);
             }
-            Step::Listing(listing) => self.listed(env, seat, listing, reply),
+            Step::Listing(listing) => self.listed(env, master_link, listing, reply),
             Step::Attributes(mut look) => {
                 look.answered(env, &self.entries, reply);
-                self.check_attributes(env, seat, look);
+                self.check_attributes(env, master_link, look);
             }
             Step::Stat => {
                 if let Some(path) = recovery::doubtful(env, &reply) {
@@ -180,11 +180,11 @@ impl Auditor {
                 } else if let Err(why) = healing::check_copies(&reply, self.nodes) {
                     self.unwell = why;
                 }
-                self.next_file(env, seat);
+                self.next_file(env, master_link);
             }
             Step::Reading(mut reading) => {
-                let turn = reading.located(env, seat, reply);
-                self.reading_goes(env, seat, reading, turn);
+                let turn = reading.located(env, master_link, reply);
+                self.reading_goes(env, master_link, reading, turn);
             }
             step @ (Step::Waiting | Step::Done) => self.step = step,
         }
@@ -193,60 +193,66 @@ impl Auditor {
     pub(crate) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         call: CallId,
         reply: CallReply,
     ) {
         match mem::replace(&mut self.step, Step::Waiting) {
             Step::Reading(mut reading) => {
-                let turn = reading.call_answered(env, seat, call, reply);
-                self.reading_goes(env, seat, reading, turn);
+                let turn = reading.call_answered(env, master_link, call, reply);
+                self.reading_goes(env, master_link, reading, turn);
             }
             step => self.step = step,
         }
     }
 
     /// Something is not as this round found it.
-    pub(crate) fn recheck(&mut self, env: &mut Environment, seat: &mut MasterLink, why: String) {
-        self.give_up(env, seat, why);
+    pub(crate) fn recheck(&mut self, env: &mut Environment, master_link: &mut MasterLink, why: String) {
+        self.give_up(env, master_link, why);
     }
 
-    fn ask(&mut self, env: &mut Environment, seat: &mut MasterLink, request: &ClientRequest, step: Step) {
+    fn ask(&mut self, env: &mut Environment, master_link: &mut MasterLink, request: &ClientRequest, step: Step) {
         self.tag += 1;
         self.step = step;
-        ask(env, seat, request, self.tag, PATIENCE);
+        ask(env, master_link, request, self.tag, PATIENCE);
     }
 
-    fn wait(&mut self, env: &mut Environment, seat: &MasterLink) {
+    fn wait(&mut self, env: &mut Environment, master_link: &MasterLink) {
         self.tag += 1;
         self.step = Step::Waiting;
-        later(env, seat, ROUND_PAUSE, self.tag);
+        later(env, master_link, ROUND_PAUSE, self.tag);
     }
 
-    fn give_up(&mut self, env: &mut Environment, seat: &mut MasterLink, why: String) {
+    fn give_up(&mut self, env: &mut Environment, master_link: &mut MasterLink, why: String) {
         env.note(format_args!("not well yet: {why}"));
         self.last = why;
-        self.wait(env, seat);
+        self.wait(env, master_link);
     }
 
     /// The names of one region after the other, then the list of all files.
-    fn list_region(&mut self, env: &mut Environment, seat: &mut MasterLink, region: usize) {
+    fn list_region(&mut self, env: &mut Environment, master_link: &mut MasterLink, region: usize) {
         match env.model.regions.get(region).map(|region| region.root.clone()) {
             Some(root) => {
                 let request = names::NameQuery::List(root).request();
-                self.ask(env, seat, &request, Step::Names(region));
+                self.ask(env, master_link, &request, Step::Names(region));
             }
-            None => self.list(env, seat, Listing::of(env, SectorPath::root())),
+            None => self.list(env, master_link, Listing::of(env, SectorPath::root())),
         }
     }
 
-    fn list(&mut self, env: &mut Environment, seat: &mut MasterLink, listing: Listing) {
+    fn list(&mut self, env: &mut Environment, master_link: &mut MasterLink, listing: Listing) {
         let (folder, after) = (listing.folder.clone(), listing.after.clone());
         let request = ClientRequest::List { folder, recursive: true, after, with_nodes: false };
-        self.ask(env, seat, &request, Step::Listing(listing));
+        self.ask(env, master_link, &request, Step::Listing(listing));
     }
 
-    fn listed(&mut self, env: &mut Environment, seat: &mut MasterLink, mut listing: Listing, reply: ClientReply) {
+    fn listed(
+        &mut self,
+        env: &mut Environment,
+        master_link: &mut MasterLink,
+        mut listing: Listing,
+        reply: ClientReply,
+    ) {
         let trash = path(TRASH);
         let more = match reply {
             ClientReply::Page(page) => {
@@ -256,14 +262,14 @@ impl Auditor {
             }
             // Nothing was ever put there.
             ClientReply::Refused(refusal) if refusal.status == Status::NotFound && listing.folder == trash => false,
-            other => return self.give_up(env, seat, format!("no list of files: {other:?}")),
+            other => return self.give_up(env, master_link, format!("no list of files: {other:?}")),
         };
         if more {
-            return self.list(env, seat, listing);
+            return self.list(env, master_link, listing);
         }
         if listing.folder != trash {
             // It is not seen in the folder above.
-            return self.list(env, seat, Listing { folder: trash, after: None, ..listing });
+            return self.list(env, master_link, Listing { folder: trash, after: None, ..listing });
         }
         let entries = listing.entries;
         let file = |entry: &Entry| match &entry.kind {
@@ -279,44 +285,44 @@ impl Auditor {
         let missing = |path: &SectorPath| !self.to_stat.contains(path);
         self.to_read.extend(env.model.outputs.iter().map(|(path, _)| path.clone()).filter(missing));
         invariants::attribute_checks::check_stray(env, &self.entries, listing.since);
-        self.check_attributes(env, seat, Box::default());
+        self.check_attributes(env, master_link, Box::default());
     }
 
     /// Owners, rights, quotas and the trash, then file after file.
-    fn check_attributes(&mut self, env: &mut Environment, seat: &mut MasterLink, mut look: Box<AttributeAudit>) {
+    fn check_attributes(&mut self, env: &mut Environment, master_link: &mut MasterLink, mut look: Box<AttributeAudit>) {
         if let Some(request) = look.request(env) {
-            return self.ask(env, seat, &request, Step::Attributes(look));
+            return self.ask(env, master_link, &request, Step::Attributes(look));
         }
         self.missing.append(&mut look.wrong);
         self.unwell = look.unwell.take().unwrap_or_else(|| mem::take(&mut self.unwell));
-        self.next_file(env, seat);
+        self.next_file(env, master_link);
     }
 
     /// Looks at the copies of one file after the other, then reads all.
-    fn next_file(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn next_file(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if let Some(path) = self.to_stat.pop_front() {
-            return self.ask(env, seat, &ClientRequest::Stat(path), Step::Stat);
+            return self.ask(env, master_link, &ClientRequest::Stat(path), Step::Stat);
         }
         if let Some(path) = self.to_read.pop_front() {
             let reading = Box::new(Reading::new(env, path, true));
             let request = reading.request();
-            return self.ask(env, seat, &request, Step::Reading(reading));
+            return self.ask(env, master_link, &request, Step::Reading(reading));
         }
         if let Some((path, why)) = self.unreadable.first() {
             self.unwell = format!("{path} cannot be read: {why}");
         }
-        if let Some(sentence) = self.missing.first() {
-            self.unwell.clone_from(sentence);
+        if let Some(message) = self.missing.first() {
+            self.unwell.clone_from(message);
         }
         if self.unwell.is_empty() {
             self.step = Step::Done;
         } else {
             let why = mem::take(&mut self.unwell);
-            self.give_up(env, seat, why);
+            self.give_up(env, master_link, why);
         }
     }
 
-    fn reading_goes(&mut self, env: &mut Environment, seat: &mut MasterLink, reading: Box<Reading>, turn: Turn) {
+    fn reading_goes(&mut self, env: &mut Environment, master_link: &mut MasterLink, reading: Box<Reading>, turn: Turn) {
         match turn {
             Turn::Goes => {
                 self.step = Step::Reading(reading);
@@ -328,7 +334,7 @@ impl Auditor {
             Turn::Ended => {}
             Turn::Failed(why) => self.unreadable.push((reading.path.clone(), why)),
         }
-        self.next_file(env, seat);
+        self.next_file(env, master_link);
     }
 }
 

@@ -93,44 +93,44 @@ impl Driver {
         }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if self.tag == TICK {
             self.tag += 1;
-            later(env, seat, TICK_PERIOD, TICK);
+            later(env, master_link, TICK_PERIOD, TICK);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: u64) {
         match &mut self.phase {
             Phase::Running(running) if tag != TICK && !self.watch.as_ref().is_some_and(|watch| watch.is_for(tag)) => {
-                running.timer(env, seat, &mut self.tag, tag);
+                running.timer(env, master_link, &mut self.tag, tag);
             }
             Phase::Writing(_, _, writing) if tag != TICK => {
-                let ended = writing.answered(env, seat, &mut self.tag, tag, Err(()));
-                self.written(env, seat, ended);
+                let ended = writing.answered(env, master_link, &mut self.tag, tag, Err(()));
+                self.written(env, master_link, ended);
             }
-            _ if tag != TICK => return self.answered(env, seat, tag, None),
-            Phase::Waiting => self.begin(env, seat),
-            Phase::Running(running) => running.tick(env, seat, &mut self.tag),
-            Phase::Writing(_, _, writing) => writing.tick(env, seat, &mut self.tag),
-            Phase::Watching(job, asked @ None) if seat.session.is_some() => {
+            _ if tag != TICK => return self.answered(env, master_link, tag, None),
+            Phase::Waiting => self.begin(env, master_link),
+            Phase::Running(running) => running.tick(env, master_link, &mut self.tag),
+            Phase::Writing(_, _, writing) => writing.tick(env, master_link, &mut self.tag),
+            Phase::Watching(job, asked @ None) if master_link.session.is_some() => {
                 self.tag += 1;
                 *asked = Some(self.tag);
-                ask(env, seat, &ClientRequest::Job(*job), self.tag, PATIENCE);
+                ask(env, master_link, &ClientRequest::Job(*job), self.tag, PATIENCE);
             }
             _ => {}
         }
         if tag == TICK {
-            self.look(env, seat);
-            later(env, seat, TICK_PERIOD, TICK);
+            self.look(env, master_link);
+            later(env, master_link, TICK_PERIOD, TICK);
         }
-        self.end_if_ended(env, seat);
+        self.end_if_ended(env, master_link);
     }
 
     pub(crate) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) {
@@ -143,16 +143,16 @@ impl Driver {
         match &mut self.phase {
             Phase::Locating(wanted, found) if *wanted == tag => {
                 let found = std::mem::take(found);
-                self.located(env, seat, found, reply);
+                self.located(env, master_link, found, reply);
             }
             Phase::Admitting(wanted, inputs) if *wanted == tag => {
                 let inputs = std::mem::take(inputs);
-                self.admitted(env, seat, inputs, reply);
+                self.admitted(env, master_link, inputs, reply);
             }
-            Phase::Running(running) => running.answered(env, seat, &mut self.tag, tag, reply),
+            Phase::Running(running) => running.answered(env, master_link, &mut self.tag, tag, reply),
             Phase::Writing(_, _, writing) => {
-                let ended = writing.answered(env, seat, &mut self.tag, tag, Ok(reply));
-                self.written(env, seat, ended);
+                let ended = writing.answered(env, master_link, &mut self.tag, tag, Ok(reply));
+                self.written(env, master_link, ended);
             }
             Phase::Detaching(job, wanted) if *wanted == tag => {
                 // Where no answer came, the job may be driven all the same.
@@ -165,42 +165,42 @@ impl Driver {
             }
             _ => {}
         }
-        self.end_if_ended(env, seat);
+        self.end_if_ended(env, master_link);
     }
 
     pub(crate) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         call: CallId,
         reply: CallReply,
     ) {
         match &mut self.phase {
-            Phase::Running(running) => running.call_answered(env, seat, &mut self.tag, call, reply),
+            Phase::Running(running) => running.call_answered(env, master_link, &mut self.tag, call, reply),
             Phase::Writing(_, _, writing) => {
-                let ended = writing.call_answered(env, seat, &mut self.tag, call, reply);
-                self.written(env, seat, ended);
+                let ended = writing.call_answered(env, master_link, &mut self.tag, call, reply);
+                self.written(env, master_link, ended);
             }
             _ => {}
         }
-        self.end_if_ended(env, seat);
+        self.end_if_ended(env, master_link);
     }
 
     pub(crate) fn conversations_broken(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         node: usize,
         life: Life,
     ) {
         if let Phase::Running(running) = &mut self.phase {
             running.conversations_broken(env, node, life);
         }
-        self.end_if_ended(env, seat);
+        self.end_if_ended(env, master_link);
     }
 
     /// Now and then it looks at the place of the output; and again and again once that must be there.
-    fn look(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn look(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let must = matches!(self.phase, Phase::Checking);
         let may = matches!(self.phase, Phase::Running(_) | Phase::Watching(..)) && env.chance(8);
         let Some(watch) = &mut self.watch else { return };
@@ -208,7 +208,7 @@ impl Driver {
             // Whether it was saved before the journal was lost, nobody knows.
             self.phase = Phase::Waiting;
         } else if must || may {
-            watch.look(env, seat, &mut self.tag, must);
+            watch.look(env, master_link, &mut self.tag, must);
         }
     }
 
@@ -250,7 +250,7 @@ impl Driver {
     }
 
     /// What a detached job begins with is written, or cannot be.
-    fn written(&mut self, env: &mut Environment, seat: &mut MasterLink, ended: Option<Result<(), Refusal>>) {
+    fn written(&mut self, env: &mut Environment, master_link: &mut MasterLink, ended: Option<Result<(), Refusal>>) {
         let (Some(ended), Phase::Writing(job, journal, _)) = (ended, &self.phase) else { return };
         let (job, journal) = (*job, journal.clone());
         if ended.is_err() {
@@ -264,11 +264,11 @@ impl Driver {
         };
         let keys = (0..limits::DRIVERS_MAX).map(|_| key()).collect();
         self.tag += 1;
-        ask(env, seat, &ClientRequest::DetachJob { job, journal, keys }, self.tag, PATIENCE);
+        ask(env, master_link, &ClientRequest::DetachJob { job, journal, keys }, self.tag, PATIENCE);
         self.phase = Phase::Detaching(job, self.tag);
     }
 
-    fn begin(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn begin(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if env.is_healing && env.model.jobs_done > 0 {
             self.phase = Phase::AtRest;
             return;
@@ -282,16 +282,16 @@ impl Driver {
         if !is_there && env.is_healing && env.model.recovered.is_some() {
             // Nobody writes it again: it was on disks that are lost with the journal, or is found too late to count on.
             self.phase = Phase::AtRest;
-        } else if is_there && seat.session.is_some() {
-            self.locate(env, seat, Vec::new());
+        } else if is_there && master_link.session.is_some() {
+            self.locate(env, master_link, Vec::new());
         }
     }
 
-    fn locate(&mut self, env: &mut Environment, seat: &mut MasterLink, found: Vec<InputFile>) {
+    fn locate(&mut self, env: &mut Environment, master_link: &mut MasterLink, found: Vec<InputFile>) {
         self.tag += 1;
         match self.paths.get(found.len()) {
             Some(path) => {
-                ask(env, seat, &ClientRequest::Locate(path.clone()), self.tag, PATIENCE);
+                ask(env, master_link, &ClientRequest::Locate(path.clone()), self.tag, PATIENCE);
                 self.phase = Phase::Locating(self.tag, found);
             }
             None => {
@@ -300,7 +300,7 @@ impl Driver {
                 let output = self.planned.is_published().then(|| target.clone());
                 self.watch = output.clone().map(|target| OutputWatch::new(env, target));
                 self.planned.is_tagged = env.chance(40);
-                ask(env, seat, &ClientRequest::AdmitJob { title: "sort".into(), output }, self.tag, PATIENCE);
+                ask(env, master_link, &ClientRequest::AdmitJob { title: "sort".into(), output }, self.tag, PATIENCE);
                 self.phase = Phase::Admitting(self.tag, found);
             }
         }
@@ -309,7 +309,7 @@ impl Driver {
     fn located(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         mut found: Vec<InputFile>,
         reply: Option<ClientReply>,
     ) {
@@ -326,13 +326,13 @@ impl Driver {
             nodes: located.sources.into_iter().map(|source| source.node).collect(),
             layout: FileLayout::default(),
         });
-        self.locate(env, seat, found);
+        self.locate(env, master_link, found);
     }
 
     fn admitted(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         inputs: Vec<InputFile>,
         reply: Option<ClientReply>,
     ) {
@@ -348,7 +348,7 @@ impl Driver {
                 if let Some(folder) = &folder
                     && env.chance(60)
                 {
-                    return self.leave_to_nodes(env, seat, &admitted, (plan, inputs, nodes, folder.clone()));
+                    return self.leave_to_nodes(env, master_link, &admitted, (plan, inputs, nodes, folder.clone()));
                 }
                 let running = Running::new(driving, self.planned.clone(), admitted, folder, None);
                 self.phase = Phase::Running(Box::new(running));
@@ -361,7 +361,7 @@ impl Driver {
     fn leave_to_nodes(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         admitted: &Admitted,
         (plan, inputs, nodes, folder): (JobPlan, Vec<InputFile>, Vec<SpeNodePlan>, OutputFolder),
     ) {
@@ -369,13 +369,13 @@ impl Driver {
         let Ok(at) = journal.join(HEAD) else { return };
         let copies = sync_copies(nodes.len());
         let head: detached_driver::Head = (plan, inputs, nodes, folder, self.planned.is_tagged);
-        let writing = Writing::begin(env, seat, &mut self.tag, at, codec::encode(&head), copies);
+        let writing = Writing::begin(env, master_link, &mut self.tag, at, codec::encode(&head), copies);
         self.phase = Phase::Writing(admitted.job, journal, Box::new(writing));
     }
 
-    fn end_if_ended(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn end_if_ended(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if let Phase::Running(running) = &mut self.phase {
-            running.go_on(env, seat, &mut self.tag);
+            running.go_on(env, master_link, &mut self.tag);
             if running.is_over() {
                 let is_done = running.is_done() && self.watch.is_some();
                 self.phase = if is_done { Phase::Checking } else { Phase::Waiting };

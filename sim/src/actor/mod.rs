@@ -278,24 +278,24 @@ impl Actor {
 }
 
 /// Asks the master. Without a session the answer is a timer's, as if none had come.
-fn ask(env: &mut Environment, seat: &mut MasterLink, request: &ClientRequest, tag: u64, patience: Duration) {
-    match seat.session {
-        Some(session) => seat.messenger.ask(env.now, session, codec::encode(request), tag, patience),
-        None => later(env, seat, WITHOUT_SESSION, tag),
+fn ask(env: &mut Environment, master_link: &mut MasterLink, request: &ClientRequest, tag: u64, patience: Duration) {
+    match master_link.session {
+        Some(session) => master_link.messenger.ask(env.now, session, codec::encode(request), tag, patience),
+        None => later(env, master_link, WITHOUT_SESSION, tag),
     }
 }
 
 /// Has a client called after a while.
-fn later(env: &mut Environment, seat: &MasterLink, span: Duration, tag: u64) {
-    if let Participant::Client(client) = seat.who {
+fn later(env: &mut Environment, master_link: &MasterLink, span: Duration, tag: u64) {
+    if let Participant::Client(client) = master_link.who {
         env.after(span, Event::Timer { client, tag });
     }
 }
 
 /// Gives a session up for which no answer came, and asks for another.
-fn log_in_again(env: &mut Environment, seat: &mut MasterLink) {
-    seat.leave();
-    seat.start_joining(env);
+fn log_in_again(env: &mut Environment, master_link: &mut MasterLink) {
+    master_link.leave();
+    master_link.start_joining(env);
 }
 
 /// How long a client waits for an answer: less than a real one, for there is more to do.

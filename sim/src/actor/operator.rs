@@ -79,37 +79,37 @@ impl Operator {
 
     /// The master lost its journal, and with it perhaps the last moment's small rows: that the node is in use again
     /// may be among them, as an operator would see in `sector nodes`.
-    pub(crate) fn journal_lost(&mut self, env: &mut Environment, seat: &MasterLink) {
+    pub(crate) fn journal_lost(&mut self, env: &mut Environment, master_link: &MasterLink) {
         self.is_forgotten = matches!(self.step, Step::Asking);
         if self.node.is_none() && self.last.is_some() {
             (self.node, self.next) = (self.last, Next::Admit);
-            self.begin_round(env, seat);
+            self.begin_round(env, master_link);
         } else if self.last != self.node {
             self.unconfirmed = self.last;
         }
     }
 
     /// Goes on after a rest.
-    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &MasterLink) {
+    pub(crate) fn begin_round(&mut self, env: &mut Environment, master_link: &MasterLink) {
         if self.is_at_rest() {
             env.model.people_at_work += 1;
-            self.wait(env, seat);
+            self.wait(env, master_link);
         }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if self.tag == 0 {
-            self.wait(env, seat);
+            self.wait(env, master_link);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: u64) {
         if tag != self.tag {
             return;
         }
         match self.step {
-            Step::Waiting => self.go_on(env, seat),
-            Step::Asking => self.answered(env, seat, tag, None),
+            Step::Waiting => self.go_on(env, master_link),
+            Step::Asking => self.answered(env, master_link, tag, None),
             Step::AtRest => {}
         }
     }
@@ -118,14 +118,14 @@ impl Operator {
     pub(crate) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) {
         if tag != self.tag || !matches!(mem::replace(&mut self.step, Step::Waiting), Step::Asking) {
             return;
         }
-        env.note(format_args!("{:?} is told {reply:?} of {:?} {:?}", seat.who, self.next, self.node));
+        env.note(format_args!("{:?} is told {reply:?} of {:?} {:?}", master_link.who, self.next, self.node));
         let is_heard = reply.is_some();
         let is_forgotten = mem::take(&mut self.is_forgotten);
         match (self.next, reply) {
@@ -155,22 +155,22 @@ impl Operator {
             (Next::Admit | Next::Use, _) => {}
         }
         if is_heard {
-            return self.wait(env, seat);
+            return self.wait(env, master_link);
         }
         // Until nothing can come of it any more.
         self.tag += 1;
-        later(env, seat, DELAY_MAX + Duration::from_millis(500), self.tag);
+        later(env, master_link, DELAY_MAX + Duration::from_millis(500), self.tag);
     }
 
-    fn wait(&mut self, env: &mut Environment, seat: &MasterLink) {
+    fn wait(&mut self, env: &mut Environment, master_link: &MasterLink) {
         self.tag += 1;
         self.step = Step::Waiting;
         let longest_ms = if env.is_healing { 1_000 } else { 12_000 };
         let span = env.span(200, longest_ms);
-        later(env, seat, span, self.tag);
+        later(env, master_link, span, self.tag);
     }
 
-    fn go_on(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn go_on(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if env.is_healing && self.next == Next::Remove {
             self.next = Next::Admit;
         }
@@ -191,10 +191,10 @@ impl Operator {
                 ClientRequest::RemoveNode(RemoveNodeRequest { node, force: false, dry_run: false, undo })
             }
         };
-        env.note(format_args!("{:?} asks {request:?}", seat.who));
+        env.note(format_args!("{:?} asks {request:?}", master_link.who));
         self.tag += 1;
         self.step = Step::Asking;
-        ask(env, seat, &request, self.tag, PATIENCE);
+        ask(env, master_link, &request, self.tag, PATIENCE);
     }
 
     /// Whether the next node that is drained stays so.

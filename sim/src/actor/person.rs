@@ -77,20 +77,20 @@ impl Person {
     }
 
     /// The master lost its journal: what was planned and cannot be relied on is written again.
-    pub(crate) fn journal_lost(&mut self, env: &mut Environment, seat: &MasterLink) {
+    pub(crate) fn journal_lost(&mut self, env: &mut Environment, master_link: &MasterLink) {
         let Some(recovered) = &env.model.recovered else { return };
         let is_gone = |(request, _): &&(CreateRequest, ContentId)| !recovered.must_be_there(&request.path);
         self.planned = self.inputs.iter().filter(is_gone).cloned().collect();
         if !self.planned.is_empty() {
-            self.begin_round(env, seat);
+            self.begin_round(env, master_link);
         }
     }
 
     /// Goes on after a rest.
-    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &MasterLink) {
+    pub(crate) fn begin_round(&mut self, env: &mut Environment, master_link: &MasterLink) {
         if self.is_at_rest() {
             env.model.people_at_work += 1;
-            self.rest(env, seat);
+            self.rest(env, master_link);
         }
     }
 
@@ -111,29 +111,29 @@ impl Person {
         }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if matches!(self.step, Step::Idle) {
-            self.next(env, seat);
+            self.next(env, master_link);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: u64) {
         if tag != self.tag {
             return;
         }
         match mem::replace(&mut self.step, Step::Idle) {
-            Step::Idle => self.next(env, seat),
+            Step::Idle => self.next(env, master_link),
             Step::Settling(change) => {
                 names::end(env, self.region, &change, Outcome::Unknown);
-                self.rest(env, seat);
+                self.rest(env, master_link);
             }
             Step::Uploading(mut upload, target) => {
-                let stage = upload.timer(env, seat, tag);
-                self.upload_goes(env, seat, upload, target, stage);
+                let stage = upload.timer(env, master_link, tag);
+                self.upload_goes(env, master_link, upload, target, stage);
             }
             step => {
                 self.step = step;
-                self.answered(env, seat, tag, None);
+                self.answered(env, master_link, tag, None);
             }
         }
     }
@@ -142,7 +142,7 @@ impl Person {
     pub(crate) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) {
@@ -150,27 +150,27 @@ impl Person {
             return;
         }
         match mem::replace(&mut self.step, Step::Idle) {
-            Step::Changing(change) => self.change_answered(env, seat, change, reply),
+            Step::Changing(change) => self.change_answered(env, master_link, change, reply),
             Step::Uploading(mut upload, target) => {
-                let stage = upload.answered(env, seat, tag, reply);
-                self.upload_goes(env, seat, upload, target, stage);
+                let stage = upload.answered(env, master_link, tag, reply);
+                self.upload_goes(env, master_link, upload, target, stage);
             }
             Step::Querying(look) => match reply {
-                None => self.rest(env, seat),
+                None => self.rest(env, master_link),
                 Some(reply) => {
                     names::check_query(env, self.region, &look, &reply);
-                    self.rest(env, seat);
+                    self.rest(env, master_link);
                 }
             },
             Step::Reading(mut reading) => match reply {
-                None => self.rest(env, seat),
+                None => self.rest(env, master_link),
                 Some(reply) => {
-                    let turn = reading.located(env, seat, reply);
-                    self.reading_goes(env, seat, reading, turn);
+                    let turn = reading.located(env, master_link, reply);
+                    self.reading_goes(env, master_link, reading, turn);
                 }
             },
             // That it is kept shows in the copies at the end: they are compared with what the master says is wanted.
-            Step::SettingPolicy => self.rest(env, seat),
+            Step::SettingPolicy => self.rest(env, master_link),
             step @ (Step::Idle | Step::Settling(_) | Step::AtRest) => self.step = step,
         }
     }
@@ -178,50 +178,50 @@ impl Person {
     pub(crate) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         call: CallId,
         reply: CallReply,
     ) {
         match mem::replace(&mut self.step, Step::Idle) {
             Step::Uploading(mut upload, target) => {
-                let stage = upload.call_answered(env, seat, self.tag, call, reply);
-                self.upload_goes(env, seat, upload, target, stage);
+                let stage = upload.call_answered(env, master_link, self.tag, call, reply);
+                self.upload_goes(env, master_link, upload, target, stage);
             }
             Step::Reading(mut reading) => {
-                let turn = reading.call_answered(env, seat, call, reply);
-                self.reading_goes(env, seat, reading, turn);
+                let turn = reading.call_answered(env, master_link, call, reply);
+                self.reading_goes(env, master_link, reading, turn);
             }
             step => self.step = step,
         }
     }
 
     /// Begins the next thing, if there is a session.
-    fn next(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn next(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         self.tag += 1;
         if (env.is_healing || env.is_quiet) && self.planned.is_empty() {
             self.step = Step::AtRest;
             env.model.people_at_work -= 1;
             return;
         }
-        if seat.session.is_none() {
+        if master_link.session.is_none() {
             // `logged_in` comes back here.
             self.step = Step::Idle;
             return;
         }
         if let Some((request, content)) = self.planned.front().cloned() {
             let change = Change::Put { path: request.path.clone(), content, parents: true, absent: false };
-            return self.upload(env, seat, Upload::new(env, request, content), Target::Own(change));
+            return self.upload(env, master_link, Upload::new(env, request, content), Target::Own(change));
         }
         let lot = env.rng.u32(..100);
         match lot {
-            0..35 => self.read(env, seat),
-            35..50 => self.query(env, seat),
-            _ if !self.is_busy => self.read(env, seat),
-            50..54 => self.set_policy(env, seat),
-            62..70 if env.model.recovered.is_none() => self.append(env, seat),
+            0..35 => self.read(env, master_link),
+            35..50 => self.query(env, master_link),
+            _ if !self.is_busy => self.read(env, master_link),
+            50..54 => self.set_policy(env, master_link),
+            62..70 if env.model.recovered.is_none() => self.append(env, master_link),
             // Seldom: so many bytes take a while.
-            70 => self.put_large(env, seat),
-            54..62 if !env.model.registers.is_empty() => self.put_shared(env, seat),
+            70 => self.put_large(env, master_link),
+            54..62 if !env.model.registers.is_empty() => self.put_shared(env, master_link),
             _ => {
                 // Also the newest version of all has to be remembered when its file is gone.
                 let newest = self.newest.take().filter(|_| env.chance(15));
@@ -229,21 +229,21 @@ impl Person {
                     Some(path) => Change::Remove { path, recursive: false },
                     None => self.draw_change(env),
                 };
-                self.change(env, seat, change);
+                self.change(env, master_link, change);
             }
         }
     }
 
     /// Waits a moment.
-    fn rest(&mut self, env: &mut Environment, seat: &MasterLink) {
+    fn rest(&mut self, env: &mut Environment, master_link: &MasterLink) {
         self.tag += 1;
         self.step = Step::Idle;
         let span = env.span(1, 250);
-        later(env, seat, span, self.tag);
+        later(env, master_link, span, self.tag);
     }
 
-    fn change(&mut self, env: &mut Environment, seat: &mut MasterLink, change: Change) {
-        env.note(format_args!("{:?} asks {change:?}", seat.who));
+    fn change(&mut self, env: &mut Environment, master_link: &mut MasterLink, change: Change) {
+        env.note(format_args!("{:?} asks {change:?}", master_link.who));
         let request = match &change {
             Change::MakeFolder { path, parents } => ClientRequest::MakeFolder { path: path.clone(), parents: *parents },
             Change::Rename { from, to } => ClientRequest::Rename { from: from.clone(), to: to.clone() },
@@ -260,18 +260,18 @@ impl Person {
                     // No more than there are nodes: a cloud that cannot keep them all is never well.
                     request.copies = Some(env.rng.u8(2..=NODES_MIN as u8));
                 }
-                return self.upload(env, seat, Upload::new(env, request, *content), Target::Own(change.clone()));
+                return self.upload(env, master_link, Upload::new(env, request, *content), Target::Own(change.clone()));
             }
         };
         names::begin(env, self.region, &change);
-        ask(env, seat, &request, self.tag, PATIENCE);
+        ask(env, master_link, &request, self.tag, PATIENCE);
         self.step = Step::Changing(change);
     }
 
     fn change_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         change: Change,
         reply: Option<ClientReply>,
     ) {
@@ -279,63 +279,63 @@ impl Person {
             Some(ClientReply::Done) => Outcome::Done,
             Some(ClientReply::Refused(refusal)) => Outcome::Refused(refusal.status),
             _ => {
-                env.note(format_args!("{:?} heard nothing of {change:?}", seat.who));
+                env.note(format_args!("{:?} heard nothing of {change:?}", master_link.who));
                 self.tag += 1;
                 self.step = Step::Settling(change);
-                return later(env, seat, DELAY_MAX + Duration::from_millis(500), self.tag);
+                return later(env, master_link, DELAY_MAX + Duration::from_millis(500), self.tag);
             }
         };
-        env.note(format_args!("{:?} is told {outcome:?}", seat.who));
+        env.note(format_args!("{:?} is told {outcome:?}", master_link.who));
         names::end(env, self.region, &change, outcome);
-        self.rest(env, seat);
+        self.rest(env, master_link);
     }
 
-    fn upload(&mut self, env: &mut Environment, seat: &mut MasterLink, mut upload: Upload, target: Target) {
-        upload.begin(env, seat, self.tag);
+    fn upload(&mut self, env: &mut Environment, master_link: &mut MasterLink, mut upload: Upload, target: Target) {
+        upload.begin(env, master_link, self.tag);
         self.step = Step::Uploading(Box::new(upload), target);
     }
 
-    fn put_shared(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn put_shared(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let register = env.rng.usize(..env.model.registers.len());
         let content = env.model.contents.draw(&mut env.rng);
         let at = env.model.registers[register].path.clone();
-        env.note(format_args!("{:?} overwrites {at} with {content:?}", seat.who));
+        env.note(format_args!("{:?} overwrites {at} with {content:?}", master_link.who));
         let upload = Upload::new(env, create_request(at, env.model.contents.get(content).bytes.len() as u64), content);
-        self.upload(env, seat, upload, Target::Shared { register, content, write: None });
+        self.upload(env, master_link, upload, Target::Shared { register, content, write: None });
     }
 
     /// Puts something behind a file of its own, if it knows what is in one.
-    fn append(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn append(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let files: Vec<_> = env.model.regions[self.region].certain().into_iter().flat_map(Tree::files).collect();
         if files.is_empty() {
-            return self.read(env, seat);
+            return self.read(env, master_link);
         }
         let (at, base) = files[env.rng.usize(..files.len())];
         let (at, mut tail) = (at.clone(), vec![0; env.rng.usize(1..100_000)]);
         env.rng.fill(&mut tail);
         let base_bytes = env.model.contents.get(base).bytes.len() as u64;
         let content = env.model.contents.extend(base, &tail);
-        env.note(format_args!("{:?} appends {} bytes to {at}", seat.who, tail.len()));
+        env.note(format_args!("{:?} appends {} bytes to {at}", master_link.who, tail.len()));
         let request = CreateRequest { append: true, parents: false, ..create_request(at.clone(), tail.len() as u64) };
         let change = Change::Put { path: at, content, parents: false, absent: false };
-        self.upload(env, seat, Upload::append(request, content, tail, base_bytes), Target::Own(change));
+        self.upload(env, master_link, Upload::append(request, content, tail, base_bytes), Target::Own(change));
     }
 
     /// Puts a file that is gone on with where its sending breaks off.
-    fn put_large(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn put_large(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let content = env.model.contents.draw_large(&mut env.rng);
         let path = draw_path(env, self.region);
         let bytes = env.model.contents.get(content).bytes.len() as u64;
         let request =
             CreateRequest { resume: Some(ResumeKey(env.rng.u128(..))), ..create_request(path.clone(), bytes) };
         let change = Change::Put { path, content, parents: true, absent: false };
-        self.upload(env, seat, Upload::new(env, request, content), Target::Own(change));
+        self.upload(env, master_link, Upload::new(env, request, content), Target::Own(change));
     }
 
     fn upload_goes(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         upload: Box<Upload>,
         mut target: Target,
         stage: Stage,
@@ -353,12 +353,12 @@ impl Person {
                 self.step = Step::Uploading(upload, target);
             }
             Stage::Ended(outcome) => {
-                env.note(format_args!("{:?} upload ended: {outcome:?}", seat.who));
+                env.note(format_args!("{:?} upload ended: {outcome:?}", master_link.who));
                 self.upload_ended(env, &target, outcome);
-                self.rest(env, seat);
+                self.rest(env, master_link);
             }
             Stage::Refused(refusal) => {
-                env.note(format_args!("{:?} create refused: {refusal}", seat.who));
+                env.note(format_args!("{:?} create refused: {refusal}", master_link.who));
                 // No node, or a lease that a lost answer left behind: nothing about names.
                 let is_about_names = !matches!(refusal.status, Status::Unavailable | Status::Refused);
                 if let Target::Own(change) = &target
@@ -366,7 +366,7 @@ impl Person {
                 {
                     names::end(env, self.region, change, Outcome::Refused(refusal.status));
                 }
-                self.rest(env, seat);
+                self.rest(env, master_link);
             }
         }
     }
@@ -395,37 +395,37 @@ impl Person {
         }
     }
 
-    fn query(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn query(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let look = names::NameQuery::draw(env, self.region);
-        ask(env, seat, &look.request(), self.tag, PATIENCE);
+        ask(env, master_link, &look.request(), self.tag, PATIENCE);
         self.step = Step::Querying(look);
     }
 
     /// Wishes for another number of copies of something of its own, or takes the wish back.
-    fn set_policy(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn set_policy(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let at = if env.rng.bool() { env.model.regions[self.region].root.clone() } else { self.draw_file(env) };
         // No more than there are nodes: a cloud that cannot keep them all is never well.
         let copies = if env.chance(25) { None } else { Some(env.rng.u8(2..=NODES_MIN as u8)) };
-        env.note(format_args!("{:?} wishes for {copies:?} copies of {at}", seat.who));
+        env.note(format_args!("{:?} wishes for {copies:?} copies of {at}", master_link.who));
         let request = ClientRequest::SetPolicy { path: at, policy: Policy { copies, ..Policy::default() } };
-        ask(env, seat, &request, self.tag, PATIENCE);
+        ask(env, master_link, &request, self.tag, PATIENCE);
         self.step = Step::SettingPolicy;
     }
 
-    fn read(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn read(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let at = self.draw_file(env);
         let reading = Reading::new(env, at, false);
-        ask(env, seat, &reading.request(), self.tag, PATIENCE);
+        ask(env, master_link, &reading.request(), self.tag, PATIENCE);
         self.step = Step::Reading(Box::new(reading));
     }
 
-    fn reading_goes(&mut self, env: &mut Environment, seat: &mut MasterLink, reading: Box<Reading>, turn: Turn) {
+    fn reading_goes(&mut self, env: &mut Environment, master_link: &mut MasterLink, reading: Box<Reading>, turn: Turn) {
         match turn {
             Turn::Goes => self.step = Step::Reading(reading),
-            Turn::Ended => self.rest(env, seat),
+            Turn::Ended => self.rest(env, master_link),
             Turn::Failed(why) => {
-                env.note(format_args!("{:?} could not read {}: {why}", seat.who, reading.path));
-                self.rest(env, seat);
+                env.note(format_args!("{:?} could not read {}: {why}", master_link.who, reading.path));
+                self.rest(env, master_link);
             }
         }
     }

@@ -29,22 +29,22 @@ impl Snoop {
         Self { by, is_stranger, probe: None, tag: 0 }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if self.probe.is_none() {
-            self.next(env, seat);
+            self.next(env, master_link);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: u64) {
         if tag == self.tag {
-            self.next(env, seat);
+            self.next(env, master_link);
         }
     }
 
     pub(crate) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) {
@@ -56,14 +56,14 @@ impl Snoop {
         }
         self.tag += 1;
         let span = env.span(50, PAUSE_MAX_MS);
-        later(env, seat, span, self.tag);
+        later(env, master_link, span, self.tag);
     }
 
-    fn next(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn next(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         self.tag += 1;
         self.probe = None;
-        if seat.session.is_none() {
-            return later(env, seat, Duration::from_millis(PAUSE_MAX_MS), self.tag);
+        if master_link.session.is_none() {
+            return later(env, master_link, Duration::from_millis(PAUSE_MAX_MS), self.tag);
         }
         let user = self.by.user.clone();
         let request = match env.rng.u8(..4) {
@@ -71,7 +71,7 @@ impl Snoop {
             _ => draw_question(env, &user),
         };
         let probe = Probe::new(env, self.by.clone(), request);
-        ask(env, seat, &probe.request, self.tag, PATIENCE);
+        ask(env, master_link, &probe.request, self.tag, PATIENCE);
         self.probe = Some(Box::new(probe));
     }
 }

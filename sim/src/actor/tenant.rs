@@ -107,10 +107,10 @@ impl Tenant {
     }
 
     /// Goes on after a rest.
-    pub(crate) fn begin_round(&mut self, env: &mut Environment, seat: &MasterLink) {
+    pub(crate) fn begin_round(&mut self, env: &mut Environment, master_link: &MasterLink) {
         if self.is_at_rest() {
             env.model.people_at_work += 1;
-            self.rest(env, seat);
+            self.rest(env, master_link);
         }
     }
 
@@ -129,29 +129,29 @@ impl Tenant {
         }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if matches!(self.step, Step::Idle) {
-            self.next(env, seat);
+            self.next(env, master_link);
         }
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: u64) {
         if tag != self.tag {
             return;
         }
         match mem::replace(&mut self.step, Step::Idle) {
-            Step::Idle => self.next(env, seat),
+            Step::Idle => self.next(env, master_link),
             Step::Settling(doing) => {
                 self.ended(env, &doing, Outcome::Unknown);
-                self.rest(env, seat);
+                self.rest(env, master_link);
             }
             Step::Uploading(mut upload, put) => {
-                let stage = upload.timer(env, seat, tag);
-                self.upload_goes(env, seat, upload, put, stage);
+                let stage = upload.timer(env, master_link, tag);
+                self.upload_goes(env, master_link, upload, put, stage);
             }
             step => {
                 self.step = step;
-                self.answered(env, seat, tag, None);
+                self.answered(env, master_link, tag, None);
             }
         }
     }
@@ -160,7 +160,7 @@ impl Tenant {
     pub(crate) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) {
@@ -169,10 +169,10 @@ impl Tenant {
         }
         match (mem::replace(&mut self.step, Step::Idle), reply) {
             (Step::Changing(doing), None) => {
-                env.note(format_args!("{:?} heard nothing of {doing:?}", seat.who));
+                env.note(format_args!("{:?} heard nothing of {doing:?}", master_link.who));
                 self.tag += 1;
                 self.step = Step::Settling(doing);
-                later(env, seat, DELAY_MAX + Duration::from_millis(500), self.tag);
+                later(env, master_link, DELAY_MAX + Duration::from_millis(500), self.tag);
             }
             (Step::Changing(doing), Some(reply)) => {
                 let outcome = match &reply {
@@ -180,13 +180,13 @@ impl Tenant {
                     ClientReply::Throttled(_) => Outcome::NotDone,
                     _ => Outcome::Done,
                 };
-                env.note(format_args!("{:?} is told {outcome:?}", seat.who));
+                env.note(format_args!("{:?} is told {outcome:?}", master_link.who));
                 self.ended(env, &doing, outcome);
-                self.rest(env, seat);
+                self.rest(env, master_link);
             }
             (Step::Uploading(mut upload, put), reply) => {
-                let stage = upload.answered(env, seat, tag, reply);
-                self.upload_goes(env, seat, upload, put, stage);
+                let stage = upload.answered(env, master_link, tag, reply);
+                self.upload_goes(env, master_link, upload, put, stage);
             }
             (Step::Querying(look), Some(reply)) => {
                 // Whether something is there is not told where a folder is another's by now.
@@ -194,13 +194,13 @@ impl Tenant {
                 if let Some(region) = self.region.filter(|_| !is_hidden) {
                     names::check_query(env, region, &look, &reply);
                 }
-                self.rest(env, seat);
+                self.rest(env, master_link);
             }
             (Step::Probing(probe), Some(reply)) => {
                 rights::check(env, &probe, &reply);
-                self.rest(env, seat);
+                self.rest(env, master_link);
             }
-            (Step::Querying(_) | Step::Probing(_), None) => self.rest(env, seat),
+            (Step::Querying(_) | Step::Probing(_), None) => self.rest(env, master_link),
             (step @ (Step::Idle | Step::Settling(_) | Step::AtRest), _) => self.step = step,
         }
     }
@@ -208,28 +208,28 @@ impl Tenant {
     pub(crate) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         call: CallId,
         reply: CallReply,
     ) {
         match mem::replace(&mut self.step, Step::Idle) {
             Step::Uploading(mut upload, put) => {
-                let stage = upload.call_answered(env, seat, self.tag, call, reply);
-                self.upload_goes(env, seat, upload, put, stage);
+                let stage = upload.call_answered(env, master_link, self.tag, call, reply);
+                self.upload_goes(env, master_link, upload, put, stage);
             }
             step => self.step = step,
         }
     }
 
     /// Begins the next thing, if there is a session.
-    fn next(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn next(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         self.tag += 1;
         if env.is_healing || env.is_quiet {
             self.step = Step::AtRest;
             env.model.people_at_work -= 1;
             return;
         }
-        if seat.session.is_none() {
+        if master_link.session.is_none() {
             // `logged_in` comes back here.
             self.step = Step::Idle;
             return;
@@ -239,50 +239,50 @@ impl Tenant {
             Some(region) => {
                 let unmade = env.model.regions[region].certain().map(|tree| env.model.attributes.unmade(region, tree));
                 match unmade {
-                    None if env.chance(70) => return self.query(env, seat, region),
+                    None if env.chance(70) => return self.query(env, master_link, region),
                     None => self.draw_of_rights(env, region),
                     Some(Some(folder)) => Some(self.make(env, folder)),
-                    Some(None) if env.chance(30) => return self.put(env, seat, region),
-                    Some(None) if env.chance(30) => return self.probe(env, seat),
+                    Some(None) if env.chance(30) => return self.put(env, master_link, region),
+                    Some(None) if env.chance(30) => return self.probe(env, master_link),
                     Some(None) => self.draw_of_user(env, region),
                 }
             }
         };
         match doing {
             Some((doing, request)) => {
-                env.note(format_args!("{:?} asks {doing:?}", seat.who));
-                ask(env, seat, &request, self.tag, PATIENCE);
+                env.note(format_args!("{:?} asks {doing:?}", master_link.who));
+                ask(env, master_link, &request, self.tag, PATIENCE);
                 self.step = Step::Changing(doing);
             }
-            None => self.rest(env, seat),
+            None => self.rest(env, master_link),
         }
     }
 
     /// Waits a moment.
-    fn rest(&mut self, env: &mut Environment, seat: &MasterLink) {
+    fn rest(&mut self, env: &mut Environment, master_link: &MasterLink) {
         self.tag += 1;
         self.step = Step::Idle;
         let longest_ms = if self.region.is_some() { 900 } else { 3_000 };
         let span = env.span(1, longest_ms);
-        later(env, seat, span, self.tag);
+        later(env, master_link, span, self.tag);
     }
 
     /// Asks for something that may be there, or not, since an answer was lost.
-    fn query(&mut self, env: &mut Environment, seat: &mut MasterLink, region: usize) {
+    fn query(&mut self, env: &mut Environment, master_link: &mut MasterLink, region: usize) {
         let trees = env.model.regions[region].possible();
         let differs = |at: &&SectorPath| trees.iter().any(|tree| tree.0.get(*at) != trees[0].0.get(*at));
         let Some(at) = trees.iter().flat_map(|tree| tree.0.keys()).find(differs).cloned() else {
-            return self.rest(env, seat);
+            return self.rest(env, master_link);
         };
         let look = names::NameQuery::Stat(at);
-        ask(env, seat, &look.request(), self.tag, PATIENCE);
+        ask(env, master_link, &look.request(), self.tag, PATIENCE);
         self.step = Step::Querying(look);
     }
 
-    fn probe(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn probe(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let request = draw_question(env, &self.by.user);
         let probe = Probe::new(env, self.by.clone(), request);
-        ask(env, seat, &probe.request, self.tag, PATIENCE);
+        ask(env, master_link, &probe.request, self.tag, PATIENCE);
         self.step = Step::Probing(Box::new(probe));
     }
 
@@ -448,8 +448,8 @@ impl Tenant {
             Doing::Restore { item, change } => {
                 if outcome == Outcome::Refused(Status::NotFound) {
                     if env.model.attributes.trash.must_have(item) && env.model.recovered.is_none() {
-                        let sentence = format!("what was removed from {} cannot be restored: {item:?}", item.from);
-                        env.violate(ViolationKind::Safety, sentence);
+                        let message = format!("what was removed from {} cannot be restored: {item:?}", item.from);
+                        env.violate(ViolationKind::Safety, message);
                     }
                     return self.end_names(env, change, Outcome::NotDone);
                 }
@@ -497,13 +497,13 @@ impl Tenant {
         let since = now.saturating_sub(PATIENCE);
         let rights = estate.rights(&self.by, at, since, now);
         if is_refused && rights.iter().all(|rights| rights.has(Rights::ADMINISTER)) {
-            let sentence = format!("{} may say what holds for {at}, and was refused", self.by.user);
-            env.violate(ViolationKind::Safety, sentence);
+            let message = format!("{} may say what holds for {at}, and was refused", self.by.user);
+            env.violate(ViolationKind::Safety, message);
         }
     }
 
-    fn put(&mut self, env: &mut Environment, seat: &mut MasterLink, region: usize) {
-        let Some(folder) = draw_folder(env, Some(region)) else { return self.rest(env, seat) };
+    fn put(&mut self, env: &mut Environment, master_link: &mut MasterLink, region: usize) {
+        let Some(folder) = draw_folder(env, Some(region)) else { return self.rest(env, master_link) };
         let content = env.model.contents.draw(&mut env.rng);
         let name = format!("{}/f{}", env.model.attributes.folders[folder].path, env.rng.u8(..3));
         let (at, since) = (path(&name), env.now.monotonic);
@@ -514,17 +514,17 @@ impl Tenant {
         if absent {
             request.condition = Condition::Absent;
         }
-        env.note(format_args!("{:?} puts {content:?} at {at}", seat.who));
+        env.note(format_args!("{:?} puts {content:?} at {at}", master_link.who));
         let change = Change::Put { path: at.clone(), content, parents: false, absent };
         let mut upload = Upload::new(env, request, content);
-        upload.begin(env, seat, self.tag);
+        upload.begin(env, master_link, self.tag);
         self.step = Step::Uploading(Box::new(upload), Put { change, at, since, is_new });
     }
 
     fn upload_goes(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         upload: Box<Upload>,
         put: Put,
         stage: Stage,
@@ -538,21 +538,21 @@ impl Tenant {
                 self.step = Step::Uploading(upload, put);
             }
             Stage::Ended(outcome) => {
-                env.note(format_args!("{:?} upload ended: {outcome:?}", seat.who));
+                env.note(format_args!("{:?} upload ended: {outcome:?}", master_link.who));
                 if let Some(outcome) = outcome {
                     self.end_names(env, &put.change, outcome);
                     if outcome == Outcome::Done && put.is_new {
                         attribute_checks::check_let_through(env, &self.by.user, &put.at, put.since);
                     }
                 }
-                self.rest(env, seat);
+                self.rest(env, master_link);
             }
             Stage::Refused(refusal) => {
-                env.note(format_args!("{:?} create refused: {refusal}", seat.who));
+                env.note(format_args!("{:?} create refused: {refusal}", master_link.who));
                 if !matches!(refusal.status, Status::Unavailable | Status::Refused) {
                     self.end_names(env, &put.change, Outcome::Refused(refusal.status));
                 }
-                self.rest(env, seat);
+                self.rest(env, master_link);
             }
         }
     }

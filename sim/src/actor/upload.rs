@@ -82,17 +82,17 @@ impl Upload {
     }
 
     /// Asks for the right to write.
-    pub(crate) fn begin(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
+    pub(crate) fn begin(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: u64) {
         self.began = env.now.monotonic;
         env.model.attempted.push((self.request.path.clone(), self.content));
-        ask(env, seat, &ClientRequest::Create(self.request.clone()), tag, PATIENCE);
+        ask(env, master_link, &ClientRequest::Create(self.request.clone()), tag, PATIENCE);
     }
 
     /// An answer came, or will not. Without one, the session has been given up.
     pub(crate) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) -> Stage {
@@ -101,17 +101,17 @@ impl Upload {
                 // A master that lost its journal may have given back an older content.
                 if env.model.recovered.is_none() {
                     let (found, path) = (created.base_bytes, &self.request.path);
-                    let sentence = format!("{found} bytes of {path} are appended to, it has {}", self.base_bytes);
-                    env.violate(ViolationKind::Safety, sentence);
+                    let message = format!("{found} bytes of {path} are appended to, it has {}", self.base_bytes);
+                    env.violate(ViolationKind::Safety, message);
                 }
-                self.leave(env, seat, created.lease, tag);
+                self.leave(env, master_link, created.lease, tag);
                 Stage::Goes
             }
             (Step::Creating, Some(ClientReply::Created(created))) => {
                 let bytes = Rc::clone(&self.sent);
                 let node = created.target.node.as_str()[1..].parse().unwrap_or(usize::MAX);
                 let request = TransferRequest::Write { ticket: created.target.ticket, chain: created.chain };
-                let call = env.transfer((seat.who, seat.life), node, request, bytes);
+                let call = env.transfer((master_link.who, master_link.life), node, request, bytes);
                 self.step = Step::Writing(created.lease, call);
                 Stage::Goes
             }
@@ -123,7 +123,7 @@ impl Upload {
                 Stage::Ended(Some(Outcome::Done))
             }
             (Step::Committing(_), Some(ClientReply::Refused(refusal))) => {
-                env.note(format_args!("{:?} commit refused: {refusal}", seat.who));
+                env.note(format_args!("{:?} commit refused: {refusal}", master_link.who));
                 Stage::Ended(Some(self.outcome_of_refusal(env, &refusal)))
             }
             (Step::Committing(lease), _) => {
@@ -131,7 +131,7 @@ impl Upload {
                 let lease = *lease;
                 let gives_up = self.unanswered > 3 || env.chance(40);
                 self.step = if gives_up { Step::Abandoning(lease) } else { Step::CommittingAgain(lease) };
-                later(env, seat, WITHOUT_SESSION, tag);
+                later(env, master_link, WITHOUT_SESSION, tag);
                 Stage::Goes
             }
             (Step::CommittingAgain(_), _) => Stage::Goes,
@@ -139,7 +139,7 @@ impl Upload {
             (Step::Abandoning(_), Some(ClientReply::Done)) => Stage::Ended(Some(Outcome::NotDone)),
             (Step::Abandoning(_), Some(ClientReply::Refused(_))) => Stage::Ended(Some(Outcome::Unknown)),
             (Step::Abandoning(_), _) => {
-                later(env, seat, WITHOUT_SESSION, tag);
+                later(env, master_link, WITHOUT_SESSION, tag);
                 Stage::Goes
             }
             (Step::Writing(..), _) => Stage::Goes,
@@ -147,19 +147,19 @@ impl Upload {
     }
 
     /// A timer that this upload had set rings.
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) -> Stage {
+    pub(crate) fn timer(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: u64) -> Stage {
         let (lease, again) = match self.step {
             Step::CommittingAgain(lease) => (lease, true),
             Step::Abandoning(lease) => (lease, false),
             // There was no session to ask in.
-            _ => return self.answered(env, seat, tag, None),
+            _ => return self.answered(env, master_link, tag, None),
         };
-        if seat.session.is_none() {
-            later(env, seat, WITHOUT_SESSION, tag);
+        if master_link.session.is_none() {
+            later(env, master_link, WITHOUT_SESSION, tag);
         } else if again {
-            self.commit(env, seat, lease, tag);
+            self.commit(env, master_link, lease, tag);
         } else {
-            ask(env, seat, &ClientRequest::Abandon(lease), tag, PATIENCE);
+            ask(env, master_link, &ClientRequest::Abandon(lease), tag, PATIENCE);
         }
         Stage::Goes
     }
@@ -168,7 +168,7 @@ impl Upload {
     pub(crate) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: u64,
         call: CallId,
         reply: CallReply,
@@ -181,12 +181,12 @@ impl Upload {
         let (bytes, digest) = (content.bytes.len() as u64, content.digest);
         match reply {
             CallReply::Stored { bytes: stored, digest: found } if (stored, found) == (bytes, digest) => {
-                self.commit(env, seat, lease, tag);
+                self.commit(env, master_link, lease, tag);
                 Stage::Commits
             }
             // The old master's ticket, and at the node what the new one took for the file's content.
             CallReply::Stored { .. } if self.request.append && env.model.recovered.is_some() => {
-                self.leave(env, seat, lease, tag);
+                self.leave(env, master_link, lease, tag);
                 Stage::Goes
             }
             CallReply::Stored { .. } => {
@@ -197,29 +197,29 @@ impl Upload {
                 Stage::Ended(None)
             }
             // Sent again under the same key, which takes the lease over: what came is not sent twice.
-            _ if self.attempts_left > 0 && seat.session.is_some() => {
+            _ if self.attempts_left > 0 && master_link.session.is_some() => {
                 self.attempts_left -= 1;
                 self.step = Step::Creating;
-                ask(env, seat, &ClientRequest::Create(self.request.clone()), tag, PATIENCE);
+                ask(env, master_link, &ClientRequest::Create(self.request.clone()), tag, PATIENCE);
                 Stage::Goes
             }
             _ => {
-                self.leave(env, seat, lease, tag);
+                self.leave(env, master_link, lease, tag);
                 Stage::Goes
             }
         }
     }
 
-    fn leave(&mut self, env: &mut Environment, seat: &mut MasterLink, lease: LeaseId, tag: u64) {
+    fn leave(&mut self, env: &mut Environment, master_link: &mut MasterLink, lease: LeaseId, tag: u64) {
         self.step = Step::Leaving;
-        ask(env, seat, &ClientRequest::Abandon(lease), tag, PATIENCE);
+        ask(env, master_link, &ClientRequest::Abandon(lease), tag, PATIENCE);
     }
 
-    fn commit(&mut self, env: &mut Environment, seat: &mut MasterLink, lease: LeaseId, tag: u64) {
+    fn commit(&mut self, env: &mut Environment, master_link: &mut MasterLink, lease: LeaseId, tag: u64) {
         let content = env.model.contents.get(self.content);
         let (bytes, digest) = (content.bytes.len() as u64, content.digest);
         self.step = Step::Committing(lease);
-        ask(env, seat, &ClientRequest::Commit { lease, bytes, digest }, tag, COMMIT_PATIENCE);
+        ask(env, master_link, &ClientRequest::Commit { lease, bytes, digest }, tag, COMMIT_PATIENCE);
     }
 
     fn check_entry(&self, env: &mut Environment, entry: &Entry) {

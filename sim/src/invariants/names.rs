@@ -67,8 +67,8 @@ pub(crate) fn end(env: &mut Environment, region: usize, change: &Change, outcome
     if let Some(recovered) = &mut env.model.recovered {
         return recovered.end(change, outcome);
     }
-    if let Err(sentence) = env.model.regions[region].end(now, change, outcome) {
-        env.violate(ViolationKind::Safety, sentence);
+    if let Err(message) = env.model.regions[region].end(now, change, outcome) {
+        env.violate(ViolationKind::Safety, message);
     }
 }
 
@@ -97,8 +97,8 @@ pub(crate) fn check_query(env: &mut Environment, region: usize, look: &NameQuery
         }
         _ => false,
     };
-    if let Err(sentence) = env.model.regions[region].observe(now, agrees) {
-        env.violate(ViolationKind::Safety, format!("{look:?} was answered with {reply:?}, but {sentence}"));
+    if let Err(message) = env.model.regions[region].observe(now, agrees) {
+        env.violate(ViolationKind::Safety, format!("{look:?} was answered with {reply:?}, but {message}"));
     }
 }
 

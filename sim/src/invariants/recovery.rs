@@ -30,8 +30,8 @@ pub(crate) fn check_reply(env: &mut Environment, reply: &ClientReply) {
         None => true,
     });
     if let Some(entry) = wrong {
-        let sentence = format!("after the journal was lost there is something that was never there: {entry:?}");
-        env.violate(ViolationKind::Safety, sentence);
+        let message = format!("after the journal was lost there is something that was never there: {entry:?}");
+        env.violate(ViolationKind::Safety, message);
     }
 }
 
@@ -67,14 +67,14 @@ pub(crate) fn missing(env: &Environment, entries: &[Entry]) -> Vec<String> {
         Some(Some(Item::File(there))) => there != *content && !is_newer(path, *there, **content),
         _ => true,
     };
-    let sentence = |(path, content): (&SectorPath, &ContentId)| {
+    let message = |(path, content): (&SectorPath, &ContentId)| {
         let there = found.get(path);
         format!("after the journal was lost {path} must hold {content:?} and there is {there:?}")
     };
     let is_folder = |path: &&SectorPath| matches!(found.get(path), Some(Some(Item::Folder)));
     let gone = recovered.folders().iter().filter(|path| !is_folder(path));
     let gone = gone.map(|path| format!("after the journal was lost the folder {path} is missing"));
-    recovered.firm().iter().filter(is_missing).map(sentence).chain(gone).collect()
+    recovered.firm().iter().filter(is_missing).map(message).chain(gone).collect()
 }
 
 /// At the end: each acknowledged content is a file's, or is kept on a disk.

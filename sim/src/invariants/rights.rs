@@ -77,19 +77,19 @@ pub(crate) fn check(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
             } else if env.model.attributes.knows(path) {
                 let rights = env.model.attributes.rights(by, path, probe.since, env.now.monotonic);
                 if is_granted && !rights.iter().any(|rights| rights.has(wanted)) {
-                    let sentence = format!("{} may not, and was not refused: {:?}: {reply:?}", by.user, probe.request);
-                    env.violate(ViolationKind::Safety, sentence);
+                    let message = format!("{} may not, and was not refused: {:?}: {reply:?}", by.user, probe.request);
+                    env.violate(ViolationKind::Safety, message);
                 }
                 let must = rights.iter().all(|rights| rights.has(wanted)) && env.model.recovered.is_none();
                 if is_refused && must && is_certain(env, by, path) {
-                    let sentence = format!("{} may, and was refused: {:?}: {reply:?}", by.user, probe.request);
-                    env.violate(ViolationKind::Safety, sentence);
+                    let message = format!("{} may, and was refused: {:?}: {reply:?}", by.user, probe.request);
+                    env.violate(ViolationKind::Safety, message);
                 }
             }
         }
         Needed::Administrator if is_granted => {
-            let sentence = format!("{} is no administrator, and was not refused: {:?}", by.user, probe.request);
-            env.violate(ViolationKind::Safety, sentence);
+            let message = format!("{} is no administrator, and was not refused: {:?}", by.user, probe.request);
+            env.violate(ViolationKind::Safety, message);
         }
         Needed::Own if is_granted && matches!(probe.request, ClientRequest::Restore { .. }) => {
             env.violate(ViolationKind::Safety, format!("{} restored what is another's: {reply:?}", by.user));
@@ -117,8 +117,8 @@ fn check_shown(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
         _ => None,
     };
     if let Some(path) = wrong {
-        let sentence = format!("{} was shown {path}, and may not read it: {:?}", by.user, probe.request);
-        env.violate(ViolationKind::Safety, sentence);
+        let message = format!("{} was shown {path}, and may not read it: {:?}", by.user, probe.request);
+        env.violate(ViolationKind::Safety, message);
     }
 }
 

@@ -163,7 +163,7 @@ fn compare(mut file: File, bytes: u64, digest: Digest) -> io::Result<(File, Opti
 /// Sends all of `from` behind `before` bytes that the node has, and gives what it stored in all.
 async fn send(
     stream: &mut TransferStream,
-    toll: &LimiterChain,
+    limiter: &LimiterChain,
     from: impl Read + Send + 'static,
     before: u64,
     what: &str,
@@ -173,7 +173,7 @@ async fn send(
     let mut sent: u64 = 0;
     while let Some(frame) = source.next().await {
         let frame = frame.map_err(|source| ClientError::Stream { what: READ, source })?;
-        if let Err(error) = toll.send_parts(stream, &frame, &[], SEND_STALL_MAX).await {
+        if let Err(error) = limiter.send_parts(stream, &frame, &[], SEND_STALL_MAX).await {
             return Err(refusal_or_error(stream, what, error).await);
         }
         sent += frame.len() as u64;

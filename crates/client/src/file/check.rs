@@ -66,8 +66,8 @@ impl Client {
                 return Ok(checked(results.collect()));
             }
         }
-        let sentence = format!("`{path}` was overwritten again and again while it was checked; check it later");
-        Err(Refusal::new(Status::Unavailable, sentence).into())
+        let message = format!("`{path}` was overwritten again and again while it was checked; check it later");
+        Err(Refusal::new(Status::Unavailable, message).into())
     }
 
     async fn copies(&self, path: &SectorPath) -> Result<Copies, ClientError> {

@@ -73,9 +73,9 @@ impl Fetch<'_> {
         outlet: FetchOutput,
     ) -> Result<(), ClientError> {
         let throttle = self.client.throttle();
-        let mut crew = ReaderPool::new(self.client, &sources, missing.bytes(), outlet.in_order);
-        let shape = crew.range_policy();
-        let shape = RangePolicy { piece_bytes: throttle.range_bytes(shape.piece_bytes, crew.concurrency(0)), ..shape };
+        let mut pool = ReaderPool::new(self.client, &sources, missing.bytes(), outlet.in_order);
+        let shape = pool.range_policy();
+        let shape = RangePolicy { piece_bytes: throttle.range_bytes(shape.piece_bytes, pool.concurrency(0)), ..shape };
         let (wanted, mut told_bytes) = (missing.bytes(), 0);
         let shared = Arc::new(FetchState {
             client: self.client.clone(),
@@ -94,19 +94,19 @@ impl Fetch<'_> {
         let mut missing_when_asked = wanted;
         while !shared.plan().is_finished() && !shared.sender.is_closed() {
             // Before the first of them asks for anything.
-            shared.readers.store(crew.concurrency(workers.len()), Ordering::Relaxed);
-            while let Some(seat) = crew.next_slot(workers.len()) {
+            shared.readers.store(pool.concurrency(workers.len()), Ordering::Relaxed);
+            while let Some(slot) = pool.next_slot(workers.len()) {
                 let (shared, tell) = (Arc::clone(&shared), tell.clone());
                 workers.spawn(async move {
-                    let node = seat.source.node.clone();
-                    (node, shared.read_from(seat, tell).await)
+                    let node = slot.source.node.clone();
+                    (node, shared.read_from(slot, tell).await)
                 });
             }
             if workers.is_empty() {
                 // All have failed. As long as that brings bytes, sources and their tickets are asked for again.
                 let is_worth_it = shared.plan().missing_bytes() < missing_when_asked;
                 match shared.sources.ask(self.client).await? {
-                    Some(sources) if is_worth_it => crew.add_sources(&sources),
+                    Some(sources) if is_worth_it => pool.add_sources(&sources),
                     _ => return Err(ClientError::NoCopy { path: self.path.clone(), last }),
                 }
                 missing_when_asked = shared.plan().missing_bytes();
@@ -117,13 +117,13 @@ impl Fetch<'_> {
                     (self.progress)(bytes);
                     told_bytes += bytes;
                     // Whoever brought them has been reached: only now it may be known that it is far.
-                    crew.recheck_distances(self.client);
+                    pool.recheck_distances(self.client);
                 }
                 Some(ended) = workers.join_next() => match ended {
                     Ok((_, Ok(Ended::Finished))) => {}
                     Ok((_, Ok(Ended::WriterClosed))) => return Ok(()),
                     Ok((node, Err(error))) => {
-                        crew.exclude_node(&node);
+                        pool.exclude_node(&node);
                         last = self.note_failed_source(&error);
                     }
                     Err(_) => last = "a reading task ended early".into(),
@@ -166,8 +166,8 @@ enum Ended {
 
 impl FetchState {
     /// One reader's part: range after range, until everything has arrived.
-    async fn read_from(self: Arc<Self>, seat: ReaderSlot, tell: mpsc::Sender<u64>) -> Result<Ended, ClientError> {
-        let (ReaderSlot { number, source }, mut line) = (seat, None);
+    async fn read_from(self: Arc<Self>, slot: ReaderSlot, tell: mpsc::Sender<u64>) -> Result<Ended, ClientError> {
+        let (ReaderSlot { number, source }, mut line) = (slot, None);
         while let Some(claim) = self.next(number).await {
             if !self.read(&source, &mut line, &claim, &tell).await? {
                 return Ok(Ended::WriterClosed);

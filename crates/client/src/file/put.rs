@@ -240,8 +240,8 @@ impl Client {
             (ClientError::Net { .. }, Ok(Err(ClientError::Refused(gone))))
                 if is_resumable && gone.status == Status::NotFound && !tries.is_commit_sent.load(Ordering::Relaxed) =>
             {
-                let sentence = format!("the right to write `{path}` has ended: the same file is being put there again");
-                Err(Refusal::new(Status::Refused, sentence).into())
+                let message = format!("the right to write `{path}` has ended: the same file is being put there again");
+                Err(Refusal::new(Status::Refused, message).into())
             }
             (error, _) => Err(error),
         }

@@ -66,10 +66,10 @@ impl ReaderPool {
             (_, false) => Style::Anywhere { is_far: nearest_is_far },
         };
         let seats = if style == Style::Alone { 1 } else { seats };
-        let mut crew = Self { style, slots: seats, sources: Vec::new(), reserve: VecDeque::new() };
-        crew.add_sources(sources);
-        crew.add_far_slots(is_far);
-        crew
+        let mut pool = Self { style, slots: seats, sources: Vec::new(), reserve: VecDeque::new() };
+        pool.add_sources(sources);
+        pool.add_far_slots(is_far);
+        pool
     }
 
     /// How ranges are cut.
@@ -121,7 +121,7 @@ impl ReaderPool {
 
     /// A source has failed: nobody else takes a seat at it.
     pub(super) fn exclude_node(&mut self, node: &NodeId) {
-        self.reserve.retain(|seat| seat.source.node != *node);
+        self.reserve.retain(|slot| slot.source.node != *node);
     }
 
     /// The further seats of sources that are far.
@@ -189,10 +189,10 @@ mod tests {
     }
 
     /// The nodes whose seats are taken at once, in order.
-    fn taken(crew: &mut ReaderPool) -> Vec<String> {
+    fn taken(pool: &mut ReaderPool) -> Vec<String> {
         let mut seats = Vec::new();
-        while let Some(seat) = crew.next_slot(seats.len()) {
-            seats.push(seat.source.node.to_string());
+        while let Some(slot) = pool.next_slot(seats.len()) {
+            seats.push(slot.source.node.to_string());
         }
         seats
     }
@@ -202,19 +202,19 @@ mod tests {
 
     #[test]
     fn a_far_source_gets_several_long_ranges_at_once_and_a_near_one_a_single_range() {
-        let mut crew = ReaderPool::with(&[source("a", FAR)], (LARGE, false), SLOTS_MAX, far);
-        let shape = crew.range_policy();
+        let mut pool = ReaderPool::with(&[source("a", FAR)], (LARGE, false), SLOTS_MAX, far);
+        let shape = pool.range_policy();
         assert_eq!((shape.readers, shape.piece_bytes, shape.piece_bytes_min), (4, 64 << 20, 8 << 20));
-        assert_eq!(taken(&mut crew), ["a"; SLOTS_FAR]);
-        let mut crew = ReaderPool::with(&[source("a", NEAR)], (LARGE, false), SLOTS_MAX, far);
-        assert_eq!((crew.range_policy().readers, taken(&mut crew)), (1, vec!["a".to_owned()]));
+        assert_eq!(taken(&mut pool), ["a"; SLOTS_FAR]);
+        let mut pool = ReaderPool::with(&[source("a", NEAR)], (LARGE, false), SLOTS_MAX, far);
+        assert_eq!((pool.range_policy().readers, taken(&mut pool)), (1, vec!["a".to_owned()]));
     }
 
     #[test]
     fn slots_are_bounded_and_every_source_has_one_before_any_has_two() {
         let sources: Vec<_> = ["a", "b", "c"].map(|node| source(node, FAR)).into();
-        let mut crew = ReaderPool::with(&sources, (LARGE, false), SLOTS_MAX, far);
-        assert_eq!(taken(&mut crew), ["a", "b", "c", "a", "b", "c", "a", "b"]);
+        let mut pool = ReaderPool::with(&sources, (LARGE, false), SLOTS_MAX, far);
+        assert_eq!(taken(&mut pool), ["a", "b", "c", "a", "b", "c", "a", "b"]);
         let mut mixed = ReaderPool::with(&[source("a", NEAR), source("b", FAR)], (LARGE, false), SLOTS_MAX, far);
         assert_eq!(mixed.range_policy().piece_bytes, PIECE_BYTES, "as for the nearest");
         assert_eq!(taken(&mut mixed), ["a", "b", "b", "b", "b"]);
@@ -230,10 +230,10 @@ mod tests {
     #[test]
     fn short_or_in_order_reads_from_afar_have_one_reader_and_others_in_reserve() {
         for (bytes, in_order) in [(SPLIT_FROM_BYTES - 1, false), (LARGE, true)] {
-            let mut crew = ReaderPool::with(&[source("a", FAR), source("b", FAR)], (bytes, in_order), SLOTS_MAX, far);
-            assert_eq!((crew.range_policy().readers, crew.range_policy().window_bytes), (1, None));
-            assert_eq!(taken(&mut crew), ["a"]);
-            assert_eq!(taken(&mut crew), ["b"], "when the first has failed");
+            let mut pool = ReaderPool::with(&[source("a", FAR), source("b", FAR)], (bytes, in_order), SLOTS_MAX, far);
+            assert_eq!((pool.range_policy().readers, pool.range_policy().window_bytes), (1, None));
+            assert_eq!(taken(&mut pool), ["a"]);
+            assert_eq!(taken(&mut pool), ["b"], "when the first has failed");
         }
         let mut near = ReaderPool::with(&[source("a", NEAR), source("b", NEAR)], (LARGE, true), SLOTS_MAX, far);
         assert_eq!((near.range_policy().readers, near.range_policy().window_bytes), (2, Some(WINDOW_BYTES)));
@@ -242,21 +242,21 @@ mod tests {
 
     #[test]
     fn a_source_of_unknown_place_gets_further_slots_once_it_is_known_to_be_far() {
-        let mut crew = ReaderPool::with(&[source("a", None)], (LARGE, false), SLOTS_MAX, far);
-        assert_eq!((crew.range_policy().readers, crew.range_policy().piece_bytes), (2, PIECE_BYTES));
-        assert_eq!(taken(&mut crew), ["a"]);
-        crew.add_far_slots(|_| true);
-        crew.add_far_slots(|_| true);
-        assert_eq!(taken(&mut crew), ["a"; SLOTS_FAR - 1], "once");
+        let mut pool = ReaderPool::with(&[source("a", None)], (LARGE, false), SLOTS_MAX, far);
+        assert_eq!((pool.range_policy().readers, pool.range_policy().piece_bytes), (2, PIECE_BYTES));
+        assert_eq!(taken(&mut pool), ["a"]);
+        pool.add_far_slots(|_| true);
+        pool.add_far_slots(|_| true);
+        assert_eq!(taken(&mut pool), ["a"; SLOTS_FAR - 1], "once");
     }
 
     #[test]
     fn a_source_that_failed_has_no_seat_until_sources_are_asked_for_again() {
         let sources = [source("a", FAR), source("b", FAR)];
-        let mut crew = ReaderPool::with(&sources, (LARGE, false), SLOTS_MAX, far);
-        crew.exclude_node(&sources[0].node);
-        assert_eq!(taken(&mut crew), ["b"; SLOTS_FAR]);
-        crew.add_sources(&sources);
-        assert_eq!(taken(&mut crew), ["a", "b"]);
+        let mut pool = ReaderPool::with(&sources, (LARGE, false), SLOTS_MAX, far);
+        pool.exclude_node(&sources[0].node);
+        assert_eq!(taken(&mut pool), ["b"; SLOTS_FAR]);
+        pool.add_sources(&sources);
+        assert_eq!(taken(&mut pool), ["a", "b"]);
     }
 }

@@ -224,9 +224,8 @@ async fn read_offsets(index: &FileReader, path: &SectorPath, record: u64, count:
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
     let offsets: Vec<_> = bytes.chunks_exact(OFFSET_BYTES as usize).map(number).collect();
     if offsets.len() as u64 != count + 1 || !offsets.is_sorted() {
-        let sentence =
-            format!("the index of `{path}` is damaged at record {record}: make it again with `sector index`");
-        return Err(ClientError::Usage(sentence));
+        let message = format!("the index of `{path}` is damaged at record {record}: make it again with `sector index`");
+        return Err(ClientError::Usage(message));
     }
     Ok(offsets)
 }

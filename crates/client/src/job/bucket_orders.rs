@@ -107,8 +107,8 @@ async fn publish_under_lease(
 ) -> Result<Entry, Refusal> {
     if created.target.node != *node {
         let other = created.target.node;
-        let sentence = format!("the master wants bucket {} at node `{other}`, but it lies at `{node}`", bucket.bucket);
-        return Err(Refusal::new(Status::Failed, sentence));
+        let message = format!("the master wants bucket {} at node `{other}`, but it lies at `{node}`", bucket.bucket);
+        return Err(Refusal::new(Status::Failed, message));
     }
     let order = SpeRequest::Publish { bucket, ticket: created.target.ticket };
     match context.connections.ask(node, &order).await.map_err(refused_by_node)? {

@@ -22,8 +22,8 @@ pub(super) async fn read(client: &Client, spec: &JobSpec) -> Result<Vec<InputFil
     let spacing_bytes = spec.segment_bytes.unwrap_or(limits::SEGMENT_BYTES_DEFAULT).0 / MARKS_A_SEGMENT;
     let streams: Vec<_> = std::iter::once(&spec.inputs).chain(&spec.zipped_inputs).collect();
     if streams.len() > limits::STREAMS_MAX {
-        let sentence = format!("a job reads at most {} streams at once, not {}", limits::STREAMS_MAX, streams.len());
-        return Err(ClientError::Usage(sentence));
+        let message = format!("a job reads at most {} streams at once, not {}", limits::STREAMS_MAX, streams.len());
+        return Err(ClientError::Usage(message));
     }
     let mut files = Vec::new();
     for entries in streams {

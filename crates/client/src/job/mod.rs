@@ -163,8 +163,8 @@ impl JobSpec {
         if self.errors_max <= most {
             return Ok(());
         }
-        let sentence = format!("a job cannot go on with {} errors; let it bear {most} at most", self.errors_max);
-        Err(ClientError::Usage(sentence))
+        let message = format!("a job cannot go on with {} errors; let it bear {most} at most", self.errors_max);
+        Err(ClientError::Usage(message))
     }
 
     /// Refuses what the first function could not read.
@@ -185,9 +185,9 @@ impl JobSpec {
         let most = limits::LIBRARY_BYTES_MAX;
         for stage in &self.stages {
             if matches!(stage.records, RecordFraming::Index | RecordFraming::Parquet) {
-                let sentence =
+                let message =
                     format!("the results of a stage cannot be `{}` records; use another format", stage.records);
-                return Err(ClientError::Usage(sentence));
+                return Err(ClientError::Usage(message));
             }
             let name = stage.function.code.name();
             let (what, bytes, advice) = match &stage.function.code {
@@ -204,8 +204,8 @@ impl JobSpec {
                 }
             };
             if bytes > most {
-                let sentence = format!("the {what} of `{name}` has {bytes} bytes, more than {most}; {advice}");
-                return Err(ClientError::Usage(sentence));
+                let message = format!("the {what} of `{name}` has {bytes} bytes, more than {most}; {advice}");
+                return Err(ClientError::Usage(message));
             }
         }
         Ok(())

@@ -85,7 +85,7 @@ async fn list_if_present(client: &Client, folder: &SectorPath) -> Result<Option<
 }
 
 fn exists(target: &SectorPath, why: &str) -> ClientError {
-    let sentence =
+    let message =
         format!("the output `{target}` {why}; remove it with `sector rm -r {target}` or choose another folder");
-    Refusal::new(Status::Exists, sentence).into()
+    Refusal::new(Status::Exists, message).into()
 }

@@ -49,8 +49,8 @@ fn check_names(files: &[SideFileSpec]) -> Result<(), ClientError> {
     }
     let most = limits::SIDE_FILES_MAX;
     if files.len() > most {
-        let sentence = format!("a stage has at most {most} side files, not {}: put some into one", files.len());
-        return Err(ClientError::Usage(sentence));
+        let message = format!("a stage has at most {most} side files, not {}: put some into one", files.len());
+        return Err(ClientError::Usage(message));
     }
     Ok(())
 }
@@ -75,8 +75,8 @@ fn check_count(stages: &[Vec<PinnedFile>]) -> Result<(), ClientError> {
     let different: BTreeSet<_> = stages.iter().flatten().map(|file| file.slice).collect();
     let most = limits::JOB_SIDE_FILES_MAX;
     if different.len() > most {
-        let sentence = format!("the stages of a job have at most {most} different side files, not {}", different.len());
-        return Err(ClientError::Usage(sentence));
+        let message = format!("the stages of a job have at most {most} different side files, not {}", different.len());
+        return Err(ClientError::Usage(message));
     }
     Ok(())
 }

@@ -208,13 +208,13 @@ impl Namespace {
         let (Some(name), Some(folder)) = (to.name(), to.parent().and_then(|folder| self.find_slot(&folder))) else {
             return;
         };
-        let (tally, parent) = (self.items.subtree_usage(slot), self.items.parent(slot));
+        let (usage, parent) = (self.items.subtree_usage(slot), self.items.parent(slot));
         self.items.unlink(slot);
         self.items.rename(slot, folder, name);
         self.items.link(slot);
         if let Some(parent) = parent.filter(|parent| *parent != folder) {
-            self.count_above(parent, |below| below.subtract(tally));
-            self.count_above(folder, |below| below.add(tally));
+            self.count_above(parent, |below| below.subtract(usage));
+            self.count_above(folder, |below| below.add(usage));
         }
         let (before, after) = (PathSize::of(from), PathSize::of(to));
         // What lies below a folder grew by as much as the folder's path did; it may hold the longest path of all.

@@ -217,9 +217,9 @@ impl NamespaceLoader {
         }
         // Each folder came before those in it, so that from behind each is counted when its own are.
         for folder in folders.into_iter().rev() {
-            let tally = names.items.subtree_usage(folder);
+            let usage = names.items.subtree_usage(folder);
             if let Some(above) = names.items.parent(folder).and_then(|parent| names.items.folder_mut(parent)) {
-                above.below.add(tally);
+                above.below.add(usage);
             }
         }
         if reached != names.items.len() {

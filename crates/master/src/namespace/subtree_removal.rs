@@ -62,12 +62,12 @@ impl Namespace {
 
     /// Takes an item from its folder, and away with all below it, at once or in steps.
     pub(super) fn remove_item(&mut self, slot: Slot, path: &SectorPath, change: &mut NamespaceChange) {
-        let tally = self.items.subtree_usage(slot);
+        let usage = self.items.subtree_usage(slot);
         let parent = self.items.parent(slot).unwrap_or(NO_PARENT);
         self.items.unlink(slot);
-        self.count_above(parent, |below| below.subtract(tally));
+        self.count_above(parent, |below| below.subtract(usage));
         self.items.set_parent(slot, NO_PARENT);
-        if tally.entries() <= self.remove_at_once_max {
+        if usage.entries() <= self.remove_at_once_max {
             self.remove_below(slot, usize::MAX, change);
         } else {
             self.pending_removals.insert(slot, path.clone());

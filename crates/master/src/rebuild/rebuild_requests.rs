@@ -23,8 +23,8 @@ impl Master {
         request: RebuildRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
         if !by.admin && !matches!(request, RebuildRequest::Status { .. }) {
-            let sentence = format!("{} is no administrator: only one may decide about a rebuild", by.user);
-            return Err(Refusal::new(Status::Refused, sentence));
+            let message = format!("{} is no administrator: only one may decide about a rebuild", by.user);
+            return Err(Refusal::new(Status::Refused, message));
         }
         match request {
             RebuildRequest::Status { after } => return Ok(Some(ClientReply::Rebuild(self.rebuild_status(by, after)))),
@@ -38,8 +38,8 @@ impl Master {
                     return Err(Refusal::new(Status::Refused, format!("node {id} is there; stop it first")));
                 }
                 if !self.rebuild.members.contains(&id) {
-                    let sentence = format!("no node {id} is known; `sector rebuild status` names those that are");
-                    return Err(Refusal::new(Status::NotFound, sentence));
+                    let message = format!("no node {id} is known; `sector rebuild status` names those that are");
+                    return Err(Refusal::new(Status::NotFound, message));
                 }
                 self.forget_member(now, &id);
             }
@@ -126,8 +126,8 @@ impl Master {
         }
         let metadata = self.in_doubt(slice)?;
         if !self.rebuild.is_archived(slice) {
-            let sentence = format!("slice {slice} has a name; rename the file with `sector mv`");
-            return Err(Refusal::new(Status::Exists, sentence));
+            let message = format!("slice {slice} has a name; rename the file with `sector mv`");
+            return Err(Refusal::new(Status::Exists, message));
         }
         if self.names.find(path).is_some() {
             return Err(Refusal::new(Status::Exists, format!("`{path}` exists already; name a free path")));
@@ -150,8 +150,8 @@ impl Master {
 
     fn in_doubt(&self, slice: SliceId) -> Result<protocol::SliceMetadata, Refusal> {
         let unknown = || {
-            let sentence = format!("slice {slice} is not in doubt; `sector rebuild status` lists those that are");
-            Refusal::new(Status::NotFound, sentence)
+            let message = format!("slice {slice} is not in doubt; `sector rebuild status` lists those that are");
+            Refusal::new(Status::NotFound, message)
         };
         self.rebuild.conflicts.get(&slice).map(|conflict| conflict.metadata.clone()).ok_or_else(unknown)
     }

@@ -34,16 +34,15 @@ impl Master {
             AclRequest::Remove { path, principals: whom } => {
                 let id = self.names.get(&path)?;
                 let own = self.names.own_acl(id).ok_or_else(|| {
-                    let sentence = format!(
+                    let message = format!(
                         "`{path}` says nothing itself, what holds comes from above; say what shall hold with \
                          `sector acl set {path} …`"
                     );
-                    Refusal::new(Status::NotFound, sentence)
+                    Refusal::new(Status::NotFound, message)
                 })?;
                 if let Some(who) = whom.iter().find(|who| own.entries().iter().all(|entry| entry.principal != **who)) {
-                    let sentence =
-                        format!("`{path}` says nothing of {who}; `sector acl get {path}` shows what it says");
-                    return Err(Refusal::new(Status::NotFound, sentence));
+                    let message = format!("`{path}` says nothing of {who}; `sector acl get {path}` shows what it says");
+                    return Err(Refusal::new(Status::NotFound, message));
                 }
                 let left = own.without(&whom);
                 self.change_acl(now, caller, by, &path, Some(left))
@@ -83,9 +82,9 @@ impl Master {
             ));
         }
         if self.names.owner(id) != Some(owner)
-            && let Some(tally) = self.file_usage(id)
+            && let Some(usage) = self.file_usage(id)
         {
-            self.check_user_quota(path, owner, tally)?;
+            self.check_user_quota(path, owner, usage)?;
         }
         let rows = self.change_entry_owner(id, owner);
         self.save_rights(now, caller, by, id, rows);

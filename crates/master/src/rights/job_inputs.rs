@@ -23,9 +23,8 @@ impl Master {
         let by = &client.rights;
         self.check_running(by, job)?;
         if slices.len() > limits::JOB_INPUTS_MAX {
-            let sentence =
-                format!("{} slices are too many; ask for {} at a time", slices.len(), limits::JOB_INPUTS_MAX);
-            return Err(Refusal::new(Status::Usage, sentence));
+            let message = format!("{} slices are too many; ask for {} at a time", slices.len(), limits::JOB_INPUTS_MAX);
+            return Err(Refusal::new(Status::Usage, message));
         }
         for slice in &slices {
             self.check_input(by, *slice)?;
@@ -41,8 +40,8 @@ impl Master {
     /// What a job reads its user can have as output: so running on a file needs the right to read it too.
     fn check_input(&self, by: &UserRights, slice: SliceId) -> Result<(), Refusal> {
         let gone = || {
-            let sentence = format!("an input (slice {slice}) was changed while the job read it; run the job again");
-            Refusal::new(Status::Refused, sentence)
+            let message = format!("an input (slice {slice}) was changed while the job read it; run the job again");
+            Refusal::new(Status::Refused, message)
         };
         let id = self.names.file_of_slice(slice).filter(|_| !self.names.is_pending_removal(slice)).ok_or_else(gone)?;
         let path = self.names.path(id).filter(|path| !is_hidden_from(by, path)).ok_or_else(gone)?;

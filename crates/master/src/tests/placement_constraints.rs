@@ -13,18 +13,18 @@ use crate::{
 /// Reads a wish out of the first name of a path, so that a test writes it where the file is: `/copies_to_verify=3,want=a+b,not=c/f`.
 pub(super) fn replication_from_path(names: &Namespace, at: &SectorPath) -> Option<DesiredReplication> {
     let first = at.components().next()?;
-    let mut wish = DesiredReplication { copies: 2, ..DesiredReplication::default() };
+    let mut desired = DesiredReplication { copies: 2, ..DesiredReplication::default() };
     for word in first.split(',') {
         let list = |text: &str| text.split('+').map(str::to_owned).collect();
         match word.split_once('=').unwrap_or((word, "")) {
-            ("copies", number) => wish.copies = number.parse().unwrap(),
-            ("want", sites) => wish.sites_wanted = list(sites),
-            ("not", sites) => wish.sites_forbidden = list(sites),
-            ("together", _) => wish.colocated_folder = names.find(&path(&format!("/{first}"))),
+            ("copies", number) => desired.copies = number.parse().unwrap(),
+            ("want", sites) => desired.sites_wanted = list(sites),
+            ("not", sites) => desired.sites_forbidden = list(sites),
+            ("together", _) => desired.colocated_folder = names.find(&path(&format!("/{first}"))),
             _ => return None,
         }
     }
-    Some(wish)
+    Some(desired)
 }
 
 /// The holders of a slice, by the master's numbers.

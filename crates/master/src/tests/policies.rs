@@ -184,8 +184,8 @@ fn what_makes_no_sense_is_refused_and_what_cannot_be_done_yet_is_warned_of() {
     let created = bench.created("ann", create("/d/f"));
     assert!(bench.refused("ann", set("/d/f", copies(1))).message.contains("being written"));
     bench.done("ann", ClientRequest::Abandon(created.lease));
-    let wish = Policy { copies: Some(5), sites_wanted: sites(&["a", "moon"]), ..Policy::default() };
-    let warnings = bench.set_policy("ann", "/d", wish);
+    let desired = Policy { copies: Some(5), sites_wanted: sites(&["a", "moon"]), ..Policy::default() };
+    let warnings = bench.set_policy("ann", "/d", desired);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].contains("`moon`") && warnings[1].contains("there are 2"), "{warnings:?}");
     assert!(bench.set_policy("ann", "/d", copies(2)).is_empty());
@@ -266,7 +266,7 @@ fn by_the_book(
     let policy = |level: usize| &tree[line[level]];
     let wanted = nearest(&|policy| !policy.sites_wanted.is_empty());
     let forbidden = nearest(&|policy| !policy.sites_forbidden.is_empty());
-    let mut wish = DesiredReplication {
+    let mut desired = DesiredReplication {
         copies: nearest(&|policy| policy.copies.is_some()).map_or(2, |level| policy(level).copies.unwrap()),
         sites_wanted: wanted.map(|level| policy(level).sites_wanted.clone()).unwrap_or_default(),
         sites_forbidden: forbidden.map(|level| policy(level).sites_forbidden.clone()).unwrap_or_default(),
@@ -275,16 +275,16 @@ fn by_the_book(
     };
     if let (Some(wanted), Some(forbidden)) = (wanted, forbidden) {
         let both: Vec<_> =
-            wish.sites_wanted.iter().filter(|site| wish.sites_forbidden.contains(site)).cloned().collect();
-        let loser = if wanted < forbidden { &mut wish.sites_forbidden } else { &mut wish.sites_wanted };
+            desired.sites_wanted.iter().filter(|site| desired.sites_forbidden.contains(site)).cloned().collect();
+        let loser = if wanted < forbidden { &mut desired.sites_forbidden } else { &mut desired.sites_wanted };
         loser.retain(|site| !both.contains(site));
     }
     if let Some(level) = nearest(&|policy| policy.colocated.is_some())
         && policy(level).colocated == Some(true)
     {
-        wish.colocated_folder = Some(together_of(line[level]));
+        desired.colocated_folder = Some(together_of(line[level]));
     }
-    wish
+    desired
 }
 
 fn draw_policy(rng: &mut fastrand::Rng, is_file: bool) -> Policy {

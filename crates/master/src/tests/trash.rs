@@ -344,8 +344,8 @@ fn a_path_too_long_for_the_trash_is_refused_and_leaves_nothing() {
 fn copies_in_the_trash_stay_as_many_and_where_they_were() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     bench.done("ann", folder("/d"));
-    let wish = Policy { sites_forbidden: vec!["b".into()], lifetime_seconds: Some(500), ..copies(1) };
-    bench.set_policy("ann", "/d", wish);
+    let desired = Policy { sites_forbidden: vec!["b".into()], lifetime_seconds: Some(500), ..copies(1) };
+    bench.set_policy("ann", "/d", desired);
     let slice = content(&bench.put("ann", create("/d/f"), 1)).slice;
     bench.advance(seconds(1));
     let holders = bench.holders(slice);

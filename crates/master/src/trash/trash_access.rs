@@ -77,11 +77,11 @@ impl Master {
             | ClientRequest::Admission(_) => return Ok(()),
         };
         if let Some(path) = changed.iter().find(|path| is_in_trash(path)) {
-            let sentence = format!(
+            let message = format!(
                 "`{path}` is in the trash, which holds only what was removed; \
                  `sector trash restore` takes something out of it"
             );
-            return Err(Refusal::new(Status::Refused, sentence));
+            return Err(Refusal::new(Status::Refused, message));
         }
         seen.iter().try_for_each(|path| check_visible(by, path))
     }
@@ -167,8 +167,8 @@ impl Master {
 /// Refuses who may see his own alone.
 pub(super) fn check_all_users(by: &UserRights, all_users: bool) -> Result<(), Refusal> {
     if all_users && !by.admin {
-        let sentence = format!("{} may not see the trash of all users; ask an administrator", by.user);
-        return Err(Refusal::new(Status::Refused, sentence));
+        let message = format!("{} may not see the trash of all users; ask an administrator", by.user);
+        return Err(Refusal::new(Status::Refused, message));
     }
     Ok(())
 }
@@ -187,8 +187,8 @@ fn check_visible(by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
     if !is_hidden_from(by, path) {
         return Ok(());
     }
-    let sentence = format!("`{path}` is in the trash of another user; yours is `{TRASH}/{}`", by.user);
-    Err(Refusal::new(Status::Refused, sentence))
+    let message = format!("`{path}` is in the trash of another user; yours is `{TRASH}/{}`", by.user);
+    Err(Refusal::new(Status::Refused, message))
 }
 
 fn check_removal(by: &UserRights, path: &SectorPath, for_good: bool) -> Result<(), Refusal> {
@@ -199,8 +199,8 @@ fn check_removal(by: &UserRights, path: &SectorPath, for_good: bool) -> Result<(
     if for_good {
         return Ok(());
     }
-    let sentence = format!("`{path}` is in the trash already; remove it for good with `--now`");
-    Err(Refusal::new(Status::Refused, sentence))
+    let message = format!("`{path}` is in the trash already; remove it for good with `--now`");
+    Err(Refusal::new(Status::Refused, message))
 }
 
 /// Where a page of the trash ends, in bytes: half of what a message may hold, for what the last one adds.

@@ -44,15 +44,15 @@ impl ForeignCloudPolicy {
     /// A way into the cloud of this authority, for one copy.
     pub(crate) fn open_client(self, node: &NodeId, authority: &str) -> Result<ForeignCloudClient, NodeError> {
         if self.from == ThirdPartyFrom::OwnCloud {
-            let sentence = format!(
+            let message = format!(
                 "node {node} copies nothing from other clouds, as its setting `third_party_from` says; fetch the file with \
                  `sector get` and store it with `sector put`"
             );
-            return Err(NodeError::refused(Status::Refused, sentence));
+            return Err(NodeError::refused(Status::Refused, message));
         }
         if authority.len() > AUTHORITY_BYTES_MAX {
-            let sentence = format!("the other cloud's authority has more than {AUTHORITY_BYTES_MAX} bytes");
-            return Err(NodeError::refused(Status::Usage, sentence));
+            let message = format!("the other cloud's authority has more than {AUTHORITY_BYTES_MAX} bytes");
+            return Err(NodeError::refused(Status::Usage, message));
         }
         let identity = TlsIdentity::client(authority)?;
         let quic = QuicSettings { controller: self.controller, ..QuicSettings::default() };
@@ -113,9 +113,9 @@ impl ForeignCloudClient {
 
     async fn connect(&mut self, source: &Source) -> Result<TransferStream, NodeError> {
         if !self.addresses.may_connect_to(source.address) {
-            let sentence =
+            let message =
                 format!("this node is not to be sent to {}: that is no place of another cloud", source.address);
-            return Err(NodeError::refused(Status::Refused, sentence));
+            return Err(NodeError::refused(Status::Refused, message));
         }
         let due = Instant::now() + REACH_TIME;
         let connecting = async {
@@ -132,8 +132,8 @@ impl ForeignCloudClient {
         // For the operator's eyes. Nobody else is to learn from words or time what is there.
         tracing::info!(node = %source.node, address = %source.address, why, "a node of another cloud was not reached");
         sleep_until(due).await;
-        let sentence = format!("node {} of the other cloud could not be reached, or did not prove itself", source.node);
-        Err(NodeError::refused(Status::Unavailable, sentence))
+        let message = format!("node {} of the other cloud could not be reached, or did not prove itself", source.node);
+        Err(NodeError::refused(Status::Unavailable, message))
     }
 }
 

@@ -35,8 +35,8 @@ impl CopyQueue {
             return Ok(());
         }
         if self.waiting.len() >= COPIES_WAITING_MAX {
-            let sentence = format!("{COPIES_WAITING_MAX} copies wait at this node already; order another node");
-            return Err(Refusal::new(Status::Unavailable, sentence));
+            let message = format!("{COPIES_WAITING_MAX} copies wait at this node already; order another node");
+            return Err(Refusal::new(Status::Unavailable, message));
         }
         self.waiting.push_back(copy);
         Ok(())

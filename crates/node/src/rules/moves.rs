@@ -49,9 +49,9 @@ pub(super) struct MoveQueue {
 impl MoveQueue {
     pub(super) fn add(&mut self, waiting: QueuedMove) -> Result<(), Refusal> {
         if self.waiting.len() >= MOVES_WAITING_MAX {
-            let sentence =
+            let message =
                 format!("{MOVES_WAITING_MAX} orders wait at this node already; order it again a little later");
-            return Err(Refusal::new(Status::Unavailable, sentence));
+            return Err(Refusal::new(Status::Unavailable, message));
         }
         self.waiting.push_back(waiting);
         Ok(())

@@ -78,8 +78,8 @@ impl ServerLoop {
                 NodeAction::SetLinkShares(shares) => self.context.site_limiters.set_shares(&shares),
                 NodeAction::SetTicketKeys(keys) => self.context.tickets.set_keys(keys),
                 NodeAction::StartDriver(order) => {
-                    let hands = Arc::clone(&self.context);
-                    self.work.spawn(async move { hands.drivers.run_driver(order).await });
+                    let context = Arc::clone(&self.context);
+                    self.work.spawn(async move { context.drivers.run_driver(order).await });
                 }
                 NodeAction::ForgetJob(job) => {
                     let buckets = Arc::clone(&self.context.buckets);
@@ -95,22 +95,22 @@ impl ServerLoop {
     }
 
     fn mirror_rows(&mut self, to: ReplyTo, keep: MirrorUpdate) {
-        let hands = Arc::clone(&self.context);
+        let context = Arc::clone(&self.context);
         self.work.spawn(async move {
-            let (kept, store) = (Arc::clone(&hands.mirror), Arc::clone(&hands.store));
+            let (kept, store) = (Arc::clone(&context.mirror), Arc::clone(&context.store));
             let result = blocking("keeping rows", move || kept.apply_and_mark(&keep, &store)).await;
-            hands
+            context
                 .send_completion(NodeCompletion::RowsMirrored { to, result: result.map_err(|error| error.refusal()) })
                 .await;
         });
     }
 
     fn read_mirror(&mut self, after: Option<MirrorKey>) {
-        let hands = Arc::clone(&self.context);
+        let context = Arc::clone(&self.context);
         self.work.spawn(async move {
-            let kept = Arc::clone(&hands.mirror);
+            let kept = Arc::clone(&context.mirror);
             match blocking("reading kept rows", move || kept.page(after)).await {
-                Ok(Some(page)) => hands.send_completion(NodeCompletion::MirrorPage(page)).await,
+                Ok(Some(page)) => context.send_completion(NodeCompletion::MirrorPage(page)).await,
                 Ok(None) => tracing::warn!("the master asked for rows, and none are kept"),
                 Err(error) => tracing::error!(%error, "kept rows cannot be read"),
             }
@@ -118,7 +118,7 @@ impl ServerLoop {
     }
 
     fn report(&mut self, session: SessionId, id: ReportId, report: Report) {
-        let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.context));
+        let (messenger, context) = (self.messenger.clone(), Arc::clone(&self.context));
         self.work.spawn(async move {
             let event =
                 match messenger.request_as(class_of(&report), session, codec::encode(&report), ANSWER_TIME_MAX).await {
@@ -134,7 +134,7 @@ impl ServerLoop {
                         Event::SessionFailed(session)
                     }
                 };
-            let _ = hands.events.send(event).await;
+            let _ = context.events.send(event).await;
         });
     }
 
@@ -143,56 +143,56 @@ impl ServerLoop {
             return;
         }
         let counted = self.status_out.count();
-        let (messenger, hands) = (self.messenger.clone(), Arc::clone(&self.context));
+        let (messenger, context) = (self.messenger.clone(), Arc::clone(&self.context));
         let now = self.clock.now().monotonic;
         let tells_arriving = now >= self.arriving_due;
         if tells_arriving {
             self.arriving_due = now + INCOMING_WRITES_EVERY;
         }
         self.work.spawn(async move {
-            let status = codec::encode(&status(&hands).await);
+            let status = codec::encode(&status(&context).await);
             let asked = messenger.request_as(Class::Urgent, session, status, STATUS_ANSWER_TIME_MAX);
             let mut is_answered = asked.await.is_ok();
             // So often, and so many at once, as a status goes: whoever shows bad tickets by the thousand fills no record.
-            if is_answered && let Some(untold) = hands.tickets.take_unreported() {
+            if is_answered && let Some(untold) = context.tickets.take_unreported() {
                 let told = messenger.request(session, codec::encode(&untold), STATUS_ANSWER_TIME_MAX).await;
                 is_answered = told.is_ok();
                 if !is_answered {
-                    hands.tickets.restore_unreported(&untold);
+                    context.tickets.restore_unreported(&untold);
                 }
             }
             if tells_arriving {
-                for page in hands.tickets.active_writes().reports() {
+                for page in context.tickets.active_writes().reports() {
                     let told = || messenger.request(session, codec::encode(&page), STATUS_ANSWER_TIME_MAX);
                     is_answered = is_answered && told().await.is_ok();
                 }
             }
             if !is_answered {
-                let _ = hands.events.send(Event::SessionFailed(session)).await;
+                let _ = context.events.send(Event::SessionFailed(session)).await;
             }
             drop(counted);
         });
     }
 
     fn copy(&mut self, order: CopyOrder) {
-        let hands = Arc::clone(&self.context);
+        let context = Arc::clone(&self.context);
         self.work.spawn(async move {
             let slice = order.header.slice;
-            let completion = match copy::copy(&hands, order).await {
+            let completion = match copy::copy(&context, order).await {
                 Ok(metadata) => NodeCompletion::Copied { slice, result: Ok(metadata), kept_bytes: 0 },
                 Err(CopyFailed { error, kept_bytes }) => {
                     tracing::warn!(%slice, %error, kept_bytes, "a copy could not be made");
                     NodeCompletion::Copied { slice, result: Err(error.refusal()), kept_bytes }
                 }
             };
-            hands.send_completion(completion).await;
+            context.send_completion(completion).await;
         });
     }
 
     fn move_slice(&mut self, id: MoveId, work: Move) {
-        let hands = Arc::clone(&self.context);
+        let context = Arc::clone(&self.context);
         self.work.spawn(async move {
-            let (store, buckets) = (Arc::clone(&hands.store), Arc::clone(&hands.buckets));
+            let (store, buckets) = (Arc::clone(&context.store), Arc::clone(&context.buckets));
             let slice = match &work {
                 Move::Place { header } => header.slice,
                 Move::Remove(slice) => *slice,
@@ -210,10 +210,10 @@ impl ServerLoop {
                 Err(error) => {
                     tracing::warn!(%error, "an order could not be carried out");
                     // A sidecar that cannot be read is met here first, where the slice is to get another header.
-                    Err(hands.quarantine_if_corrupt(slice, error).await.refusal())
+                    Err(context.quarantine_if_corrupt(slice, error).await.refusal())
                 }
             };
-            hands.send_completion(NodeCompletion::Moved { id, result }).await;
+            context.send_completion(NodeCompletion::Moved { id, result }).await;
         });
     }
 }
@@ -228,8 +228,8 @@ fn class_of(report: &Report) -> Class {
     }
 }
 
-async fn status(hands: &NodeContext) -> Report {
-    let store = Arc::clone(&hands.store);
+async fn status(context: &NodeContext) -> Report {
+    let store = Arc::clone(&context.store);
     // Asked away from the network's threads: a sick disk may take long to answer even this.
     let measured = blocking("measuring the disks", move || {
         let room_bytes = store.available_bytes();
@@ -240,16 +240,16 @@ async fn status(hands: &NodeContext) -> Report {
     });
     // Disks that do not answer have no room for new slices.
     let (free_bytes, memory_free_bytes, mut disks) = measured.await.unwrap_or_default();
-    hands.scrub_statuses.fill(&mut disks);
+    context.scrub_statuses.fill(&mut disks);
     Report::Status {
-        used_bytes: hands.store.used_bytes(),
+        used_bytes: context.store.used_bytes(),
         free_bytes,
-        transfers: hands.transfers_running.value(),
-        spes: hands.spes_running.value(),
+        transfers: context.transfers_running.value(),
+        spes: context.spes_running.value(),
         disks,
-        sandbox_missing: hands.sandbox.missing().map(<[_]>::to_vec),
-        refused_tickets: hands.tickets.refused(),
-        links: hands.site_limiters.uses(),
+        sandbox_missing: context.sandbox.missing().map(<[_]>::to_vec),
+        refused_tickets: context.tickets.refused(),
+        links: context.site_limiters.uses(),
         memory_free_bytes,
     }
 }

@@ -139,12 +139,12 @@ mod tests {
             OomEvidence::Unknown,
             Some("out of cheese"),
         );
-        let sentence = "the function ended its process with exit code 3 after saying: out of cheese";
-        assert_eq!(exit, ExitCause::Function(sentence.into()));
+        let message = "the function ended its process with exit code 3 after saying: out of cheese";
+        assert_eq!(exit, ExitCause::Function(message.into()));
         let killed =
             ExitCause::from_status(ExitStatus::from_raw(9), ProcessKind::Program("tr"), OomEvidence::Unknown, None);
-        let sentence = "the program `tr` was ended by SIGKILL (by hand, or because memory ran out)";
-        assert_eq!(killed, ExitCause::Process(sentence.into()));
+        let message = "the program `tr` was ended by SIGKILL (by hand, or because memory ran out)";
+        assert_eq!(killed, ExitCause::Process(message.into()));
     }
     #[test]
     fn an_end_for_want_of_memory_is_told_as_such_and_whose_it_was() {

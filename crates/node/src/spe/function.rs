@@ -51,11 +51,11 @@ impl LoadedFunction {
     /// Finds a function of ours.
     pub(super) fn built_in(name: &str, parameters: Vec<(String, String)>) -> Result<Self, Refusal> {
         let function = functions::find(name).ok_or_else(|| {
-            let sentence = format!(
+            let message = format!(
                 "there is no built-in function `{name}`: give one of those that exist, `lib.so:symbol`, \
                  `file.py:function` or `cmd:program`"
             );
-            Refusal::new(Status::NotFound, sentence)
+            Refusal::new(Status::NotFound, message)
         })?;
         Ok(Self::new(Code::BuiltIn(function), parameters))
     }
@@ -119,7 +119,7 @@ const NO_ROWS: &str =
 
 /// Opens a library for good and finds a function in it.
 fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {
-    let refuse = |status, sentence: String| Refusal::new(status, format!("the function library {sentence}"));
+    let refuse = |status, message: String| Refusal::new(status, format!("the function library {message}"));
     // SAFETY: its initialisers run here, which is what this process is for.
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
         refuse(Status::Usage, format!("cannot be loaded on this node: {}", loader_message(&error, file)))
@@ -140,10 +140,10 @@ fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {
     let version = unsafe { version() };
     if version != abi::ABI_VERSION {
         let ours = abi::ABI_VERSION;
-        let sentence = format!(
+        let message = format!(
             "was built for version {version} of the function interface, and this node speaks version {ours}: build it anew"
         );
-        return Err(refuse(Status::Usage, sentence));
+        return Err(refuse(Status::Usage, message));
     }
     // SAFETY: a library of this version exports functions of this type alone.
     let function = unsafe { library.get::<NativeFunction>(symbol.as_bytes()) }.map_err(|_| {
@@ -157,6 +157,6 @@ fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {
 
 /// The loader's own sentence, without the place where this node happens to keep the library.
 fn loader_message(error: &libloading::Error, file: &Path) -> String {
-    let sentence = error.source().map_or_else(|| error.to_string(), |source| source.to_string());
-    sentence.replace(&*file.to_string_lossy(), "the file")
+    let message = error.source().map_or_else(|| error.to_string(), |source| source.to_string());
+    message.replace(&*file.to_string_lossy(), "the file")
 }

@@ -33,7 +33,7 @@ impl Sandbox {
             let asked = self.python.setting.clone().unwrap_or_else(|| DEFAULT.into());
             Interpreter::ask(&asked, &self.python.kept_folders).await.map(Arc::new)
         });
-        found.await.cloned().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))
+        found.await.cloned().map_err(|message| Refusal::new(Status::Unavailable, message))
     }
 }
 

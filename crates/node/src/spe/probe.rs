@@ -25,13 +25,13 @@ pub async fn probe(program: &SpeProgram, sandbox: &Arc<Sandbox>, parent: &Path) 
 }
 
 /// What a node does with it: the log says what is missing, and from then on every report of how the node is.
-pub(crate) async fn check_sandbox(hands: Arc<NodeContext>) {
-    let store = Arc::clone(&hands.store);
+pub(crate) async fn check_sandbox(context: Arc<NodeContext>) {
+    let store = Arc::clone(&context.store);
     let found = match blocking("finding a folder for an SPE", move || Ok(store.emptiest_jobs_folder()?)).await {
-        Ok(folder) => probe(&hands.spe, &hands.sandbox, &folder).await,
+        Ok(folder) => probe(&context.spe, &context.sandbox, &folder).await,
         Err(error) => Err(error.to_string()),
     };
-    match hands.sandbox.memory_bound() {
+    match context.sandbox.memory_bound() {
         MemoryBound::Group => tracing::info!("the memory of each SPE is bounded by a control group"),
         MemoryBound::Process(why) => {
             let advice = MemoryBound::ADVICE;
@@ -43,7 +43,7 @@ pub(crate) async fn check_sandbox(hands: Arc<NodeContext>) {
         Ok(missing) => {
             for layer in missing {
                 let advice = layer.advice();
-                if hands.sandbox.is_required() {
+                if context.sandbox.is_required() {
                     tracing::error!(%layer, "user functions are refused: the sandbox lacks a layer; {advice}");
                 } else {
                     tracing::warn!(%layer, "user functions run with less than the whole sandbox; {advice}");

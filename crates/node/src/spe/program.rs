@@ -49,7 +49,7 @@ impl Program {
         folder: PathBuf,
         started: ProgramLauncher,
     ) -> Result<Self, Refusal> {
-        let usage = |sentence: String| Refusal::new(Status::Usage, sentence);
+        let usage = |message: String| Refusal::new(Status::Usage, message);
         let name = words.first().ok_or_else(|| usage("a program was asked for without its name".into()))?;
         let is_there = if name.contains('/') {
             folder.join(name).is_file()
@@ -57,11 +57,11 @@ impl Program {
             FOLDERS.split(':').any(|place| Path::new(place).join(name).is_file())
         };
         if !is_there {
-            let sentence = format!(
+            let message = format!(
                 "there is no program `{name}` on this node, or functions may not see it: install it in one of \
                  {FOLDERS}, or give its whole path and name its folder in `spe_read_paths`"
             );
-            return Err(Refusal::new(Status::NotFound, sentence));
+            return Err(Refusal::new(Status::NotFound, message));
         }
         let given = parameters.iter().rev().find(|(name, _)| name == GOOD_CODES);
         let good_codes = given.map_or(Ok(vec![0]), |(_, codes)| {
@@ -117,9 +117,9 @@ impl Program {
             return Err(
                 match ExitCause::from_status(status, ProcessKind::Program(name), OomEvidence::Unknown, said.as_deref())
                 {
-                    ExitCause::Function(sentence) => CallError::Function(FunctionError::new(sentence)),
+                    ExitCause::Function(message) => CallError::Function(FunctionError::new(message)),
                     // In here nobody knows of the machine's memory: the node does.
-                    ExitCause::Process(sentence) | ExitCause::OutOfMemory(sentence) => CallError::Broken(sentence),
+                    ExitCause::Process(message) | ExitCause::OutOfMemory(message) => CallError::Broken(message),
                 },
             );
         }

@@ -103,8 +103,8 @@ impl LoadedPython {
 
     fn start(&self) -> Result<InterpreterProcess, Refusal> {
         let failed = |error: io::Error| {
-            let sentence = format!("`{}` could not be started: {error}", self.spec.interpreter.display());
-            Refusal::new(Status::Unavailable, sentence)
+            let message = format!("`{}` could not be started: {error}", self.spec.interpreter.display());
+            Refusal::new(Status::Unavailable, message)
         };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let mut command = Command::new(&self.spec.interpreter);
@@ -121,8 +121,8 @@ impl LoadedPython {
         match interpreter.head().map_err(failed)? {
             Head { kind: LOADED, .. } => Ok(interpreter),
             Head { kind: DENIED, c, .. } => {
-                let sentence = interpreter.text(c).map_err(failed)?;
-                Err(Refusal::new(Status::Usage, sentence))
+                let message = interpreter.text(c).map_err(failed)?;
+                Err(Refusal::new(Status::Usage, message))
             }
             _ => Err(Refusal::new(Status::Usage, "the function spoke in its interpreter's place while it was loaded")),
         }

@@ -65,11 +65,11 @@ pub(super) fn write_copies(files: &[NamedFile], folder: &Path) -> Result<Vec<(St
 }
 
 fn refused(what: &str, error: &io::Error) -> Refusal {
-    let sentence = format!(
+    let message = format!(
         "{what} cannot be laid where a program finds it: {error}. All of a stage's must fit the scratch folder of an SPE \
          (`spe_scratch_bytes` of the node)"
     );
-    Refusal::new(Status::Unavailable, sentence)
+    Refusal::new(Status::Unavailable, message)
 }
 
 /// Where programs find side files, in the folder in which they start.

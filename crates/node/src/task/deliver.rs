@@ -40,41 +40,41 @@ use crate::{
 /// # Errors
 /// Where a piece can be neither delivered nor kept, or a bucket does not want it any more.
 pub(super) async fn deliver(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     attempt: AttemptId,
     output: OutputPlacement,
     scratch: Scratch,
     result: TaskOutput,
 ) -> Result<Vec<PieceResult>, NodeError> {
     match output {
-        OutputPlacement::Local => keep(hands, attempt, scratch, result).await,
-        OutputPlacement::Buckets(places) => spread(hands, attempt, &places, scratch, result).await,
+        OutputPlacement::Local => keep(context, attempt, scratch, result).await,
+        OutputPlacement::Buckets(places) => spread(context, attempt, &places, scratch, result).await,
     }
 }
 
 /// Delivers again what an attempt left and this node has kept.
-pub(super) async fn redeliver(hands: &Arc<NodeContext>, order: DeliveryOrder) -> Result<(), NodeError> {
+pub(super) async fn redeliver(context: &Arc<NodeContext>, order: DeliveryOrder) -> Result<(), NodeError> {
     let attempt = order.attempt;
-    let kept = hands.buckets.retained().find(attempt)?;
+    let kept = context.buckets.retained().find(attempt)?;
     let parts = sized(BucketPart::gather(kept.chunks.clone()));
-    let spreading = ShuffleWrite::redeliver(attempt, &hands.node, order.targets.into_iter().collect(), parts);
+    let spreading = ShuffleWrite::redeliver(attempt, &context.node, order.targets.into_iter().collect(), parts);
     let results = match &kept.content {
         RetainedContent::File(scratch) => Results::File { file: scratch.open()?, path: scratch.path().to_owned() },
         RetainedContent::Memory(bytes) => Results::Memory(Arc::clone(bytes)),
     };
-    send_all(hands, spreading, Arc::new(results)).await?.end_redelivery().map_err(NodeError::Refused)
+    send_all(context, spreading, Arc::new(results)).await?.end_redelivery().map_err(NodeError::Refused)
 }
 
 /// The whole scratch file becomes a piece of this node's bucket of the task's number.
 async fn keep(
-    hands: &NodeContext,
+    context: &NodeContext,
     attempt: AttemptId,
     scratch: Scratch,
     result: TaskOutput,
 ) -> Result<Vec<PieceResult>, NodeError> {
     let bytes = result.bytes();
     if bytes == 0 {
-        let buckets = Arc::clone(&hands.buckets);
+        let buckets = Arc::clone(&context.buckets);
         let put_back = move || {
             buckets.recycle_scratch(attempt.job, scratch);
             Ok(Vec::new())
@@ -82,7 +82,7 @@ async fn keep(
         return blocking("putting a scratch file back", put_back).await;
     }
     let piece = own_piece(attempt);
-    let buckets = Arc::clone(&hands.buckets);
+    let buckets = Arc::clone(&context.buckets);
     let take = move || {
         let (sums, checksum) = buckets.sums_of(&scratch, bytes)?;
         buckets.add_file(piece, scratch, bytes, Some(sums)).map(|()| checksum)
@@ -92,7 +92,7 @@ async fn keep(
 }
 
 async fn spread(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     attempt: AttemptId,
     places: &[BucketTarget],
     scratch: Scratch,
@@ -107,10 +107,10 @@ async fn spread(
     };
     let (parts, mut pieces) = blocking("reading a task's results", sum_up).await?;
     // The host of the SPE has checked that there is no bucket without a place.
-    let spreading = ShuffleWrite::new(attempt, &hands.node, places, sized(parts));
-    let spreading = send_all(hands, spreading, results).await?;
-    let is_of_use = spreading.is_worth_keeping() && !hands.buckets.is_forgotten(attempt.job);
-    let buckets = Arc::clone(&hands.buckets);
+    let spreading = ShuffleWrite::new(attempt, &context.node, places, sized(parts));
+    let spreading = send_all(context, spreading, results).await?;
+    let is_of_use = spreading.is_worth_keeping() && !context.buckets.is_forgotten(attempt.job);
+    let buckets = Arc::clone(&context.buckets);
     let keep = move || {
         if is_of_use {
             return Ok(buckets.retain(attempt, scratch, result.chunks));
@@ -125,21 +125,21 @@ async fn spread(
 
 /// Sends parts to their buckets, several at once, as far as they can be delivered.
 async fn send_all(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     mut spreading: ShuffleWrite<BucketPart>,
     results: Arc<Results>,
 ) -> Result<ShuffleWrite<BucketPart>, NodeError> {
     let mut sending = JoinSet::new();
-    let (buckets, from, local) = (Arc::clone(&hands.buckets), Arc::clone(&results), spreading.take_local());
+    let (buckets, from, local) = (Arc::clone(&context.buckets), Arc::clone(&results), spreading.take_local());
     let append_all = blocking("giving pieces to this node's buckets", move || {
         local.into_iter().try_for_each(|ShufflePiece { piece, part, .. }| append(&buckets, piece, &from, part))
     });
     sending.spawn(async move { (None, append_all.await) });
     loop {
-        while let Some(spread) = spreading.next(|site| hands.site_limiters.limit(site)) {
-            let (hands, results) = (Arc::clone(hands), Arc::clone(&results));
+        while let Some(spread) = spreading.next(|site| context.site_limiters.limit(site)) {
+            let (context, results) = (Arc::clone(context), Arc::clone(&results));
             let bucket = spread.piece.bucket.bucket;
-            sending.spawn(async move { (Some(bucket), send(&hands, spread, results).await) });
+            sending.spawn(async move { (Some(bucket), send(&context, spread, results).await) });
         }
         match sending.join_next().await {
             Some(Ok((None, taken))) => {
@@ -173,16 +173,16 @@ fn append(buckets: &BucketStore, piece: PieceId, from: &Results, part: BucketPar
 }
 
 /// Sends a part to a bucket of another node.
-async fn send(hands: &NodeContext, spread: ShufflePiece<BucketPart>, results: Arc<Results>) -> Result<(), NodeError> {
+async fn send(context: &NodeContext, spread: ShufflePiece<BucketPart>, results: Arc<Results>) -> Result<(), NodeError> {
     let ShufflePiece { piece, target: place, part, .. } = spread;
     let (site, way) = (place.site, Locality::of(place.distance));
     let peer = Peer { node: place.node, address: place.address, is_plain: false, locality: way };
     let request = TransferRequest::Piece { ticket: place.ticket, piece, bytes: part.bytes };
-    let (mut stream, reply) = send_request(hands, &peer, &request).await?;
+    let (mut stream, reply) = send_request(context, &peer, &request).await?;
     let reply = match reply {
         TransferReply::Ready => {
             let flow = FrameWriter::begin(PartSource { results, chunks: part.chunks.into() }).await?;
-            let crossing = hands.site_limiters.for_transfer(Some(&site), TransferQos::default());
+            let crossing = context.site_limiters.for_transfer(Some(&site), TransferQos::default());
             let sent = flow.send(&mut stream, crossing.limiter(), STALL_MAX).await;
             drop(crossing);
             // Who stops taking says why before closing.
@@ -200,7 +200,7 @@ async fn send(hands: &NodeContext, spread: ShufflePiece<BucketPart>, results: Ar
     };
     match reply {
         TransferReply::Taken => {
-            hands.connections.release(peer, stream);
+            context.connections.release(peer, stream);
             Ok(())
         }
         TransferReply::Refused(refusal) => Err(NodeError::Refused(refusal)),

@@ -201,8 +201,8 @@ impl DriverSession {
             self.spe = None;
             let tenant = self.context.sandbox.runtime_kind(&function.code).await.map_err(NodeError::Refused)?;
             let place = Arc::clone(&self.context.spe_processes).try_acquire_owned().map_err(|_| {
-                let sentence = format!("node {} has as many SPEs as it may; use another node", self.context.node);
-                NodeError::refused(Status::Unavailable, sentence)
+                let message = format!("node {} has as many SPEs as it may; use another node", self.context.node);
+                NodeError::refused(Status::Unavailable, message)
             })?;
             let (buckets, job) = (Arc::clone(&self.context.buckets), self.job);
             let sandbox = Arc::clone(&self.context.sandbox);
@@ -240,9 +240,8 @@ impl DriverSession {
             OutputPlacement::Buckets(places) => match u32::try_from(places.len()) {
                 Ok(count) if (1..=limits::BUCKETS_MAX).contains(&count) => Ok(count),
                 _ => {
-                    let sentence =
-                        format!("a stage has 1 to {} buckets, and not {}", limits::BUCKETS_MAX, places.len());
-                    Err(NodeError::refused(Status::Usage, sentence))
+                    let message = format!("a stage has 1 to {} buckets, and not {}", limits::BUCKETS_MAX, places.len());
+                    Err(NodeError::refused(Status::Usage, message))
                 }
             },
         }
@@ -282,7 +281,7 @@ fn sole_bucket(segments: &[SegmentOrder]) -> Option<BucketId> {
 
 /// Refuses parts that no cut of ours makes.
 fn check_parts(segment: &SegmentOrder) -> Result<(), NodeError> {
-    let usage = |sentence| Err(NodeError::refused(Status::Usage, sentence));
+    let usage = |message| Err(NodeError::refused(Status::Usage, message));
     let streams = segment.parts().count();
     if streams > limits::STREAMS_MAX {
         let most = limits::STREAMS_MAX;

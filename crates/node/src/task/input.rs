@@ -30,7 +30,7 @@ use crate::{
 /// The files of these segments, for each of their sources one, opened (and verified) when its turn comes; remote ones are
 /// here on return.
 pub(super) async fn open(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     job: JobId,
     orders: Vec<SegmentOrder>,
 ) -> Result<Vec<(SegmentOrder, Vec<SegmentFile>)>, NodeError> {
@@ -38,10 +38,10 @@ pub(super) async fn open(
     for order in orders {
         let mut files = Vec::with_capacity(order.sources().count());
         for part in order.parts() {
-            files.push(open_part(hands, job, &part.source, SlicePart::of(part)).await?);
+            files.push(open_part(context, job, &part.source, SlicePart::of(part)).await?);
             if let Some(RecordLocator::Offsets { source, from, until }) = &part.locator {
                 let offsets = SlicePart { from: *from, until: *until, to_line_end: false, footer: None };
-                files.push(open_part(hands, job, source, offsets).await?);
+                files.push(open_part(context, job, source, offsets).await?);
             }
         }
         segments.push((order, files));
@@ -50,25 +50,25 @@ pub(super) async fn open(
 }
 
 async fn open_part(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     job: JobId,
     source: &SegmentSource,
     part: SlicePart,
 ) -> Result<SegmentFile, NodeError> {
     Ok(match source {
         SegmentSource::Local(slice) => {
-            let (hands, slice) = (Arc::clone(hands), *slice);
-            SegmentFile::opened_by(move || in_place(|| open_slice(&hands, slice, part)))
+            let (context, slice) = (Arc::clone(context), *slice);
+            SegmentFile::opened_by(move || in_place(|| open_slice(&context, slice, part)))
         }
         SegmentSource::Bucket(bucket) => {
-            let (hands, bucket) = (Arc::clone(hands), *bucket);
+            let (context, bucket) = (Arc::clone(context), *bucket);
             SegmentFile::opened_by(move || {
-                let opened = in_place(|| hands.buckets.open_sealed(bucket));
+                let opened = in_place(|| context.buckets.open_sealed(bucket));
                 opened.map(|(file, _)| file).map_err(|error| error.refusal())
             })
         }
         SegmentSource::Remote { slice, from } => {
-            let scratch = fetch_part(hands, job, *slice, from, part).await?;
+            let scratch = fetch_part(context, job, *slice, from, part).await?;
             // Once it is open, the file needs its name no longer: `scratch` ends here and removes it.
             SegmentFile::opened_by(move || scratch.open().map_err(|error| error.refusal()))
         }
@@ -105,8 +105,8 @@ impl SlicePart {
 }
 
 /// A slice's file, its part verified.
-pub(super) fn open_slice(hands: &Arc<NodeContext>, slice: SliceId, part: SlicePart) -> Result<File, Refusal> {
-    let opened = hands.store.open_slice(slice).map_err(NodeError::from).and_then(|reader| {
+pub(super) fn open_slice(context: &Arc<NodeContext>, slice: SliceId, part: SlicePart) -> Result<File, Refusal> {
+    let opened = context.store.open_slice(slice).map_err(NodeError::from).and_then(|reader| {
         verify(&reader, part)?;
         let file = reader.os_file().map(File::try_clone).transpose();
         file.map_err(NodeError::io("share the file of slice", &PathBuf::from(slice.to_string())))
@@ -116,7 +116,7 @@ pub(super) fn open_slice(hands: &Arc<NodeContext>, slice: SliceId, part: SlicePa
         Ok(None) => Err(NodeError::Spe("cannot read slices of a disk in memory".into()).refusal()),
         Err(error) => {
             if matches!(&error, NodeError::Store(store::StoreError::Corrupt { .. })) {
-                report_corrupt(hands, slice);
+                report_corrupt(context, slice);
             }
             Err(error.refusal())
         }
@@ -143,25 +143,25 @@ fn verify(reader: &SliceReader, part: SlicePart) -> Result<(), NodeError> {
 }
 
 /// The same as [`NodeContext::quarantine_slice`], from where nothing can be awaited.
-fn report_corrupt(hands: &Arc<NodeContext>, slice: SliceId) {
-    let hands = Arc::clone(hands);
+fn report_corrupt(context: &Arc<NodeContext>, slice: SliceId) {
+    let context = Arc::clone(context);
     if let Ok(runtime) = Handle::try_current() {
-        runtime.spawn(async move { hands.quarantine_slice(slice).await });
+        runtime.spawn(async move { context.quarantine_slice(slice).await });
     } else {
-        let _ = hands.store.mark_corrupt(slice);
-        let _ = hands.events.try_send(NodeCompletion::FoundCorrupt(slice).into());
+        let _ = context.store.mark_corrupt(slice);
+        let _ = context.events.try_send(NodeCompletion::FoundCorrupt(slice).into());
     }
 }
 
 /// Fetches a part of another node's slice into a file of the same offsets, the rest of which is a hole.
 pub(super) async fn fetch_part(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     job: JobId,
     slice: SliceId,
     from: &Source,
     part: SlicePart,
 ) -> Result<ClosedScratch, NodeError> {
-    let buckets = Arc::clone(&hands.buckets);
+    let buckets = Arc::clone(&context.buckets);
     let scratch = blocking("creating a scratch file", move || buckets.scratch(job)).await?;
     let mut sink = PartSink {
         file: scratch.share()?,
@@ -173,13 +173,13 @@ pub(super) async fn fetch_part(
     if part.from < part.until {
         let ahead = if part.to_line_end { FRAME_BYTES as u64 } else { 0 };
         let mut until = part.until.saturating_add(ahead);
-        sink = fetch(hands, from, slice, part.from..until, TransferQos::default(), sink).await?;
+        sink = fetch(context, from, slice, part.from..until, TransferQos::default(), sink).await?;
         // A line longer than was fetched ahead: more, and each time twice as much. Where fewer bytes came than were
         // asked for, the slice has ended, and with it its last line.
         while part.to_line_end && !sink.line_ended && sink.next == until {
             until = until.saturating_add(until - part.until);
             let range = sink.next..until;
-            sink = fetch(hands, from, slice, range, TransferQos::default(), sink).await?;
+            sink = fetch(context, from, slice, range, TransferQos::default(), sink).await?;
         }
         if sink.next < part.until {
             let what = format!("the part of slice {slice} from node {}", from.node);
@@ -192,7 +192,7 @@ pub(super) async fn fetch_part(
     }
     if let Some((begin, until)) = part.footer.filter(|(begin, until)| begin < until) {
         sink.next = begin;
-        sink = fetch(hands, from, slice, begin..until, TransferQos::default(), sink).await?;
+        sink = fetch(context, from, slice, begin..until, TransferQos::default(), sink).await?;
         if sink.next < until {
             let what = format!("the end of slice {slice} from node {}", from.node);
             return Err(NodeError::LengthMismatch { what, expected: until - begin, found: sink.next - begin });

@@ -24,18 +24,18 @@ impl LoadedSideFiles {
     /// `Usage` for an order that no driver of ours gives; `Unavailable` for whatever else is in the way, since another node
     /// may have the file, or this one the next time.
     pub(super) async fn fetch_missing(
-        hands: &Arc<NodeContext>,
+        context: &Arc<NodeContext>,
         job: JobId,
         orders: Vec<SideFileOrder>,
     ) -> Result<Self, NodeError> {
         check(&orders)?;
         let mut files = Vec::with_capacity(orders.len());
         for order in orders {
-            let file = hands.buckets.side_file(job, order.slice)?;
+            let file = context.buckets.side_file(job, order.slice)?;
             let name = order.name.clone();
             // Boxed: a fetch is much larger than a conversation at rest.
-            let brought = Box::pin(file.get_or_fetch(open_or_fetch(hands, job, order))).await;
-            brought.map_err(|error| out_of_reach(hands, &name, error))?;
+            let brought = Box::pin(file.get_or_fetch(open_or_fetch(context, job, order))).await;
+            brought.map_err(|error| out_of_reach(context, &name, error))?;
             files.push((name, file));
         }
         Ok(Self(files))
@@ -73,7 +73,7 @@ fn check(orders: &[SideFileOrder]) -> Result<(), NodeError> {
 }
 
 async fn open_or_fetch(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     job: JobId,
     order: SideFileOrder,
 ) -> Result<SideFileContent, NodeError> {
@@ -81,9 +81,9 @@ async fn open_or_fetch(
     let whole = SlicePart::whole(bytes);
     if let Some(from) = from {
         tracing::debug!(%job, %slice, node = %from.node, bytes, "fetching a side file");
-        return SideFileContent::fetched(fetch_part(hands, job, slice, &from, whole).await?);
+        return SideFileContent::fetched(fetch_part(context, job, slice, &from, whole).await?);
     }
-    let store = Arc::clone(hands);
+    let store = Arc::clone(context);
     // Where a corrupt block is found, that is reported from a task of the runtime, which `blocking` still is in.
     let opened = blocking("opening a side file", move || open_slice(&store, slice, whole).map_err(NodeError::Refused));
     let file = opened.await?;
@@ -96,11 +96,11 @@ async fn open_or_fetch(
 }
 
 /// Another node may have what this one cannot get: nothing here may end the job as if no node could load its function.
-fn out_of_reach(hands: &NodeContext, name: &SideFileName, error: NodeError) -> NodeError {
-    hands.note_disk_error(&error);
+fn out_of_reach(context: &NodeContext, name: &SideFileName, error: NodeError) -> NodeError {
+    context.note_disk_error(&error);
     let Refusal { status, message: sentence } = error.refusal();
     let status = if status == Status::Usage { status } else { Status::Unavailable };
-    NodeError::refused(status, format!("node {} cannot get the side file `{name}`: {sentence}", hands.node))
+    NodeError::refused(status, format!("node {} cannot get the side file `{name}`: {sentence}", context.node))
 }
 
 #[cfg(test)]

@@ -18,17 +18,17 @@ pub(super) struct ImportRequest {
 }
 
 pub(super) async fn list(
-    hands: &NodeContext,
+    context: &NodeContext,
     stream: &mut TransferStream,
     bearer: &Bearer,
     ticket: &SignedTicket,
     folder: String,
     after: Option<String>,
 ) -> Result<AfterRequest, NodeError> {
-    if let Err(error) = hands.tickets.import(bearer, ticket) {
+    if let Err(error) = context.tickets.import(bearer, ticket) {
         return refuse(stream, &error).await;
     }
-    let import = Arc::clone(&hands.import);
+    let import = Arc::clone(&context.import);
     match blocking("listing a folder", move || import.list(&folder, after.as_deref())).await {
         Ok((files, more)) => {
             stream.send(&TransferReply::Files { files, more }).await?;
@@ -39,19 +39,19 @@ pub(super) async fn list(
 }
 
 pub(super) async fn import(
-    hands: &NodeContext,
+    context: &NodeContext,
     stream: &mut TransferStream,
     bearer: &Bearer,
     ticket: &SignedTicket,
     write: &SignedTicket,
     wanted: ImportRequest,
 ) -> Result<AfterRequest, NodeError> {
-    let allowed = hands.tickets.import(bearer, ticket).and_then(|()| hands.tickets.write(bearer, write));
+    let allowed = context.tickets.import(bearer, ticket).and_then(|()| context.tickets.write(bearer, write));
     let (WriteGrant { header, .. }, claim) = match allowed {
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
     };
-    let (import, store) = (Arc::clone(&hands.import), Arc::clone(&hands.store));
+    let (import, store) = (Arc::clone(&context.import), Arc::clone(&context.store));
     let (heard, mut hear) = mpsc::channel(PROGRESS_MAX);
     let work = blocking("importing a file", move || {
         let mut told = 0;
@@ -76,7 +76,7 @@ pub(super) async fn import(
             claim.consume();
             let reply = TransferReply::Stored { bytes: metadata.bytes, digest: metadata.digest };
             // The master first: the commit waits for this report.
-            hands.send_completion(NodeCompletion::Stored(metadata)).await;
+            context.send_completion(NodeCompletion::Stored(metadata)).await;
             stream.send(&reply).await?;
             Ok(AfterRequest::Next)
         }
@@ -85,17 +85,17 @@ pub(super) async fn import(
 }
 
 pub(super) async fn unlink_original(
-    hands: &NodeContext,
+    context: &NodeContext,
     stream: &mut TransferStream,
     bearer: &Bearer,
     ticket: &SignedTicket,
     wanted: ImportRequest,
     slice: SliceId,
 ) -> Result<AfterRequest, NodeError> {
-    if let Err(error) = hands.tickets.import(bearer, ticket) {
+    if let Err(error) = context.tickets.import(bearer, ticket) {
         return refuse(stream, &error).await;
     }
-    let import = Arc::clone(&hands.import);
+    let import = Arc::clone(&context.import);
     match blocking("removing a name", move || import.unlink_original(&wanted.folder, &wanted.file, slice)).await {
         Ok(()) => {
             stream.send(&TransferReply::Ready).await?;

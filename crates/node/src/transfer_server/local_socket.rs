@@ -34,7 +34,7 @@ use crate::{NodeError, blocking, frame_pipe::STALL_MAX, node_context::NodeContex
 
 /// Serves the local socket until the node stops.
 pub(super) async fn serve(
-    hands: Arc<NodeContext>,
+    context: Arc<NodeContext>,
     listener: LocalListener,
     connections_max: usize,
     stopping: ShutdownToken,
@@ -48,9 +48,9 @@ pub(super) async fn serve(
             Ok(stream) => {
                 // Who comes when there is no room is hung up on, and goes to the transfer port without waiting here.
                 let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
-                let (hands, stopping, socket) = (Arc::clone(&hands), stopping.clone(), Arc::clone(&socket));
+                let (context, stopping, socket) = (Arc::clone(&context), stopping.clone(), Arc::clone(&socket));
                 conversations.spawn(async move {
-                    if let Err(error) = answer_requests(&hands, &socket, stream, &stopping).await {
+                    if let Err(error) = answer_requests(&context, &socket, stream, &stopping).await {
                         tracing::debug!(%error, "a local conversation broke off");
                     }
                     drop(permit);
@@ -69,7 +69,7 @@ pub(super) async fn serve(
 
 /// Answers one request after the other, until the client closes.
 async fn answer_requests(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     socket: &str,
     mut stream: LocalStream,
     stopping: &ShutdownToken,
@@ -85,7 +85,7 @@ async fn answer_requests(
         let Some((request, file)) = received? else { return Ok(()) };
         let ticket = ticket_of(&request).cloned();
         if let (false, Some(ticket)) = (is_known, &ticket) {
-            if let Err(error) = hands.tickets.admits(&bearer, ticket) {
+            if let Err(error) = context.tickets.admits(&bearer, ticket) {
                 let _ = timeout(STALL_MAX, refuse(&mut stream, &error)).await;
                 continue;
             }
@@ -93,20 +93,20 @@ async fn answer_requests(
         }
         let answered = match request {
             LocalRequest::ProveKey { key, unix_millis, proof } => {
-                if bearer.take_local_proof(hands.tickets.now(), key, unix_millis, &proof) {
+                if bearer.take_local_proof(context.tickets.now(), key, unix_millis, &proof) {
                     continue;
                 }
                 // It is the answer to what comes behind the proof; and there is no second try.
-                let error = hands.tickets.refuse_proof(&bearer);
+                let error = context.tickets.refuse_proof(&bearer);
                 let _ = timeout(STALL_MAX, refuse(&mut stream, &error)).await;
                 return Err(error);
             }
-            LocalRequest::Open { ticket, slice } => match open(hands, &bearer, &ticket, slice).await {
+            LocalRequest::Open { ticket, slice } => match open(context, &bearer, &ticket, slice).await {
                 Ok(reader) => timeout(STALL_MAX, give(&mut stream, &reader)).await,
                 Err(error) => timeout(STALL_MAX, refuse(&mut stream, &error)).await,
             },
             LocalRequest::Suspect { ticket, slice, from, until } => {
-                let reply = match recheck(hands, &bearer, &ticket, slice, from..until).await {
+                let reply = match recheck(context, &bearer, &ticket, slice, from..until).await {
                     Ok(()) => LocalReply::Done,
                     Err(error) => LocalReply::Refused(error.refusal()),
                 };
@@ -118,8 +118,8 @@ async fn answer_requests(
                 let stored = tokio::select! {
                     biased;
                     // Cut off without a word, as at the transfer port.
-                    () = hands.tickets.revocations().wait_revoked(&shown, &bearer) => return Ok(()),
-                    stored = local_write::store(hands, &mut stream, &bearer, upload, stopping) => stored,
+                    () = context.tickets.revocations().wait_revoked(&shown, &bearer) => return Ok(()),
+                    stored = local_write::store(context, &mut stream, &bearer, upload, stopping) => stored,
                 };
                 let reply = match stored {
                     Ok((bytes, digest)) => LocalReply::Stored { bytes, digest },
@@ -144,25 +144,25 @@ fn ticket_of(request: &LocalRequest) -> Option<&SignedTicket> {
 
 /// Opens a slice for one whose ticket is for all of it.
 async fn open(
-    hands: &NodeContext,
+    context: &NodeContext,
     bearer: &Bearer,
     ticket: &SignedTicket,
     slice: SliceId,
 ) -> Result<SliceReader, NodeError> {
-    let allowed = hands.tickets.read(bearer, ticket, slice)?;
-    let Some(_turn) = wait_for_transfer_slot(hands).await else { return Err(super::too_busy(hands)) };
-    let store = Arc::clone(&hands.store);
+    let allowed = context.tickets.read(bearer, ticket, slice)?;
+    let Some(_turn) = wait_for_transfer_slot(context).await else { return Err(super::too_busy(context)) };
+    let store = Arc::clone(&context.store);
     let opened = blocking("opening a slice", move || Ok(store.open_slice(slice)?)).await;
     let reader = match opened {
         Ok(reader) => reader,
-        Err(error) => return Err(hands.quarantine_if_corrupt(slice, error).await),
+        Err(error) => return Err(context.quarantine_if_corrupt(slice, error).await),
     };
     if allowed.start > 0 || allowed.end < reader.metadata().bytes {
-        let sentence = format!(
+        let message = format!(
             "the ticket allows bytes {} to {} of slice {slice}; a file is given whole or not at all",
             allowed.start, allowed.end
         );
-        return Err(hands.tickets.refuse_range(bearer, sentence));
+        return Err(context.tickets.refuse_range(bearer, message));
     }
     Ok(reader)
 }
@@ -171,8 +171,8 @@ async fn open(
 async fn give(stream: &mut LocalStream, reader: &SliceReader) -> Result<(), NodeError> {
     let metadata = reader.metadata();
     let Some(file) = reader.os_file() else {
-        let sentence = "this node's disk has no files to pass; read from its transfer port";
-        return refuse(stream, &NodeError::refused(Status::Unavailable, sentence)).await;
+        let message = "this node's disk has no files to pass; read from its transfer port";
+        return refuse(stream, &NodeError::refused(Status::Unavailable, message)).await;
     };
     let opened = LocalReply::Opened { bytes: metadata.bytes, digest: metadata.digest };
     stream.send_with_file(&opened, file.as_fd()).await?;
@@ -184,22 +184,22 @@ async fn give(stream: &mut LocalStream, reader: &SliceReader) -> Result<(), Node
 
 /// A client found bytes that do not have their checksums. Its own memory may be at fault; so we read them ourselves.
 async fn recheck(
-    hands: &NodeContext,
+    context: &NodeContext,
     bearer: &Bearer,
     ticket: &SignedTicket,
     slice: SliceId,
     suspect: Range<u64>,
 ) -> Result<(), NodeError> {
     let Range { start: from, end: until } = suspect;
-    hands.tickets.read(bearer, ticket, slice)?;
-    let Some(_turn) = wait_for_transfer_slot(hands).await else { return Err(super::too_busy(hands)) };
+    context.tickets.read(bearer, ticket, slice)?;
+    let Some(_turn) = wait_for_transfer_slot(context).await else { return Err(super::too_busy(context)) };
     let until = until.min(from.saturating_add(SUSPECT_BYTES_MAX));
-    let store = Arc::clone(&hands.store);
+    let store = Arc::clone(&context.store);
     let looked = blocking("looking at suspect bytes", move || Ok(store.open_slice(slice)?.verify(from, until)?)).await;
     match looked {
         Ok(()) => tracing::warn!(%slice, from, until, "a client found bad bytes that are good here"),
         Err(error) => {
-            hands.quarantine_if_corrupt(slice, error).await;
+            context.quarantine_if_corrupt(slice, error).await;
         }
     }
     Ok(())

@@ -40,15 +40,15 @@ pub(super) struct LocalUpload {
 
 /// Stores a file; its length and digest.
 pub(super) async fn store(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     stream: &mut LocalStream,
     bearer: &Bearer,
     upload: LocalUpload,
     stopping: &ShutdownToken,
 ) -> Result<(u64, Digest), NodeError> {
     let LocalUpload { ticket, chain, file, bytes } = upload;
-    let Some(_turn) = wait_for_slot(hands, &hands.transfer_slots).await else { return Err(too_busy(hands)) };
-    let (WriteGrant { header, user, resume, base, .. }, claim) = hands.tickets.write(bearer, &ticket)?;
+    let Some(_turn) = wait_for_slot(context, &context.transfer_slots).await else { return Err(too_busy(context)) };
+    let (WriteGrant { header, user, resume, base, .. }, claim) = context.tickets.write(bearer, &ticket)?;
     let file = file.map(File::from).ok_or_else(|| wrong("no file came with the word"))?;
     let file = Arc::new(blocking("looking at a passed file", move || only_a_file(file)).await?);
     if base.is_some() {
@@ -57,31 +57,32 @@ pub(super) async fn store(
     let slice = header.slice;
     let (turn, writer) = match resume {
         Some(key) => {
-            let (turn, writer) = begin_resumable(hands, header, PartialKey { user, key }).await?;
+            let (turn, writer) = begin_resumable(context, header, PartialKey { user, key }).await?;
             (Some(turn), go_on(writer, &file).await?)
         }
         None => {
-            let store = Arc::clone(&hands.store);
+            let store = Arc::clone(&context.store);
             (None, blocking("beginning a slice", move || Ok(store.begin(header)?)).await?)
         }
     };
     let from = writer.bytes();
     let mut forward = if from == 0 {
-        Forward::begin(hands, slice, chain, Priority::default(), READY_TIME_MAX)
+        Forward::begin(context, slice, chain, Priority::default(), READY_TIME_MAX)
     } else {
         // What is there already cannot be passed on in frames.
-        report_forward_failed(hands, slice, chain.into_iter().map(|source| source.node)).await;
+        report_forward_failed(context, slice, chain.into_iter().map(|source| source.node)).await;
         stream.send(&LocalReply::Partial { bytes: from }).await?;
         None
     };
     let mut passed = PassedFileSource { stream, file, next: from, until: bytes, untold: 0 };
-    let writer = receive_upload(hands, &mut passed, &claim, (writer, turn), &mut forward, stopping, pending()).await?;
+    let writer =
+        receive_upload(context, &mut passed, &claim, (writer, turn), &mut forward, stopping, pending()).await?;
     if let Some(forward) = forward {
         forward.finish();
     }
-    let finished = finish(hands, writer, claim).await;
+    let finished = finish(context, writer, claim).await;
     if let Err(error) = &finished {
-        evict_partials_if_full(hands, error).await;
+        evict_partials_if_full(context, error).await;
     }
     finished
 }

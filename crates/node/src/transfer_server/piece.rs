@@ -22,22 +22,22 @@ use crate::{
 };
 
 pub(super) async fn piece(
-    hands: &NodeContext,
+    context: &NodeContext,
     stream: &mut TransferStream,
     bearer: &Bearer,
     ticket: &SignedTicket,
     piece: PieceId,
     bytes: u64,
 ) -> Result<AfterRequest, NodeError> {
-    let job = match hands.tickets.piece(bearer, ticket) {
+    let job = match context.tickets.piece(bearer, ticket) {
         Ok(job) => job,
         Err(error) => return refuse(stream, &error).await,
     };
     if job != piece.bucket.job {
-        let sentence = format!("the ticket is for job {job}, and the piece for job {}", piece.bucket.job);
-        return refuse(stream, &NodeError::refused(Status::Refused, sentence)).await;
+        let message = format!("the ticket is for job {job}, and the piece for job {}", piece.bucket.job);
+        return refuse(stream, &NodeError::refused(Status::Refused, message)).await;
     }
-    let buckets = Arc::clone(&hands.buckets);
+    let buckets = Arc::clone(&context.buckets);
     let writer = match blocking("beginning a piece", move || buckets.begin(piece, bytes)).await {
         Ok(BeginOutcome::Writer(writer)) => writer,
         Ok(BeginOutcome::Taken) => {
@@ -45,7 +45,7 @@ pub(super) async fn piece(
             return Ok(AfterRequest::Next);
         }
         Err(error) => {
-            hands.note_disk_error(&error);
+            context.note_disk_error(&error);
             return refuse(stream, &error).await;
         }
     };
@@ -54,7 +54,7 @@ pub(super) async fn piece(
         Ok(writer) => writer,
         Err(ReceiveError::Stream(error)) => return Err(error),
         Err(ReceiveError::Sink(error)) => {
-            hands.note_disk_error(&error);
+            context.note_disk_error(&error);
             return refuse_midway(stream, &error).await;
         }
     };

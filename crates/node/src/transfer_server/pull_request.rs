@@ -37,55 +37,55 @@ pub(super) struct PullRequest {
 
 /// Makes a copy with the tickets' rights.
 pub(super) async fn pull(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     stream: &mut TransferStream,
     bearer: &Bearer,
     PullRequest { pull, pace }: PullRequest,
     stopping: &ShutdownToken,
 ) -> Result<AfterRequest, NodeError> {
     let Pull { write, chain, slice, bytes, sources, authority } = pull;
-    let (WriteGrant { header, user, resume, base, .. }, claim) = match hands.tickets.write(bearer, &write) {
+    let (WriteGrant { header, user, resume, base, .. }, claim) = match context.tickets.write(bearer, &write) {
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
     };
     if base.is_some() {
-        let sentence = "a copy cannot be appended to what is there; copy it to a path of its own";
-        return refuse(stream, &NodeError::refused(Status::Usage, sentence)).await;
+        let message = "a copy cannot be appended to what is there; copy it to a path of its own";
+        return refuse(stream, &NodeError::refused(Status::Usage, message)).await;
     }
-    let abroad = match authority.map(|authority| hands.foreign_clouds.open_client(&hands.node, &authority)).transpose()
-    {
-        Ok(abroad) => abroad,
-        Err(error) => return refuse(stream, &error).await,
-    };
+    let abroad =
+        match authority.map(|authority| context.foreign_clouds.open_client(&context.node, &authority)).transpose() {
+            Ok(abroad) => abroad,
+            Err(error) => return refuse(stream, &error).await,
+        };
     let puller = match &abroad {
         Some(abroad) => Delegate::Key(abroad.key()),
-        None => Delegate::Node(hands.node.clone()),
+        None => Delegate::Node(context.node.clone()),
     };
     let copied = header.slice;
     let key = resume.map(|key| PartialKey { user, key });
-    let (writer, turn) = match begin(hands, header, key, bytes).await {
+    let (writer, turn) = match begin(context, header, key, bytes).await {
         Ok(begun) => begun,
         Err(error) => return refuse(stream, &error).await,
     };
     let from = writer.bytes();
     let mut forward = None;
     if from == 0 {
-        forward = Forward::begin(hands, copied, chain, pace.priority, READY_TIME_MAX);
+        forward = Forward::begin(context, copied, chain, pace.priority, READY_TIME_MAX);
     } else {
         // What is there already cannot be passed on in frames.
-        report_forward_failed(hands, copied, chain.into_iter().map(|source| source.node)).await;
+        report_forward_failed(context, copied, chain.into_iter().map(|source| source.node)).await;
     }
     let talk = PullControl::new(puller, pace, sources);
-    let mut pulled = PullSource::new(hands, (bearer, &talk), abroad, slice, from..bytes);
+    let mut pulled = PullSource::new(context, (bearer, &talk), abroad, slice, from..bytes);
     let making = async {
         let made = async {
             let begun = (writer, turn);
             let writer =
-                receive_upload(hands, &mut pulled, &claim, begun, &mut forward, stopping, talk.client_gone()).await?;
+                receive_upload(context, &mut pulled, &claim, begun, &mut forward, stopping, talk.client_gone()).await?;
             if let Some(forward) = forward.take() {
                 forward.finish();
             }
-            store(hands, writer, bytes, claim).await
+            store(context, writer, bytes, claim).await
         };
         let made = made.await;
         talk.end();
@@ -105,16 +105,16 @@ pub(super) async fn pull(
 
 /// A writer for the copy, with what an earlier attempt left.
 async fn begin(
-    hands: &NodeContext,
+    context: &NodeContext,
     header: SliceHeader,
     key: Option<PartialKey>,
     bytes: u64,
 ) -> Result<(SliceWriter, Option<UploadLock>), NodeError> {
     let Some(key) = key else {
-        let store = Arc::clone(&hands.store);
+        let store = Arc::clone(&context.store);
         return Ok((blocking("beginning a copy", move || Ok(store.begin(header)?)).await?, None));
     };
-    let (turn, writer) = begin_resumable(hands, header, key).await?;
+    let (turn, writer) = begin_resumable(context, header, key).await?;
     if writer.bytes() <= bytes {
         return Ok((writer, Some(turn)));
     }
@@ -123,18 +123,18 @@ async fn begin(
 }
 
 async fn store(
-    hands: &NodeContext,
+    context: &NodeContext,
     writer: SliceWriter,
     bytes: u64,
     claim: WriteClaim,
 ) -> Result<(u64, Digest), NodeError> {
     if writer.bytes() != bytes {
-        let what = format!("the copy at node {}", hands.node);
+        let what = format!("the copy at node {}", context.node);
         return Err(NodeError::LengthMismatch { what, expected: bytes, found: writer.bytes() });
     }
-    let finished = finish(hands, writer, claim).await;
+    let finished = finish(context, writer, claim).await;
     if let Err(error) = &finished {
-        evict_partials_if_full(hands, error).await;
+        evict_partials_if_full(context, error).await;
     }
     finished
 }

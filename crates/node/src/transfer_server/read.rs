@@ -33,35 +33,35 @@ pub(super) struct ReadRequest {
 }
 
 pub(super) async fn read(
-    hands: &NodeContext,
+    context: &NodeContext,
     stream: &mut TransferStream,
     bearer: &Bearer,
     open: &mut OpenSlices,
     ReadRequest { ticket, slice, range, pace }: ReadRequest,
 ) -> Result<AfterRequest, NodeError> {
     let shown = ticket.clone();
-    let mut begun = begin(hands, bearer, open, ticket.clone(), slice, range.clone()).await;
+    let mut begun = begin(context, bearer, open, ticket.clone(), slice, range.clone()).await;
     if matches!(&begun, Err(error) if open.forget_if_corrupt(slice, error)) {
         // What was kept open was bad; what is here now may be a good copy made since.
-        begun = begin(hands, bearer, open, ticket, slice, range.clone()).await;
+        begun = begin(context, bearer, open, ticket, slice, range.clone()).await;
     }
     let (first, source) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            let error = recheck_if_corrupt(hands, slice, range, error).await;
+            let error = recheck_if_corrupt(context, slice, range, error).await;
             return refuse(stream, &error).await;
         }
     };
-    let crossing = hands.site_limiters.for_transfer(remote_site(bearer, &shown).as_deref(), pace);
-    let toll = crossing.limiter();
+    let crossing = context.site_limiters.for_transfer(remote_site(bearer, &shown).as_deref(), pace);
+    let limiter = crossing.limiter();
     let reading = TransferReply::Reading { bytes: first.payload.len() as u64 + (source.until - source.next) };
     let sent = async {
         stream.queue(&reading).await?;
         if source.next < source.until {
-            return FrameWriter::resume(first, source).send(stream, toll, STALL_MAX).await;
+            return FrameWriter::resume(first, source).send(stream, limiter, STALL_MAX).await;
         }
         // The whole answer at once: a word, a frame, the end.
-        toll.send(stream, &first, STALL_MAX).await?;
+        limiter.send(stream, &first, STALL_MAX).await?;
         match timeout(STALL_MAX, stream.end_frames()).await {
             Ok(sent) => sent?,
             Err(_) => return Err(NodeError::Stalled { operation: "sending bytes", after: STALL_MAX }),
@@ -72,21 +72,21 @@ pub(super) async fn read(
     match sent.await {
         Ok(()) => Ok(AfterRequest::Next),
         // The connection is dropped: fewer bytes than announced are no answer, and the reader turns to another copy.
-        Err(error) => Err(recheck_if_corrupt(hands, slice, range, error).await),
+        Err(error) => Err(recheck_if_corrupt(context, slice, range, error).await),
     }
 }
 
 /// Where `spe_error` says that bytes are bad, looks at them once more before the copy is put aside: they may have been those
 /// of an earlier copy, which was open here while a good one took its place. Gives the error back.
-async fn recheck_if_corrupt(hands: &NodeContext, slice: SliceId, range: Range<u64>, error: NodeError) -> NodeError {
+async fn recheck_if_corrupt(context: &NodeContext, slice: SliceId, range: Range<u64>, error: NodeError) -> NodeError {
     if !is_corrupt(&error) {
         return error;
     }
-    let store = Arc::clone(&hands.store);
+    let store = Arc::clone(&context.store);
     let looked =
         blocking("looking at bad bytes again", move || Ok(store.open_slice(slice)?.verify(range.start, range.end)?));
     if let Err(found) = looked.await {
-        hands.quarantine_if_corrupt(slice, found).await;
+        context.quarantine_if_corrupt(slice, found).await;
     }
     error
 }
@@ -102,21 +102,21 @@ fn is_corrupt(error: &NodeError) -> bool {
 /// Checks the ticket, opens the slice and reads the first frame. The first two only where the connection has not done so
 /// before, and all without waking another thread where the bytes are in memory.
 async fn begin(
-    hands: &NodeContext,
+    context: &NodeContext,
     bearer: &Bearer,
     open: &mut OpenSlices,
     ticket: SignedTicket,
     slice: SliceId,
     range: Range<u64>,
 ) -> Result<(StreamFrame, SliceSource), NodeError> {
-    let known = open.find(hands.tickets.revocations(), &ticket, slice);
+    let known = open.find(context.tickets.revocations(), &ticket, slice);
     let allowed = match &known {
         Some(known) => known.clone(),
-        None => hands.tickets.read(bearer, &ticket, slice)?,
+        None => context.tickets.read(bearer, &ticket, slice)?,
     };
-    let until = hands.store.bytes_of(slice).map_or(range.end, |bytes| range.end.min(bytes));
+    let until = context.store.bytes_of(slice).map_or(range.end, |bytes| range.end.min(bytes));
     if range.start < allowed.start || until > allowed.end {
-        return Err(hands.tickets.refuse_range(bearer, out_of_range(slice, &allowed)));
+        return Err(context.tickets.refuse_range(bearer, out_of_range(slice, &allowed)));
     }
     let mut frame = std::mem::take(&mut open.spare);
     frame.checksums.clear();
@@ -131,7 +131,7 @@ async fn begin(
     let (source, frame) = match opened {
         Some(source) if is_filled => (source, frame),
         opened => {
-            let (store, may_read) = (Arc::clone(&hands.store), allowed.clone());
+            let (store, may_read) = (Arc::clone(&context.store), allowed.clone());
             blocking("reading a slice", move || {
                 let mut source = match opened {
                     Some(source) => source,

@@ -11,17 +11,17 @@ use super::{AfterRequest, refuse};
 use crate::{NodeError, blocking, node_context::NodeContext};
 
 pub(super) async fn verify(
-    hands: &NodeContext,
+    context: &NodeContext,
     stream: &mut TransferStream,
     bearer: &Bearer,
     ticket: &SignedTicket,
     slice: SliceId,
 ) -> Result<AfterRequest, NodeError> {
     let mut bytes_done = 0;
-    let mut check = match begin(hands, bearer, ticket, slice).await {
+    let mut check = match begin(context, bearer, ticket, slice).await {
         Ok(check) => check,
         Err(error) => {
-            let error = hands.quarantine_if_corrupt(slice, error).await;
+            let error = context.quarantine_if_corrupt(slice, error).await;
             return refuse(stream, &error).await;
         }
     };
@@ -40,7 +40,7 @@ pub(super) async fn verify(
                 return Ok(AfterRequest::Next);
             }
             Err(error) => {
-                let error = hands.quarantine_if_corrupt(slice, error).await;
+                let error = context.quarantine_if_corrupt(slice, error).await;
                 return refuse(stream, &error).await;
             }
         }
@@ -48,17 +48,17 @@ pub(super) async fn verify(
 }
 
 async fn begin(
-    hands: &NodeContext,
+    context: &NodeContext,
     bearer: &Bearer,
     ticket: &SignedTicket,
     slice: SliceId,
 ) -> Result<SliceCheck, NodeError> {
-    let allowed = hands.tickets.read(bearer, ticket, slice)?;
-    let store = Arc::clone(&hands.store);
+    let allowed = context.tickets.read(bearer, ticket, slice)?;
+    let store = Arc::clone(&context.store);
     let reader = blocking("opening a slice", move || Ok(store.open_slice(slice)?)).await?;
     if allowed.start > 0 || allowed.end < reader.metadata().bytes {
-        let sentence = format!("the ticket allows bytes {} to {} of slice {slice}", allowed.start, allowed.end);
-        return Err(hands.tickets.refuse_range(bearer, sentence));
+        let message = format!("the ticket allows bytes {} to {} of slice {slice}", allowed.start, allowed.end);
+        return Err(context.tickets.refuse_range(bearer, message));
     }
     Ok(SliceCheck::begin(reader))
 }

@@ -45,13 +45,13 @@ pub(super) struct WriteRequest {
 
 /// Takes a slice with the ticket's right.
 pub(super) async fn write(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     stream: &mut TransferStream,
     bearer: &Bearer,
     WriteRequest { ticket, chain, pace }: WriteRequest,
     stopping: &ShutdownToken,
 ) -> Result<AfterRequest, NodeError> {
-    let (grant, claim) = match hands.tickets.write(bearer, &ticket) {
+    let (grant, claim) = match context.tickets.write(bearer, &ticket) {
         Ok(allowed) => allowed,
         Err(error) => return refuse(stream, &error).await,
     };
@@ -61,21 +61,21 @@ pub(super) async fn write(
     let far = if bearer.is_role() { None } else { remote_site(bearer, &ticket) };
     let priority = pace.priority;
     let crossing =
-        hands.site_limiters.for_transfer(far.as_deref(), TransferQos { rate_bytes_per_second: None, priority });
+        context.site_limiters.for_transfer(far.as_deref(), TransferQos { rate_bytes_per_second: None, priority });
     let toll = crossing.limiter();
     match (resume, base) {
         (_, Some(base)) => {
             // The next node copies the same bytes at the same time.
-            let bytes = hands.store.bytes_of(base).unwrap_or(0);
+            let bytes = context.store.bytes_of(base).unwrap_or(0);
             let patience = READY_TIME_MAX + Duration::from_secs(bytes / BASE_BYTES_PER_SECOND_MIN);
-            let forward = Forward::begin(hands, slice, chain, priority, patience);
-            match begin_with(hands, header, base).await {
-                Ok(writer) => take(hands, (stream, toll), (writer, forward, None), claim, stopping).await,
+            let forward = Forward::begin(context, slice, chain, priority, patience);
+            match begin_with(context, header, base).await {
+                Ok(writer) => take(context, (stream, toll), (writer, forward, None), claim, stopping).await,
                 Err(error) => refuse(stream, &error).await,
             }
         }
         (Some(key), None) => {
-            let begun = begin_resumable(hands, header, PartialKey { user, key }).await;
+            let begun = begin_resumable(context, header, PartialKey { user, key }).await;
             let (turn, writer) = match begun {
                 Ok(begun) => begun,
                 Err(error) => return refuse(stream, &error).await,
@@ -84,18 +84,18 @@ pub(super) async fn write(
             // What is there already cannot be passed on in frames.
             let is_resumed = writer.bytes() > 0;
             let forward = if is_resumed {
-                report_forward_failed(hands, slice, chain.into_iter().map(|source| source.node)).await;
+                report_forward_failed(context, slice, chain.into_iter().map(|source| source.node)).await;
                 None
             } else {
-                Forward::begin(hands, slice, chain, priority, READY_TIME_MAX)
+                Forward::begin(context, slice, chain, priority, READY_TIME_MAX)
             };
-            take(hands, (stream, toll), (writer, forward, Some(turn)), claim, stopping).await
+            take(context, (stream, toll), (writer, forward, Some(turn)), claim, stopping).await
         }
         (None, None) => {
-            let forward = Forward::begin(hands, slice, chain, priority, READY_TIME_MAX);
-            let store = Arc::clone(&hands.store);
+            let forward = Forward::begin(context, slice, chain, priority, READY_TIME_MAX);
+            let store = Arc::clone(&context.store);
             match blocking("beginning a slice", move || Ok(store.begin(header)?)).await {
-                Ok(writer) => take(hands, (stream, toll), (writer, forward, None), claim, stopping).await,
+                Ok(writer) => take(context, (stream, toll), (writer, forward, None), claim, stopping).await,
                 Err(error) => refuse(stream, &error).await,
             }
         }
@@ -104,7 +104,7 @@ pub(super) async fn write(
 
 /// Receives what comes behind the writer's bytes, and finishes the slice.
 async fn take(
-    hands: &Arc<NodeContext>,
+    context: &Arc<NodeContext>,
     (stream, toll): (&mut TransferStream, &LimiterChain),
     (writer, mut forward, turn): (SliceWriter, Option<Forward>, Option<UploadLock>),
     claim: WriteClaim,
@@ -129,20 +129,20 @@ async fn take(
             return Err(error);
         }
         Err(error) => {
-            evict_partials_if_full(hands, &error).await;
+            evict_partials_if_full(context, &error).await;
             return refuse_midway(stream, &error).await;
         }
     };
     if let Some(forward) = forward {
         forward.finish();
     }
-    match finish(hands, writer, claim).await {
+    match finish(context, writer, claim).await {
         Ok((bytes, digest)) => {
             stream.send(&TransferReply::Stored { bytes, digest }).await?;
             Ok(AfterRequest::Next)
         }
         Err(error) => {
-            evict_partials_if_full(hands, &error).await;
+            evict_partials_if_full(context, &error).await;
             refuse(stream, &error).await
         }
     }
@@ -151,7 +151,7 @@ async fn take(
 /// Takes what arrives to its end; the writer with all of it. Where it breaks off, also because `client_gone` or the node's stop
 /// ends it, what came is kept for the next attempt.
 pub(super) async fn receive_upload(
-    hands: &NodeContext,
+    context: &NodeContext,
     arrival: &mut impl AsyncFrameSource,
     claim: &WriteClaim,
     (writer, turn): (SliceWriter, Option<UploadLock>),
@@ -173,7 +173,7 @@ pub(super) async fn receive_upload(
             Err(error)
         }
         Err(error) => {
-            evict_partials_if_full(hands, &error).await;
+            evict_partials_if_full(context, &error).await;
             Err(error)
         }
     }
@@ -181,11 +181,11 @@ pub(super) async fn receive_upload(
 
 /// Makes the slice of what was written, and tells the master: the writer's commit waits for that.
 pub(super) async fn finish(
-    hands: &NodeContext,
+    context: &NodeContext,
     writer: SliceWriter,
     claim: WriteClaim,
 ) -> Result<(u64, Digest), NodeError> {
-    let store = Arc::clone(&hands.store);
+    let store = Arc::clone(&context.store);
     let finished = blocking("finishing a slice", move || {
         let metadata = writer.finish(None)?;
         // Its disk may have failed meanwhile: then it is not acknowledged, although the writer met no error.
@@ -194,13 +194,13 @@ pub(super) async fn finish(
     let metadata = finished.await?;
     claim.consume();
     let stored = (metadata.bytes, metadata.digest);
-    hands.send_completion(NodeCompletion::Stored(metadata)).await;
+    context.send_completion(NodeCompletion::Stored(metadata)).await;
     Ok(stored)
 }
 
 /// A writer that begins with all bytes of another slice of this node.
-async fn begin_with(hands: &NodeContext, header: SliceHeader, base: SliceId) -> Result<SliceWriter, NodeError> {
-    let store = Arc::clone(&hands.store);
+async fn begin_with(context: &NodeContext, header: SliceHeader, base: SliceId) -> Result<SliceWriter, NodeError> {
+    let store = Arc::clone(&context.store);
     let begun = blocking("copying what an append begins with", move || {
         let reader = store.open_slice(base)?;
         let mut writer = store.begin(header)?;
@@ -209,13 +209,13 @@ async fn begin_with(hands: &NodeContext, header: SliceHeader, base: SliceId) -> 
     });
     let error = match begun.await {
         Ok(writer) => return Ok(writer),
-        Err(error) => hands.quarantine_if_corrupt(base, error).await,
+        Err(error) => context.quarantine_if_corrupt(base, error).await,
     };
-    evict_partials_if_full(hands, &error).await;
+    evict_partials_if_full(context, &error).await;
     Err(match error {
         NodeError::Store(StoreError::NotHeld(_) | StoreError::Corrupt { .. }) => NodeError::refused(
             Status::Unavailable,
-            format!("node {} has no good copy of what is to be appended to; try again", hands.node),
+            format!("node {} has no good copy of what is to be appended to; try again", context.node),
         ),
         other => other,
     })
@@ -223,12 +223,12 @@ async fn begin_with(hands: &NodeContext, header: SliceHeader, base: SliceId) -> 
 
 /// The newest connection of an upload has it.
 pub(crate) async fn begin_resumable(
-    hands: &NodeContext,
+    context: &NodeContext,
     header: SliceHeader,
     key: PartialKey,
 ) -> Result<(UploadLock, SliceWriter), NodeError> {
-    let turn = hands.upload_locks.acquire(key.clone()).await?;
-    let store = Arc::clone(&hands.store);
+    let turn = context.upload_locks.acquire(key.clone()).await?;
+    let store = Arc::clone(&context.store);
     let writer = blocking("beginning a slice", move || Ok(store.begin_resumable(header, key)?)).await?;
     Ok((turn, writer))
 }
@@ -281,9 +281,9 @@ pub(crate) async fn save_partial(writer: SliceWriter, turn: Option<UploadLock>) 
 }
 
 /// Where the disk is full, what is kept of broken uploads goes first.
-pub(super) async fn evict_partials_if_full(hands: &NodeContext, error: &NodeError) {
+pub(super) async fn evict_partials_if_full(context: &NodeContext, error: &NodeError) {
     if error.is_full() {
-        let store = Arc::clone(&hands.store);
+        let store = Arc::clone(&context.store);
         let _ = blocking("making room", move || Ok(store.drop_idle_partials(Duration::ZERO))).await;
     }
 }

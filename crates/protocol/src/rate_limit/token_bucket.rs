@@ -38,10 +38,10 @@ struct Queue {
 impl TokenBucket {
     /// One at which nobody waits, with a whole burst to begin with. `None`: there is no limit.
     pub fn new(now: Duration, rate_bytes_per_second: Option<u64>) -> Self {
-        let mut turnstile =
+        let mut bucket =
             Self { rate_bytes_per_second, tokens: 0, at: now, queues: Default::default(), served: 0, last: 0 };
-        turnstile.tokens = units(turnstile.burst_bytes());
-        turnstile
+        bucket.tokens = units(bucket.burst_bytes());
+        bucket
     }
 
     /// The limit.
@@ -149,10 +149,10 @@ mod tests {
     use super::*;
 
     /// Lets all pass who may until `until`; when, who, in order.
-    fn run(turnstile: &mut TokenBucket, until: Duration) -> Vec<(Duration, WaiterId)> {
+    fn run(bucket: &mut TokenBucket, until: Duration) -> Vec<(Duration, WaiterId)> {
         let mut passed = Vec::new();
-        while let Some(at) = turnstile.next_grant_at().filter(|at| *at <= until) {
-            if let Some(id) = turnstile.try_grant(at) {
+        while let Some(at) = bucket.next_grant_at().filter(|at| *at <= until) {
+            if let Some(id) = bucket.try_grant(at) {
                 passed.push((at, id));
             }
         }
@@ -167,16 +167,16 @@ mod tests {
     proptest! {
         #[test]
         fn in_no_span_more_passes_than_its_rate_and_a_burst(rate in 20_000..50_000_000_u64, comers in comers()) {
-            let mut turnstile = TokenBucket::new(Duration::ZERO, Some(rate));
+            let mut bucket = TokenBucket::new(Duration::ZERO, Some(rate));
             let (mut now, mut bytes_of, mut passed) = (Duration::ZERO, BTreeMap::new(), Vec::new());
             for (pause, class, bytes) in comers {
                 now += Duration::from_millis(pause);
-                passed.extend(run(&mut turnstile, now));
-                bytes_of.insert(turnstile.enqueue(Priority::ALL[class], bytes), bytes);
+                passed.extend(run(&mut bucket, now));
+                bytes_of.insert(bucket.enqueue(Priority::ALL[class], bytes), bytes);
             }
-            passed.extend(run(&mut turnstile, Duration::MAX));
+            passed.extend(run(&mut bucket, Duration::MAX));
             prop_assert_eq!(passed.len(), bytes_of.len(), "everyone passes at last");
-            let burst = turnstile.burst_bytes();
+            let burst = bucket.burst_bytes();
             for (first, (begin, _)) in passed.iter().enumerate() {
                 let mut sum = 0;
                 for (end, id) in &passed[first..] {
@@ -189,30 +189,30 @@ mod tests {
 
         #[test]
         fn while_someone_waits_nothing_of_the_rate_is_lost(rate in 20_000..50_000_000_u64, sizes in prop::collection::vec(1..=BLOCK_BYTES, 2..100)) {
-            let mut turnstile = TokenBucket::new(Duration::ZERO, Some(rate));
+            let mut bucket = TokenBucket::new(Duration::ZERO, Some(rate));
             for (at, bytes) in sizes.iter().enumerate() {
-                turnstile.enqueue(Priority::ALL[at % 3], *bytes);
+                bucket.enqueue(Priority::ALL[at % 3], *bytes);
             }
-            let passed = run(&mut turnstile, Duration::MAX);
+            let passed = run(&mut bucket, Duration::MAX);
             let last = passed.last().unwrap().0;
             // Only the last piece may still be missing when the one before it has passed.
             let total: u64 = sizes.iter().sum();
-            let needed = total.saturating_sub(turnstile.burst_bytes()) as f64 / rate as f64;
+            let needed = total.saturating_sub(bucket.burst_bytes()) as f64 / rate as f64;
             prop_assert!(last.as_secs_f64() <= needed + 1e-6, "{last:?} for {needed} s");
         }
 
         #[test]
         fn what_waits_shares_by_weight(rate in 100_000..50_000_000_u64, classes in prop::sample::subsequence(Priority::ALL.to_vec(), 2..=3)) {
             const EACH: usize = 400;
-            let mut turnstile = TokenBucket::new(Duration::ZERO, Some(rate));
+            let mut bucket = TokenBucket::new(Duration::ZERO, Some(rate));
             let mut class_of = BTreeMap::new();
             for priority in &classes {
                 for _ in 0..EACH {
-                    class_of.insert(turnstile.enqueue(*priority, BLOCK_BYTES), *priority);
+                    class_of.insert(bucket.enqueue(*priority, BLOCK_BYTES), *priority);
                 }
             }
             let mut passed: BTreeMap<Priority, u64> = BTreeMap::new();
-            for (_, id) in run(&mut turnstile, Duration::MAX) {
+            for (_, id) in run(&mut bucket, Duration::MAX) {
                 let count = passed.entry(class_of[&id]).or_default();
                 *count += 1;
                 if *count == EACH as u64 {
@@ -229,72 +229,72 @@ mod tests {
 
     #[test]
     fn of_one_priority_the_first_goes_first() {
-        let mut turnstile = TokenBucket::new(Duration::ZERO, Some(100_000));
-        let ids: Vec<_> = (0..10).map(|_| turnstile.enqueue(Priority::Normal, 30_000)).collect();
-        let passed: Vec<_> = run(&mut turnstile, Duration::MAX).into_iter().map(|(_, id)| id).collect();
+        let mut bucket = TokenBucket::new(Duration::ZERO, Some(100_000));
+        let ids: Vec<_> = (0..10).map(|_| bucket.enqueue(Priority::Normal, 30_000)).collect();
+        let passed: Vec<_> = run(&mut bucket, Duration::MAX).into_iter().map(|(_, id)| id).collect();
         assert_eq!(passed, ids);
     }
 
     #[test]
     fn a_low_one_passes_though_high_ones_come_without_end() {
-        let mut turnstile = TokenBucket::new(Duration::ZERO, Some(1 << 20));
-        let low = turnstile.enqueue(Priority::Low, BLOCK_BYTES);
-        turnstile.enqueue(Priority::High, BLOCK_BYTES);
+        let mut bucket = TokenBucket::new(Duration::ZERO, Some(1 << 20));
+        let low = bucket.enqueue(Priority::Low, BLOCK_BYTES);
+        bucket.enqueue(Priority::High, BLOCK_BYTES);
         let mut before = 0;
         loop {
-            let at = turnstile.next_grant_at().unwrap();
-            let Some(id) = turnstile.try_grant(at) else { continue };
+            let at = bucket.next_grant_at().unwrap();
+            let Some(id) = bucket.try_grant(at) else { continue };
             if id == low {
                 break;
             }
             before += 1;
-            turnstile.enqueue(Priority::High, BLOCK_BYTES);
+            bucket.enqueue(Priority::High, BLOCK_BYTES);
         }
         assert!(before <= 16, "{before} high ones passed before it");
     }
 
     #[test]
     fn a_long_pause_saves_up_no_more_than_a_burst_and_no_arrears() {
-        let mut turnstile = TokenBucket::new(Duration::ZERO, Some(10 << 20));
-        turnstile.enqueue(Priority::High, BLOCK_BYTES);
-        assert_eq!(run(&mut turnstile, Duration::from_secs(3_600)).len(), 1);
+        let mut bucket = TokenBucket::new(Duration::ZERO, Some(10 << 20));
+        bucket.enqueue(Priority::High, BLOCK_BYTES);
+        assert_eq!(run(&mut bucket, Duration::from_secs(3_600)).len(), 1);
         // The low one slept all the time; that does not give it the next minute.
         for _ in 0..40 {
-            turnstile.enqueue(Priority::High, BLOCK_BYTES);
+            bucket.enqueue(Priority::High, BLOCK_BYTES);
         }
         let now = Duration::from_secs(3_600);
-        let low = turnstile.enqueue(Priority::Low, BLOCK_BYTES);
-        let second_low = turnstile.enqueue(Priority::Low, BLOCK_BYTES);
-        let mut order: Vec<_> = std::iter::from_fn(|| turnstile.try_grant(now)).collect();
-        assert_eq!(order.len() as u64, turnstile.burst_bytes() / BLOCK_BYTES);
-        order.extend(run(&mut turnstile, Duration::MAX).into_iter().map(|(_, id)| id));
+        let low = bucket.enqueue(Priority::Low, BLOCK_BYTES);
+        let second_low = bucket.enqueue(Priority::Low, BLOCK_BYTES);
+        let mut order: Vec<_> = std::iter::from_fn(|| bucket.try_grant(now)).collect();
+        assert_eq!(order.len() as u64, bucket.burst_bytes() / BLOCK_BYTES);
+        order.extend(run(&mut bucket, Duration::MAX).into_iter().map(|(_, id)| id));
         let place = |id| order.iter().position(|passed| *passed == id).unwrap();
         assert!(place(second_low) > place(low) + 10);
     }
 
     #[test]
     fn another_limit_holds_at_once_for_those_who_wait() {
-        let mut turnstile = TokenBucket::new(Duration::ZERO, Some(100 << 20));
+        let mut bucket = TokenBucket::new(Duration::ZERO, Some(100 << 20));
         for _ in 0..100 {
-            turnstile.enqueue(Priority::Normal, 1 << 20);
+            bucket.enqueue(Priority::Normal, 1 << 20);
         }
-        let burst = std::iter::from_fn(|| turnstile.try_grant(Duration::ZERO)).count();
+        let burst = std::iter::from_fn(|| bucket.try_grant(Duration::ZERO)).count();
         assert_eq!(burst, 4, "five per cent of a second, a frame's room left over");
-        turnstile.set_rate(Duration::ZERO, Some(1 << 20));
-        let in_ten_seconds = run(&mut turnstile, Duration::from_secs(10)).len();
+        bucket.set_rate(Duration::ZERO, Some(1 << 20));
+        let in_ten_seconds = run(&mut bucket, Duration::from_secs(10)).len();
         assert!((9..=11).contains(&in_ten_seconds), "{in_ten_seconds}");
-        turnstile.set_rate(Duration::from_secs(10), None);
-        assert_eq!(std::iter::from_fn(|| turnstile.try_grant(Duration::from_secs(10))).count(), 96 - in_ten_seconds);
+        bucket.set_rate(Duration::from_secs(10), None);
+        assert_eq!(std::iter::from_fn(|| bucket.try_grant(Duration::from_secs(10))).count(), 96 - in_ten_seconds);
     }
 
     #[test]
     fn one_that_leaves_holds_nobody_up() {
-        let mut turnstile = TokenBucket::new(Duration::ZERO, Some(1 << 20));
-        turnstile.enqueue(Priority::High, BLOCK_BYTES);
-        let gone = turnstile.enqueue(Priority::High, 1 << 20);
-        let stays = turnstile.enqueue(Priority::Low, BLOCK_BYTES);
-        turnstile.cancel(gone);
-        assert_eq!(turnstile.waiting(), 2);
-        assert_eq!(run(&mut turnstile, Duration::from_millis(100)).last().map(|(_, id)| *id), Some(stays));
+        let mut bucket = TokenBucket::new(Duration::ZERO, Some(1 << 20));
+        bucket.enqueue(Priority::High, BLOCK_BYTES);
+        let gone = bucket.enqueue(Priority::High, 1 << 20);
+        let stays = bucket.enqueue(Priority::Low, BLOCK_BYTES);
+        bucket.cancel(gone);
+        assert_eq!(bucket.waiting(), 2);
+        assert_eq!(run(&mut bucket, Duration::from_millis(100)).last().map(|(_, id)| *id), Some(stays));
     }
 }

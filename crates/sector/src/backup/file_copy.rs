@@ -99,8 +99,8 @@ pub(super) fn set_mode(file: &Path, mode: u32) -> Result<(), Failure> {
 /// A file or folder that could not be written.
 pub(super) fn unwritten(at: &Path, error: &io::Error) -> Failure {
     if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-        let sentence = format!("there is no room on the disk of `{}`; free some, or name another", at.display());
-        return Failure::new(Status::Unavailable, sentence);
+        let message = format!("there is no room on the disk of `{}`; free some, or name another", at.display());
+        return Failure::new(Status::Unavailable, message);
     }
     Failure::local("write", at, error)
 }

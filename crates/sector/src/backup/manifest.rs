@@ -135,13 +135,13 @@ impl Manifest {
         }
         let head: Head = serde_json::from_str(line).map_err(|error| damaged(&file, &error.to_string()))?;
         if head.format > FORMAT || is_newer(&head.program, env!("CARGO_PKG_VERSION")) {
-            let sentence = format!(
+            let message = format!(
                 "`{}` was made by sector {}, and this is {}; use that version or a newer one",
                 backup.display(),
                 head.program,
                 env!("CARGO_PKG_VERSION")
             );
-            return Err(Failure::new(Status::Refused, sentence));
+            return Err(Failure::new(Status::Refused, message));
         }
         let manifest: Self = serde_json::from_str(line).map_err(|error| damaged(&file, &error.to_string()))?;
         let is_plain = |name: &str| {

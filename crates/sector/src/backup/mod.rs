@@ -97,18 +97,18 @@ fn roles_in(folders: &[PathBuf]) -> Result<Vec<(Role, PathBuf)>, Failure> {
             roles = of(below).collect();
         }
         if roles.is_empty() {
-            let sentence = format!(
+            let message = format!(
                 "neither a master's journal nor a security server's accounts lie in `{}`; name the role's folder with --folder",
                 folder.display()
             );
-            return Err(Failure::new(Status::NotFound, sentence));
+            return Err(Failure::new(Status::NotFound, message));
         }
         found.extend(roles);
     }
     for role in Role::ALL {
         if found.iter().filter(|(other, _)| *other == role).count() > 1 {
-            let sentence = format!("these are the folders of two roles of one kind ({}); take one each", role.name());
-            return Err(Failure::usage(sentence));
+            let message = format!("these are the folders of two roles of one kind ({}); take one each", role.name());
+            return Err(Failure::usage(message));
         }
     }
     Ok(found)

@@ -32,8 +32,8 @@ fn free_name(file: &Path) -> Result<PathBuf, Failure> {
     let names = (1..ASIDES_MAX).map(|number| file.with_file_name(format!("{name}.aside-{number}")));
     let is_free = |aside: &PathBuf| fs::symlink_metadata(aside).is_err();
     names.into_iter().find(is_free).ok_or_else(|| {
-        let sentence = format!("too much was put aside of `{}`; move some of it away", file.display());
-        Failure::new(Status::Exists, sentence)
+        let message = format!("too much was put aside of `{}`; move some of it away", file.display());
+        Failure::new(Status::Exists, message)
     })
 }
 

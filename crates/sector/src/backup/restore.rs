@@ -53,8 +53,8 @@ pub(crate) fn restore(
     let manifest = verify::verify(backup, interrupt)?;
     let parts: Vec<_> = manifest.parts.iter().filter(|part| wanted.role.is_none_or(|role| role == part.role)).collect();
     if parts.is_empty() {
-        let sentence = format!("`{}` has nothing of the role that was named", backup.display());
-        return Err(Failure::new(Status::NotFound, sentence));
+        let message = format!("`{}` has nothing of the role that was named", backup.display());
+        return Err(Failure::new(Status::NotFound, message));
     }
     if wanted.folder.is_some() && parts.len() > 1 {
         return Err(Failure::usage("this backup has two roles; say with --role which one goes to --folder"));
@@ -105,12 +105,12 @@ impl<'a> RestoreTarget<'a> {
         if let Ok(Some(cloud)) = authority_fingerprint(&folder)
             && cloud != manifest.cloud
         {
-            let sentence = format!(
+            let message = format!(
                 "`{}` is the {} of another cloud than the backup's; name another folder with --folder",
                 folder.display(),
                 part.role.name()
             );
-            return Err(Failure::new(Status::Refused, sentence));
+            return Err(Failure::new(Status::Refused, message));
         }
         let rows = folder.join(part.role.rows_file());
         let held = if rows.exists() { hold(part.role, &rows)? } else { None };
@@ -221,8 +221,8 @@ fn hold(role: Role, rows: &Path) -> Result<Option<Journal>, Failure> {
         Err(StoreError::NotAJournal { .. }) => Ok(None),
         Err(StoreError::JournalLocked { .. }) => {
             let folder = rows.parent().unwrap_or(rows).display();
-            let sentence = format!("the {} in `{folder}` runs; stop it first, then put the backup back", role.name());
-            Err(Failure::new(Status::Refused, sentence))
+            let message = format!("the {} in `{folder}` runs; stop it first, then put the backup back", role.name());
+            Err(Failure::new(Status::Refused, message))
         }
         Err(other) => Err(Failure::from(other.refusal())),
     }

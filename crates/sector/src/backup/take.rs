@@ -51,8 +51,8 @@ pub(crate) fn take(to: &Path, folders: &[PathBuf], interrupt: &Interrupt) -> Res
     let mut left_out = Vec::new();
     for (role, folder) in roles {
         let cloud = authority_fingerprint(&folder)?.ok_or_else(|| {
-            let sentence = format!("`authority.pem` is missing in `{}`; bring it back first", folder.display());
-            Failure::new(Status::NotFound, sentence)
+            let message = format!("`authority.pem` is missing in `{}`; bring it back first", folder.display());
+            Failure::new(Status::NotFound, message)
         })?;
         if !manifest.cloud.is_empty() && manifest.cloud != cloud {
             return Err(Failure::usage("these are roles of two clouds; take a backup of each by itself"));
@@ -125,8 +125,8 @@ fn take_rows(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> Res
             let socket = |error: io::Error| Failure::failed(format!("cannot listen to the {}: {error}", role.name()));
             stream.set_read_timeout(Some(READ_WAIT)).map_err(socket)?;
             let silent = |error: &io::Error| {
-                let sentence = format!("the {} did not tell all of its rows ({error}); see its log", role.name());
-                Failure::new(Status::Unavailable, sentence)
+                let message = format!("the {} did not tell all of its rows ({error}); see its log", role.name());
+                Failure::new(Status::Unavailable, message)
             };
             file_copy::copy(&mut InterruptibleReader::new(stream, interrupt), to, interrupt, &silent)
         }
@@ -140,12 +140,12 @@ fn take_rows(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> Res
 fn take_stopped(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> Result<Copied, Failure> {
     let journal = Journal::open(&folder.join(role.rows_file())).map_err(|error| match error {
         StoreError::JournalLocked { .. } => {
-            let sentence = format!(
+            let message = format!(
                 "the {} in `{}` runs and gives no backup: it is just starting or stopping, or an older version; try again",
                 role.name(),
                 folder.display()
             );
-            Failure::new(Status::Unavailable, sentence)
+            Failure::new(Status::Unavailable, message)
         }
         other => Failure::from(other.refusal()),
     })?;
@@ -178,8 +178,8 @@ fn small_files(folder: &Path, left_out: &mut Vec<PathBuf>) -> Result<Vec<SmallFi
             return Ok(after);
         }
     }
-    let sentence = format!("the files in `{}` are being changed all the time; try again", folder.display());
-    Err(Failure::new(Status::Unavailable, sentence))
+    let message = format!("the files in `{}` are being changed all the time; try again", folder.display());
+    Err(Failure::new(Status::Unavailable, message))
 }
 
 fn read_small_files(folder: &Path) -> Result<(Vec<SmallFile>, Vec<PathBuf>), Failure> {

@@ -96,8 +96,8 @@ pub(super) fn unreadable(file: &Path, error: RowsError) -> Failure {
         RowsError::Store(error) => Failure::from(error.refusal()),
         RowsError::Read(error) if error.kind() != io::ErrorKind::InvalidData => Failure::local("read", file, &error),
         RowsError::Version(version) => {
-            let sentence = format!("`{}` has rows of version {version}; use a newer sector", file.display());
-            Failure::new(Status::Refused, sentence)
+            let message = format!("`{}` has rows of version {version}; use a newer sector", file.display());
+            Failure::new(Status::Refused, message)
         }
         other => damaged(file, &format!("cannot be used ({other})")),
     }

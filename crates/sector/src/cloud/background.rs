@@ -35,8 +35,8 @@ pub(crate) fn start(words: &[impl AsRef<OsStr>], what: &str, log: &Path) -> Resu
     let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
     let said = fs::read_to_string(log).unwrap_or_default();
     let unsaid = format!("{what} did not start");
-    let sentence = said.lines().rev().find_map(|line| line.strip_prefix("sector: ")).unwrap_or(&unsaid);
-    Err(Failure::new(status_of(code), format!("{sentence} (log: {})", log.display())))
+    let message = said.lines().rev().find_map(|line| line.strip_prefix("sector: ")).unwrap_or(&unsaid);
+    Err(Failure::new(status_of(code), format!("{message} (log: {})", log.display())))
 }
 
 /// Leaves the terminal's session, where this process is one in the background.

@@ -35,11 +35,11 @@ pub(crate) fn offline(command: &AuditCommand, global: &Global) -> Option<Result<
 fn check_files(folder: &Path) -> Result<AuditCheck, Failure> {
     let check = check_folder(folder, &[], u64::MAX).map_err(|error| Failure::failed(error.to_string()))?;
     if check.files == 0 {
-        let sentence = format!(
+        let message = format!(
             "`{}` holds no file of an audit record; name the folder `audit` of the security server, or a copy of it",
             folder.display()
         );
-        return Err(Failure::new(Status::NotFound, sentence));
+        return Err(Failure::new(Status::NotFound, message));
     }
     Ok(check)
 }
@@ -138,8 +138,8 @@ fn tell(check: &AuditCheck, global: &Global) -> Result<(), Failure> {
     }
     match fault {
         Some(fault) => {
-            let sentence = format!("{} line {}: {}", fault.file, fault.line, fault.why);
-            Err(Failure::new(Status::Corrupt, if global.json { String::new() } else { sentence }))
+            let message = format!("{} line {}: {}", fault.file, fault.line, fault.why);
+            Err(Failure::new(Status::Corrupt, if global.json { String::new() } else { message }))
         }
         None => {
             if !global.json {

@@ -19,8 +19,8 @@ pub(crate) async fn import(cloud: &Client, wanted: ImportFiles, global: &Global)
     let import = Import { node: wanted.node, folder: wanted.folder, keep: wanted.keep };
     let files = cloud.native_files(&import).await?;
     if files.is_empty() {
-        let sentence = format!("there are no files in `{}` on node {}", import.folder, import.node);
-        return Err(Failure::new(Status::NotFound, sentence));
+        let message = format!("there are no files in `{}` on node {}", import.folder, import.node);
+        return Err(Failure::new(Status::NotFound, message));
     }
     // Before the first file is touched: a name that the cloud cannot have should not stop an import in the middle.
     let mut work = Vec::new();

@@ -200,8 +200,8 @@ fn forget_kept_rows(sidecar: &Path) -> Result<(), Failure> {
     std::fs::rename(&kept, &aside).map_err(|error| Failure::local("set aside", &kept, &error))
 }
 
-fn corrupt(sentence: String) -> Failure {
-    Failure::new(Status::Corrupt, sentence)
+fn corrupt(message: String) -> Failure {
+    Failure::new(Status::Corrupt, message)
 }
 
 #[derive(Serialize)]

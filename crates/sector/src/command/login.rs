@@ -25,8 +25,8 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
         (Some(address), Some(authority), _) => (address, read(authority)?),
         (_, _, Some(known)) => (known.address, known.authority),
         _ => {
-            let sentence = "say which cloud: --master HOST:PORT and --authority FILE, its authority's certificate";
-            return Err(Failure::usage(sentence));
+            let message = "say which cloud: --master HOST:PORT and --authority FILE, its authority's certificate";
+            return Err(Failure::usage(message));
         }
     };
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -70,8 +70,8 @@ async fn in_browser(at: LoginTarget, provider: Option<&str>) -> Result<Profile, 
 pub(crate) async fn logout(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let file = profile_file(global)?;
     let Some(session) = Profile::load(&file)?.session else {
-        let sentence = format!("`{}` holds a token, not a session; `sector user token revoke` ends it", file.display());
-        return Err(Failure::usage(sentence));
+        let message = format!("`{}` holds a token, not a session; `sector user token revoke` ends it", file.display());
+        return Err(Failure::usage(message));
     };
     Ok(cloud.revoke_session(session).await?)
 }
@@ -109,8 +109,8 @@ fn check_kept(file: &Path, known: Option<&Profile>, usual: Option<&Profile>) -> 
         return Ok(());
     }
     let (file, user) = (file.display(), &known.user);
-    let sentence = format!("`{file}` holds a token of {user} that would be lost; name another file with --profile");
-    Err(Failure::usage(sentence))
+    let message = format!("`{file}` holds a token of {user} that would be lost; name another file with --profile");
+    Err(Failure::usage(message))
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {

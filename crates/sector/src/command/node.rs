@@ -136,11 +136,11 @@ async fn remove(cloud: &Client, arguments: RemoveNode, global: &Global) -> Resul
     Ok(())
 }
 
-pub(super) fn say(global: &Global, sentence: &str) -> Result<(), Failure> {
+pub(super) fn say(global: &Global, message: &str) -> Result<(), Failure> {
     if global.json {
-        return show::json(&serde_json::json!({ "done": sentence }));
+        return show::json(&serde_json::json!({ "done": message }));
     }
-    show::line(sentence);
+    show::line(message);
     Ok(())
 }
 

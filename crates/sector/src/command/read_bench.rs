@@ -26,8 +26,8 @@ pub(crate) async fn reads(cloud: &Client, reads: &BenchReads, global: &Global) -
     let bytes = reads.bytes.as_u64();
     let piece_bytes = reads.read_bytes.as_u64();
     if piece_bytes == 0 || piece_bytes > bytes.min(READ_BYTES_MAX) {
-        let sentence = format!("a read must have 1 byte to 64 MiB, and no more than the file: {}", reads.read_bytes);
-        return Err(Failure::usage(sentence));
+        let message = format!("a read must have 1 byte to 64 MiB, and no more than the file: {}", reads.read_bytes);
+        return Err(Failure::usage(message));
     }
     let path = SectorPath::parse(&format!("/.bench-reads-{}", std::process::id()))?;
     let local = std::env::temp_dir().join(format!("sector-bench-reads-{}", std::process::id()));

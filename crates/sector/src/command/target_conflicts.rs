@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn two_sources_that_would_become_one_are_refused_and_all_three_named() {
-        let sentence = check(&[("/a/1/x", "/c/x"), ("/a/2/x", "/c/x")], true).unwrap_err();
+        let message = check(&[("/a/1/x", "/c/x"), ("/a/2/x", "/c/x")], true).unwrap_err();
         for part in ["`/a/1/x`", "`/a/2/x`", "`/c/x`", "nothing was done"] {
-            assert!(sentence.contains(part), "{sentence}");
+            assert!(message.contains(part), "{message}");
         }
         assert!(check(&[("a/x", "out/x"), ("b/x", "out/./x")], false).is_err(), "the same place in other words");
         assert_eq!(check(&[("/a/1/x", "/c/x"), ("/a/2/y", "/c/y")], true), Ok(2));
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_file_in_the_place_of_anothers_folder_is_refused() {
-        let sentence = check(&[("/1/d/x", "/c/d/x"), ("/2/d", "/c/d")], true).unwrap_err();
-        assert!(sentence.contains("`/2/d`") && sentence.contains("`/1/d/x`") && sentence.contains("`/c/d`"));
+        let message = check(&[("/1/d/x", "/c/d/x"), ("/2/d", "/c/d")], true).unwrap_err();
+        assert!(message.contains("`/2/d`") && message.contains("`/1/d/x`") && message.contains("`/c/d`"));
     }
 }

@@ -186,13 +186,13 @@ fn check_room(folder: &std::path::Path, text_bytes: u64, records: u64) -> Result
     if free >= needed {
         return Ok(());
     }
-    let sentence = format!(
+    let message = format!(
         "the tour needs about {} in `{}`, where {} are free; set SECTOR_HOME to a larger disk or ask for fewer --records",
         show::size(needed),
         parent.display(),
         show::size(free)
     );
-    Err(Failure::new(Status::Unavailable, sentence))
+    Err(Failure::new(Status::Unavailable, message))
 }
 
 fn say(global: &Global, line: &str) {

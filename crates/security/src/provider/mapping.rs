@@ -67,7 +67,7 @@ impl ProviderMapping {
     pub fn device_provider(&self, name: Option<&str>) -> Result<String, Refusal> {
         let with_browser = self.providers.iter().filter(|(_, settings)| matches!(settings, ProviderSettings::Oidc(_)));
         let names: Vec<&str> = with_browser.map(|(name, _)| name.as_str()).collect();
-        let usage = |sentence: String| Err(Refusal::new(Status::Usage, sentence));
+        let usage = |message: String| Err(Refusal::new(Status::Usage, message));
         match (name, names.as_slice()) {
             (Some(name), names) if names.contains(&name) => Ok(name.to_owned()),
             (None, [only]) => Ok((*only).to_owned()),
@@ -91,7 +91,7 @@ impl ProviderMapping {
     /// # Errors
     /// Where the user may not come in, with what to do.
     pub fn admit(&self, provider: &str, user: &ProviderUser) -> Result<MappedUser, Refusal> {
-        let refused = |sentence: String| Err(Refusal::new(Status::Refused, sentence));
+        let refused = |message: String| Err(Refusal::new(Status::Refused, message));
         let Some(settings) = self.providers.get(provider) else { return Err(unknown(provider)) };
         let text = user.name.to_ascii_lowercase() + settings.suffix();
         let Ok(name) = UserName::new(&text) else {
@@ -126,8 +126,8 @@ impl ProviderMapping {
 
 /// The refusal where an account belongs to a provider that is not in the settings.
 pub(crate) fn unknown(provider: &str) -> Refusal {
-    let sentence = format!("there is no identity provider `{provider}`; add it to the settings of the security server");
-    Refusal::new(Status::NotFound, sentence)
+    let message = format!("there is no identity provider `{provider}`; add it to the settings of the security server");
+    Refusal::new(Status::NotFound, message)
 }
 
 /// A group's name as it is compared: the groups of a directory are DNs, which may be written in several ways.

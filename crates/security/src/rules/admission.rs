@@ -374,19 +374,19 @@ fn prove(key: &CertificateRequest, name: Option<&NodeId>) -> Result<ProvedKey, R
     ProvedKey::check(key, name).map_err(|error| no(error.to_string()))
 }
 
-fn no(sentence: impl Into<String>) -> Refusal {
-    Refusal::new(Status::Refused, sentence)
+fn no(message: impl Into<String>) -> Refusal {
+    Refusal::new(Status::Refused, message)
 }
 
-fn unavailable(sentence: &str) -> Refusal {
-    Refusal::new(Status::Unavailable, sentence)
+fn unavailable(message: &str) -> Refusal {
+    Refusal::new(Status::Unavailable, message)
 }
 
 fn taken(name: &NodeId) -> Refusal {
-    let sentence = format!(
+    let message = format!(
         "the name `{name}` is taken; choose another, or have an administrator make a ticket for just this name"
     );
-    Refusal::new(Status::Exists, sentence)
+    Refusal::new(Status::Exists, message)
 }
 
 fn certificate_revoked(name: &NodeId) -> Refusal {

@@ -92,16 +92,16 @@ impl Security {
     pub(super) fn handle_audit(&mut self, caller: SecurityCaller, request: AuditRequest) {
         match request {
             AuditRequest::Record(batch) if batch.events.len() > BATCH_EVENTS_MAX => {
-                let sentence = format!("one batch may have {BATCH_EVENTS_MAX} events at most; send several");
-                self.refuse(caller, Refusal::new(Status::Usage, sentence));
+                let message = format!("one batch may have {BATCH_EVENTS_MAX} events at most; send several");
+                self.refuse(caller, Refusal::new(Status::Usage, message));
             }
             AuditRequest::Record(batch) => self.audit_buffer.waiting.push(Entry::Batch(batch, caller)),
             AuditRequest::Show { ref by, .. } | AuditRequest::Verify { ref by, .. } => {
                 if self.accounts.user(&by.user).is_some_and(|user| user.admin) {
                     self.actions.push_back(SecurityAction::Inspect { caller, request });
                 } else {
-                    let sentence = format!("{} may not look at the audit record; ask an administrator", by.user);
-                    self.refuse(caller, Refusal::new(Status::Refused, sentence));
+                    let message = format!("{} may not look at the audit record; ask an administrator", by.user);
+                    self.refuse(caller, Refusal::new(Status::Refused, message));
                 }
             }
         }

@@ -80,8 +80,8 @@ impl Security {
         let provider = self.providers.mapping.device_provider(provider)?;
         self.providers.devices.forget_old(now);
         if self.providers.devices.of_address(address) >= LOGINS_OF_ADDRESS_MAX {
-            let sentence = format!("too many logins from {address} have begun and not ended; finish one, or wait");
-            return Err(Refusal::new(Status::Refused, sentence));
+            let message = format!("too many logins from {address} have begun and not ended; finish one, or wait");
+            return Err(Refusal::new(Status::Refused, message));
         }
         self.ask_provider(
             now,

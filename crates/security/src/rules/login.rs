@@ -153,7 +153,7 @@ impl Security {
 
     /// Refuses one who is who they say, and may not come in all the same.
     pub(super) fn check_may_enter(&self, user: &UserName, account: &User, address: IpAddr) -> Result<(), Refusal> {
-        let refused = |sentence: String| Err(Refusal::new(Status::Refused, sentence));
+        let refused = |message: String| Err(Refusal::new(Status::Refused, message));
         if account.disabled {
             return refused(format!("`{user}` is disabled; ask an administrator to enable it"));
         }
@@ -281,8 +281,8 @@ impl Security {
 /// The refusal of a password while its user must wait at this address.
 pub(super) fn must_wait(user: &UserName, address: IpAddr, wait: Duration) -> Refusal {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    let sentence = format!("too many failed logins as `{user}` from {address}; wait {seconds} s and try again");
-    Refusal::new(Status::Refused, sentence)
+    let message = format!("too many failed logins as `{user}` from {address}; wait {seconds} s and try again");
+    Refusal::new(Status::Refused, message)
 }
 
 /// Logins that wait for others of the same name or address: what two masters ask at once. They wait for comparisons and

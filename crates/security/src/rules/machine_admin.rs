@@ -80,8 +80,8 @@ impl Security {
         let mut changes = known.forget_expired(now.unix_millis);
         let lives = |ticket: &&TicketRow| ticket.until_unix_millis > now.unix_millis;
         if known.tickets().filter(lives).count() >= TICKETS_MAX {
-            let sentence = format!("{TICKETS_MAX} tickets are valid already; wait until some expire");
-            return Err(refuse(Status::Unavailable, sentence));
+            let message = format!("{TICKETS_MAX} tickets are valid already; wait until some expire");
+            return Err(refuse(Status::Unavailable, message));
         }
         let until_unix_millis = now.unix_millis + life_seconds * 1_000;
         let ticket = TicketRow { kind, name, until_unix_millis, used_by: None };
@@ -95,15 +95,15 @@ impl Security {
             (_, []) => return Err(nobody_waits(name)),
             (Some(key), keys) if keys.contains(&key) => key,
             (Some(_), _) => {
-                let sentence =
+                let message =
                     format!("the one that wants to be `{name}` has another key; look at `sector node requests`");
-                return Err(refuse(Status::Refused, sentence));
+                return Err(refuse(Status::Refused, message));
             }
             (None, [key]) => *key,
             (None, keys) => {
                 let count = keys.len();
-                let sentence = format!("{count} machines want to be `{name}`; say with --fingerprint which is yours");
-                return Err(refuse(Status::Refused, sentence));
+                let message = format!("{count} machines want to be `{name}`; say with --fingerprint which is yours");
+                return Err(refuse(Status::Refused, message));
             }
         };
         if !self.is_free(name, MachineKind::Node) {
@@ -174,8 +174,8 @@ fn changed(name: &NodeId, machine: &Machine) -> Result<Changes, Refusal> {
     Ok(vec![machines::set_machine(name, machine).map_err(|error| error.refusal())?])
 }
 
-fn refuse(status: Status, sentence: impl Into<String>) -> Refusal {
-    Refusal::new(status, sentence)
+fn refuse(status: Status, message: impl Into<String>) -> Refusal {
+    Refusal::new(status, message)
 }
 
 fn nobody_waits(name: &NodeId) -> Refusal {

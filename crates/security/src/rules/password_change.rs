@@ -43,8 +43,8 @@ impl Security {
         let admin = self.check_own(now, &by, &user, "give others a password")?;
         let account = self.account(&user)?;
         if account.service {
-            let sentence = format!("`{user}` is a service account and has no password; give it a token");
-            return Err(Refusal::new(Status::Refused, sentence));
+            let message = format!("`{user}` is a service account and has no password; give it a token");
+            return Err(Refusal::new(Status::Refused, message));
         }
         self.check_is_ours(&user)?;
         check_password(&user, &new.0)?;
@@ -54,8 +54,8 @@ impl Security {
         let must_prove = match (&against, is_own) {
             (Some(kept), true) => Some(kept.clone()),
             (None, true) if !admin => {
-                let sentence = format!("`{user}` has no password yet; ask an administrator for the first one");
-                return Err(Refusal::new(Status::Refused, sentence));
+                let message = format!("`{user}` has no password yet; ask an administrator for the first one");
+                return Err(Refusal::new(Status::Refused, message));
             }
             _ => None,
         };
@@ -98,8 +98,8 @@ impl Security {
             }
             _ => {
                 self.failed.note_failure(now, renewal.user, address);
-                let sentence = "the password so far is another one; try again";
-                self.refuse(renewal.caller, Refusal::new(Status::Refused, sentence));
+                let message = "the password so far is another one; try again";
+                self.refuse(renewal.caller, Refusal::new(Status::Refused, message));
             }
         }
     }
@@ -117,8 +117,8 @@ impl Security {
         let account = match checked {
             Ok(account) if account.password == against => account,
             Ok(_) => {
-                let sentence = format!("`{user}` got another password at the same moment; try again");
-                return self.refuse(caller, Refusal::new(Status::Refused, sentence));
+                let message = format!("`{user}` got another password at the same moment; try again");
+                return self.refuse(caller, Refusal::new(Status::Refused, message));
             }
             Err(refusal) => return self.refuse(caller, refusal),
         };

@@ -210,10 +210,10 @@ impl Security {
         let is_same = |origin: &Origin| origin.provider == provider && origin.subject == user.subject;
         let is_theirs = known.is_none() || self.accounts.origin(&name).is_some_and(is_same);
         if !is_theirs || expected.is_some_and(|expected| *expected != name) {
-            let sentence = format!(
+            let message = format!(
                 "the account `{name}` is not that of the user whom the provider `{provider}` proved; ask an administrator"
             );
-            return Err(Refusal::new(Status::Refused, sentence));
+            return Err(Refusal::new(Status::Refused, message));
         }
         if known.is_none() && self.accounts.users().count() >= USERS_MAX {
             return Err(SecurityError::TooMany { what: "users", most: USERS_MAX }.refusal());
@@ -269,17 +269,17 @@ pub(super) fn failure(provider: &str, answer: &ProviderAnswer) -> Refusal {
             Refusal::new(Status::Refused, format!("the identity provider `{provider}` {why}"))
         }
         _ => {
-            let sentence = format!(
+            let message = format!(
                 "the identity provider `{provider}` does not work as it is set up; the log of the security server says why"
             );
-            Refusal::new(Status::Failed, sentence)
+            Refusal::new(Status::Failed, message)
         }
     }
 }
 
 fn unreachable(provider: &str) -> Refusal {
-    let sentence = format!("the identity provider `{provider}` cannot be reached; try again in a moment");
-    Refusal::new(Status::Unavailable, sentence)
+    let message = format!("the identity provider `{provider}` cannot be reached; try again in a moment");
+    Refusal::new(Status::Unavailable, message)
 }
 
 /// Questions to providers at once. A master asks this server eight things at once, and a provider may take seconds: two

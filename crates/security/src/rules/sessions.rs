@@ -32,16 +32,16 @@ impl Security {
         let is_token = self.account(&by.rights.user)?.tokens.iter().any(|token| token.id == by.credential);
         if !admin && is_token {
             // Else a token that was stolen, or that ends, would have children that live on.
-            let sentence = "a token makes no tokens; log in with `sector login` and add it then";
-            return Err(Refusal::new(Status::Refused, sentence));
+            let message = "a token makes no tokens; log in with `sector login` and add it then";
+            return Err(Refusal::new(Status::Refused, message));
         }
         if !(1..=TOKEN_LIFE_SECONDS_MAX).contains(&life_seconds) {
             let days = TOKEN_LIFE_SECONDS_MAX / 86_400;
             return Err(Refusal::new(Status::Usage, format!("a token lives for a second to {days} days")));
         }
         if UserName::new(name.as_str()).is_err() {
-            let sentence = "a token's name has 1 to 64 letters, digits, `-`, `_` and `.`; choose another";
-            return Err(Refusal::new(Status::Usage, sentence));
+            let message = "a token's name has 1 to 64 letters, digits, `-`, `_` and `.`; choose another";
+            return Err(Refusal::new(Status::Usage, message));
         }
         let (token, credential) = ((self.random)(), self.random_id());
         let mut account = self.account(&user)?.clone();

@@ -142,7 +142,7 @@ fn status(reply: SecurityReply) -> Status {
 
 const DONE: SecurityReply = SecurityReply::Accounts(AccountsReply::Done);
 
-fn sentence(reply: SecurityReply) -> String {
+fn message(reply: SecurityReply) -> String {
     match reply {
         SecurityReply::Refused(refusal) => {
             assert_eq!(refusal.status, Status::Refused);
@@ -176,7 +176,7 @@ fn a_wrong_secret_an_unknown_user_and_a_missing_password_cannot_be_told_apart() 
         ("nobody", password("no one's password")),
     ] {
         let (reply, compared) = ask(&mut security, at(0), login(user, secret, HOME));
-        assert_eq!(sentence(reply), WRONG_LOGIN, "{user}");
+        assert_eq!(message(reply), WRONG_LOGIN, "{user}");
         assert!(compared, "{user} cost nothing");
     }
 }
@@ -185,9 +185,9 @@ fn a_wrong_secret_an_unknown_user_and_a_missing_password_cannot_be_told_apart() 
 fn a_wrong_address_is_told_only_to_those_who_proved_themselves() {
     let mut security = security();
     let (reply, _) = ask(&mut security, at(0), login("alice", password("correct horse"), AWAY));
-    assert!(sentence(reply).contains("may not log in from 203.0.113.9"));
+    assert!(message(reply).contains("may not log in from 203.0.113.9"));
     let (reply, _) = ask(&mut security, at(0), login("alice", password("wrong horse"), AWAY));
-    assert_eq!(sentence(reply), WRONG_LOGIN);
+    assert_eq!(message(reply), WRONG_LOGIN);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn guessing_passwords_is_slowed_down_also_for_users_that_do_not_exist() {
             assert!(guess(at(0), password("wrong horse")).1);
         }
         let (reply, compared) = guess(at(0), password("correct horse"));
-        assert!(sentence(reply).contains("wait 1 s"), "{user}");
+        assert!(message(reply).contains("wait 1 s"), "{user}");
         assert!(!compared);
         // A token is no guess, and the wait ends.
         assert!(guess(at(0), Secret::Token([5; 32])).1);
@@ -254,10 +254,10 @@ fn a_node_joins_with_its_own_certificate_from_its_own_addresses() {
     };
     assert_eq!(join("node-1", [7; 32], HOME), SecurityReply::NodeAllowed);
     assert_eq!(join("node-1", [7; 32], "::ffff:10.9.9.9"), SecurityReply::NodeAllowed);
-    assert!(sentence(join("node-1", [7; 32], AWAY)).contains("may not join from 203.0.113.9"));
-    assert!(sentence(join("node-1", [8; 32], HOME)).contains("not that of `node-1`"));
-    assert!(sentence(join("node-2", [7; 32], HOME)).contains("no node `node-2`"));
-    assert!(sentence(join(MASTER, [9; 32], HOME)).contains("no node `master`"));
+    assert!(message(join("node-1", [7; 32], AWAY)).contains("may not join from 203.0.113.9"));
+    assert!(message(join("node-1", [8; 32], HOME)).contains("not that of `node-1`"));
+    assert!(message(join("node-2", [7; 32], HOME)).contains("no node `node-2`"));
+    assert!(message(join(MASTER, [9; 32], HOME)).contains("no node `master`"));
 }
 
 #[test]
@@ -295,9 +295,9 @@ fn a_user_who_was_added_comes_in_and_one_who_was_removed_does_not() {
     assert_eq!(status(account(&mut security, "alice", new_user("bob", None))), Status::Exists);
     let remove = |user: &str| AccountsRequest::RemoveUser(user.parse().unwrap());
     assert_eq!(account(&mut security, "alice", remove("bob")), DONE);
-    assert_eq!(sentence(ask(&mut security, at(0), bob()).0), WRONG_LOGIN);
+    assert_eq!(message(ask(&mut security, at(0), bob()).0), WRONG_LOGIN);
     assert_eq!(status(account(&mut security, "alice", remove("bob"))), Status::NotFound);
-    assert!(sentence(account(&mut security, "alice", remove("alice"))).contains("last administrator"));
+    assert!(message(account(&mut security, "alice", remove("alice"))).contains("last administrator"));
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn only_a_current_administrator_may_change_accounts_whatever_the_master_believes
     }
     let from_away = Asker { address: AWAY.parse().unwrap(), ..asker("alice") };
     let request = SecurityRequest::Accounts { by: from_away, request: AccountsRequest::WhoAmI };
-    assert!(sentence(ask(&mut security, at(0), request).0).contains("may not come in any more"));
+    assert!(message(ask(&mut security, at(0), request).0).contains("may not come in any more"));
     let you = account(&mut security, "robot", AccountsRequest::WhoAmI);
     assert!(matches!(you, SecurityReply::Accounts(AccountsReply::You(KnownUser { rights, .. })) if !rights.admin));
 }

@@ -100,8 +100,8 @@ impl Security {
             return Err(SecurityError::TooMany { what: "users", most: USERS_MAX }.refusal());
         }
         if new.service && new.password.is_some() {
-            let sentence = "a service account has no password; add a token with `sector user token add`";
-            return Err(Refusal::new(Status::Usage, sentence));
+            let message = "a service account has no password; add a token with `sector user token add`";
+            return Err(Refusal::new(Status::Usage, message));
         }
         check_counts(new.groups.len(), &new.addresses)?;
         new.groups.iter().try_for_each(|group| self.check_group_exists(group))
@@ -264,8 +264,8 @@ impl Security {
         let user = &by.rights.user;
         let held = HeldSession { user: user.clone(), credential: by.credential, address: by.address };
         self.current_rights(now, &held).ok_or_else(|| {
-            let sentence = format!("`{user}` may not come in any more, or the session has ended; log in again");
-            Refusal::new(Status::Refused, sentence)
+            let message = format!("`{user}` may not come in any more, or the session has ended; log in again");
+            Refusal::new(Status::Refused, message)
         })
     }
 
@@ -274,8 +274,8 @@ impl Security {
         if self.asker(now, by)?.rights.admin {
             return Ok(());
         }
-        let sentence = format!("{} may not {what}; ask an administrator", by.rights.user);
-        Err(Refusal::new(Status::Refused, sentence))
+        let message = format!("{} may not {what}; ask an administrator", by.rights.user);
+        Err(Refusal::new(Status::Refused, message))
     }
 
     /// Refuses whoever asks about another user and is no administrator now. Says whether they are one.
@@ -294,12 +294,12 @@ impl Security {
     /// Refuses to change what an identity provider says of its user: it would say it again.
     pub(super) fn check_is_ours(&self, user: &UserName) -> Result<(), Refusal> {
         let Some(origin) = self.accounts.origin(user) else { return Ok(()) };
-        let sentence = format!(
+        let message = format!(
             "`{user}` is a user of the identity provider `{}`, which says password, groups and who administers; \
              change it there",
             origin.provider
         );
-        Err(Refusal::new(Status::Refused, sentence))
+        Err(Refusal::new(Status::Refused, message))
     }
 
     fn check_group_exists(&self, group: &str) -> Result<(), Refusal> {
@@ -331,8 +331,8 @@ fn check_keeps_asker(by: &Asker, user: &UserName, addresses: &[protocol::Address
     if by.rights.user != *user || protocol::AddressRange::allows(addresses, address) {
         return Ok(());
     }
-    let sentence = format!("that would shut you out: you come from {address}; name a range with that address too");
-    Err(Refusal::new(Status::Refused, sentence))
+    let message = format!("that would shut you out: you come from {address}; name a range with that address too");
+    Err(Refusal::new(Status::Refused, message))
 }
 
 /// Refuses a password that its user's name gives away.

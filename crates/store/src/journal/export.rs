@@ -170,11 +170,11 @@ pub fn read_rows(from: &mut dyn Read, take: &mut RowVisitor<'_>) -> Result<u64, 
 ///
 /// # Errors
 /// What `out` says.
-pub fn write_refusal(out: &mut dyn Write, sentence: &str) -> io::Result<()> {
-    let length = u32::try_from(sentence.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+pub fn write_refusal(out: &mut dyn Write, message: &str) -> io::Result<()> {
+    let length = u32::try_from(message.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     out.write_all(&[REFUSED])?;
     out.write_all(&length.to_be_bytes())?;
-    out.write_all(sentence.as_bytes())?;
+    out.write_all(message.as_bytes())?;
     out.flush()
 }
 

@@ -183,8 +183,8 @@ fn two_unreadable_sidecars_at_the_start_fail_the_disk_untouched_and_are_named() 
     node.spoil_sidecar(4);
     node.spoil_sidecar(5);
     let changes = node.0[0].changes();
-    let sentence = node.try_open().err().unwrap().to_string();
-    assert!(sentence.contains(".4.sector") && sentence.contains(".5.sector"), "{sentence}");
+    let message = node.try_open().err().unwrap().to_string();
+    assert!(message.contains(".4.sector") && message.contains(".5.sector"), "{message}");
     assert_eq!(files(&node.0[0], Path::new("/disk-0/corrupt")), Vec::<String>::new());
     assert!(node.0[0].changes() - changes < 20, "the folders are made sure of, and no more");
     // One of the two is taken away by hand.

@@ -92,18 +92,18 @@ impl AttributeAudit {
     }
 
     fn folder_told(&mut self, env: &mut Environment, status: &AclStatus, policy: &Policy) {
-        if let Some(sentence) = attribute_checks::check_folder(env, status, policy) {
-            self.note(env, sentence);
+        if let Some(message) = attribute_checks::check_folder(env, status, policy) {
+            self.note(env, message);
         }
     }
 
     fn finish(&mut self, env: &mut Environment, entries: &[Entry]) {
         self.step = Step::Done;
-        if let Some(sentence) = attribute_checks::check_trash(env, &self.items, entries) {
-            self.note(env, sentence);
+        if let Some(message) = attribute_checks::check_trash(env, &self.items, entries) {
+            self.note(env, message);
         }
-        if let Some(sentence) = attribute_checks::check_most(env, &self.quotas) {
-            self.note(env, sentence);
+        if let Some(message) = attribute_checks::check_most(env, &self.quotas) {
+            self.note(env, message);
         }
         env.model.attributes.found_trash = attribute_checks::found_in_trash(env, &self.items, entries);
         // Jobs may still write.
@@ -111,11 +111,11 @@ impl AttributeAudit {
     }
 
     /// Nobody changes anything: unless names were put together anew a moment ago, it is wrong for good.
-    fn note(&mut self, env: &mut Environment, sentence: String) {
+    fn note(&mut self, env: &mut Environment, message: String) {
         if env.model.recovered.is_none() {
-            env.violate(ViolationKind::Safety, sentence);
+            env.violate(ViolationKind::Safety, message);
         } else {
-            self.wrong.push(format!("after the journal was lost {sentence}"));
+            self.wrong.push(format!("after the journal was lost {message}"));
         }
     }
 }

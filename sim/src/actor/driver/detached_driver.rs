@@ -87,45 +87,45 @@ impl DetachedDriver {
         }
     }
 
-    pub(crate) fn logged_in(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    pub(crate) fn logged_in(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if !matches!(self.step, Step::Joining) {
             return;
         }
         let Ok(head) = self.order.journal.join(HEAD) else { return };
         self.tag += 1;
-        let fetch = Fetch::begin(env, seat, self.tag, head);
+        let fetch = Fetch::begin(env, master_link, self.tag, head);
         let rules = PageWrite::new(env.now);
         let report = (None, Duration::ZERO);
         let reading = Reading { fetch, rules, retry_at: None, listing: None, told: None, pages: 0, report };
         self.step = Step::Reading(Box::new(reading));
-        later(env, seat, TICK_PERIOD, TICK);
+        later(env, master_link, TICK_PERIOD, TICK);
     }
 
-    pub(crate) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: u64) {
+    pub(crate) fn timer(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: u64) {
         match &mut self.step {
-            Step::Running(running) if tag == TICK => running.tick(env, seat, &mut self.tag),
-            Step::Running(running) => running.timer(env, seat, &mut self.tag, tag),
+            Step::Running(running) if tag == TICK => running.tick(env, master_link, &mut self.tag),
+            Step::Running(running) => running.timer(env, master_link, &mut self.tag, tag),
             Step::Reading(reading) if tag == TICK => {
-                reading.tick(env, seat, &mut self.tag, self.order.job);
+                reading.tick(env, master_link, &mut self.tag, self.order.job);
             }
             Step::Admitting(..) | Step::Failing(_) if tag == TICK => {}
-            _ => return self.answered(env, seat, tag, None),
+            _ => return self.answered(env, master_link, tag, None),
         }
-        self.go_on(env, seat);
+        self.go_on(env, master_link);
         if tag == TICK && !self.is_over() {
-            later(env, seat, TICK_PERIOD, TICK);
+            later(env, master_link, TICK_PERIOD, TICK);
         }
     }
 
     pub(crate) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) {
         match &mut self.step {
-            Step::Running(running) => running.answered(env, seat, &mut self.tag, tag, reply),
+            Step::Running(running) => running.answered(env, master_link, &mut self.tag, tag, reply),
             Step::Reading(reading) if reading.report.0 == Some(tag) => {
                 reading.report.0 = None;
                 if let Some(ClientReply::Refused(refusal)) = reply {
@@ -139,55 +139,55 @@ impl DetachedDriver {
                 let is_end =
                     |entries: &[Entry]| PageWrite::is_end(page, entries.iter().filter_map(|it| it.path.name()));
                 match reply {
-                    Some(ClientReply::Page(listed)) if is_end(&listed.entries) => self.admit(env, seat),
-                    Some(ClientReply::Refused(refusal)) => self.retry(env, seat, refusal),
-                    _ => self.retry(env, seat, Refusal::new(Status::Unavailable, "a page is not there")),
+                    Some(ClientReply::Page(listed)) if is_end(&listed.entries) => self.admit(env, master_link),
+                    Some(ClientReply::Refused(refusal)) => self.retry(env, master_link, refusal),
+                    _ => self.retry(env, master_link, Refusal::new(Status::Unavailable, "a page is not there")),
                 }
             }
             Step::Reading(reading) => {
-                let turn = reading.fetch.answered(env, seat, tag, reply);
-                self.read(env, seat, turn);
+                let turn = reading.fetch.answered(env, master_link, tag, reply);
+                self.read(env, master_link, turn);
             }
             Step::Admitting(_, own) if *own == tag => match reply {
                 Some(ClientReply::Admitted(admitted)) => self.take_over(env, admitted),
                 Some(ClientReply::Refused(_)) => self.step = Step::Over,
-                _ => self.admit(env, seat),
+                _ => self.admit(env, master_link),
             },
             Step::Failing(own) if *own == tag => self.step = Step::Over,
             Step::Admitting(..) | Step::Failing(_) | Step::Joining | Step::Over => {}
         }
-        self.go_on(env, seat);
+        self.go_on(env, master_link);
     }
 
     pub(crate) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         call: CallId,
         reply: CallReply,
     ) {
         match &mut self.step {
-            Step::Running(running) => running.call_answered(env, seat, &mut self.tag, call, reply),
+            Step::Running(running) => running.call_answered(env, master_link, &mut self.tag, call, reply),
             Step::Reading(reading) => {
-                let turn = reading.fetch.call_answered(env, seat, call, reply);
-                self.read(env, seat, turn);
+                let turn = reading.fetch.call_answered(env, master_link, call, reply);
+                self.read(env, master_link, turn);
             }
             _ => {}
         }
-        self.go_on(env, seat);
+        self.go_on(env, master_link);
     }
 
     pub(crate) fn conversations_broken(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         node: usize,
         life: Life,
     ) {
         if let Step::Running(running) = &mut self.step {
             running.conversations_broken(env, node, life);
         }
-        self.go_on(env, seat);
+        self.go_on(env, master_link);
     }
 
     /// It is dead, or put out.
@@ -195,9 +195,9 @@ impl DetachedDriver {
         self.step = Step::Over;
     }
 
-    fn go_on(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn go_on(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if let Step::Running(running) = &mut self.step {
-            running.go_on(env, seat, &mut self.tag);
+            running.go_on(env, master_link, &mut self.tag);
             if running.is_over() {
                 self.step = Step::Over;
             }
@@ -205,7 +205,7 @@ impl DetachedDriver {
     }
 
     /// A file of the journal came, or did not.
-    fn read(&mut self, env: &mut Environment, seat: &mut MasterLink, turn: Turn) {
+    fn read(&mut self, env: &mut Environment, master_link: &mut MasterLink, turn: Turn) {
         let (Some(result), Step::Reading(reading)) = (turn, &mut self.step) else { return };
         match result {
             Ok(bytes) if reading.told.is_none() => match codec::decode::<Head>(&bytes) {
@@ -230,42 +230,44 @@ impl DetachedDriver {
                 reading.listing = Some(self.tag);
                 let folder = self.order.journal.clone();
                 let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
-                return ask(env, seat, &request, self.tag, PATIENCE);
+                return ask(env, master_link, &request, self.tag, PATIENCE);
             }
-            Err(refusal) => return self.retry(env, seat, refusal),
+            Err(refusal) => return self.retry(env, master_link, refusal),
         }
-        reading.begin(env, seat, &mut self.tag, &self.order);
+        reading.begin(env, master_link, &mut self.tag, &self.order);
     }
 
     /// A file of the journal cannot be read, and is tried again while the rules want that.
-    fn retry(&mut self, env: &mut Environment, seat: &mut MasterLink, refusal: Refusal) {
+    fn retry(&mut self, env: &mut Environment, master_link: &mut MasterLink, refusal: Refusal) {
         let Step::Reading(reading) = &mut self.step else { return };
         match reading.rules.judge(env.now, Err(PageWrite::must_be_there(refusal))) {
             PageWriteStep::Retry(pause) => reading.retry_at = Some(env.now.monotonic + pause),
-            PageWriteStep::Ended(Err(refusal)) if PageWrite::is_out_of_reach(&refusal) => self.give_up(env, seat),
+            PageWriteStep::Ended(Err(refusal)) if PageWrite::is_out_of_reach(&refusal) => {
+                self.give_up(env, master_link)
+            }
             _ => self.end(),
         }
     }
 
     /// It cannot read the journal. Where it is not the first to find that, the job has failed.
-    fn give_up(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn give_up(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         self.tag += 1;
         // What the product's driver reads from the job's errors.
         let is_first = env.model.unread.insert(self.order.job);
         let state = if is_first { JobState::Running } else { JobState::Failed };
         let report = ClientRequest::ReportJob(blank_record(self.order.job, state));
-        ask(env, seat, &report, self.tag, PATIENCE);
+        ask(env, master_link, &report, self.tag, PATIENCE);
         self.step = Step::Failing(self.tag);
     }
 
-    fn admit(&mut self, env: &mut Environment, seat: &mut MasterLink) {
+    fn admit(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let (Step::Reading(reading) | Step::Admitting(reading, _)) = std::mem::replace(&mut self.step, Step::Over)
         else {
             return;
         };
         self.tag += 1;
         let report = ClientRequest::ReportJob(blank_record(self.order.job, JobState::Running));
-        ask(env, seat, &report, self.tag, PATIENCE);
+        ask(env, master_link, &report, self.tag, PATIENCE);
         self.step = Step::Admitting(reading, self.tag);
     }
 
@@ -282,27 +284,27 @@ impl DetachedDriver {
 }
 
 impl Reading {
-    fn tick(&mut self, env: &mut Environment, seat: &mut MasterLink, last: &mut u64, job: JobId) {
+    fn tick(&mut self, env: &mut Environment, master_link: &mut MasterLink, last: &mut u64, job: JobId) {
         if self.retry_at.is_some_and(|at| at <= env.now.monotonic) {
             self.retry_at = None;
             *last += 1;
             let path = self.fetch.path().clone();
-            self.fetch = Fetch::begin(env, seat, *last, path);
+            self.fetch = Fetch::begin(env, master_link, *last, path);
         }
         // A long journal takes a while, in which the master would believe this driver gone.
-        if self.report.0.is_none() && self.report.1 <= env.now.monotonic && seat.session.is_some() {
+        if self.report.0.is_none() && self.report.1 <= env.now.monotonic && master_link.session.is_some() {
             *last += 1;
             self.report = (Some(*last), env.now.monotonic + REPORT_PERIOD);
             let report = ClientRequest::ReportJob(blank_record(job, JobState::Running));
-            ask(env, seat, &report, *last, PATIENCE);
+            ask(env, master_link, &report, *last, PATIENCE);
         }
     }
 
     /// Begins to read the next page.
-    fn begin(&mut self, env: &mut Environment, seat: &mut MasterLink, last: &mut u64, order: &DriveOrder) {
+    fn begin(&mut self, env: &mut Environment, master_link: &mut MasterLink, last: &mut u64, order: &DriveOrder) {
         let Ok(path) = page_path(&order.journal, self.pages) else { return };
         *last += 1;
-        self.fetch = Fetch::begin(env, seat, *last, path);
+        self.fetch = Fetch::begin(env, master_link, *last, path);
         self.rules = PageWrite::new(env.now);
     }
 }

@@ -37,7 +37,7 @@ impl Running {
     pub(super) fn finish(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         result: Result<Outcome, SphereError>,
     ) {
@@ -49,30 +49,30 @@ impl Running {
                 let rules = OutputCommit::new(env.now, &outcome, None, folder.may_remove_target());
                 let revealing = OutputCommitting { rules, epoch: outcome.epoch, seen: OutputSnapshot::default() };
                 self.ending = Ending::Committing(Box::new(revealing));
-                self.commit_output(env, seat, tag);
+                self.commit_output(env, master_link, tag);
             }
             (Ok(_), None) => {
                 self.check_counters(env);
                 let parts: Vec<_> = std::mem::take(&mut self.output).into_values().collect();
                 let found = job_output::check(&self.planned, &parts).err();
-                found.into_iter().for_each(|sentence| env.violate(crate::ViolationKind::Safety, sentence));
+                found.into_iter().for_each(|message| env.violate(crate::ViolationKind::Safety, message));
                 env.model.jobs_done += 1;
-                self.clear(env, seat, tag, JobState::Done);
+                self.clear(env, master_link, tag, JobState::Done);
             }
             (Err(error), _) => {
                 env.note(format_args!("job {} failed: {error}", self.id));
-                self.clear(env, seat, tag, JobState::Failed);
+                self.clear(env, master_link, tag, JobState::Failed);
             }
         }
     }
 
     /// Time has passed.
-    pub(super) fn tick_ending(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
+    pub(super) fn tick_ending(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64) {
         if let Ending::Committing(revealing) = &mut self.ending
             && revealing.rules.next_timeout().is_some_and(|due| due <= env.now.monotonic)
         {
             revealing.rules.handle_timeout(env.now);
-            self.commit_output(env, seat, tag);
+            self.commit_output(env, master_link, tag);
         }
     }
 
@@ -80,7 +80,7 @@ impl Running {
     pub(super) fn commit_step_done(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         reply: Option<ClientReply>,
     ) {
@@ -93,14 +93,14 @@ impl Running {
                 revealing.rules.refused(env.now, refusal);
             }
         }
-        self.commit_output(env, seat, tag);
+        self.commit_output(env, master_link, tag);
     }
 
     /// One of the three folders was looked into.
     pub(super) fn folder_listed(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         which: usize,
         reply: Option<ClientReply>,
@@ -111,7 +111,7 @@ impl Running {
             Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => None,
             reply => {
                 revealing.rules.refused(env.now, refusal_of(reply));
-                return self.commit_output(env, seat, tag);
+                return self.commit_output(env, master_link, tag);
             }
         };
         let seen = &mut revealing.seen;
@@ -119,24 +119,24 @@ impl Running {
         if which == 2 {
             let seen = std::mem::take(&mut revealing.seen);
             revealing.rules.handle_inspected(&seen);
-            return self.commit_output(env, seat, tag);
+            return self.commit_output(env, master_link, tag);
         }
         let run = revealing.epoch;
-        self.look_into(env, seat, tag, run, which + 1);
+        self.look_into(env, master_link, tag, run, which + 1);
     }
 
     /// Something that was left over is gone, or stays.
-    pub(super) fn cleared(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
+    pub(super) fn cleared(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64) {
         let Ending::Clearing(left, state) = &mut self.ending else { return };
         let state = *state;
         match left.pop_front() {
             Some(path) => {
                 let request = ClientRequest::Remove { path, recursive: true, now: true };
-                self.ask(env, seat, tag, &request, PendingRequest::Cleared);
+                self.ask(env, master_link, tag, &request, PendingRequest::Cleared);
             }
             None => {
                 self.ending = Ending::Reporting(state);
-                self.report(env, seat, tag, state, PendingRequest::End);
+                self.report(env, master_link, tag, state, PendingRequest::End);
             }
         }
     }
@@ -145,69 +145,76 @@ impl Running {
     pub(super) fn end_reported(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         reply: Option<ClientReply>,
     ) {
         let Ending::Reporting(state) = self.ending else { return };
         match (reply, &self.pages) {
             // Not known to the master: told again, so that the nodes forget the job.
-            (None, _) => self.report(env, seat, tag, state, PendingRequest::End),
+            (None, _) => self.report(env, master_link, tag, state, PendingRequest::End),
             (Some(_), Some(pages)) => {
                 let request = ClientRequest::Remove { path: pages.folder.clone(), recursive: true, now: true };
                 self.ending = Ending::RemovingJournal;
-                self.ask(env, seat, tag, &request, PendingRequest::JournalRemoved);
+                self.ask(env, master_link, tag, &request, PendingRequest::JournalRemoved);
             }
             (Some(_), None) => self.ending = Ending::Over,
         }
     }
 
     /// What the job was told can no longer be written down. Where another driver has written, nothing is touched.
-    pub(super) fn lose(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64, status: Status) {
+    pub(super) fn lose(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64, status: Status) {
         env.note(format_args!("job {}: its journal is not this driver's any more: {status:?}", self.id));
         self.hang_up_all(env);
         if status == Status::Exists {
             self.ending = Ending::Over;
         } else {
-            self.clear(env, seat, tag, JobState::Failed);
+            self.clear(env, master_link, tag, JobState::Failed);
         }
     }
 
-    fn clear(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64, state: JobState) {
+    fn clear(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64, state: JobState) {
         self.is_done = state == JobState::Done;
         let left = self.folder.as_ref().and_then(|folder| folder.leftovers(self.id, self.core.epoch()).ok());
         self.ending = Ending::Clearing(left.unwrap_or_default().into(), state);
-        self.cleared(env, seat, tag);
+        self.cleared(env, master_link, tag);
     }
 
-    fn commit_output(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
+    fn commit_output(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64) {
         let (Ending::Committing(revealing), Some(folder)) = (&mut self.ending, &self.folder) else { return };
         let (id, run) = (self.id, revealing.epoch);
         match revealing.rules.poll_action() {
             None => {}
             Some(CommitAction::Finished(Ok(()))) => {
                 env.note(format_args!("job {id} has put its output into its place"));
-                self.clear(env, seat, tag, JobState::Done);
+                self.clear(env, master_link, tag, JobState::Done);
             }
             Some(CommitAction::Finished(Err(refusal))) => {
                 env.note(format_args!("job {id} cannot give its output its place: {refusal}"));
-                self.clear(env, seat, tag, JobState::Failed);
+                self.clear(env, master_link, tag, JobState::Failed);
             }
-            Some(CommitAction::Inspect) => self.look_into(env, seat, tag, run, 0),
+            Some(CommitAction::Inspect) => self.look_into(env, master_link, tag, run, 0),
             Some(action) => match folder.request(id, run, &action) {
-                Ok(Some(request)) => self.ask(env, seat, tag, &request, PendingRequest::CommitStepDone),
+                Ok(Some(request)) => self.ask(env, master_link, tag, &request, PendingRequest::CommitStepDone),
                 _ => revealing.rules.refused(env.now, unavailable("this is not done here")),
             },
         }
     }
 
-    fn look_into(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64, run: u32, which: usize) {
+    fn look_into(
+        &mut self,
+        env: &mut Environment,
+        master_link: &mut MasterLink,
+        tag: &mut u64,
+        run: u32,
+        which: usize,
+    ) {
         let Some(Ok(folders)) = self.folder.as_ref().map(|folder| folder.inspected_folders(self.id, run)) else {
             return;
         };
         let folder = folders[which].clone();
         let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
-        self.ask(env, seat, tag, &request, PendingRequest::FolderListed(which));
+        self.ask(env, master_link, tag, &request, PendingRequest::FolderListed(which));
     }
 
     fn check_counters(&self, env: &mut Environment) {

@@ -32,8 +32,8 @@ pub(super) type Turn = Option<Result<Vec<u8>, Refusal>>;
 
 impl Fetch {
     /// Asks where the file is.
-    pub(super) fn begin(env: &mut Environment, seat: &mut MasterLink, tag: u64, path: SectorPath) -> Self {
-        ask(env, seat, &ClientRequest::Locate(path.clone()), tag, PATIENCE);
+    pub(super) fn begin(env: &mut Environment, master_link: &mut MasterLink, tag: u64, path: SectorPath) -> Self {
+        ask(env, master_link, &ClientRequest::Locate(path.clone()), tag, PATIENCE);
         Self { path, tag, slice: SliceId(0), bytes: 0, sources: VecDeque::new(), call: None }
     }
 
@@ -41,7 +41,7 @@ impl Fetch {
     pub(super) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &MasterLink,
+        master_link: &MasterLink,
         tag: u64,
         reply: Option<ClientReply>,
     ) -> Turn {
@@ -53,7 +53,7 @@ impl Fetch {
                 let EntryKind::File(content) = located.entry.kind else { return no_copy("it is a folder") };
                 (self.slice, self.bytes) = (content.slice, content.bytes);
                 self.sources = located.sources.into();
-                self.next(env, seat)
+                self.next(env, master_link)
             }
             Some(ClientReply::Refused(refusal)) => Some(Err(refusal)),
             _ => no_copy("the master did not answer"),
@@ -64,7 +64,7 @@ impl Fetch {
     pub(super) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &MasterLink,
+        master_link: &MasterLink,
         call: CallId,
         reply: CallReply,
     ) -> Turn {
@@ -74,7 +74,7 @@ impl Fetch {
         self.call = None;
         match reply {
             CallReply::Bytes(bytes) if bytes.len() as u64 == self.bytes => Some(Ok(bytes)),
-            _ => self.next(env, seat),
+            _ => self.next(env, master_link),
         }
     }
 
@@ -83,10 +83,11 @@ impl Fetch {
         &self.path
     }
 
-    fn next(&mut self, env: &mut Environment, seat: &MasterLink) -> Turn {
+    fn next(&mut self, env: &mut Environment, master_link: &MasterLink) -> Turn {
         let Some(source) = self.sources.pop_front() else { return no_copy("no copy can be read now") };
         let request = TransferRequest::Read { ticket: source.ticket, slice: self.slice, from: 0, until: self.bytes };
-        self.call = Some(env.transfer((seat.who, seat.life), node_number(&source.node), request, Rc::default()));
+        self.call =
+            Some(env.transfer((master_link.who, master_link.life), node_number(&source.node), request, Rc::default()));
         None
     }
 }

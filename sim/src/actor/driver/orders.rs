@@ -26,20 +26,22 @@ impl Running {
     pub(super) fn prepare(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         locating: Box<Locating>,
     ) {
         match locating.missing() {
-            Some((_, path)) => self.ask(env, seat, tag, &ClientRequest::Locate(path), PendingRequest::Locate(locating)),
-            None => self.give(env, seat, *locating),
+            Some((_, path)) => {
+                self.ask(env, master_link, tag, &ClientRequest::Locate(path), PendingRequest::Locate(locating))
+            }
+            None => self.give(env, master_link, *locating),
         }
     }
 
     pub(super) fn located(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         mut locating: Box<Locating>,
         reply: Option<ClientReply>,
@@ -49,11 +51,11 @@ impl Running {
             Some(ClientReply::Located(located)) => match input::sources_of(slice, located) {
                 Ok(sources) => {
                     locating.found.extend(sources.into_iter().next().map(|source| (slice, source)));
-                    return self.prepare(env, seat, tag, locating);
+                    return self.prepare(env, master_link, tag, locating);
                 }
                 Err(OrderRefusal::InputUnavailable(refusal)) => {
                     let asked = PendingRequest::Copies(locating.task.attempt, refusal);
-                    return self.ask(env, seat, tag, &ClientRequest::Stat(path), asked);
+                    return self.ask(env, master_link, tag, &ClientRequest::Stat(path), asked);
                 }
                 Err(refused) => refused,
             },
@@ -77,10 +79,10 @@ impl Running {
         self.core.handle_event(env.now, refused.event(attempt));
     }
 
-    fn give(&mut self, env: &mut Environment, seat: &MasterLink, locating: Locating) {
+    fn give(&mut self, env: &mut Environment, master_link: &MasterLink, locating: Locating) {
         let Locating { task, found } = locating;
         let Some(spe) = self.spes.get(&task.spe) else { return };
-        let Some(order) = self.order(seat.who, &task, &found) else {
+        let Some(order) = self.order(master_link.who, &task, &found) else {
             let refusal = unavailable("the master gave no ticket");
             return self.core.handle_event(env.now, Event::TaskFailed { attempt: task.attempt, refusal });
         };
@@ -88,14 +90,14 @@ impl Running {
         if spe.loaded == Some(task.attempt.stage) {
             self.send_message(
                 env,
-                seat,
+                master_link,
                 task.spe,
                 SpeRequest::Run((*order).clone()),
                 PendingCall::RunningTask(task.spe, order),
             );
         } else {
             let load = SpeRequest::Load(LoadOrder::plain(self.planned.function(task.attempt.stage)));
-            self.send_message(env, seat, task.spe, load, PendingCall::Loading(task.spe, order));
+            self.send_message(env, master_link, task.spe, load, PendingCall::Loading(task.spe, order));
         }
     }
 

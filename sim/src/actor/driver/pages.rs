@@ -49,9 +49,16 @@ impl Pages {
     }
 
     /// Begins to write a page.
-    pub(super) fn write(&mut self, env: &mut Environment, seat: &mut MasterLink, last: &mut u64, page: &JournalPage) {
+    pub(super) fn write(
+        &mut self,
+        env: &mut Environment,
+        master_link: &mut MasterLink,
+        last: &mut u64,
+        page: &JournalPage,
+    ) {
         let Ok(path) = page_path(&self.folder, page.number) else { return };
-        self.writing = Some(Writing::begin(env, seat, last, path, codec::encode(&page.entries), self.sync_copies));
+        self.writing =
+            Some(Writing::begin(env, master_link, last, path, codec::encode(&page.entries), self.sync_copies));
     }
 
     /// Something may have come for the page that is written; gives how it ended.
@@ -71,22 +78,22 @@ impl Writing {
     /// Puts a file where none is.
     pub(super) fn begin(
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         last: &mut u64,
         path: SectorPath,
         bytes: Vec<u8>,
         sync_copies: u8,
     ) -> Self {
-        let step = put(env, seat, last, &path, &bytes, sync_copies);
+        let step = put(env, master_link, last, &path, &bytes, sync_copies);
         Self { path, bytes, sync_copies, rules: PageWrite::new(env.now), step }
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, env: &mut Environment, seat: &mut MasterLink, last: &mut u64) {
+    pub(super) fn tick(&mut self, env: &mut Environment, master_link: &mut MasterLink, last: &mut u64) {
         if let Step::Pausing(until) = &self.step
             && *until <= env.now.monotonic
         {
-            self.step = put(env, seat, last, &self.path, &self.bytes, self.sync_copies);
+            self.step = put(env, master_link, last, &self.path, &self.bytes, self.sync_copies);
         }
     }
 
@@ -94,7 +101,7 @@ impl Writing {
     pub(super) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         last: &mut u64,
         tag: u64,
         reply: Result<Option<ClientReply>, ()>,
@@ -102,13 +109,13 @@ impl Writing {
         match &mut self.step {
             Step::Putting(own, upload) if *own == tag => {
                 let stage = match reply {
-                    Ok(reply) => upload.answered(env, seat, tag, reply),
-                    Err(()) => upload.timer(env, seat, tag),
+                    Ok(reply) => upload.answered(env, master_link, tag, reply),
+                    Err(()) => upload.timer(env, master_link, tag),
                 };
-                self.put_goes(env, seat, last, stage)
+                self.put_goes(env, master_link, last, stage)
             }
             Step::Comparing(_, fetch) => {
-                let turn = fetch.answered(env, seat, tag, reply.ok().flatten());
+                let turn = fetch.answered(env, master_link, tag, reply.ok().flatten());
                 self.compared(env, turn)
             }
             _ => None,
@@ -119,18 +126,18 @@ impl Writing {
     pub(super) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         last: &mut u64,
         call: CallId,
         reply: CallReply,
     ) -> Option<Result<(), Refusal>> {
         match &mut self.step {
             Step::Putting(tag, upload) => {
-                let stage = upload.call_answered(env, seat, *tag, call, reply);
-                self.put_goes(env, seat, last, stage)
+                let stage = upload.call_answered(env, master_link, *tag, call, reply);
+                self.put_goes(env, master_link, last, stage)
             }
             Step::Comparing(_, fetch) => {
-                let turn = fetch.call_answered(env, seat, call, reply);
+                let turn = fetch.call_answered(env, master_link, call, reply);
                 self.compared(env, turn)
             }
             Step::Pausing(_) => None,
@@ -140,7 +147,7 @@ impl Writing {
     fn put_goes(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         last: &mut u64,
         stage: Stage,
     ) -> Option<Result<(), Refusal>> {
@@ -154,7 +161,7 @@ impl Writing {
         match self.rules.tried(env.now, result) {
             PageWriteStep::Compare(refusal) => {
                 *last += 1;
-                self.step = Step::Comparing(refusal, Fetch::begin(env, seat, *last, self.path.clone()));
+                self.step = Step::Comparing(refusal, Fetch::begin(env, master_link, *last, self.path.clone()));
                 None
             }
             turn => self.turned(env, turn),
@@ -182,7 +189,7 @@ impl Writing {
 
 fn put(
     env: &mut Environment,
-    seat: &mut MasterLink,
+    master_link: &mut MasterLink,
     last: &mut u64,
     path: &SectorPath,
     bytes: &[u8],
@@ -193,7 +200,7 @@ fn put(
     let request = create_request(path.clone(), bytes.len() as u64);
     let request = CreateRequest { condition: Condition::Absent, sync_copies: Some(sync_copies), ..request };
     let mut upload = Box::new(Upload::new(env, request, content));
-    upload.begin(env, seat, *last);
+    upload.begin(env, master_link, *last);
     Step::Putting(*last, upload)
 }
 

@@ -146,85 +146,96 @@ impl Running {
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
+    pub(super) fn tick(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64) {
         let is_working = matches!(self.ending, Ending::NotYet);
         if is_working && self.core.next_timeout().is_some_and(|due| due <= env.now.monotonic) {
             self.core.handle_timeout(env.now);
         }
         if let Some(pages) = &mut self.pages {
             pages.go_on(|writing| {
-                writing.tick(env, seat, tag);
+                writing.tick(env, master_link, tag);
                 None
             });
         }
-        self.tick_ending(env, seat, tag);
+        self.tick_ending(env, master_link, tag);
         let is_out = self.asked.values().any(|asked| matches!(asked, PendingRequest::Report));
         // Also while the output gets its place: whoever waits for the master is not lost meanwhile.
         let is_told = is_working || matches!(self.ending, Ending::Committing(_));
-        if is_told && env.now.monotonic >= self.report_due && !is_out && seat.session.is_some() {
+        if is_told && env.now.monotonic >= self.report_due && !is_out && master_link.session.is_some() {
             self.report_due = env.now.monotonic + REPORT_PERIOD;
             self.core.note_report(env.now);
-            self.report(env, seat, tag, JobState::Running, PendingRequest::Report);
+            self.report(env, master_link, tag, JobState::Running, PendingRequest::Report);
         }
     }
 
     /// Does what the rules want done.
-    pub(super) fn go_on(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
+    pub(super) fn go_on(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64) {
         while matches!(self.ending, Ending::NotYet)
             && let Some(action) = self.core.poll_action(env.now)
         {
             match action {
-                JobAction::StartSpe { spe, node } => self.start_spe(env, seat, spe, node),
+                JobAction::StartSpe { spe, node } => self.start_spe(env, master_link, spe, node),
                 JobAction::DropSpe(spe) => self.drop_spe(env, spe),
                 JobAction::RunTask(task) => {
-                    self.prepare(env, seat, tag, Box::new(Locating { task, found: BTreeMap::new() }));
+                    self.prepare(env, master_link, tag, Box::new(Locating { task, found: BTreeMap::new() }));
                 }
                 JobAction::Seal { node, order } => {
                     let bucket = order.bucket;
-                    self.step(env, seat, &node, bucket, SpeRequest::Seal(order), PendingCall::Sealing(bucket));
+                    self.step(env, master_link, &node, bucket, SpeRequest::Seal(order), PendingCall::Sealing(bucket));
                 }
-                JobAction::Deliver(delivery) => self.deliver(env, seat, &delivery),
+                JobAction::Deliver(delivery) => self.deliver(env, master_link, &delivery),
                 JobAction::Fetch { node, bucket } => {
-                    self.step(env, seat, &node, bucket, SpeRequest::Fetch(bucket), PendingCall::Fetching(bucket));
+                    self.step(
+                        env,
+                        master_link,
+                        &node,
+                        bucket,
+                        SpeRequest::Fetch(bucket),
+                        PendingCall::Fetching(bucket),
+                    );
                 }
-                JobAction::Publish { node, bucket, records } => self.publish(env, seat, tag, node, bucket, records),
+                JobAction::Publish { node, bucket, records } => {
+                    self.publish(env, master_link, tag, node, bucket, records)
+                }
                 JobAction::BeginEpoch { epoch: run } => {
                     env.note(format_args!("job {} begins run {run}", self.id));
                     self.output.clear();
                 }
-                JobAction::Finished(result) => self.finish(env, seat, tag, result),
+                JobAction::Finished(result) => self.finish(env, master_link, tag, result),
             }
         }
         if let Some(page) = self.core.next_page()
             && let Some(pages) = &mut self.pages
         {
-            pages.write(env, seat, tag, &page);
+            pages.write(env, master_link, tag, &page);
         }
     }
 
     /// A timer rang that is nobody's else.
-    pub(super) fn timer(&mut self, env: &mut Environment, seat: &mut MasterLink, last: &mut u64, tag: u64) {
+    pub(super) fn timer(&mut self, env: &mut Environment, master_link: &mut MasterLink, last: &mut u64, tag: u64) {
         if self.asked.contains_key(&tag) {
-            return self.answered(env, seat, last, tag, None);
+            return self.answered(env, master_link, last, tag, None);
         }
         let ended = self
             .pages
             .as_mut()
-            .and_then(|pages| pages.go_on(|writing| writing.answered(env, seat, last, tag, Err(()))));
-        self.page_ended(env, seat, last, ended);
+            .and_then(|pages| pages.go_on(|writing| writing.answered(env, master_link, last, tag, Err(()))));
+        self.page_ended(env, master_link, last, ended);
     }
 
     fn page_ended(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         ended: Option<Result<(), Refusal>>,
     ) {
         match ended {
             None => {}
             Some(Ok(())) => self.core.page_written(env.now),
-            Some(Err(refusal)) if matches!(self.ending, Ending::NotYet) => self.lose(env, seat, tag, refusal.status),
+            Some(Err(refusal)) if matches!(self.ending, Ending::NotYet) => {
+                self.lose(env, master_link, tag, refusal.status)
+            }
             Some(Err(_)) => {}
         }
     }
@@ -232,7 +243,7 @@ impl Running {
     fn publish(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         node: NodeId,
         bucket: BucketId,
@@ -247,31 +258,31 @@ impl Running {
         let mut request = CreateRequest { records, at: Some(node.clone()), ..create_request(name, 0) };
         request.bytes_expected = None;
         request.condition = Condition::Any;
-        self.ask(env, seat, tag, &ClientRequest::Create(request), PendingRequest::Create(bucket, node));
+        self.ask(env, master_link, tag, &ClientRequest::Create(request), PendingRequest::Create(bucket, node));
     }
 
     /// An answer of the master came, or will not.
     pub(super) fn answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         last: &mut u64,
         tag: u64,
         reply: Option<ClientReply>,
     ) {
         match self.asked.remove(&tag) {
             Some(PendingRequest::Report) => self.reported(env, reply),
-            Some(PendingRequest::End) => self.end_reported(env, seat, last, reply),
-            Some(PendingRequest::CommitStepDone) => self.commit_step_done(env, seat, last, reply),
-            Some(PendingRequest::FolderListed(which)) => self.folder_listed(env, seat, last, which, reply),
-            Some(PendingRequest::Cleared) => self.cleared(env, seat, last),
+            Some(PendingRequest::End) => self.end_reported(env, master_link, last, reply),
+            Some(PendingRequest::CommitStepDone) => self.commit_step_done(env, master_link, last, reply),
+            Some(PendingRequest::FolderListed(which)) => self.folder_listed(env, master_link, last, which, reply),
+            Some(PendingRequest::Cleared) => self.cleared(env, master_link, last),
             Some(PendingRequest::JournalRemoved) => self.ending = Ending::Over,
-            Some(PendingRequest::Locate(locating)) => self.located(env, seat, last, locating, reply),
+            Some(PendingRequest::Locate(locating)) => self.located(env, master_link, last, locating, reply),
             Some(PendingRequest::Copies(attempt, refusal)) => self.copies_told(env, attempt, refusal, reply),
             Some(PendingRequest::Create(bucket, node)) => match reply {
                 Some(ClientReply::Created(created)) => {
                     let request = SpeRequest::Publish { bucket, ticket: created.target.ticket };
-                    self.step(env, seat, &node, bucket, request, PendingCall::Publishing(bucket, created.lease));
+                    self.step(env, master_link, &node, bucket, request, PendingCall::Publishing(bucket, created.lease));
                 }
                 reply => self.refuse(env, bucket, refusal_of(reply)),
             },
@@ -279,11 +290,11 @@ impl Running {
                 Some(ClientReply::Entry(entry)) => {
                     if let EntryKind::File(content) = &entry.kind {
                         self.core.handle_event(env.now, Event::PublishedAs { bucket, slice: content.slice });
-                        self.commit_early(env, seat, last);
+                        self.commit_early(env, master_link, last);
                     }
                 }
                 reply => {
-                    self.ask(env, seat, last, &ClientRequest::Abandon(lease), PendingRequest::Nothing);
+                    self.ask(env, master_link, last, &ClientRequest::Abandon(lease), PendingRequest::Nothing);
                     self.refuse(env, bucket, refusal_of(reply));
                 }
             },
@@ -292,8 +303,8 @@ impl Running {
                 let ended = self
                     .pages
                     .as_mut()
-                    .and_then(|pages| pages.go_on(|writing| writing.answered(env, seat, last, tag, Ok(reply))));
-                self.page_ended(env, seat, last, ended);
+                    .and_then(|pages| pages.go_on(|writing| writing.answered(env, master_link, last, tag, Ok(reply))));
+                self.page_ended(env, master_link, last, ended);
             }
         }
     }
@@ -302,7 +313,7 @@ impl Running {
     pub(super) fn call_answered(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         call: CallId,
         reply: CallReply,
@@ -311,8 +322,8 @@ impl Running {
             let ended = self
                 .pages
                 .as_mut()
-                .and_then(|pages| pages.go_on(|writing| writing.call_answered(env, seat, tag, call, reply)));
-            return self.page_ended(env, seat, tag, ended);
+                .and_then(|pages| pages.go_on(|writing| writing.call_answered(env, master_link, tag, call, reply)));
+            return self.page_ended(env, master_link, tag, ended);
         };
         let word = match reply {
             CallReply::Message(word) => Ok(*word),
@@ -331,7 +342,7 @@ impl Running {
                     known.loaded = Some(order.attempt.stage);
                     self.send_message(
                         env,
-                        seat,
+                        master_link,
                         spe,
                         SpeRequest::Run((*order).clone()),
                         PendingCall::RunningTask(spe, order),
@@ -372,10 +383,10 @@ impl Running {
             }
             (PendingCall::Publishing(bucket, lease), Ok(SpeReply::Published { bytes, digest })) => {
                 let commit = ClientRequest::Commit { lease, bytes, digest };
-                self.ask(env, seat, tag, &commit, PendingRequest::Commit(bucket, lease));
+                self.ask(env, master_link, tag, &commit, PendingRequest::Commit(bucket, lease));
             }
             (PendingCall::Publishing(bucket, lease), word) => {
-                self.ask(env, seat, tag, &ClientRequest::Abandon(lease), PendingRequest::Nothing);
+                self.ask(env, master_link, tag, &ClientRequest::Abandon(lease), PendingRequest::Nothing);
                 self.refuse(
                     env,
                     bucket,
@@ -402,13 +413,13 @@ impl Running {
         }
     }
 
-    fn start_spe(&mut self, env: &mut Environment, seat: &MasterLink, spe: SpeId, node: NodeId) {
+    fn start_spe(&mut self, env: &mut Environment, master_link: &MasterLink, spe: SpeId, node: NodeId) {
         let Some(source) = self.sources.get(&node) else {
             return self.core.handle_event(env.now, Event::SpeLost { spe, refusal: unavailable("no ticket") });
         };
         let request = TransferRequest::Spe { ticket: source.ticket.clone() };
         let wish = CallRequest::Transfer(request, std::rc::Rc::default());
-        let call = env.call((seat.who, seat.life), crate::role::node_number(&node), wish);
+        let call = env.call((master_link.who, master_link.life), crate::role::node_number(&node), wish);
         self.calls.insert(call, PendingCall::Opening(spe));
         self.spes.insert(spe, Spe { node, life: None, loaded: None });
     }
@@ -436,9 +447,10 @@ impl Running {
     }
 
     /// Has a node send again what it kept.
-    fn deliver(&mut self, env: &mut Environment, seat: &MasterLink, delivery: &Delivery) {
+    fn deliver(&mut self, env: &mut Environment, master_link: &MasterLink, delivery: &Delivery) {
         let Delivery { node, attempt, locations: homes } = delivery;
-        let place = |(number, home): &(u32, BucketLocation)| Some((*number, self.place((seat.who, node), home, true)?));
+        let place =
+            |(number, home): &(u32, BucketLocation)| Some((*number, self.place((master_link.who, node), home, true)?));
         let places = homes.iter().map(place).collect::<Option<_>>();
         let (Some(places), Some(source)) = (places, self.sources.get(node)) else {
             let (attempt, refusal) = (*attempt, unavailable("no ticket"));
@@ -446,7 +458,7 @@ impl Running {
         };
         let request = Box::new(SpeRequest::Deliver(DeliveryOrder { attempt: *attempt, targets: places }));
         let wish = CallRequest::Message { ticket: source.ticket.clone(), life: None, conversation: 0, request };
-        let call = env.call((seat.who, seat.life), crate::role::node_number(node), wish);
+        let call = env.call((master_link.who, master_link.life), crate::role::node_number(node), wish);
         self.calls.insert(call, PendingCall::Delivering(*attempt));
     }
 
@@ -454,7 +466,7 @@ impl Running {
     pub(super) fn send_message(
         &mut self,
         env: &mut Environment,
-        seat: &MasterLink,
+        master_link: &MasterLink,
         spe: SpeId,
         request: SpeRequest,
         doing: PendingCall,
@@ -463,7 +475,7 @@ impl Running {
         let Some(source) = self.sources.get(&node) else { return };
         let (ticket, conversation) = (source.ticket.clone(), spe.0);
         let wish = CallRequest::Message { ticket, life, conversation, request: Box::new(request) };
-        let call = env.call((seat.who, seat.life), crate::role::node_number(&node), wish);
+        let call = env.call((master_link.who, master_link.life), crate::role::node_number(&node), wish);
         self.calls.insert(call, doing);
     }
 
@@ -471,7 +483,7 @@ impl Running {
     fn step(
         &mut self,
         env: &mut Environment,
-        seat: &MasterLink,
+        master_link: &MasterLink,
         node: &NodeId,
         bucket: BucketId,
         request: SpeRequest,
@@ -486,7 +498,7 @@ impl Running {
             conversation: 0,
             request: Box::new(request),
         };
-        let call = env.call((seat.who, seat.life), crate::role::node_number(node), wish);
+        let call = env.call((master_link.who, master_link.life), crate::role::node_number(node), wish);
         self.calls.insert(call, doing);
     }
 
@@ -534,20 +546,20 @@ impl Running {
     }
 
     /// What a sabotaged driver does as soon as it has a part.
-    fn commit_early(&mut self, env: &mut Environment, seat: &mut MasterLink, tag: &mut u64) {
+    fn commit_early(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64) {
         if env.sabotage == Some(Sabotage::OutputIsRevealedEarly)
             && let Some(folder) = &self.folder
             && let Ok(from) = folder.staging(self.id, self.core.epoch())
         {
             let request = ClientRequest::Rename { from, to: folder.target().clone() };
-            self.ask(env, seat, tag, &request, PendingRequest::Nothing);
+            self.ask(env, master_link, tag, &request, PendingRequest::Nothing);
         }
     }
 
     pub(super) fn report(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         state: JobState,
         asked: PendingRequest,
@@ -555,13 +567,13 @@ impl Running {
         let job = self.core.job();
         let (stages, counters) = (job.stage_records().to_vec(), job.stage_counters());
         let record = JobRecord { stages, counters, ..blank_record(self.id, state) };
-        self.ask(env, seat, tag, &ClientRequest::ReportJob(record), asked);
+        self.ask(env, master_link, tag, &ClientRequest::ReportJob(record), asked);
     }
 
     pub(super) fn ask(
         &mut self,
         env: &mut Environment,
-        seat: &mut MasterLink,
+        master_link: &mut MasterLink,
         tag: &mut u64,
         request: &ClientRequest,
         asked: PendingRequest,
@@ -569,7 +581,7 @@ impl Running {
         *tag += 1;
         self.asked.insert(*tag, asked);
         let patience = if matches!(request, ClientRequest::Commit { .. }) { COMMIT_PATIENCE } else { PATIENCE };
-        ask(env, seat, request, *tag, patience);
+        ask(env, master_link, request, *tag, patience);
     }
 }
 
@@ -589,8 +601,8 @@ pub(super) fn blank_record(job: JobId, state: JobState) -> JobRecord {
     }
 }
 
-pub(super) fn unavailable(sentence: &str) -> Refusal {
-    Refusal::new(Status::Unavailable, sentence)
+pub(super) fn unavailable(message: &str) -> Refusal {
+    Refusal::new(Status::Unavailable, message)
 }
 
 pub(super) fn refusal_of(reply: Option<ClientReply>) -> Refusal {

@@ -34,15 +34,15 @@ impl OutputWatch {
     }
 
     /// Looks, unless that is under way; `must` where the output has to be there.
-    pub(super) fn look(&mut self, env: &mut Environment, seat: &mut MasterLink, last: &mut u64, must: bool) {
-        if self.asked.is_some() || seat.session.is_none() {
+    pub(super) fn look(&mut self, env: &mut Environment, master_link: &mut MasterLink, last: &mut u64, must: bool) {
+        if self.asked.is_some() || master_link.session.is_none() {
             return;
         }
         *last += 1;
         self.asked = Some((*last, must));
         let folder = self.target.clone();
         let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
-        ask(env, seat, &request, *last, PATIENCE);
+        ask(env, master_link, &request, *last, PATIENCE);
     }
 
     /// Whether this answer is to its question.
@@ -65,8 +65,8 @@ impl OutputWatch {
         match reply {
             Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => must.then(Vec::new),
             Some(ClientReply::Page(page)) => {
-                if let Err(sentence) = check(env, planned, &page.entries) {
-                    env.violate(ViolationKind::Safety, format!("{} was seen, and {sentence}", self.target));
+                if let Err(message) = check(env, planned, &page.entries) {
+                    env.violate(ViolationKind::Safety, format!("{} was seen, and {message}", self.target));
                 }
                 must.then_some(page.entries)
             }
@@ -102,15 +102,15 @@ mod tests {
     fn what_was_asked_before_the_end_says_nothing_of_what_is_there_then() {
         let mut env = Environment::new(1, false, None);
         let planned = JobPlanned::draw(&mut env.rng);
-        let mut seat = MasterLink::new(Participant::Client(1), Life::default());
-        seat.session = Some(SessionId(1));
+        let mut master_link = MasterLink::new(Participant::Client(1), Life::default());
+        master_link.session = Some(SessionId(1));
         let mut watch = OutputWatch::new(&env, SectorPath::parse("/out/1").unwrap());
         let mut last = 0;
         let nothing = || Some(ClientReply::Refused(Refusal::new(Status::NotFound, String::new())));
-        watch.look(&mut env, &mut seat, &mut last, false);
-        watch.look(&mut env, &mut seat, &mut last, true);
+        watch.look(&mut env, &mut master_link, &mut last, false);
+        watch.look(&mut env, &mut master_link, &mut last, true);
         assert_eq!(watch.answered(&mut env, &planned, nothing()), None);
-        watch.look(&mut env, &mut seat, &mut last, true);
+        watch.look(&mut env, &mut master_link, &mut last, true);
         assert!(watch.is_for(last));
         assert_eq!(watch.answered(&mut env, &planned, nothing()), Some(Vec::new()));
     }

@@ -233,8 +233,8 @@ fn a_tree_with_others_in_it_or_without_memory_is_refused() {
     let bare = tree.0.join("bare");
     fs::create_dir(&bare).unwrap();
     let why = Cgroups::find(Some(&bare)).unwrap_err();
-    let sentence = format!("the control group {} does not have the controllers `memory` and `pids`", bare.display());
-    assert_eq!(why, sentence);
+    let message = format!("the control group {} does not have the controllers `memory` and `pids`", bare.display());
+    assert_eq!(why, message);
     // Nothing was changed in either.
     assert_eq!(tree.groups(), slice::from_ref(&bare));
     assert_eq!(folders(&bare), Vec::<PathBuf>::new());

@@ -45,16 +45,16 @@ pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Fai
         return Err(Failure::usage("this ticket is for a master; use it with `sector master join`"));
     }
     let Some(master) = ticket.map(|ticket| ticket.address).or(arguments.master) else {
-        let sentence = "give what `sector node ticket` printed, or ask without one: --master HOST:PORT --id ID";
-        return Err(Failure::usage(sentence));
+        let message = "give what `sector node ticket` printed, or ask without one: --master HOST:PORT --id ID";
+        return Err(Failure::usage(message));
     };
     let place = MachineFolder::prepare(&arguments.folder, "node.toml")?;
     let kept = place.existing_settings::<NodeSettings>()?;
     if let (Some(kept), Some(id)) = (&kept, &arguments.id)
         && kept.id != *id
     {
-        let sentence = format!("`{}` is that of `{}`; leave --id out", place.settings.display(), kept.id);
-        return Err(Failure::usage(sentence));
+        let message = format!("`{}` is that of `{}`; leave --id out", place.settings.display(), kept.id);
+        return Err(Failure::usage(message));
     }
     let name = kept.as_ref().map(|kept| kept.id.clone()).or_else(|| arguments.id.clone());
     let listen = match arguments.listen {
@@ -95,8 +95,8 @@ async fn wait_for_approval(
         }
         (None, true) => TrustAnchor::FirstUse,
         (None, false) => {
-            let sentence = "say whom to trust there: --authority FILE, or in so many words --trust-on-first-use";
-            return Err(Failure::usage(sentence));
+            let message = "say whom to trust there: --authority FILE, or in so many words --trust-on-first-use";
+            return Err(Failure::usage(message));
         }
     };
     let Some(name) = &arguments.id else { return Err(Failure::usage("say with --id how the node shall be called")) };
@@ -104,7 +104,7 @@ async fn wait_for_approval(
     // What was said last; a person reads it once, however long it stays true.
     let mut told = String::new();
     loop {
-        let sentence = match newcomer.ask(name).await {
+        let message = match newcomer.ask(name).await {
             Ok(Decision::Admitted(admitted)) => return Ok(admitted),
             Ok(Decision::Waiting(key)) => {
                 format!("waiting for an administrator: sector node approve {name} --fingerprint {key}")
@@ -115,10 +115,10 @@ async fn wait_for_approval(
             }
             Err(error) => return Err(error.into()),
         };
-        if told != sentence && !global.quiet {
-            crate::show::say!("{sentence}");
+        if told != message && !global.quiet {
+            crate::show::say!("{message}");
         }
-        told = sentence;
+        told = message;
         tokio::time::sleep(ASK_AGAIN_AFTER).await;
     }
 }
@@ -139,11 +139,11 @@ impl MachineFolder {
         builder.create(&folder).map_err(|error| Failure::local("make the folder", &folder, &error))?;
         let (files, settings) = (CredentialFiles::in_folder(&folder), folder.join(settings));
         if files.certificate.exists() {
-            let sentence = format!(
+            let message = format!(
                 "`{}` is there already: this folder has joined a cloud; use another one, or remove this file to join again",
                 files.certificate.display()
             );
-            return Err(Failure::new(Status::Exists, sentence));
+            return Err(Failure::new(Status::Exists, message));
         }
         Ok(Self { folder, files, settings })
     }

@@ -29,8 +29,8 @@ pub(crate) fn init(arguments: &SecurityInit, global: &Global) -> Result<(), Fail
     let folder = std::path::absolute(folder).map_err(|error| Failure::local("use the folder", folder, &error))?;
     let settings_file = folder.join(SETTINGS_FILE);
     if settings_file.exists() {
-        let sentence = format!("there is a cloud in `{}` already; start it with {}", folder.display(), run(&folder));
-        return Err(Failure::new(Status::Exists, sentence));
+        let message = format!("there is a cloud in `{}` already; start it with {}", folder.display(), run(&folder));
+        return Err(Failure::new(Status::Exists, message));
     }
     let usual = SecuritySettings::default();
     let certificate_life_seconds = certificate_life.map_or(usual.certificate_life_seconds, |life| life.as_secs());
@@ -66,11 +66,11 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
     let SecurityTicket::Master { folder, name, life, address } = ticket;
     let settings_file = folder.join(SETTINGS_FILE);
     if !settings_file.exists() {
-        let sentence = format!(
+        let message = format!(
             "there is no security server in `{}`; say with --folder where `sector security init` has made one",
             folder.display()
         );
-        return Err(Failure::new(Status::NotFound, sentence));
+        return Err(Failure::new(Status::NotFound, message));
     }
     let settings = Checked::<SecuritySettings>::read(&settings_file)?;
     let texts = settings.credential_files().read()?;

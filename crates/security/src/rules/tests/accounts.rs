@@ -92,8 +92,8 @@ fn a_login_gives_a_session_whose_token_enters_until_it_ends() {
         begin(&mut security, at(0), "bob", Secret::Token(session.token)),
         refused(Status::Usage, "a token begins no login session; give the password")
     );
-    assert_eq!(sentence(begin(&mut security, at(0), "bob", password("wrong"))), WRONG_LOGIN);
-    assert_eq!(sentence(begin(&mut security, at(0), "robot", password("no one's password"))), WRONG_LOGIN);
+    assert_eq!(message(begin(&mut security, at(0), "bob", password("wrong"))), WRONG_LOGIN);
+    assert_eq!(message(begin(&mut security, at(0), "robot", password("no one's password"))), WRONG_LOGIN);
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn a_disabled_user_is_out_at_once_and_hears_why_only_with_the_right_password() {
     done(&mut security, "alice", change("bob", UserChange::Enabled(false)));
     assert!(!enters(&mut security, at(0), session.token));
     assert_eq!(rechecked(&mut security, at(0), session.credential), None);
-    assert!(sentence(begin(&mut security, at(0), "bob", password("battery staple"))).contains("is disabled"));
-    assert_eq!(sentence(begin(&mut security, at(0), "bob", password("battery"))), WRONG_LOGIN);
+    assert!(message(begin(&mut security, at(0), "bob", password("battery staple"))).contains("is disabled"));
+    assert_eq!(message(begin(&mut security, at(0), "bob", password("battery"))), WRONG_LOGIN);
     assert_eq!(refusal(&mut security, "bob", AccountsRequest::WhoAmI), Status::Refused);
     done(&mut security, "alice", change("bob", UserChange::Enabled(true)));
     assert!(!enters(&mut security, at(0), session.token), "its sessions stay ended");
@@ -233,7 +233,7 @@ fn the_last_administrator_keeps_the_token_that_is_the_only_way_in() {
     done(&mut security, "alice", change("robot", UserChange::Admin(true)));
     done(&mut security, "robot", change("alice", UserChange::Enabled(false)));
     let revoke = AccountsRequest::RevokeToken { user: name("robot"), name: "token-2".into() };
-    assert!(sentence(account(&mut security, "robot", revoke.clone())).contains("last administrator"));
+    assert!(message(account(&mut security, "robot", revoke.clone())).contains("last administrator"));
     done(&mut security, "robot", change("bob", UserChange::Admin(true)));
     done(&mut security, "robot", revoke);
 }
@@ -242,7 +242,7 @@ fn the_last_administrator_keeps_the_token_that_is_the_only_way_in() {
 fn nobody_shuts_the_own_address_out_by_mistake() {
     let mut security = with_bob();
     let ranges = |range: &str| UserChange::Addresses(vec![range.parse().unwrap()]);
-    assert!(sentence(account(&mut security, "alice", change("alice", ranges("192.0.2.0/24")))).contains(HOME));
+    assert!(message(account(&mut security, "alice", change("alice", ranges("192.0.2.0/24")))).contains(HOME));
     done(&mut security, "alice", change("alice", ranges("10.0.0.1")));
     done(&mut security, "alice", change("bob", ranges("192.0.2.0/24")));
 }
@@ -299,7 +299,7 @@ fn a_user_changes_the_own_password_with_the_old_one_and_other_sessions_end() {
     assert_eq!(status(set(set_password("alice", Some("battery staple"), "paper clip"))), Status::Refused);
     assert_eq!(set(set_password("bob", Some("battery staple"), "paper clip")), DONE);
     assert!(enters(&mut security, at(0), mine.token) && !enters(&mut security, at(0), other.token));
-    assert_eq!(sentence(begin(&mut security, at(0), "bob", password("battery staple"))), WRONG_LOGIN);
+    assert_eq!(message(begin(&mut security, at(0), "bob", password("battery staple"))), WRONG_LOGIN);
     assert!(matches!(begin(&mut security, at(0), "bob", password("paper clip")), SecurityReply::Session(_)));
 }
 
@@ -308,10 +308,10 @@ fn who_took_over_a_session_cannot_guess_the_old_password_fast() {
     let mut security = with_bob();
     for _ in 0..5 {
         let guess = account(&mut security, "bob", set_password("bob", Some("guess"), "paper clip"));
-        assert!(sentence(guess).contains("is another one"));
+        assert!(message(guess).contains("is another one"));
     }
     let right = account(&mut security, "bob", set_password("bob", Some("battery staple"), "paper clip"));
-    assert!(sentence(right).contains("wait 1 s"));
+    assert!(message(right).contains("wait 1 s"));
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn a_password_that_changes_while_the_old_one_is_compared_lets_nobody_in() {
     done(&mut security, "alice", set_password("bob", None, "paper clip"));
     security.handle_completion(at(0), SecurityCompletion::Verified { check, found: verification.run() });
     let Some(SecurityAction::Answer { reply, .. }) = security.poll_action() else { panic!("no answer") };
-    assert_eq!(sentence(reply), WRONG_LOGIN);
+    assert_eq!(message(reply), WRONG_LOGIN);
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn a_token_makes_no_tokens_but_a_login_session_does() {
     let mut security = with_bob();
     let token = CredentialId(2);
     let reply = in_session(&mut security, at(0), "robot", token, add_token("robot", HOUR));
-    assert!(sentence(reply).contains("makes no tokens"));
+    assert!(message(reply).contains("makes no tokens"));
     let session = session_of_bob(&mut security, at(0));
     let reply = in_session(&mut security, at(0), "bob", session.credential, add_token("bob", HOUR));
     assert!(matches!(reply, SecurityReply::Accounts(AccountsReply::Token(_))));

@@ -8,7 +8,7 @@ use protocol::{
     message::admission::{AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment, MachineStatus},
 };
 
-use super::{AWAY, HOME, ask, asker, at, security, sentence};
+use super::{AWAY, HOME, ask, asker, at, message, security};
 use crate::{
     accounts::MASTER,
     rules::{Connection, Security, SecurityAction, SecurityCaller, SecurityCompletion},
@@ -122,29 +122,29 @@ fn a_ticket_admits_one_machine_and_the_same_one_again_when_its_answer_was_lost()
     let (node, fingerprint) = issued(come(&mut security, at(1), &first, secret(1), None));
     assert_eq!(node, "node-2", "the first free name");
     assert_eq!(joins(&mut security, "node-2", fingerprint, HOME), SecurityReply::NodeAllowed);
-    assert!(sentence(come(&mut security, at(2), &second, secret(1), None)).contains("used already"));
+    assert!(message(come(&mut security, at(2), &second, secret(1), None)).contains("used already"));
     let (again, other) = issued(come(&mut security, at(3), &first, secret(1), None));
     assert_eq!(again, "node-2");
     assert_eq!(joins(&mut security, "node-2", other, HOME), SecurityReply::NodeAllowed);
     done(&mut security, at(4), AdmissionVerb::Strike { name: name("node-2"), undo: false });
-    assert!(sentence(come(&mut security, at(5), &first, secret(1), None)).contains("used already"));
+    assert!(message(come(&mut security, at(5), &first, secret(1), None)).contains("used already"));
 }
 
 #[test]
 fn a_ticket_that_is_unknown_expired_or_of_another_kind_is_refused() {
     let mut security = security();
     done(&mut security, at(0), ticket(secret(1), None));
-    assert!(sentence(come(&mut security, at(1), &key(), secret(2), None)).contains("not known"));
-    assert!(sentence(come(&mut security, at(3_600), &key(), secret(1), None)).contains("expired"));
+    assert!(message(come(&mut security, at(1), &key(), secret(2), None)).contains("not known"));
+    assert!(message(come(&mut security, at(3_600), &key(), secret(1), None)).contains("expired"));
     let as_master = Enrolment::WithTicket {
         kind: MachineKind::Master,
         secret: secret(1),
         name: None,
         key: key().request(None).unwrap(),
     };
-    assert!(sentence(enrol(&mut security, at(1), None, as_master.clone())).contains("at the security server"));
+    assert!(message(enrol(&mut security, at(1), None, as_master.clone())).contains("at the security server"));
     let reply = from_stranger(&mut security, as_master);
-    assert!(sentence(reply).contains("this ticket is for a node"));
+    assert!(message(reply).contains("this ticket is for a node"));
     assert_eq!(issued(come(&mut security, at(3_599), &key(), secret(1), None)).0, "node-2");
 }
 
@@ -152,12 +152,12 @@ fn a_ticket_that_is_unknown_expired_or_of_another_kind_is_refused() {
 fn a_ticket_for_one_name_is_good_for_no_other_and_may_bring_a_known_node_back() {
     let mut security = security();
     done(&mut security, at(0), ticket(secret(1), Some("node-1")));
-    assert!(sentence(come(&mut security, at(1), &key(), secret(1), Some("node-9"))).contains("for `node-1`"));
+    assert!(message(come(&mut security, at(1), &key(), secret(1), Some("node-9"))).contains("for `node-1`"));
     let (node, fingerprint) = issued(come(&mut security, at(1), &key(), secret(1), Some("node-1")));
     assert_eq!(node, "node-1");
-    assert!(sentence(joins(&mut security, "node-1", [7; 32], HOME)).contains("not that of `node-1`"));
+    assert!(message(joins(&mut security, "node-1", [7; 32], HOME)).contains("not that of `node-1`"));
     assert_eq!(joins(&mut security, "node-1", fingerprint, HOME), SecurityReply::NodeAllowed);
-    assert!(sentence(joins(&mut security, "node-1", fingerprint, AWAY)).contains("may not join from"));
+    assert!(message(joins(&mut security, "node-1", fingerprint, AWAY)).contains("may not join from"));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_request_with_a_proof_of_another_key_or_name_gets_and_uses_up_nothing() {
     let other_name = key().request(Some(&name("node-5"))).unwrap();
     for (wanted, key) in [(None, stolen), (Some(name("node-6")), other_name)] {
         let enrolment = Enrolment::WithTicket { kind: MachineKind::Node, secret: secret(1), name: wanted, key };
-        assert!(sentence(enrol(&mut security, at(1), None, enrolment)).contains("proof"));
+        assert!(message(enrol(&mut security, at(1), None, enrolment)).contains("proof"));
     }
     assert_eq!(issued(come(&mut security, at(1), &key(), secret(1), None)).0, "node-2");
 }
@@ -234,14 +234,14 @@ fn an_answer_with_a_certificate_waits_until_its_row_is_durable() {
 #[test]
 fn only_administrators_let_machines_in_and_only_at_the_server_itself_masters() {
     let mut security = security();
-    assert!(sentence(administer(&mut security, at(0), "robot", ticket(secret(1), None))).contains("may not"));
+    assert!(message(administer(&mut security, at(0), "robot", ticket(secret(1), None))).contains("may not"));
     let AdmissionVerb::AddTicket { digest, .. } = ticket(secret(1), None) else { panic!("a ticket") };
     let for_master =
         AdmissionVerb::AddTicket { kind: MachineKind::Master, digest, name: Some(name("master-2")), life_seconds: 60 };
     let reply = administer(&mut security, at(0), "alice", for_master.clone());
-    assert!(sentence(reply).contains("at the security server itself"));
+    assert!(message(reply).contains("at the security server itself"));
     let own = |verb| SecurityRequest::Admission(AdmissionRequest::Own(verb));
-    assert!(sentence(ask(&mut security, at(0), own(for_master.clone())).0).contains("at the security server itself"));
+    assert!(message(ask(&mut security, at(0), own(for_master.clone())).0).contains("at the security server itself"));
     assert_eq!(on(&mut security, Some([9; 32]), own(for_master.clone())), hung_up(), "a master");
     assert_eq!(on(&mut security, Some([7; 32]), own(for_master.clone())), hung_up(), "a node");
     assert_eq!(on(&mut security, None, own(for_master.clone())), hung_up(), "a stranger");
@@ -296,7 +296,7 @@ fn a_stranger_at_the_security_server_is_heard_with_a_masters_ticket_only() {
     for shown in [None, Some([7; 32]), Some([1; 32]), Some([5; 32])] {
         assert_eq!(on(&mut security, shown, check.clone()), hung_up());
     }
-    assert!(sentence(on(&mut security, Some([9; 32]), check)).contains("no node `node-5`"));
+    assert!(message(on(&mut security, Some([9; 32]), check)).contains("no node `node-5`"));
 }
 
 #[test]
@@ -339,9 +339,9 @@ fn of_several_who_want_a_name_the_administrator_must_say_which() {
         wait_for(&mut security, at(0), key, "node-5");
     }
     let approve = |key| AdmissionVerb::Approve { name: name("node-5"), key };
-    assert!(sentence(administer(&mut security, at(1), "alice", approve(None))).contains("2 machines want"));
-    assert!(sentence(administer(&mut security, at(1), "alice", approve(Some(KeyDigest(1))))).contains("another key"));
-    assert!(sentence(administer(&mut security, at(1), "robot", approve(Some(digest(&mine))))).contains("may not"));
+    assert!(message(administer(&mut security, at(1), "alice", approve(None))).contains("2 machines want"));
+    assert!(message(administer(&mut security, at(1), "alice", approve(Some(KeyDigest(1))))).contains("another key"));
+    assert!(message(administer(&mut security, at(1), "robot", approve(Some(digest(&mine))))).contains("may not"));
     done(&mut security, at(1), approve(Some(digest(&mine))));
     issued(wait_for(&mut security, at(2), &mine, "node-5"));
     let reply = wait_for(&mut security, at(2), &theirs, "node-5");
@@ -358,7 +358,7 @@ fn a_rejection_is_told_and_an_approval_withdrawn_or_expired_is_worth_nothing() {
     wait_for(&mut security, at(0), &key, "node-5");
     done(&mut security, at(1), AdmissionVerb::Approve { name: name("node-5"), key: None });
     done(&mut security, at(2), reject);
-    assert!(sentence(wait_for(&mut security, at(3), &key, "node-5")).contains("turned this request away"));
+    assert!(message(wait_for(&mut security, at(3), &key, "node-5")).contains("turned this request away"));
     wait_for(&mut security, at(0), &late, "node-6");
     done(&mut security, at(0), AdmissionVerb::Approve { name: name("node-6"), key: None });
     let reply = wait_for(&mut security, at(86_400), &late, "node-6");
@@ -373,18 +373,18 @@ fn a_renewed_certificate_and_the_old_one_are_both_good_until_the_new_one_is_used
         let renew = |key: &NewKey| Enrolment::Renew { name: node.clone(), key: key.request(Some(&node)).unwrap() };
         let (_, lost) = issued(enrol(&mut security, at(0), Some([7; 32]), renew(&key())));
         let (_, new) = issued(enrol(&mut security, at(0), Some([7; 32]), renew(&key())));
-        assert!(sentence(joins(&mut security, "node-1", lost, HOME)).contains("not that of"));
+        assert!(message(joins(&mut security, "node-1", lost, HOME)).contains("not that of"));
         assert_eq!(joins(&mut security, "node-1", [7; 32], HOME), SecurityReply::NodeAllowed);
         let known = machines(&mut security).into_iter().find(|machine| machine.name == node).unwrap();
         assert_eq!((known.fingerprint, known.next_fingerprint), ([7; 32], Some(new)));
         if confirms {
             let confirm = Enrolment::Confirm { name: node.clone() };
-            assert!(sentence(enrol(&mut security, at(0), Some(lost), confirm.clone())).contains("not that of"));
+            assert!(message(enrol(&mut security, at(0), Some(lost), confirm.clone())).contains("not that of"));
             let reply = enrol(&mut security, at(0), Some(new), confirm);
             assert_eq!(reply, SecurityReply::Admission(AdmissionReply::Done));
         }
         assert_eq!(joins(&mut security, "node-1", new, HOME), SecurityReply::NodeAllowed);
-        assert!(sentence(joins(&mut security, "node-1", [7; 32], HOME)).contains("not that of"));
+        assert!(message(joins(&mut security, "node-1", [7; 32], HOME)).contains("not that of"));
         let known = machines(&mut security).into_iter().find(|machine| machine.name == node).unwrap();
         assert_eq!((known.fingerprint, known.next_fingerprint), (new, None));
     }
@@ -396,10 +396,10 @@ fn a_certificate_is_renewed_for_who_shows_it_and_for_nobody_else() {
     let (node, master) = (name("node-1"), name(MASTER));
     let renew = |name: &NodeId| Enrolment::Renew { name: name.clone(), key: key().request(Some(name)).unwrap() };
     for shown in [None, Some([9; 32]), Some([1; 32])] {
-        assert!(sentence(enrol(&mut security, at(0), shown, renew(&node))).contains("not that of `node-1`"));
+        assert!(message(enrol(&mut security, at(0), shown, renew(&node))).contains("not that of `node-1`"));
     }
     // A master is not believed about another master's certificate: it must show its own to the security server.
-    assert!(sentence(enrol(&mut security, at(0), Some([9; 32]), renew(&master))).contains("not that of `master`"));
+    assert!(message(enrol(&mut security, at(0), Some([9; 32]), renew(&master))).contains("not that of `master`"));
     let own = |enrolment| {
         SecurityRequest::Admission(AdmissionRequest::Enrol {
             address: HOME.parse().unwrap(),
@@ -421,15 +421,15 @@ fn a_node_that_was_struck_off_neither_joins_nor_renews_until_it_is_taken_back() 
     let strike = |undo| AdmissionVerb::Strike { name: name("node-1"), undo };
     let renew = || Enrolment::Renew { name: node.clone(), key: key().request(Some(&node)).unwrap() };
     done(&mut security, at(0), strike(false));
-    assert!(sentence(joins(&mut security, "node-1", [7; 32], HOME)).contains("was removed"));
-    assert!(sentence(enrol(&mut security, at(0), Some([7; 32]), renew())).contains("was removed"));
-    assert!(sentence(administer(&mut security, at(0), "robot", strike(true))).contains("may not"));
+    assert!(message(joins(&mut security, "node-1", [7; 32], HOME)).contains("was removed"));
+    assert!(message(enrol(&mut security, at(0), Some([7; 32]), renew())).contains("was removed"));
+    assert!(message(administer(&mut security, at(0), "robot", strike(true))).contains("may not"));
     done(&mut security, at(0), strike(true));
     assert_eq!(joins(&mut security, "node-1", [7; 32], HOME), SecurityReply::NodeAllowed);
     let of_master = AdmissionVerb::Strike { name: name(MASTER), undo: false };
-    assert!(sentence(administer(&mut security, at(0), "alice", of_master.clone())).contains("is no node"));
+    assert!(message(administer(&mut security, at(0), "alice", of_master.clone())).contains("is no node"));
     let own = SecurityRequest::Admission(AdmissionRequest::Own(of_master));
-    assert!(sentence(on(&mut security, Some([5; 32]), own)).contains("the last master"));
+    assert!(message(on(&mut security, Some([5; 32]), own)).contains("the last master"));
 }
 
 #[test]
@@ -456,7 +456,7 @@ fn an_administrator_says_from_where_a_node_may_join() {
     };
     done(&mut security, at(0), allow("node-1", "203.0.113.0/24"));
     assert_eq!(joins(&mut security, "node-1", [7; 32], AWAY), SecurityReply::NodeAllowed);
-    assert!(sentence(joins(&mut security, "node-1", [7; 32], HOME)).contains("may not join from 10.0.0.1"));
+    assert!(message(joins(&mut security, "node-1", [7; 32], HOME)).contains("may not join from 10.0.0.1"));
     let known = machines(&mut security).into_iter().find(|machine| machine.name.as_str() == "node-1").unwrap();
     assert_eq!(known.addresses, ["203.0.113.0/24".parse().unwrap()]);
     for missing in [MASTER, "node-9"] {

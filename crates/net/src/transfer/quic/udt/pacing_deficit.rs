@@ -75,48 +75,48 @@ mod tests {
     const RATE: f64 = 125e6;
 
     /// Sends what the rate brings, at these milliseconds.
-    fn sends(lateness: &mut PacingDeficit, times: impl IntoIterator<Item = u32>) {
+    fn sends(deficit: &mut PacingDeficit, times: impl IntoIterator<Item = u32>) {
         let mut before = 0;
         for at in times {
             let due_ms = (at - before).min(2);
             before = at;
-            lateness.on_sent(MS * at, u64::from(due_ms) * 125_000, RATE);
+            deficit.on_sent(MS * at, u64::from(due_ms) * 125_000, RATE);
         }
     }
 
     #[test]
     fn a_punctual_sender_is_never_late() {
-        let mut lateness = PacingDeficit::default();
-        sends(&mut lateness, 1..1_000);
-        assert_eq!(lateness.usual_gap(), Duration::ZERO);
-        assert!(!lateness.is_behind(RATE));
+        let mut deficit = PacingDeficit::default();
+        sends(&mut deficit, 1..1_000);
+        assert_eq!(deficit.usual_gap(), Duration::ZERO);
+        assert!(!deficit.is_behind(RATE));
     }
 
     #[test]
     fn what_a_gap_cost_is_missed_and_the_gap_remembered_for_a_while() {
-        let mut lateness = PacingDeficit::default();
-        sends(&mut lateness, (1..100).chain([110]));
-        assert!(lateness.is_behind(RATE));
-        assert!(lateness.usual_gap() > 8 * MS, "{:?}", lateness.usual_gap());
-        sends(&mut lateness, 111..9_000);
-        assert_eq!(lateness.usual_gap(), Duration::ZERO);
+        let mut deficit = PacingDeficit::default();
+        sends(&mut deficit, (1..100).chain([110]));
+        assert!(deficit.is_behind(RATE));
+        assert!(deficit.usual_gap() > 8 * MS, "{:?}", deficit.usual_gap());
+        sends(&mut deficit, 111..9_000);
+        assert_eq!(deficit.usual_gap(), Duration::ZERO);
     }
 
     #[test]
     fn an_excused_gap_is_none() {
-        let mut lateness = PacingDeficit::default();
-        sends(&mut lateness, 1..100);
-        lateness.mark_limited();
-        sends(&mut lateness, [110]);
-        assert!(!lateness.is_behind(RATE));
-        assert_eq!(lateness.usual_gap(), Duration::ZERO);
+        let mut deficit = PacingDeficit::default();
+        sends(&mut deficit, 1..100);
+        deficit.mark_limited();
+        sends(&mut deficit, [110]);
+        assert!(!deficit.is_behind(RATE));
+        assert_eq!(deficit.usual_gap(), Duration::ZERO);
     }
 
     #[test]
     fn what_is_made_up_for_is_forgotten_as_missed() {
-        let mut lateness = PacingDeficit::default();
-        sends(&mut lateness, (1..100).chain([110]));
-        lateness.on_sent(111 * MS, 2_000_000, RATE);
-        assert!(!lateness.is_behind(RATE));
+        let mut deficit = PacingDeficit::default();
+        sends(&mut deficit, (1..100).chain([110]));
+        deficit.on_sent(111 * MS, 2_000_000, RATE);
+        assert!(!deficit.is_behind(RATE));
     }
 }
