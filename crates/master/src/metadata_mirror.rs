@@ -24,15 +24,15 @@ use store::RowChange;
 use crate::{
     Master,
     actions::{
-        JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, MasterAction, NAMES_TABLE, NODES_TABLE, OUTDATED_TABLE,
-        POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
+        CONFLICTS_TABLE, JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, MasterAction, NAMES_TABLE, NODES_TABLE,
+        OUTDATED_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
     },
     journal_lineage::JUMP_MAX,
     journal_writes::Effect,
     namespace::{self, Namespace},
     nodes::NodeKey,
     orders::OrderKind,
-    rebuild::slice_key_of,
+    rebuild::{is_archived_row, slice_key_of},
     usage_accounting::{file_key, parse_file_key},
 };
 
@@ -99,7 +99,8 @@ impl MetadataMirror {
         };
         let mut rows: BTreeMap<_, _> = names.folder_rows().filter_map(set).collect();
         rows.extend(pinned.filter_map(|id| set(names.row_of(id)?)));
-        let small = others.iter().filter(|row| mirrored_table(row.table).is_some());
+        let is_small = |row: &&StoredRow| row.table != CONFLICTS_TABLE || is_archived_row(&row.value);
+        let small = others.iter().filter(|row| mirrored_table(row.table).is_some()).filter(is_small);
         rows.extend(small.map(|row| ((row.table, row.key.clone()), row.value.clone())));
         Self { rows, sequence, durable: sequence, log_after: sequence, ..Self::default() }
     }
@@ -287,9 +288,12 @@ impl Master {
                     kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
                     kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(id)));
                 }
-                // A file that was pinned by what it held: nobody would keep its row as it is.
-                RowChange::Set { table, key, .. } if *table == NAMES_TABLE && self.mirror.has_row(NAMES_TABLE, key) => {
-                    kept.push(MirrorRow { table: NAMES_TABLE.into(), key: key.clone(), value: None });
+                // A file that was pinned by what it held, or a slice in doubt that has a name again: nobody would keep its
+                // row as it is.
+                RowChange::Set { table: table @ (NAMES_TABLE | CONFLICTS_TABLE), key, .. }
+                    if self.mirror.has_row(table, key) =>
+                {
+                    kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
                 }
                 _ => {}
             }
@@ -358,7 +362,8 @@ impl Master {
             (NAMES_TABLE, Some(value)) => {
                 namespace::is_folder_row(value) || parse_file_key(key).is_some_and(|id| self.is_pinned(id))
             }
-            (NAMES_TABLE, None) => self.mirror.has_row(NAMES_TABLE, key),
+            (CONFLICTS_TABLE, Some(value)) => is_archived_row(value),
+            (NAMES_TABLE | CONFLICTS_TABLE, None) => self.mirror.has_row(table, key),
             _ => mirrored_table(table).is_some(),
         }
     }
@@ -420,8 +425,9 @@ fn row_bytes(row: &MirrorRow) -> usize {
     32 + row.key.len() + row.value.as_ref().map_or(0, Vec::len)
 }
 
-/// Tables whose rows nodes keep; of `names` only folders, and files that are pinned.
-pub(crate) const MIRRORED_TABLES: [&str; 9] = [
+/// Tables whose rows nodes keep; of `names` only folders, and files that are pinned; of `conflicts` only
+/// slices that are kept without a name.
+pub(crate) const MIRRORED_TABLES: [&str; 10] = [
     NAMES_TABLE,
     POLICIES_TABLE,
     TRASH_TABLE,
@@ -430,6 +436,7 @@ pub(crate) const MIRRORED_TABLES: [&str; 9] = [
     MEMBERS_TABLE,
     REMOVED_TABLE,
     OUTDATED_TABLE,
+    CONFLICTS_TABLE,
     LINEAGE_TABLE,
 ];
 /// The row that counts changes of small rows.

@@ -20,7 +20,9 @@ mod stale_journal;
 mod tombstones;
 mod unverified_incarnations;
 
-pub(crate) use rebuild_rows::{check_row, identity, new_identity, restored_identity, sequence, slice_key_of};
+pub(crate) use rebuild_rows::{
+    check_row, identity, is_archived_row, new_identity, restored_identity, sequence, slice_key_of,
+};
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -17,8 +17,8 @@ use store::RowChange;
 use super::{Master, rebuild_rows};
 use crate::{
     actions::{
-        LINEAGE_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow,
-        TRASH_TABLE,
+        CONFLICTS_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE,
+        REMOVED_TABLE, StoredRow, TRASH_TABLE,
     },
     journal_lineage,
     journal_writes::Effect,
@@ -138,6 +138,7 @@ impl Master {
             gone.push(slice);
             changes.extend(self.forget_conflict(slice));
         }
+        changes.extend(self.restore_archived(&stored, replaces));
         let tree: Vec<_> = stored.iter().filter(|row| row.table == NAMES_TABLE).cloned().collect();
         match Namespace::load(now, tree.iter().cloned()) {
             Ok((new, _)) if !tree.is_empty() && !replaces => changes.extend(self.merge_mirror(now, &new, &stored)),
@@ -174,6 +175,30 @@ impl Master {
             again.extend(&self.rebuild.not_in_mirror);
         }
         self.request_inventories(now, &again);
+    }
+
+    /// Takes what a copy says of slices that are kept without a name: they stay so, whatever is at their paths now.
+    fn restore_archived(&mut self, stored: &[StoredRow], replaces: bool) -> Vec<RowChange> {
+        if !self.rebuild.is_running() {
+            return Vec::new();
+        }
+        let mut changes = Vec::new();
+        for row in stored.iter().filter(|row| row.table == CONFLICTS_TABLE) {
+            let Some(conflict) = rebuild_rows::parse_conflict(&row.value).filter(|conflict| conflict.is_archived)
+            else {
+                continue;
+            };
+            let slice = conflict.metadata.header.slice;
+            let is_decided =
+                self.rebuild.tombstones.contains_key(&slice) || self.rebuild.local_changes.slices.contains(&slice);
+            // What a copy that only adds knows of a name here is no news.
+            let is_named = !replaces && self.names.file_of_slice(slice).is_some();
+            if !is_decided && !is_named && self.rebuild.was_archived.insert(slice) {
+                changes.extend([rebuild_rows::conflict_row(&conflict), rebuild_rows::archived_row(slice)]);
+                self.rebuild.conflicts.insert(slice, conflict);
+            }
+        }
+        changes
     }
 
     /// Whether a copy takes the place of the names that stand here: the newest of the journal that was lost does. One of
@@ -282,6 +307,11 @@ impl Master {
             }
             let metadata = protocol::SliceMetadata { header, bytes: content.bytes, digest: content.digest };
             return vec![self.add_conflict(key, metadata, ConflictKind::TwoPaths, None, false)];
+        }
+        // Its node came before the copy that knows that it was kept without a name.
+        let listed = self.rebuild.conflicts.get(&slice).filter(|_| self.rebuild.was_archived.contains(&slice));
+        if listed.is_some_and(|listed| listed.metadata.header.path == header.path) {
+            return Vec::new();
         }
         // A folder that has another path by now has its files with it; but one that was removed has not what was written
         // at its path since.

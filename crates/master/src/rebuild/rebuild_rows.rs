@@ -223,6 +223,16 @@ pub(crate) fn slice_key_of(key: &[u8]) -> Option<SliceId> {
     Some(SliceId(u128::from_be_bytes(key.try_into().ok()?)))
 }
 
+/// Whether the row of a conflict says that its slice is kept without a name.
+pub(crate) fn is_archived_row(value: &[u8]) -> bool {
+    parse_conflict(value).is_some_and(|conflict| conflict.is_archived)
+}
+
+/// The conflict of a row.
+pub(super) fn parse_conflict(value: &[u8]) -> Option<Conflict> {
+    decode_row(value)
+}
+
 /// The row of a conflict.
 pub(super) fn conflict_row(conflict: &Conflict) -> RowChange {
     set(CONFLICTS_TABLE, slice_key(conflict.metadata.header.slice), conflict)

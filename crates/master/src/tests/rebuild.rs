@@ -368,6 +368,40 @@ fn of_two_versions_the_newest_wins_and_the_other_is_kept_and_listed() {
 }
 
 #[test]
+fn what_is_kept_without_a_name_gets_none_when_the_journal_is_lost_again_and_its_path_is_free() {
+    for ids in [["n1", "n2"], ["n2", "n1"]] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+        let old = content(&bench.put("ann", create("/f"), 10)).slice;
+        bench.crash("n2");
+        bench.advance(seconds(12));
+        bench.put("ann", create("/f"), 20);
+        bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
+        bench.lose_journal(0);
+        bench.join_each(&ids);
+        bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+        bench.advance(seconds(70));
+        let listed = [("/f".into(), ConflictKind::OlderVersion, true)];
+        assert_eq!(bench.conflicts(), listed);
+        bench.remove("/f");
+        bench.advance(seconds(3));
+        for _ in 0..2 {
+            bench.lose_journal(0);
+            bench.join_each(&ids);
+            assert_eq!((bench.names_of(), bench.conflicts()), (vec![], listed.to_vec()), "{ids:?}");
+            bench.advance(seconds(70));
+            assert_eq!(bench.holders(old), ["n2"], "it is kept");
+        }
+        // A name that it was given counts more.
+        let request = RebuildRequest::Recover { slice: old, path: path("/f") };
+        bench.done("admin", ClientRequest::Rebuild(request));
+        bench.advance(seconds(70));
+        bench.lose_journal(0);
+        bench.join_each(&ids);
+        assert_eq!((content(&bench.stat("/f").entry).slice, bench.conflicts()), (old, vec![]), "{ids:?}");
+    }
+}
+
+#[test]
 fn what_is_dismissed_is_removed_from_its_node() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     let old = content(&bench.put("ann", create("/f"), 10)).slice;
