@@ -6,21 +6,21 @@
 use std::{io::Cursor, net::SocketAddr, time::Duration};
 
 use data_encoding::BASE32_NOPAD;
-use master::{Loading, Master, MasterConfig, SignTickets, TABLES};
+use master::{JournalLoader, Master, MasterConfig, SignTickets, TABLES};
 use net::{
     NetError,
     identity::{ProvedKey, is_signed},
-    transfer::{Frame, TransferStream},
+    transfer::{StreamFrame, TransferStream},
 };
 use protocol::{
     Acl, JoinTicket, Now, SectorPath, SessionId,
-    gmp::{Action, Class, Endpoint, Frames, KeyLimits, Message, MessageKind, Opening},
+    gmp::{Class, Endpoint, EndpointAction, Frames, KeyLimits, Message, MessageKind, OpenMode},
     limits,
     message::{
         accounts,
-        admission::{Enrolment, KeyRequest},
+        admission::{CertificateRequest, Enrolment},
         audit, client_master, join, local, master_security, node_master,
-        rebuild::KeptRow,
+        rebuild::MirrorRow,
         spe, transfer,
     },
     parquet_footer::{TAIL_BYTES, footer_bytes, row_groups},
@@ -28,7 +28,7 @@ use protocol::{
     slice::block_count,
     ticket::{SignedTicket, Ticket, TicketKeys},
     ticket_verifier::TicketVerifier,
-    wire::{codec, datagram, frame},
+    wire::{codec, datagram, stream_frame},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use store::{SIDECAR_VERSION, Sidecar};
@@ -58,7 +58,7 @@ pub fn acl(bytes: &[u8]) {
     let Ok(acl) = String::from_utf8_lossy(bytes).parse::<Acl>() else { return };
     assert_eq!(acl.to_string().parse().as_ref(), Ok(&acl));
     assert!(acl.entries().len() <= limits::ACL_ENTRIES_MAX);
-    assert!(acl.entries().windows(2).all(|pair| pair[0].who < pair[1].who));
+    assert!(acl.entries().windows(2).all(|pair| pair[0].principal < pair[1].principal));
     assert!(acl.entries().iter().all(|entry| !entry.rights.is_empty()));
     decoded::<Acl>(&codec::encode(&acl));
 }
@@ -127,7 +127,7 @@ pub fn words(bytes: &[u8]) {
         let (mut joining, mut asking, mut sending) = (stream(), stream(), stream());
         while let Ok(Some(_)) = joining.receive_or_end::<join::JoinRequest>().await {}
         while let Ok(Some(_)) = asking.receive_or_end::<transfer::TransferRequest>().await {}
-        let (mut frame, mut given_bytes) = (Frame::default(), 0);
+        let (mut frame, mut given_bytes) = (StreamFrame::default(), 0);
         loop {
             match sending.receive_frame(&mut frame).await {
                 Ok(true) => {
@@ -146,17 +146,17 @@ pub fn words(bytes: &[u8]) {
 /// The bytes as rows that a node kept for a master which has lost its journal: what cannot be read is refused, and what
 /// a master could be made of is a master that goes on.
 pub fn kept_rows(bytes: &[u8]) {
-    let Some(rows) = decoded::<Vec<KeptRow>>(bytes) else { return };
-    let mut loading = Loading::new();
-    for KeptRow { table, key, value } in rows {
+    let Some(rows) = decoded::<Vec<MirrorRow>>(bytes) else { return };
+    let mut loader = JournalLoader::new();
+    for MirrorRow { table, key, value } in rows {
         let table = TABLES.into_iter().find(|known| *known == table);
         let (Some(table), Some(value)) = (table, value) else { continue };
-        if loading.take(table, &key, &value).is_err() {
+        if loader.add_row(table, &key, &value).is_err() {
             return;
         }
     }
     let mut now = Now::default();
-    let Ok(mut master) = Master::load(now, MasterConfig::default(), 1, Box::new(NoTickets), loading) else { return };
+    let Ok(mut master) = Master::load(now, MasterConfig::default(), 1, Box::new(NoTickets), loader) else { return };
     for _ in 0..MASTER_STEPS {
         while master.poll_action().is_some() {}
         now.monotonic = now.monotonic.max(master.next_timeout());
@@ -167,7 +167,7 @@ pub fn kept_rows(bytes: &[u8]) {
 /// The bytes as a machine's request for a certificate, which nobody takes who has not the key's private half, and as the
 /// text of a ticket to join with, as they are and behind a true checksum.
 pub fn enrolment(bytes: &[u8]) {
-    if let Some(request) = decoded::<KeyRequest>(bytes) {
+    if let Some(request) = decoded::<CertificateRequest>(bytes) {
         assert!(ProvedKey::check(&request, None).is_err(), "it is forged");
     }
     decoded::<Enrolment>(bytes);
@@ -188,8 +188,8 @@ pub fn child_words(bytes: &[u8]) {
 /// sessions takes as if their seals were right.
 pub fn datagram(mut bytes: &[u8]) {
     let (mut endpoint, mut now) = (Endpoint::new(), Now::default());
-    endpoint.add_session(SPEAKER, Opening::SpeaksFirst);
-    endpoint.add_session(LISTENER, Opening::Listens);
+    endpoint.add_session(SPEAKER, OpenMode::Active);
+    endpoint.add_session(LISTENER, OpenMode::Passive);
     endpoint.set_key_limits(KeyLimits { packets_max: 2, ..KeyLimits::default() });
     while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
         let (datagram, rest) = rest.split_at(rest.len().min(u16::from_be_bytes(*length).into()));
@@ -225,15 +225,15 @@ pub fn strangers(bytes: &[u8]) {
 /// The bytes as a bulk-data frame: a head with checksums is right for its own payload and for no other.
 pub fn frame_head(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first_chunk::<4>() else { return };
-    let Some(payload_bytes) = frame::payload_bytes(*first) else { return };
+    let Some(payload_bytes) = stream_frame::payload_bytes(*first) else { return };
     assert!(payload_bytes <= limits::FRAME_BYTES_MAX);
-    assert!(4 + 4 * frame::checksum_count(payload_bytes) <= frame::HEAD_BYTES_MAX);
-    let (checksums, payload) = rest.split_at(rest.len().min(4 * frame::checksum_count(payload_bytes)));
+    assert!(4 + 4 * stream_frame::checksum_count(payload_bytes) <= stream_frame::HEAD_BYTES_MAX);
+    let (checksums, payload) = rest.split_at(rest.len().min(4 * stream_frame::checksum_count(payload_bytes)));
     let payload = &payload[..payload.len().min(payload_bytes)];
-    let is_right = frame::first_bad_block(payload, checksums).is_none();
+    let is_right = stream_frame::first_bad_block(payload, checksums).is_none();
     let mut head = Vec::new();
-    frame::write_head(payload, &mut head);
-    assert_eq!(frame::first_bad_block(payload, &head[4..]), None);
+    stream_frame::write_head(payload, &mut head);
+    assert_eq!(stream_frame::first_bad_block(payload, &head[4..]), None);
     assert_eq!(is_right, head[4..] == *checksums);
 }
 
@@ -245,7 +245,7 @@ pub fn ticket(bytes: &[u8]) {
         if let Some(node) = inside.map(|ticket| ticket.node) {
             let mut verifier = TicketVerifier::new(node, String::new(), is_signed);
             verifier.take_keys(Now::default(), MASTER_KEYS);
-            assert!(verifier.genuine(Now::default(), &signed).is_err(), "it is forged");
+            assert!(verifier.verify(Now::default(), &signed).is_err(), "it is forged");
         }
     }
 }
@@ -279,12 +279,12 @@ fn decoded<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes:
 fn take_actions(endpoint: &mut Endpoint) {
     while let Some(action) = endpoint.poll_action() {
         match action {
-            Action::Send(sent) => {
+            EndpointAction::Send(sent) => {
                 assert!(sent.bytes.len() + datagram::SEAL_BYTES <= limits::DATAGRAM_BYTES_MAX);
                 assert!(Frames::new(&sent.bytes[datagram::HEAD_BYTES..]).all(|frame| frame.is_ok()));
             }
-            Action::Deliver { message, .. } => assert!(message.body.len() <= limits::MESSAGE_BYTES_MAX),
-            Action::SessionLost(_) | Action::SessionClosed(_) => {}
+            EndpointAction::Deliver { message, .. } => assert!(message.body.len() <= limits::MESSAGE_BYTES_MAX),
+            EndpointAction::SessionLost(_) | EndpointAction::SessionClosed(_) => {}
         }
     }
 }
@@ -294,7 +294,7 @@ pub struct NoTickets;
 
 impl SignTickets for NoTickets {
     fn sign(&self, _ticket: &Ticket) -> SignedTicket {
-        SignedTicket { ticket: Vec::new(), signature: Vec::new(), handed: None }
+        SignedTicket { ticket: Vec::new(), signature: Vec::new(), delegation: None }
     }
 
     fn public_keys(&self) -> TicketKeys {

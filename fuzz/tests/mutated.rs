@@ -6,16 +6,16 @@ use std::{env, fs, path::Path};
 use data_encoding::HEXLOWER;
 use fastrand::Rng;
 use fuzz::{LISTENER, NoTickets, SPEAKER, TARGETS};
-use master::{Loading, Master, MasterConfig};
+use master::{JournalLoader, Master, MasterAction, MasterConfig};
 use protocol::{
     Now,
-    gmp::{Action, Class, Endpoint, Message, MessageKind, Opening},
+    gmp::{Class, Endpoint, EndpointAction, Message, MessageKind, OpenMode},
     limits,
-    message::rebuild::KeptRow,
+    message::rebuild::MirrorRow,
     wire::{
         codec,
         datagram::{HEAD_BYTES, Head, SEAL_BYTES},
-        frame,
+        stream_frame,
     },
 };
 use store::RowChange;
@@ -120,13 +120,13 @@ fn words() -> Vec<Vec<u8>> {
 /// The rows of a new cloud, and of one with a folder and one in it.
 fn kept_rows() -> Vec<Vec<u8>> {
     let (now, mut rows) = (Now::default(), Vec::new());
-    let new = Master::load(now, MasterConfig::default(), 1, Box::new(NoTickets), Loading::new());
+    let new = Master::load(now, MasterConfig::default(), 1, Box::new(NoTickets), JournalLoader::new());
     let mut master = new.expect("a master of no rows");
     while let Some(action) = master.poll_action() {
-        let master::Action::Save { changes, .. } = action else { continue };
+        let MasterAction::Save { changes, .. } = action else { continue };
         for change in changes {
             let RowChange::Set { table, key, value } = change else { continue };
-            rows.push(KeptRow { table: table.into(), key, value: Some(value) });
+            rows.push(MirrorRow { table: table.into(), key, value: Some(value) });
         }
     }
     let mut inputs = vec![codec::encode(&rows)];
@@ -135,7 +135,7 @@ fn kept_rows() -> Vec<Vec<u8>> {
         // As the master writes a folder: parent, name, owner, the first kind of entry, when it was changed.
         let row = codec::encode(&(parent, "folder", "ann", 0_u32, 5_u64));
         let value = [&root[..1], &row[1..]].concat();
-        rows.push(KeptRow { table: "names".into(), key: id.to_be_bytes().to_vec(), value: Some(value) });
+        rows.push(MirrorRow { table: "names".into(), key: id.to_be_bytes().to_vec(), value: Some(value) });
         inputs.push(codec::encode(&rows));
     }
     inputs
@@ -146,8 +146,8 @@ fn datagrams() -> Vec<Vec<u8>> {
     let mut inputs = Vec::new();
     for (session, bytes) in [(SPEAKER, 20), (LISTENER, 20), (SPEAKER, 5_000), (LISTENER, 5_000), (LISTENER, 60_000)] {
         let (mut a, mut b) = (Endpoint::new(), Endpoint::new());
-        a.add_session(session, Opening::SpeaksFirst);
-        b.add_session(session, Opening::Listens);
+        a.add_session(session, OpenMode::Active);
+        b.add_session(session, OpenMode::Passive);
         let mut input = Vec::new();
         for kind in [MessageKind::Notice, MessageKind::Request(1), MessageKind::Reply(2)] {
             a.send(Now::default(), session, Class::Ordinary, Message { kind, body: vec![5; bytes] })
@@ -166,7 +166,7 @@ fn datagrams() -> Vec<Vec<u8>> {
 fn say(from: &mut Endpoint, to: &mut Endpoint, input: &mut Vec<u8>) -> usize {
     let mut said = 0;
     while let Some(action) = from.poll_action() {
-        let Action::Send(mut sent) = action else { continue };
+        let EndpointAction::Send(mut sent) = action else { continue };
         let body = sent.bytes[HEAD_BYTES..].to_vec();
         sent.bytes.extend([0; SEAL_BYTES]);
         let (head, _) = Head::split(&sent.bytes).expect("it is ours");
@@ -187,7 +187,7 @@ fn frames() -> Vec<Vec<u8>> {
     let lengths = [0, 1, 1_000, limits::BLOCK_BYTES as usize + 1];
     let framed = lengths.map(|length| {
         let (payload, mut bytes) = (vec![3; length], Vec::new());
-        frame::write_head(&payload, &mut bytes);
+        stream_frame::write_head(&payload, &mut bytes);
         [bytes, payload].concat()
     });
     framed.to_vec()

@@ -217,7 +217,7 @@ impl Ended {
 }
 
 /// Looks again and again until something is there; fails the test after a while. For what lasts only a moment and is
-/// cheap to look at; for all else there is [`CloudSetup::until`].
+/// cheap to look at; for all else there is [`Cloud::until`].
 pub fn poll_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{Cloud, Network, free_port, kill, program};
 
-/// See the module. Commands go through the [`CloudSetup`] that it is too.
+/// See the module. Commands go through the [`Cloud`] that it is too.
 pub struct Roles {
     cloud: Cloud,
     roles: BTreeMap<String, Role>,

@@ -14,7 +14,7 @@ use crate::{Client, ClientError};
 
 impl Client {
     /// Has a node emptied, or with `dry_run` says what would move. It is empty once its standing is
-    /// [`Drained`](protocol::message::cluster::SlotState::Drained) in [`nodes`](Self::nodes).
+    /// [`Drained`](protocol::message::cluster::Membership::Drained) in [`nodes`](Self::nodes).
     ///
     /// # Errors
     /// [`Status::Unavailable`] where files would find no other node.

@@ -38,7 +38,7 @@ impl Client {
         self.list_all(path, true, false).await
     }
 
-    /// One page of a folder, after the entry `wait_or_end`; for folders too large for [`list`](Self::list).
+    /// One page of a folder, after the entry `after`; for folders too large for [`list`](Self::list).
     pub async fn page(
         &self,
         folder: &SectorPath,

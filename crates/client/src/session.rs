@@ -69,7 +69,7 @@ impl Client {
         Self::connect_with_peers(profile, Vec::new()).await
     }
 
-    /// The same, with what an earlier client [learned](Self::remembered) of the ways to nodes.
+    /// The same, with what an earlier client [learned](Self::cached_peers) of the ways to nodes.
     pub async fn connect_with_peers(profile: &Profile, kept: Vec<CachedPeer>) -> Result<Self, ClientError> {
         let identity =
             TlsIdentity::client(&profile.authority).map_err(ClientError::net("cannot use the profile's authority"))?;
@@ -181,7 +181,7 @@ impl Client {
     }
 
     /// What this client has learned of the ways to nodes, for the next one to
-    /// [begin with](Self::connect_knowing).
+    /// [begin with](Self::connect_with_peers).
     pub fn cached_peers(&self) -> Vec<CachedPeer> {
         self.inner.carriers.cached_peers()
     }

@@ -43,7 +43,7 @@ impl Throttle {
         self.limiter.granted_bytes()
     }
 
-    /// What one of `senders_max` that send at the same time is asked to keep to.
+    /// What one of `senders` that send at the same time is asked to keep to.
     pub(crate) fn qos_per_sender(&self, senders: usize) -> TransferQos {
         let share = |rate: u64| at_least(rate / senders.max(1) as u64);
         TransferQos { rate_bytes_per_second: self.rate_bytes_per_second().map(share), priority: self.priority }

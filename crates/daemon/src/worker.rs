@@ -1,4 +1,4 @@
-//! Background work that can be watched and slowed: repair of copies, scrubbing, cleaning up. A [`QueuedWork`] is done in
+//! Background work that can be watched and slowed: repair of copies, scrubbing, cleaning up. A [`BackgroundWork`] is done in
 //! bounded steps; between two steps its worker pauses in proportion to the time the last step took, so that background
 //! work leaves a chosen share of the disks and links to those who wait for an answer. A worker decides when a step runs,
 //! never what it does.
@@ -47,7 +47,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// No workers yet; those to come are among the tasks of `shutdown`.
+    /// No workers yet; those to come are among the tasks of `stop`.
     pub fn new(stop: &TaskGroup) -> Self {
         Self { stop: stop.clone(), list: Arc::default() }
     }

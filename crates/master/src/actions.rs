@@ -16,11 +16,11 @@ use store::RowChange;
 
 /// What the master wants done. Actions are performed in the order in which they are polled, with one exception: a
 /// [`Save`](Self::Save) may be on its way to the disk while later actions are performed. That is safe, because every
-/// reply and every order that depends on a batch is given out only after [`NodeCompletion::Saved`] for it.
+/// reply and every order that depends on a batch is given out only after [`MasterCompletion::Saved`] for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterAction {
     /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
-    /// [`NodeCompletion::Saved`]. When that fails for good, the master must stop: its memory is ahead of its disk.
+    /// [`MasterCompletion::Saved`]. When that fails for good, the master must stop: its memory is ahead of its disk.
     Save {
         /// Which batch; counts up.
         batch: BatchId,
@@ -41,7 +41,7 @@ pub enum MasterAction {
         /// The answer.
         ack: Ack,
     },
-    /// Give a node an order and complete with [`NodeCompletion::OrderKind`], also when no answer comes.
+    /// Give a node an order and complete with [`MasterCompletion::OrderFinished`], also when no answer comes.
     Order {
         /// The node's session.
         session: SessionId,
@@ -50,17 +50,17 @@ pub enum MasterAction {
         /// The order.
         body: Order,
     },
-    /// Ask the security server and complete with [`NodeCompletion::SecurityAnswered`], also when it cannot be reached.
+    /// Ask the security server and complete with [`MasterCompletion::SecurityAnswered`], also when it cannot be reached.
     AskSecurity {
         /// Who wants to know, to be named in the completion.
         to: SessionCaller,
         /// What is asked.
         request: SecurityRequest,
     },
-    /// Bring these events to the security server, and complete with [`NodeCompletion::AuditSent`], also when it cannot be
+    /// Bring these events to the security server, and complete with [`MasterCompletion::AuditSent`], also when it cannot be
     /// reached. One batch at a time.
     SendAudit(AuditBatch),
-    /// Read the topology's file and complete with [`NodeCompletion::TopologyRead`].
+    /// Read the topology's file and complete with [`MasterCompletion::TopologyRead`].
     ReadTopology {
         /// Who wants it, to be named in the completion.
         to: SessionCaller,
@@ -112,7 +112,7 @@ pub enum OrderOutcome {
     Unanswered,
 }
 
-/// What arrives in a session. Which of the two it is follows from the session's [`MirrorPeer`](crate::MirrorPeer).
+/// What arrives in a session. Which of the two it is follows from the session's [`MirrorPeer`](crate::Peer).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterMessage {
     /// From a client.

@@ -316,7 +316,7 @@ fn read_row(row: &StoredRow) -> Result<ClockRow, MasterError> {
     decode_row(&row.value).ok_or_else(|| damaged_row(row))
 }
 
-/// Whether a time is no further behind another than `stale_journal` and no further ahead than `ahead`.
+/// Whether a time is no further behind another than `behind` and no further ahead than `ahead`.
 fn is_within(time: u64, of: u64, behind: Duration, ahead: Duration) -> bool {
     time.saturating_add(whole_millis(behind)) >= of && of.saturating_add(whole_millis(ahead)) >= time
 }

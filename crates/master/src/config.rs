@@ -22,7 +22,7 @@ pub struct MasterConfig {
     pub reserve_bytes: u64,
     /// How long what was removed can be restored; zero: not at all.
     pub trash: Duration,
-    /// How long files below `/memory_files` stay there where no policy says.
+    /// How long files below `/memory` stay there where no policy says.
     pub memory_lifetime: Duration,
     /// What whoever is logged in may do with entries where neither they nor the folders above them say who may.
     pub everyone: Rights,

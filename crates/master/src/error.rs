@@ -29,7 +29,7 @@ pub enum MasterError {
     /// The journal could not be opened, read or written.
     #[error("cannot {operation} the master's journal: {source}")]
     Journal {
-        /// `add_peer`, `read` or `write`.
+        /// `open`, `read` or `write`.
         operation: &'static str,
         /// Why.
         source: store::StoreError,

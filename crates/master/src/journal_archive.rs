@@ -10,7 +10,7 @@ use store::{Journal, StoreError};
 
 use crate::{MasterError, server::JOURNAL_FILE};
 
-/// Gives the journal in a master's folder another name: `journal.redb.journal_archive-1`, or the next free number. `None` where
+/// Gives the journal in a master's folder another name: `journal.redb.aside-1`, or the next free number. `None` where
 /// there is no journal. Blocks.
 ///
 /// # Errors

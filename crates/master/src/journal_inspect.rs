@@ -1,4 +1,4 @@
-//! Looking at a master's journal while no master uses it (`sector journal_inspect journal`): what is in it, and whether a master
+//! Looking at a master's journal while no master uses it (`sector inspect journal`): what is in it, and whether a master
 //! could start from it. A repair takes out the rows that cannot be used, keeps them in a file, and gives the journal a new
 //! id: so the nodes' slices are looked at as those of a lost journal, and what the rows named comes back from the
 //! sidecars. Never repairs anything unasked.

@@ -3,7 +3,7 @@
 
 use crate::{actions::StoredRow, error::MasterError, namespace};
 
-/// Takes rows; [`Master::namespace_loader`](crate::Master::namespace_loader) makes a master of them.
+/// Takes rows; [`Master::namespace_loader`](crate::Master::load) makes a master of them.
 pub struct JournalLoader {
     pub(crate) names: namespace::NamespaceLoader,
     /// Rows of the other tables, which are few.

@@ -1,4 +1,4 @@
-//! Write leases: one writer a path, for a time. Serves upload. Never publishes anything: `lease_completion` does.
+//! Write leases: one writer a path, for a time. Serves upload. Never publishes anything: `commits` does.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -158,7 +158,7 @@ impl Leases {
         Some(lease)
     }
 
-    /// Lets a lease live until `expires_at`.
+    /// Lets a lease live until `ends`.
     pub(crate) fn renew(&mut self, id: LeaseId, ends: Duration) {
         if let Some(lease) = self.by_id.get_mut(&id) {
             self.by_end.remove(&(lease.expires_at, id));
@@ -258,7 +258,7 @@ fn folders_of(path: &SectorPath) -> impl Iterator<Item = SectorPath> + use<> {
     std::iter::successors(Some(path.clone()), SectorPath::parent)
 }
 
-/// Takes `subtree_usage` from what one of many has; who has nothing left is forgotten.
+/// Takes `tally` from what one of many has; who has nothing left is forgotten.
 fn take_of<K: Ord>(all: &mut BTreeMap<K, StorageUsage>, key: &K, usage: StorageUsage) {
     if let Some(has) = all.get_mut(key) {
         has.take(usage);

@@ -66,7 +66,7 @@ impl Master {
         }
     }
 
-    /// Removes some of what has ended, `closed_sessions` at most before the next tick.
+    /// Removes some of what has ended, `left` at most before the next tick.
     pub(crate) fn sweep_expired(&mut self, now: Now, left: usize) -> Option<Sweep> {
         let step = left.min(EXPIRY_STEP);
         let mut done = 0;

@@ -107,7 +107,7 @@ pub(crate) type TestReplication =
     fn(&Namespace, &protocol::SectorPath) -> Option<crate::desired_replication::DesiredReplication>;
 
 impl Master {
-    /// A master with the names and jobs that `rebuild_rows` hold, in any order. All its choices by lot come from `seed`.
+    /// A master with the names and jobs that `rows` hold, in any order. All its choices by lot come from `seed`.
     ///
     /// # Errors
     /// When a row cannot be read, or the rows do not form one tree of names.

@@ -1,4 +1,4 @@
-//! What is kept in the memory of nodes: the files below `/memory_files`, for as long as their node runs, a day at most unless a
+//! What is kept in the memory of nodes: the files below `/memory`, for as long as their node runs, a day at most unless a
 //! policy says otherwise (path of a job, "Results in memory"). For the master they are files as all others, but for what
 //! this page says. It serves jobs that read again and again what a job before has made.
 

@@ -221,7 +221,7 @@ impl Master {
         gathered
     }
 
-    /// Copies that are to be synced before an upload to a path is answered, of `copies_to_verify` in all.
+    /// Copies that are to be synced before an upload to a path is answered, of `copies` in all.
     pub(crate) fn sync_copies_at(&self, path: &SectorPath, copies: u8) -> u8 {
         let policy = self.effective_policy_at(path).into_policy();
         policy.sync_copies.unwrap_or(self.config.sync_copies).min(copies)

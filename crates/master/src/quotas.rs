@@ -1,5 +1,5 @@
 //! How much users and folders may keep. Serves uploads, renames, restoring, and `quota`. Users' files are counted all the
-//! time, folders' where they have a quota; each change of names adds or takes away (`usage_accounting`), so asking costs nothing.
+//! time, folders' where they have a quota; each change of names adds or takes away (`upkeep`), so asking costs nothing.
 //! Never frees anything: who is over his quota keeps what he has and adds nothing, administrators as everyone else.
 //!
 //! A file counts for its owner wherever it lies, the trash included; and for the folders that it lies in now.
@@ -198,7 +198,7 @@ impl Master {
         StorageUsage { bytes, files: 1 }.beyond(there.unwrap_or_default())
     }
 
-    /// Whose quota would be exceeded if all that is being written were published, and `added_usage` at `path` too.
+    /// Whose quota would be exceeded if all that is being written were published, and `more` at `path` too.
     pub(crate) fn exceeded_with_promises(
         &self,
         path: &SectorPath,
@@ -232,7 +232,7 @@ impl Master {
         if missing == 0 { self.names.parent(nearest) } else { Some(nearest) }
     }
 
-    /// Refuses to move `added_usage` to `path` in `folder`; the folders in `already` hold it as things are.
+    /// Refuses to move `more` to `path` in `folder`; the folders in `already` hold it as things are.
     pub(crate) fn check_folder_quotas(
         &self,
         path: &SectorPath,

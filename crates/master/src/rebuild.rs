@@ -111,7 +111,7 @@ pub(crate) struct Rebuild {
     changed_rows: ChangedRows,
     /// The lives that have not heard all nodes, this one included.
     incarnations: Vec<Incarnation>,
-    /// Where the lines may have parted later than `fork_row` says, and which life changed what of `local_changes`, by key.
+    /// Where the lines may have parted later than `fork` says, and which life changed what of `own`, by key.
     forks: Vec<Fork>,
     local_change_incarnations: BTreeMap<Vec<u8>, u64>,
     /// When this life began, and how far the journal was then.

@@ -2,7 +2,7 @@
 //! 2.2: "the master checks the number of copies of each file ... if the number is below a threshold, the master chooses
 //! a slave to make a new copy"). Here it is not a periodic check: a slice is looked at when something about it changed,
 //! so that the work grows with what happens and not with what is stored. Never chooses nodes and never sends: see
-//! `replication_monitor`.
+//! `copying`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -65,10 +65,10 @@ pub struct MasterServer {
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud uses
-/// [`NodeServer::bind`] and [`NodeServer::run`].
+/// [`MasterServer::bind`] and [`MasterServer::run`].
 ///
 /// # Errors
-/// See [`NodeServer::bind`] and [`NodeServer::run`].
+/// See [`MasterServer::bind`] and [`MasterServer::run`].
 pub async fn serve(settings: Checked<MasterSettings>, stopping: ShutdownToken) -> Result<(), MasterError> {
     let server = MasterServer::bind(&settings).await?;
     ready_line::announce(server.address())?;
@@ -515,7 +515,7 @@ fn load_rows(journal: &Journal) -> Result<JournalLoader, MasterError> {
     Ok(loading)
 }
 
-/// Gives all rows of the journal to `merge`, table by table. Blocks.
+/// Gives all rows of the journal to `take`, table by table. Blocks.
 pub(crate) fn read_rows(
     journal: &Journal,
     mut take_row: impl FnMut(&'static str, &[u8], &[u8]) -> Result<(), MasterError>,

@@ -27,7 +27,7 @@ pub(crate) struct TopologyOrigin {
 }
 
 impl Master {
-    /// Takes a topology into use that was read from `ticket_file`. Copies that stand wrong by it are moved.
+    /// Takes a topology into use that was read from `file`. Copies that stand wrong by it are moved.
     pub fn set_topology(&mut self, now: Now, file: Option<String>, topology: Topology) {
         self.topology = TopologyOrigin { file, fault: None };
         if self.nodes.set_topology(topology) {

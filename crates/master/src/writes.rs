@@ -1,5 +1,5 @@
 //! A client's write, up to the wish to publish it: create, renew, abandon. Serves upload (`docs/paths`). Publishing
-//! itself is in `lease_completion`.
+//! itself is in `commits`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Waiting for a limit: [`RateLimiter`] lets bytes pass as the rules of [`protocol::rate_limiter::TokenBucket`] say, and a [`LimiterChain`] is the
+//! Waiting for a limit: [`RateLimiter`] lets bytes pass as the rules of [`protocol::rate_limit::TokenBucket`] say, and a [`LimiterChain`] is the
 //! gates that the bytes of one conversation pass. It serves every path on which bytes of files travel.
 //!
 //! It never holds bytes itself, and decides nothing: who asks sends, or reads on, when it is let through.
@@ -280,7 +280,7 @@ mod tests {
         (end(a), end(b))
     }
 
-    /// When each frame came, and its length, of `frames` full ones that were sent through `limiters`.
+    /// When each frame came, and its length, of `frames` full ones that were sent through `gates`.
     async fn arrivals(gates: Vec<Arc<RateLimiter>>, frames: usize) -> Vec<(Duration, usize)> {
         let (mut here, mut there) = pair();
         let toll = LimiterChain::new(gates, Priority::Normal);

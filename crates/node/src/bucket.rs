@@ -3,7 +3,7 @@
 //!
 //! A piece is in its bucket whole or not at all, each winner's once after the seal; see [`Pieces`]. Nothing here is
 //! synced before it is published: a node that dies loses its buckets, and the job makes them again elsewhere, from what
-//! the nodes that sent the pieces have [kept](KeptResults).
+//! the nodes that sent the pieces have [kept](RetainedResults).
 //!
 //! All calls wait for the disk: never call them from a task that serves the network.
 
@@ -58,7 +58,7 @@ impl BucketStore {
         Self { folders: Box::new(folders), jobs: Mutex::default(), retained: kept, scratch_count: AtomicU64::new(0) }
     }
 
-    /// Begins a piece of `bytes` bytes; [`BeginOutcome::FragmentOutcome`] when the bucket has it already.
+    /// Begins a piece of `bytes` bytes; [`BeginOutcome::Taken`] when the bucket has it already.
     pub fn begin(&self, piece: PieceId, bytes: u64) -> Result<BeginOutcome, NodeError> {
         let bucket = self.bucket(piece.bucket, None)?;
         if bucket.lock().pieces.has(piece.task, piece.attempt) {
@@ -195,7 +195,7 @@ impl BucketStore {
     }
 
     /// The master has given a slice its name. Where it was published here, the bucket that it was [made
-    /// from](Self::made_from) is removed: nobody reads it again, and its bytes lie on this node as it did. Not before, since
+    /// from](Self::note_input_bucket) is removed: nobody reads it again, and its bytes lie on this node as it did. Not before, since
     /// what is published and never gets its name is made again from there.
     pub fn note_placed(&self, slice: SliceId) {
         let input = self.lock().all.values_mut().find_map(|job| job.published.remove(&slice));
@@ -259,7 +259,7 @@ impl BucketStore {
         Scratch::create(&self.scratch_folder(job)?, &self.scratch_count)
     }
 
-    /// A file for what a task of this job writes, from its beginning: a new one, or one that was [put back](Self::put_back)
+    /// A file for what a task of this job writes, from its beginning: a new one, or one that was [put back](Self::recycle_scratch)
     /// and is not empty.
     pub fn scratch_for_results(&self, job: JobId) -> Result<Scratch, NodeError> {
         let spare = self.lock().all.get_mut(&job).and_then(|job| job.spare.pop());

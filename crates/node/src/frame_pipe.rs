@@ -37,7 +37,7 @@ pub(crate) trait FrameSource: Send + 'static {
     }
 }
 
-/// Receives frames into `sink` until the end of the data, as fast as `limiter` lets them pass; gives the sink back.
+/// Receives frames into `sink` until the end of the data, as fast as `toll` lets them pass; gives the sink back.
 pub(crate) async fn receive_frames<S: FrameSink>(
     stream: &mut TransferStream,
     sink: S,
@@ -118,7 +118,7 @@ impl<S: FrameSource> FrameWriter<S> {
     }
 
     /// Sends all frames and the end of the data.
-    /// What `limiter` makes it wait for is no stall.
+    /// What `toll` makes it wait for is no stall.
     pub(crate) async fn send(
         self,
         stream: &mut TransferStream,

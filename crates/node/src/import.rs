@@ -1,4 +1,4 @@
-//! Native files that already lie on this node and become slices without a copy (path: `docs/landlock_rules/rebuild.md`, import).
+//! Native files that already lie on this node and become slices without a copy (path: `docs/paths/rebuild.md`, import).
 //! Only files below the folders that the operator allows, and never by way of `..` or a symbolic link: the kernel
 //! resolves every path from the allowed folder downwards.
 //!
@@ -49,7 +49,7 @@ struct FileFingerprint {
 }
 
 impl ImportFolders {
-    /// Those below `import_request/` in the data folder, and `others`.
+    /// Those below `import/` in the data folder, and `others`.
     pub(crate) fn new(data_folder: &Path, others: &[PathBuf]) -> Self {
         Self {
             own: data_folder.join(OWN_FOLDER),

@@ -1,4 +1,4 @@
-//! The copy of the master's small rows that a node keeps for a master that loses its journal (`docs/landlock_rules/rebuild.md`):
+//! The copy of the master's small rows that a node keeps for a master that loses its journal (`docs/paths/rebuild.md`):
 //! folders, policies, what someone missed. Rows are opaque here. A copy is always one that the master once had: changes
 //! come whole, in order, with their mark in one transaction; a new whole copy is gathered beside the old one, which it
 //! replaces with its last page.
@@ -102,7 +102,7 @@ impl MetadataMirror {
     /// while the names are put together is known by its mark, although its node was there.
     ///
     /// # Errors
-    /// As [`retain`](Self::retain).
+    /// As [`retain`](Self::apply).
     pub fn apply_and_mark(&self, keep: &MirrorUpdate, disks: &DiskSet) -> Result<(), NodeError> {
         self.apply(keep)?;
         if let Some(mark) = self.mark().filter(|mark| *mark == keep.position) {

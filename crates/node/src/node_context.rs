@@ -103,7 +103,7 @@ impl NodeContext {
         }
     }
 
-    /// As [`quarantine_slice`](Self::quarantine_slice) where `spe_error` says so; gives the error back.
+    /// As [`quarantine_slice`](Self::quarantine_slice) where `error` says so; gives the error back.
     pub(crate) async fn quarantine_if_corrupt(&self, slice: SliceId, error: NodeError) -> NodeError {
         if matches!(&error, NodeError::Store(store::StoreError::Corrupt { .. })) {
             self.quarantine_slice(slice).await;

@@ -1,5 +1,5 @@
 //! The bytes of a third-party copy on their way in: read from one node that has them, and where that one fails from the
-//! next, at the byte after. Serves the path `docs/landlock_rules/third-party-copy.md`.
+//! next, at the byte after. Serves the path `docs/paths/third-party-copy.md`.
 //!
 //! It never gives out a byte of another slice than the one that was asked for, and never goes on without a client: tickets
 //! live for a minute, and only the client gets new ones.

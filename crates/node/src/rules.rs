@@ -305,12 +305,12 @@ pub enum NodeAction {
         /// What to tell.
         report: Report,
     },
-    /// Tell the master how the node is ([`SimulationReport::Status`], filled by the hands). Not kept and not repeated.
+    /// Tell the master how the node is ([`Report::Status`], filled by the hands). Not kept and not repeated.
     ReportStatus {
         /// Over this session.
         session: SessionId,
     },
-    /// Tell the master what the wall clock says ([`SimulationReport::Clock`], with the machine's name from the hands). Not kept and
+    /// Tell the master what the wall clock says ([`Report::Clock`], with the machine's name from the hands). Not kept and
     /// not repeated.
     ReportClock {
         /// Over this session.
@@ -318,7 +318,7 @@ pub enum NodeAction {
         /// Milliseconds since the Unix epoch.
         unix_millis: u64,
     },
-    /// Call [`Node::handle_completion`] with [`NodeCompletion::MirrorPosition`] and [`NodeCompletion::Inventory`] before any other
+    /// Call [`Node::handle_completion`] with [`NodeCompletion::MirrorMark`] and [`NodeCompletion::Inventory`] before any other
     /// completion is handled: whatever is stored or removed from then on is reported on its own.
     TakeInventory,
     /// Give this session up and join again.
@@ -343,7 +343,7 @@ pub enum NodeAction {
     SetTicketKeys(TicketKeys),
     /// Keep to these shares of the limits between sites.
     SetLinkShares(Vec<LinkShare>),
-    /// Keep these rows; then [`NodeCompletion::Partial`].
+    /// Keep these rows; then [`NodeCompletion::RowsMirrored`].
     MirrorRows {
         /// Whom to answer.
         to: ReplyTo,
@@ -409,7 +409,7 @@ pub enum NodeCompletion {
         /// How it went.
         result: Result<(), Refusal>,
     },
-    /// A page of what is kept ([`SimulationReport::Partial`]).
+    /// A page of what is kept ([`Report::MirrorPage`]).
     MirrorPage(Report),
 }
 

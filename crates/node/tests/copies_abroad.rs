@@ -24,7 +24,7 @@ use tokio::{io::AsyncReadExt, net::TcpListener, time::timeout};
 
 const BYTES: usize = (3 << 20) + 12_345;
 
-/// Two clouds: slice 1 lies at the node `there` of the first, and is to be copied to `local` in the second.
+/// Two clouds: slice 1 lies at the node `there` of the first, and is to be copied to `here` in the second.
 struct Clouds {
     first: FakeCloud,
     there: FakeNode,

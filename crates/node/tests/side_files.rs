@@ -156,7 +156,7 @@ async fn no_side_file_is_opened_by_the_drivers_word_alone() {
     assert_eq!(refused(unloaded).status, Status::Usage);
 }
 
-/// An order to load a function that gives its side file `messages`, which may read the slices 1 to 4.
+/// An order to load a function that gives its side file `words`, which may read the slices 1 to 4.
 fn load(cloud: &FakeCloud, node: &FakeNode, side: Vec<SideFileOrder>) -> SpeRequest {
     SpeRequest::Load(load_order(cloud, node, side))
 }
@@ -175,7 +175,7 @@ fn name(text: &str) -> SideFileName {
     SideFileName::new(text).unwrap()
 }
 
-/// Slice 2 at `there`, with the driver's own ticket in the hand of `local`.
+/// Slice 2 at `there`, with the driver's own ticket in the hand of `here`.
 fn handed(cloud: &FakeCloud, here: &FakeNode, there: &FakeNode) -> Source {
     Source { ticket: cloud.handed(&cloud.read_ticket(there, 2), here), ..cloud.source(here, there, 2) }
 }

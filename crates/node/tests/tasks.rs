@@ -567,7 +567,7 @@ async fn published(
     cloud.get(node, slice).await.unwrap()
 }
 
-/// Slice 1 at `there`, with the driver's own ticket in the hand of `local`.
+/// Slice 1 at `there`, with the driver's own ticket in the hand of `here`.
 fn handed(cloud: &FakeCloud, here: &FakeNode, there: &FakeNode) -> protocol::message::client_master::Source {
     let ticket = cloud.handed(&cloud.read_ticket(there, 1), here);
     protocol::message::client_master::Source { ticket, ..cloud.source(here, there, 1) }

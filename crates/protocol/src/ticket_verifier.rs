@@ -351,7 +351,7 @@ impl UsedTickets {
     /// Whether the ticket of this grant is unused.
     ///
     /// # Errors
-    /// [`TicketFault::PublishedLease`]: its slice is stored, even if it was removed again.
+    /// [`TicketFault::Used`]: its slice is stored, even if it was removed again.
     pub fn check(&self, now: Now, grant: &WriteGrant) -> Result<(), RefusedTicket> {
         let slice = grant.header.slice;
         if !self.has(now, slice) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// One reading of both clocks, taken by the hand that drives a rule-keeper and passed to every call.
 ///
-/// Deadlines and round trips are reckoned on [`monotonic`](Retryable::monotonic), which never jumps; what people read and
-/// what tickets carry is reckoned on [`unix_millis`](Retryable::unix_millis), which may.
+/// Deadlines and round trips are reckoned on [`monotonic`](Now::monotonic), which never jumps; what people read and
+/// what tickets carry is reckoned on [`unix_millis`](Now::unix_millis), which may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Now {
     /// Time since this process (or this simulation) started.

@@ -95,7 +95,7 @@ impl FailedLogins {
         self.proved.retain(|_, at| *at + PROVED_FOR > now.monotonic);
     }
 
-    /// When there will next be something to forget, as [`Retryable::monotonic`].
+    /// When there will next be something to forget, as [`Now::monotonic`].
     pub fn next_timeout(&self) -> Option<Duration> {
         let proved = self.proved.values().map(|at| *at + PROVED_FOR).min();
         [self.pairs.next_timeout(), self.addresses.next_timeout(), self.names.next_timeout(), proved]

@@ -105,7 +105,7 @@ impl TokenHash {
 }
 
 impl Verification {
-    /// Compares `password_hash` with what is kept of a user; `password` and `tokens` may be what nobody's secret matches.
+    /// Compares `secret` with what is kept of a user; `password` and `tokens` may be what nobody's secret matches.
     pub fn new(secret: Secret, password: &PasswordHash, tokens: Vec<(CredentialId, TokenHash)>) -> Self {
         let against = match &secret {
             Secret::Password(_) => Against::Password(password.clone()),

@@ -1,8 +1,8 @@
 //! What the security server decides: whether a user is who they say and may come from where they come, whether a node
 //! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes as
-//! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`JobAction`] for someone else.
+//! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`SecurityAction`] for someone else.
 //!
-//! [`audit_buffer`] tells the audit record; [`login`] lets people in, [`registry`] and [`device`] those whom an identity
+//! [`audit_buffer`] tells the audit record; [`login`] lets people in, [`providers`] and [`device`] those whom an identity
 //! provider knows, which [`revalidation`] looks after later; [`nodes`] lets nodes in, [`admission`] gives machines their
 //! certificates, [`machine_admin`] does what administrators want of them; [`users`] answers what is asked about accounts, with
 //! [`password_change`] and [`sessions`].
@@ -88,7 +88,7 @@ pub struct Security {
 }
 
 /// What is to be done, in this order; but a [`Save`](Self::Save) may be on its way to the disk while later actions are
-/// done. That is safe, because every answer that may tell of a batch is given out only after [`NodeCompletion::Saved`] for it.
+/// done. That is safe, because every answer that may tell of a batch is given out only after [`SecurityCompletion::Saved`] for it.
 #[derive(Debug)]
 pub enum SecurityAction {
     /// Send this reply to who asked.
@@ -98,14 +98,14 @@ pub enum SecurityAction {
         /// The reply.
         reply: SecurityReply,
     },
-    /// Make this comparison off the hot path, then complete with [`NodeCompletion::Verified`].
+    /// Make this comparison off the hot path, then complete with [`SecurityCompletion::Verified`].
     Verify {
         /// Names the comparison.
         check: CheckId,
         /// The comparison.
         verification: Verification,
     },
-    /// Ask this provider, then complete with [`NodeCompletion::PacedRequest`], in bounded time.
+    /// Ask this provider, then complete with [`SecurityCompletion::Asked`], in bounded time.
     AskProvider {
         /// Names the question.
         check: CheckId,
@@ -114,14 +114,14 @@ pub enum SecurityAction {
         /// What it is asked.
         question: ProviderQuestion,
     },
-    /// Hash this password off the hot path, then complete with [`NodeCompletion::HashingReader`].
+    /// Hash this password off the hot path, then complete with [`SecurityCompletion::Hashed`].
     Hash {
         /// Names the work.
         check: CheckId,
         /// The password.
         hashing: PasswordHashing,
     },
-    /// Have the authority sign a certificate for this key, then complete with [`NodeCompletion::IssuedCertificate`].
+    /// Have the authority sign a certificate for this key, then complete with [`SecurityCompletion::Issued`].
     Issue {
         /// Names the work.
         check: CheckId,
@@ -138,14 +138,14 @@ pub enum SecurityAction {
         caller: SecurityCaller,
     },
     /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
-    /// [`NodeCompletion::Saved`]. When that fails for good, the server must stop: its memory is ahead of its disk.
+    /// [`SecurityCompletion::Saved`]. When that fails for good, the server must stop: its memory is ahead of its disk.
     Save {
         /// Which batch; counts up.
         batch: SecurityBatchId,
         /// The rows.
         changes: Vec<RowChange>,
     },
-    /// Append these to the audit record and sync it, then complete with [`NodeCompletion::Recorded`]. One at a time. When that
+    /// Append these to the audit record and sync it, then complete with [`SecurityCompletion::Recorded`]. One at a time. When that
     /// fails the server must stop: it would do what nobody knows of.
     Record {
         /// Names it in the completion.
@@ -154,7 +154,7 @@ pub enum SecurityAction {
         records: Vec<AuditWrite>,
     },
     /// Answer this question from the files of the audit record, off the hot path; then complete with
-    /// [`NodeCompletion::Inspected`].
+    /// [`SecurityCompletion::Inspected`].
     Inspect {
         /// Who asked.
         caller: SecurityCaller,
@@ -222,7 +222,7 @@ impl Security {
         Self::with_random(accounts, net::identity::random)
     }
 
-    /// As [`new`](Self::new), with tokens and ids made of the 32 bytes that `random` gives at each call, which nobody may
+    /// As [`new`](Self::new), with tokens and ids made of the 32 bytes that `draw` gives at each call, which nobody may
     /// be able to guess.
     pub fn with_random(accounts: Accounts, draw: fn() -> [u8; 32]) -> Result<Self, SecurityError> {
         Ok(Self {
@@ -260,7 +260,7 @@ impl Security {
         self.accounts.machines().server_proved_by(fingerprint).is_some()
     }
 
-    /// Somebody asks; exactly one [`JobAction::UnexpectedReply`] or [`JobAction::HangUp`] to `from` follows, now or after a completion.
+    /// Somebody asks; exactly one [`SecurityAction::Answer`] or [`SecurityAction::HangUp`] to `from` follows, now or after a completion.
     /// Masters are answered; who has our own key may administer machines; a stranger may use a master's ticket, and else is
     /// hung up on. Looked at for each question: a connection may outlast what its certificate was worth.
     pub fn handle_question(
@@ -303,7 +303,7 @@ impl Security {
         }
     }
 
-    /// A master asks; exactly one [`JobAction::UnexpectedReply`] to `from` follows, now or after a completion.
+    /// A master asks; exactly one [`SecurityAction::Answer`] to `from` follows, now or after a completion.
     pub fn handle_message(&mut self, now: Now, from: SecurityCaller, request: SecurityRequest) {
         self.note_question(now, from, &request);
         match request {
@@ -397,7 +397,7 @@ impl Security {
         self.audit_buffer.next()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Retryable::monotonic`].
+    /// When [`handle_timeout`](Self::handle_timeout) should be called, as [`Now::monotonic`].
     pub fn next_timeout(&self) -> Option<Duration> {
         let forgetting = [self.failed.next_timeout(), self.waiting_list.next_timeout(), Some(self.next_forgetting)];
         let of_providers = [self.providers.devices.next_timeout(), self.next_revalidation()];

@@ -59,7 +59,7 @@ pub struct SecurityServer {
 }
 
 /// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud, whose
-/// standard output is not the server's, uses [`NodeServer::bind`] and [`NodeServer::run`].
+/// standard output is not the server's, uses [`SecurityServer::bind`] and [`SecurityServer::run`].
 pub async fn serve(settings: Checked<SecuritySettings>, stopping: ShutdownToken) -> Result<(), SecurityError> {
     let server = SecurityServer::bind(&settings).await?;
     ready::announce(server.address())?;

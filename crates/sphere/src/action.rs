@@ -24,7 +24,7 @@ pub enum JobAction {
     DropSpe(SpeId),
     /// Give a task to an SPE that is ready.
     RunTask(Assignment),
-    /// Make a bucket final. Answered by [`SealOutcome`](crate::Event::SealOutcome) or
+    /// Make a bucket final. Answered by [`Sealed`](crate::Event::Sealed) or
     /// [`BucketRefused`](crate::Event::BucketRefused).
     Seal {
         /// The bucket's node.

@@ -173,8 +173,8 @@ impl Buckets {
         Ok(())
     }
 
-    /// An attempt at `node` won its task: its pieces, [checked](Self::check), belong in the buckets. `placement` is where it
-    /// was told to send them; `previous` what an earlier attempt left, where the task was done before.
+    /// An attempt at `node` won its task: its pieces, [checked](Self::check), belong in the buckets. `given` is where it
+    /// was told to send them; `former` what an earlier attempt left, where the task was done before.
     pub(crate) fn record_win(
         &mut self,
         attempt: AttemptId,

@@ -46,7 +46,7 @@ pub struct OutputCommit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitAction {
     /// Rename the hidden folder to the gathered one. Answered by [`done`](OutputCommit::done) or [`refused`](OutputCommit::refused), as
-    /// all others but `Inspect`.
+    /// all others but `Look`.
     Gather,
     /// See what lies in the folders. Answered by [`handle_inspected`](OutputCommit::handle_inspected) or `refused`.
     Inspect,

@@ -107,7 +107,7 @@ impl OutputFolder {
         Ok([self.staging(job, run)?, self.gathered(job, run)?, self.target.clone()])
     }
 
-    /// What the runs up to `epoch` may have left, and what is removed when the job is over.
+    /// What the runs up to `run` may have left, and what is removed when the job is over.
     ///
     /// # Errors
     /// See above.

@@ -2,12 +2,12 @@
 //! the same, within S_min and S_max, whole records, never across files, in the order of the stream.
 //!
 //! **Lines.** A file of lines is cut without being read, so a cut may fall into a line. The rule that gives each line to
-//! exactly one segment: *a segment `[nearest_first, until)` owns the lines that **start** in it*. A line starts at byte 0 and
-//! after every `\n`. So the SPE looks for the first line start at or after `nearest_first` (for which it needs byte `nearest_first - 1`)
+//! exactly one segment: *a segment `[from, until)` owns the lines that **start** in it*. A line starts at byte 0 and
+//! after every `\n`. So the SPE looks for the first line start at or after `from` (for which it needs byte `from - 1`)
 //! and reads on past `until` to the end of its last line; [`lines_owned`] is that rule over the bytes of the file.
 //!
 //! **Marks.** A file whose records are found by an index, a Parquet file, and files of several streams that are read
-//! together, are cut only at their [marks](crate::stream::Layout::marks), which the driver knows.
+//! together, are cut only at their [marks](crate::stream::FileLayout::split_points), which the driver knows.
 
 use protocol::RecordFraming;
 
@@ -136,7 +136,7 @@ fn cut_at_split_points(
     Ok(())
 }
 
-/// How many of `split_points`, which are in order, come before the first for which `is_before` does not hold.
+/// How many of `marks`, which are in order, come before the first for which `is_before` does not hold.
 fn partition(marks: std::ops::RangeInclusive<usize>, is_before: impl Fn(usize) -> bool) -> usize {
     let (first, mut low, mut high) = (*marks.start(), *marks.start(), *marks.end() + 1);
     while low < high {
@@ -153,7 +153,7 @@ fn bounded(segments: &[Segment]) -> Result<(), SphereError> {
     Ok(())
 }
 
-/// The bytes of the lines that segment `[nearest_first, until)` owns, as `(first byte, first byte no longer owned)`, where `file`
+/// The bytes of the lines that segment `[from, until)` owns, as `(first byte, first byte no longer owned)`, where `file`
 /// is the whole file. Both are equal when no line starts in the segment.
 pub fn lines_owned(file: &[u8], from: u64, until: u64) -> (u64, u64) {
     let line_start = |at: u64| -> u64 {

@@ -1,5 +1,5 @@
 //! Which master was told all that lies on a disk: the mark of the small rows which that master gave afterwards stands on the
-//! disk itself, in `disk_mark`. So what a disk holds that came from elsewhere, was away, or is new is known from what lies on its
+//! disk itself, in `seen`. So what a disk holds that came from elsewhere, was away, or is new is known from what lies on its
 //! neighbours, and a disk keeps the knowledge wherever it goes (`docs/paths/rebuild.md`).
 //!
 //! Never says what a master makes of it.

@@ -169,7 +169,7 @@ impl DiskSet {
         store.begin_resumable(header, key)
     }
 
-    /// As [`SliceStore::partial_uploads`], on all disks.
+    /// As [`SliceStore::partials`], on all disks.
     pub fn partials(&self) -> Vec<HeldPartial> {
         self.usable().flat_map(|(_, store)| store.partials()).collect()
     }
@@ -307,7 +307,7 @@ impl DiskSet {
         self.slots.iter().filter(|slot| !slot.is_memory).map(Slot::status).collect()
     }
 
-    /// Folders for scratch files of Sphere jobs, one a disk; a bucket is [adopted](Self::adopt) on its own disk.
+    /// Folders for scratch files of Sphere jobs, one a disk; a bucket is [adopted](Self::ingest_file) on its own disk.
     pub fn jobs_folders(&self) -> Vec<PathBuf> {
         self.persistent().map(|(_, store)| store.jobs_folder()).collect()
     }

@@ -1,4 +1,4 @@
-//! The file of an upload that can be gone on with: its bytes in `partial_file/`, and beside them the record of those that are
+//! The file of an upload that can be gone on with: its bytes in `partial/`, and beside them the record of those that are
 //! safe. Serves upload. Never lets bytes count that no record covers, and never holds up who writes: what makes bytes
 //! safe is a [`Checkpoint`], which may run on another thread.
 

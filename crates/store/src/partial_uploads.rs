@@ -1,5 +1,5 @@
 //! What a data folder keeps of broken uploads, so that the same user can go on where one broke off. Serves upload. Only
-//! which there are and whether someone writes to them: the bytes are in `partial_file`, the records in `partial_record`.
+//! which there are and whether someone writes to them: the bytes are in `partial`, the records in `partial_record`.
 //!
 //! Nothing here is promised to anyone: the sender has all bytes. So what is damaged, old or in the way is dropped.
 

@@ -1,5 +1,5 @@
 //! The slices of one data folder: what a node keeps. Serves upload and copy (through [`SliceWriter`]), publishing of
-//! buckets (`ingest_file`), download and SPEs (through [`SliceReader`]) and the master's orders (`place`, `remove`).
+//! buckets (`adopt`), download and SPEs (through [`SliceReader`]) and the master's orders (`place`, `remove`).
 //!
 //! The disk is the truth and the inventory a memory of it. Nothing is reported as held before it is synced; nothing is
 //! deleted that was not ordered to be.
@@ -26,7 +26,7 @@ use crate::{
 
 /// The slices of one data folder: `slices/` (placed, `/a/b` at `slices/a/b` with sidecar `slices/a/.b.sector`),
 /// `staging/` (complete, synced, not yet placed, named by slice id), `retired/` (set aside by a newer one at their
-/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `partial_file/` (what is safe
+/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `partial/` (what is safe
 /// of broken uploads), `jobs/` (scratch of Sphere jobs, emptied at open; its content is the node's business).
 ///
 /// All calls block on the disk; they may come from several threads at once.
@@ -233,7 +233,7 @@ impl SliceStore {
     }
 
     /// The folder for the scratch files of Sphere jobs; on the same disk as the slices, so that a bucket can be
-    /// [adopted](Self::adopt).
+    /// [adopted](Self::ingest_file).
     pub fn jobs_folder(&self) -> PathBuf {
         self.layout.jobs.clone()
     }

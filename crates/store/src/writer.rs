@@ -59,7 +59,7 @@ impl SliceWriter {
         Ok(Self { file, digest: SliceDigest { whole: blake3::Hasher::new(), bytes: 0 } })
     }
 
-    /// Goes on behind what `partial_file` has, whose hash is `whole`.
+    /// Goes on behind what `partial` has, whose hash is `whole`.
     pub(crate) fn resume(
         store: Arc<SliceStore>,
         header: SliceHeader,

@@ -31,7 +31,7 @@ pub struct LinkEmulator {
 /// What a link does to packets. Shares are of all packets, from 0.0 to 1.0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkRules {
-    /// Rate of the link, of whole packets as they are told to [`PhaseKey::send`]; 0 is a link without a limit or queue.
+    /// Rate of the link, of whole packets as they are told to [`LinkEmulator::send`]; 0 is a link without a limit or queue.
     pub rate_bits_per_second: u64,
     /// Time on the way, one way, without the queue.
     pub delay: Duration,
@@ -84,7 +84,7 @@ pub enum Fate {
 /// What a link has done so far, in packets unless the name says otherwise.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LinkCounts {
-    /// Told to [`PhaseKey::send`].
+    /// Told to [`LinkEmulator::send`].
     pub sent: u64,
     /// Bytes of those that left the queue, lost afterwards or not.
     pub carried_bytes: u64,

@@ -56,7 +56,7 @@ impl<'a> Input<'a> {
         Self { parameters, ..self }
     }
 
-    /// The same segment with the starts of its records, for [`RecordFraming::Index`]: as in an index, little-endian.
+    /// The same segment with the starts of its records, for [`RecordFormat::Index`]: as in an index, little-endian.
     #[must_use]
     pub fn with_starts(self, starts: &'a [u64]) -> Self {
         Self { starts, ..self }
@@ -80,7 +80,7 @@ impl<'a> Input<'a> {
         self.beside
     }
 
-    /// For [`RecordFraming::Index`], where in the file each record begins, and behind them where the last one ends: numbers
+    /// For [`RecordFormat::Index`], where in the file each record begins, and behind them where the last one ends: numbers
     /// as they stand in the index, which are little-endian ([`u64::from_le`]). Empty for other formats.
     pub fn starts(&self) -> &'a [u64] {
         self.starts

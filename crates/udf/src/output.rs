@@ -47,7 +47,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// What stands behind an [`OutputPlacement`].
+/// What stands behind an [`Output`].
 pub trait Sink {
     /// Takes `records` records for a bucket (to be taken modulo the number of buckets).
     fn emit(&mut self, bucket: u64, bytes: &[u8], records: u64) -> Result<(), Stopped>;

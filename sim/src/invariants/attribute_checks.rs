@@ -92,7 +92,7 @@ pub(crate) fn check_quotas(env: &Environment, quotas: &[QuotaStatus], entries: &
 }
 
 /// Whether a list grants nobody more than one of those that it should be: of two lists what both grant counts where a
-/// journal was put back (`docs/decisions/0032-older-journal_faults.md`).
+/// journal was put back (`docs/decisions/0032-older-journal.md`).
 fn grants_no_more(found: Option<&Acl>, folder: &FolderAttributes) -> bool {
     let Some(found) = found else { return false };
     let within = |list: &Acl| found.common(list) == *found;

@@ -59,7 +59,7 @@ pub(crate) fn missing(env: &Environment, entries: &[Entry]) -> Vec<String> {
     let found: BTreeMap<&SectorPath, _> =
         entries.iter().map(|entry| (&entry.path, item_of(&env.model.contents, entry))).collect();
     // A write that was given up may still have been on its way to a node: staged after the loss, it looks like one that
-    // was answered, and wins as the newest (`docs/decisions/0012-lost-journal_faults.md`). What it replaced is still owed.
+    // was answered, and wins as the newest (`docs/decisions/0012-lost-journal.md`). What it replaced is still owed.
     let is_newer = |path: &SectorPath, there: ContentId, content: ContentId| {
         env.model.was_begun_after(path, there, content) && recovered.could_be(path, Some(there))
     };

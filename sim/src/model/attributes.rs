@@ -23,7 +23,7 @@ pub(crate) struct Attributes {
     /// Names may be being put together: a copy may say whose a folder was long ago.
     is_in_doubt: bool,
     /// When the journal was taken that was put back: until the names stand, rights may be those of that time
-    /// (`docs/decisions/0032-older-journal_faults.md`).
+    /// (`docs/decisions/0032-older-journal.md`).
     put_back_from: Option<Duration>,
     /// When a journal was lost, or an older one put back, last.
     last_loss: Duration,
@@ -122,7 +122,7 @@ impl Attributes {
     ) {
         self.is_in_doubt = true;
         // Of two lines that parted the older one may stay: where the journal is of before another loss, and where it is lost
-        // before the one that was put back had heard all nodes (`docs/decisions/0032-older-journal_faults.md`).
+        // before the one that was put back had heard all nodes (`docs/decisions/0032-older-journal.md`).
         let parted = put_back.filter(|taken| *taken < self.last_loss).into_iter().chain(self.put_back_from).min();
         let since = parted.map_or(kept_until, |parted| parted.min(kept_until));
         for folder in &mut self.folders {

@@ -107,7 +107,7 @@ impl Recovered {
             }
         }
         book.outputs.iter().for_each(|(path, content)| note(path, *content));
-        // What was never committed looks, staged on a disk, like what was (`docs/decisions/0012-lost-journal_faults.md`).
+        // What was never committed looks, staged on a disk, like what was (`docs/decisions/0012-lost-journal.md`).
         // Its folder may have another name by now.
         for (at, content) in book.attempted.iter().filter(|(path, content)| !gone.contains(path, *content)) {
             book.renamed(at).iter().for_each(|at| note(at, *content));
@@ -123,7 +123,7 @@ impl Recovered {
     }
 
     /// An older journal was put back: its names may be seen too, and what was done in the last moment no node may know of
-    /// (`docs/decisions/0032-older-journal_faults.md`).
+    /// (`docs/decisions/0032-older-journal.md`).
     pub(crate) fn rolled_back(mut self, book: &Model, kept_until: Duration, held: &[Held], backup: &Backup) -> Self {
         for (at, content) in backup.names() {
             book.renamed(at).into_iter().for_each(|at| self.may_be(at, *content));
@@ -160,7 +160,7 @@ impl Recovered {
     }
 
     /// And an older journal had been put back that was still without some nodes: what a node that was away has counts by what that
-    /// journal gave it (`docs/decisions/0032-older-journal_faults.md`), so that what was removed may be at its path again.
+    /// journal gave it (`docs/decisions/0032-older-journal.md`), so that what was removed may be at its path again.
     pub(crate) fn confused(mut self, book: &Model, held: &[Held]) -> Self {
         let on_disks: BTreeSet<_> = held.iter().map(|held| held.content).collect();
         for region in &book.regions {

@@ -59,7 +59,7 @@ struct Shared {
 }
 
 impl<D: Destination> RangeWriter<D> {
-    /// Starts writing; whoever waits for room is told through `write_notify`.
+    /// Starts writing; whoever waits for room is told through `wrote`.
     pub(crate) fn start(mut to: D, wrote: Arc<Notify>) -> Self {
         let (frames, mut filled) = mpsc::channel::<(u64, Vec<u8>)>(FRAMES_IN_FLIGHT);
         let shared =

@@ -56,7 +56,7 @@ impl From<&SkippedSegment> for ErrorLine {
     }
 }
 
-/// Writes the error slice of `epoch` beside its gathered parts; where these have moved on meanwhile, nowhere.
+/// Writes the error slice of `run` beside its gathered parts; where these have moved on meanwhile, nowhere.
 pub(super) async fn write(
     context: &Context,
     folder: &OutputFolder,
@@ -104,7 +104,7 @@ fn parse(path: &SectorPath, bytes: &[u8]) -> Result<Vec<ErrorLine>, ClientError>
     lines.map(|line| serde_json::from_slice(line).map_err(strange)).collect()
 }
 
-/// What the error slice is called; the parts of an output are called `partial_download-…`.
+/// What the error slice is called; the parts of an output are called `part-…`.
 pub(super) const ERROR_SLICE: &str = "errors.jsonl";
 
 #[cfg(test)]

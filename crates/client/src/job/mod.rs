@@ -85,7 +85,7 @@ pub struct StageSpec {
 /// What becomes of a job's results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobOutput {
-    /// Files `partial_download-00000`, `partial_download-00001` … in this folder, which must not exist or be empty. The number is the bucket's;
+    /// Files `part-00000`, `part-00001` … in this folder, which must not exist or be empty. The number is the bucket's;
     /// empty buckets have no file.
     Folder(SectorPath),
     /// To the caller: up to 1 MiB from each bucket.

@@ -52,7 +52,7 @@ pub(super) async fn perform(
     }
 }
 
-/// Removes what the runs up to `epoch` left, as far as that is possible now.
+/// Removes what the runs up to `run` left, as far as that is possible now.
 pub(super) async fn remove_leftovers(client: &Client, folder: &OutputFolder, job: JobId, run: u32) {
     for folder in folder.leftovers(job, run).into_iter().flatten() {
         if let Err(error) = client.remove_now(&folder, true).await

@@ -1,4 +1,4 @@
-//! What changes names: make a folder, publish a file, rename (for removing see `node_removal`). Serves upload, `mkdir`, `mv`.
+//! What changes names: make a folder, publish a file, rename (for removing see `removal`). Serves upload, `mkdir`, `mv`.
 //! Each call checks everything first and changes nothing when it refuses; whoever calls has checked the rights.
 
 use protocol::{

@@ -131,7 +131,7 @@ pub(super) const RARE: u8 = 2;
 pub(super) const USER: u8 = 4;
 /// The slot is free, and `parent` the next free one.
 const VACANT: u8 = 8;
-/// Its record format, where it is not `ticket_file`.
+/// Its record format, where it is not `file`.
 pub(super) const FIXED: u8 = 16;
 pub(super) const LINES: u8 = 32;
 /// In the bytes of a record format, beside [`LINES`]: formats that have no flag of their own.

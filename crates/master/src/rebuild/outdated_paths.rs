@@ -65,7 +65,7 @@ impl Master {
         self.save(now, vec![row], Vec::new());
     }
 
-    /// Takes what a copy says of such paths while the names are put together; with `may_replace_names`, nothing that another one said,
+    /// Takes what a copy says of such paths while the names are put together; with `replaces`, nothing that another one said,
     /// but for what a journal says itself that showed to be behind. Gives the slices of which that is news.
     pub(super) fn restore_outdated_paths(
         &mut self,

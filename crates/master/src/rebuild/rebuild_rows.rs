@@ -57,7 +57,7 @@ pub(super) struct StateRow {
 }
 
 impl RebuildRows {
-    /// Reads those of `rebuild_rows` that are a rebuild's.
+    /// Reads those of `rows` that are a rebuild's.
     pub(super) fn of(rows: &[StoredRow]) -> Result<Self, MasterError> {
         let mut read = Self::default();
         for row in rows {

@@ -2,7 +2,7 @@
 //! `sector bench messages`, and never talks to a running cloud.
 //!
 //! Every system has the same arrangement: the end that answers is a process of its own, the end that asks is this one;
-//! each has a runtime of as many threads as [`DialPlan::threads`] says; connections are made before the watch runs, but where
+//! each has a runtime of as many threads as [`MessagesPlan::threads`] says; connections are made before the watch runs, but where
 //! a new one for each message is what is measured; systems take turns, round by round. One request under way shows the
 //! latency, [`MANY_IN_FLIGHT`] the rate.
 

@@ -6,33 +6,39 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use protocol::{
     SessionId,
     gmp::{Class, Message, MessageKind},
-    wire::datagram::Gone,
+    wire::datagram::StatelessReset,
 };
 use tokio::sync::mpsc;
 
-use super::{GONE_ANSWERS_PER_SECOND_MAX, GoneKey, MessengerEvent, SessionKeys, Side, switchboard::Switchboard};
+use super::{
+    MessengerEvent, STATELESS_RESETS_PER_SECOND_MAX, SessionKeys, SessionRole, StatelessResetKey,
+    session_table::SessionTable,
+};
 use crate::clock::Clock;
 
 /// Takes the bytes as datagrams, each behind its length in two bytes, network byte order.
 ///
 /// # Panics
-/// When one of them changes anything but counters, is answered with more than it brought or by anything but "gone", or
+/// When one of them changes anything but counters, is answered with more than it brought or by anything but a stateless reset, or
 /// keeps a true word from being heard afterwards.
 pub fn strangers(mut bytes: &[u8]) {
     let (sender, mut events) = mpsc::channel(64);
-    let mut ours = Switchboard::new(Clock::start(), sender.clone());
-    let mut peers = Switchboard::new(Clock::start(), sender);
-    ours.set_gone_key(GoneKey::of_private_key("a key"));
-    for (session, side, other) in [(OPENED, Side::Opener, Side::Acceptor), (ACCEPTED, Side::Acceptor, Side::Opener)] {
-        let keys = SessionKeys { session, key: [7; 32], side, peer: Some(PEER) };
-        peers.add_session(SessionKeys { side: other, ..keys.clone() });
+    let mut ours = SessionTable::new(Clock::start(), sender.clone());
+    let mut peers = SessionTable::new(Clock::start(), sender);
+    ours.set_reset_key(StatelessResetKey::of_private_key("a key"));
+    for (session, role, other) in [
+        (OPENED, SessionRole::Initiator, SessionRole::Responder),
+        (ACCEPTED, SessionRole::Responder, SessionRole::Initiator),
+    ] {
+        let keys = SessionKeys { session, key: [7; 32], role, peer: Some(PEER) };
+        peers.add_session(SessionKeys { role: other, ..keys.clone() });
         ours.add_session(keys);
-        ours.set_gone_token(session, [9; 16]);
+        ours.set_reset_token(session, [9; 16]);
         say(&mut ours, session);
     }
     // What is under way is taken before, so that only answers are left to depart.
     let mut departures = Vec::new();
-    ours.depart(&mut departures, 16);
+    ours.collect_due(&mut departures, 16);
     let before = ours.state();
     let mut answered = 0;
     while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
@@ -40,9 +46,9 @@ pub fn strangers(mut bytes: &[u8]) {
         bytes = rest;
         ours.receive(&mut datagram.to_vec(), STRANGER);
         assert_eq!(ours.state(), before, "a stranger changed something");
-        ours.depart(&mut departures, 16);
+        ours.collect_due(&mut departures, 16);
         for answer in departures.iter().filter(|departure| departure.to == STRANGER) {
-            assert!(Gone::read(&answer.datagram).is_some() && answer.datagram.len() < datagram.len());
+            assert!(StatelessReset::read(&answer.datagram).is_some() && answer.datagram.len() < datagram.len());
             answered += 1;
         }
         // Retransmissions that became due meanwhile are the only other thing that may leave.
@@ -50,12 +56,12 @@ pub fn strangers(mut bytes: &[u8]) {
             return;
         }
     }
-    assert!(answered <= 2 * GONE_ANSWERS_PER_SECOND_MAX, "in less than a second");
+    assert!(answered <= 2 * STATELESS_RESETS_PER_SECOND_MAX, "in less than a second");
     assert!(events.try_recv().is_err(), "a stranger was believed");
     for session in [OPENED, ACCEPTED] {
         say(&mut peers, session);
     }
-    peers.depart(&mut departures, 16);
+    peers.collect_due(&mut departures, 16);
     for departure in &departures {
         ours.receive(&mut departure.datagram.clone(), PEER);
     }
@@ -63,9 +69,9 @@ pub fn strangers(mut bytes: &[u8]) {
     assert_eq!(heard.filter(|event| matches!(event, MessengerEvent::Delivered(_))).count(), 2);
 }
 
-fn say(from: &mut Switchboard, session: SessionId) {
+fn say(from: &mut SessionTable, session: SessionId) {
     let message = Message { kind: MessageKind::Notice, body: b"word".to_vec() };
-    let said = from.say(session, Class::Ordinary, message);
+    let said = from.send(session, Class::Ordinary, message);
     assert!(said.is_ok(), "there is room");
 }
 

@@ -269,7 +269,7 @@ impl RateCache for SharedPeerCache {
     }
 }
 
-/// Settings with which rates are kept in `peers`, unless they are kept elsewhere.
+/// Settings with which rates are kept in `book`, unless they are kept elsewhere.
 fn with_rate_cache(quic: QuicSettings, book: &Arc<SharedPeerCache>) -> QuicSettings {
     let rates = quic.rate_cache.unwrap_or_else(|| Arc::clone(book) as Arc<dyn RateCache>);
     QuicSettings { rate_cache: Some(rates), ..quic }

@@ -92,7 +92,7 @@ impl TransferStream {
     }
 
     /// SHA-256 of the certificate of the authority that the peer showed, as everyone who listens does: for a
-    /// [newcomer](crate::identity::TlsIdentity::newcomer), which has checked the peer by it.
+    /// [newcomer](crate::identity::TlsIdentity::with_pinned_authority), which has checked the peer by it.
     pub fn peer_authority(&self) -> Option<[u8; 32]> {
         self.channel.authority()
     }
@@ -108,7 +108,7 @@ impl TransferStream {
     /// what it exports, stays.
     ///
     /// # Errors
-    /// [`NetError::Closed`], [`NetError::PartialUploads`]; also when the peer has sent what it should not have.
+    /// [`NetError::Closed`], [`NetError::Broken`]; also when the peer has sent what it should not have.
     pub async fn go_plain(&mut self) -> Result<(), NetError> {
         let gone = self.channel.go_plain().await;
         gone.map_err(|error| self.failure(error, "ending the encryption"))
@@ -148,7 +148,7 @@ impl TransferStream {
     /// Sends a word, and all that was queued before it.
     ///
     /// # Errors
-    /// [`NetError::TooLong`] (nothing was sent), [`NetError::Closed`], [`NetError::PartialUploads`].
+    /// [`NetError::TooLong`] (nothing was sent), [`NetError::Closed`], [`NetError::Broken`].
     pub async fn send<T: Serialize + Sync>(&mut self, message: &T) -> Result<(), NetError> {
         let Some(place) = self.slot() else { return self.send_now(message).await };
         let sent = place.run_bounded(self.send_now(message)).await;
@@ -179,7 +179,7 @@ impl TransferStream {
     /// The next word.
     ///
     /// # Errors
-    /// [`NetError::Closed`] also when the peer closed in order; [`NetError::PartialUploads`]; [`NetError::Malformed`];
+    /// [`NetError::Closed`] also when the peer closed in order; [`NetError::Broken`]; [`NetError::Malformed`];
     /// [`NetError::TooLong`]; [`NetError::Handshake`] when the peer turns our certificate down only now.
     pub async fn receive<T: DeserializeOwned>(&mut self) -> Result<T, NetError> {
         let ended = NetError::Closed { peer: self.peer, operation: WAITING };
@@ -239,7 +239,7 @@ impl TransferStream {
     /// receiving call. An empty payload sends nothing, since an empty frame would end the data.
     ///
     /// # Errors
-    /// [`NetError::TooLong`] above [`FRAME_BYTES_MAX`] (nothing was sent), [`NetError::Closed`], [`NetError::PartialUploads`].
+    /// [`NetError::TooLong`] above [`FRAME_BYTES_MAX`] (nothing was sent), [`NetError::Closed`], [`NetError::Broken`].
     ///
     /// [`end_frames`]: Self::end_frames
     /// [`send`]: Self::send
@@ -279,7 +279,7 @@ impl TransferStream {
     /// stall.
     ///
     /// # Errors
-    /// [`NetError::Closed`], [`NetError::PartialUploads`].
+    /// [`NetError::Closed`], [`NetError::Broken`].
     pub async fn send_waiting(&mut self) -> Result<(), NetError> {
         let sent = async {
             self.channel.queue(&stream_frame::WAITING).await?;
@@ -292,7 +292,7 @@ impl TransferStream {
     /// Ends the data with an empty frame, and sends all that was queued.
     ///
     /// # Errors
-    /// [`NetError::Closed`], [`NetError::PartialUploads`].
+    /// [`NetError::Closed`], [`NetError::Broken`].
     pub async fn end_frames(&mut self) -> Result<(), NetError> {
         let sent = async {
             self.channel.queue(&0u32.to_be_bytes()).await?;
@@ -309,7 +309,7 @@ impl TransferStream {
     /// # Errors
     /// [`NetError::Corrupt`] when a block does not have its checksum (the frame is then left empty and the next call
     /// gives the next frame); [`NetError::TooLong`]; [`NetError::Closed`] before the end of the data;
-    /// [`NetError::PartialUploads`].
+    /// [`NetError::Broken`].
     pub async fn receive_frame(&mut self, frame: &mut StreamFrame) -> Result<bool, NetError> {
         let received = self.fill_frame(frame).await;
         if !matches!(received, Ok(true)) {

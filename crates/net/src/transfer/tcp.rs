@@ -158,7 +158,7 @@ impl Listener {
         Self::bind(address, identity).await
     }
 
-    /// Has so much room for those who have proved nothing, instead of [what suits this process](Room::of_this_process).
+    /// Has so much room for those who have proved nothing, instead of [what suits this process](UnauthenticatedLimits::for_this_process).
     /// For one that listens for TCP alone.
     #[must_use]
     pub fn with_limits(mut self, room: UnauthenticatedLimits) -> Self {
@@ -183,7 +183,7 @@ impl Listener {
     }
 
     /// The next TCP connection, whose TLS handshake has not been done yet (so that a silent peer holds up no one), or the
-    /// next conversation over QUIC. Who comes has a [place](crate::strangers) among strangers, and is held to it until
+    /// next conversation over QUIC. Who comes has a [place](crate::unauthenticated) among strangers, and is held to it until
     /// [`TransferStream::admit`]; those for whom there is none are hung up on here. Can be cancelled without loss.
     ///
     /// # Errors

@@ -90,7 +90,7 @@ impl Pieces {
             let done = || SealPlan::Done { bytes: sealed.bytes, order: sealed.order.clone() };
             return if sealed.winners == wanted { Ok(done()) } else { Err(SealRefused::Sealed) };
         }
-        // A sender that is still at work has its range below `finish` and not among the winners: then they are fewer.
+        // A sender that is still at work has its range below `end` and not among the winners: then they are fewer.
         if bytes == self.end && (!in_order || ranges.is_sorted_by_key(|(range, _)| range.from)) {
             ranges.sort_by_key(|(range, _)| range.from);
             return Ok(SealPlan::Keep { bytes, order: ranges.into_iter().map(|(_, task)| task).collect() });

@@ -34,7 +34,7 @@ impl SideFile {
         self.slice
     }
 
-    /// Waits until it is here. Where nobody has brought it, `open_or_fetch` does while all others wait; where that fails or is given
+    /// Waits until it is here. Where nobody has brought it, `bring` does while all others wait; where that fails or is given
     /// up, the next who waits tries with his own.
     pub async fn get_or_fetch(
         &self,

@@ -1,4 +1,4 @@
-//! To which addresses a client may send this node for the bytes of a copy (path `docs/landlock_rules/third-party-copy.md`): a node
+//! To which addresses a client may send this node for the bytes of a copy (path `docs/paths/third-party-copy.md`): a node
 //! stands within its operator's network and on its own machine, where others cannot go, and is not to go there for them.
 //!
 //! Pure. It knows nothing of names: what a node is told is always an address.

@@ -1,5 +1,5 @@
 //! Reading from the nodes of another cloud, for a copy that a client of both has ordered (path
-//! `docs/landlock_rules/third-party-copy.md`). This node is nobody there: it comes as a client does, with a key that was made for this
+//! `docs/paths/third-party-copy.md`). This node is nobody there: it comes as a client does, with a key that was made for this
 //! copy and that its client has handed its tickets to.
 //!
 //! It never says a word, nor shows a ticket, to one who has not proved to be the node that was named, by a certificate of the

@@ -1,5 +1,5 @@
 //! What the two halves of a third-party copy tell each other: the one that fetches the bytes, and the one that speaks with
-//! the client who ordered the copy. Serves the path `docs/landlock_rules/third-party-copy.md`.
+//! the client who ordered the copy. Serves the path `docs/paths/third-party-copy.md`.
 //!
 //! The node always speaks first and the client answers, so that the connection never stands in the middle of a word when
 //! the copy ends. A client that answers no more is gone, and the copy with it. It never holds up the bytes: they go on

@@ -26,7 +26,7 @@ pub(super) enum OomEvidence {
 }
 
 impl ExitCause {
-    /// Reads an exit status. `instructions` is the last that `who` printed.
+    /// Reads an exit status. `said` is the last that `who` printed.
     pub(super) fn from_status(
         status: ExitStatus,
         who: ProcessKind<'_>,

@@ -127,7 +127,7 @@ pub enum SpeOutcome {
     Died(String),
 }
 
-/// See [`SpeOutcome::FinishOutcome`].
+/// See [`SpeOutcome::Finished`].
 #[derive(Debug)]
 pub struct TaskOutput {
     /// Records read.
@@ -143,7 +143,7 @@ pub struct TaskOutput {
 }
 
 impl SpeProcess {
-    /// Starts a process for `runtime_kind` that is confined as `place` says. To be called within a Tokio runtime.
+    /// Starts a process for `tenant` that is confined as `place` says. To be called within a Tokio runtime.
     pub fn start(program: &SpeProgram, place: SandboxAllocation, tenant: RuntimeKind) -> Result<Self, SpeError> {
         let (ours, theirs) = StdUnixStream::pair().map_err(SpeError::Connect)?;
         let mut link = HostLink::new(ours).map_err(SpeError::Connect)?;

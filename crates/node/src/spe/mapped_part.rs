@@ -37,7 +37,7 @@ pub(super) enum MapError {
 }
 
 impl MappedPart {
-    /// Maps the records of `file` that `spec` owns; `index` is the file of its index.
+    /// Maps the records of `file` that `word` owns; `index` is the file of its index.
     pub(super) fn new(word: &PartSpec, file: &File, index: Option<&File>) -> Result<Self, MapError> {
         let unreadable = |why: String| MapError::Unreadable { path: word.path.clone(), why };
         let file_bytes = file.metadata().map_err(|error| unreadable(error.to_string()))?.len();

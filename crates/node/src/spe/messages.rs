@@ -3,7 +3,7 @@
 //!
 //! A message is four bytes of length (big-endian), then the message in the [codec](protocol::wire::codec). Descriptors
 //! travel with its message's first byte. The node: `Confine`, `Load`, then for each task `LoginSession`, `Segment`s, `End`. The
-//! SPE: `Confined`; `Loaded` or `Refused`; then `StageProgress`, a `BoxFuture` for each segment, and `FinishOutcome`, `FunctionFailed` or `PartialUploads`, after
+//! SPE: `Confined`; `Loaded` or `Refused`; then `WriteProgress`, a `BoxFuture` for each segment, and `FinishOutcome`, `FunctionFailed` or `Interrupted`, after
 //! which it drops what is left of the task and waits for the next `LoginSession`.
 
 use std::path::PathBuf;
@@ -199,7 +199,7 @@ pub(super) enum FromChild {
     },
 }
 
-/// See [`FromChild::FinishOutcome`].
+/// See [`FromChild::Finished`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct FinishedMessage {
     /// The task.

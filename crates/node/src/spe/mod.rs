@@ -3,7 +3,7 @@
 //!
 //! [`host`] is the node's side: it starts the process, hands it open files, and learns how it ended. [`child`] is what
 //! runs inside: it maps a segment's file, calls the function, and appends the results to one scratch file. Between them
-//! is a Unix socket and the messages of `messages`. User code runs nowhere else, and never in the node's own process.
+//! is a Unix socket and the messages of `words`. User code runs nowhere else, and never in the node's own process.
 
 mod captured_output;
 mod cgroups;

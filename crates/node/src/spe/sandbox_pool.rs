@@ -254,7 +254,7 @@ fn may_change_users() -> bool {
     geteuid().is_root() && capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
-/// Whether these numbers exist in this process's user namespace; `mapped_part` is its `uid_map`: lines of first number in here,
+/// Whether these numbers exist in this process's user namespace; `map` is its `uid_map`: lines of first number in here,
 /// first number outside, count.
 fn is_mapped(users: &RangeInclusive<u32>, map: &str) -> bool {
     map.lines().any(|line| {

@@ -40,7 +40,7 @@ impl SideFiles for MappedSideFiles {
     }
 }
 
-/// Lays copies into the folder `side_file` of `folder`, in the place of those of an earlier function, and gives each name with
+/// Lays copies into the folder `side` of `folder`, in the place of those of an earlier function, and gives each name with
 /// its file's. There is no `/proc` in here, by which an open file has a name; and a copy can be read from its beginning by
 /// each program anew.
 pub(super) fn write_copies(files: &[NamedFile], folder: &Path) -> Result<Vec<(String, String)>, Refusal> {

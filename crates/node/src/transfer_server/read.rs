@@ -76,7 +76,7 @@ pub(super) async fn read(
     }
 }
 
-/// Where `spe_error` says that bytes are bad, looks at them once more before the copy is put aside: they may have been those
+/// Where `error` says that bytes are bad, looks at them once more before the copy is put aside: they may have been those
 /// of an earlier copy, which was open here while a good one took its place. Gives the error back.
 async fn recheck_if_corrupt(context: &NodeContext, slice: SliceId, range: Range<u64>, error: NodeError) -> NodeError {
     if !is_corrupt(&error) {
@@ -198,7 +198,7 @@ impl OpenSlices {
         self.kept.push(OpenSlice { slice, ticket, allowed, since: Instant::now(), reader });
     }
 
-    /// Closes a slice where `spe_error` says that its bytes are bad; whether it was open.
+    /// Closes a slice where `error` says that its bytes are bad; whether it was open.
     fn forget_if_corrupt(&mut self, slice: SliceId, error: &NodeError) -> bool {
         let before = self.kept.len();
         self.kept.retain(|kept| kept.slice != slice || !is_corrupt(error));

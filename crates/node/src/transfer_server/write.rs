@@ -148,7 +148,7 @@ async fn take(
     }
 }
 
-/// Takes what arrives to its end; the writer with all of it. Where it breaks off, also because `client_gone` or the node's stop
+/// Takes what arrives to its end; the writer with all of it. Where it breaks off, also because `gone` or the node's stop
 /// ends it, what came is kept for the next attempt.
 pub(super) async fn receive_upload(
     context: &NodeContext,

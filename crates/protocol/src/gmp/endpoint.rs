@@ -42,7 +42,7 @@ pub enum EndpointAction {
         /// The message.
         message: Message,
     },
-    /// The peer is unreachable, or has [gone](Endpoint::lose_session); the session is gone, and so is what waited in it.
+    /// The peer is unreachable, or has [gone](Endpoint::reset_session); the session is gone, and so is what waited in it.
     SessionLost(SessionId),
     /// A [closed](Endpoint::close_session) session is gone; its key may be forgotten.
     SessionClosed(SessionId),
@@ -96,7 +96,7 @@ impl Endpoint {
         self.sessions.insert(session, Box::new(entry));
     }
 
-    /// Takes no more messages in a session and ends it with [`JobAction::SessionClosed`] once everything taken so far is
+    /// Takes no more messages in a session and ends it with [`EndpointAction::SessionClosed`] once everything taken so far is
     /// acknowledged, or after [`CLOSE_LINGER`](super::CLOSE_LINGER).
     pub fn close_session(&mut self, now: Now, session: SessionId) {
         self.now = now.monotonic;

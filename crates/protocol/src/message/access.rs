@@ -1,5 +1,5 @@
-//! Door 2, rights: who may do what with an entry, whose it is, and which slices a job may read at a node. Serves `access`
-//! and `epoch`. What the rights mean for other requests is told in `docs/semantics.md`.
+//! Door 2, rights: who may do what with an entry, whose it is, and which slices a job may read at a node. Serves `acl`
+//! and `run`. What the rights mean for other requests is told in `docs/semantics.md`.
 
 use serde::{Deserialize, Serialize};
 

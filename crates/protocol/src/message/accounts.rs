@@ -18,18 +18,18 @@ pub enum AccountsRequest {
         /// Only what comes after this name (the last of the previous page).
         after: Option<UserName>,
     },
-    /// Add a user: [`AccountsReply::BoxFuture`].
+    /// Add a user: [`AccountsReply::Done`].
     AddUser(NewUser),
-    /// Remove a user with tokens and sessions, but never the last administrator: [`AccountsReply::BoxFuture`]. Files stay.
+    /// Remove a user with tokens and sessions, but never the last administrator: [`AccountsReply::Done`]. Files stay.
     RemoveUser(UserName),
-    /// Change what a user may do: [`AccountsReply::BoxFuture`].
+    /// Change what a user may do: [`AccountsReply::Done`].
     ChangeUser {
         /// Who.
         user: UserName,
         /// What becomes of them.
         change: UserChange,
     },
-    /// Give a user a new password; all other login sessions of the user end: [`AccountsReply::BoxFuture`]. Everyone may, for
+    /// Give a user a new password; all other login sessions of the user end: [`AccountsReply::Done`]. Everyone may, for
     /// themselves, with the old one.
     SetPassword {
         /// Who.
@@ -44,11 +44,11 @@ pub enum AccountsRequest {
         /// Only what comes after this name.
         after: Option<String>,
     },
-    /// Add a group: [`AccountsReply::BoxFuture`].
+    /// Add a group: [`AccountsReply::Done`].
     AddGroup(String),
-    /// Remove a group; nobody is in it any more: [`AccountsReply::BoxFuture`].
+    /// Remove a group; nobody is in it any more: [`AccountsReply::Done`].
     RemoveGroup(String),
-    /// Take a user into a group, or out of it: [`AccountsReply::BoxFuture`].
+    /// Take a user into a group, or out of it: [`AccountsReply::Done`].
     SetMember {
         /// The group.
         group: String,
@@ -68,7 +68,7 @@ pub enum AccountsRequest {
     },
     /// A user's tokens: [`AccountsReply::Tokens`]. Everyone may ask for their own.
     Tokens(UserName),
-    /// Make a token worthless: [`AccountsReply::BoxFuture`]. Everyone may, of their own.
+    /// Make a token worthless: [`AccountsReply::Done`]. Everyone may, of their own.
     RevokeToken {
         /// Whose.
         user: UserName,
@@ -80,9 +80,9 @@ pub enum AccountsRequest {
         /// Only what comes after this one.
         after: Option<CredentialId>,
     },
-    /// End a login session: [`AccountsReply::BoxFuture`]. Everyone may end their own.
+    /// End a login session: [`AccountsReply::Done`]. Everyone may end their own.
     RevokeSession(CredentialId),
-    /// End all login sessions of a user: [`AccountsReply::BoxFuture`]. Everyone may end their own.
+    /// End all login sessions of a user: [`AccountsReply::Done`]. Everyone may end their own.
     RevokeSessionsOf(UserName),
 }
 

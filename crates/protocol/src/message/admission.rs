@@ -28,7 +28,7 @@ pub struct CertificateRequest {
 /// What a machine says that wants a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Enrolment {
-    /// It has a ticket: [`AdmissionReply::IssuedCertificate`].
+    /// It has a ticket: [`AdmissionReply::Issued`].
     WithTicket {
         /// What it wants to be; the ticket must be for that.
         kind: MachineKind,
@@ -39,15 +39,15 @@ pub enum Enrolment {
         /// The key it made.
         key: CertificateRequest,
     },
-    /// A node without a ticket asks, and asks again until an administrator has decided: [`AdmissionReply::PendingReply`],
-    /// then [`AdmissionReply::IssuedCertificate`].
+    /// A node without a ticket asks, and asks again until an administrator has decided: [`AdmissionReply::Waiting`],
+    /// then [`AdmissionReply::Issued`].
     Ask {
         /// How it wants to be called.
         name: NodeId,
         /// The key it made.
         key: CertificateRequest,
     },
-    /// A machine whose certificate has been shown wants the next: [`AdmissionReply::IssuedCertificate`].
+    /// A machine whose certificate has been shown wants the next: [`AdmissionReply::Issued`].
     Renew {
         /// Its name.
         name: NodeId,
@@ -55,7 +55,7 @@ pub enum Enrolment {
         key: CertificateRequest,
     },
     /// A machine shows its new certificate for the first time; from then on the old one is worth nothing:
-    /// [`AdmissionReply::BoxFuture`].
+    /// [`AdmissionReply::Done`].
     Confirm {
         /// Its name.
         name: NodeId,
@@ -88,7 +88,7 @@ pub enum AdmissionRequest {
 /// What an administrator does about machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AdmissionVerb {
-    /// Take a ticket into the books: [`AdmissionReply::BoxFuture`]. Its secret stays with who made it.
+    /// Take a ticket into the books: [`AdmissionReply::Done`]. Its secret stays with who made it.
     AddTicket {
         /// What its bearer may become. One for a master can only be made at the security server.
         kind: MachineKind,
@@ -99,21 +99,21 @@ pub enum AdmissionVerb {
         /// For how long, in seconds.
         life_seconds: u64,
     },
-    /// Who waits for a decision: [`AdmissionReply::PendingReply`] ones in [`AdmissionReply::Requests`].
+    /// Who waits for a decision: [`AdmissionReply::Waiting`] ones in [`AdmissionReply::Requests`].
     Requests,
-    /// Let a waiting one in: [`AdmissionReply::BoxFuture`].
+    /// Let a waiting one in: [`AdmissionReply::Done`].
     Approve {
         /// Which.
         name: NodeId,
         /// Its key, to be sure, or to say which of several.
         key: Option<KeyDigest>,
     },
-    /// Turn all away that want this name: [`AdmissionReply::BoxFuture`].
+    /// Turn all away that want this name: [`AdmissionReply::Done`].
     Reject {
         /// Which name.
         name: NodeId,
     },
-    /// From where a node may join: [`AdmissionReply::BoxFuture`].
+    /// From where a node may join: [`AdmissionReply::Done`].
     Allow {
         /// Which.
         name: NodeId,
@@ -125,7 +125,7 @@ pub enum AdmissionVerb {
         /// The last one of the page before; none for the first page.
         after: Option<NodeId>,
     },
-    /// Refuse a machine's certificate from now on, or with `undo` take it again: [`AdmissionReply::BoxFuture`].
+    /// Refuse a machine's certificate from now on, or with `undo` take it again: [`AdmissionReply::Done`].
     Strike {
         /// Which.
         name: NodeId,

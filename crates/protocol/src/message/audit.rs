@@ -83,7 +83,7 @@ pub struct AuditBatch {
 pub enum AuditRequest {
     /// Record these; answered by [`AuditReply::Recorded`] once they are on the disk.
     Record(AuditBatch),
-    /// Lines for an administrator: [`AuditReply::JournalPage`].
+    /// Lines for an administrator: [`AuditReply::Page`].
     Show {
         /// Who asks.
         by: UserRights,

@@ -28,9 +28,9 @@ use crate::{
 /// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientRequest {
-    /// Start writing a file: [`ClientReply::Created`]. Nothing is visible until [`PendingCommit`](Self::PendingCommit).
+    /// Start writing a file: [`ClientReply::Created`]. Nothing is visible until [`PendingCommit`](Self::Commit).
     Create(CreateRequest),
-    /// Keep a lease alive while bytes flow: [`ClientReply::BoxFuture`].
+    /// Keep a lease alive while bytes flow: [`ClientReply::Done`].
     Renew(LeaseId),
     /// Publish what was written, once enough nodes have reported it synced: [`ClientReply::Entry`]. Answered only then,
     /// or refused when the lease ends before.
@@ -42,13 +42,13 @@ pub enum ClientRequest {
         /// Their digest, as the node computed and the client believes it.
         digest: Digest,
     },
-    /// Give a write up; its bytes are removed: [`ClientReply::BoxFuture`].
+    /// Give a write up; its bytes are removed: [`ClientReply::Done`].
     Abandon(LeaseId),
     /// Where can I read this file: [`ClientReply::Located`].
     Locate(SectorPath),
     /// What is at this path, and its copies: [`ClientReply::Status`].
     Stat(SectorPath),
-    /// One page of a folder, by name; of a file, itself: [`ClientReply::JournalPage`].
+    /// One page of a folder, by name; of a file, itself: [`ClientReply::Page`].
     List {
         /// The folder.
         folder: SectorPath,
@@ -59,21 +59,21 @@ pub enum ClientRequest {
         /// Whether entries name the nodes that hold them.
         with_nodes: bool,
     },
-    /// Make a folder: [`ClientReply::BoxFuture`].
+    /// Make a folder: [`ClientReply::Done`].
     MakeFolder {
         /// The folder.
         path: SectorPath,
         /// Make missing parents too, and do not mind if it exists.
         parents: bool,
     },
-    /// Rename a file or folder, atomically, replacing a file at `to`: [`ClientReply::BoxFuture`].
+    /// Rename a file or folder, atomically, replacing a file at `to`: [`ClientReply::Done`].
     Rename {
         /// What.
         from: SectorPath,
         /// Its new path; its parent must exist.
         to: SectorPath,
     },
-    /// Remove a file, or a folder: [`ClientReply::BoxFuture`]. It goes to its owner's trash, from which it can be restored
+    /// Remove a file, or a folder: [`ClientReply::Done`]. It goes to its owner's trash, from which it can be restored
     /// for a while.
     Remove {
         /// What.
@@ -89,25 +89,25 @@ pub enum ClientRequest {
     Nodes,
     /// Is everything all right: [`ClientReply::Health`].
     Health,
-    /// Admit a job; its SPEs may then be started: [`ClientReply::AdmittedMachine`].
+    /// Admit a job; its SPEs may then be started: [`ClientReply::Admitted`].
     AdmitJob {
         /// One line for people: functions and input.
         title: String,
         /// Where its output will be: refused where the user may not write there.
         output: Option<SectorPath>,
     },
-    /// Tell the master how a job goes, which keeps it admitted: [`ClientReply::AdmittedMachine`] with fresh tickets, or
+    /// Tell the master how a job goes, which keeps it admitted: [`ClientReply::Admitted`] with fresh tickets, or
     /// refused with [`Status::Refused`] once it was cancelled.
     ReportJob(JobRecord),
     /// All jobs known, newest first: [`ClientReply::Jobs`].
     Jobs,
     /// One job: [`ClientReply::Jobs`] with one element.
     Job(JobId),
-    /// Ask a job's driver to stop: [`ClientReply::BoxFuture`].
+    /// Ask a job's driver to stop: [`ClientReply::Done`].
     CancelJob(JobId),
-    /// The end of the session: [`ClientReply::BoxFuture`].
+    /// The end of the session: [`ClientReply::Done`].
     Logout,
-    /// Empty a node: [`ClientReply::DialPlan`].
+    /// Empty a node: [`ClientReply::Plan`].
     Drain(DrainRequest),
     /// Forget a node: [`ClientReply::Removal`].
     RemoveNode(RemoveNodeRequest),
@@ -142,7 +142,7 @@ pub enum ClientRequest {
         /// Where to put it; else where it was.
         to: Option<SectorPath>,
     },
-    /// Remove for good what is in one's trash: [`ClientReply::BoxFuture`], when it cannot be restored any more. The bytes go
+    /// Remove for good what is in one's trash: [`ClientReply::Done`], when it cannot be restored any more. The bytes go
     /// in the background.
     EmptyTrash {
         /// Of all users; only administrators may.
@@ -154,7 +154,7 @@ pub enum ClientRequest {
         /// Only what comes after this (the last of the previous page).
         after: Option<QuotaOf>,
     },
-    /// How much a user may keep; only administrators may: [`ClientReply::BoxFuture`].
+    /// How much a user may keep; only administrators may: [`ClientReply::Done`].
     SetQuota {
         /// Who.
         user: UserName,
@@ -165,10 +165,10 @@ pub enum ClientRequest {
     },
     /// Every copy of a file, with a ticket to have it verified where its node can be reached: [`ClientReply::Copies`].
     Copies(SectorPath),
-    /// How the names were put together after the journal was lost: [`ClientReply::Rebuild`], or [`ClientReply::BoxFuture`]
+    /// How the names were put together after the journal was lost: [`ClientReply::Rebuild`], or [`ClientReply::Done`]
     /// where something is changed.
     Rebuild(RebuildRequest),
-    /// Take files in that already lie on a node: [`ClientReply::ChunkReader`] with a ticket (right: import). Administrators
+    /// Take files in that already lie on a node: [`ClientReply::Source`] with a ticket (right: import). Administrators
     /// only.
     Import {
         /// The node.
@@ -178,11 +178,11 @@ pub enum ClientRequest {
     Accounts(AccountsRequest),
     /// Who may do what: [`ClientReply::Acl`].
     Acl(AclRequest),
-    /// About machines that come in, for the security server: [`ClientReply::PendingSession`].
+    /// About machines that come in, for the security server: [`ClientReply::Admission`].
     Admission(AdmissionVerb),
     /// The audit record; administrators only: [`ClientReply::Audit`].
     Audit(AuditQuestion),
-    /// Have a job that was admitted driven by a node, and by another where that one is gone: [`ClientReply::BoxFuture`].
+    /// Have a job that was admitted driven by a node, and by another where that one is gone: [`ClientReply::Done`].
     DetachJob {
         /// The job.
         job: JobId,
@@ -194,7 +194,7 @@ pub enum ClientRequest {
     },
     /// What became of a job's attempts.
     History(HistoryRequest),
-    /// The master's wall clock is right, although it jumped: [`ClientReply::BoxFuture`], and what waited for that is removed
+    /// The master's wall clock is right, although it jumped: [`ClientReply::Done`], and what waited for that is removed
     /// again by time. Administrators only.
     ConfirmClock,
 }
@@ -278,7 +278,7 @@ pub struct Throttled {
 }
 
 impl Throttled {
-    /// A refusal of what `message` says, for so long.
+    /// A refusal of what `sentence` says, for so long.
     pub fn new(message: impl std::fmt::Display, retry_after_seconds: u32) -> Self {
         let sentence = format!("{message}; try again in {retry_after_seconds} s");
         Self { refusal: Refusal::new(Status::Unavailable, sentence), retry_after_seconds }

@@ -17,7 +17,7 @@ pub enum Membership {
     Drained,
 }
 
-/// Empty a node, so that it can be taken away: [`ClientReply::DialPlan`](super::client_master::ClientReply::DialPlan).
+/// Empty a node, so that it can be taken away: [`ClientReply::Plan`](super::client_master::ClientReply::Plan).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainRequest {
     /// Which.

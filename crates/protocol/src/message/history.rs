@@ -8,7 +8,7 @@ use crate::{JobId, NodeId, SectorPath};
 /// What a client says or asks about the attempts of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HistoryRequest {
-    /// What became of them, told once, when the job ends: [`ClientReply::BoxFuture`](super::client_master::ClientReply::BoxFuture).
+    /// What became of them, told once, when the job ends: [`ClientReply::Done`](super::client_master::ClientReply::Done).
     Submit {
         /// The job, which must be the teller's.
         job: JobId,

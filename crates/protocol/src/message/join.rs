@@ -80,7 +80,7 @@ pub enum JoinRequest {
         /// What the machine is called, for people; at most [`MACHINE_BYTES_MAX`].
         machine: String,
     },
-    /// A machine wants a certificate, its first or its next: [`JoinReply::PendingSession`]. No session begins.
+    /// A machine wants a certificate, its first or its next: [`JoinReply::Admission`]. No session begins.
     Enrol(Enrolment),
     /// Someone logs in with a browser; no session begins yet: [`JoinReply::Device`].
     Device(DeviceRequest),

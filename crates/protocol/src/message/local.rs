@@ -22,7 +22,7 @@ pub enum LocalRequest {
         /// The slice.
         slice: SliceId,
     },
-    /// These bytes do not have their checksums; look for yourself: [`LocalReply::BoxFuture`].
+    /// These bytes do not have their checksums; look for yourself: [`LocalReply::Done`].
     Suspect {
         /// Right: read.
         ticket: SignedTicket,
@@ -33,8 +33,8 @@ pub enum LocalRequest {
         /// First byte behind them; a node looks at no more than [`SUSPECT_BYTES_MAX`].
         until: u64,
     },
-    /// Store the file that comes with this word as a new slice: [`LocalReply::FragmentOutcome`] now and then, at last
-    /// [`LocalReply::SyncedCopy`]. What an earlier attempt left is used where it is the file's beginning; then
+    /// Store the file that comes with this word as a new slice: [`LocalReply::Progress`] now and then, at last
+    /// [`LocalReply::Stored`]. What an earlier attempt left is used where it is the file's beginning; then
     /// [`LocalReply::Partial`] comes first.
     Store {
         /// Right: write.

@@ -11,14 +11,14 @@ use crate::{UserName, message::accounts::NewSession};
 /// What is asked by one who has no session yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceRequest {
-    /// Begin: [`DeviceReply::BeginOutcome`].
+    /// Begin: [`DeviceReply::Begun`].
     Begin {
         /// The provider's name; `None` where there is only one.
         provider: Option<String>,
         /// What the machine is called, for people; at most [`MACHINE_BYTES_MAX`](super::join::MACHINE_BYTES_MAX).
         machine: String,
     },
-    /// Has the person in the browser finished? [`DeviceReply::Pending`] or [`DeviceReply::BoxFuture`].
+    /// Has the person in the browser finished? [`DeviceReply::Pending`] or [`DeviceReply::Done`].
     Poll {
         /// As it was begun.
         login: DeviceLogin,

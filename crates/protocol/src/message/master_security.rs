@@ -59,7 +59,7 @@ pub enum SecurityRequest {
     Changes(ChangeCursor),
     /// Do these sessions of yours still stand: [`SecurityReply::Rechecked`]. At most [`RECHECKED_MAX`].
     Recheck(Vec<HeldSession>),
-    /// Who may come in, and with which certificate: [`SecurityReply::PendingSession`].
+    /// Who may come in, and with which certificate: [`SecurityReply::Admission`].
     Admission(AdmissionRequest),
     /// What someone without a session asked the master: [`SecurityReply::Device`].
     Device {

@@ -23,7 +23,7 @@ use crate::{
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
-    /// Fetch a copy of a slice from another node; ends in [`SimulationReport::SyncedCopy`] or [`SimulationReport::ReplicateFailed`].
+    /// Fetch a copy of a slice from another node; ends in [`Report::Stored`] or [`Report::ReplicateFailed`].
     Replicate {
         /// The slice's header, for the sidecar.
         header: SliceHeader,
@@ -48,7 +48,7 @@ pub enum Order {
     /// Keep these rows for a master that loses its journal. Answered when they are on the disk; refused where they do not
     /// fit onto what is kept.
     Mirror(MirrorUpdate),
-    /// Tell what you keep: [`SimulationReport::Partial`], one page.
+    /// Tell what you keep: [`Report::MirrorPage`], one page.
     ReadMirror {
         /// The last row of the page before.
         after: Option<MirrorKey>,
@@ -67,7 +67,7 @@ pub enum Order {
     StruckOff(Vec<NodeId>),
 }
 
-/// See [`Order::StartDriver`].
+/// See [`Order::Drive`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriveOrder {
     /// The job.

@@ -1,7 +1,7 @@
 //! Door 6: the driver of a job (the client) and an SPE of a node (Sector/Sphere paper, 3.3). It runs on a transfer
 //! connection after [`TransferRequest::Spe`](crate::message::transfer::TransferRequest::Spe): the driver sends
 //! [`SpeRequest`]s one at a time, the node answers each with one or more [`SpeReply`]s, the last of which is not
-//! [`SpeReply::StageProgress`]. When the connection breaks, the SPE ends and what it was doing is dropped.
+//! [`SpeReply::Progress`]. When the connection breaks, the SPE ends and what it was doing is dropped.
 //!
 //! Results lie in **buckets**: files of a job on nodes that are not yet slices. A bucket takes a piece from each task
 //! whole or not at all; it is **sealed** with the list of the attempts that won, which makes its content exactly once;
@@ -19,16 +19,16 @@ use crate::{
 /// What the driver asks of an SPE or of the node's buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpeRequest {
-    /// Load a function: [`SpeReply::StageProgress`] while its side files are fetched, then [`SpeReply::Loaded`]. Once before the
+    /// Load a function: [`SpeReply::Progress`] while its side files are fetched, then [`SpeReply::Loaded`]. Once before the
     /// first run, and again to change it.
     Load(LoadOrder),
-    /// Run it over the segments of a task: [`SpeReply::StageProgress`] now and then, at last [`SpeReply::FinishOutcome`],
+    /// Run it over the segments of a task: [`SpeReply::Progress`] now and then, at last [`SpeReply::Finished`],
     /// [`SpeReply::FunctionFailed`] or [`SpeReply::Refused`].
     Run(TaskOrder),
     /// Send pieces of a finished attempt, whose results this node has kept, to buckets that lack them:
     /// [`SpeReply::Delivered`]. Refused with [`Status::NotFound`](crate::Status::NotFound) when they are not kept any more.
     Deliver(DeliveryOrder),
-    /// Make a bucket of this node final: [`SpeReply::SealOutcome`]. Refused with
+    /// Make a bucket of this node final: [`SpeReply::Sealed`]. Refused with
     /// [`Status::NotFound`](crate::Status::NotFound) when a winning piece is missing.
     Seal(SealOrder),
     /// Make a sealed bucket a slice, by a write ticket: [`SpeReply::Published`] when it is synced.
@@ -361,7 +361,7 @@ pub enum SegmentSource {
 pub enum OutputPlacement {
     /// Into one bucket of the same node, whose number is the task's.
     Local,
-    /// Into buckets, bucket `i` at `targets[i]`.
+    /// Into buckets, bucket `i` at `places[i]`.
     Buckets(Vec<BucketTarget>),
 }
 
@@ -378,14 +378,14 @@ pub struct BucketTarget {
     pub ticket: SignedTicket,
     /// The site where it stands.
     pub site: String,
-    /// Which [making](BucketId::making) of the bucket is there.
+    /// Which [making](BucketId::generation) of the bucket is there.
     pub generation: u32,
     /// Whether the bucket wants this task's piece. Where it does not, since it has the piece of an earlier attempt, the
     /// piece is made and reported, so that the two can be compared, but not sent.
     pub is_wanted: bool,
 }
 
-/// A bucket of a stage of a job. `epoch` counts how often the whole job was begun anew; news of an older run is ignored.
+/// A bucket of a stage of a job. `run` counts how often the whole job was begun anew; news of an older run is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BucketId {
     /// The job.

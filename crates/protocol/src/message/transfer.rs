@@ -1,6 +1,6 @@
 //! Door 5: bytes between client and node, and node and node. One TLS connection carries requests one after the other;
 //! each begins with a [`TransferRequest`] (length-prefixed, encoded) that holds a ticket. Data travels in
-//! [frames](crate::wire::frame), ended by an empty one.
+//! [frames](crate::wire::stream_frame), ended by an empty one.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub enum TransferRequest {
         /// First byte no longer wanted.
         until: u64,
     },
-    /// Write a new slice: [`TransferReply::Ready`], then frames from the caller, then [`TransferReply::SyncedCopy`]. Where
+    /// Write a new slice: [`TransferReply::Ready`], then frames from the caller, then [`TransferReply::Stored`]. Where
     /// bytes of an earlier attempt are there, [`TransferReply::Partial`] comes first, and the caller answers it with
     /// [`ResumeFrom`].
     Write {
@@ -33,8 +33,8 @@ pub enum TransferRequest {
         /// The nodes that the bytes go on to, one from the other in this order, each with its own write ticket.
         chain: Vec<Source>,
     },
-    /// Give a piece to a bucket: [`TransferReply::Ready`] or [`TransferReply::FragmentOutcome`] at once when the bucket has it
-    /// already, then frames, then [`TransferReply::FragmentOutcome`].
+    /// Give a piece to a bucket: [`TransferReply::Ready`] or [`TransferReply::Taken`] at once when the bucket has it
+    /// already, then frames, then [`TransferReply::Taken`].
     Piece {
         /// Right: compute.
         ticket: SignedTicket,
@@ -66,7 +66,7 @@ pub enum TransferRequest {
         after: Option<String>,
     },
     /// Make a native file a slice: [`TransferReply::Imported`] again and again while it is read, then
-    /// [`TransferReply::SyncedCopy`]. The file keeps its name until [`UnlinkFile`](Self::UnlinkFile), so that nothing is lost
+    /// [`TransferReply::Stored`]. The file keeps its name until [`UnlinkFile`](Self::UnlinkFile), so that nothing is lost
     /// where the write is never published.
     ImportFile {
         /// Right: import.
@@ -110,7 +110,7 @@ pub enum TransferRequest {
         ticket: SignedTicket,
     },
     /// Fetch a slice from the nodes that have it and store it as a new one, while whoever asks sees no byte of it:
-    /// [`TransferReply::Pulling`] now and then, each answered with a [`PullUpdate`], and at last [`TransferReply::SyncedCopy`].
+    /// [`TransferReply::Pulling`] now and then, each answered with a [`PullUpdate`], and at last [`TransferReply::Stored`].
     Pull(Pull),
 }
 

@@ -1,4 +1,4 @@
-//! How fast bytes may go, and who goes first where not all can at once: what a transfer may be told ([`StragglerDetector`]), and the
+//! How fast bytes may go, and who goes first where not all can at once: what a transfer may be told ([`TransferQos`]), and the
 //! rule by which a limit is kept ([`TokenBucket`]). It serves every path on which bytes of files travel.
 //!
 //! Nothing here waits or reads a clock: the time is an argument.

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use protocol::{Acl, Principal, UserName};
 
-/// `sector acl_args`.
+/// `sector acl`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum AclCommand {
     /// Whose it is, and who may do what with it

@@ -99,14 +99,14 @@ pub(crate) struct NodeTicket {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeJoin {
-    /// What `sector node_admission ticket` printed; `-`: read it from standard input. Without one, an administrator must approve the
+    /// What `sector node ticket` printed; `-`: read it from standard input. Without one, an administrator must approve the
     /// node
     #[arg(value_parser = ticket, conflicts_with_all = ["master", "authority", "trust_on_first_use"])]
     pub(crate) ticket: Option<JoinTicket>,
     /// Where its slices, settings and credentials are kept
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Its name [default: as the ticket says, or the first `node_admission-N` that is free]
+    /// Its name [default: as the ticket says, or the first `node-N` that is free]
     #[arg(long)]
     pub(crate) id: Option<NodeId>,
     /// The site where it stands
@@ -133,7 +133,7 @@ pub(crate) struct NodeJoin {
 pub(crate) struct Approve {
     /// The name it wants
     pub(crate) id: NodeId,
-    /// The digest of its key, as `sector node_admission join` shows it
+    /// The digest of its key, as `sector node join` shows it
     #[arg(long, value_name = "HEX")]
     pub(crate) fingerprint: Option<KeyDigest>,
 }

@@ -1,4 +1,4 @@
-//! Arguments of `audit_args`.
+//! Arguments of `audit`.
 
 use std::{path::PathBuf, time::SystemTime};
 

@@ -199,7 +199,7 @@ pub(crate) enum QuotaCommand {
     #[command(after_help = "Example: sector quota set alice bytes=1TB files=1000000")]
     Set {
         user: UserName,
-        /// `bytes=1TB`, `file_args=1000000`; without a value: any number
+        /// `bytes=1TB`, `files=1000000`; without a value: any number
         #[arg(required = true, value_name = "KEY=VALUE")]
         limits: Vec<String>,
     },

@@ -182,7 +182,7 @@ pub(crate) enum Command {
     /// Run a Sphere job: a function over records where they lie
     #[command(after_help = "Example: sector run --udf words --input /text --buckets 8 --then index --output /index")]
     Run(Run),
-    /// Tell where the records of files begin, for jobs with `--records inverted_index`: makes FILE.idx beside each FILE
+    /// Tell where the records of files begin, for jobs with `--records index`: makes FILE.idx beside each FILE
     #[command(after_help = "Example: sector index /genome/*.fa --begins '>'")]
     Index(Index),
     /// The jobs, newest first

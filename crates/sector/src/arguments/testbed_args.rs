@@ -1,4 +1,4 @@
-//! `sector testbed_args`: sites and links on this machine.
+//! `sector testbed`: sites and links on this machine.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -44,7 +44,7 @@ pub(crate) struct TestbedUp {
     /// Where the cloud keeps everything [default: data in the testbed's folder of $SECTOR_HOME, emptied first]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Run in the background; stop it with `sector testbed_args down`
+    /// Run in the background; stop it with `sector testbed down`
     #[arg(long)]
     pub(crate) detach: bool,
     /// Let each packet pass by itself: exact to the packet, and about ten times the work

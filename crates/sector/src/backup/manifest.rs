@@ -58,7 +58,7 @@ pub(crate) struct JournalLine {
 /// One file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FileLine {
-    /// Its name in the part's folder: `rows`, `file_args/NAME` or `audit_args/NAME`.
+    /// Its name in the part's folder: `rows`, `files/NAME` or `audit/NAME`.
     pub(crate) name: String,
     /// Its length.
     pub(crate) bytes: u64,

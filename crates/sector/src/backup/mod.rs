@@ -1,5 +1,5 @@
 //! Backups of what the cloud's nodes do not have: the master's journal, and all of the security server
-//! (`docs/paths/backup_args.md`). [`take`] makes one while the roles run, [`verify`] proves that one is whole, [`restore`] puts it
+//! (`docs/paths/backup.md`). [`take`] makes one while the roles run, [`verify`] proves that one is whole, [`restore`] puts it
 //! back. Only who may read a role's folder can do either; nothing of it goes over a network.
 //!
 //! Never leaves half a backup under a backup's name, never changes a role's folder before the whole backup was read, and

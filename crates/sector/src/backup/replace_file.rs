@@ -11,7 +11,7 @@ use protocol::Status;
 use super::file_copy;
 use crate::failure::Failure;
 
-/// Puts a new file in the place of another, which gets the name `NAME.archived-N`, in one step: at no time is there none.
+/// Puts a new file in the place of another, which gets the name `NAME.aside-N`, in one step: at no time is there none.
 pub(super) fn replace(new: &Path, file: &Path) -> Result<Option<PathBuf>, Failure> {
     let failed = |error: io::Error| file_copy::unwritten(file, &error);
     if !fs::exists(file).map_err(failed)? {
@@ -26,7 +26,7 @@ pub(super) fn replace(new: &Path, file: &Path) -> Result<Option<PathBuf>, Failur
     Ok(Some(aside))
 }
 
-/// The first of `NAME.archived-1`, `NAME.archived-2` and so on that is free.
+/// The first of `NAME.aside-1`, `NAME.aside-2` and so on that is free.
 fn free_name(file: &Path) -> Result<PathBuf, Failure> {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let names = (1..ASIDES_MAX).map(|number| file.with_file_name(format!("{name}.aside-{number}")));

@@ -1,5 +1,5 @@
 //! Taking a backup, while the roles run or while they are stopped: rows through the door in the role's folder
-//! ([`net::folder_door`]), then the small files, then the audit record, which so reaches at least as far as the accounts
+//! ([`net::backup_socket`]), then the small files, then the audit record, which so reaches at least as far as the accounts
 //! say. All of it goes into a folder without a name, is read again, and gets its name last.
 
 use std::{

@@ -29,7 +29,7 @@ pub(crate) async fn master(config: &Path) -> Result<(), Failure> {
     run_until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
 }
 
-/// `sector node_admission`.
+/// `sector node`.
 pub(crate) async fn node(config: &Path) -> Result<(), Failure> {
     let settings = Checked::<NodeSettings>::read(config)?;
     let spe = SpeProgram::this_executable().map_err(|error| Failure::failed(error.to_string()))?;

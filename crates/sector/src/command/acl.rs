@@ -1,4 +1,4 @@
-//! `acl_args`: who may do what.
+//! `acl`: who may do what.
 
 use client::{Acl, AclStatus, Client, SectorPath};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::{
     show,
 };
 
-/// `sector acl_args`.
+/// `sector acl`.
 pub(crate) async fn run(cloud: &Client, command: AclCommand, global: &Global) -> Result<(), Failure> {
     let status = match command {
         AclCommand::Get { path } => return print(&cloud.acl(&SectorPath::parse(&path)?).await?, global),

@@ -1,4 +1,4 @@
-//! `audit_args`: who did what, and whether the record of it is whole. Asks the cloud, or reads files without it.
+//! `audit`: who did what, and whether the record of it is whole. Asks the cloud, or reads files without it.
 
 use std::{
     path::Path,
@@ -20,7 +20,7 @@ use crate::{
     show,
 };
 
-/// `sector audit_args` on the files of a folder; `None` where the cloud is to be asked.
+/// `sector audit` on the files of a folder; `None` where the cloud is to be asked.
 pub(crate) fn offline(command: &AuditCommand, global: &Global) -> Option<Result<(), Failure>> {
     let (AuditCommand::Show(AuditShow { folder, .. }) | AuditCommand::Verify(folder)) = command;
     let folder = folder.folder.as_deref()?;
@@ -44,7 +44,7 @@ fn check_files(folder: &Path) -> Result<AuditCheck, Failure> {
     Ok(check)
 }
 
-/// `sector audit_args` with the cloud's own record.
+/// `sector audit` with the cloud's own record.
 pub(crate) async fn run(cloud: &Client, command: AuditCommand, global: &Global) -> Result<(), Failure> {
     match command {
         AuditCommand::Show(asked) => {

@@ -1,4 +1,4 @@
-//! `backup_args` and `restore`.
+//! `backup` and `restore`.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::{
     show,
 };
 
-/// `sector backup_args`.
+/// `sector backup`.
 pub(crate) async fn backup(asked: Backup, global: &Global) -> Result<(), Failure> {
     let Backup { to, mut folders, check } = asked;
     if check {

@@ -1,4 +1,4 @@
-//! `verify`: every copy of files is read where it lies and compared with its digest. It finds; the master repairs.
+//! `check`: every copy of files is read where it lies and compared with its digest. It finds; the master repairs.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     show::{self, Meter},
 };
 
-/// `sector verify`.
+/// `sector check`.
 pub(crate) async fn check(cloud: &Client, check: Check, global: &Global) -> Result<(), Failure> {
     let files = files(cloud, &check).await?;
     let total = files.iter().map(|(_, bytes)| bytes).sum();

@@ -1,4 +1,4 @@
-//! `name_bench io`: what a disk gives, measured as a node uses it: a large file written and synced, read back from the disk,
+//! `bench io`: what a disk gives, measured as a node uses it: a large file written and synced, read back from the disk,
 //! small pieces read here and there, small files synced one after the other. It leaves nothing behind.
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
     show,
 };
 
-/// `sector name_bench io`.
+/// `sector bench io`.
 pub(crate) fn io(bench: &BenchIo, global: &Global) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::local("measure the disk of", &bench.folder, &error);
     let figures = measure(&bench.folder, bench.bytes.as_u64()).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! `sector inverted_index`: makes the files of offsets by which jobs find records of any length. The work is a job of the client's.
+//! `sector index`: makes the files of offsets by which jobs find records of any length. The work is a job of the client's.
 
 use client::{Client, RecordFraming, job::IndexedRecords};
 
@@ -9,7 +9,7 @@ use crate::{
     show::{self, Meter},
 };
 
-/// `sector inverted_index`.
+/// `sector index`.
 pub(crate) async fn index(cloud: &Client, asked: Index, global: &Global) -> Result<(), Failure> {
     let records = match (asked.begins, asked.records) {
         (Some(text), _) => IndexedRecords::Begins(text),

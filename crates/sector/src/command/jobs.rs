@@ -1,4 +1,4 @@
-//! `run`, `job_args` and `job`: Sphere through the command line. The client library is the driver.
+//! `run`, `jobs` and `job`: Sphere through the command line. The client library is the driver.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -124,7 +124,7 @@ pub(crate) async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Gl
     Ok(ended?)
 }
 
-/// `sector job_args`.
+/// `sector jobs`.
 pub(crate) async fn jobs(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let views: Vec<_> = cloud.jobs().await?.iter().map(JobView::from).collect();
     if global.json {

@@ -185,7 +185,7 @@ struct EntryView {
     digest: Option<String>,
     modified: String,
     owner: String,
-    /// Whether it says itself who may do what (`sector acl_args get`).
+    /// Whether it says itself who may do what (`sector acl get`).
     acl: bool,
     records: Option<String>,
     copies_wanted: Option<u8>,

@@ -1,4 +1,4 @@
-//! `sector name_bench messages`: how fast words travel, beside other ways to send them (crate `bench_args`). It talks to no cloud:
+//! `sector bench messages`: how fast words travel, beside other ways to send them (crate `measure`). It talks to no cloud:
 //! the answering ends are processes of this same program, which end with the command.
 
 use std::{num::NonZero, process::Command, thread::available_parallelism, time::Duration};
@@ -11,7 +11,7 @@ use crate::{
     show,
 };
 
-/// `sector name_bench messages`.
+/// `sector bench messages`.
 pub(crate) async fn messages(bench: BenchMessages, global: &Global) -> Result<(), Failure> {
     // Both ends of a system share the machine.
     let half = available_parallelism().map_or(1, NonZero::get) / 2;

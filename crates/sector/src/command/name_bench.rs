@@ -1,4 +1,4 @@
-//! `sector name_bench names`: how many names per second the running cloud makes, finds, lists, renames and removes, and how
+//! `sector bench names`: how many names per second the running cloud makes, finds, lists, renames and removes, and how
 //! long each takes. Works in a folder of its own, which goes with the command however it ends.
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
     show,
 };
 
-/// `sector name_bench`.
+/// `sector bench`.
 pub(crate) async fn names(cloud: &Client, names: &BenchNames, global: &Global) -> Result<(), Failure> {
     let folder = SectorPath::parse(&format!("/.bench-names-{}", std::process::id()))?;
     cloud.make_folder(&folder, false).await?;

@@ -1,4 +1,4 @@
-//! `node_admission drain`, `node_admission remove` and `rebalance`: nodes that go, and slices that move. What would happen is printed before
+//! `node drain`, `node remove` and `rebalance`: nodes that go, and slices that move. What would happen is printed before
 //! it does with `--dry-run`, and with `--wait` how far it is.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{
     show,
 };
 
-/// `sector node_admission VERB`.
+/// `sector node VERB`.
 pub(crate) async fn run(cloud: &Client, verb: NodeVerb, global: &Global) -> Result<(), Failure> {
     match verb {
         NodeVerb::List => nodes::list(cloud, global).await,

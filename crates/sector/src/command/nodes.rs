@@ -59,7 +59,7 @@ fn held(node: &NodeStatus, link: &LinkUse) -> Option<String> {
     ))
 }
 
-/// `sector node_admission list`: as `nodes`, and in JSON also what administrators may know of the nodes' certificates; null where the
+/// `sector node list`: as `nodes`, and in JSON also what administrators may know of the nodes' certificates; null where the
 /// asker may not, or a node has none that the security server knows.
 pub(crate) async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
     if !global.json {

@@ -1,4 +1,4 @@
-//! `sector name_bench reads`: how many small pieces of one open file come in a second, from anywhere in it, as a program that
+//! `sector bench reads`: how many small pieces of one open file come in a second, from anywhere in it, as a program that
 //! cuts pictures out of a survey reads; beside it the same reads of an ordinary local file. The file is its own, and goes
 //! with the command however it ends.
 
@@ -21,7 +21,7 @@ use crate::{
     failure::Failure,
 };
 
-/// `sector name_bench reads`.
+/// `sector bench reads`.
 pub(crate) async fn reads(cloud: &Client, reads: &BenchReads, global: &Global) -> Result<(), Failure> {
     let bytes = reads.bytes.as_u64();
     let piece_bytes = reads.read_bytes.as_u64();

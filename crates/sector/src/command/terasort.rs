@@ -55,7 +55,7 @@ pub(crate) async fn run(cloud: &Client, command: Terasort, global: &Global) -> R
     }
 }
 
-/// Makes `records` records in `file_args` files, each on the node where it stays.
+/// Makes `records` records in `files` files, each on the node where it stays.
 pub(crate) async fn generate(
     cloud: &Client,
     records: u64,

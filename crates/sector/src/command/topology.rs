@@ -1,4 +1,4 @@
-//! `topology testbed_status`, `reload` and `verify`: who stands where.
+//! `topology show`, `reload` and `check`: who stands where.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::{
     show,
 };
 
-/// `sector topology testbed_status` and `reload`.
+/// `sector topology show` and `reload`.
 pub(crate) async fn run(cloud: &Client, verb: TopologyVerb, global: &Global) -> Result<(), Failure> {
     match verb {
         TopologyVerb::Check { file } => check(&file, global),
@@ -21,7 +21,7 @@ pub(crate) async fn run(cloud: &Client, verb: TopologyVerb, global: &Global) -> 
     }
 }
 
-/// `sector topology verify`: the file alone, without a cloud.
+/// `sector topology check`: the file alone, without a cloud.
 pub(crate) fn check(file: &Path, global: &Global) -> Result<(), Failure> {
     let topology = daemon::topology::read(file)?;
     let status = TopologyStatus { file: Some(file.display().to_string()), topology, ..TopologyStatus::default() };

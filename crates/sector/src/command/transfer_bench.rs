@@ -1,4 +1,4 @@
-//! `sector name_bench transfer`: how fast bulk bytes travel over a way, beside other ways to send them (crate `bench_args`). It talks
+//! `sector bench transfer`: how fast bulk bytes travel over a way, beside other ways to send them (crate `measure`). It talks
 //! to no cloud: both ends are threads of this process, and an emulated way goes with the command.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::{
     show,
 };
 
-/// `sector name_bench transfer`.
+/// `sector bench transfer`.
 pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<(), Failure> {
     let way = bench.rate.map(|rate| EmulatedPath { rate, round_trip: *bench.rtt, loss: bench.loss, seed: bench.seed });
     let global = global.clone();

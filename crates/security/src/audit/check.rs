@@ -161,7 +161,7 @@ fn is_wanted(content: &Content, query: &AuditQuery) -> bool {
         && query.user.as_ref().is_none_or(|user| content.who == user.as_str())
 }
 
-/// Gives a file's lines to `apply_row` until it wants no more.
+/// Gives a file's lines to `take` until it wants no more.
 fn each_line(path: &Path, mut take: impl FnMut(&str) -> bool) -> Result<(), SecurityError> {
     let file = File::open(path).map_err(|source| failed("open", path, source))?;
     let mut reader = BufReader::new(file);

@@ -1,6 +1,6 @@
 //! The job's state machine as text: a line that begins with `>` is what the job is told, the lines below it are what it
-//! then wants done, all of it and in this order. Attempts are written `stage.epoch.task.attempt`, buckets
-//! `stage.epoch.bucket`, with `+generation` where they were made again.
+//! then wants done, all of it and in this order. Attempts are written `stage.run.task.attempt`, buckets
+//! `stage.run.bucket`, with `+making` where they were made again.
 #![allow(clippy::unwrap_used)]
 
 mod errors;

@@ -42,7 +42,7 @@ use crate::{
 #[derive(Clone)]
 pub struct MemoryDisk {
     disk: Arc<Mutex<State>>,
-    /// Which life of the disk this handle belongs to; see [`BucketState::life`].
+    /// Which life of the disk this handle belongs to; see [`State::life`].
     life: u64,
 }
 

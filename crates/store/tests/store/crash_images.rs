@@ -18,7 +18,7 @@ pub(crate) enum Step {
     Write(u128, &'static str),
     Adopt(u128, &'static str),
     Place(u128, &'static str),
-    /// As `UnauthenticatedSlot`, with another wish for copies.
+    /// As `Place`, with another wish for copies.
     Wish(u128, &'static str, u8),
     Remove(u128),
 }

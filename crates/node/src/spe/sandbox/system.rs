@@ -13,12 +13,12 @@ use std::{
 
 use rustix::{process::Pid, thread::UnshareFlags};
 
-/// Closes all descriptors but the standard three and `retained_results`.
+/// Closes all descriptors but the standard three and `kept`.
 pub(super) fn close_all_but(kept: RawFd) -> io::Result<()> {
     let kept = kept.cast_unsigned();
     let ranges = [(FIRST_DESCRIPTOR, kept.saturating_sub(1)), (kept.saturating_add(1).max(FIRST_DESCRIPTOR), u32::MAX)];
     for (first, last) in ranges.into_iter().filter(|(first, last)| first <= last) {
-        // SAFETY: called at the start of a process that has opened nothing but `retained_results`: nobody holds one of these.
+        // SAFETY: called at the start of a process that has opened nothing but `kept`: nobody holds one of these.
         let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         if result != 0 {
             return Err(io::Error::last_os_error());

@@ -125,7 +125,7 @@ impl Session {
         self.silent_since = if self.sender.is_idle() { None } else { self.silent_since.or(Some(now)) };
     }
 
-    /// Takes an authentic datagram. `receive_capacity` is how many requests and notices the receiver of messages has room for: what
+    /// Takes an authentic datagram. `room` is how many requests and notices the receiver of messages has room for: what
     /// it has none for is not acknowledged and comes again. Replies always have room, their requester waits.
     pub(super) fn handle_datagram(&mut self, now: Duration, head: &Head, body: &[u8], room: &mut usize) -> Received {
         let novelty = self.replay.take(head.packet);

@@ -1,4 +1,4 @@
-//! `node_admission join` and `master join`: this machine comes into a cloud. The key is made here and stays here; what is written is
+//! `node join` and `master join`: this machine comes into a cloud. The key is made here and stays here; what is written is
 //! credentials and settings, from which the role starts.
 
 use std::{
@@ -38,7 +38,7 @@ pub(crate) async fn master(arguments: MasterJoin, global: &Global) -> Result<(),
     place.install(&admitted, new, "master", global)
 }
 
-/// `sector node_admission join`.
+/// `sector node join`.
 pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Failure> {
     let ticket = arguments.ticket.as_ref();
     if ticket.is_some_and(|ticket| ticket.kind != MachineKind::Node) {

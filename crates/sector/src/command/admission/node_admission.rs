@@ -1,4 +1,4 @@
-//! `node_admission ticket`, `requests`, `approve`, `reject`, `allow`: an administrator lets nodes in.
+//! `node ticket`, `requests`, `approve`, `reject`, `allow`: an administrator lets nodes in.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use crate::{
     show,
 };
 
-/// `sector node_admission ticket`.
+/// `sector node ticket`.
 pub(crate) async fn ticket(cloud: &Client, arguments: NodeTicket, global: &Global) -> Result<(), Failure> {
     let profile = profile(global)?;
     let NodeTicket { name, life, master } = arguments;
@@ -31,7 +31,7 @@ pub(crate) async fn ticket(cloud: &Client, arguments: NodeTicket, global: &Globa
     Ok(())
 }
 
-/// `sector node_admission requests`.
+/// `sector node requests`.
 pub(crate) async fn requests(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let waiting = cloud.waiting_machines().await?;
     let views: Vec<_> = waiting.into_iter().map(WaitingView::from).collect();
@@ -44,19 +44,19 @@ pub(crate) async fn requests(cloud: &Client, global: &Global) -> Result<(), Fail
     Ok(())
 }
 
-/// `sector node_admission approve`.
+/// `sector node approve`.
 pub(crate) async fn approve(cloud: &Client, arguments: &Approve, global: &Global) -> Result<(), Failure> {
     cloud.approve_machine(&arguments.id, arguments.fingerprint).await?;
     say(global, &format!("{} may come in; it fetches its certificate within seconds", arguments.id))
 }
 
-/// `sector node_admission reject`.
+/// `sector node reject`.
 pub(crate) async fn reject(cloud: &Client, id: &NodeId, global: &Global) -> Result<(), Failure> {
     cloud.reject_machine(id).await?;
     say(global, &format!("{id} was turned away"))
 }
 
-/// `sector node_admission allow`.
+/// `sector node allow`.
 pub(crate) async fn allow(cloud: &Client, arguments: Allow, global: &Global) -> Result<(), Failure> {
     let Allow { id, addresses } = arguments;
     let ranges: Vec<_> = addresses.0.iter().map(ToString::to_string).collect();

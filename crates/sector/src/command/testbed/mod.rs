@@ -1,5 +1,5 @@
-//! `sector testbed_args`: sites and links on this machine, held by one process (`up`), and asked and changed by others through
-//! its note and its control socket. What links do is the matter of the crate `testbed_args`.
+//! `sector testbed`: sites and links on this machine, held by one process (`up`), and asked and changed by others through
+//! its note and its control socket. What links do is the matter of the crate `testbed`.
 
 mod running_testbed;
 mod testbed_cloud;
@@ -59,7 +59,7 @@ fn become_program(run: &TestbedRun) -> Result<(), Failure> {
     Err(Failure::new(status, format!("cannot run `{}`: {error}", program.display())))
 }
 
-/// `sector testbed_args set`.
+/// `sector testbed set`.
 fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
     let change = set.change();
     if change.is_empty() {
@@ -80,7 +80,7 @@ fn change(set: &TestbedSet, global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `sector testbed_args down`.
+/// `sector testbed down`.
 async fn down(global: &Global) -> Result<(), Failure> {
     let note = RunningTestbed::needed(&running_testbed::folder()?)?;
     let networks = note.networks();

@@ -1,4 +1,4 @@
-//! Which testbed of this home runs: a note in `$SECTOR_HOME/testbed_args` by which other commands find it. Where it stays behind,
+//! Which testbed of this home runs: a note in `$SECTOR_HOME/testbed` by which other commands find it. Where it stays behind,
 //! the process it names is gone, and nothing else is left either.
 
 use std::{

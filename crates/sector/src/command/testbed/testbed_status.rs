@@ -1,4 +1,4 @@
-//! `sector testbed_args status`: the links, their rules and what they did, as a table or as JSON with a unit in every name.
+//! `sector testbed status`: the links, their rules and what they did, as a table or as JSON with a unit in every name.
 
 use serde::Serialize;
 use testbed::{

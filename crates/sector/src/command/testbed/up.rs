@@ -1,4 +1,4 @@
-//! `sector testbed_args up`: the process that holds sites, links and the cloud over them. All of it is children and open
+//! `sector testbed up`: the process that holds sites, links and the cloud over them. All of it is children and open
 //! descriptors of this process, so that nothing is left however it ends.
 
 use std::{fs, os::unix::fs::DirBuilderExt, path::Path, sync::Arc};
@@ -17,7 +17,7 @@ use crate::{
     failure::Failure,
 };
 
-/// `sector testbed_args up`.
+/// `sector testbed up`.
 pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
     let folder = running_testbed::folder()?;
     if let Some(running) = RunningTestbed::running(&folder)? {

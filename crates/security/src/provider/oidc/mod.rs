@@ -64,7 +64,7 @@ impl OpenId {
         })))
     }
 
-    /// Begins a login: [`UnexpectedReply::BeginOutcome`].
+    /// Begins a login: [`ProviderAnswer::Begun`].
     pub async fn begin(&self) -> ProviderAnswer {
         self.on_a_thread(|inner| inner.begin().map(ProviderAnswer::Begun)).await
     }

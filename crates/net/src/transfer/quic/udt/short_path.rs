@@ -26,7 +26,7 @@ impl ShortPath {
         round_trip < SHORT
     }
 
-    /// Each [`SYN`]: `arrived` and `delivery_rate` are bytes a second, of late and as was believed; what is believed now.
+    /// Each [`SYN`]: `arrived` and `carried` are bytes a second, of late and as was believed; what is believed now.
     pub(super) fn on_time(&mut self, arrived: f64, carried: f64, is_congestion: bool) -> f64 {
         if is_congestion {
             self.queue = self.queue.mul_f64(CUT);
