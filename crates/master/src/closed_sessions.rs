@@ -23,7 +23,7 @@ pub(crate) struct ClosedSessions {
 struct ClosedSession {
     /// What its user might do.
     rights: UserRights,
-    /// When nothing goes on any more that it began, as [`Retryable::monotonic`].
+    /// When nothing goes on any more that it began, as [`Now::monotonic`].
     until: Duration,
 }
 

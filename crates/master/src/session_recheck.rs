@@ -31,7 +31,7 @@ pub(crate) struct SessionRecheck {
     /// Up to here all changes are known.
     mark: ChangeCursor,
     is_polling: bool,
-    /// When the security server is asked for changes again, as [`Retryable::monotonic`].
+    /// When the security server is asked for changes again, as [`Now::monotonic`].
     next_poll: Duration,
     /// When sessions that end soon are looked at again.
     next_renewal: Duration,
@@ -40,12 +40,12 @@ pub(crate) struct SessionRecheck {
     /// Those that the security server is looking at.
     asked: Vec<RecheckedSession>,
     /// Revocations that nodes may not have heard of yet, oldest first, with their numbers; and until when they are told, as
-    /// [`Retryable::monotonic`]: a wall clock that jumps must not make nodes miss one.
+    /// [`Now::monotonic`]: a wall clock that jumps must not make nodes miss one.
     recent: VecDeque<(u64, Revocation, Duration)>,
     last_revocation: u64,
     /// What is wrong with the security server, as it said last.
     pub(crate) security_reasons: Vec<String>,
-    /// When it is asked that again, as [`Retryable::monotonic`].
+    /// When it is asked that again, as [`Now::monotonic`].
     next_health: Duration,
     /// Machines whose certificates are worthless, as far as the security server has told yet.
     struck_off: Option<Vec<NodeId>>,

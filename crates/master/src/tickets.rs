@@ -39,7 +39,7 @@ impl SignTickets for net::identity::TicketSigner {
     }
 }
 
-/// Makes [`ChunkReader`]s: a node with the ticket that opens its door.
+/// Makes [`Source`]s: a node with the ticket that opens its door.
 pub(crate) struct TicketIssuer {
     signer: Box<dyn SignTickets + Send>,
     /// Number of the last ticket.

@@ -143,7 +143,7 @@ impl ImportFolders {
         self.leave_while(folder, name, slice, || ())
     }
 
-    /// As [`exit_now`](Self::exit_now); something else happens in the middle.
+    /// As [`leave`](Self::exit_now); something else happens in the middle.
     fn leave_while(&self, folder: &str, name: &str, slice: SliceId, meanwhile: impl FnOnce()) -> Result<(), NodeError> {
         let shown = Path::new(folder).join(name);
         let root = self.open_folder(folder)?;

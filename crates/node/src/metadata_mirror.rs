@@ -102,7 +102,7 @@ impl MetadataMirror {
     /// while the names are put together is known by its mark, although its node was there.
     ///
     /// # Errors
-    /// As [`retain`](Self::apply).
+    /// As [`keep`](Self::apply).
     pub fn apply_and_mark(&self, keep: &MirrorUpdate, disks: &DiskSet) -> Result<(), NodeError> {
         self.apply(keep)?;
         if let Some(mark) = self.mark().filter(|mark| *mark == keep.position) {

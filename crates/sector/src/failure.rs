@@ -91,7 +91,7 @@ impl Failures {
         }
     }
 
-    /// As [`running_testbed`](Self::note), for one of several tasks.
+    /// As [`note`](Self::note), for one of several tasks.
     pub(crate) fn note_task(&mut self, ended: Option<Result<Result<(), Failure>, tokio::task::JoinError>>) {
         match ended {
             None => {}

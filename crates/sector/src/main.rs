@@ -1,7 +1,7 @@
 //! `sector`: the one binary. It reads the command line, calls one library (the client for people, a role for servers)
 //! and prints what came back. It holds no logic of storage or of jobs.
 
-// `testbed_status::line` and `testbed_status::say` alone print: they know what it means that something cannot be written.
+// `show::line` and `show::say` alone print: they know what it means that something cannot be written.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;

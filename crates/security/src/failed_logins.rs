@@ -187,7 +187,7 @@ impl<K: Ord + Clone> Table<K> {
 #[derive(Debug, Default)]
 struct Failures {
     count: u32,
-    /// The last one, as [`Retryable::monotonic`].
+    /// The last one, as [`Now::monotonic`].
     last: Duration,
 }
 

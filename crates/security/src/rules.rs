@@ -65,7 +65,7 @@ pub struct Security {
     /// Draws 32 random bytes for tokens and ids.
     random: fn() -> [u8; 32],
     changes: ChangeLog,
-    /// When ended sessions are forgotten next, as [`Retryable::monotonic`].
+    /// When ended sessions are forgotten next, as [`Now::monotonic`].
     next_forgetting: Duration,
     /// What the password of an unknown user is compared with, so that it costs as much as a known one's.
     decoy: PasswordHash,

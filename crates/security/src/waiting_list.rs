@@ -31,7 +31,7 @@ struct Waiting {
     name: NodeId,
     address: IpAddr,
     asked_unix_millis: u64,
-    /// Both as [`Retryable::monotonic`].
+    /// Both as [`Now::monotonic`].
     first_asked: Duration,
     last_asked: Duration,
 }
@@ -105,7 +105,7 @@ impl WaitingList {
         self.rejected.retain(|_, at| *at + REJECTED_LIFE > now.monotonic);
     }
 
-    /// When there will next be something to forget, as [`Retryable::monotonic`].
+    /// When there will next be something to forget, as [`Now::monotonic`].
     pub(crate) fn next_timeout(&self) -> Option<Duration> {
         let waiting = self.waiting.values().map(Waiting::ends);
         waiting.chain(self.rejected.values().map(|at| *at + REJECTED_LIFE)).min()

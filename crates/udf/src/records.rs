@@ -9,7 +9,7 @@ pub struct Records<'a> {
     rest: &'a [u8],
     format: RecordFormat,
     with_line_ends: bool,
-    /// Where in the file records begin and the last one ends, for [`RecordFraming::Index`]: those of the rest.
+    /// Where in the file records begin and the last one ends, for [`RecordFormat::Index`]: those of the rest.
     starts: &'a [u64],
     /// A file is one record also when it is empty, so an empty rest alone does not say that it was given.
     file_given: bool,

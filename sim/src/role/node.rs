@@ -343,7 +343,7 @@ impl Process {
         }
     }
 
-    /// As `node::disk_faults::DiskWatch`.
+    /// As `node::disks::DiskWatch`.
     fn check_disks(&mut self, env: &mut Environment) {
         for FailedDisk { folder, why, lost: gone, replaced } in self.store.check_disks() {
             env.note(format_args!("n{} lost {}: {why}, {} slices", self.number, folder.display(), gone.len()));
@@ -576,7 +576,7 @@ fn states(store: &DiskSet) -> Vec<protocol::disk::DiskState> {
 
 /// As operators set it.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
-/// As in `node::disk_faults`.
+/// As in `node::disks`.
 const DISK_CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// As in `node::server`.
 const COPIES_MAX: usize = 4;

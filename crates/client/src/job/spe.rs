@@ -17,7 +17,7 @@ use super::{
     unavailable,
 };
 
-/// A conversation with an SPE, run by [`epoch`](Self::epoch).
+/// A conversation with an SPE, run by [`run`](Self::epoch).
 pub(super) struct SpeConversation {
     pub(super) context: Arc<Context>,
     pub(super) spe: SpeId,

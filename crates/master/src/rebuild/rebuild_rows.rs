@@ -84,7 +84,7 @@ impl RebuildRows {
                 self.changed_rows.load(touched, value_of(row)?).ok_or_else(|| damaged_row(row))?
             }
             Some((&LOCAL_INCARNATION, key)) => {
-                drop(self.local_change_incarnations.insert(key.to_vec(), value_of(row)?))
+                self.local_change_incarnations.insert(key.to_vec(), value_of(row)?);
             }
             Some((&LOCAL_SLICE, slice)) => drop(self.local_changes.slices.insert(slice_in(slice, row)?)),
             Some((&NOT_IN_MIRROR, slice)) => drop(self.not_in_mirror.insert(slice_in(slice, row)?)),

@@ -75,7 +75,7 @@ fn say(from: &mut SessionTable, session: SessionId) {
     assert!(said.is_ok(), "there is room");
 }
 
-/// The session of [`unauthenticated`] that it opened itself.
+/// The session of [`strangers`] that it opened itself.
 pub const OPENED: SessionId = SessionId(1);
 /// The one that it accepted.
 pub const ACCEPTED: SessionId = SessionId(2);

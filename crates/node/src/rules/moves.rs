@@ -12,7 +12,7 @@ use super::ReplyTo;
 /// A change of where a slice stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// Put it at its header's path (see [`Order::Allocate`](protocol::message::node_master::Order::Place)).
+    /// Put it at its header's path (see [`Order::Place`](protocol::message::node_master::Order::Place)).
     Place {
         /// What the slice is now.
         header: SliceHeader,

@@ -360,7 +360,7 @@ impl SpeProcess {
     ) -> SpeOutcome {
         loop {
             if let Err(refusal) = segments.send(&mut self.link) {
-                // The next `LoginSession` makes the process forget what it has of this task.
+                // The next `Begin` makes the process forget what it has of this task.
                 self.ready = true;
                 return SpeOutcome::Refused(refusal);
             }

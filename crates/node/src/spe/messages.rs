@@ -2,9 +2,9 @@
 //! so this may change with any release. Serves the path *job*, door 7.
 //!
 //! A message is four bytes of length (big-endian), then the message in the [codec](protocol::wire::codec). Descriptors
-//! travel with its message's first byte. The node: `Confine`, `Load`, then for each task `LoginSession`, `Segment`s, `End`. The
-//! SPE: `Confined`; `Loaded` or `Refused`; then `WriteProgress`, a `BoxFuture` for each segment, and `FinishOutcome`, `FunctionFailed` or `Interrupted`, after
-//! which it drops what is left of the task and waits for the next `LoginSession`.
+//! travel with its message's first byte. The node: `Confine`, `Load`, then for each task `Begin`, `Segment`s, `End`. The
+//! SPE: `Confined`; `Loaded` or `Refused`; then `Progress`, a `Done` for each segment, and `Finished`, `FunctionFailed` or `Broken`, after
+//! which it drops what is left of the task and waits for the next `Begin`.
 
 use std::path::PathBuf;
 

@@ -28,7 +28,7 @@ use crate::{
 /// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientRequest {
-    /// Start writing a file: [`ClientReply::Created`]. Nothing is visible until [`PendingCommit`](Self::Commit).
+    /// Start writing a file: [`ClientReply::Created`]. Nothing is visible until [`Commit`](Self::Commit).
     Create(CreateRequest),
     /// Keep a lease alive while bytes flow: [`ClientReply::Done`].
     Renew(LeaseId),

@@ -19,7 +19,7 @@ pub struct TokenBucket {
     /// When the level was right, on the caller's clock.
     at: Duration,
     queues: [Queue; Priority::ALL.len()],
-    /// The place in [`FairQueue::served`] of whoever passed last: who has waited for nothing meanwhile has no arrears.
+    /// The place in [`Queue::served`] of whoever passed last: who has waited for nothing meanwhile has no arrears.
     served: u64,
     last: u64,
 }

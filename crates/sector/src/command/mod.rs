@@ -104,7 +104,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     let cloud = connect(global).await?;
     let result = if let Command::Run(_) | Command::Terasort(_) | Command::Bench(_) | Command::Cp(_) = command {
-        // These end in order when interrupted: see `job_args::drive`, `name_bench::run` and `folders::cp`.
+        // These end in order when interrupted: see `jobs::drive`, `name_bench::run` and `folders::cp`.
         run_with(&cloud, command, global).await
     } else {
         tokio::select! {

@@ -33,7 +33,7 @@ struct Device {
     grant: DeviceGrant,
     /// Time between two questions to the provider; it grows where the provider says so.
     interval: Duration,
-    /// Before this, the provider is not asked again, as [`Retryable::monotonic`].
+    /// Before this, the provider is not asked again, as [`Now::monotonic`].
     next: Duration,
     /// After this, it is forgotten.
     ends: Duration,

@@ -40,7 +40,7 @@ pub(super) struct ProviderLogins {
     pub(super) revalidations: Revalidations,
     /// Questions under way.
     asked: BTreeMap<CheckId, Asked>,
-    /// Providers that did not answer, and until when nobody is made to wait for them, as [`Retryable::monotonic`].
+    /// Providers that did not answer, and until when nobody is made to wait for them, as [`Now::monotonic`].
     down: BTreeMap<String, Duration>,
 }
 

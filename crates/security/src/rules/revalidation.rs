@@ -16,7 +16,7 @@ use crate::provider::{ProviderAnswer, ProviderQuestion};
 #[derive(Debug, Default)]
 pub(super) struct Revalidations {
     at: BTreeMap<UserName, Duration>,
-    /// The same, in the order of time, as [`Retryable::monotonic`].
+    /// The same, in the order of time, as [`Now::monotonic`].
     order: BTreeSet<(Duration, UserName)>,
     under_way: usize,
 }
@@ -61,7 +61,7 @@ impl Security {
         }
     }
 
-    /// When [`revalidate_due_users`](Self::revalidate_due_users) has something to do, as [`Retryable::monotonic`].
+    /// When [`revalidate_due_users`](Self::revalidate_due_users) has something to do, as [`Now::monotonic`].
     pub(super) fn next_revalidation(&self) -> Option<Duration> {
         let looks = &self.providers.revalidations;
         looks.order.first().filter(|_| looks.under_way < REVALIDATIONS_MAX).map(|(at, _)| *at)
