@@ -1,7 +1,7 @@
 //! The cloud and its course: who is there, how an event finds whom it is for, and how a run goes from the first start
 //! through the faults to the end.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use fastrand::Rng;
 use master::MasterConfig;
@@ -118,9 +118,11 @@ impl Cloud {
         let Some(auditor) = self.actors.iter().position(|actor| actor.as_auditor().is_some()) else { return true };
         let Some(files) = self.actors[auditor].as_auditor().and_then(Auditor::found_well) else { return false };
         let mut unwell = if at_rest { None } else { Some("clients still work".to_owned()) };
+        let stores = self.nodes.iter().filter_map(|node| Some(&node.process.as_ref()?.store));
+        let held: BTreeSet<_> = stores.flat_map(|store| store.held()).map(|held| held.metadata.header.slice).collect();
         for (number, node) in self.nodes.iter().enumerate() {
             if let Some(process) = &node.process
-                && let Err(why) = healing::check_held(&process.store, files, &self.env.model)
+                && let Err(why) = healing::check_held(&process.store, files, &held, &self.env.model)
             {
                 unwell = Some(format!("n{number}: {why}"));
             }

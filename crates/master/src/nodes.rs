@@ -478,6 +478,11 @@ impl Nodes {
         self.resolve_places();
     }
 
+    /// Whether a node was taken out and may not join.
+    pub(crate) fn is_barred(&self, id: &NodeId) -> bool {
+        self.barred.contains(id)
+    }
+
     /// Lets a removed node join again; whether it was one.
     pub(crate) fn unbar(&mut self, id: &NodeId) -> bool {
         self.barred.remove(id)

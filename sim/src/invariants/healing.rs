@@ -1,7 +1,11 @@
 //! Once the faults have stopped, everything becomes well again within a bounded time: all nodes up, every file with all
 //! its copies at its path, nothing left over anywhere. (`docs/semantics.md`: replication, removal.)
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 use protocol::{
     SectorPath, SliceId, SliceMetadata,
@@ -46,9 +50,16 @@ pub(crate) fn check_copies(reply: &ClientReply, nodes: usize) -> Result<(), Stri
     Err(format!("{} has the copies {:?}, and should have {wanted}", status.entry.path, status.copies))
 }
 
-/// Whether a node holds exactly slices of files, each at its path; and, where the journal was lost, what is older.
-pub(crate) fn check_held(store: &DiskSet, files: &BTreeMap<SliceId, SectorPath>, book: &Model) -> Result<(), String> {
+/// Whether a node holds exactly slices of files, each at its path; and, where the journal was lost, what is older. `held` is
+/// what all nodes hold.
+pub(crate) fn check_held(
+    store: &DiskSet,
+    files: &BTreeMap<SliceId, SectorPath>,
+    held: &BTreeSet<SliceId>,
+    book: &Model,
+) -> Result<(), String> {
     let all = store.held();
+    let has_no_copy = |path| files.iter().any(|(slice, at)| at == path && !held.contains(slice));
     // A slice without a name that is kept lies where a folder must be: what is below cannot come to its path.
     let is_kept = |slice| book.has_lost_journal() && !files.contains_key(&slice);
     let is_blocked = |path: &SectorPath| {
@@ -59,6 +70,8 @@ pub(crate) fn check_held(store: &DiskSet, files: &BTreeMap<SliceId, SectorPath>,
         let header = &held.metadata.header;
         match files.get(&header.slice) {
             None if book.may_be_kept(header) => {}
+            // What was renamed over it has lost its bytes with a journal: it waits for them, until the name is dismissed.
+            None if book.has_lost_journal() && has_no_copy(&header.path) => {}
             None => return Err(format!("{} of {} is nobody's", header.slice, header.path)),
             // What had been removed and was found again may stand in the way of what is kept without a name.
             Some(_) if is_doubtful(book, &held.metadata) => {}

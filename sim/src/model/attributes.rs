@@ -131,7 +131,9 @@ impl Attributes {
             folder.policy.lose(now, since);
         }
         self.quotas.values_mut().for_each(|quota| quota.lose(now, since));
-        self.trash.lose(kept_until, is_there);
+        // What was removed since may be on the line that is not taken, and at its path again (`docs/semantics.md`).
+        let removed_until = self.put_back_from.map_or(kept_until, |taken| taken.min(kept_until));
+        self.trash.lose(removed_until, is_there);
         self.last_loss = now;
         self.put_back_from = put_back.into_iter().chain(self.put_back_from).min();
     }
@@ -166,7 +168,7 @@ mod tests {
     use protocol::{AclEntry, Principal};
 
     use super::*;
-    use crate::model::{Outcome, path};
+    use crate::model::{Contents, Outcome, path};
 
     fn user(name: &str) -> UserRights {
         UserRights { user: UserName::new(name).unwrap(), groups: Vec::new(), admin: false }
@@ -208,5 +210,21 @@ mod tests {
         assert_eq!(rights(&estate, &ben, "/ann/shut/f"), [Rights::ALL]);
         assert_eq!(rights(&estate, &ann, "/ann/shut"), [Rights::default()]);
         assert_eq!(rights(&estate, &ann, "/ann/shut/f"), [Rights::ALL], "files keep their owner");
+    }
+    #[test]
+    fn what_was_removed_on_a_line_that_parted_is_not_certain() {
+        let (ann, at) = (user("ann").user, Duration::from_secs);
+        let (early, late) = (path("/ann/early"), path("/ann/late"));
+        let mut contents = Contents::default();
+        let (one, two) = (contents.add(vec![1]), contents.add(vec![2]));
+        let mut estate = Attributes::default();
+        (estate.trash.is_there, estate.trash.lasts) = (true, true);
+        estate.trash.end(at(1), &ann, &early, one, true);
+        estate.trash.end(at(3), &ann, &late, two, true);
+        let certain = |estate: &Attributes| estate.trash.certain().map(|item| item.from.clone()).collect::<Vec<_>>();
+        estate.lose(at(5), at(4), Some(at(2)), |_| false);
+        assert_eq!(certain(&estate), [early.clone(), late], "nodes that know it come by and by");
+        estate.lose(at(7), at(6), None, |_| false);
+        assert_eq!(certain(&estate), [early], "no node that knew the other need have come between");
     }
 }

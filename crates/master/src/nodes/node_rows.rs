@@ -50,7 +50,7 @@ impl Nodes {
     }
 
     /// Takes what a row says that was kept elsewhere while this journal was lost, and gives the change that makes it
-    /// durable. Of a node that has joined already only whether it was leaving counts.
+    /// durable. Of a node that has joined already only whether it was leaving counts; one that has not may have been taken out.
     pub(crate) fn restore_row(&mut self, now: Now, row: &StoredRow) -> Option<RowChange> {
         let id = NodeId::new(std::str::from_utf8(&row.key).ok()?).ok()?;
         let read: NodeRow = decode_row(&row.value)?;
@@ -58,6 +58,10 @@ impl Nodes {
             self.load(now, row).ok()?;
             return Some(RowChange::Set { table: NODES_TABLE, key: row.key.clone(), value: row.value.clone() });
         };
+        if read.barred && !self.get(key).has_joined {
+            self.remove(key, true);
+            return Some(RowChange::Set { table: NODES_TABLE, key: row.key.clone(), value: row.value.clone() });
+        }
         if !read.barred {
             // One that is empty is found to be drained again.
             let standing =

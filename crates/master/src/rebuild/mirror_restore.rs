@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    FileId, Now, SliceId, UserName,
+    FileId, NodeId, Now, SliceId, UserName,
     message::{
         client_master::Entry,
         node_master::Order,
@@ -175,6 +175,15 @@ impl Master {
             again.extend(&self.rebuild.not_in_mirror);
         }
         self.request_inventories(now, &again);
+        self.forget_removed_members(now);
+    }
+
+    /// Nobody waits for nodes that may not come, as a copy has just said.
+    fn forget_removed_members(&mut self, now: Now) {
+        let removed: Vec<_> = self.rebuild.absent.iter().filter(|id| self.nodes.is_barred(id)).cloned().collect();
+        for id in removed {
+            self.forget_member(now, &id);
+        }
     }
 
     /// Takes what a copy says of slices that are kept without a name: they stay so, whatever is at their paths now.

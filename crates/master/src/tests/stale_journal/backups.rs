@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::message::cluster::{DrainRequest, Membership};
+use protocol::message::cluster::{DrainRequest, Membership, RemoveNodeRequest};
 
 use super::*;
 
@@ -27,6 +27,25 @@ fn a_backup_of_before_a_rebuild_takes_no_later_wish_back() {
     bench.advance(seconds(100));
     assert_eq!(bench.lifetime("/kept"), None, "it was taken back");
     assert!(bench.is_closed_to("eve", "/open"));
+}
+
+#[test]
+fn nobody_waits_for_a_node_that_was_kept_out_since_the_backup() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    bench.put("ann", create("/f"), 1);
+    bench.advance(seconds(3));
+    let backup = bench.rows.clone();
+    let drain = DrainRequest { node: node("n3"), dry_run: false, undo: false };
+    assert!(matches!(bench.ask("admin", ClientRequest::Drain(drain)), ClientReply::Plan(_)));
+    bench.advance(seconds(100));
+    let remove = RemoveNodeRequest { node: node("n3"), force: false, dry_run: false, undo: false };
+    assert!(matches!(bench.ask("admin", ClientRequest::RemoveNode(remove)), ClientReply::Removal(_)));
+    bench.advance(seconds(3));
+    bench.bring_back(&backup);
+    bench.come(&["n1", "n2"]);
+    bench.advance(seconds(3));
+    assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+    assert!(bench.exists("/f"));
 }
 
 #[test]
