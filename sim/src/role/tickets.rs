@@ -143,7 +143,7 @@ mod tests {
             Some(TicketFault::NotHolder)
         );
         assert_eq!(fault(ann, &Signer(70).sign(&ticket)), Some(TicketFault::Unsigned));
-        let mut other = super::verifier(1);
+        let mut other = verifier(1);
         other.take_keys(at(0), Signer(7).public_keys());
         assert_eq!(read(&other, ann, &signed).unwrap_err().fault, Some(TicketFault::OtherNode));
     }

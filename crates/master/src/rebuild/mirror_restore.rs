@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{
-    FileId, NodeId, Now, SliceId, UserName,
+    FileId, Now, SliceId, UserName,
     message::{
         client_master::Entry,
         node_master::Order,
