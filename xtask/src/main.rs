@@ -9,6 +9,7 @@ mod shell;
 mod simulate;
 mod test;
 mod tidy;
+mod vocabulary;
 
 use std::{env, process::ExitCode};
 

@@ -5,7 +5,11 @@ use std::fs;
 
 use walkdir::WalkDir;
 
-use crate::{crate_dependencies, shell::root};
+use crate::{
+    crate_dependencies,
+    shell::root,
+    vocabulary::{self, Page},
+};
 
 /// Files that may hold `unsafe`, each with the reason why nothing safe would do.
 const UNSAFE_FILES: &[(&str, &str)] = &[
@@ -32,16 +36,20 @@ const SLEEPING_FILES: &[(&str, &str)] = &[
 /// Checks every source file and the arrows.
 pub(crate) fn run() -> Result<(), String> {
     crate_dependencies::run()?;
-    let mut wrong = Vec::new();
+    let (mut wrong, mut pages) = (Vec::new(), Vec::new());
     for item in WalkDir::new(root()).into_iter().filter_entry(|item| !is_skipped(item.file_name().to_str())) {
         let item = item.map_err(|error| error.to_string())?;
         let path = item.path().strip_prefix(root()).unwrap_or(item.path()).to_string_lossy().into_owned();
-        if !path.ends_with(".rs") {
+        if !WORDED.iter().any(|ending| path.ends_with(ending)) {
             continue;
         }
         let text = fs::read_to_string(item.path()).map_err(|error| format!("{path}: {error}"))?;
-        wrong.extend(violations(&path, &text));
+        if path.ends_with(".rs") {
+            wrong.extend(violations(&path, &text));
+        }
+        pages.push(Page { path, text });
     }
+    wrong.extend(vocabulary::violations(&pages));
     if wrong.is_empty() { Ok(()) } else { Err(format!("{} things are untidy\n{}", wrong.len(), wrong.join("\n"))) }
 }
 
@@ -99,6 +107,8 @@ fn is_skipped(name: Option<&str>) -> bool {
     matches!(name, Some("target" | ".git" | "corpus" | "artifacts"))
 }
 
+/// Files whose words count: sources, and the documents that name them.
+const WORDED: &[&str] = &[".rs", ".md", ".py", ".c"];
 /// Longest file in lines.
 const FILE_LINES_MAX: usize = 800;
 /// Names of files that say nothing.

@@ -119,7 +119,7 @@ async fn the_nodes_of_a_download_keep_to_its_limit_together_also_on_this_machine
     let folder = tempfile::tempdir().unwrap();
     assert!(get(&client, &path, &folder.path().join("large")).await.unwrap() == bytes);
     let paces: Vec<_> = cloud.world().log.iter().filter(|line| line.starts_with("pace")).cloned().collect();
-    let third = "pace Pace { rate_bytes_per_second: Some(400000000), priority: Low }";
+    let third = "pace TransferQos { rate_bytes_per_second: Some(400000000), priority: Low }";
     assert!(!paces.is_empty() && paces.iter().all(|pace| pace == third), "{paces:?}");
     assert_eq!(cloud.take_reads().len(), paces.len(), "each request says it");
     assert!(throttle.transferred_bytes() >= bytes.len() as u64, "no byte went by another way");

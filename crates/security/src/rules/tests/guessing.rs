@@ -6,7 +6,7 @@ use super::*;
 
 /// What became of many questions at once.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct Guesses {
     let_in: usize,
     wrong: usize,
     must_wait: usize,
@@ -16,11 +16,11 @@ struct Tally {
 }
 
 /// Asks all at the same moment, as several masters do, and finishes comparisons one after the other.
-fn all_at_once(security: &mut Security, now: Now, requests: Vec<SecurityRequest>) -> Tally {
+fn all_at_once(security: &mut Security, now: Now, requests: Vec<SecurityRequest>) -> Guesses {
     for (caller, request) in (0..).map(SecurityCaller).zip(requests) {
         security.handle_message(now, caller, request);
     }
-    let (mut tally, mut checks) = (Tally::default(), VecDeque::new());
+    let (mut tally, mut checks) = (Guesses::default(), VecDeque::new());
     loop {
         while let Some(action) = security.poll_action() {
             match action {
