@@ -104,7 +104,7 @@ fn violations(path: &str, text: &str) -> Vec<String> {
 }
 
 fn is_skipped(name: Option<&str>) -> bool {
-    matches!(name, Some("target" | ".git" | "corpus" | "artifacts"))
+    matches!(name, Some("target" | ".git" | "corpus" | "artifacts" | "node_modules"))
 }
 
 /// Files whose words count: sources, and the documents that name them.

@@ -124,7 +124,7 @@ fn what_is_no_part_of_the_outcome_is_not_revealed() {
     assert_eq!(world.names(), ["part-00000", "part-00003"]);
     assert_eq!(
         world.log,
-        ["Gather", "Look", "Remove(\"part-00001\")", "Remove(\"folder\")", "Rename", "Finished(Ok(()))"]
+        ["Gather", "Inspect", "Remove(\"part-00001\")", "Remove(\"folder\")", "Rename", "Finished(Ok(()))"]
     );
 }
 
