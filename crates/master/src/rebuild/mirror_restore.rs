@@ -140,9 +140,11 @@ impl Master {
         }
         changes.extend(self.restore_archived(&stored, replaces));
         let tree: Vec<_> = stored.iter().filter(|row| row.table == NAMES_TABLE).cloned().collect();
+        let mut said = BTreeSet::new();
         match Namespace::load(now, tree.iter().cloned()) {
             Ok((new, _)) if !tree.is_empty() && !replaces => changes.extend(self.merge_mirror(now, &new, &stored)),
             Ok((new, _)) if !tree.is_empty() => {
+                said.extend(new.all_slices());
                 let (rows, freed) = self.restore_tables(now, &stored);
                 changes.extend(rows);
                 gone.extend(freed);
@@ -160,6 +162,7 @@ impl Master {
         tracing::info!(%node, ?mark, folders = self.rebuild.folders, "folders and policies were restored");
         if replaces || self.rebuild.restored_mirror.is_none() {
             self.rebuild.restored_mirror = Some((node, mark));
+            changes.extend(self.note_not_in_mirror(&said));
         }
         changes.push(self.rebuild.state_row());
         let slices: Vec<_> = self.names.all_slices().filter(|_| self.rebuild.is_running()).collect();

@@ -5,6 +5,8 @@
 //! aside there; else the newer version wins. Nobody can say whether a staged slice was ever published: it is treated as
 //! if it were, since to bring back what was never published does less harm than to lose what was acknowledged.
 
+use std::collections::BTreeSet;
+
 use protocol::{
     FileId, Now, SectorPath, SliceHeader, SliceId, SliceMetadata,
     acl::Acl,
@@ -398,6 +400,17 @@ impl Master {
         let unsaid =
             slice.filter(|slice| self.rebuild.not_in_mirror.insert(*slice)).map(rebuild_rows::not_in_mirror_row);
         unsaid.into_iter().chain(self.adopt_trash(now, file, path)).collect()
+    }
+
+    /// A copy is taken that names these files itself. Of others of which this journal says something by itself, it does not say
+    /// where they are.
+    pub(super) fn note_not_in_mirror(&mut self, said: &BTreeSet<SliceId>) -> Vec<RowChange> {
+        let with_policy = self.rebuild.local_changes.policies.keys();
+        let with_policy = with_policy.filter_map(|path| Some(self.names.content(self.names.find(path)?)?.slice));
+        let own = with_policy.chain(self.rebuild.outdated_paths.keys().copied());
+        let own: Vec<_> = own.filter(|slice| !said.contains(slice)).collect();
+        let new = own.into_iter().filter(|slice| self.rebuild.not_in_mirror.insert(*slice));
+        new.map(rebuild_rows::not_in_mirror_row).collect()
     }
 
     /// Another copy is taken, or the names stand: what was noted so is void.

@@ -45,7 +45,10 @@ impl Master {
     /// move it yet.
     pub(crate) fn note_outdated_path(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata) {
         let (slice, path) = (metadata.header.slice, &metadata.header.path);
-        if self.has_all_reports() || self.rebuild.is_running() || !self.is_held_back(slice, key) {
+        // What it kept was never taken: its paths may be the newer ones. It is given nothing before that, and then it comes
+        // again.
+        let is_unmerged = self.has_unmerged_mirror(key);
+        if is_unmerged || self.has_all_reports() || self.rebuild.is_running() || !self.is_held_back(slice, key) {
             return;
         }
         let named = self.names.file_of_slice(slice).and_then(|file| self.names.path(file));

@@ -145,6 +145,9 @@ impl Master {
             changes.extend(self.rebuild.was_archived.iter().map(|slice| rebuild_rows::archived_row(*slice)));
         }
         changes.extend(local_changes::set_rows(&self.rebuild.local_changes));
+        if self.rebuild.is_running() {
+            changes.extend(self.age_local_changes());
+        }
         changes.push(self.lineage.end(old, last));
         changes.push(rebuild_rows::fork_row(&fork));
         let rebuild = &mut self.rebuild;

@@ -94,9 +94,13 @@ impl Master {
     /// A copy is taken, and says where the lines parted: where it goes back to what was before a life, and not to that
     /// life. What was changed in lives that it goes back to is no news to it.
     pub(super) fn locate_fork(&mut self, mark: &MirrorPosition, stored: &[StoredRow]) -> Vec<RowChange> {
-        let Some(fork) = self.rebuild.fork.filter(|_| !self.rebuild.forks.is_empty()) else { return Vec::new() };
+        let Some(fork) = self.rebuild.fork else { return Vec::new() };
         let knows = |sequence| journal_lineage::mirror_contains(mark, stored, fork.journal, Some(sequence));
         let parts = |fork: &Fork| knows(fork.base) && !fork.incarnation.is_some_and(|(first, _)| knows(first));
+        if self.rebuild.forks.is_empty() {
+            let is_known = |life: &mut u64| *life == OLDER_THAN_REBUILD;
+            return if knows(fork.base) { self.forget_known_changes(is_known) } else { Vec::new() };
+        }
         if parts(&fork) {
             return Vec::new();
         }
@@ -106,14 +110,29 @@ impl Master {
         rebuild.forks.drain(..at);
         rebuild.fork = Some(fork);
         let first = fork.incarnation.map_or(u64::MAX, |(first, _)| first);
-        let known = rebuild.local_change_incarnations.extract_if(.., |_, life| *life < first).map(|(key, _)| key);
-        let known: BTreeSet<_> = known.collect();
-        rebuild.local_changes.forget(&known);
         let mut changes = vec![rebuild_rows::fork_row(&fork), rebuild_rows::forks_row(&rebuild.forks)];
-        changes.extend(known.iter().flat_map(|key| {
-            [rebuild_rows::remove_journal_row(key.clone()), rebuild_rows::remove_local_incarnation(key)]
-        }));
+        changes.extend(self.forget_known_changes(|life| *life < first));
         changes
+    }
+
+    /// What was changed in these lives is no news to the copy that is taken.
+    fn forget_known_changes(&mut self, is_known: impl Fn(&mut u64) -> bool) -> Vec<RowChange> {
+        let known = self.rebuild.local_change_incarnations.extract_if(.., |_, life| is_known(life));
+        let known: BTreeSet<_> = known.map(|(key, _)| key).collect();
+        self.rebuild.local_changes.forget(&known);
+        let rows = |key: &Vec<u8>| {
+            [rebuild_rows::remove_journal_row(key.clone()), rebuild_rows::remove_local_incarnation(key)]
+        };
+        known.iter().flat_map(rows).collect()
+    }
+
+    /// The journal is behind, and of a time in which names were put together: nobody changes anything then, so what stands is
+    /// no newer than its last change, and a copy that knows that one knows all of it.
+    pub(super) fn age_local_changes(&mut self) -> Vec<RowChange> {
+        let rebuild = &mut self.rebuild;
+        let keys: Vec<_> = rebuild_rows::local_change_entries(&rebuild.local_changes).map(|(key, _)| key).collect();
+        rebuild.local_change_incarnations = keys.iter().map(|key| (key.clone(), OLDER_THAN_REBUILD)).collect();
+        keys.iter().map(|key| rebuild_rows::local_incarnation_row(key, OLDER_THAN_REBUILD)).collect()
     }
 
     /// The names stand, or another line has shown: where lines may have parted is of no interest any more.
@@ -125,5 +144,7 @@ impl Master {
     }
 }
 
+/// The life of what was changed before a rebuild that a backup has in its midst.
+const OLDER_THAN_REBUILD: u64 = 0;
 /// Lives that are told apart. More, and the oldest counts for what the journal says.
 const INCARNATIONS_MAX: usize = 64;

@@ -29,6 +29,105 @@ fn a_backup_of_before_a_rebuild_takes_no_later_wish_back() {
     assert!(bench.is_closed_to("eve", "/open"));
 }
 
+/// The first node tells what it holds before what it kept is taken: its paths are not older than the backup's.
+#[test]
+fn a_backup_of_before_a_loss_undoes_no_rename_that_the_rebuild_knew() {
+    for tells_held_first in [false, true] {
+        let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+        let create = CreateRequest { copies: Some(2), ..create("/f") };
+        let slice = content(&bench.put("ann", create, 1)).slice;
+        let holders = bench.holders(slice);
+        let other = ["n1", "n2", "n3"].into_iter().find(|id| !holders.iter().any(|holder| holder == id)).unwrap();
+        let (first, second) = (holders[0].as_str(), holders[1].as_str());
+        bench.advance(seconds(3));
+        let backup = bench.rows.clone();
+        bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+        bench.advance(seconds(3));
+        bench.lose_journal(0);
+        bench.come(&["n1", "n2", "n3"]);
+        bench.advance(seconds(100));
+        assert_eq!(bench.all_paths(), ["/g"]);
+        bench.bring_back(&backup);
+        bench.tells_held_first = tells_held_first;
+        bench.join(first);
+        // Its copy is taken, and it has nothing of the file.
+        bench.tells_held_first = false;
+        bench.come(&[other, second, first]);
+        bench.advance(seconds(10));
+        assert_eq!(bench.rebuild_status().state, RebuildState::Settled, "{tells_held_first}");
+        assert_eq!(bench.all_paths(), ["/g"], "{tells_held_first}");
+        assert_eq!(bench.conflicts(), [], "{tells_held_first}");
+    }
+}
+
+#[test]
+fn a_policy_said_by_an_old_name_undoes_no_rename_since_the_backup() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
+    bench.put("ann", create("/f"), 1);
+    bench.advance(seconds(3));
+    let backup = bench.rows.clone();
+    bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+    bench.advance(seconds(3));
+    bench.bring_back(&backup);
+    bench.keep_for("/f", 5_000);
+    bench.come(&["n1", "n2"]);
+    bench.advance(seconds(10));
+    assert_eq!((bench.all_paths(), bench.conflicts()), (vec!["/g".to_owned()], vec![]));
+    assert_eq!(bench.lifetime("/g"), Some(5_000));
+}
+
+/// What stood when the rebuild began was known to the nodes at its end: it is no news afterwards.
+#[test]
+fn a_backup_from_the_middle_of_a_rebuild_takes_no_later_change_back() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    bench.limit("bob", 5);
+    bench.advance(seconds(3));
+    bench.lose_journal(0);
+    // Before any node came.
+    bench.limit("bob", 6);
+    bench.join("n1");
+    bench.advance(seconds(1));
+    assert_eq!(bench.rebuild_status().state, RebuildState::Running);
+    let backup = bench.rows.clone();
+    bench.come(&["n1", "n2", "n3"]);
+    bench.advance(seconds(100));
+    bench.limit("bob", 9);
+    bench.advance(seconds(3));
+    bench.bring_back(&backup);
+    bench.come(&["n1", "n2", "n3"]);
+    bench.advance(seconds(100));
+    assert_eq!(limits(&mut bench), [9]);
+}
+
+#[test]
+fn a_backup_from_the_middle_of_a_second_rebuild_costs_no_content_written_since() {
+    let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
+    bench.put("ann", create("/a"), 1);
+    bench.advance(seconds(3));
+    bench.restart_master();
+    // The third has not told.
+    bench.join_each(&["n1", "n2"]);
+    bench.put("ann", create("/a"), 2);
+    bench.advance(seconds(3));
+    let first = bench.rows.clone();
+    bench.come(&["n3"]);
+    bench.put("ann", create("/b"), 3);
+    bench.advance(seconds(3));
+    bench.bring_back(&first);
+    bench.join("n1");
+    bench.advance(seconds(1));
+    let second = bench.rows.clone();
+    bench.come(&["n1", "n2", "n3"]);
+    bench.advance(seconds(100));
+    bench.put("ann", create("/a"), 5);
+    bench.advance(seconds(3));
+    bench.bring_back(&second);
+    bench.come(&["n1", "n2", "n3"]);
+    bench.advance(seconds(100));
+    assert_eq!(content(&bench.stat("/a").entry).bytes, 5);
+    assert_eq!(bench.conflicts(), []);
+}
+
 #[test]
 fn nobody_waits_for_a_node_that_was_kept_out_since_the_backup() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);

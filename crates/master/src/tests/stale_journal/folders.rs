@@ -162,6 +162,24 @@ fn a_copy_that_a_crash_left_staged_says_where_the_file_is_as_well_as_a_placed_on
     }
 }
 
+#[test]
+fn what_a_backup_wrote_down_of_outdated_paths_undoes_no_later_rename() {
+    let (mut bench, _, order) = with_an_outdated_path(false, true);
+    let backup = bench.rows.clone();
+    bench.join_each(&[&order[2]]);
+    bench.advance(seconds(3));
+    bench.done("ann", ClientRequest::Rename { from: path("/g"), to: path("/h") });
+    bench.advance(seconds(3));
+    bench.bring_back(&backup);
+    // It has not the file, and its copy is taken before the others tell.
+    bench.come(&[&order[2]]);
+    bench.come(&[&order[0], &order[1]]);
+    bench.advance(seconds(5));
+    assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
+    assert_eq!(bench.all_paths(), ["/d", "/h"]);
+    assert_eq!(bench.conflicts(), []);
+}
+
 impl Bench {
     /// Renames something, or moves it to the trash.
     fn rename_or_remove(&mut self, is_removed: bool, from: &str, to: &str) {
