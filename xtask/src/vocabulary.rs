@@ -56,6 +56,8 @@ fn repeated_types(pages: &[Page]) -> Vec<String> {
 fn dead_references(pages: &[Page]) -> Vec<String> {
     let paths: BTreeSet<&str> = pages.iter().map(|page| page.path.as_str()).collect();
     let sources = pages.iter().filter(|page| !page.path.ends_with(".md"));
+    let file_name = |path: &'_ str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let file_names: BTreeSet<String> = paths.iter().map(|path| file_name(path)).collect();
     let words: BTreeSet<&str> = sources.flat_map(|page| page.text.split(|c: char| !is_word(c))).collect();
     let mut found = Vec::new();
     for page in pages.iter().filter(|page| page.path.ends_with(".md")) {
@@ -64,7 +66,11 @@ fn dead_references(pages: &[Page]) -> Vec<String> {
             for quoted in line.split('`').skip(1).step_by(2) {
                 let is_path = ROOTS.iter().any(|root| quoted.starts_with(root)) && quoted.ends_with(".rs");
                 let is_name = quoted.chars().all(is_word) && quoted.matches('_').count() >= 4;
-                let is_dead = (is_path && !paths.contains(quoted)) || (is_name && !words.contains(quoted));
+                // A file of the room that the line before it names.
+                let is_file = quoted.ends_with(".rs") && quoted.chars().all(|c| is_word(c) || c == '.' || c == '/');
+                let is_dead = (is_path && !paths.contains(quoted))
+                    || (is_file && !file_names.contains(&file_name(quoted)))
+                    || (is_name && !words.contains(quoted));
                 if is_dead {
                     found.push(format!("{}:{number}: `{quoted}` is not there", page.path));
                 }
@@ -151,8 +157,9 @@ mod tests {
         let found = violations(&[one, two, page("crates/node/tests/z.rs", "pub struct Frame;\n")]);
         assert!(found.len() == 1 && found[0].contains("`Frame` stands in crates/node/src/y.rs"), "{found:?}");
 
-        let text = "`crates/net/src/gone.rs`, `crates/net/src/x.rs`, `a_b_c_d_e`, `f_g_h_i_j`, `a_b`\n";
+        let text = "`crates/net/src/gone.rs`, `crates/net/src/x.rs`, `x.rs`, `y.rs`, `a_b_c_d_e`, `f_g_h_i_j`, `a_b`\n";
         let found = violations(&[page("docs/x.md", text), page("crates/net/src/x.rs", "fn a_b_c_d_e() {}\n")]);
-        assert!(found.len() == 2 && found[0].contains("gone.rs") && found[1].contains("f_g_h_i_j"), "{found:?}");
+        let is_found = |what| found.iter().any(|found: &String| found.contains(what));
+        assert!(found.len() == 3 && ["gone.rs", "y.rs", "f_g_h_i_j"].into_iter().all(is_found), "{found:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! GMP, sealed: the messenger that every role has, on a UDP socket or over an emulated way (`far.rs`). Each asker is a
+//! GMP, sealed: the messenger that every role has, on a UDP socket or over an emulated way (`emulated_socket.rs`). Each asker is a
 //! task that waits for its own answer.
 
 use std::{

@@ -4,7 +4,7 @@
 //!
 //! Two tasks serve all sessions, however many (Sector/Sphere paper, 2.4: "a limited number of threads process the UDP
 //! packets, independent of the number of connections"): one receives, one sends and keeps time. They end with the last
-//! [`Messenger`]. A word that comes alone is sent by who says it (`haste.rs`): two wakings less on its way.
+//! [`Messenger`]. A word that comes alone is sent by who says it (`send_coalescing.rs`): two wakings less on its way.
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
