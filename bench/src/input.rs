@@ -13,9 +13,9 @@ pub(crate) fn shell(line: &str) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("`{line}` failed")) }
 }
 
-/// Reads a file of holes until no memory lies free. What is written afterwards takes the place of pages that nobody needs, as
-/// on a machine that has been at work for a while. Many hosts of virtual machines take memory back that lies free: the first
-/// touch of a page then costs more than all that is measured.
+/// Reads a file of holes until no memory lies free. What is written afterwards takes the place of pages that nobody
+/// needs, as on a machine that has been at work for a while. Many hosts of virtual machines take memory back that lies
+/// free: the first touch of a page then costs more than all that is measured.
 pub(crate) fn fill_cache(folder: &Path) -> Result<(), String> {
     let path = folder.join("holes");
     let failed = |error| format!("{}: {error}", path.display());

@@ -30,7 +30,8 @@ struct Arguments {
     /// Millions of bytes to put, get and sort.
     #[arg(long, default_value_t = 1000)]
     megabytes: u64,
-    /// Fill the system's memory with cached pages before each sort, as it is on a machine that has been at work for a while
+    /// Fill the system's memory with cached pages before each sort, as it is on a machine that has been at work for a
+    /// while
     #[arg(long)]
     fill_cache: bool,
     #[command(subcommand)]

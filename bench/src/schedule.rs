@@ -1,6 +1,6 @@
-//! The scheduler alone, at the size that it is meant for: a job of a million segments on a thousand nodes, without sockets,
-//! disks and functions. SPEs take a time that is drawn from a seed, some are ten times slower, some die, and some nodes are
-//! lost on the way; every call of the rules is timed with what it wants done.
+//! The scheduler alone, at the size that it is meant for: a job of a million segments on a thousand nodes, without
+//! sockets, disks and functions. SPEs take a time that is drawn from a seed, some are ten times slower, some die, and
+//! some nodes are lost on the way; every call of the rules is timed with what it wants done.
 
 use std::{
     cmp::Reverse,

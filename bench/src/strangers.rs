@@ -1,5 +1,5 @@
-//! What those of one address notice of thousands of strangers from another: `get`, `put` and `login` beside the same without
-//! them, in turn, in one run.
+//! What those of one address notice of thousands of strangers from another: `get`, `put` and `login` beside the same
+//! without them, in turn, in one run.
 
 use std::{fs, net::IpAddr, path::Path, thread::sleep, time::Duration};
 

@@ -63,7 +63,8 @@ pub fn acl(bytes: &[u8]) {
     decoded::<Acl>(&codec::encode(&acl));
 }
 
-/// Bytes as the head of an index, and as the footer of a Parquet file: row groups that are taken lie in order before it.
+/// Bytes as the head of an index, and as the footer of a Parquet file: row groups that are taken lie in order before
+/// it.
 pub fn record_files(bytes: &[u8]) {
     if let Ok(header) = IndexHeader::decode(bytes) {
         assert_eq!(IndexHeader::decode(&header.encode()), Ok(header));
@@ -164,8 +165,8 @@ pub fn kept_rows(bytes: &[u8]) {
     }
 }
 
-/// The bytes as a machine's request for a certificate, which nobody takes who has not the key's private half, and as the
-/// text of a ticket to join with, as they are and behind a true checksum.
+/// The bytes as a machine's request for a certificate, which nobody takes who has not the key's private half, and as
+/// the text of a ticket to join with, as they are and behind a true checksum.
 pub fn enrolment(bytes: &[u8]) {
     if let Some(request) = decoded::<CertificateRequest>(bytes) {
         assert!(ProvedKey::check(&request, None).is_err(), "it is forged");
@@ -250,8 +251,8 @@ pub fn ticket(bytes: &[u8]) {
     }
 }
 
-/// The bytes as a sidecar, as they are and with a true head and checksum in front of and behind them, so that the inside
-/// is reached too. What is taken is written as the newest version, which reads as the same.
+/// The bytes as a sidecar, as they are and with a true head and checksum in front of and behind them, so that the
+/// inside is reached too. What is taken is written as the newest version, which reads as the same.
 pub fn sidecar(bytes: &[u8]) {
     for version in [None, Some(1), Some(SIDECAR_VERSION)] {
         let sealed = match version {

@@ -520,8 +520,8 @@ fn draw_config(rng: &mut Rng) -> MasterConfig {
     }
 }
 
-/// One who writes the input of jobs, some who do as they like, who keeps the nodes, the driver, and the one who looks at
-/// everything.
+/// One who writes the input of jobs, some who do as they like, who keeps the nodes, the driver, and the one who looks
+/// at everything.
 fn draw_actors(env: &mut Environment, nodes: usize, planned: JobPlanned) -> Vec<Actor> {
     let inputs = planned.inputs.iter().enumerate().map(|(number, bytes)| {
         let content = env.model.contents.add(bytes.clone());

@@ -1,7 +1,7 @@
-//! A whole cloud in one process, on one thread, from one seed: the real rules of GMP, master, node, store and Sphere with
-//! a clock, a network and disks of the simulation's own. Clients work on it while processes die, links are cut and disks
-//! fail; what they were told is kept in a model, and the invariants say where the cloud does not agree with it. Then all
-//! faults stop, and the cloud has to become well again.
+//! A whole cloud in one process, on one thread, from one seed: the real rules of GMP, master, node, store and Sphere
+//! with a clock, a network and disks of the simulation's own. Clients work on it while processes die, links are cut and
+//! disks fail; what they were told is kept in a model, and the invariants say where the cloud does not agree with it.
+//! Then all faults stop, and the cloud has to become well again.
 //!
 //! The same seed is the same run, to the byte. Nothing here is depended on by anything else.
 

@@ -1,5 +1,6 @@
 //! The command that runs simulations: `sector-sim --seeds N [--from SEED] [-v] [--sabotage NAME]`. It
-//! stops at the first seed that fails and prints the line that repeats it. Exit code 0: all held; 1: safety violated; 2: liveness violated; 64: wrong use.
+//! stops at the first seed that fails and prints the line that repeats it. Exit code 0: all held; 1: safety violated;
+//! 2: liveness violated; 64: wrong use.
 
 use std::{
     collections::BTreeMap,

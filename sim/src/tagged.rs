@@ -1,6 +1,6 @@
 //! A function that leaves something else each time it runs, be it the same attempt: its records name the execution that
-//! made them, come in another order and in other buckets, and among them are some that nobody gave it, another number each
-//! time. So what is in a job's output tells who made it, and whether that was one execution of each task.
+//! made them, come in another order and in other buckets, and among them are some that nobody gave it, another number
+//! each time. So what is in a job's output tells who made it, and whether that was one execution of each task.
 
 use std::collections::BTreeMap;
 

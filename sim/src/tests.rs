@@ -1,5 +1,5 @@
-//! That the simulation is one run per seed, that the cloud holds what it promises, and that each invariant finds what it
-//! is there to find.
+//! That the simulation is one run per seed, that the cloud holds what it promises, and that each invariant finds what
+//! it is there to find.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! What happened, as lines for a person (`-v`) and as one number by which two runs are compared. Lines are made in every
-//! run, shown or not, so that a difference between two runs of a seed cannot hide in what was not printed.
+//! What happened, as lines for a person (`-v`) and as one number by which two runs are compared. Lines are made in
+//! every run, shown or not, so that a difference between two runs of a seed cannot hide in what was not printed.
 
 use std::{
     fmt::Write as _,

@@ -1,5 +1,5 @@
-//! The commands: each a process of its own, a few at a time, on paths that no other works on. What came of each goes into
-//! the ledger.
+//! The commands: each a process of its own, a few at a time, on paths that no other works on. What came of each goes
+//! into the ledger.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -291,8 +291,8 @@ fn shape(ended: &Ended) -> String {
     format!("({}) {}", ended.code, plain.replace("00", "0").replace("00", "0").lines().last().unwrap_or_default())
 }
 
-/// The same of a command that met a journal which was taken back and not yet put together with what the nodes know. What was
-/// written stands all the same. A name may have been changed as it was in the old journal.
+/// The same of a command that met a journal which was taken back and not yet put together with what the nodes know.
+/// What was written stands all the same. A name may have been changed as it was in the old journal.
 fn note_unclean(ledger: &mut Ledger, work: &Work, ended: &Ended) {
     match (work, ended.code) {
         (Work::Put { .. }, _) => note(ledger, work, ended),

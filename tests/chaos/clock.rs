@@ -1,5 +1,5 @@
-//! Wall clocks that jump by hours or days, ahead or back, while their role runs, and come back after some seconds. Nothing may
-//! be removed by that, and the master must say that its clock jumped.
+//! Wall clocks that jump by hours or days, ahead or back, while their role runs, and come back after some seconds.
+//! Nothing may be removed by that, and the master must say that its clock jumped.
 
 use std::{
     collections::BTreeMap,

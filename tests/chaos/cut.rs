@@ -1,5 +1,5 @@
-//! Links that carry nothing in one direction, for some seconds up to a minute: one end goes on hearing the other, and is not
-//! heard itself.
+//! Links that carry nothing in one direction, for some seconds up to a minute: one end goes on hearing the other, and
+//! is not heard itself.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Disks that fill: each role's folder is a small disk in memory, which is made as small as what is on it for some seconds.
-//! A role that ends because of that is started again when there is room, as a supervisor does.
+//! Disks that fill: each role's folder is a small disk in memory, which is made as small as what is on it for some
+//! seconds. A role that ends because of that is started again when there is room, as a supervisor does.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,6 @@
 //! Where a run lives: in namespaces of its own for mounts, networks and processes. Whatever ends the run, Ctrl-C and
-//! `kill -9` included, the kernel takes away its disks, its links and every process, and the machine's own are never touched.
+//! `kill -9` included, the kernel takes away its disks, its links and every process, and the machine's own are never
+//! touched.
 
 use std::{
     env,

@@ -1,5 +1,5 @@
-//! The faults: roles that are killed and started again, stopped and continued; bits that are turned over in slice files of
-//! which another node has a good copy.
+//! The faults: roles that are killed and started again, stopped and continued; bits that are turned over in slice files
+//! of which another node has a good copy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

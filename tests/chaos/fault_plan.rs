@@ -174,8 +174,8 @@ impl FaultPlan {
         self.faults.kill_nodes(&mut rng, cloud, nodes);
     }
 
-    /// Whether servers, and all nodes but one, have been left alone long enough for what was answered to be at the nodes: also
-    /// of a file of which two nodes have copies, one at least has heard of everything.
+    /// Whether servers, and all nodes but one, have been left alone long enough for what was answered to be at the
+    /// nodes: also of a file of which two nodes have copies, one at least has heard of everything.
     fn is_calm(&self, cloud: &Roles) -> bool {
         let is_left = |role: &String| self.touched.get(role).is_none_or(|at| at.elapsed() > CALM_AFTER);
         let names = cloud.names();

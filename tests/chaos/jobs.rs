@@ -1,5 +1,6 @@
-//! Jobs under chaos: a terasort and an inverted index of all texts of a folder, while processes of functions, drivers, nodes and
-//! servers are killed and stopped at random. Right every time, or there is no output and a sentence why. `cargo xtask chaos jobs`.
+//! Jobs under chaos: a terasort and an inverted index of all texts of a folder, while processes of functions, drivers,
+//! nodes and servers are killed and stopped at random. Right every time, or there is no output and a sentence why.
+//! `cargo xtask chaos jobs`.
 
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,6 @@
-//! What each path may hold: from the commands that succeeded, and from those of which nobody knows. One command at a time
-//! works on a path, so what succeeded last is there, unless something that was given up before came late, or the journal was
-//! taken back (`docs/semantics.md` 17 says what that may change, and nothing else is borne here).
+//! What each path may hold: from the commands that succeeded, and from those of which nobody knows. One command at a
+//! time works on a path, so what succeeded last is there, unless something that was given up before came late, or the
+//! journal was taken back (`docs/semantics.md` 17 says what that may change, and nothing else is borne here).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,8 +24,8 @@ struct PathState {
     sure: BTreeSet<Option<Content>>,
     /// What may still come, and when its command gave up.
     late: Vec<(Option<Content>, Instant)>,
-    /// What was written without an answer. Nodes may have all of its bytes, and a master that puts the names together from
-    /// them cannot know that nobody was told: it gives them their name, and lists them (`docs/paths/rebuild.md`).
+    /// What was written without an answer. Nodes may have all of its bytes, and a master that puts the names together
+    /// from them cannot know that nobody was told: it gives them their name, and lists them (`docs/paths/rebuild.md`).
     unanswered: Vec<(Content, Instant)>,
     /// All that it ever may have held.
     past: BTreeSet<Content>,
@@ -136,7 +136,8 @@ impl Ledger {
         self.line(path).unanswered.push((content, Instant::now()));
     }
 
-    /// A command succeeded that changed names alone: the path has one of these, and a roll-back in the next moment may undo it.
+    /// A command succeeded that changed names alone: the path has one of these, and a roll-back in the next moment may
+    /// undo it.
     pub(crate) fn set_allowed(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
         self.recent.retain(|recent| recent.at.elapsed() < LAST_MOMENT);
         self.recent.push(Recent { at: Instant::now(), path: path.into(), before: self.allowed(path) });

@@ -1,7 +1,7 @@
-//! Chaos: a cloud of real processes that are killed, stopped and started at random, with bits turned over on their disks, disks
-//! that fill, clocks that jump, links that are cut in one direction, and a master whose journal is taken back, while files are
-//! written, read, renamed, removed and restored. A ledger knows what each path may hold; at the end all is healed and every
-//! byte compared. `cargo xtask chaos --minutes M --seed S`.
+//! Chaos: a cloud of real processes that are killed, stopped and started at random, with bits turned over on their
+//! disks, disks that fill, clocks that jump, links that are cut in one direction, and a master whose journal is taken
+//! back, while files are written, read, renamed, removed and restored. A ledger knows what each path may hold; at the
+//! end all is healed and every byte compared. `cargo xtask chaos --minutes M --seed S`.
 //!
 //! `chaos jobs`: a sort and an index under the same faults, compared with what plain programs make.
 //!

@@ -1,6 +1,6 @@
-//! The master's journal, taken back to an earlier state or lost. The master is stopped, orderly or not, its folder becomes what it
-//! was some time ago (a plain copy, or what `sector backup` took), and it starts on that, while nodes are killed too. What must
-//! hold: `docs/semantics.md` 17.
+//! The master's journal, taken back to an earlier state or lost. The master is stopped, orderly or not, its folder
+//! becomes what it was some time ago (a plain copy, or what `sector backup` took), and it starts on that, while nodes
+//! are killed too. What must hold: `docs/semantics.md` 17.
 
 use std::{
     fs,

@@ -50,7 +50,8 @@ impl Trash {
         (contents, from.is_some())
     }
 
-    /// It was restored, or perhaps: one of those is gone. Where nobody knows which, all but one of the others are still there.
+    /// It was restored, or perhaps: one of those is gone. Where nobody knows which, all but one of the others are still
+    /// there.
     pub(crate) fn take(&mut self, path: &str, is_certain: bool) {
         let (all, _) = self.candidates(path);
         let dates_are_wrong = self.dates_are_wrong;
@@ -90,7 +91,8 @@ impl Trash {
         }
     }
 
-    /// The journal was taken back: what was removed in the last moment may not be here, and what was taken out is here again.
+    /// The journal was taken back: what was removed in the last moment may not be here, and what was taken out is here
+    /// again.
     pub(crate) fn roll_back(&mut self) {
         for entry in self.entries.values_mut().flatten() {
             entry.is_sure &= entry.removed.elapsed() >= LAST_MOMENT;

@@ -1,5 +1,5 @@
-//! The end of a run, once all is healed: every path is read, every copy on the nodes' disks is compared, and what must be in the
-//! trash is restored and compared.
+//! The end of a run, once all is healed: every path is read, every copy on the nodes' disks is compared, and what must
+//! be in the trash is restored and compared.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,8 +45,8 @@ pub(crate) fn all(ledger: &mut Ledger, cloud: &Roles, faults: &Faults) {
     }
 }
 
-/// Reads every copy from the disks until all are good. Of the paths whose copies were made bad one may still be bad: that is found
-/// now, and the copy is made anew.
+/// Reads every copy from the disks until all are good. Of the paths whose copies were made bad one may still be bad:
+/// that is found now, and the copy is made anew.
 fn until_checked(cloud: &Roles, flipped: &[String]) -> Result<(), String> {
     let begun = Instant::now();
     loop {

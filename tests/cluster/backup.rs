@@ -1,5 +1,5 @@
-//! Backups with real processes: taken while files are written, put back over what was lost, refused where they are of no
-//! use. What an operator does in which case is run from the page itself in `operations.rs`.
+//! Backups with real processes: taken while files are written, put back over what was lost, refused where they are of
+//! no use. What an operator does in which case is run from the page itself in `operations.rs`.
 
 use std::{
     fs,

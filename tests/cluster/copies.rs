@@ -1,6 +1,6 @@
-//! Copies that nodes make among themselves while the client that ordered them sees no byte: between sites, counted by the
-//! links of `sector testbed` (needs root, and says so where it has none), with a source that dies in the middle, and from
-//! one cloud to another.
+//! Copies that nodes make among themselves while the client that ordered them sees no byte: between sites, counted by
+//! the links of `sector testbed` (needs root, and says so where it has none), with a source that dies in the middle,
+//! and from one cloud to another.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Counters through the command line: what functions in each language count is shown with their job, once for each segment,
-//! and not at all for segments that were left out.
+//! Counters through the command line: what functions in each language count is shown with their job, once for each
+//! segment, and not at all for segments that were left out.
 
 use cluster::Cloud;
 use serde_json::{Value, json};
@@ -31,7 +31,8 @@ def numbers(segment, out):
         int(line)
 ";
 
-/// The counters of the first stage of the newest job, of one whose output was made before, that stood in its own JSON too.
+/// The counters of the first stage of the newest job, of one whose output was made before, that stood in its own JSON
+/// too.
 fn counters(cloud: &Cloud, job: &Value) -> Value {
     let id = job["id"].as_str().unwrap();
     let told = cloud.json(&["job", id]);

@@ -1,6 +1,6 @@
-//! Jobs that nodes drive, and whose drivers die (Sector/Sphere paper, 3.4: "The client is responsible for the control and
-//! scheduling of the program execution"; here a node is that client, and another where it is gone). The functions stand in
-//! the middle of every segment until the test lets them go on.
+//! Jobs that nodes drive, and whose drivers die (Sector/Sphere paper, 3.4: "The client is responsible for the control
+//! and scheduling of the program execution"; here a node is that client, and another where it is gone). The functions
+//! stand in the middle of every segment until the test lets them go on.
 
 use std::fs;
 

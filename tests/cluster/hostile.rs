@@ -191,7 +191,8 @@ fn attack(cloud: &Roles) {
     assert_eq!(cloud.ok(&["cat", "/secret"]), "another user's\n");
 }
 
-/// Runs a job whose function is refused what it wants; why, in the words of the job, which also name function and slice.
+/// Runs a job whose function is refused what it wants; why, in the words of the job, which also name function and
+/// slice.
 fn refused(cloud: &Cloud, library: &Path, function: &str, target: &str) -> String {
     let (udf, target) = (format!("{}:{function}", library.display()), format!("target={target}"));
     let said = cloud.fails(1, &["run", "--udf", &udf, "--param", &target, "--input", "/text", "--output", "/out"]);

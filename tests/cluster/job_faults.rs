@@ -1,6 +1,6 @@
 //! Jobs whose SPEs and nodes die or stand still while they are at work (Sector/Sphere paper, 3.5.2). The functions stop
-//! themselves in the middle of every segment until the test lets them go on, so that no fault comes too early or too late;
-//! the job's own record proves what it cost.
+//! themselves in the middle of every segment until the test lets them go on, so that no fault comes too early or too
+//! late; the job's own record proves what it cost.
 
 use std::{
     fs,
@@ -96,8 +96,8 @@ impl Text {
         self.nodes.iter().map(|node| self.stands(node, "first")).collect()
     }
 
-    /// Waits until `node-3` stands in the middle of one of its buckets, in the second stage; the processes of the other nodes,
-    /// and its own.
+    /// Waits until `node-3` stands in the middle of one of its buckets, in the second stage; the processes of the other
+    /// nodes, and its own.
     fn reads_its_buckets(&self) -> (Vec<u32>, u32) {
         // So each node has results of the first stage.
         self.all_stand();
@@ -110,7 +110,8 @@ impl Text {
         (others, node)
     }
 
-    /// Of the first stage what ran on the lost node was done again, and of the second at least the task that stood there.
+    /// Of the first stage what ran on the lost node was done again, and of the second at least the task that stood
+    /// there.
     fn check_that_it_cost_a_part_of_both_stages(&self) {
         let stages = self.stages();
         let again = count(&stages[0], "retried");
@@ -118,8 +119,8 @@ impl Text {
         assert!(count(&stages[1], "retried") >= 1, "{stages:?}");
     }
 
-    /// Lets all SPEs of these nodes go on, whenever they stand, until the job has ended; that was well, and every line is in
-    /// its output once.
+    /// Lets all SPEs of these nodes go on, whenever they stand, until the job has ended; that was well, and every line
+    /// is in its output once.
     pub(super) fn end(&self, mut job: Child, nodes: &[u32]) {
         self.cloud.until("the job has ended", |_| {
             let standing = nodes.iter().flat_map(|node| ["first", "second"].map(|function| standing(*node, function)));

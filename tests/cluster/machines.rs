@@ -1,5 +1,5 @@
-//! Machines that come into a cloud by the commands alone, each in a folder of its own, as docs/set-up.md has it: a security
-//! server, a master, two nodes. No file is carried from one to the other but what is printed.
+//! Machines that come into a cloud by the commands alone, each in a folder of its own, as docs/set-up.md has it: a
+//! security server, a master, two nodes. No file is carried from one to the other but what is printed.
 
 use std::{
     fs::{self, File},

@@ -1,5 +1,5 @@
-//! Results that are kept in the memory of nodes, for jobs that come after (`/memory`): real processes, a real file system in
-//! memory.
+//! Results that are kept in the memory of nodes, for jobs that come after (`/memory`): real processes, a real file
+//! system in memory.
 
 use std::{fs, path::PathBuf};
 

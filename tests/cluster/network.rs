@@ -1,5 +1,5 @@
-//! Cut cables: a site that cannot be reached, wholly or in one direction, in the middle of an upload or a download. Each
-//! site has a network of its own; the tests need root, and say so where they have none.
+//! Cut cables: a site that cannot be reached, wholly or in one direction, in the middle of an upload or a download.
+//! Each site has a network of its own; the tests need root, and say so where they have none.
 
 use std::{
     io::{Read, Write},

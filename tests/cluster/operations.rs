@@ -1,5 +1,5 @@
-//! Runs `docs/operations.md` from its first line to its last: every line of its `sh` blocks, on a cloud that loses what the
-//! headings say. A line that this cannot run, and a heading with a block that it does not know, fail the test.
+//! Runs `docs/operations.md` from its first line to its last: every line of its `sh` blocks, on a cloud that loses what
+//! the headings say. A line that this cannot run, and a heading with a block that it does not know, fail the test.
 
 use std::{
     collections::BTreeMap,

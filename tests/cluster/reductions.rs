@@ -1,5 +1,5 @@
-//! `filter`, `group` and `reduce` through the command line: that two stages come to what a plain program comes to, and what
-//! a job says of a record that is not as it must be.
+//! `filter`, `group` and `reduce` through the command line: that two stages come to what a plain program comes to, and
+//! what a job says of a record that is not as it must be.
 
 use std::collections::BTreeMap;
 

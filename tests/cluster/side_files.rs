@@ -1,5 +1,5 @@
-//! Side files of functions: small slices that every call of a stage's function may read, each sent once to a node, in the
-//! version that it had when the job began, whoever drives it and whatever becomes of the file.
+//! Side files of functions: small slices that every call of a stage's function may read, each sent once to a node, in
+//! the version that it had when the job began, whoever drives it and whatever becomes of the file.
 
 use std::{fs, path::PathBuf};
 

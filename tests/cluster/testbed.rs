@@ -1,5 +1,5 @@
-//! `sector testbed`: a wide-area cloud on one machine, made, used, changed and taken away through the command line. Needs
-//! root, and says so where it has none.
+//! `sector testbed`: a wide-area cloud on one machine, made, used, changed and taken away through the command line.
+//! Needs root, and says so where it has none.
 
 use std::{
     collections::BTreeSet,

@@ -1,7 +1,7 @@
-//! What can happen between two sites while a file travels: the link is cut, for a while or for long; it passes only shorter
-//! packets than before, or no UDP; an end has another address, dies, or has no room. Each transfer goes on, or ends in one
-//! clear error with nothing half-published. Over the links of `sector testbed`, which count what the fault did; needs root,
-//! and says so where it has none.
+//! What can happen between two sites while a file travels: the link is cut, for a while or for long; it passes only
+//! shorter packets than before, or no UDP; an end has another address, dies, or has no room. Each transfer goes on, or
+//! ends in one clear error with nothing half-published. Over the links of `sector testbed`, which count what the fault
+//! did; needs root, and says so where it has none.
 
 use std::{
     fs::{self, File},
@@ -18,8 +18,8 @@ const TURNS_MAX: u32 = 6;
 /// Enough for some four seconds at the links' rate.
 const FILE_BYTES: usize = 24 << 20;
 
-/// A cloud of three sites with a node each; what lies in `/far` lies at the second alone. The master is at the first, so
-/// that clients of the third reach it whatever happens between the other two.
+/// A cloud of three sites with a node each; what lies in `/far` lies at the second alone. The master is at the first,
+/// so that clients of the third reach it whatever happens between the other two.
 fn three_sites() -> Option<CliTestbed> {
     let testbed = CliTestbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rate", "50mbit", "--rtt", "20ms"])?;
     testbed.ok_at("site3", &["mkdir", "/far"]);
@@ -28,8 +28,8 @@ fn three_sites() -> Option<CliTestbed> {
     Some(testbed)
 }
 
-/// Begins a command at the third site with a file as its input, and returns when a part of what it moves between that site
-/// and the second has passed.
+/// Begins a command at the third site with a file as its input, and returns when a part of what it moves between that
+/// site and the second has passed.
 fn begin(testbed: &CliTestbed, words: &[&str]) -> Child {
     begin_and_pass(testbed, words, PART_BYTES)
 }

@@ -1,5 +1,5 @@
-//! Whoever connects and proves nothing, from one address, to every door of a cloud: those of another address notice nothing.
-//! Real processes.
+//! Whoever connects and proves nothing, from one address, to every door of a cloud: those of another address notice
+//! nothing. Real processes.
 
 use std::{
     io::Write,

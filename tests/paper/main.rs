@@ -36,8 +36,8 @@ fn three_copies_are_made_by_default_and_lie_in_more_than_one_site() {
     assert_eq!(sites.len(), 2);
 }
 
-/// 2.2: "a Sector user can connect to a single slave node to upload or download a file": with one copy there is one node,
-/// and it has the whole file.
+/// 2.2: "a Sector user can connect to a single slave node to upload or download a file": with one copy there is one
+/// node, and it has the whole file.
 #[test]
 fn one_node_has_the_whole_file() {
     let cloud = Cloud::start(&[]);
@@ -70,8 +70,8 @@ fn segments_are_within_their_bounds_and_whole_records() {
     assert_eq!(records, 1000);
 }
 
-/// 3.5.2, rule 1: "each data segment is assigned to an SPE on the same node if there is one available". The rule itself is
-/// held against every order of events in `crates/sphere`; here it shows that the second stage runs where the buckets
+/// 3.5.2, rule 1: "each data segment is assigned to an SPE on the same node if there is one available". The rule itself
+/// is held against every order of events in `crates/sphere`; here it shows that the second stage runs where the buckets
 /// lie, for which there is no other place.
 #[test]
 fn buckets_are_processed_where_they_lie() {
@@ -84,8 +84,8 @@ fn buckets_are_processed_where_they_lie() {
     assert_eq!(stages[1]["local"], stages[1]["segments"], "{job}");
 }
 
-/// 3.5.2: "if errors occur … due to problems with the input data or bugs in user defined functions, the data segment will
-/// not be processed by any other SPE. Instead, an error report is sent back to the client".
+/// 3.5.2: "if errors occur … due to problems with the input data or bugs in user defined functions, the data segment
+/// will not be processed by any other SPE. Instead, an error report is sent back to the client".
 #[test]
 fn a_functions_error_is_reported_once_and_not_tried_elsewhere() {
     let cloud = Cloud::start(&[]);
@@ -103,8 +103,8 @@ fn a_functions_error_is_reported_once_and_not_tried_elsewhere() {
     assert!(errors.contains("/in"), "{errors}");
 }
 
-/// 3.2 and Figure 3: "after stage 2, the entire dataset (stream) is now sorted. This is because all elements in a bucket
-/// are smaller than all the elements in any buckets further along".
+/// 3.2 and Figure 3: "after stage 2, the entire dataset (stream) is now sorted. This is because all elements in a
+/// bucket are smaller than all the elements in any buckets further along".
 #[test]
 fn two_stages_sort_a_data_set_over_its_buckets() {
     let cloud = Cloud::start(&[]);

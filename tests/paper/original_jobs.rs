@@ -1,5 +1,5 @@
-//! Where the first Sector left its own paper in jobs, and that this one does not. Each test cites the section of the paper
-//! and what the first did instead (its code and runs of it: its SPE, its failures, paper against code).
+//! Where the first Sector left its own paper in jobs, and that this one does not. Each test cites the section of the
+//! paper and what the first did instead (its code and runs of it: its SPE, its failures, paper against code).
 //!
 //! | the first Sector | here it is held by |
 //! |---|---|
@@ -55,9 +55,9 @@ const SCRIBBLING: &str = r#"
     }
 "#;
 
-/// 3.3: "the SPE then opens the dynamic libraries", and 3.5.2: "bugs in user defined functions" are reported. The first ran
-/// functions within the slave: one that wrote past its buffers corrupted the slave's memory, and one that crashed took it
-/// along, with all its file service.
+/// 3.3: "the SPE then opens the dynamic libraries", and 3.5.2: "bugs in user defined functions" are reported. The first
+/// ran functions within the slave: one that wrote past its buffers corrupted the slave's memory, and one that crashed
+/// took it along, with all its file service.
 #[test]
 fn a_function_that_writes_where_it_may_not_ends_alone_and_changes_no_slice() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1", "--processes"]);
@@ -78,8 +78,9 @@ fn a_function_that_writes_where_it_may_not_ends_alone_and_changes_no_slice() {
     assert!(cloud.ok(&["cat", "/out/part-00000"]).contains("300000"));
 }
 
-/// 3.5.2: "if errors occur … due to problems with the input data", they are reported. The first counted the segment as failed
-/// and went on, so that a part of the output was lost. Here what was made of the other files does not appear either.
+/// 3.5.2: "if errors occur … due to problems with the input data", they are reported. The first counted the segment as
+/// failed and went on, so that a part of the output was lost. Here what was made of the other files does not appear
+/// either.
 #[test]
 fn an_input_without_a_good_copy_fails_its_job_whole() {
     let mut cloud = Roles::start(2, 1);
@@ -96,7 +97,8 @@ fn an_input_without_a_good_copy_fails_its_job_whole() {
     fs::write(&native, bytes).unwrap();
     let errors = fails_whole(&cloud, &run);
     assert!(errors.contains("/in/b"), "{errors}");
-    // Where nobody who has it is there any more, the job waits for him, says so, and leaves nothing when nobody will wait.
+    // Where nobody who has it is there any more, the job waits for him, says so, and leaves nothing when nobody will
+    // wait.
     cloud.ok(&["rm", "/in/b"]);
     let lost = cloud.good_copies("/in/a").remove(0);
     cloud.kill(&lost);
@@ -127,8 +129,8 @@ fn leaves_nothing(cloud: &Cloud) {
     assert!(hidden.lines().all(|path| path.starts_with("/in/")), "{hidden}");
 }
 
-/// 3.6: "the inverted index consists of multiple files managed by Sector". The first told its master of the unsorted buckets
-/// alone: what its sort and its reduce made of them was listed after a restart of the slaves and not before.
+/// 3.6: "the inverted index consists of multiple files managed by Sector". The first told its master of the unsorted
+/// buckets alone: what its sort and its reduce made of them was listed after a restart of the slaves and not before.
 #[test]
 fn every_file_of_a_mapreduce_is_listed_at_once_and_the_same_after_a_restart() {
     let cloud = Cloud::start(&["--nodes", "3", "--sites", "1"]);

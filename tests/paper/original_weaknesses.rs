@@ -1,5 +1,5 @@
-//! How the first Sector lost or mixed data, and that this one does not. Each test cites the weakness: "original N" is the
-//! list of weaknesses of the first implementation (its code and runs of it), in the order security, correctness,
+//! How the first Sector lost or mixed data, and that this one does not. Each test cites the weakness: "original N" is
+//! the list of weaknesses of the first implementation (its code and runs of it), in the order security, correctness,
 //! performance, usability. What a test elsewhere holds already is named at the end.
 
 use std::{fs, io::Write, process::Stdio};
@@ -10,8 +10,8 @@ fn small() -> Cloud {
     Cloud::start(&["--nodes", "2", "--sites", "2"])
 }
 
-/// Original, correctness: "removal is acknowledged at once, slaves run a queue … and then removes by path; a file created
-/// again meanwhile is deleted after it was written".
+/// Original, correctness: "removal is acknowledged at once, slaves run a queue … and then removes by path; a file
+/// created again meanwhile is deleted after it was written".
 #[test]
 fn a_file_that_is_written_again_right_after_its_removal_is_not_removed_later() {
     let cloud = small();
@@ -30,8 +30,8 @@ fn a_file_that_is_written_again_right_after_its_removal_is_not_removed_later() {
     }
 }
 
-/// The same: "the Terasort example starts by removing its old output; of four checked re-runs two ended with no result file
-/// on any disk while the tool reported success".
+/// The same: "the Terasort example starts by removing its old output; of four checked re-runs two ended with no result
+/// file on any disk while the tool reported success".
 #[test]
 fn a_job_that_writes_where_an_older_output_was_removed_has_all_its_output() {
     let cloud = Cloud::start(&[]);
@@ -44,8 +44,8 @@ fn a_job_that_writes_where_an_older_output_was_removed_has_all_its_output() {
     }
 }
 
-/// Original, correctness: "a stale replica that joins first beats newer data (the newer goes to `.attic`)"; "replicas are
-/// compared by size and 1-second mtime".
+/// Original, correctness: "a stale replica that joins first beats newer data (the newer goes to `.attic`)"; "replicas
+/// are compared by size and 1-second mtime".
 #[test]
 fn a_stale_copy_of_the_same_size_that_joins_first_does_not_win() {
     let mut cloud = Roles::start(2, 1);
@@ -195,8 +195,8 @@ fn empty_files_among_the_input_end_a_job_well() {
     assert_ne!(cloud.json(&["jobs"])[0]["state"], "running");
 }
 
-/// Original, correctness: "documented known bug: mass replica decrease hangs or crashes the master". A lost node's copies
-/// are made anew; when it comes back, all are one too many at once.
+/// Original, correctness: "documented known bug: mass replica decrease hangs or crashes the master". A lost node's
+/// copies are made anew; when it comes back, all are one too many at once.
 #[test]
 fn many_copies_that_are_too_many_at_once_are_removed_and_the_master_goes_on() {
     let mut cloud = Roles::start(3, 1);
@@ -252,8 +252,8 @@ fn a_copy_beside_its_source_has_its_bytes() {
     assert_eq!(cloud.run(&["cat", "/g"]).out, random_bytes(200_000));
 }
 
-/// Original, security: "the TLS handshake runs in the accept thread and logins in one worker: one silent connection blocks
-/// all joins".
+/// Original, security: "the TLS handshake runs in the accept thread and logins in one worker: one silent connection
+/// blocks all joins".
 #[test]
 fn silent_connections_keep_nobody_out() {
     let mut cloud = Roles::start(1, 1);

@@ -1,5 +1,5 @@
-//! Section 3 of the paper, claim by claim, and the test that holds each against the system. Most are beside what they prove;
-//! that they are there is a test too.
+//! Section 3 of the paper, claim by claim, and the test that holds each against the system. Most are beside what they
+//! prove; that they are there is a test too.
 //!
 //! | paper | claim | held by |
 //! |---|---|---|
@@ -37,8 +37,8 @@ use std::{fs, path::Path};
 
 use cluster::{Cloud, workspace};
 
-/// 3.5.2: "After processing is complete, the Sphere client can reorder the segments to correspond to the original order in the
-/// input stream". Here they are numbered so.
+/// 3.5.2: "After processing is complete, the Sphere client can reorder the segments to correspond to the original order
+/// in the input stream". Here they are numbered so.
 #[test]
 fn what_stays_where_it_was_made_is_numbered_in_the_order_of_the_stream() {
     let cloud = Cloud::start(&["--nodes", "3", "--sites", "1"]);

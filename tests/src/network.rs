@@ -1,6 +1,6 @@
-//! Networks for a test: a namespace for each group of processes, all on one bridge in a namespace of its own, so that the
-//! machine's own network is never touched. Links are cut and mended; everything is removed at the end, also when the
-//! test fails. Needs root.
+//! Networks for a test: a namespace for each group of processes, all on one bridge in a namespace of its own, so that
+//! the machine's own network is never touched. Links are cut and mended; everything is removed at the end, also when
+//! the test fails. Needs root.
 
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,6 @@
-//! A cloud whose roles a test starts itself, each a process of its own with `--config`, as on a real cluster: so each can
-//! be killed, stopped for a while and started again, alone. On this machine's loopback, or with each group of roles in a
-//! network of its own ([`Network`]).
+//! A cloud whose roles a test starts itself, each a process of its own with `--config`, as on a real cluster: so each
+//! can be killed, stopped for a while and started again, alone. On this machine's loopback, or with each group of roles
+//! in a network of its own ([`Network`]).
 
 use std::{
     collections::BTreeMap,
@@ -71,8 +71,8 @@ impl Roles {
         Some(roles.begin(&master))
     }
 
-    /// The same with a network for each role, named as the role; clients are in [`HOME`]. Nothing runs yet: `prepare` may
-    /// change what the roles have, before they start.
+    /// The same with a network for each role, named as the role; clients are in [`HOME`]. Nothing runs yet: `prepare`
+    /// may change what the roles have, before they start.
     pub fn start_alone(nodes: u32, sites: u32, prepare: impl FnOnce(&mut Self)) -> Option<Self> {
         let node = |number: u32| format!("node-{number}");
         let names = [HOME, SECURITY, MASTER].map(String::from).into_iter().chain((1..=nodes).map(node));
@@ -126,7 +126,8 @@ impl Roles {
         child.wait().unwrap();
     }
 
-    /// Whether a role that was started has ended by itself; what it was is then forgotten, so that it can be started again.
+    /// Whether a role that was started has ended by itself; what it was is then forgotten, so that it can be started
+    /// again.
     pub fn has_ended(&mut self, role: &str) -> bool {
         let child = &mut self.roles.get_mut(role).expect("a role of the cloud").child;
         let has_ended = child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_some());

@@ -1,5 +1,5 @@
-//! Sites and links for a test, through the command line as a person makes them (`sector testbed`). Needs root; gone at the
-//! end, also when the test fails.
+//! Sites and links for a test, through the command line as a person makes them (`sector testbed`). Needs root; gone at
+//! the end, also when the test fails.
 
 use std::{
     fs,

@@ -1,6 +1,6 @@
-//! The control groups of SPEs on a true kernel: a machine of QEMU's with nothing in it but the tests, in which a tree of
-//! version 2 is the node's. For where this machine has none, as most containers and builders have; nothing here touches
-//! this machine's own. Neither QEMU nor the kernel is part of what we give away.
+//! The control groups of SPEs on a true kernel: a machine of QEMU's with nothing in it but the tests, in which a tree
+//! of version 2 is the node's. For where this machine has none, as most containers and builders have; nothing here
+//! touches this machine's own. Neither QEMU nor the kernel is part of what we give away.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
-//! Every parser of what comes from others under libFuzzer, for some minutes each. It needs a nightly compiler, and installs
-//! cargo-fuzz where it is missing. What it finds stays in `fuzz/artifacts`, what it learns in `fuzz/corpus`; neither is
-//! kept with the code: a finding becomes a test.
+//! Every parser of what comes from others under libFuzzer, for some minutes each. It needs a nightly compiler, and
+//! installs cargo-fuzz where it is missing. What it finds stays in `fuzz/artifacts`, what it learns in `fuzz/corpus`;
+//! neither is kept with the code: a finding becomes a test.
 
 use std::{env, fs, process::Command};
 

@@ -1,5 +1,5 @@
-//! The Python package: its wheel, built and installed as a person would, in an environment of its own, and its tests there
-//! with pinned libraries (`tests/python/requirements.txt`).
+//! The Python package: its wheel, built and installed as a person would, in an environment of its own, and its tests
+//! there with pinned libraries (`tests/python/requirements.txt`).
 
 use std::{env, fs, process::Command};
 

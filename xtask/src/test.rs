@@ -1,5 +1,5 @@
-//! Every test, in the order in which a failure is cheapest to find. What a step needs and a bare machine lacks, the step
-//! installs.
+//! Every test, in the order in which a failure is cheapest to find. What a step needs and a bare machine lacks, the
+//! step installs.
 
 use std::{
     env,

@@ -1,5 +1,6 @@
-//! The words of the house: names that the field has a better word for are refused, the name of a public type stands once in
-//! the workspace, and what documents name is there (`docs/glossary.md`). It never looks at tests' names for their own things.
+//! The words of the house: names that the field has a better word for are refused, the name of a public type stands
+//! once in the workspace, and what documents name is there (`docs/glossary.md`). It never looks at tests' names for
+//! their own things.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -73,8 +73,8 @@ impl Client {
     /// Adds a user. For administrators.
     ///
     /// # Errors
-    /// Exists (7) where there is such a user; Usage (2) for a password that is too short or tells the name; NotFound (3)
-    /// for a group that is not there.
+    /// Exists (7) where there is such a user; Usage (2) for a password that is too short or tells the name; NotFound
+    /// (3) for a group that is not there.
     pub async fn add_user(&self, new: NewUser) -> Result<(), ClientError> {
         self.change_accounts("add user", AccountsRequest::AddUser(new)).await
     }

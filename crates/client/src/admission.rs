@@ -1,5 +1,5 @@
-//! How machines come into a cloud: what an administrator says about them in a session (door 2), and what a newcomer says
-//! that has no certificate yet ([`Newcomer`]). It serves `sector node ticket|requests|approve|reject|allow` and
+//! How machines come into a cloud: what an administrator says about them in a session (door 2), and what a newcomer
+//! says that has no certificate yet ([`Newcomer`]). It serves `sector node ticket|requests|approve|reject|allow` and
 //! `sector node|master join`. Never writes a file, and never sends a private key.
 
 use std::{net::SocketAddr, time::Duration};
@@ -26,8 +26,8 @@ use tokio::time::timeout;
 use crate::{Client, ClientError, joining::ask_to_join};
 
 impl Client {
-    /// Makes a ticket for a node that is to find the master at `master`. Its secret is made here and told to nobody: the
-    /// cloud hears its digest.
+    /// Makes a ticket for a node that is to find the master at `master`. Its secret is made here and told to nobody:
+    /// the cloud hears its digest.
     ///
     /// # Errors
     /// [`Status::Refused`] for who is no administrator.

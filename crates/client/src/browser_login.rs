@@ -1,5 +1,5 @@
-//! Logging in with a browser at an identity provider (device flow, RFC 8628; doors 1 and 2). Serves `sector login --oidc`
-//! and programs like it. It speaks with the master only; the provider's own codes and tokens never come here.
+//! Logging in with a browser at an identity provider (device flow, RFC 8628; doors 1 and 2). Serves `sector login
+//! --oidc` and programs like it. It speaks with the master only; the provider's own codes and tokens never come here.
 
 use std::time::{Duration, Instant};
 

@@ -39,7 +39,8 @@ impl Client {
         let removal = match self.ask(ClientRequest::RemoveNode(request)).await {
             Ok(ClientReply::Removal(removal)) => removal,
             Ok(_) => return Err(unexpected("remove node")),
-            // One that has never joined has a certificate all the same; and a removal whose second half failed is done again.
+            // One that has never joined has a certificate all the same; and a removal whose second half failed is done
+            // again.
             Err(unknown) if unknown.status() == Status::NotFound && !dry_run => {
                 return match self.revoke_node(&node, undo).await {
                     Ok(()) => Ok(NodeRemoval { removed: !undo, ..NodeRemoval::default() }),

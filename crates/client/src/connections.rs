@@ -99,8 +99,8 @@ impl Connections {
             tries_left -= 1;
             match asking.await {
                 Ok(reply) => return Ok((stream, reply)),
-                // What others have used before may be dead without our knowing, as where the node was started again. The
-                // first word shows it, and the next try gets a connection that is new.
+                // What others have used before may be dead without our knowing, as where the node was started again.
+                // The first word shows it, and the next try gets a connection that is new.
                 Err(NetError::Closed { .. } | NetError::Broken { .. }) if is_shared && tries_left > 0 => {}
                 Err(error) => return Err(error),
             }

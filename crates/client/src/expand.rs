@@ -10,8 +10,8 @@ use crate::{Client, ClientError, namespace::is_folder};
 
 impl Client {
     /// The files that a path or glob means, by path, with the nodes that hold them: a file is itself, a folder all
-    /// files below it, and a glob (`*`, `**`, `?`, `[a-z]`, `{a,b}`) every file it matches and every file below a folder
-    /// it matches.
+    /// files below it, and a glob (`*`, `**`, `?`, `[a-z]`, `{a,b}`) every file it matches and every file below a
+    /// folder it matches.
     ///
     /// # Errors
     /// `NotFound` where nothing matches, `Usage` where the glob is malformed.
@@ -29,8 +29,8 @@ impl Client {
         Ok(matching)
     }
 
-    /// The files and folders that a path or glob names themselves, by path: what `stat`, `du`, `mv` and `cp` mean by it.
-    /// Only folders on the way are listed, unless there is a `**`.
+    /// The files and folders that a path or glob names themselves, by path: what `stat`, `du`, `mv` and `cp` mean by
+    /// it. Only folders on the way are listed, unless there is a `**`.
     ///
     /// # Errors
     /// As [`expand`](Self::expand).

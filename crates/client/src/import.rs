@@ -1,5 +1,5 @@
-//! Taking in native files that already lie on a node (path: `docs/paths/rebuild.md`): the node reads them where they are,
-//! and only their sums travel. A file gives its native name up after it was published, and not before.
+//! Taking in native files that already lie on a node (path: `docs/paths/rebuild.md`): the node reads them where they
+//! are, and only their sums travel. A file gives its native name up after it was published, and not before.
 
 use net::transfer::TransferStream;
 use protocol::{

@@ -1,5 +1,6 @@
-//! The conversation with which a machine or a person comes in: one question to the master, and its answer. Serves login,
-//! sessions and enrolment. A master with many strangers at its door hangs up on some before it heard them; they knock again.
+//! The conversation with which a machine or a person comes in: one question to the master, and its answer. Serves
+//! login, sessions and enrolment. A master with many strangers at its door hangs up on some before it heard them; they
+//! knock again.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -9,8 +10,8 @@ use net::{
 };
 use protocol::message::join::{JoinReply, JoinRequest};
 
-/// Asks the master at `address`; the answer, and the connection on which it came. Asking twice is as asking once: what was
-/// begun for an answer that nobody heard is not used, and ends by itself.
+/// Asks the master at `address`; the answer, and the connection on which it came. Asking twice is as asking once: what
+/// was begun for an answer that nobody heard is not used, and ends by itself.
 ///
 /// # Errors
 /// Those of the connection, after a few tries where it was the master who hung up.
@@ -45,8 +46,8 @@ async fn retry_on_hang_up<T, F: Future<Output = Result<T, NetError>>>(
     }
 }
 
-/// How long to wait between two knocks. One who stands still at the door gives way after [`net::strangers::PATIENCE`], and
-/// these are longer together.
+/// How long to wait between two knocks. One who stands still at the door gives way after [`net::strangers::PATIENCE`],
+/// and these are longer together.
 const RETRY_PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
 
 #[cfg(test)]

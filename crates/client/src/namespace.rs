@@ -100,8 +100,8 @@ impl Client {
         }
     }
 
-    /// Takes something back from the trash, named by where it was (of several, the newest) or by its path there, to where
-    /// it was or to `to`. Gives the entry as it stands then.
+    /// Takes something back from the trash, named by where it was (of several, the newest) or by its path there, to
+    /// where it was or to `to`. Gives the entry as it stands then.
     ///
     /// # Errors
     /// `Exists` where something has its place.

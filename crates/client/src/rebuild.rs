@@ -1,5 +1,5 @@
-//! How the names were put together after the master's journal was lost, and what an administrator decides about it (door 2
-//! alone; path: `docs/paths/rebuild.md`).
+//! How the names were put together after the master's journal was lost, and what an administrator decides about it
+//! (door 2 alone; path: `docs/paths/rebuild.md`).
 
 use protocol::{
     NodeId, SectorPath, SliceId,

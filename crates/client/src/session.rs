@@ -131,8 +131,8 @@ impl Client {
         &self.throttle
     }
 
-    /// The local sockets of nodes on this machine, where transfers may use them: under a limit all bytes go where they are
-    /// counted.
+    /// The local sockets of nodes on this machine, where transfers may use them: under a limit all bytes go where they
+    /// are counted.
     pub(crate) fn local_sockets(&self) -> Option<&LocalSockets> {
         self.throttle.rate_bytes_per_second().is_none().then(|| self.connections().local())
     }
@@ -172,8 +172,8 @@ impl Client {
         &self.inner.carriers
     }
 
-    /// How long a word and its answer take, at the farthest of master and nodes, as far as that was seen by now: how much
-    /// should be under way at once depends on it.
+    /// How long a word and its answer take, at the farthest of master and nodes, as far as that was seen by now: how
+    /// much should be under way at once depends on it.
     pub fn round_trip(&self) -> Option<Duration> {
         let micros = self.inner.answer_micros_min.load(Ordering::Relaxed);
         let master = (micros < u64::MAX).then(|| Duration::from_micros(micros));
@@ -256,12 +256,12 @@ pub struct LoginTarget {
     pub machine: String,
 }
 
-/// Begins a login session with a password and gives the profile with its token, which is kept nowhere else. The session ends
-/// by itself when it is not used for half a day.
+/// Begins a login session with a password and gives the profile with its token, which is kept nowhere else. The session
+/// ends by itself when it is not used for half a day.
 ///
 /// # Errors
-/// Refused (4) for a wrong name or password, without saying which; Unavailable (5) where the master or the security server
-/// cannot be reached.
+/// Refused (4) for a wrong name or password, without saying which; Unavailable (5) where the master or the security
+/// server cannot be reached.
 pub async fn login(at: &LoginTarget, user: &UserName, password: String) -> Result<Profile, ClientError> {
     let LoginTarget { address, authority, machine } = at;
     let what = format!("cannot log in at {address}");

@@ -1,7 +1,7 @@
 //! How fast a client's transfers go together, and who goes first ([`Throttle`]). It serves upload, download and copies.
 //!
-//! Who sends keeps to it: this client where it sends, else the node, which is told with each request. What is received is
-//! counted here too, so that many short requests are not each given a burst of their own.
+//! Who sends keeps to it: this client where it sends, else the node, which is told with each request. What is received
+//! is counted here too, so that many short requests are not each given a burst of their own.
 
 use std::{fmt, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! The job driver against a fake cloud that is real on the wire: what it asks, what it leaves, and what it does when SPEs,
-//! nodes, functions or people get in the way. The rules themselves are tested in `sphere`.
+//! The job driver against a fake cloud that is real on the wire: what it asks, what it leaves, and what it does when
+//! SPEs, nodes, functions or people get in the way. The rules themselves are tested in `sphere`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fake_cloud;

@@ -1,5 +1,5 @@
-//! A client that reads, against nodes that fail in every way: whoever waits for the bytes gets them all and right, or is
-//! told that there are none.
+//! A client that reads, against nodes that fail in every way: whoever waits for the bytes gets them all and right, or
+//! is told that there are none.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fake_cloud;

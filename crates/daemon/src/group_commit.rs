@@ -1,6 +1,6 @@
 //! Group commit: rows on their way to a disk. While one transaction is being synced, the batches that come in are
-//! collected for the next: so a hundred clients share a sync, and a single one does not wait. Serves every change of names,
-//! jobs and accounts. Never changes the order of batches, and does not know what a row is.
+//! collected for the next: so a hundred clients share a sync, and a single one does not wait. Serves every change of
+//! names, jobs and accounts. Never changes the order of batches, and does not know what a row is.
 
 use std::{fmt, sync::Arc};
 

@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Uses as many as the system allows this process: each connection takes one, and each transfer and each SPE a few. Before
-/// any door is opened, since how many strangers a door takes depends on it.
+/// Uses as many as the system allows this process: each connection takes one, and each transfer and each SPE a few.
+/// Before any door is opened, since how many strangers a door takes depends on it.
 pub fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {

@@ -1,6 +1,7 @@
-//! Stopping in order: one [`TaskGroup`] owns a part's tasks; its [`ShutdownToken`] tokens tell them; [`TaskGroup::finish`] waits until
-//! they have ended, at most until a deadline. A process that has several parts finishes one `TaskGroup` after the other, in
-//! the reverse order of their start. It serves the end of every path; it never ends a task that is still in time.
+//! Stopping in order: one [`TaskGroup`] owns a part's tasks; its [`ShutdownToken`] tokens tell them;
+//! [`TaskGroup::finish`] waits until they have ended, at most until a deadline. A process that has several parts
+//! finishes one `TaskGroup` after the other, in the reverse order of their start. It serves the end of every path; it
+//! never ends a task that is still in time.
 
 use std::{
     collections::BTreeMap,

@@ -6,9 +6,9 @@ use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt};
 
 use crate::DaemonError;
 
-/// Starts logging for this process. `usual` is what is logged without options: roles say [`LevelFilter::INFO`], commands
-/// [`LevelFilter::WARN`]. Each `-v` adds a level, `-q` leaves only errors; the variable `SECTOR_LOG` overrides both.
-/// A second call changes nothing, so that an embedded cloud may start in a process that logs already.
+/// Starts logging for this process. `usual` is what is logged without options: roles say [`LevelFilter::INFO`],
+/// commands [`LevelFilter::WARN`]. Each `-v` adds a level, `-q` leaves only errors; the variable `SECTOR_LOG` overrides
+/// both. A second call changes nothing, so that an embedded cloud may start in a process that logs already.
 pub fn start(usual: LevelFilter, verbose: u8, quiet: bool) -> Result<(), DaemonError> {
     let from_environment = std::env::var(VARIABLE).ok();
     let filter = filter(usual, verbose, quiet, from_environment.as_deref())?;

@@ -1,7 +1,7 @@
-//! Background work that can be watched and slowed: repair of copies, scrubbing, cleaning up. A [`BackgroundWork`] is done in
-//! bounded steps; between two steps its worker pauses in proportion to the time the last step took, so that background
-//! work leaves a chosen share of the disks and links to those who wait for an answer. A worker decides when a step runs,
-//! never what it does.
+//! Background work that can be watched and slowed: repair of copies, scrubbing, cleaning up. A [`BackgroundWork`] is
+//! done in bounded steps; between two steps its worker pauses in proportion to the time the last step took, so that
+//! background work leaves a chosen share of the disks and links to those who wait for an answer. A worker decides when
+//! a step runs, never what it does.
 
 use std::{
     error::Error,
@@ -80,7 +80,8 @@ impl Worker {
         self.shared.woken.notify_one();
     }
 
-    /// Changes the throttle from the next pause on; see [`Workers::start`]. What is not a number or negative counts as 0.
+    /// Changes the throttle from the next pause on; see [`Workers::start`]. What is not a number or negative counts as
+    /// 0.
     pub fn set_pause_ratio(&self, pause_ratio: f64) {
         self.lock().pause_ratio = pause_ratio.max(0.0);
     }

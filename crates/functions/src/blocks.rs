@@ -1,5 +1,5 @@
-//! What the two stages of the inverted index say to each other: a block holds the distinct words of one file that belong
-//! to one bucket. Serves `words` and `index`.
+//! What the two stages of the inverted index say to each other: a block holds the distinct words of one file that
+//! belong to one bucket. Serves `words` and `index`.
 //!
 //! A block is the length of the path (4 bytes, little-endian), the length of the words (8 bytes), the path, the words;
 //! each word is its length (1 byte, 1 to 64) and its bytes. Blocks follow each other without anything between them.

@@ -1,9 +1,9 @@
 //! Hashes of which sums are taken: a sum over all records does not depend on their order, so it is the same before and
-//! after a sort. Serves terasort's and the demo's verification. Not for keys of buckets (that is `udf::key_hash`) and not
-//! against an adversary.
+//! after a sort. Serves terasort's and the demo's verification. Not for keys of buckets (that is `udf::key_hash`) and
+//! not against an adversary.
 
-/// A 64-bit hash of a record: its length, then eight bytes at a time (little-endian, the last filled up with zeros), each
-/// step a bijection of the state.
+/// A 64-bit hash of a record: its length, then eight bytes at a time (little-endian, the last filled up with zeros),
+/// each step a bijection of the state.
 pub(crate) fn record_hash(record: &[u8]) -> u64 {
     let (words, rest) = record.as_chunks::<8>();
     let mut hash = mix(record.len() as u64 ^ SEED);

@@ -9,8 +9,8 @@ use std::{fmt, str::FromStr};
 pub struct Cuts(Vec<Vec<u8>>);
 
 impl Cuts {
-    /// Cuts that give `buckets` buckets about the same number of keys, by a sample: keys of `key_bytes` bytes, one after
-    /// the other. Without a sample, the first two bytes of the keys are taken as evenly spread.
+    /// Cuts that give `buckets` buckets about the same number of keys, by a sample: keys of `key_bytes` bytes, one
+    /// after the other. Without a sample, the first two bytes of the keys are taken as evenly spread.
     pub fn choose(sample: &[u8], key_bytes: usize, buckets: u32) -> Self {
         let buckets = u64::from(buckets.max(1));
         let mut keys: Vec<&[u8]> = sample.chunks_exact(key_bytes.max(1)).collect();

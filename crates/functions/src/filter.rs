@@ -12,8 +12,8 @@ use crate::{
 };
 
 /// Emits each record that fulfils all conditions, unchanged and in its order, to the bucket of its key's
-/// [hash](udf::key_hash). Parameters `contains`, `lacks`, `begins`, `equals`, `from`, `below` speak of the bytes of `key`
-/// (without it, of the whole record), `at_least` and `at_most` of the number in `value`.
+/// [hash](udf::key_hash). Parameters `contains`, `lacks`, `begins`, `equals`, `from`, `below` speak of the bytes of
+/// `key` (without it, of the whole record), `at_least` and `at_most` of the number in `value`.
 pub(crate) fn filter(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let key = Field::key_or_all("filter", input)?;
     let conditions = Conditions::of(input)?;

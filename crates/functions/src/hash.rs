@@ -8,8 +8,8 @@ use crate::{
     writer::Writer,
 };
 
-/// Emits each record to the bucket of its key's [hash](udf::key_hash). Parameters `key`, `separator`. A last line without its
-/// end gets one.
+/// Emits each record to the bucket of its key's [hash](udf::key_hash). Parameters `key`, `separator`. A last line
+/// without its end gets one.
 pub(crate) fn hash(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let key = Field::key("hash", input)?;
     let mut writer = Writer::new(input, output);

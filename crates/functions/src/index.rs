@@ -1,5 +1,5 @@
-//! `index`: the second stage of the inverted index (Sector/Sphere paper, 3.6: "each bucket is processed independently by
-//! the slave node, which generates a portion of the inverted index").
+//! `index`: the second stage of the inverted index (Sector/Sphere paper, 3.6: "each bucket is processed independently
+//! by the slave node, which generates a portion of the inverted index").
 
 use udf::{FunctionError, Input, Output, RecordFormat, key_hash};
 
@@ -10,9 +10,9 @@ use crate::{
     word_set::{TooManyWords, WordSet},
 };
 
-/// Reads the [blocks](crate::blocks) of a whole bucket and emits to bucket 0, in the order of the words, a line for each:
-/// the word, a tab, and the paths of the files that contain it, in order, with a blank between them. In a path, a blank
-/// is `\s`, a tab `\t` and a backslash `\\`.
+/// Reads the [blocks](crate::blocks) of a whole bucket and emits to bucket 0, in the order of the words, a line for
+/// each: the word, a tab, and the paths of the files that contain it, in order, with a blank between them. In a path, a
+/// blank is `\s`, a tab `\t` and a backslash `\\`.
 pub(crate) fn index(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     if input.format() != RecordFormat::File {
         return Err(FunctionError::new("`index` reads whole buckets that `words` wrote: use it after `words`"));

@@ -19,8 +19,8 @@
 //! | `offsets` | file | `records`, `head:N` | the index of each file, to bucket 0 |
 //! | `index` | file | – | lines `word`, tab, paths with a blank between them, to bucket 0 |
 //!
-//! `key` is `offset:length` in bytes within the record; without it, terasort's `0:10`. In lines it may be `column:N`, and is
-//! the first column where it is not given; `separator` says what stands between columns (a tab).
+//! `key` is `offset:length` in bytes within the record; without it, terasort's `0:10`. In lines it may be `column:N`,
+//! and is the first column where it is not given; `separator` says what stands between columns (a tab).
 
 mod batch;
 mod blocks;

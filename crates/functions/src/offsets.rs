@@ -1,5 +1,5 @@
-//! `offsets`: the file of offsets beside a file whose records have any length (Sector/Sphere paper, 3.1). Serves the path
-//! *job* and the command `sector index`, which gives the head of each index, since only it knows what the file is.
+//! `offsets`: the file of offsets beside a file whose records have any length (Sector/Sphere paper, 3.1). Serves the
+//! path *job* and the command `sector index`, which gives the head of each index, since only it knows what the file is.
 
 use udf::{FunctionError, Input, Output, RecordFormat};
 

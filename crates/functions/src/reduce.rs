@@ -18,8 +18,8 @@ use crate::{
 /// [hash](udf::key_hash). Parameter `reduction`: `count`, `sum`, `min`, `max` or `first`; parameters `key`, `value`,
 /// `separator`.
 ///
-/// Of lines, the result is a line of key and number; of fixed records, the key and then 8 bytes, little-endian: an integer
-/// with its sign, or a real where `value` is one. `first` gives the first record itself.
+/// Of lines, the result is a line of key and number; of fixed records, the key and then 8 bytes, little-endian: an
+/// integer with its sign, or a real where `value` is one. `first` gives the first record itself.
 pub(crate) fn reduce(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let reduction: Reduction = input.required_parameter("reduction").and_then(|text| {
         text.parse()

@@ -2,8 +2,9 @@
 //! Serves terasort, and is meant to run near the speed of memory.
 //!
 //! Records do not move until they are emitted. What is sorted is an entry for each: the first eight bytes of its key as
-//! a number, and its index. One pass spreads the entries over ranges that fit the cache, a comparison sort finishes each
-//! range, and keys longer than eight bytes are compared further only where these are equal. Equal keys keep their order.
+//! a number, and its index. One pass spreads the entries over ranges that fit the cache, a comparison sort finishes
+//! each range, and keys longer than eight bytes are compared further only where these are equal. Equal keys keep their
+//! order.
 
 use udf::{FunctionError, Input, Output};
 
@@ -128,15 +129,15 @@ fn emit_in_order(
     Ok(())
 }
 
-/// Reads a byte of each record of a group. The reads do not depend on each other, so the processor has them under way all
-/// at once; copying record after record, it would wait for memory each time.
+/// Reads a byte of each record of a group. The reads do not depend on each other, so the processor has them under way
+/// all at once; copying record after record, it would wait for memory each time.
 fn touch(group: &[Entry], bytes: &[u8], record_bytes: usize) {
     let sum = group.iter().fold(0u8, |sum, entry| sum ^ bytes[index(*entry) * record_bytes]);
     std::hint::black_box(sum);
 }
 
-/// Bits by which entries are spread in one pass: of some million records, each of 8,192 ranges then fits the first-level
-/// cache, and the pass itself stays within the reach of the translation cache.
+/// Bits by which entries are spread in one pass: of some million records, each of 8,192 ranges then fits the
+/// first-level cache, and the pass itself stays within the reach of the translation cache.
 const SPREAD_BITS: u32 = 13;
 /// Records whose reads are under way together: more than a core has in flight at once brings nothing.
 const GROUP_RECORDS: usize = 32;

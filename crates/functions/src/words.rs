@@ -1,8 +1,8 @@
 //! `words`: the first stage of the inverted index (Sector/Sphere paper, 3.6: "each web page is read, the terms are
 //! extracted, and each term is hashed into a different bucket").
 //!
-//! A word is a run of ASCII letters, digits, underscores and bytes from 0x80 on (so that text in UTF-8 stays whole), 1 to
-//! 64 bytes long, with ASCII letters in lower case. A longer run is data and not a word. A word's bucket is its
+//! A word is a run of ASCII letters, digits, underscores and bytes from 0x80 on (so that text in UTF-8 stays whole), 1
+//! to 64 bytes long, with ASCII letters in lower case. A longer run is data and not a word. A word's bucket is its
 //! [hash](udf::key_hash).
 
 use udf::{FunctionError, Input, Output, RecordFormat, key_hash};

@@ -1,5 +1,5 @@
-//! Whole records on their way out: a line always ends, and progress is told as they pass. Serves `hash`, `filter`, `group`
-//! and `reduce`.
+//! Whole records on their way out: a line always ends, and progress is told as they pass. Serves `hash`, `filter`,
+//! `group` and `reduce`.
 
 use udf::{FunctionError, Input, Output, RecordFormat, Stopped, key_hash};
 

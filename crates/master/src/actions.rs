@@ -50,15 +50,16 @@ pub enum MasterAction {
         /// The order.
         body: Order,
     },
-    /// Ask the security server and complete with [`MasterCompletion::SecurityAnswered`], also when it cannot be reached.
+    /// Ask the security server and complete with [`MasterCompletion::SecurityAnswered`], also when it cannot be
+    /// reached.
     AskSecurity {
         /// Who wants to know, to be named in the completion.
         to: SessionCaller,
         /// What is asked.
         request: SecurityRequest,
     },
-    /// Bring these events to the security server, and complete with [`MasterCompletion::AuditSent`], also when it cannot be
-    /// reached. One batch at a time.
+    /// Bring these events to the security server, and complete with [`MasterCompletion::AuditSent`], also when it
+    /// cannot be reached. One batch at a time.
     SendAudit(AuditBatch),
     /// Read the topology's file and complete with [`MasterCompletion::TopologyRead`].
     ReadTopology {

@@ -1,6 +1,6 @@
-//! What the master tells the audit record: refusals, grants, administrators' acts, jobs, and the tickets that nodes have
-//! refused. It gathers events and has them brought to the security server in batches (door 3). Serves every path that
-//! changes who may do what.
+//! What the master tells the audit record: refusals, grants, administrators' acts, jobs, and the tickets that nodes
+//! have refused. It gathers events and has them brought to the security server in batches (door 3). Serves every path
+//! that changes who may do what.
 //!
 //! Nothing is lost silently: while the security server is away events wait, and those for which there is no room are
 //! counted, and the count is an event. No secret is ever noted.

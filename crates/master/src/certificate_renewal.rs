@@ -1,5 +1,6 @@
 //! Renewing the master's own certificate while it serves (door 3). The new key is made here and never leaves; the new
-//! certificate is written down before it is used, and the old one is good until the security server has seen the new one.
+//! certificate is written down before it is used, and the old one is good until the security server has seen the new
+//! one.
 
 use std::{
     net::{IpAddr, Ipv4Addr},

@@ -1,9 +1,9 @@
 //! Whether the wall clock can be believed where something is removed by it. Serves the trash and lifetimes
-//! (docs/decisions/0030-clock-jumps.md). While it cannot, nothing is removed by time, and health says so; until the clock
-//! is back in line, most nodes' clocks agree with it, or an administrator confirms it.
+//! (docs/decisions/0030-clock-jumps.md). While it cannot, nothing is removed by time, and health says so; until the
+//! clock is back in line, most nodes' clocks agree with it, or an administrator confirms it.
 //!
-//! What was dated before a jump that was accepted keeps the time that it had left. Nothing here moves a clock, and nothing
-//! but removals depends on it.
+//! What was dated before a jump that was accepted keeps the time that it had left. Nothing here moves a clock, and
+//! nothing but removals depends on it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,7 +22,8 @@ use crate::{
 /// What is known of the wall clock.
 #[derive(Debug, Default)]
 pub(crate) struct ClockGuard {
-    /// The wall clock's time that can be vouched for: what it said when it was last believed, and the time passed since.
+    /// The wall clock's time that can be vouched for: what it said when it was last believed, and the time passed
+    /// since.
     vouched_unix_millis: u64,
     /// When that was, in time passed since the start.
     seen: Duration,
@@ -77,8 +78,8 @@ struct NodeClock {
 }
 
 impl ClockGuard {
-    /// Begins with the row that an earlier life left. Where there is none, the journal is new, or nearly as old as this row's
-    /// kind, and nothing says what the clock was.
+    /// Begins with the row that an earlier life left. Where there is none, the journal is new, or nearly as old as this
+    /// row's kind, and nothing says what the clock was.
     ///
     /// # Errors
     /// When the row cannot be read.
@@ -115,8 +116,8 @@ impl ClockGuard {
         self.hold.is_none().then(|| self.vouched_at(now))
     }
 
-    /// How something is dated now. Never earlier than can be vouched for: when the clock comes back it would be older than
-    /// it is.
+    /// How something is dated now. Never earlier than can be vouched for: when the clock comes back it would be older
+    /// than it is.
     pub(crate) fn date(&self, now: Now) -> u64 {
         let vouched = self.vouched_at(now);
         if is_within(now.unix_millis, vouched, STEP_MAX, Duration::MAX) { now.unix_millis } else { vouched }
@@ -258,7 +259,8 @@ impl Master {
         self.clock.machine = machine;
     }
 
-    /// Says how long the machine was suspended since the master was started: time that the monotonic clock does not count.
+    /// Says how long the machine was suspended since the master was started: time that the monotonic clock does not
+    /// count.
     pub fn note_suspended(&mut self, slept: Duration) {
         self.clock.suspended = self.clock.suspended.max(slept);
     }
@@ -329,8 +331,8 @@ fn millis(span: Duration) -> i128 {
     i128::try_from(span.as_millis()).unwrap_or(i128::MAX)
 }
 
-/// How far the wall clock may go from the time that passed, within an hour: more than any clock drifts and than a summer
-/// time that was set by hand. Clocks that are nearer than this agree.
+/// How far the wall clock may go from the time that passed, within an hour: more than any clock drifts and than a
+/// summer time that was set by hand. Clocks that are nearer than this agree.
 const STEP_MAX: Duration = Duration::from_secs(3_600);
 /// How often the pair is made anew by which a clock is found that creeps away.
 const ANCHOR_EVERY: Duration = Duration::from_secs(3_600);

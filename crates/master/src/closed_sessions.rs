@@ -1,5 +1,5 @@
-//! Sessions that were closed lately. A client that has left may still have tickets, and what was begun with them goes on
-//! without the master: so whoever is put out must lose that too. Serves revocation (docs/paths/login.md).
+//! Sessions that were closed lately. A client that has left may still have tickets, and what was begun with them goes
+//! on without the master: so whoever is put out must lose that too. Serves revocation (docs/paths/login.md).
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -28,8 +28,8 @@ struct ClosedSession {
 }
 
 impl ClosedSessions {
-    /// Keeps a closed session in mind. Where there are too many, one is forgotten: of the user who has most, the one closed
-    /// first.
+    /// Keeps a closed session in mind. Where there are too many, one is forgotten: of the user who has most, the one
+    /// closed first.
     pub(crate) fn add(&mut self, now: Now, held: HeldSession, rights: UserRights) {
         if self.sessions.len() >= CLOSED_SESSIONS_MAX
             && !self.sessions.contains_key(&held)
@@ -84,8 +84,8 @@ impl ClosedSessions {
     }
 }
 
-/// Most closed sessions kept in mind, some 200 bytes each: as many as may be open. Each command of a person opens one, but
-/// all with one profile are one here.
+/// Most closed sessions kept in mind, some 200 bytes each: as many as may be open. Each command of a person opens one,
+/// but all with one profile are one here.
 const CLOSED_SESSIONS_MAX: usize = 16_384;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Folders whose files all lie on the same nodes (a data file and its index, the parts of one image). Serves the target of
-//! a write, further copies, and repair: a node that is lost is replaced once, for the folder, and all its files follow.
+//! Folders whose files all lie on the same nodes (a data file and its index, the parts of one image). Serves the target
+//! of a write, further copies, and repair: a node that is lost is replaced once, for the folder, and all its files
+//! follow.
 //!
-//! Which nodes those are is in no journal: they are where most of the folder's copies lie. After a restart they are found
-//! so again, once the nodes have had time to come back. Never moves anything itself: a copy elsewhere is
+//! Which nodes those are is in no journal: they are where most of the folder's copies lie. After a restart they are
+//! found so again, once the nodes have had time to come back. Never moves anything itself: a copy elsewhere is
 //! [apart](crate::spread::Defect::Apart), and replication sees to it.
 
 use std::collections::BTreeMap;
@@ -16,7 +17,8 @@ use crate::{
     placement_constraints::PlacementConstraints,
 };
 
-/// The nodes of each folder that is kept together, as far as anyone asked. The first ones are for files with few copies.
+/// The nodes of each folder that is kept together, as far as anyone asked. The first ones are for files with few
+/// copies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Colocation {
     folders: BTreeMap<FileId, Vec<NodeKey>>,

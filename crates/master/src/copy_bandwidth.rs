@@ -1,9 +1,9 @@
-//! How much of each limited link copies take now. Serves replication and rebalancing: the operator says how many bytes per
-//! second copies may take between two sites, and the copies under way never get more together.
+//! How much of each limited link copies take now. Serves replication and rebalancing: the operator says how many bytes
+//! per second copies may take between two sites, and the copies under way never get more together.
 //!
-//! Each copy is admitted with a rate of its own, at which the node that fetches it reads: half of what is free, an eighth
-//! of the limit at least. So one large copy does not hold up the others for hours, and a few fill the link. Copies for
-//! which a client waits are not counted: they are part of an upload.
+//! Each copy is admitted with a rate of its own, at which the node that fetches it reads: half of what is free, an
+//! eighth of the limit at least. So one large copy does not hold up the others for hours, and a few fill the link.
+//! Copies for which a client waits are not counted: they are part of an upload.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Why a request is not done: it may not or cannot be, or the user has his share already. Serves the requests that share
-//! something with those of others.
+//! Why a request is not done: it may not or cannot be, or the user has his share already. Serves the requests that
+//! share something with those of others.
 
 use protocol::{
     Refusal,

@@ -29,8 +29,8 @@ impl Master {
         }
     }
 
-    /// What is wanted of a file that is about to be written to a path: as of the file that is there, else as the nearest
-    /// folder on the way says. `copies` is what the writer himself asks for; 0 means nothing.
+    /// What is wanted of a file that is about to be written to a path: as of the file that is there, else as the
+    /// nearest folder on the way says. `copies` is what the writer himself asks for; 0 means nothing.
     pub(crate) fn policy_replication_at(&self, path: &SectorPath, copies: Option<u8>) -> DesiredReplication {
         let mut desired = self.replication_from(self.effective_policy_at(path));
         desired.copies = copies.filter(|copies| *copies > 0).unwrap_or(desired.copies);

@@ -1,6 +1,7 @@
-//! Emptying a node so that it can be taken away. Serves `sector node drain`. A node that leaves gets no new slices; what it
-//! holds is [misplaced](crate::spread::Defect::Leaving), and replication moves it as it moves anything: a copy elsewhere
-//! first, then the removal. Never begins what cannot end: where files would find no other node, it says so at once.
+//! Emptying a node so that it can be taken away. Serves `sector node drain`. A node that leaves gets no new slices;
+//! what it holds is [misplaced](crate::spread::Defect::Leaving), and replication moves it as it moves anything: a copy
+//! elsewhere first, then the removal. Never begins what cannot end: where files would find no other node, it says so at
+//! once.
 
 use std::collections::BTreeMap;
 
@@ -87,8 +88,8 @@ impl Master {
 
     fn set_membership(&mut self, now: Now, from: SessionCaller, key: NodeKey, standing: Membership, plan: MovePlan) {
         self.nodes.set_membership(key, standing);
-        // Also where it changes nothing: by an old journal it may only seem so, and what is said now stands. This gives the life its
-        // number, by which it is written down next.
+        // Also where it changes nothing: by an old journal it may only seem so, and what is said now stands. This gives
+        // the life its number, by which it is written down next.
         let row = self.nodes.row_change(key).unwrap_or_else(|| self.nodes.saved_row(key));
         self.save(now, vec![row], Vec::new());
         let said = self.note_membership_change(key);

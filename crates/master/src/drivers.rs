@@ -1,7 +1,7 @@
-//! Who drives a detached job: one node after the other, each until it is not heard of any more. Serves `run --detach` (path
-//! of a job, "The driver that survives"). A driver is a client of its own in the name of the user who detached the job: it
-//! comes in with a key that the user's client made, and every driver has another, so that the one before can no longer say
-//! anything to the master, and so can neither write the journal nor give the output its place.
+//! Who drives a detached job: one node after the other, each until it is not heard of any more. Serves `run --detach`
+//! (path of a job, "The driver that survives"). A driver is a client of its own in the name of the user who detached
+//! the job: it comes in with a key that the user's client made, and every driver has another, so that the one before
+//! can no longer say anything to the master, and so can neither write the journal nor give the output its place.
 //!
 //! It never decides anything about the job, and never gives a key to two nodes.
 
@@ -52,8 +52,9 @@ impl DetachedJob {
         self.node.as_ref()
     }
 
-    /// How long its driver may be silent. One that never came may be kept out by what keeps the next one out too, such as a
-    /// security server that is away: each waits twice as long as the one before, so that there are keys left when it is back.
+    /// How long its driver may be silent. One that never came may be kept out by what keeps the next one out too, such
+    /// as a security server that is away: each waits twice as long as the one before, so that there are keys left when
+    /// it is back.
     pub(crate) fn silence_max(&self) -> Duration {
         let doublings = if self.is_heard { 0 } else { self.failed_starts.min(BACKOFF_DOUBLINGS_MAX) };
         SILENCE_MAX * 2_u32.pow(doublings)
@@ -114,8 +115,8 @@ impl Master {
         Ok(None)
     }
 
-    /// Gives a detached job its next driver, at another node than the last where there is one. False where that cannot be,
-    /// now or ever.
+    /// Gives a detached job its next driver, at another node than the last where there is one. False where that cannot
+    /// be, now or ever.
     pub(crate) fn replace_driver(&mut self, now: Now, id: JobId) -> bool {
         let Ok(job) = self.jobs.get(id) else { return false };
         let Some(detached) = job.detached.as_ref().filter(|detached| (detached.drivers as usize) < detached.keys.len())
@@ -181,8 +182,8 @@ impl Master {
     }
 }
 
-/// A driver that does not report for so long is replaced: it reports every second. Where it was only cut off from the master,
-/// it can do no harm afterwards.
+/// A driver that does not report for so long is replaced: it reports every second. Where it was only cut off from the
+/// master, it can do no harm afterwards.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Up to ten minutes and a half for one that never came: with all keys, some hours.
 const BACKOFF_DOUBLINGS_MAX: u32 = 6;

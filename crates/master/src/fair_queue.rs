@@ -1,6 +1,6 @@
-//! Requests of clients that wait for the master's one task: one of each user in turn, so that a user with a thousand costly
-//! ones waits for himself, and others for one of his at most. Serves every request. Nodes' reports never wait here.
-//! It looks into no request, and drops none: what finds no room is given back.
+//! Requests of clients that wait for the master's one task: one of each user in turn, so that a user with a thousand
+//! costly ones waits for himself, and others for one of his at most. Serves every request. Nodes' reports never wait
+//! here. It looks into no request, and drops none: what finds no room is given back.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -78,8 +78,8 @@ impl<T> FairQueue<T> {
     }
 }
 
-/// Most requests that wait: at some microseconds each, a tenth of a second; with a page of a listing each, some seconds, less
-/// than clients wait for an answer. Of one user alone, half.
+/// Most requests that wait: at some microseconds each, a tenth of a second; with a page of a listing each, some
+/// seconds, less than clients wait for an answer. Of one user alone, half.
 const WAITING_MAX: u64 = 8_192;
 /// Most bytes of them: requests are short, but may have a megabyte each.
 const WAITING_BYTES_MAX: u64 = 64 << 20;

@@ -1,5 +1,5 @@
-//! How the cloud is, in sentences that say what to do. Serves `sector health` and `sector nodes`. All counts are kept as
-//! things change; asking costs nothing.
+//! How the cloud is, in sentences that say what to do. Serves `sector health` and `sector nodes`. All counts are kept
+//! as things change; asking costs nothing.
 
 use std::fmt::Display;
 

@@ -1,6 +1,6 @@
 //! What became of the attempts of jobs that have ended, as their drivers told it. Serves `job --segments`, the marks of
-//! `nodes`, and which nodes later jobs are to avoid. Drivers are users' programs: what they say of a node keeps it from no job
-//! that has no other, and no user's word alone counts for the jobs of others.
+//! `nodes`, and which nodes later jobs are to avoid. Drivers are users' programs: what they say of a node keeps it from
+//! no job that has no other, and no user's word alone counts for the jobs of others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -55,8 +55,8 @@ impl JobHistories {
         self.by_job.insert(job, row);
     }
 
-    /// Keeps a history. Where there are too many, one is forgotten: of a job that is not known any more, else the oldest of
-    /// the user who has most.
+    /// Keeps a history. Where there are too many, one is forgotten: of a job that is not known any more, else the
+    /// oldest of the user who has most.
     fn keep(&mut self, now: Now, job: JobId, history: JobHistory, jobs: &Jobs) -> Vec<RowChange> {
         // After the newest, whatever the clock does: one that went back must not make the newest the oldest.
         let told_unix_millis = self.by_time.last().map_or(0, |(at, _)| *at).max(now.unix_millis);
@@ -185,8 +185,8 @@ impl FailureMarks {
     }
 }
 
-/// Which of nodes whose marks are so heavy are to be avoided: those with some, and twice as many as the others have on average.
-/// What fails everywhere marks all alike, and a large cloud has a mark here and there.
+/// Which of nodes whose marks are so heavy are to be avoided: those with some, and twice as many as the others have on
+/// average. What fails everywhere marks all alike, and a large cloud has a mark here and there.
 pub(crate) fn avoided(weights: &[u32]) -> impl Iterator<Item = bool> {
     let all: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
     let others = weights.len().saturating_sub(1) as u64;
@@ -202,7 +202,8 @@ fn key(job: JobId) -> Vec<u8> {
 
 /// Most histories kept, each of at most about [`HISTORY_BYTES_MAX`](limits::HISTORY_BYTES_MAX): 25 MB in memory.
 const HISTORIES_MAX: usize = 200;
-/// How long a node bears a mark: a slow disk shows in job after job, and what was repaired is not held against it for long.
+/// How long a node bears a mark: a slow disk shows in job after job, and what was repaired is not held against it for
+/// long.
 const MARKS_LIFE: Duration = Duration::from_secs(3_600);
 /// Most words of drivers kept of one node, so that none who reports without end fills the memory.
 const MARKS_MAX: usize = 256;

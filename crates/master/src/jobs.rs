@@ -1,5 +1,5 @@
-//! Sphere jobs as the master knows them: admitted, reported, ended (paper, 3.3; the driver is the client). Serves `run`,
-//! `jobs`, `job`. Never schedules: it gives tickets for SPEs and keeps the list.
+//! Sphere jobs as the master knows them: admitted, reported, ended (paper, 3.3; the driver is the client). Serves
+//! `run`, `jobs`, `job`. Never schedules: it gives tickets for SPEs and keeps the list.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -82,8 +82,8 @@ impl Jobs {
         self.by_id.insert(record.job, Job { record, last_report: now.monotonic, detached });
     }
 
-    /// Makes room for one more by forgetting, of the user who has most of those that ended, the oldest one; `None` when all
-    /// are running.
+    /// Makes room for one more by forgetting, of the user who has most of those that ended, the oldest one; `None` when
+    /// all are running.
     fn make_room(&mut self) -> Option<Vec<RowChange>> {
         let mut changes = Vec::new();
         while self.by_id.len() >= JOBS_MAX as usize {
@@ -341,7 +341,8 @@ impl Master {
         let up: Vec<_> = self.nodes_for_jobs().collect();
         let weights: Vec<_> = up.iter().map(|node| node.marks.weight(now, &record.user)).collect();
         let nodes = up.into_iter().zip(job_histories::avoided(&weights)).map(|(node, is_marked)| SpeNode {
-            // A job's words and pieces are always encrypted: who delivers a piece may stand at another site than the driver.
+            // A job's words and pieces are always encrypted: who delivers a piece may stand at another site than the
+            // driver.
             source: self.tickets.compute(
                 now,
                 node,
@@ -360,7 +361,8 @@ pub(crate) fn not_owner_refusal(by: &UserRights, record: &JobRecord) -> Refusal 
     Refusal::new(Status::Refused, message)
 }
 
-/// What a user sees of a job: of another's, neither title nor errors nor counters, which name files and may quote what is in them.
+/// What a user sees of a job: of another's, neither title nor errors nor counters, which name files and may quote what
+/// is in them.
 fn redacted_for(by: &UserRights, record: JobRecord) -> JobRecord {
     if acts_for(by, &record.user) {
         return record;
@@ -391,8 +393,8 @@ pub(crate) fn job_row(of: &Job) -> RowChange {
 
 /// Reads a row of today or of a former master.
 pub(crate) fn parse_job_row(value: &[u8]) -> Option<(JobRecord, Option<DetachedJob>)> {
-    // Former rows end before the last fields: where the error slice is, who drives the job, what was counted. Each is a zero
-    // where there is none.
+    // Former rows end before the last fields: where the error slice is, who drives the job, what was counted. Each is a
+    // zero where there is none.
     let row: JobRow = (0..=3).find_map(|missing| decode_row(&[value, &[0; 3][..missing]].concat()))?;
     let JobRow { job, user, title, state, started_unix_millis, stages, errors, error_slice, detached, counters } = row;
     let driver = detached.as_ref().and_then(DetachedJob::node).cloned();
@@ -422,11 +424,13 @@ fn record_bytes(record: &JobRecord) -> usize {
     RECORD_FIXED_BYTES + record.title.len() + errors + slice + counters + record.stages.len() * STAGE_BYTES
 }
 
-/// Most jobs remembered; of those that ended, the oldest of the user who has most goes first. Of one user, half may run.
+/// Most jobs remembered; of those that ended, the oldest of the user who has most goes first. Of one user, half may
+/// run.
 const JOBS_MAX: u64 = 1_000;
 /// Some of a user's hundreds of jobs end in that time, in seconds.
 const JOB_RETRY_SECONDS: u32 = 30;
-/// Sites over which a job's buckets are placed by links: with more of them, finding places would take the driver too long.
+/// Sites over which a job's buckets are placed by links: with more of them, finding places would take the driver too
+/// long.
 const LINKED_SITES_MAX: usize = 16;
 /// A driver reports every few seconds; after this long without a report its job is given up.
 const DRIVER_SILENCE_MAX: Duration = Duration::from_secs(60);

@@ -75,8 +75,8 @@ impl JoinAcceptor {
     /// Takes connections until it is stopped.
     pub(crate) async fn accept_joins(self: Arc<Self>, listener: Listener, stopping: ShutdownToken) {
         let mut joining = JoinSet::new();
-        // Whoever comes is taken at once, and has a place among strangers until its proof is found good; so nobody waits
-        // behind them, and there are never more joins than such places.
+        // Whoever comes is taken at once, and has a place among strangers until its proof is found good; so nobody
+        // waits behind them, and there are never more joins than such places.
         while let Some(incoming) = stopping.run_until_cancelled(listener.accept()).await {
             while joining.try_join_next().is_some() {}
             match incoming {
@@ -104,8 +104,8 @@ impl JoinAcceptor {
             let reply = self.judge(&mut stream, request).await;
             return say(stream, &reply).await;
         };
-        // What is awaited from here on is ours to do: its ten seconds have been enough. Nobody's questions keep those of
-        // another address waiting; and where its address needs the place for another, it goes.
+        // What is awaited from here on is ours to do: its ten seconds have been enough. Nobody's questions keep those
+        // of another address waiting; and where its address needs the place for another, it goes.
         let peer = stream.peer();
         let answered = place.run_until_evicted(async {
             let turn = place.proof_permit().await;

@@ -1,7 +1,7 @@
-//! Looking at a master's journal while no master uses it (`sector inspect journal`): what is in it, and whether a master
-//! could start from it. A repair takes out the rows that cannot be used, keeps them in a file, and gives the journal a new
-//! id: so the nodes' slices are looked at as those of a lost journal, and what the rows named comes back from the
-//! sidecars. Never repairs anything unasked.
+//! Looking at a master's journal while no master uses it (`sector inspect journal`): what is in it, and whether a
+//! master could start from it. A repair takes out the rows that cannot be used, keeps them in a file, and gives the
+//! journal a new id: so the nodes' slices are looked at as those of a lost journal, and what the rows named comes back
+//! from the sidecars. Never repairs anything unasked.
 
 use std::{
     fmt::Write as _,
@@ -65,7 +65,8 @@ pub struct RowProblem {
     pub why: String,
 }
 
-/// Looks at the journal in a file, or in a master's folder; with `repair`, which is a random number, repairs it. Blocks.
+/// Looks at the journal in a file, or in a master's folder; with `repair`, which is a random number, repairs it.
+/// Blocks.
 ///
 /// # Errors
 /// When a master runs on it, when it is no journal, and what the disk says.

@@ -1,6 +1,6 @@
 //! Which changes of small rows the journal has behind it: those that were counted under its own id, and those of the
-//! journals that it was put together from. A node's copy says up to which change of which journal it goes; where that is
-//! none of these, the node knows something that this journal does not (`docs/paths/rebuild.md`).
+//! journals that it was put together from. A node's copy says up to which change of which journal it goes; where that
+//! is none of these, the node knows something that this journal does not (`docs/paths/rebuild.md`).
 //!
 //! A number alone would not tell: a journal that was put back from a backup counts on from where the backup ends, and
 //! would meet the numbers that it gave away before. So each start that changes anything jumps ahead by lot, and the
@@ -26,9 +26,9 @@ pub(crate) struct Lineage {
     first_change: Option<u64>,
 }
 
-/// The first and the last change of each life of a journal, in order. Of the life that counted last, which is not the last of
-/// them where a line that parted from this one is known too, the end is the change that was counted last, whatever is
-/// written here.
+/// The first and the last change of each life of a journal, in order. Of the life that counted last, which is not the
+/// last of them where a line that parted from this one is known too, the end is the change that was counted last,
+/// whatever is written here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Ranges(Vec<(u64, u64)>);
 
@@ -71,7 +71,8 @@ impl Lineage {
         self.row(id)
     }
 
-    /// It goes on as `id` from the change that was counted last: what nodes are given before the next one has its number.
+    /// It goes on as `id` from the change that was counted last: what nodes are given before the next one has its
+    /// number.
     pub(crate) fn continue_as(&mut self, id: JournalId, last: u64) {
         self.journals.entry(id).or_default().add(Ranges(vec![(last, last)]));
     }
@@ -91,8 +92,8 @@ impl Lineage {
         let of_copy = taken.entry(journal).or_insert_with(|| Ranges(vec![(0, sequence)]));
         of_copy.end_at(sequence);
         if !of_copy.has(sequence) {
-            // The copy was given before its journal's life began to count, and rows of that came before the rest: without
-            // this it would be news for ever, and taken again and again.
+            // The copy was given before its journal's life began to count, and rows of that came before the rest:
+            // without this it would be news for ever, and taken again and again.
             of_copy.add(Ranges(vec![(sequence, sequence)]));
         }
         let mut changes = Vec::new();
@@ -228,7 +229,8 @@ mod tests {
 
     #[test]
     fn a_line_that_parted_and_counted_further_does_not_hide_the_present_one() {
-        // A backup of a journal was put back. What nodes know of it since the backup is a line of its own, with larger numbers.
+        // A backup of a journal was put back. What nodes know of it since the backup is a line of its own, with larger
+        // numbers.
         let mut parted = Lineage::load(ONE, 10, &[]).unwrap_or_default();
         parted.begin(ONE, 10, 5_000);
         parted.end(ONE, 5_020);

@@ -1,5 +1,5 @@
-//! What a backup says of a journal, and what makes a journal that was put back from one an old one: it gets a new id. So
-//! all that nodes hold was written under another journal, and the names are put together from both
+//! What a backup says of a journal, and what makes a journal that was put back from one an old one: it gets a new id.
+//! So all that nodes hold was written under another journal, and the names are put together from both
 //! (`docs/paths/backup.md`): what is newer at the nodes stays, and nothing is removed because an old journal does not
 //! know it.
 
@@ -48,8 +48,8 @@ impl JournalFacts {
 /// The tables by which a journal that was put back is known for one.
 pub(crate) const RESTORED_TABLES: [&str; 3] = [JOURNAL_TABLE, LINEAGE_TABLE, CONFLICTS_TABLE];
 
-/// Gives a journal that was put back the id `number`, drawn by chance, so that the next start of a master asks the nodes
-/// what is newer. Blocks.
+/// Gives a journal that was put back the id `number`, drawn by chance, so that the next start of a master asks the
+/// nodes what is newer. Blocks.
 ///
 /// # Errors
 /// When a master runs on it, and what the disk says.

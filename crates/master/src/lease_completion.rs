@@ -1,8 +1,9 @@
 //! Publishing what was written. Serves upload (`docs/paths`), and owns its promise: a commit is answered only when
 //! enough nodes have synced the same bytes and the journal has the entry.
 //!
-//! How many nodes are enough: as many as the uploader wished, but no more than are up and may have one, and at least one. So a cloud of
-//! one node works, and one that has lost nodes goes on; the missing copies are made when nodes come back.
+//! How many nodes are enough: as many as the uploader wished, but no more than are up and may have one, and at least
+//! one. So a cloud of one node works, and one that has lost nodes goes on; the missing copies are made when nodes come
+//! back.
 
 use std::time::Duration;
 
@@ -279,7 +280,8 @@ impl Master {
     }
 }
 
-/// How long the other nodes of a chain may take for their sync after the first has reported its own: a few slow syncs ...
+/// How long the other nodes of a chain may take for their sync after the first has reported its own: a few slow syncs
+/// ...
 const CHAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// ... and the bytes that a slow disk may still hold in memory, in bytes per second.
 const CHAIN_BYTES_PER_SECOND_MIN: u64 = 64 << 20;

@@ -34,7 +34,8 @@ pub(crate) struct Lease {
     pub(crate) base_bytes: u64,
     /// Bytes that came at each node, as they last told it.
     pub(crate) received_bytes: BTreeMap<NodeKey, u64>,
-    /// What the file's owner, and its folders, will have more than now. Counted against quotas as long as the lease lives.
+    /// What the file's owner, and its folders, will have more than now. Counted against quotas as long as the lease
+    /// lives.
     pub(crate) added_usage: StorageUsage,
     /// When its bytes last came to be more, at any node, on the monotonic clock.
     pub(crate) last_progress: Duration,
@@ -268,11 +269,11 @@ fn take_of<K: Ord>(all: &mut BTreeMap<K, StorageUsage>, key: &K, usage: StorageU
     }
 }
 
-/// Most leases at once, some 500 bytes each: far above what the nodes could take in parallel, and what one user alone may
-/// have of it, half, too.
+/// Most leases at once, some 500 bytes each: far above what the nodes could take in parallel, and what one user alone
+/// may have of it, half, too.
 const LEASES_MAX: u64 = 16_384;
-/// A lease under which nothing comes ends although it is renewed. A node lets an uploader be still for 15 minutes, since the
-/// source may be a pipe; after these 20 nobody writes any more.
+/// A lease under which nothing comes ends although it is renewed. A node lets an uploader be still for 15 minutes,
+/// since the source may be a pipe; after these 20 nobody writes any more.
 pub(crate) const LEASE_STALL_MAX: Duration = Duration::from_secs(20 * 60);
 /// Most used leases remembered: a client asks again within seconds, and a master publishes some hundreds a second.
 const USED_LEASES_MAX: usize = 1_024;

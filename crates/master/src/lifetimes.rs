@@ -1,6 +1,7 @@
-//! Files that are to be removed some time after they were last written, because a folder of theirs says so, and what has
-//! lain in the trash for long enough. Serves the lifetimes of policies and the trash. Both are done in steps between
-//! other work, from queues by time: nothing here ever walks over all files but the sweep with which a master starts.
+//! Files that are to be removed some time after they were last written, because a folder of theirs says so, and what
+//! has lain in the trash for long enough. Serves the lifetimes of policies and the trash. Both are done in steps
+//! between other work, from queues by time: nothing here ever walks over all files but the sweep with which a master
+//! starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,6 +114,6 @@ impl Master {
 
 /// Entries removed in one step: a few milliseconds.
 const EXPIRY_STEP: usize = 64;
-/// Entries removed from one tick to the next: some two thousand a second, which leaves a journal on a slow disk room for
-/// what clients do.
+/// Entries removed from one tick to the next: some two thousand a second, which leaves a journal on a slow disk room
+/// for what clients do.
 const TICK_REMOVALS_MAX: usize = 1_024;

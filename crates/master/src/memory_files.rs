@@ -1,6 +1,6 @@
-//! What is kept in the memory of nodes: the files below `/memory`, for as long as their node runs, a day at most unless a
-//! policy says otherwise (path of a job, "Results in memory"). For the master they are files as all others, but for what
-//! this page says. It serves jobs that read again and again what a job before has made.
+//! What is kept in the memory of nodes: the files below `/memory`, for as long as their node runs, a day at most unless
+//! a policy says otherwise (path of a job, "Results in memory"). For the master they are files as all others, but for
+//! what this page says. It serves jobs that read again and again what a job before has made.
 
 use std::sync::LazyLock;
 
@@ -14,14 +14,15 @@ impl Master {
         self.names.find(FOLDER.as_ref()?).filter(|entry| self.names.is_folder(*entry))
     }
 
-    /// Whether a file in memory belongs to a job's output that is not complete yet, or to its journal. Its life begins when
-    /// the output gets its place.
+    /// Whether a file in memory belongs to a job's output that is not complete yet, or to its journal. Its life begins
+    /// when the output gets its place.
     pub(crate) fn is_unfinished_job_output(&self, file: FileId) -> bool {
         let path = self.names.path(file).filter(SectorPath::is_in_memory);
         path.is_some_and(|path| path.components().any(|name| name.starts_with(JOB_FOLDER_PREFIX)))
     }
 
-    /// What holds for files in memory that nobody says anything else about: one copy, since a second would cost memory twice.
+    /// What holds for files in memory that nobody says anything else about: one copy, since a second would cost memory
+    /// twice.
     pub(crate) fn memory_policy(&self) -> Policy {
         Policy {
             copies: Some(1),

@@ -1,7 +1,7 @@
 //! Copies of the master's small rows at the nodes: folders, policies, quotas, nodes, removals that someone missed. So a
 //! cloud that loses its master's disk has them back (`docs/paths/rebuild.md`); files come back from their sidecars. The
-//! master counts the changes of such rows, and gives each node that is up those it has not yet, in batches. Serves every
-//! change of a small row. Rows are opaque here, but for telling a folder from a file.
+//! master counts the changes of such rows, and gives each node that is up those it has not yet, in batches. Serves
+//! every change of a small row. Rows are opaque here, but for telling a folder from a file.
 //!
 //! Never tells a node of a change that is not durable yet, and never of another journal's before that one was put
 //! together whole: until then the older copy is the better one.
@@ -85,8 +85,8 @@ struct Snapshot {
 }
 
 impl MetadataMirror {
-    /// The small rows that the journal has: those of folders and of `pinned` files, and those among `others`. `sequence`
-    /// is the number of their last change.
+    /// The small rows that the journal has: those of folders and of `pinned` files, and those among `others`.
+    /// `sequence` is the number of their last change.
     pub(crate) fn load(
         names: &Namespace,
         pinned: impl Iterator<Item = FileId>,
@@ -288,8 +288,8 @@ impl Master {
                     kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
                     kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(id)));
                 }
-                // A file that was pinned by what it held, or a slice in doubt that has a name again: nobody would keep its
-                // row as it is.
+                // A file that was pinned by what it held, or a slice in doubt that has a name again: nobody would keep
+                // its row as it is.
                 RowChange::Set { table: table @ (NAMES_TABLE | CONFLICTS_TABLE), key, .. }
                     if self.mirror.has_row(table, key) =>
                 {
@@ -318,8 +318,8 @@ impl Master {
         }
     }
 
-    /// Gives nodes what they lack now, without waiting for the next turn: before the master is stopped. Says whether some node
-    /// has still to answer.
+    /// Gives nodes what they lack now, without waiting for the next turn: before the master is stopped. Says whether
+    /// some node has still to answer.
     pub fn flush_mirror_updates(&mut self, now: Now) -> bool {
         self.send_mirror_updates(now);
         !self.rebuild.is_running() && self.mirror.is_any_behind(self.rebuild.id, self.rebuild.generation)

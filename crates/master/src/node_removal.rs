@@ -1,6 +1,6 @@
-//! Forgetting a node: one that was drained, or is lost for good. Serves `sector node remove`, and owns its promise: unless
-//! it is forced, no file loses its last known copy by it. A lost node that comes back after all is a new one, and what it
-//! brings is compared; one that was up when it was removed is not let in again by itself.
+//! Forgetting a node: one that was drained, or is lost for good. Serves `sector node remove`, and owns its promise:
+//! unless it is forced, no file loses its last known copy by it. A lost node that comes back after all is a new one,
+//! and what it brings is compared; one that was up when it was removed is not let in again by itself.
 
 use protocol::{
     Now, Refusal, Status,

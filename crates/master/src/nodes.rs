@@ -1,8 +1,8 @@
 //! The nodes: where they stand, how they are, how busy (paper, 2.2: "the master also maintains the information about
 //! all slaves ... and the system topology"). Serves placement, reading, replication, jobs. Never decides who may join.
 //!
-//! Every node that ever joined is known until it is removed, over restarts of the master too ([`node_rows`]), so that a node
-//! that is missing is missed.
+//! Every node that ever joined is known until it is removed, over restarts of the master too ([`node_rows`]), so that a
+//! node that is missing is missed.
 
 mod node_rows;
 mod sites;
@@ -81,7 +81,8 @@ pub(crate) struct Node {
     pub(crate) lost_at: Option<Duration>,
     /// Lost for so long that its copies are made anew elsewhere.
     pub(crate) is_dead: bool,
-    /// Counts its inventories, round and round below [`EPOCHS`]: a replica not named in the newest complete one is not there any more.
+    /// Counts its inventories, round and round below [`EPOCHS`]: a replica not named in the newest complete one is not
+    /// there any more.
     pub(crate) epoch: u32,
     /// Whether pages of an inventory are still to come.
     pub(crate) inventory_open: bool,
@@ -134,8 +135,8 @@ impl Node {
         self.state != NodeState::Lost
     }
 
-    /// The name of its local socket, for one who asks from its own machine, as far as addresses tell: it joined from the
-    /// asker's address, or both spoke to us over the loopback. Elsewhere the name would be of no use.
+    /// The name of its local socket, for one who asks from its own machine, as far as addresses tell: it joined from
+    /// the asker's address, or both spoke to us over the loopback. Elsewhere the name would be of no use.
     pub(crate) fn local_for(&self, asker: IpAddr) -> Option<String> {
         let is_same_machine = self.ip == asker || (self.ip.is_loopback() && asker.is_loopback());
         self.local.clone().filter(|_| is_same_machine)
@@ -161,8 +162,8 @@ impl Node {
         self.free_bytes.unwrap_or(u64::MAX).saturating_sub(self.promised_bytes).min(self.largest_free_bytes())
     }
 
-    /// The same where what each other user was promised counts only up to a fair part of what is free: so nobody keeps room
-    /// from others by saying that he will write. `user` is who asks; `None`: a copy that the cloud makes.
+    /// The same where what each other user was promised counts only up to a fair part of what is free: so nobody keeps
+    /// room from others by saying that he will write. `user` is who asks; `None`: a copy that the cloud makes.
     fn fair_room_bytes(&self, user: Option<&UserName>, reserve_bytes: u64) -> u64 {
         let free = self.free_bytes.unwrap_or(u64::MAX);
         let is_among = user.is_some_and(|user| self.promised_to.has(user) > 0);
@@ -177,7 +178,8 @@ impl Node {
         self.disks.iter().map(|disk| disk.free_bytes).max().unwrap_or(u64::MAX)
     }
 
-    /// Whether one more slice of so many bytes fits here, as far as is known: on a disk above the reserve, or in memory.
+    /// Whether one more slice of so many bytes fits here, as far as is known: on a disk above the reserve, or in
+    /// memory.
     pub(crate) fn has_room(&self, bytes: u64, reserve_bytes: u64, in_memory: bool) -> bool {
         if in_memory {
             self.memory_free_bytes.is_none_or(|free| free > 0 && free >= bytes)
@@ -239,8 +241,8 @@ impl Node {
         }
     }
 
-    /// What it costs to give it one thing more: grows with its load for its speed, and with how full it is for its size.
-    /// So an idle cloud of unlike nodes fills evenly, and in a busy one the fast nodes get more.
+    /// What it costs to give it one thing more: grows with its load for its speed, and with how full it is for its
+    /// size. So an idle cloud of unlike nodes fills evenly, and in a busy one the fast nodes get more.
     pub(crate) fn cost(&self) -> f64 {
         let free_share = (1.0 - self.fill()).max(FREE_SHARE_LEAST);
         f64::from(self.load() + 1) / (self.speed * free_share)
@@ -508,8 +510,8 @@ impl Nodes {
         self.sites.take_changed()
     }
 
-    /// Compares what nodes did lately. A node is never taken for more than four times as fast or slow as the others: what
-    /// was measured may have been the link.
+    /// Compares what nodes did lately. A node is never taken for more than four times as fast or slow as the others:
+    /// what was measured may have been the link.
     pub(crate) fn compare_speeds(&mut self) {
         let measured = || self.list.iter().map(|node| node.rate_bytes_per_second).filter(|rate| *rate > 0.0);
         let count = measured().count();

@@ -1,5 +1,6 @@
-//! The same order to several nodes, sent as one (Open Cloud Testbed paper, section 4: GMP is a group messaging protocol).
-//! It serves above all the rows that every node keeps for a master that loses its journal: each change goes to all.
+//! The same order to several nodes, sent as one (Open Cloud Testbed paper, section 4: GMP is a group messaging
+//! protocol). It serves above all the rows that every node keeps for a master that loses its journal: each change goes
+//! to all.
 
 use protocol::{SessionId, message::node_master::Order};
 

@@ -76,8 +76,8 @@ struct Queue {
     in_flight: usize,
     /// Slices about which an order is on its way: a second one could overtake it.
     busy: BTreeSet<SliceId>,
-    /// Paths at which a slice is being placed, with what waits for that: of two slices ordered to one path, the one that
-    /// is carried out last stays there, and that must be the one ordered last.
+    /// Paths at which a slice is being placed, with what waits for that: of two slices ordered to one path, the one
+    /// that is carried out last stays there, and that must be the one ordered last.
     busy_paths: BTreeMap<PathFingerprint, Vec<QueuedWork>>,
     /// Words on their way of which each says all and replaces the one before.
     updates: BTreeMap<QueuedWork, InFlightUpdates>,
@@ -141,8 +141,8 @@ impl Orders {
         None
     }
 
-    /// Whether an order must wait for another one at the same path. Its work is then kept, and comes back when the other
-    /// order ends.
+    /// Whether an order must wait for another one at the same path. Its work is then kept, and comes back when the
+    /// other order ends.
     pub(crate) fn must_wait(&mut self, node: NodeKey, ordered: OrderKind, work: QueuedWork) -> bool {
         let OrderKind::Place { at, .. } = ordered else { return false };
         let waiting = self.queues.get_mut(&node).and_then(|queue| queue.busy_paths.get_mut(&at));
@@ -187,8 +187,8 @@ impl Orders {
         Some((node, ordered))
     }
 
-    /// A word that replaces those before it was answered, or given up. Where others were on their way with it the node is
-    /// told once more.
+    /// A word that replaces those before it was answered, or given up. Where others were on their way with it the node
+    /// is told once more.
     fn note_update_done(&mut self, node: NodeKey, word: QueuedWork) {
         let Some(queue) = self.queues.get_mut(&node) else { return };
         let Some(told) = queue.updates.get_mut(&word) else { return };

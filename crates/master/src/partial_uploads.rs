@@ -1,6 +1,6 @@
-//! Where the bytes of broken uploads lie, so that the next attempt goes to the same node. Serves upload. In memory only:
-//! a master that was started again learns it from the nodes as they join, and what it does not learn is sent again.
-//! Never decides who may write: the key of a stranger finds nothing, since the user is part of it.
+//! Where the bytes of broken uploads lie, so that the next attempt goes to the same node. Serves upload. In memory
+//! only: a master that was started again learns it from the nodes as they join, and what it does not learn is sent
+//! again. Never decides who may write: the key of a stranger finds nothing, since the user is part of it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -89,7 +89,8 @@ impl PartialUploads {
 
 /// Most broken uploads kept in mind, some 200 bytes each: those of 64 nodes that keep as many as they may.
 const PARTIAL_UPLOADS_MAX: usize = 4_096;
-/// How long an attempt is sent away while the node with its bytes is being started again; then it begins anew elsewhere.
+/// How long an attempt is sent away while the node with its bytes is being started again; then it begins anew
+/// elsewhere.
 const NODE_PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

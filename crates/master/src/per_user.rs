@@ -1,6 +1,6 @@
-//! How much of a table each user has, and the two rules by which users share one. A user may add to a table while less is
-//! his than is free: so one who is alone may have half of it, two a third each, and there is always as much free for who
-//! comes next as the greediest has. Where an old entry makes room for a new one, it is one of the greediest user's.
+//! How much of a table each user has, and the two rules by which users share one. A user may add to a table while less
+//! is his than is free: so one who is alone may have half of it, two a third each, and there is always as much free for
+//! who comes next as the greediest has. Where an old entry makes room for a new one, it is one of the greediest user's.
 //! Serves every table that users can fill (docs/decisions/0029-shares-of-users.md). Knows nothing of what it counts.
 
 use std::collections::BTreeMap;

@@ -1,9 +1,10 @@
 //! Where a new file or a further copy goes (paper, 2.2: "the new location of the file copy is based on the topology of
 //! the slaves' network"). Serves upload and replication. Never starts anything: it only chooses.
 //!
-//! First comes the spread over sites and racks, then whether a node has failed lately, then its cost: load for its speed
-//! and fullness for its size ([`Node::cost`](crate::nodes::Node::cost)). Among many equally good places a few are drawn
-//! by lot and the cheapest of them is taken, which costs little and fills nodes nearly as evenly as looking at all.
+//! First comes the spread over sites and racks, then whether a node has failed lately, then its cost: load for its
+//! speed and fullness for its size ([`Node::cost`](crate::nodes::Node::cost)). Among many equally good places a few are
+//! drawn by lot and the cheapest of them is taken, which costs little and fills nodes nearly as evenly as looking at
+//! all.
 
 use fastrand::Rng;
 use protocol::{SliceId, UserName, topology::PartialPlace};
@@ -19,8 +20,8 @@ use crate::{
 pub(crate) struct PlacementRequest<'a> {
     /// Bytes that will come; 0 where nobody knows.
     pub(crate) bytes: u64,
-    /// For whom: where there is no room beside all that others were promised, there may still be a fair part. `None`: a copy
-    /// that the cloud makes.
+    /// For whom: where there is no room beside all that others were promised, there may still be a fair part. `None`: a
+    /// copy that the cloud makes.
     pub(crate) user: Option<&'a UserName>,
     /// Bytes to leave free.
     pub(crate) reserve_bytes: u64,

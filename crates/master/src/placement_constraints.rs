@@ -1,10 +1,10 @@
-//! How well the copies of a file are spread (paper, 2.2: "replicas ... according to the topology"). Serves the choice of
-//! a place, the choice of the copy that can best be done without, and finding copies that stand where they should not.
-//! Never knows how full or busy a node is: that only decides between places that are equally good here.
+//! How well the copies of a file are spread (paper, 2.2: "replicas ... according to the topology"). Serves the choice
+//! of a place, the choice of the copy that can best be done without, and finding copies that stand where they should
+//! not. Never knows how full or busy a node is: that only decides between places that are equally good here.
 //!
 //! What is compared is a sum over sites and racks in which each further copy in the same one costs more. For such sums,
-//! taking the best place for one copy after the other ends at a best place for all, and so does exchanging one copy at a
-//! time; the tests compare both with all sets there are.
+//! taking the best place for one copy after the other ends at a best place for all, and so does exchanging one copy at
+//! a time; the tests compare both with all sets there are.
 
 use crate::{
     desired_replication::DesiredReplication,

@@ -1,7 +1,7 @@
-//! What owners wish: policies of files and folders, inherited field by field from the nearest folder that says something
-//! (Sector/Sphere paper, 2.2, made finer). Serves `policy`, and through [`desired_replication`](Master::desired_replication) placement and
-//! replication. A policy hangs on the entry itself, so it follows a rename and goes with a removal. Never moves a copy:
-//! it only has everything below looked at again.
+//! What owners wish: policies of files and folders, inherited field by field from the nearest folder that says
+//! something (Sector/Sphere paper, 2.2, made finer). Serves `policy`, and through
+//! [`desired_replication`](Master::desired_replication) placement and replication. A policy hangs on the entry itself,
+//! so it follows a rename and goes with a removal. Never moves a copy: it only has everything below looked at again.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
-//! How much users and folders may keep. Serves uploads, renames, restoring, and `quota`. Users' files are counted all the
-//! time, folders' where they have a quota; each change of names adds or takes away (`upkeep`), so asking costs nothing.
-//! Never frees anything: who is over his quota keeps what he has and adds nothing, administrators as everyone else.
+//! How much users and folders may keep. Serves uploads, renames, restoring, and `quota`. Users' files are counted all
+//! the time, folders' where they have a quota; each change of names adds or takes away (`usage_accounting`), so asking
+//! costs nothing. Never frees anything: who is over his quota keeps what he has and adds nothing, administrators as
+//! everyone else.
 //!
 //! A file counts for its owner wherever it lies, the trash included; and for the folders that it lies in now.
 

@@ -1,7 +1,7 @@
-//! Moving slices from fuller to emptier nodes, when someone asks for it. Serves `sector rebalance`. What counts is how full
-//! a node is for its size, not how many slices it has. It is done with what repair leaves over: while any file lacks a
-//! copy or stands wrong, nothing is begun; limits of links hold as for all copies. Never makes a file's spread worse, and
-//! leaves folders that are kept together where they are.
+//! Moving slices from fuller to emptier nodes, when someone asks for it. Serves `sector rebalance`. What counts is how
+//! full a node is for its size, not how many slices it has. It is done with what repair leaves over: while any file
+//! lacks a copy or stands wrong, nothing is begun; limits of links hold as for all copies. Never makes a file's spread
+//! worse, and leaves folders that are kept together where they are.
 //!
 //! It is not kept over a restart of the master: what was moved stays moved, and who wants more asks again.
 

@@ -1,11 +1,11 @@
-//! Putting the names together from the nodes after the journal was lost (paper, 2.2: "Sector can recover all the metadata
-//! it requires by simply scanning the data directories on each slave"). Serves the path `docs/paths/rebuild.md`; why the
-//! rules are these stands in `docs/decisions/0012-lost-journal.md`.
+//! Putting the names together from the nodes after the journal was lost (paper, 2.2: "Sector can recover all the
+//! metadata it requires by simply scanning the data directories on each slave"). Serves the path
+//! `docs/paths/rebuild.md`; why the rules are these stands in `docs/decisions/0012-lost-journal.md`.
 //!
 //! Every slice says under which journal it was written, so what is older than this journal is known without comparing
-//! clocks. A rebuild begins by itself, when a young journal meets something of another one, and ends when all nodes that
-//! are known have told what they hold, when an operator says so, or after a time. Until then names can be read and not be
-//! changed, and nothing on the nodes' disks is moved or removed: so no order of arrival can do harm.
+//! clocks. A rebuild begins by itself, when a young journal meets something of another one, and ends when all nodes
+//! that are known have told what they hold, when an operator says so, or after a time. Until then names can be read and
+//! not be changed, and nothing on the nodes' disks is moved or removed: so no order of arrival can do harm.
 //!
 //! Never decides in silence: whatever was in doubt is listed, and what lost is kept until a person dismisses it.
 
@@ -73,8 +73,8 @@ pub(crate) struct Rebuild {
     mirror_marks: BTreeMap<NodeKey, MirrorPosition>,
     /// Nodes with disks that were not there when they got that copy.
     partly_mirrored: BTreeSet<NodeKey>,
-    /// What each node said last of the disks with the slices that it tells of: which copy was given when a master had been
-    /// told what lies there. Of a node that says nothing, its own mark holds for all its disks.
+    /// What each node said last of the disks with the slices that it tells of: which copy was given when a master had
+    /// been told what lies there. Of a node that says nothing, its own mark holds for all its disks.
     disks_seen: BTreeMap<NodeKey, Option<MirrorPosition>>,
     /// When a node last told all that it holds.
     last_inventory: Duration,
@@ -104,7 +104,8 @@ pub(crate) struct Rebuild {
     has_any_report: bool,
     /// Whether nodes had told before this life: then the journal has a past.
     has_past: bool,
-    /// Whether the names have been being put together ever since this life began: then nobody has changed anything in it.
+    /// Whether the names have been being put together ever since this life began: then nobody has changed anything in
+    /// it.
     runs_since_start: bool,
     /// What this master's life did, as long as some have not.
     decided: DecidedSlices,
@@ -202,9 +203,9 @@ impl Rebuild {
         self.conflicts.get(&slice).is_some_and(|conflict| conflict.is_archived)
     }
 
-    /// Whether a slice was kept aside before the names had to be put together, and nothing has been done with it since: a newer
-    /// one had its path then. One that stands at its path may have been recovered since, unless its header is the one
-    /// that was listed.
+    /// Whether a slice was kept aside before the names had to be put together, and nothing has been done with it since:
+    /// a newer one had its path then. One that stands at its path may have been recovered since, unless its header is
+    /// the one that was listed.
     fn stays_archived(&self, header: &SliceHeader, state: HeldState) -> bool {
         let listed = self.conflicts.get(&header.slice).filter(|conflict| conflict.is_archived);
         let was_aside = listed.filter(|_| self.was_archived.contains(&header.slice));
@@ -276,8 +277,8 @@ impl Master {
         self.advance_mirror_read(now);
     }
 
-    /// Takes a node's word on the disks with the slices that it tells of next. One that says of a disk what this journal
-    /// never counted knows that the journal is behind.
+    /// Takes a node's word on the disks with the slices that it tells of next. One that says of a disk what this
+    /// journal never counted knows that the journal is behind.
     pub(crate) fn note_disks_seen(&mut self, now: Now, key: NodeKey, seen: Option<MirrorPosition>) {
         let seen = seen.filter(|mark| !is_implausible(mark));
         self.rebuild.disks_seen.insert(key, seen);

@@ -1,5 +1,5 @@
-//! Bringing what the nodes hold into agreement with the names. Serves publishing, renaming, removal, and the return of a
-//! node. For one replica there is at most one thing to do, and it follows from what is true now ([`Master::due`]); so
+//! Bringing what the nodes hold into agreement with the names. Serves publishing, renaming, removal, and the return of
+//! a node. For one replica there is at most one thing to do, and it follows from what is true now ([`Master::due`]); so
 //! whatever happened, in whatever order, asking once for every replica is enough.
 
 use std::collections::BTreeMap;

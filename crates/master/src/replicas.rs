@@ -15,9 +15,9 @@ use crate::{
     nodes::{NODES_MAX, NodeKey},
 };
 
-/// The replicas of all slices, some 45 bytes a slice with up to three: who they belong to, the mark of the path at which
-/// those that are placed as a rule all stand, and four bytes for each. Where that is not enough (more than three, or
-/// placed at different paths during a rename) they stand in a table beside.
+/// The replicas of all slices, some 45 bytes a slice with up to three: who they belong to, the mark of the path at
+/// which those that are placed as a rule all stand, and four bytes for each. Where that is not enough (more than three,
+/// or placed at different paths during a rename) they stand in a table beside.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     sets: Slab<Set>,

@@ -89,7 +89,7 @@ impl Master {
         self.remove_excess_replicas(slice, &terms);
     }
 
-    /// Begins the copies that are needed most, as far as nodes have hands free.
+    /// Begins the copies that are needed most, while nodes have free copy slots.
     pub(crate) fn begin_copies(&mut self, now: Now) {
         for slice in self.replication.candidates() {
             let Some(bytes) = self.names.content_of_slice(slice).map(|content| content.bytes) else {
@@ -243,7 +243,8 @@ impl Master {
         }
     }
 
-    /// Looks again at the slices for which there was no room; at those for which there was no node only if `nodes_came`.
+    /// Looks again at the slices for which there was no room; at those for which there was no node only if
+    /// `nodes_came`.
     pub(crate) fn retry_blocked_copies(&mut self, nodes_came: bool) {
         let is_same = |sweep: &Sweep| matches!(sweep, Sweep::Blocked { all, .. } if *all >= nodes_came);
         if !self.sweeps.iter().any(is_same) {
@@ -325,8 +326,8 @@ impl Master {
         counted.map(|replica| replica.node).collect()
     }
 
-    /// Has copies beyond the wanted ones removed, the worst placed first: a lost node came back after its copies had been
-    /// made anew, or a better placed copy was made.
+    /// Has copies beyond the wanted ones removed, the worst placed first: a lost node came back after its copies had
+    /// been made anew, or a better placed copy was made.
     fn remove_excess_replicas(&mut self, slice: SliceId, terms: &PlacementConstraints) {
         let mut holders = self.certain_holders(slice);
         let kept = terms.copies_to_keep(&self.nodes);

@@ -294,5 +294,6 @@ const CANDIDATES_MAX: usize = 64;
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(500);
 /// Longest time between two tries.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
-/// How long a slice is left aside whose copy would need a link that is full, so that others, for other links, come first.
+/// How long a slice is left aside whose copy would need a link that is full, so that others, for other links, come
+/// first.
 const DEFER_FOR: Duration = Duration::from_secs(1);

@@ -97,7 +97,8 @@ impl SecurityClient {
     }
 }
 
-/// Connections to the security server at once for what others ask; a password takes it a good part of a second to check.
+/// Connections to the security server at once for what others ask; a password takes it a good part of a second to
+/// check.
 const CONNECTIONS_MAX: usize = 8;
 /// The same for what the master asks for itself: who was struck off, who still may what, events of the audit record.
 const OWN_CONNECTIONS_MAX: usize = 4;

@@ -51,8 +51,8 @@ impl Master {
         self.forward_to_security(from, &client.rights.user, question)
     }
 
-    /// Asks the security server for `from`, who is answered when it has answered, or at once where too many questions of
-    /// the same user wait already.
+    /// Asks the security server for `from`, who is answered when it has answered, or at once where too many questions
+    /// of the same user wait already.
     pub(crate) fn forward_to_security(
         &mut self,
         from: SessionCaller,
@@ -97,8 +97,8 @@ impl Master {
     }
 }
 
-/// Questions that wait for the security server at once. It answers eight at a time, a password among them in a good part
-/// of a second; so the last waits for about ten.
+/// Questions that wait for the security server at once. It answers eight at a time, a password among them in a good
+/// part of a second; so the last waits for about ten.
 const QUESTIONS_MAX: u64 = 64;
 /// In that time some of them are answered, in seconds.
 const QUESTION_RETRY_SECONDS: u32 = 2;

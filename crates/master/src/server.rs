@@ -221,8 +221,8 @@ impl ServerLoop {
                 saved = self.journal.saved() => self.note_saved(saved?),
                 event = events.recv(), if self.journal.waiting_rows() < WAITING_ROWS_MAX => {
                     self.take(event.ok_or(MasterError::Ended("messenger"))?);
-                    // What came meanwhile is taken along: its rows then share a sync, its answers a datagram. All of it, so
-                    // that users have turns among all that waits.
+                    // What came meanwhile is taken along: its rows then share a sync, its answers a datagram. All of
+                    // it, so that users have turns among all that waits.
                     for _ in 1..EVENTS_TAKEN_MAX {
                         let Ok(event) = events.try_recv() else { break };
                         self.take(event);
@@ -469,7 +469,7 @@ async fn send_audit_batch(security: &SecurityClient, batch: AuditBatch) -> Resul
     }
 }
 
-/// Gives the rows of one moment to whoever takes a backup, beside the desk: it goes on meanwhile.
+/// Gives the rows of one moment to whoever takes a backup, beside the server loop: it goes on meanwhile.
 async fn serve_backups(folder: PathBuf, journal: Arc<Journal>) {
     match BackupSocket::open(&folder) {
         Ok(door) => {
@@ -535,8 +535,8 @@ pub(crate) fn read_rows(
 
 /// The journal's file in the master's folder.
 pub const JOURNAL_FILE: &str = "journal.redb";
-/// Rows that wait before clients are listened to no more: about 4 MiB. One batch may exceed it, such as the removal of a
-/// large folder.
+/// Rows that wait before clients are listened to no more: about 4 MiB. One batch may exceed it, such as the removal of
+/// a large folder.
 const WAITING_ROWS_MAX: usize = 16_384;
 /// Events that are taken before some are served: as many as wait for us at most.
 const EVENTS_TAKEN_MAX: usize = 1_024;
@@ -544,7 +544,7 @@ const EVENTS_TAKEN_MAX: usize = 1_024;
 const EVENTS_AT_ONCE_MAX: usize = 64;
 /// Some thousands of waiting requests are served in that time, in seconds.
 const REQUEST_RETRY_SECONDS: u32 = 1;
-/// Admissions that wait for the desk: no more than joins are under way at once.
+/// Admissions that wait for the server loop: no more than joins are under way at once.
 const ADMISSIONS_MAX: usize = 128;
 /// How long a node may take to answer an order. The longest is the placing of a slice on a busy disk; what takes
 /// longer (copying) is answered at once and reported when it is done.

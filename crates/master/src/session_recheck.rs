@@ -1,6 +1,6 @@
-//! Whether those who have sessions may still have them: every few seconds the security server is asked whose accounts have
-//! changed, and then whether their sessions stand. Serves revocation (docs/paths/login.md). While the security server cannot
-//! be reached, sessions go on until they end by themselves.
+//! Whether those who have sessions may still have them: every few seconds the security server is asked whose accounts
+//! have changed, and then whether their sessions stand. Serves revocation (docs/paths/login.md). While the security
+//! server cannot be reached, sessions go on until they end by themselves.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -39,7 +39,8 @@ pub(crate) struct SessionRecheck {
     waiting: BTreeSet<RecheckedSession>,
     /// Those that the security server is looking at.
     asked: Vec<RecheckedSession>,
-    /// Revocations that nodes may not have heard of yet, oldest first, with their numbers; and until when they are told, as
+    /// Revocations that nodes may not have heard of yet, oldest first, with their numbers; and until when they are
+    /// told, as
     /// [`Now::monotonic`]: a wall clock that jumps must not make nodes miss one.
     recent: VecDeque<(u64, Revocation, Duration)>,
     last_revocation: u64,
@@ -49,8 +50,8 @@ pub(crate) struct SessionRecheck {
     next_health: Duration,
     /// Machines whose certificates are worthless, as far as the security server has told yet.
     struck_off: Option<Vec<NodeId>>,
-    /// Which nodes did not answer when they were told of which, and when they are told again: one entry at most for each
-    /// node and recent revocation, since it is not on its way meanwhile.
+    /// Which nodes did not answer when they were told of which, and when they are told again: one entry at most for
+    /// each node and recent revocation, since it is not on its way meanwhile.
     unacknowledged: BTreeSet<(Duration, NodeKey, u64)>,
 }
 
@@ -92,8 +93,8 @@ impl Master {
         }
     }
 
-    /// A session was opened with what the security server said a moment ago; a change since then may have been told before
-    /// the session was here, so it is looked at once more.
+    /// A session was opened with what the security server said a moment ago; a change since then may have been told
+    /// before the session was here, so it is looked at once more.
     pub(crate) fn recheck_session(&mut self, session: SessionId) {
         self.session_recheck.waiting.insert(RecheckedSession::Open(session));
     }

@@ -59,8 +59,8 @@ impl ClientSession {
 }
 
 impl Sessions {
-    /// Opens a session. Where there are too many, one is given up and returned: of the user who has most, the one unheard of
-    /// for longest. So nobody loses a session because somebody else has many.
+    /// Opens a session. Where there are too many, one is given up and returned: of the user who has most, the one
+    /// unheard of for longest. So nobody loses a session because somebody else has many.
     pub(crate) fn open(&mut self, now: Now, session: SessionId, who: ClientJoin) -> Option<SessionId> {
         let evicted = if self.clients.len() >= CLIENT_SESSIONS_MAX { self.longest_idle_of_greediest() } else { None };
         if let Some(evicted) = evicted {

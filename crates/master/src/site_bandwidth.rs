@@ -59,8 +59,8 @@ impl Master {
     }
 }
 
-/// Divides a limit between nodes that have so many conversations over it: by these. Those that have none share a sixteenth,
-/// so that what begins there can begin before anyone knows of it. Never more than the limit in all.
+/// Divides a limit between nodes that have so many conversations over it: by these. Those that have none share a
+/// sixteenth, so that what begins there can begin before anyone knows of it. Never more than the limit in all.
 fn divide(limit: u64, conversations: &[u32]) -> Vec<u64> {
     let total: u64 = conversations.iter().map(|count| u64::from(*count)).sum();
     let idle = conversations.iter().filter(|count| **count == 0).count() as u64;

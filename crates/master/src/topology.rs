@@ -1,5 +1,5 @@
-//! Who stands where, as the operator says in a file. Serves placement, reading and every reload. Reads no file itself: the
-//! hands do, and a wrong one changes nothing here.
+//! Who stands where, as the operator says in a file. Serves placement, reading and every reload. Reads no file itself:
+//! the hands do, and a wrong one changes nothing here.
 
 use std::{cmp::Reverse, net::IpAddr};
 
@@ -76,8 +76,8 @@ impl Master {
     }
 
     /// How near a node is to a client, then how busy; smaller is better. The distance is by the client's address range;
-    /// where the topology names none, nodes that share more of their network's address with it count as nearer. (The round trip that the master measures is its own to the client, and says little
-    /// about the nodes'.)
+    /// where the topology names none, nodes that share more of their network's address with it count as nearer. (The
+    /// round trip that the master measures is its own to the client, and says little about the nodes'.)
     pub(crate) fn distance_to_reader(&mut self, key: NodeKey, address: IpAddr) -> ReaderDistance {
         let node = self.nodes.get(key);
         let spot = self.nodes.topology().place_of_address(address);
@@ -113,8 +113,8 @@ pub(crate) fn check_admin(by: &UserRights, what: &str) -> Result<(), Refusal> {
 /// See [`Master::distance_to_reader`].
 pub(crate) type ReaderDistance = (NetworkDistance, Reverse<u8>, u32, u32);
 
-/// How much of their network two addresses share, in coarse steps: nodes side by side must not differ here, or load would
-/// never decide between them.
+/// How much of their network two addresses share, in coarse steps: nodes side by side must not differ here, or load
+/// would never decide between them.
 fn network_bits(a: IpAddr, b: IpAddr) -> u8 {
     let bits = common_prefix_bits(a, b);
     if bits < SHARED_BITS_MIN { 0 } else { bits - bits % SHARED_BITS_STEP }

@@ -1,6 +1,6 @@
-//! What was removed and can still be restored. Serves `rm`, `trash`, and files whose lifetime has passed. What is removed
-//! goes, by a rename, to `/.trash/OWNER/UNIX-MILLIS/` and its own path there; after a while it is removed for good
-//! (`lifetimes` says when). A user sees and restores his own, administrators all; nobody makes anything there.
+//! What was removed and can still be restored. Serves `rm`, `trash`, and files whose lifetime has passed. What is
+//! removed goes, by a rename, to `/.trash/OWNER/UNIX-MILLIS/` and its own path there; after a while it is removed for
+//! good (`lifetimes` says when). A user sees and restores his own, administrators all; nobody makes anything there.
 //!
 //! A table by [`FileId`] says of each entry that was removed where it was and what its folders said of its copies: from
 //! its path alone nobody could tell which of the folders above it was the one that was removed.
@@ -248,8 +248,8 @@ impl Master {
         Ok(None)
     }
 
-    /// What was removed up to this time, in milliseconds since the Unix epoch, is removed for good: while the clock is in
-    /// doubt, only what was given up.
+    /// What was removed up to this time, in milliseconds since the Unix epoch, is removed for good: while the clock is
+    /// in doubt, only what was given up.
     pub(crate) fn trash_limit(&self, now: Now) -> u64 {
         let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
         self.clock.limit(now).map_or(0, |limit| self.clock.to_recorded_date(limit.saturating_sub(kept)))
@@ -293,8 +293,8 @@ impl Master {
         done
     }
 
-    /// Gives up the oldest that could be restored where the nodes are nearly full. A node that is away has its room as long
-    /// as its files are not copied elsewhere, and what would free nothing at a node that is up is not given up.
+    /// Gives up the oldest that could be restored where the nodes are nearly full. A node that is away has its room as
+    /// long as its files are not copied elsewhere, and what would free nothing at a node that is up is not given up.
     pub(crate) fn free_space_from_trash(&mut self, now: Now) {
         let (mut used, mut room) = (0_u64, 0_u64);
         for (_, node) in self.nodes.iter().filter(|(_, node)| node.is_up() || !(node.is_dead || node.is_removed())) {
@@ -335,8 +335,8 @@ impl Master {
         std::iter::successors(Some(id), |at| self.names.parent(*at)).any(|at| at == root)
     }
 
-    /// Notes a file that was found in the trash by a master without a journal, where neither it nor a folder above it is
-    /// known to have been removed: it can be restored by itself.
+    /// Notes a file that was found in the trash by a master without a journal, where neither it nor a folder above it
+    /// is known to have been removed: it can be restored by itself.
     pub(crate) fn adopt_trash(&mut self, now: Now, file: FileId, path: &SectorPath) -> Option<RowChange> {
         let mut names = path.components().skip(1);
         let user = UserName::new(names.next()?).ok()?;
@@ -349,8 +349,8 @@ impl Master {
         Some(self.trash.add(file, Trashed { user, from, removed_unix_millis, inherited: Policy::default() }))
     }
 
-    /// A path for something in its owner's trash at which nothing is. Of two things from one path the later one is in the
-    /// folder with the larger number, whatever the clock said: that is how it is known for the later one.
+    /// A path for something in its owner's trash at which nothing is. Of two things from one path the later one is in
+    /// the folder with the larger number, whatever the clock said: that is how it is known for the later one.
     fn place_in_trash(&mut self, now: Now, owner: &UserName, path: &SectorPath) -> Option<SectorPath> {
         let at = |stamp: u64| SectorPath::parse(&format!("{TRASH}/{owner}/{stamp}{path}")).ok();
         let last = self.trash.last_stamps.get(owner).copied();
@@ -377,8 +377,8 @@ impl Master {
         stamps.filter(|stamp| *stamp < STAMP_MAX).max().unwrap_or(0)
     }
 
-    /// What was removed last from a path: of a user, or of anyone. Of one owner's the numbers of their folders tell, which only
-    /// grow; between owners, whose folders are their own, the date.
+    /// What was removed last from a path: of a user, or of anyone. Of one owner's the numbers of their folders tell,
+    /// which only grow; between owners, whose folders are their own, the date.
     fn last_removed(&self, from: &SectorPath, user: Option<&UserName>) -> Option<FileId> {
         let mut last: BTreeMap<&UserName, (u64, TrashKey)> = BTreeMap::new();
         for (owner, key) in self.trash.removed_from(from, user) {
@@ -508,7 +508,8 @@ fn stamp_of(at: &SectorPath) -> Option<u64> {
 const TRASH: &str = "/.trash";
 /// Removals of one user within this time share a folder.
 const STAMP_SHARED: Duration = Duration::from_secs(10);
-/// No clock ever said so: a folder with such a number is an error of somebody's, and would leave no number for the next.
+/// No clock ever said so: a folder with such a number is an error of somebody's, and would leave no number for the
+/// next.
 const STAMP_MAX: u64 = 1 << 62;
 /// The nodes are nearly full when only one byte in so many is left.
 const FULL_WHEN_LEFT: u64 = 20;

@@ -1,6 +1,6 @@
-//! Which nodes an upload goes to: the one that the client sends to, and those behind it in the chain, which get the bytes
-//! from node to node. Serves upload, and owns the rule that a write is refused only when no node has room: a policy that
-//! cannot be kept now is kept later, by moving. Never starts anything: it only chooses.
+//! Which nodes an upload goes to: the one that the client sends to, and those behind it in the chain, which get the
+//! bytes from node to node. Serves upload, and owns the rule that a write is refused only when no node has room: a
+//! policy that cannot be kept now is kept later, by moving. Never starts anything: it only chooses.
 
 use protocol::{
     FileId, Now, Refusal, SectorPath, SliceId, Status, Version,
@@ -44,8 +44,8 @@ impl Master {
         (base, condition)
     }
 
-    /// The nodes for a new slice of `bytes` bytes, of which so many copies are wanted, and so many synced: first the one
-    /// that the client sends to.
+    /// The nodes for a new slice of `bytes` bytes, of which so many copies are wanted, and so many synced: first the
+    /// one that the client sends to.
     pub(crate) fn choose_targets(
         &mut self,
         now: Now,
@@ -167,8 +167,8 @@ impl Master {
             return Ok(self.check_target(by, request, bytes)?);
         }
         let terms = self.constraints_at(now, &request.path, copies);
-        // Where the wish leaves no node with room, the file goes where there is some, and is moved when that changes; but
-        // never to a site where it must not be.
+        // Where the wish leaves no node with room, the file goes where there is some, and is moved when that changes;
+        // but never to a site where it must not be.
         let at_large = PlacementConstraints { allowed_nodes: None, wanted_sites: Vec::new(), ..terms.clone() };
         for terms in [&terms, &at_large] {
             let wanted = PlacementRequest {
@@ -202,7 +202,8 @@ impl Master {
         Err(Refusal::new(Status::Unavailable, message).into())
     }
 
-    /// Who hears that there is no room only because it is promised to uploads under way, and when it may not be any more.
+    /// Who hears that there is no room only because it is promised to uploads under way, and when it may not be any
+    /// more.
     fn promised_elsewhere(
         &self,
         by: &UserRights,

@@ -1,6 +1,6 @@
 //! Keeps the tables beside the names (policies, trash, quotas, lifetimes) in step with them. The three changes of
-//! entries, put, move and remove, pass through here, whoever asks for them; so none of the tables ever speaks of an entry
-//! that is gone, and no count drifts. Never decides whether a change may be made.
+//! entries, put, move and remove, pass through here, whoever asks for them; so none of the tables ever speaks of an
+//! entry that is gone, and no count drifts. Never decides whether a change may be made.
 
 use std::collections::BTreeMap;
 

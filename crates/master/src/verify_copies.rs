@@ -1,6 +1,6 @@
-//! Every copy of a file with a way to have it verified. Serves `sector check`. Unlike [`Master::locate`] it leaves out no
-//! copy that is doubtful, and says of each that cannot be reached how it is. It changes nothing: what a node finds bad
-//! comes back as its report.
+//! Every copy of a file with a way to have it verified. Serves `sector check`. Unlike [`Master::locate`] it leaves out
+//! no copy that is doubtful, and says of each that cannot be reached how it is. It changes nothing: what a node finds
+//! bad comes back as its report.
 
 use protocol::{
     Now, Refusal, SectorPath,

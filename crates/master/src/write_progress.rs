@@ -1,6 +1,6 @@
-//! What nodes tell of writes under way. Serves upload, and owns two rules: a lease under which nothing comes ends although
-//! it is renewed, and more comes under none than its owner and its folders may keep. Never ends a write at which a node is at
-//! work itself.
+//! What nodes tell of writes under way. Serves upload, and owns two rules: a lease under which nothing comes ends
+//! although it is renewed, and more comes under none than its owner and its folders may keep. Never ends a write at
+//! which a node is at work itself.
 
 use protocol::{Now, Refusal, Status, message::node_master::IncomingWrite};
 

@@ -55,7 +55,8 @@ impl Master {
         let sync_copies =
             request.sync_copies.map_or_else(|| self.sync_copies_at(path, copies), |desired| desired.min(copies));
         let targets = self.choose_targets(now, by, &request, base.as_ref(), bytes, (copies, sync_copies))?;
-        // A file that is replaced stays its owner's, whoever writes it, and keeps what it says of its copies and rights.
+        // A file that is replaced stays its owner's, whoever writes it, and keeps what it says of its copies and
+        // rights.
         let owner = there.and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
         let acl = there.and_then(|id| self.names.own_acl(id)).cloned();
         let own_copies = there.and_then(|id| self.names.content(id)).map_or(0, |content| content.copies);

@@ -1,5 +1,5 @@
-//! Strangers at a door, by the thousand and from one address: what others notice of them is measured by whoever makes them.
-//! They come back a second after they were hung up on, for as long as they are wanted.
+//! Strangers at a door, by the thousand and from one address: what others notice of them is measured by whoever makes
+//! them. They come back a second after they were hung up on, for as long as they are wanted.
 
 use std::{
     net::{IpAddr, SocketAddr},

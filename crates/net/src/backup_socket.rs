@@ -1,6 +1,6 @@
-//! A door in a role's own folder: a Unix socket at which only the role's own user on this machine, and root, get what is
-//! behind it, as one run of bytes. It serves backups (`docs/paths/backup.md`), whose bytes hold the cloud's secrets: so it
-//! is not to be reached over a network, whoever one says that one is. It never interprets the bytes.
+//! A door in a role's own folder: a Unix socket at which only the role's own user on this machine, and root, get what
+//! is behind it, as one run of bytes. It serves backups (`docs/paths/backup.md`), whose bytes hold the cloud's secrets:
+//! so it is not to be reached over a network, whoever one says that one is. It never interprets the bytes.
 
 use std::{
     fs::{File, Permissions},
@@ -43,8 +43,8 @@ impl BackupSocket {
         Ok(Self { socket, file })
     }
 
-    /// Tells whoever comes and may hear it, one after the other. Runs until it is dropped; who is being told then is cut
-    /// off.
+    /// Tells whoever comes and may hear it, one after the other. Runs until it is dropped; who is being told then is
+    /// cut off.
     pub async fn serve(self, tell: Arc<BackupWriter>) {
         loop {
             match self.socket.accept().await {

@@ -30,8 +30,8 @@ impl Clock {
         Now { monotonic: self.start.elapsed(), unix_millis: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX) }
     }
 
-    /// How long this machine has been suspended since it was started: time that passed, and that the monotonic clock does
-    /// not count.
+    /// How long this machine has been suspended since it was started: time that passed, and that the monotonic clock
+    /// does not count.
     pub fn suspended() -> Duration {
         let span = |clock| {
             let time = clock_gettime(clock);

@@ -1,6 +1,6 @@
 //! A network in memory, from one seed: datagram sockets between which datagrams are late, lost, doubled, overtaken or
-//! cut off, as the test says while it runs. It keeps the runtime's time, so that a paused runtime makes it both fast and
-//! repeatable. It serves tests and the simulation, and never opens a real socket.
+//! cut off, as the test says while it runs. It keeps the runtime's time, so that a paused runtime makes it both fast
+//! and repeatable. It serves tests and the simulation, and never opens a real socket.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

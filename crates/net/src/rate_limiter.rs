@@ -1,5 +1,6 @@
-//! Waiting for a limit: [`RateLimiter`] lets bytes pass as the rules of [`protocol::rate_limit::TokenBucket`] say, and a [`LimiterChain`] is the
-//! gates that the bytes of one conversation pass. It serves every path on which bytes of files travel.
+//! Waiting for a limit: [`RateLimiter`] lets bytes pass as the rules of [`protocol::rate_limit::TokenBucket`] say, and
+//! a [`LimiterChain`] is the limiters that the bytes of one conversation pass. It serves every path on which bytes of
+//! files travel.
 //!
 //! It never holds bytes itself, and decides nothing: who asks sends, or reads on, when it is let through.
 
@@ -37,15 +38,15 @@ pub struct RateLimiter {
 #[derive(Debug)]
 struct LimiterState {
     bucket: TokenBucket,
-    /// Whose turn it was, and who has not seen it yet. What is written here counts, not what anyone hears: a call may come
-    /// before its hearer listens, or just when it has stopped.
+    /// Whose turn it was, and who has not seen it yet. What is written here counts, not what anyone hears: a call may
+    /// come before its hearer listens, or just when it has stopped.
     granted: BTreeSet<WaiterId>,
     /// Where those who wait hear that there is something new for them.
     waiters: BTreeMap<WaiterId, oneshot::Sender<()>>,
 }
 
 impl RateLimiter {
-    /// A gate at which nobody waits; `None` lets everything pass.
+    /// A limiter at which nobody waits; `None` lets everything pass.
     pub fn new(rate_bytes_per_second: Option<u64>) -> Self {
         let turnstile = TokenBucket::new(Duration::ZERO, rate_bytes_per_second);
         let state = Mutex::new(LimiterState { bucket: turnstile, granted: BTreeSet::new(), waiters: BTreeMap::new() });
@@ -74,7 +75,7 @@ impl RateLimiter {
         self.lock().bucket.waiting()
     }
 
-    /// Bytes that passed since the gate was made.
+    /// Bytes that passed since the limiter was made.
     pub fn granted_bytes(&self) -> u64 {
         self.granted_bytes.load(Ordering::Relaxed)
     }
@@ -172,7 +173,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// The gates that the bytes of one conversation pass, one after the other.
+/// The limiters that the bytes of one conversation pass, one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct LimiterChain {
     limiters: Vec<Arc<RateLimiter>>,
@@ -185,7 +186,8 @@ impl LimiterChain {
         Self::default()
     }
 
-    /// These gates; those that are shared by more come last, so that nothing of theirs is held while another is waited for.
+    /// These limiters; those that are shared by more come last, so that nothing of theirs is held while another is
+    /// waited for.
     pub fn new(gates: Vec<Arc<RateLimiter>>, priority: Priority) -> Self {
         Self { limiters: gates, priority }
     }
@@ -214,8 +216,8 @@ impl LimiterChain {
         }
     }
 
-    /// Sends a frame, cut where its bytes must go slowly. `deadline` is for each piece alone: the wait for the limit is no
-    /// stall. The checksums, where the frame has any, are those of its blocks.
+    /// Sends a frame, cut where its bytes must go slowly. `deadline` is for each piece alone: the wait for the limit is
+    /// no stall. The checksums, where the frame has any, are those of its blocks.
     ///
     /// # Errors
     /// As [`TransferStream::send_checked_or_sum`], and [`NetError::Deadline`].
@@ -280,7 +282,7 @@ mod tests {
         (end(a), end(b))
     }
 
-    /// When each frame came, and its length, of `frames` full ones that were sent through `gates`.
+    /// When each frame came, and its length, of `frames` full ones that were sent through `limiters`.
     async fn arrivals(gates: Vec<Arc<RateLimiter>>, frames: usize) -> Vec<(Duration, usize)> {
         let (mut here, mut there) = pair();
         let toll = LimiterChain::new(gates, Priority::Normal);

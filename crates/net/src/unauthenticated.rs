@@ -1,12 +1,14 @@
-//! Who has connected and proved nothing yet: each such **stranger** has a [`UnauthenticatedSlot`], for a while, for a few words, and each
-//! address has so many. It serves every door that a [`Listener`](crate::transfer::Listener) stands in, over TCP and QUIC.
+//! Who has connected and proved nothing yet: each such **stranger** has a [`UnauthenticatedSlot`], for a while, for a
+//! few words, and each address has so many. It serves every door that a [`Listener`](crate::transfer::Listener) stands
+//! in, over TCP and QUIC.
 //!
-//! Whoever listens takes every connection at once and never waits for a place, so that the system's queue stays empty for
-//! those who come from elsewhere. Where an address has all its places taken, its oldest stranger gives way, if it has had
-//! [`EVICTION_GRACE`]; else the newcomer is hung up on. So an address of many honest clients (behind one translation of
-//! addresses) has its share again and again, since who is honest proves itself within milliseconds; whoever stands still in
-//! there loses its place to the next; and no address costs us more handshakes than its share in each [`EVICTION_GRACE`], however
-//! fast it knocks. Where the whole room is full, the address that has most of it gives way to one that has less.
+//! Whoever listens takes every connection at once and never waits for a place, so that the system's queue stays empty
+//! for those who come from elsewhere. Where an address has all its places taken, its oldest stranger gives way, if it
+//! has had [`EVICTION_GRACE`]; else the newcomer is hung up on. So an address of many honest clients (behind one
+//! translation of addresses) has its share again and again, since who is honest proves itself within milliseconds;
+//! whoever stands still in there loses its place to the next; and no address costs us more handshakes than its share in
+//! each [`EVICTION_GRACE`], however fast it knocks. Where the whole room is full, the address that has most of it gives
+//! way to one that has less.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -101,8 +103,8 @@ impl UnauthenticatedPeers {
         Arc::new(Self { limits: room, slots: Mutex::default() })
     }
 
-    /// A place for one who calls from `peer`; none where the address has its share, and none of it is old enough to give
-    /// way.
+    /// A place for one who calls from `peer`; none where the address has its share, and none of it is old enough to
+    /// give way.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<UnauthenticatedSlot> {
         let (now, network) = (Instant::now(), network_of(peer));
         let mut crowd = self.lock();
@@ -293,8 +295,8 @@ impl UnauthenticatedSlot {
         self.bounded(None, work).await
     }
 
-    /// Waits for this address's turn to have a proof looked at, where that costs others time too. Until the turn is dropped
-    /// nobody of its own address takes its place: whom it waits for then is not its fault.
+    /// Waits for this address's turn to have a proof looked at, where that costs others time too. Until the turn is
+    /// dropped nobody of its own address takes its place: whom it waits for then is not its fault.
     pub async fn proof_permit(&self) -> Option<ProofPermit<'_>> {
         let permit = Arc::clone(&self.turns).acquire_owned().await.ok()?;
         self.peers.lock().set_proving(self.network, self.number, true);
@@ -349,12 +351,13 @@ fn network_of(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// How long a connection may take from its first packet to its first good ticket or proof: a TLS handshake and two words,
-/// with lost packets sent again, from the other side of the planet.
+/// How long a connection may take from its first packet to its first good ticket or proof: a TLS handshake and two
+/// words, with lost packets sent again, from the other side of the planet.
 pub const UNAUTHENTICATED_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long nobody of its own address takes a stranger's place: a few round trips around the planet.
 pub const EVICTION_GRACE: Duration = Duration::from_secs(2);
-/// Most strangers at a door: each costs some tens of kilobytes, and at most [`limits::JOIN_BYTES_MAX`] more for its words.
+/// Most strangers at a door: each costs some tens of kilobytes, and at most [`limits::JOIN_BYTES_MAX`] more for its
+/// words.
 const STRANGERS_MAX: usize = 1_024;
 /// Room that there is also where hardly any files may be open.
 const STRANGERS_MIN: usize = 32;

@@ -1,5 +1,6 @@
-//! What an idle session costs in memory, at the end that has many of them: a master with 100,000 clients must have room for
-//! their sessions beside its names. Counted at the allocator, so that nothing is forgotten and no page rounds it up.
+//! What an idle session costs in memory, at the end that has many of them: a master with 100,000 clients must have room
+//! for their sessions beside its names. Counted at the allocator, so that nothing is forgotten and no page rounds it
+//! up.
 
 #![allow(clippy::unwrap_used, unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What is being written here by clients, and how far it is: told to the master, which ends the right to write where nothing
-//! comes. Serves upload. It decides nothing, and forgets a write as soon as its conversation ends.
+//! What is being written here by clients, and how far it is: told to the master, which ends the right to write where
+//! nothing comes. Serves upload. It decides nothing, and forgets a write as soon as its conversation ends.
 
 use std::{
     collections::BTreeMap,

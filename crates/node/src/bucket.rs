@@ -186,8 +186,8 @@ impl BucketStore {
         Ok(metadata)
     }
 
-    /// The task that has read all of the bucket `input` has left this bucket, and nothing elsewhere; each bucket is read by
-    /// one task.
+    /// The task that has read all of the bucket `input` has left this bucket, and nothing elsewhere; each bucket is
+    /// read by one task.
     pub fn note_input_bucket(&self, made: BucketId, input: BucketId) {
         if let Ok(made) = self.known(made) {
             made.lock().input_bucket = Some(input);
@@ -195,8 +195,8 @@ impl BucketStore {
     }
 
     /// The master has given a slice its name. Where it was published here, the bucket that it was [made
-    /// from](Self::note_input_bucket) is removed: nobody reads it again, and its bytes lie on this node as it did. Not before, since
-    /// what is published and never gets its name is made again from there.
+    /// from](Self::note_input_bucket) is removed: nobody reads it again, and its bytes lie on this node as it did. Not
+    /// before, since what is published and never gets its name is made again from there.
     pub fn note_placed(&self, slice: SliceId) {
         let input = self.lock().all.values_mut().find_map(|job| job.published.remove(&slice));
         if let Some(Ok(bucket)) = input.map(|input| self.known(input)) {
@@ -259,8 +259,8 @@ impl BucketStore {
         Scratch::create(&self.scratch_folder(job)?, &self.scratch_count)
     }
 
-    /// A file for what a task of this job writes, from its beginning: a new one, or one that was [put back](Self::recycle_scratch)
-    /// and is not empty.
+    /// A file for what a task of this job writes, from its beginning: a new one, or one that was [put
+    /// back](Self::recycle_scratch) and is not empty.
     pub fn scratch_for_results(&self, job: JobId) -> Result<Scratch, NodeError> {
         let spare = self.lock().all.get_mut(&job).and_then(|job| job.spare.pop());
         // Its disk may have failed meanwhile.

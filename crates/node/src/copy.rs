@@ -1,8 +1,8 @@
-//! Whole copies of slices that the master ordered (path *replication*). One that breaks off keeps what came, and the next
-//! order for the same slice goes on behind it, from whichever node it names.
+//! Whole copies of slices that the master ordered (path *replication*). One that breaks off keeps what came, and the
+//! next order for the same slice goes on behind it, from whichever node it names.
 //!
-//! It never makes a copy visible that is not complete and synced, and keeps no more of broken ones than of broken uploads:
-//! they are kept, bounded and dropped with those.
+//! It never makes a copy visible that is not complete and synced, and keeps no more of broken ones than of broken
+//! uploads: they are kept, bounded and dropped with those.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The disks of a node: opened at its start, looked at every second while it runs. It serves every path at its beginning,
-//! and where a disk ends.
+//! The disks of a node: opened at its start, looked at every second while it runs. It serves every path at its
+//! beginning, and where a disk ends.
 //!
 //! It never gives up a node for the sake of a disk: what still works goes on, and what failed is said to the log and to
 //! the master, who has other copies made.
@@ -20,7 +20,8 @@ use store::{DataFolder, Disk, DiskSet, FailedDisk, write_file_atomically};
 
 use crate::{NodeError, blocking, memory_folder::make_folder, node_context::NodeContext, rules::NodeCompletion};
 
-/// Opens the data folders of a node, and its folder in memory if it can have one, whose path is given. Blocks on the disks.
+/// Opens the data folders of a node, and its folder in memory if it can have one, whose path is given. Blocks on the
+/// disks.
 ///
 /// # Errors
 /// When another process has one of them, or none can be opened.

@@ -1,9 +1,9 @@
-//! Drivers of detached jobs: this node starts one for each that the master has told it to drive (path of a job, "The driver
-//! that survives"). A driver is a process of its own: a client, in the name of the user who detached the job, that needs
-//! nothing of this node.
+//! Drivers of detached jobs: this node starts one for each that the master has told it to drive (path of a job, "The
+//! driver that survives"). A driver is a process of its own: a client, in the name of the user who detached the job,
+//! that needs nothing of this node.
 //!
-//! It lives no longer than the node: the driver reads its order from a pipe, and ends when that closes. It never looks at how
-//! the job goes; the master hears that from the driver, and has another node drive where it hears nothing.
+//! It lives no longer than the node: the driver reads its order from a pipe, and ends when that closes. It never looks
+//! at how the job goes; the master hears that from the driver, and has another node drive where it hears nothing.
 
 use std::{net::SocketAddr, path::PathBuf, process::Stdio};
 

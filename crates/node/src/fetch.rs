@@ -1,5 +1,5 @@
-//! Asking other nodes for bytes of slices: for copies, and for what a task wants to read. It serves the paths replication
-//! and job, and never keeps a connection that stands in the middle of something.
+//! Asking other nodes for bytes of slices: for copies, and for what a task wants to read. It serves the paths
+//! replication and job, and never keeps a connection that stands in the middle of something.
 
 use std::ops::Range;
 
@@ -18,8 +18,8 @@ use protocol::{
     },
 };
 
-/// Reads a range of a slice of another node into `sink`, up to the slice's end where the range goes beyond it. The other
-/// node sends it at this pace.
+/// Reads a range of a slice of another node into `sink`, up to the slice's end where the range goes beyond it. The
+/// other node sends it at this pace.
 pub(crate) async fn fetch<S: FrameSink>(
     context: &NodeContext,
     from: &Source,
@@ -30,7 +30,8 @@ pub(crate) async fn fetch<S: FrameSink>(
 ) -> Result<S, NodeError> {
     let (peer, mut stream) = begin_reading(context, from, slice, range, pace).await?;
     // The sender cuts the connection when it cannot give all that it announced.
-    // With its own ticket the other node pays for the way; one that a client has handed to us says nothing of where we are.
+    // With its own ticket the other node pays for the way; one that a client has handed to us says nothing of where we
+    // are.
     let pays = from.ticket.delegation.is_some();
     let crossing = context.site_limiters.for_transfer(pays.then_some(from.place.site.as_str()), TransferQos::default());
     let sink = receive_frames(&mut stream, sink, crossing.limiter(), STALL_MAX).await?;
@@ -91,8 +92,8 @@ pub(crate) async fn send_request_paced(
         }
     }
     match exchange_paced(&mut stream, pace, request).await {
-        // A connection that other conversations have used may be dead without our knowing, as where the peer was started
-        // again. The first word shows it, and the next try gets one that is new.
+        // A connection that other conversations have used may be dead without our knowing, as where the peer was
+        // started again. The first word shows it, and the next try gets one that is new.
         Err(NodeError::Net(NetError::Closed { .. } | NetError::Broken { .. })) if stream.is_shared() => {
             let mut stream = context.connections.dial(peer).await?;
             let reply = exchange_paced(&mut stream, pace, request).await?;

@@ -25,7 +25,8 @@ use crate::{
     rules::NodeCompletion,
 };
 
-/// The way to the next node of a chain. Dropped before [`finish`](Self::finish), it breaks off, and so does the chain behind.
+/// The way to the next node of a chain. Dropped before [`finish`](Self::finish), it breaks off, and so does the chain
+/// behind.
 pub(crate) struct Forward {
     messages: mpsc::Sender<ForwardMessage>,
 }
@@ -50,7 +51,8 @@ impl Forward {
         }
         let (words, received) = mpsc::channel(FRAMES_AHEAD);
         let context = Arc::clone(context);
-        // It outlives the conversation with the sender, who does not wait for the other nodes' syncs. It ends by itself.
+        // It outlives the conversation with the sender, who does not wait for the other nodes' syncs. It ends by
+        // itself.
         tokio::spawn(async move {
             let failed: Vec<_> = chain.iter().map(|source| source.node.clone()).collect();
             if let Err(error) =

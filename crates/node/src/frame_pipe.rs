@@ -25,8 +25,8 @@ pub(crate) trait FrameSink: Send + 'static {
 
 /// Where the bytes of sent frames come from. Called on blocking threads, one call at a time.
 pub(crate) trait FrameSource: Send + 'static {
-    /// Replaces the content of `frame` by the next bytes, at most [`FRAME_BYTES`]; leaves it empty at the end. Checksums
-    /// are given where they are known already (a sidecar's), else left empty.
+    /// Replaces the content of `frame` by the next bytes, at most [`FRAME_BYTES`]; leaves it empty at the end.
+    /// Checksums are given where they are known already (a sidecar's), else left empty.
     fn fill(&mut self, frame: &mut StreamFrame) -> Result<(), NodeError>;
 
     /// The same where it needs no waiting for a disk; else false, and nothing has happened. Called where nothing may
@@ -37,7 +37,7 @@ pub(crate) trait FrameSource: Send + 'static {
     }
 }
 
-/// Receives frames into `sink` until the end of the data, as fast as `toll` lets them pass; gives the sink back.
+/// Receives frames into `sink` until the end of the data, as fast as `limiter` lets them pass; gives the sink back.
 pub(crate) async fn receive_frames<S: FrameSink>(
     stream: &mut TransferStream,
     sink: S,
@@ -118,7 +118,7 @@ impl<S: FrameSource> FrameWriter<S> {
     }
 
     /// Sends all frames and the end of the data.
-    /// What `toll` makes it wait for is no stall.
+    /// What `limiter` makes it wait for is no stall.
     pub(crate) async fn send(
         self,
         stream: &mut TransferStream,

@@ -2,10 +2,10 @@
 //! Only files below the folders that the operator allows, and never by way of `..` or a symbolic link: the kernel
 //! resolves every path from the allowed folder downwards.
 //!
-//! A file is read once, for its sums; then it gets a second name in the data folder, which the store takes as the slice's.
-//! Its own name stays until the slice is published, so that no broken import loses a file; then it is given up, for a
-//! file that someone goes on writing to is no slice. Where the folder lies on another file system, or the file shall stay
-//! with its owner, its bytes are copied.
+//! A file is read once, for its sums; then it gets a second name in the data folder, which the store takes as the
+//! slice's. Its own name stays until the slice is published, so that no broken import loses a file; then it is given
+//! up, for a file that someone goes on writing to is no slice. Where the folder lies on another file system, or the
+//! file shall stay with its owner, its bytes are copied.
 
 use std::{
     collections::BTreeMap,
@@ -155,8 +155,8 @@ impl ImportFolders {
             move |error: rustix::io::Errno| NodeError::io(operation, &shown)(error.into())
         };
         meanwhile();
-        // To a name that nobody else knows, and looked at once more there: what is removed is what was looked at, and not
-        // what somebody put at the name in between.
+        // To a name that nobody else knows, and looked at once more there: what is removed is what was looked at, and
+        // not what somebody put at the name in between.
         let own = format!(".sector-leave-{slice}-{}", self.links.fetch_add(1, Ordering::Relaxed));
         renameat(&above, last, &above, &own).map_err(failed("rename"))?;
         let found = open_beneath(&above, &own, OFlags::RDONLY | OFlags::NONBLOCK, &shown).map(File::from);

@@ -1,6 +1,6 @@
-//! The folder in memory in which a node keeps the files below `/memory` (path of a job, "Results in memory"). It lies in a
-//! file system in memory (tmpfs), under a random name that the node's data folder remembers: so a node that was killed
-//! finds it again when it starts. One that is stopped in order removes it.
+//! The folder in memory in which a node keeps the files below `/memory` (path of a job, "Results in memory"). It lies
+//! in a file system in memory (tmpfs), under a random name that the node's data folder remembers: so a node that was
+//! killed finds it again when it starts. One that is stopped in order removes it.
 //!
 //! Such a folder outlives a node that never starts again. So each says of which data folder it is, and whoever starts
 //! next removes those of data folders that are gone. It never touches what another user made, nor what a process holds.
@@ -13,8 +13,8 @@ use std::{
 
 use store::{Disk, OsDisk, write_file_atomically};
 
-/// Makes the folder of the node with these data, below `below`; whatever it held is still there. Another process of the same
-/// node may have it: only who has the data folder may use it, or [remove](remove_folder) it.
+/// Makes the folder of the node with these data, below `below`; whatever it held is still there. Another process of the
+/// same node may have it: only who has the data folder may use it, or [remove](remove_folder) it.
 pub(crate) fn make_folder(below: &Path, data_folder: &Path) -> io::Result<PathBuf> {
     let data_folder = fs::canonicalize(data_folder)?;
     let name = match remembered(&data_folder) {

@@ -98,8 +98,8 @@ impl MetadataMirror {
         [NodeCompletion::MirrorMark { mark, is_all_marked: all_seen }, NodeCompletion::Inventory(disks.held_by_mark())]
     }
 
-    /// Keeps rows, and marks the disks: a master gives rows only once it was told what lies there. So a disk that is away
-    /// while the names are put together is known by its mark, although its node was there.
+    /// Keeps rows, and marks the disks: a master gives rows only once it was told what lies there. So a disk that is
+    /// away while the names are put together is known by its mark, although its node was there.
     ///
     /// # Errors
     /// As [`keep`](Self::apply).

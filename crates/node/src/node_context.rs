@@ -47,8 +47,8 @@ pub(crate) struct NodeContext {
     pub(crate) site_limiters: SiteLimiters,
     /// Transfers at once (`transfers_max` of the settings).
     pub(crate) transfer_slots: Arc<Semaphore>,
-    /// Slices passed on by other nodes at once. Apart from the others, so that of two nodes whose turns are all taken by
-    /// uploads neither waits for the other.
+    /// Slices passed on by other nodes at once. Apart from the others, so that of two nodes whose turns are all taken
+    /// by uploads neither waits for the other.
     pub(crate) forward_slots: Arc<Semaphore>,
     /// Copies that clients have ordered here at once. Apart from the others too: each waits for a turn at another node.
     pub(crate) pull_slots: Arc<Semaphore>,

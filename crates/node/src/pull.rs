@@ -1,8 +1,8 @@
 //! The bytes of a third-party copy on their way in: read from one node that has them, and where that one fails from the
 //! next, at the byte after. Serves the path `docs/paths/third-party-copy.md`.
 //!
-//! It never gives out a byte of another slice than the one that was asked for, and never goes on without a client: tickets
-//! live for a minute, and only the client gets new ones.
+//! It never gives out a byte of another slice than the one that was asked for, and never goes on without a client:
+//! tickets live for a minute, and only the client gets new ones.
 
 pub(crate) mod address_policy;
 pub(crate) mod foreign_cloud;
@@ -101,7 +101,8 @@ impl<'a> PullSource<'a> {
         }
     }
 
-    /// Begins to read what is still missing, or as much of it as is asked for at once, from the first source that gives it.
+    /// Begins to read what is still missing, or as much of it as is asked for at once, from the first source that gives
+    /// it.
     async fn begin(&mut self) -> Result<PullRange, NodeError> {
         loop {
             let said = self.control.instructions();
@@ -213,8 +214,8 @@ impl<'a> PullSource<'a> {
         }
     }
 
-    /// What remains of a part behind a frame: a limit that was set meanwhile is kept to at once, since what is under way
-    /// without one would bring all the rest.
+    /// What remains of a part behind a frame: a limit that was set meanwhile is kept to at once, since what is under
+    /// way without one would bring all the rest.
     fn put_back(&mut self, part: PullRange) {
         let pace = self.control.instructions().pace;
         if part.pace.rate_bytes_per_second.is_some() || pace.rate_bytes_per_second.is_none() {
@@ -265,7 +266,8 @@ fn bytes_at_once(rate_bytes_per_second: u64) -> u64 {
 
 /// How long a node sends at a rate before it is asked again.
 const RANGE_SECONDS: u64 = 4;
-/// How long a source may bring nothing before another takes its place: far above any hiccup, far below a person's patience.
+/// How long a source may bring nothing before another takes its place: far above any hiccup, far below a person's
+/// patience.
 const SOURCE_STALL_MAX: Duration = Duration::from_secs(10);
 /// Tickets are renewed at two thirds of their life: the rest is for clocks that disagree and for the way.
 const RENEW_AFTER: Duration = Duration::from_secs(limits::TICKET_LIFE.as_secs() * 2 / 3);

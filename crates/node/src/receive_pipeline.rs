@@ -1,5 +1,5 @@
-//! A slice's frames on their way in, to all who take them at the same time: the file, the digest, and the next node of the
-//! chain. Receiving, writing, hashing and passing on each go at their own pace, a few frames apart. Serves upload.
+//! A slice's frames on their way in, to all who take them at the same time: the file, the digest, and the next node of
+//! the chain. Receiving, writing, hashing and passing on each go at their own pace, a few frames apart. Serves upload.
 //!
 //! It never keeps more than a few frames, and never more threads busy than have a frame to work on.
 

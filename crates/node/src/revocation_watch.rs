@@ -1,6 +1,6 @@
 //! Waits for what makes tickets worthless before their time: users who were removed, disabled, or whose session was
-//! revoked, and machines that were struck off. Serves every transfer. A node hears of it from its master, refuses them from
-//! then on, and cuts off what runs on them.
+//! revoked, and machines that were struck off. Serves every transfer. A node hears of it from its master, refuses them
+//! from then on, and cuts off what runs on them.
 //!
 //! It never decides whose tickets those are: the rules of the door do ([`TicketVerifier`]).
 
@@ -53,8 +53,8 @@ impl RevocationWatch {
         let _ = self.told.subscribe().wait_for(|_| self.rules().is_struck_off(bearer)).await;
     }
 
-    /// Ends once a ticket is revoked, or who shows it struck off. Never ends for a ticket that cannot be read: it allows
-    /// nothing anyway.
+    /// Ends once a ticket is revoked, or who shows it struck off. Never ends for a ticket that cannot be read: it
+    /// allows nothing anyway.
     pub(crate) async fn wait_revoked(&self, ticket: &SignedTicket, bearer: &Bearer) {
         let Ok(ticket) = codec::decode::<Ticket>(&ticket.ticket) else { return std::future::pending().await };
         let is_over = |rules: &TicketVerifier| rules.is_revoked(&ticket) || rules.is_struck_off(bearer);

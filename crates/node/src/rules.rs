@@ -295,8 +295,8 @@ pub enum NodeAction {
         /// The answer.
         ack: Ack,
     },
-    /// Tell the master, as a request; then [`NodeCompletion::Acknowledged`], whatever the answer was. When no answer comes,
-    /// the session is lost.
+    /// Tell the master, as a request; then [`NodeCompletion::Acknowledged`], whatever the answer was. When no answer
+    /// comes, the session is lost.
     Report {
         /// Over this session.
         session: SessionId,
@@ -310,16 +310,16 @@ pub enum NodeAction {
         /// Over this session.
         session: SessionId,
     },
-    /// Tell the master what the wall clock says ([`Report::Clock`], with the machine's name from the hands). Not kept and
-    /// not repeated.
+    /// Tell the master what the wall clock says ([`Report::Clock`], with the machine's name from the hands). Not kept
+    /// and not repeated.
     ReportClock {
         /// Over this session.
         session: SessionId,
         /// Milliseconds since the Unix epoch.
         unix_millis: u64,
     },
-    /// Call [`Node::handle_completion`] with [`NodeCompletion::MirrorMark`] and [`NodeCompletion::Inventory`] before any other
-    /// completion is handled: whatever is stored or removed from then on is reported on its own.
+    /// Call [`Node::handle_completion`] with [`NodeCompletion::MirrorMark`] and [`NodeCompletion::Inventory`] before
+    /// any other completion is handled: whatever is stored or removed from then on is reported on its own.
     TakeInventory,
     /// Give this session up and join again.
     Rejoin {

@@ -149,8 +149,8 @@ fn until_due(status: &ScrubStatus, now_unix_millis: u64, period: Duration) -> Op
     (!wait.is_zero()).then_some(wait)
 }
 
-/// Bytes to read in a second: twice what the rest of the period demands, a part of it while others are at work. What was
-/// held back then is made good later, since the demand grows.
+/// Bytes to read in a second: twice what the rest of the period demands, a part of it while others are at work. What
+/// was held back then is made good later, since the demand grows.
 fn rate_bytes_per_second(status: &ScrubStatus, now_unix_millis: u64, period: Duration, busy: u32) -> u64 {
     let began = status.began_unix_millis.unwrap_or(now_unix_millis);
     let passed = Duration::from_millis(now_unix_millis.saturating_sub(began));

@@ -1,8 +1,9 @@
 //! What this node's bytes to and from each other site may take: the node's shares of the limits between sites, as the
 //! master gives them out. Serves every path on which bytes leave a site.
 //!
-//! All conversations with one site share one gate, so that they keep to the share together and by their priorities. Of two
-//! nodes only one pays: whoever sends, but for what a task reads, where the reader does. With a client it is the node.
+//! All conversations with one site share one limiter, so that they keep to the share together and by their priorities.
+//! Of two nodes only one pays: whoever sends, but for what a task reads, where the reader does. With a client it is the
+//! node.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +26,7 @@ use protocol::{
     wire::codec,
 };
 
-/// The gates, by far site.
+/// The limiters, by far site.
 #[derive(Debug, Default)]
 pub(crate) struct SiteLimiters {
     by_site: Mutex<BTreeMap<String, Arc<SiteLimiter>>>,
@@ -38,8 +39,8 @@ struct SiteLimiter {
 }
 
 impl SiteLimiters {
-    /// What the bytes of a conversation with someone at the site `far` wait for: the pace that was asked for, and the share
-    /// of the link. Where it is not known where the other end stands, only the pace counts.
+    /// What the bytes of a conversation with someone at the site `far` wait for: the pace that was asked for, and the
+    /// share of the link. Where it is not known where the other end stands, only the pace counts.
     pub(crate) fn for_transfer(&self, far: Option<&str>, pace: TransferQos) -> TransferLimiter {
         let own = pace
             .rate_bytes_per_second

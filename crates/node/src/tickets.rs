@@ -1,6 +1,7 @@
 //! Tickets at the node's door (architecture, door 5): who may do what with which bytes, checked here alone, without
-//! asking the master. What a ticket opens, the rules decide ([`TicketVerifier`]); here it meets the clock, real signatures
-//! and the connections on which it is shown. One that is refused is counted by its fault and told to the master.
+//! asking the master. What a ticket opens, the rules decide ([`TicketVerifier`]); here it meets the clock, real
+//! signatures and the connections on which it is shown. One that is refused is counted by its fault and told to the
+//! master.
 //!
 //! It never lets anything through before the master's public key is known, which comes with the first session.
 

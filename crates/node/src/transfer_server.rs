@@ -43,8 +43,8 @@ use crate::{
 };
 use read::{OPEN_IDLE_MAX, OpenSlices};
 
-/// Serves the port, and the local socket where there is one, until the node stops; then lets what is under way end for a
-/// moment.
+/// Serves the port, and the local socket where there is one, until the node stops; then lets what is under way end for
+/// a moment.
 pub(crate) async fn serve(
     context: Arc<NodeContext>,
     listener: Listener,
@@ -68,8 +68,8 @@ async fn serve_port(context: Arc<NodeContext>, listener: Listener, connections_m
     while let Some(accepted) = stopping.run_until_cancelled(listener.accept()).await {
         while conversations.try_join_next().is_some() {}
         match accepted {
-            // Strangers are counted where they are let in. Of conversations over connections that are known, as many may wait
-            // for room as may have it.
+            // Strangers are counted where they are let in. Of conversations over connections that are known, as many
+            // may wait for room as may have it.
             Ok(incoming) if !incoming.is_unauthenticated() && conversations.len() >= conversations_max => {
                 drop(incoming)
             }

@@ -1,5 +1,5 @@
-//! Third-party copies: a node fetches a slice from others because a client says so, and the client sees words only. Real
-//! nodes, real connections; what passes between two nodes goes through a pipe that counts it and may break it.
+//! Third-party copies: a node fetches a slice from others because a client says so, and the client sees words only.
+//! Real nodes, real connections; what passes between two nodes goes through a pipe that counts it and may break it.
 #![allow(clippy::unwrap_used)]
 
 mod fake_cloud;

@@ -1,5 +1,6 @@
-//! Copies from one cloud to another: a node fetches with tickets that were handed to a key of its own, goes nowhere it should
-//! not, and says nothing to whoever does not prove to be who was named. Real nodes of two clouds, real connections.
+//! Copies from one cloud to another: a node fetches with tickets that were handed to a key of its own, goes nowhere it
+//! should not, and says nothing to whoever does not prove to be who was named. Real nodes of two clouds, real
+//! connections.
 #![allow(clippy::unwrap_used)]
 
 mod fake_cloud;

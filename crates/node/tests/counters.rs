@@ -1,4 +1,5 @@
-//! What functions count, in each language, each in a real SPE: that it comes with the task's result, and what cannot be counted.
+//! What functions count, in each language, each in a real SPE: that it comes with the task's result, and what cannot be
+//! counted.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod lone_spe;

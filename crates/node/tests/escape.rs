@@ -1,10 +1,10 @@
 //! Hostile user functions: what each gets from inside the sandbox, and that it would have got it without one. Real
 //! processes, the product's own confinement; the attacks are in `escape/attacks.c`.
 //!
-//! Run as root, an SPE is another user; run as anybody else, it is in a user namespace. The last three tests run all the
-//! others once more: as an ordinary user, where the kernel allows no namespace at all, and as the root of a container that
-//! may change users and nothing else. Where the machine lacks a layer, each test says so loudly and tests what is there; a
-//! test that cannot test anything says `NOT TESTED`, and why.
+//! Run as root, an SPE is another user; run as anybody else, it is in a user namespace. The last three tests run all
+//! the others once more: as an ordinary user, where the kernel allows no namespace at all, and as the root of a
+//! container that may change users and nothing else. Where the machine lacks a layer, each test says so loudly and
+//! tests what is there; a test that cannot test anything says `NOT TESTED`, and why.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "escape/groups.rs"]
@@ -185,7 +185,8 @@ impl Spe {
         self.missing.contains(&layer)
     }
 
-    /// The process in which user code runs, as this machine sees it: of the two that the warden started, the second.
+    /// The process in which user code runs, as this machine sees it: of the two that the supervisor started, the
+    /// second.
     fn worker(&self) -> u32 {
         let warden = self.process.id().unwrap();
         let children = fs::read_to_string(format!("/proc/{warden}/task/{warden}/children")).unwrap();
@@ -752,8 +753,8 @@ fn not_tested(why: &str) {
 
 /// Before a command that an ordinary user is to run.
 const ORDINARY_USER: [&str; 6] = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
-/// Runs a command as a root that may neither mount nor make namespaces. All users are there, as in no container: fewer would
-/// do, but not the numbers that SPEs are given.
+/// Runs a command as a root that may neither mount nor make namespaces. All users are there, as in no container: fewer
+/// would do, but not the numbers that SPEs are given.
 const IN_A_CONTAINER: &str = r#"
     unshare --user sh -c '
         kill -STOP $$

@@ -1,5 +1,5 @@
-//! Functions in Python and programs, each in a real SPE: what they are given, what becomes of what they give, and every way
-//! in which they may end. What hostile ones get is in `escape.rs` and in `tests/cluster/`.
+//! Functions in Python and programs, each in a real SPE: what they are given, what becomes of what they give, and every
+//! way in which they may end. What hostile ones get is in `escape.rs` and in `tests/cluster/`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{

@@ -1,5 +1,5 @@
-//! Side files at a node: that functions in each language read them in a real SPE, and that a node has one copy of each for all
-//! SPEs of a job, which it gives to nobody whom the master did not name.
+//! Side files at a node: that functions in each language read them in a real SPE, and that a node has one copy of each
+//! for all SPEs of a job, which it gives to nobody whom the master did not name.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fake_cloud;

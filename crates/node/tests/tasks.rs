@@ -448,9 +448,9 @@ async fn has_ended(handle: OwnedFd) -> bool {
     ended.await.unwrap() == 1
 }
 
-/// The process in which functions of this node run: of those in its SPE's folder, or with a scratch folder of its size in
-/// memory, the one whose parent (the warden) is there too, and that is not the first in a space of processes. The SPE with
-/// which a node tries its sandbox may look the same: it is waited out.
+/// The process in which functions of this node run: of those in its SPE's folder, or with a scratch folder of its size
+/// in memory, the one whose parent (the supervisor) is there too, and that is not the first in a space of processes.
+/// The SPE with which a node tries its sandbox may look the same: it is waited out.
 fn spe_of(node: &FakeNode) -> Pid {
     let size = format!("size={}k", node.spe_scratch_bytes >> 10);
     let folder = node.folder.join("jobs").join(JOB.to_string()).join("scratch");

@@ -1,5 +1,5 @@
-//! Tickets at a real node over real connections: who steals one gets nothing, keys roll while nodes serve, and bytes can be
-//! read on the wire only where the operator wants it so.
+//! Tickets at a real node over real connections: who steals one gets nothing, keys roll while nodes serve, and bytes
+//! can be read on the wire only where the operator wants it so.
 #![allow(clippy::unwrap_used)]
 
 mod fake_cloud;

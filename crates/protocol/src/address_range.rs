@@ -1,5 +1,6 @@
 //! Ranges of addresses: from which a user or node may come (Sector/Sphere paper, 2.3: "an IP list and/or an IP range"),
-//! and what stands at which site. They serve the login, the joining of nodes and the topology. They are compared, never resolved: no names, no lookups.
+//! and what stands at which site. They serve the login, the joining of nodes and the topology. They are compared, never
+//! resolved: no names, no lookups.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 

@@ -1,5 +1,5 @@
-//! How bulk bytes may travel, as far as settings, profiles and people speak of it. What each choice does is the business
-//! of the network (`crates/net/src/transfer/`).
+//! How bulk bytes may travel, as far as settings, profiles and people speak of it. What each choice does is the
+//! business of the network (`crates/net/src/transfer/`).
 
 use std::{fmt, str::FromStr};
 

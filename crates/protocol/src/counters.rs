@@ -1,6 +1,6 @@
-//! What functions count, by name (Hadoop's counters; Sector/Sphere paper, 3.3: an SPE reports its progress and its end). Spoken
-//! at doors 6 and 7 with a task's result, and at door 2 with a job's record. Whoever sent them, they are within the
-//! [limits](crate::limits) once they are decoded.
+//! What functions count, by name (Hadoop's counters; Sector/Sphere paper, 3.3: an SPE reports its progress and its
+//! end). Spoken at doors 6 and 7 with a task's result, and at door 2 with a job's record. Whoever sent them, they are
+//! within the [limits](crate::limits) once they are decoded.
 
 use std::{collections::BTreeMap, fmt};
 

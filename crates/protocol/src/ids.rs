@@ -75,18 +75,18 @@ number_id!(
     JobId(u64), "16", "job id"
 );
 number_id!(
-    /// A master's journal, from its birth on. Chosen at random, so that what was written under a journal that is lost is
-    /// known without comparing clocks. 0 stands for a journal of before there were such ids.
+    /// A master's journal, from its birth on. Chosen at random, so that what was written under a journal that is lost
+    /// is known without comparing clocks. 0 stands for a journal of before there were such ids.
     JournalId(u64), "16", "journal id"
 );
 number_id!(
-    /// What proved a user: a login session or a named token, as the security server keeps them. Says nothing of the secret
-    /// itself. 0 stands for a password, which begins no session.
+    /// What proved a user: a login session or a named token, as the security server keeps them. Says nothing of the
+    /// secret itself. 0 stands for a password, which begins no session.
     CredentialId(u64), "16", "session id"
 );
 number_id!(
-    /// The first 128 bits of the SHA-256 of a public key: short enough for a person to compare, and nobody finds another
-    /// key with the same.
+    /// The first 128 bits of the SHA-256 of a public key: short enough for a person to compare, and nobody finds
+    /// another key with the same.
     KeyDigest(u128), "32", "key's digest"
 );
 

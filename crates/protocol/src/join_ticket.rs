@@ -1,6 +1,6 @@
 //! The ticket with which a machine comes into a cloud: one string that a person carries from the one machine to the
-//! other. It serves `node join` and `master join`. It holds all that the newcomer must know before it may speak: where to
-//! go, whom to trust there, and a secret that is good for one use.
+//! other. It serves `node join` and `master join`. It holds all that the newcomer must know before it may speak: where
+//! to go, whom to trust there, and a secret that is good for one use.
 //!
 //! A mistyped one is refused here, before anything is sent anywhere. (The tickets that allow bytes to move are another
 //! thing: [`ticket`](crate::ticket).)

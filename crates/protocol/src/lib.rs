@@ -1,8 +1,8 @@
 //! The words two roles must agree on.
 //!
 //! Everything here is pure: no sockets, no files, no clock, no runtime, no global randomness. A type in this crate is
-//! either spoken between two processes ([`message`]), written to a disk ([`mod@slice`]), or decides something that both ends
-//! of a connection must decide alike ([`gmp`], [`topology`], [`path`], [`ticket_verifier`]).
+//! either spoken between two processes ([`message`]), written to a disk ([`mod@slice`]), or decides something that both
+//! ends of a connection must decide alike ([`gmp`], [`topology`], [`path`], [`ticket_verifier`]).
 //!
 //! Bytes become meaning once, at the door: [`wire`] checks them, and behind it nobody checks again.
 

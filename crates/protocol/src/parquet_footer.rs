@@ -1,6 +1,7 @@
-//! Where the row groups of a Parquet file lie: the one thing that a driver must know of it, since a row group is a segment.
-//! It serves the path *job*. It reads the footer's Thrift (compact protocol, whose fields are numbered for good), skips
-//! all but some offsets and counts, and never looks at a column's bytes; what is in them is the reader's of the function.
+//! Where the row groups of a Parquet file lie: the one thing that a driver must know of it, since a row group is a
+//! segment. It serves the path *job*. It reads the footer's Thrift (compact protocol, whose fields are numbered for
+//! good), skips all but some offsets and counts, and never looks at a column's bytes; what is in them is the reader's
+//! of the function.
 //!
 //! Whoever can write a file can write its footer: nothing in it is believed beyond the file's own length.
 
@@ -32,8 +33,8 @@ pub enum FooterError {
     Scattered,
 }
 
-/// The length of the footer of a file of `file_bytes` bytes, by the file's last [`TAIL_BYTES`]; the footer stands just before
-/// these.
+/// The length of the footer of a file of `file_bytes` bytes, by the file's last [`TAIL_BYTES`]; the footer stands just
+/// before these.
 ///
 /// # Errors
 /// What the file is instead.

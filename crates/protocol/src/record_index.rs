@@ -1,6 +1,7 @@
-//! The file of offsets beside a file whose records have any length (Sector/Sphere paper, 3.1: "the index files are named
-//! by adding an `.idx` postfix to the data file name"). It serves the path *job*: a driver cuts a file by it without
-//! reading the file, and an SPE finds the records of its segment by its portion. `docs/records.md` has the format.
+//! The file of offsets beside a file whose records have any length (Sector/Sphere paper, 3.1: "the index files are
+//! named by adding an `.idx` postfix to the data file name"). It serves the path *job*: a driver cuts a file by it
+//! without reading the file, and an SPE finds the records of its segment by its portion. `docs/records.md` has the
+//! format.
 //!
 //! The header names the very bytes that were indexed, by length and digest: an index of other bytes is never used. This
 //! file says where something stands in an index; it never reads one.

@@ -1,5 +1,6 @@
-//! How many refusals are recorded one by one. Serves the audit record: whoever can have themselves refused must not decide
-//! how large it grows, nor may a clock that was moved keep a refusal out of it. What is above the bounds is counted.
+//! How many refusals are recorded one by one. Serves the audit record: whoever can have themselves refused must not
+//! decide how large it grows, nor may a clock that was moved keep a refusal out of it. What is above the bounds is
+//! counted.
 
 use std::{
     collections::BTreeMap,

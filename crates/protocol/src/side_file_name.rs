@@ -1,5 +1,5 @@
-//! What a function calls a side file by: a small slice that every call of a stage's function may read. Spoken at doors 6 and
-//! 7; it is part of a variable's name for programs, and of a file's.
+//! What a function calls a side file by: a small slice that every call of a stage's function may read. Spoken at doors
+//! 6 and 7; it is part of a variable's name for programs, and of a file's.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ids::IdError, limits::NAME_BYTES_MAX};
 
-/// The name of a side file: letters, digits and `_`, not starting with a digit. Whoever sent it, it is one once it is decoded.
+/// The name of a side file: letters, digits and `_`, not starting with a digit. Whoever sent it, it is one once it is
+/// decoded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SideFileName(String);

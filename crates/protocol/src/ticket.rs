@@ -23,12 +23,14 @@ pub struct Ticket {
     pub node: NodeId,
     /// What may be done.
     pub right: TicketRight,
-    /// Which file's bytes they are, as it was called when the ticket was made. For people and for the audit record: what
-    /// may be done is said by the slice in the right, which has one content for ever while its file may be renamed.
+    /// Which file's bytes they are, as it was called when the ticket was made. For people and for the audit record:
+    /// what may be done is said by the slice in the right, which has one content for ever while its file may be
+    /// renamed.
     pub file: Option<TicketFile>,
     /// The site within which the bytes may go unencrypted; `None`: they may not.
     pub plain_within: Option<String>,
-    /// The site where its holder stands, as far as the master knows: what goes there is counted with all that goes there.
+    /// The site where its holder stands, as far as the master knows: what goes there is counted with all that goes
+    /// there.
     pub holder_site: Option<String>,
     /// Valid until this wall-clock time, in milliseconds since the Unix epoch.
     pub until_unix_millis: u64,
@@ -92,8 +94,8 @@ pub enum TicketRight {
     },
     /// List and take in native files of the node's import folders.
     Import,
-    /// Let SPEs of a job read these slices, those of this node and those that it fetches from others. A right to compute
-    /// lets them read nothing but what the job made itself.
+    /// Let SPEs of a job read these slices, those of this node and those that it fetches from others. A right to
+    /// compute lets them read nothing but what the job made itself.
     Inputs {
         /// The job.
         job: JobId,
@@ -113,8 +115,8 @@ pub struct SignedTicket {
     pub delegation: Option<Delegation>,
 }
 
-/// A client's word that someone may use its ticket in its place: the node that runs a task reads what the task needs, the
-/// node that makes a copy reads what is copied.
+/// A client's word that someone may use its ticket in its place: the node that runs a task reads what the task needs,
+/// the node that makes a copy reads what is copied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegation {
     /// Who may use it.
@@ -199,8 +201,8 @@ impl Ticket {
 
 /// What a client signs when it hands a ticket on.
 pub fn delegation_bytes(ticket: &[u8], to: &Delegate) -> Vec<u8> {
-    // The words of two hand-overs are never the same: neither label begins the other, a name has no zero byte, and a key
-    // has always 32 bytes.
+    // The words of two hand-overs are never the same: neither label begins the other, a name has no zero byte, and a
+    // key has always 32 bytes.
     match to {
         Delegate::Node(node) => [DELEGATION_LABEL, node.as_str().as_bytes(), &[0], ticket].concat(),
         Delegate::Key(key) => [KEY_DELEGATION_LABEL, &key.0, ticket].concat(),

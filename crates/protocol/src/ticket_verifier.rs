@@ -1,8 +1,8 @@
 //! What a ticket opens at a node's door, as a plain struct: no lock, no clock, no cipher (architecture, "One shape for
 //! every rule-keeper"; door 5). A node asks it with real signatures and proofs, the simulation with its own.
 //!
-//! It decides alone, without asking the master, whose ticket it is, for which node, until when, who may show it, for what,
-//! and whether it was used or revoked. It lets nothing through before it knows the master's keys.
+//! It decides alone, without asking the master, whose ticket it is, for which node, until when, who may show it, for
+//! what, and whether it was used or revoked. It lets nothing through before it knows the master's keys.
 
 mod keys;
 mod revoked;
@@ -62,8 +62,9 @@ impl TicketVerifier {
         Self { node, site, is_signed, keys: None, revocations: Revocations::default() }
     }
 
-    /// From now on tickets signed with these keys' other halves are good. Those that they replace stay good for what they
-    /// have signed; keys of another master, or of this one after it was started again, make all older tickets worthless.
+    /// From now on tickets signed with these keys' other halves are good. Those that they replace stay good for what
+    /// they have signed; keys of another master, or of this one after it was started again, make all older tickets
+    /// worthless.
     pub fn take_keys(&mut self, now: Now, keys: TicketKeys) {
         match &mut self.keys {
             Some(known) if known.is_same_signer(keys) => known.rotate(now, keys),
@@ -180,9 +181,9 @@ impl TicketVerifier {
         }
     }
 
-    /// The slice that may be written, unless its ticket [is used](UsedTickets::check). While it is unused the ticket may be
-    /// tried again: a writer whose connection broke comes back before that is noticed, and the store keeps the first that is
-    /// finished.
+    /// The slice that may be written, unless its ticket [is used](UsedTickets::check). While it is unused the ticket
+    /// may be tried again: a writer whose connection broke comes back before that is noticed, and the store keeps the
+    /// first that is finished.
     ///
     /// # Errors
     /// Why none.
@@ -233,9 +234,9 @@ impl TicketVerifier {
         }
     }
 
-    /// As [`authorize_compute`](Self::authorize_compute), for a piece. A task may take longer than a ticket lives, and delivers to many nodes;
-    /// so another node, which proved itself by a certificate of the cloud and to which the driver handed the ticket, by
-    /// name, may deliver with the one that was good when its task began.
+    /// As [`authorize_compute`](Self::authorize_compute), for a piece. A task may take longer than a ticket lives, and
+    /// delivers to many nodes; so another node, which proved itself by a certificate of the cloud and to which the
+    /// driver handed the ticket, by name, may deliver with the one that was good when its task began.
     ///
     /// # Errors
     /// Why none.
@@ -338,8 +339,8 @@ pub fn is_held(is_signed: IsSigned, bearer: &impl ProvedBearer, ticket: &SignedT
     }
 }
 
-/// Slices written whose tickets have not expired: no more than are written in a ticket's life of a minute. Apart from the
-/// door's other rules, since these change with every write and those hardly ever.
+/// Slices written whose tickets have not expired: no more than are written in a ticket's life of a minute. Apart from
+/// the door's other rules, since these change with every write and those hardly ever.
 #[derive(Clone, Debug, Default)]
 pub struct UsedTickets {
     /// When their tickets expire.

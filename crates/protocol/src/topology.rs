@@ -1,6 +1,6 @@
-//! Where nodes and clients stand (Sector/Sphere paper, 2.2: "a hierarchical topology, e.g. computer nodes on racks within
-//! multiple data centers"), how far two places are apart, and how much of each link copies may take. Serves placement,
-//! reading and replication. Parsed form only: what a file looks like, `daemon` knows.
+//! Where nodes and clients stand (Sector/Sphere paper, 2.2: "a hierarchical topology, e.g. computer nodes on racks
+//! within multiple data centers"), how far two places are apart, and how much of each link copies may take. Serves
+//! placement, reading and replication. Parsed form only: what a file looks like, `daemon` knows.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, str::FromStr};
 

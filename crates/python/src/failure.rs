@@ -1,7 +1,8 @@
-//! Errors as Python's own: `FileNotFoundError` and its like, each with the sentence that the cloud said. Serves every call.
+//! Errors as Python's own: `FileNotFoundError` and its like, each with the sentence that the cloud said. Serves every
+//! call.
 //!
-//! Where the cloud's word is wider than Python's (`Exists` also says that a folder is in the way of a file), it is asked
-//! what is there: only after something failed, and only to name it better.
+//! Where the cloud's word is wider than Python's (`Exists` also says that a folder is in the way of a file), it is
+//! asked what is there: only after something failed, and only to name it better.
 
 use client::{Client, ClientError, EntryKind, SectorPath, Status};
 use pyo3::{

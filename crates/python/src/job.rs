@@ -1,8 +1,8 @@
-//! Sphere jobs from Python (path *job*): this process drives, as the command line does. What `Stream.to(…)` gives stands on
-//! it.
+//! Sphere jobs from Python (path *job*): this process drives, as the command line does. What `Stream.to(…)` gives
+//! stands on it.
 //!
-//! The driver runs on the thread that waits for it; between two looks at signals Python hears how far it is. Ctrl-C, and an
-//! error of whoever is told, cancel the job and wait until it has cleaned up.
+//! The driver runs on the thread that waits for it; between two looks at signals Python hears how far it is. Ctrl-C,
+//! and an error of whoever is told, cancel the job and wait until it has cleaned up.
 
 use std::{
     future::Future,
@@ -31,8 +31,8 @@ use crate::{
     session::{Session, format_of, parse},
 };
 
-/// A stage in Python's words: where its function comes from (`built-in`, `native` or `python`), its name, its bytes, what it needs, its parameters,
-/// buckets, how its results fall into records, and its side files by name.
+/// A stage in Python's words: where its function comes from (`built-in`, `native` or `python`), its name, its bytes,
+/// what it needs, its parameters, buckets, how its results fall into records, and its side files by name.
 pub(crate) type StageArguments = (
     String,
     String,
@@ -103,8 +103,8 @@ impl Job {
         Ok(job.to_string())
     }
 
-    /// Runs it to its end and gives the paths of its output, in the order of buckets. `told` is called now and then with the
-    /// number of the stage, from 0, and its bytes done and in all.
+    /// Runs it to its end and gives the paths of its output, in the order of buckets. `told` is called now and then
+    /// with the number of the stage, from 0, and its bytes done and in all.
     fn run(&self, py: Python<'_>, told: Option<Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
         let (client, plan, progress) = (self.session.get().client(py), self.plan.clone(), Arc::clone(&self.progress));
         let driving = async move {

@@ -1,9 +1,9 @@
-//! Reading an open file at any place (path *download*, random reads): what `cloud.open(…, "rb")` stands on. Every byte is
-//! verified by the client before it comes here.
+//! Reading an open file at any place (path *download*, random reads): what `cloud.open(…, "rb")` stands on. Every byte
+//! is verified by the client before it comes here.
 //!
-//! A long range is asked for in pieces, some at once. For whoever reads on where he stopped, what comes next is asked for
-//! ahead, so that a far node's round trips are not waited for one by one. Never more than [`PIECES_AT_ONCE`] pieces are
-//! under way for one read, and as many ahead of it.
+//! A long range is asked for in pieces, some at once. For whoever reads on where he stopped, what comes next is asked
+//! for ahead, so that a far node's round trips are not waited for one by one. Never more than [`PIECES_AT_ONCE`] pieces
+//! are under way for one read, and as many ahead of it.
 
 use std::{
     collections::VecDeque,
@@ -97,7 +97,8 @@ struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The pieces that a read of `offset..end` begins with. What does not fit, because he reads elsewhere now, is dropped.
+    /// The pieces that a read of `offset..end` begins with. What does not fit, because he reads elsewhere now, is
+    /// dropped.
     fn take(&mut self, offset: u64, end: u64) -> VecDeque<Piece> {
         let mut taken = VecDeque::new();
         let mut at = offset;

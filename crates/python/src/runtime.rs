@@ -1,9 +1,9 @@
 //! How a call of Python waits for the client: here, with the interpreter released and Ctrl-C looked for, or in an event
 //! loop of `asyncio`.
 //!
-//! One runtime a process. Its threads do not live on in a child made by `fork`, so that the child makes itself another and
-//! never touches the parent's. Locks here are only taken by who holds the interpreter, and for a moment: a fork, whose
-//! caller holds it too, never meets one that is taken.
+//! One runtime a process. Its threads do not live on in a child made by `fork`, so that the child makes itself another
+//! and never touches the parent's. Locks here are only taken by who holds the interpreter, and for a moment: a fork,
+//! whose caller holds it too, never meets one that is taken.
 
 use std::{
     future::Future,
@@ -151,6 +151,6 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
 
 /// The runtime and the process that it is of.
 static RUNTIME: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
-/// Time between two looks whether Ctrl-C was pressed while a call waits: short for a person, and twenty wake-ups a second
-/// cost nothing.
+/// Time between two looks whether Ctrl-C was pressed while a call waits: short for a person, and twenty wake-ups a
+/// second cost nothing.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(50);

@@ -1,5 +1,5 @@
-//! Writing a file piece by piece (path *upload*): what `cloud.open(…, "wb")` stands on. The file appears whole when it is
-//! finished; where it is given up, or only forgotten, nothing appears.
+//! Writing a file piece by piece (path *upload*): what `cloud.open(…, "wb")` stands on. The file appears whole when it
+//! is finished; where it is given up, or only forgotten, nothing appears.
 //!
 //! At most [`CHUNKS_MAX`] chunks wait for the network; who writes faster waits.
 

@@ -28,7 +28,8 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Writes a line of results. All that commands print goes through here: what cannot be written is never lost in silence.
+/// Writes a line of results. All that commands print goes through here: what cannot be written is never lost in
+/// silence.
 pub(crate) fn line(text: impl AsRef<str>) {
     if let Err(error) = writeln!(io::stdout().lock(), "{}", sanitize(text.as_ref())) {
         end_without_output(&error);
@@ -54,8 +55,8 @@ fn end_without_output(error: &io::Error) -> ! {
     std::process::exit(i32::from(Status::Failed.exit_code()));
 }
 
-/// A text in which nothing commands a terminal: others wrote what we show, such as what a job is called or what a function
-/// says of its failure.
+/// A text in which nothing commands a terminal: others wrote what we show, such as what a job is called or what a
+/// function says of its failure.
 pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     let commands = |character: char| character.is_control() && character != '\n' && character != '\t';
     if text.contains(commands) { Cow::Owned(text.replace(commands, "\u{fffd}")) } else { Cow::Borrowed(text) }
@@ -226,8 +227,8 @@ impl Drop for Meter {
     }
 }
 
-/// A bug says so in one sentence. Rust ignores SIGPIPE, so a library that prints to a pipe which was closed panics: that is no
-/// bug of ours, but what it was doing is not done.
+/// A bug says so in one sentence. Rust ignores SIGPIPE, so a library that prints to a pipe which was closed panics:
+/// that is no bug of ours, but what it was doing is not done.
 pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();

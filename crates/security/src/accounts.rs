@@ -1,7 +1,7 @@
-//! The accounts: users and [machines](crate::machines) as rows of a journal, and all of them in memory (Sector/Sphere paper, 2.1: "the
-//! security server maintains user accounts, user passwords, [...] lists of IP addresses of the authorized slave nodes").
-//! A row is read once, when it is loaded; a row that cannot be read stops the server rather than letting someone in or
-//! out by mistake.
+//! The accounts: users and [machines](crate::machines) as rows of a journal, and all of them in memory (Sector/Sphere
+//! paper, 2.1: "the security server maintains user accounts, user passwords, [...] lists of IP addresses of the
+//! authorized slave nodes"). A row is read once, when it is loaded; a row that cannot be read stops the server rather
+//! than letting someone in or out by mistake.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

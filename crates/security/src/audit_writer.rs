@@ -1,5 +1,5 @@
-//! The audit record on a thread of its own: appended to and synced there, read and checked there. Serves door 3. It never
-//! lets a question about the record hold up what is to be recorded.
+//! The audit record on a thread of its own: appended to and synced there, read and checked there. Serves door 3. It
+//! never lets a question about the record hold up what is to be recorded.
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -1,5 +1,6 @@
 //! Whose accounts have changed lately, so that masters learn within seconds whose sessions to look at again. Serves
-//! revocation. It says whose, never what: what holds is asked for by itself, so a change that is told twice does no harm.
+//! revocation. It says whose, never what: what holds is asked for by itself, so a change that is told twice does no
+//! harm.
 
 use std::collections::{BTreeSet, VecDeque};
 

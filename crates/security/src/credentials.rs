@@ -1,5 +1,5 @@
-//! What proves a user again and again: named tokens, and login sessions that people begin with a password. Only digests are
-//! kept. Serves every login and its end.
+//! What proves a user again and again: named tokens, and login sessions that people begin with a password. Only digests
+//! are kept. Serves every login and its end.
 
 use std::net::IpAddr;
 

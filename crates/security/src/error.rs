@@ -1,5 +1,5 @@
-//! What can go wrong in the security server and while its accounts are changed. What a person who logs in may hear is not
-//! here but in [`rules`](crate::rules), since it must not tell a wrong name from a wrong secret.
+//! What can go wrong in the security server and while its accounts are changed. What a person who logs in may hear is
+//! not here but in [`rules`](crate::rules), since it must not tell a wrong name from a wrong secret.
 
 use std::{io, path::PathBuf};
 

@@ -1,9 +1,9 @@
-//! Failed logins, so that passwords cannot be guessed at the speed of the network. Serves the login. It counts by name and
-//! address, by address alone (one who tries many names) and by name alone (many who try one name); it never looks at
-//! whether the name exists.
+//! Failed logins, so that passwords cannot be guessed at the speed of the network. Serves the login. It counts by name
+//! and address, by address alone (one who tries many names) and by name alone (many who try one name); it never looks
+//! at whether the name exists.
 //!
-//! Somebody else's guesses must not lock a person out: the count by name alone does not hold where that name proved itself
-//! lately, and asks for a short wait elsewhere.
+//! Somebody else's guesses must not lock a person out: the count by name alone does not hold where that name proved
+//! itself lately, and asks for a short wait elsewhere.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -40,8 +40,8 @@ impl FailedLogins {
         waits.into_iter().flatten().max()
     }
 
-    /// Begins an attempt to prove this name: it counts as a failure until it [ends](Self::end), or many at the same moment
-    /// would all be compared before the first of them is known to be wrong.
+    /// Begins an attempt to prove this name: it counts as a failure until it [ends](Self::end), or many at the same
+    /// moment would all be compared before the first of them is known to be wrong.
     pub fn begin(&mut self, now: Now, user: &UserName, address: IpAddr) -> LoginAttempt {
         if let Some(wait) = self.wait(now, user, address) {
             return LoginAttempt::Wait(wait);
@@ -75,8 +75,8 @@ impl FailedLogins {
         self.pairs.note(now, (user, address));
     }
 
-    /// Forgets the failures of a name that proved itself at this address. Those of the address stay: one who has an account
-    /// must not wipe out with it what he tried with others.
+    /// Forgets the failures of a name that proved itself at this address. Those of the address stay: one who has an
+    /// account must not wipe out with it what he tried with others.
     pub fn note_success(&mut self, now: Now, user: &UserName, address: IpAddr) {
         let pair = (user.clone(), network(address));
         self.pairs.failures.remove(&pair);
@@ -138,7 +138,8 @@ impl<K: Ord + Clone> Table<K> {
         until.checked_sub(now.monotonic).filter(|left| !left.is_zero())
     }
 
-    /// Whether one more attempt may be made beside those under way: were all of them wrong, no wait would have been passed.
+    /// Whether one more attempt may be made beside those under way: were all of them wrong, no wait would have been
+    /// passed.
     fn has_room(&self, key: &K) -> bool {
         let under_way = self.under_way.get(key).copied().unwrap_or(0);
         let failed = self.failures.get(key).map_or(0, |failures| failures.count);
@@ -201,8 +202,8 @@ const NAME_FAILURES_FREE: u32 = 50;
 const DELAY_MIN: Duration = Duration::from_secs(1);
 /// The longest wait: 1,440 guesses a day find no password that is worth the name.
 const DELAY_MAX: Duration = Duration::from_secs(60);
-/// The longest wait for a name that many addresses try: 12 guesses a minute in all, however many they are, and its owner
-/// still gets in from where nobody has seen them.
+/// The longest wait for a name that many addresses try: 12 guesses a minute in all, however many they are, and its
+/// owner still gets in from where nobody has seen them.
 const NAME_DELAY_MAX: Duration = Duration::from_secs(5);
 /// After this long without a failure, all is forgotten.
 const FORGET_AFTER: Duration = Duration::from_secs(600);

@@ -1,6 +1,6 @@
-//! The machines of a cloud as rows of the journal: which certificate is whose, from where it may come, which tickets were
-//! given out, and which keys an administrator approved (Sector/Sphere paper, 2.1: "lists of IP addresses of the authorized
-//! slave nodes"). Serves every question about a machine. Never decides anything.
+//! The machines of a cloud as rows of the journal: which certificate is whose, from where it may come, which tickets
+//! were given out, and which keys an administrator approved (Sector/Sphere paper, 2.1: "lists of IP addresses of the
+//! authorized slave nodes"). Serves every question about a machine. Never decides anything.
 
 use std::{collections::BTreeMap, ops::Bound};
 
@@ -104,8 +104,8 @@ impl Machines {
         self.machines.range::<NodeId, _>((from, Bound::Unbounded))
     }
 
-    /// The machine other than a node that proves itself by this certificate: those are few, and each question of a master
-    /// asks for one.
+    /// The machine other than a node that proves itself by this certificate: those are few, and each question of a
+    /// master asks for one.
     pub fn server_proved_by(&self, fingerprint: [u8; 32]) -> Option<(&NodeId, &Machine)> {
         let mut servers = self.machines.iter().filter(|(_, machine)| machine.kind != MachineKind::Node);
         servers.find(|(_, machine)| machine.is_proved_by(fingerprint))

@@ -1,6 +1,6 @@
-//! What is done with accounts that were put back from a backup (`docs/paths/backup.md`). What was taken away from someone
-//! after the backup was made is not known any more, so all that may be had again comes not back: login sessions, tickets
-//! for machines, approvals. The audit record says that it happened.
+//! What is done with accounts that were put back from a backup (`docs/paths/backup.md`). What was taken away from
+//! someone after the backup was made is not known any more, so all that may be had again comes not back: login
+//! sessions, tickets for machines, approvals. The audit record says that it happened.
 
 use std::path::Path;
 
@@ -21,9 +21,9 @@ pub fn is_restored(table: &str) -> bool {
     ![SESSIONS, TICKETS, APPROVALS].contains(&table)
 }
 
-/// Finishes the return of a security server in its folder: accounts and authority are read as a start does, the server's
-/// own certificate is issued anew where the accounts do not know it, and the audit record gets a line that says of when
-/// the accounts are. Blocks.
+/// Finishes the return of a security server in its folder: accounts and authority are read as a start does, the
+/// server's own certificate is issued anew where the accounts do not know it, and the audit record gets a line that
+/// says of when the accounts are. Blocks.
 ///
 /// # Errors
 /// When a security server runs there, when accounts or authority cannot be used, and what the disk says.

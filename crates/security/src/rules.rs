@@ -1,11 +1,12 @@
 //! What the security server decides: whether a user is who they say and may come from where they come, whether a node
-//! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes as
-//! an argument, and what takes a processor some ten milliseconds, or a disk, is an [`SecurityAction`] for someone else.
+//! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes
+//! as an argument, and what takes a processor some ten milliseconds, or a disk, is an [`SecurityAction`] for someone
+//! else.
 //!
-//! [`audit_buffer`] tells the audit record; [`login`] lets people in, [`providers`] and [`device`] those whom an identity
-//! provider knows, which [`revalidation`] looks after later; [`nodes`] lets nodes in, [`admission`] gives machines their
-//! certificates, [`machine_admin`] does what administrators want of them; [`users`] answers what is asked about accounts, with
-//! [`password_change`] and [`sessions`].
+//! [`audit_buffer`] tells the audit record; [`login`] lets people in, [`providers`] and [`device`] those whom an
+//! identity provider knows, which [`revalidation`] looks after later; [`nodes`] lets nodes in, [`admission`] gives
+//! machines their certificates, [`machine_admin`] does what administrators want of them; [`users`] answers what is
+//! asked about accounts, with [`password_change`] and [`sessions`].
 
 pub mod admission;
 mod audit_buffer;
@@ -88,7 +89,8 @@ pub struct Security {
 }
 
 /// What is to be done, in this order; but a [`Save`](Self::Save) may be on its way to the disk while later actions are
-/// done. That is safe, because every answer that may tell of a batch is given out only after [`SecurityCompletion::Saved`] for it.
+/// done. That is safe, because every answer that may tell of a batch is given out only after
+/// [`SecurityCompletion::Saved`] for it.
 #[derive(Debug)]
 pub enum SecurityAction {
     /// Send this reply to who asked.
@@ -145,8 +147,8 @@ pub enum SecurityAction {
         /// The rows.
         changes: Vec<RowChange>,
     },
-    /// Append these to the audit record and sync it, then complete with [`SecurityCompletion::Recorded`]. One at a time. When that
-    /// fails the server must stop: it would do what nobody knows of.
+    /// Append these to the audit record and sync it, then complete with [`SecurityCompletion::Recorded`]. One at a
+    /// time. When that fails the server must stop: it would do what nobody knows of.
     Record {
         /// Names it in the completion.
         record: AuditWriteId,
@@ -216,8 +218,8 @@ pub enum SecurityCompletion {
 }
 
 impl Security {
-    /// A rule-keeper over these accounts, with tokens from the operating system. Hashes one password, which takes some ten
-    /// milliseconds.
+    /// A rule-keeper over these accounts, with tokens from the operating system. Hashes one password, which takes some
+    /// ten milliseconds.
     pub fn new(accounts: Accounts) -> Result<Self, SecurityError> {
         Self::with_random(accounts, net::identity::random)
     }
@@ -247,8 +249,8 @@ impl Security {
         })
     }
 
-    /// From now on what is asked is recorded, and answers wait for that; without this the rules keep no record, as whoever
-    /// looks only at one of their decisions wants it.
+    /// From now on what is asked is recorded, and answers wait for that; without this the rules keep no record, as
+    /// whoever looks only at one of their decisions wants it.
     #[must_use]
     pub fn with_audit(mut self) -> Self {
         self.audit_buffer.begin();
@@ -260,9 +262,10 @@ impl Security {
         self.accounts.machines().server_proved_by(fingerprint).is_some()
     }
 
-    /// Somebody asks; exactly one [`SecurityAction::Answer`] or [`SecurityAction::HangUp`] to `from` follows, now or after a completion.
-    /// Masters are answered; who has our own key may administer machines; a stranger may use a master's ticket, and else is
-    /// hung up on. Looked at for each question: a connection may outlast what its certificate was worth.
+    /// Somebody asks; exactly one [`SecurityAction::Answer`] or [`SecurityAction::HangUp`] to `from` follows, now or
+    /// after a completion. Masters are answered; who has our own key may administer machines; a stranger may use a
+    /// master's ticket, and else is hung up on. Looked at for each question: a connection may outlast what its
+    /// certificate was worth.
     pub fn handle_question(
         &mut self,
         now: Now,
@@ -415,8 +418,8 @@ impl Security {
         self.answer(caller, SecurityReply::Refused(refusal));
     }
 
-    /// Makes these changes in memory and has them saved; `reply` goes to `caller` once they are durable. Where a row cannot
-    /// be made nothing is changed.
+    /// Makes these changes in memory and has them saved; `reply` goes to `caller` once they are durable. Where a row
+    /// cannot be made nothing is changed.
     fn change(&mut self, caller: SecurityCaller, changes: Result<Vec<RowChange>, SecurityError>, reply: SecurityReply) {
         match changes.and_then(|changes| self.apply(changes)) {
             Ok(()) => self.answer(caller, reply),

@@ -1,7 +1,8 @@
 //! The security server as a process part: sockets, clock and processor time for the [rules](crate::rules). It serves
 //! door 3: a master's connection, one request and one reply at a time, over mutual TLS (Sector/Sphere paper, 2.3: "both
 //! SSL connections require the use of public certificates for verification"). Masters are answered, and who
-//! has the security server's own key. It must never answer anyone else, but a newcomer with a ticket for a master, once.
+//! has the security server's own key. It must never answer anyone else, but a newcomer with a ticket for a master,
+//! once.
 
 use std::{
     io,
@@ -262,8 +263,8 @@ impl ConnectionHandler {
 
 /// Connections of masters at once: a few masters with a few connections each.
 const MASTER_CONNECTIONS_MAX: usize = 16;
-/// Connections at once of those who have not shown a master's certificate: one that joins asks a single question, and of one
-/// address there are as many as a master that starts may open, and a few newcomers.
+/// Connections at once of those who have not shown a master's certificate: one that joins asks a single question, and
+/// of one address there are as many as a master that starts may open, and a few newcomers.
 const UNAUTHENTICATED_LIMITS: UnauthenticatedLimits = UnauthenticatedLimits { total: 64, per_address: 16 };
 /// After this long without a request a connection is closed, since its master may be gone; a living one connects again.
 const IDLE_MAX: Duration = Duration::from_secs(3_600);

@@ -37,8 +37,8 @@ pub struct CloudSetup {
 /// Opens the cloud in the security server's `folder`, where there is one.
 ///
 /// # Errors
-/// One that [is served](SecurityError::is_served) while a server runs on it; [`SecurityError::AuthorityLost`] where there is
-/// none.
+/// One that [is served](SecurityError::is_served) while a server runs on it; [`SecurityError::AuthorityLost`] where
+/// there is none.
 pub fn open_cloud(folder: &Path) -> Result<CloudSetup, SecurityError> {
     if let AuthorityState::Missing(file) = open_authority(folder)? {
         return Err(SecurityError::AuthorityLost { file });

@@ -1,5 +1,5 @@
-//! The cloud's authority at work in a running security server: it signs what the [rules](crate::rules) have decided, and
-//! renews the security server's own certificate. Its key never leaves this process.
+//! The cloud's authority at work in a running security server: it signs what the [rules](crate::rules) have decided,
+//! and renews the security server's own certificate. Its key never leaves this process.
 
 use std::{
     sync::Arc,

@@ -1,11 +1,11 @@
-//! The buckets of one stage: where they are, which attempts' pieces belong in them, and how far they are on their way to
-//! being final (Sector/Sphere paper, 3.2 and 3.5.2).
+//! The buckets of one stage: where they are, which attempts' pieces belong in them, and how far they are on their way
+//! to being final (Sector/Sphere paper, 3.2 and 3.5.2).
 //!
-//! This is where "exactly once" is kept. A piece counts only if its attempt finished first for its task, and a bucket is
-//! sealed with the list of these winners; what any other attempt left in it is cut out by its node. A bucket that is
-//! [lost](Buckets::lose) begins anew at another place, as another [making](BucketId::making), so that nothing of the old
-//! is taken for the new; its pieces come again from where they were made, or their tasks are done again. A task that is
-//! done again must leave what it left before, byte for byte, wherever something of that is in use
+//! This is where "exactly once" is kept. A piece counts only if its attempt finished first for its task, and a bucket
+//! is sealed with the list of these winners; what any other attempt left in it is cut out by its node. A bucket that is
+//! [lost](Buckets::lose) begins anew at another place, as another [making](BucketId::making), so that nothing of the
+//! old is taken for the new; its pieces come again from where they were made, or their tasks are done again. A task
+//! that is done again must leave what it left before, byte for byte, wherever something of that is in use
 //! ([`WinOutcome::Differs`]): else a record might be in two buckets, or in none.
 //!
 //! It never says where a bucket that has been lost gets its pieces from: that is the stage's to find out.
@@ -173,8 +173,8 @@ impl Buckets {
         Ok(())
     }
 
-    /// An attempt at `node` won its task: its pieces, [checked](Self::check), belong in the buckets. `given` is where it
-    /// was told to send them; `former` what an earlier attempt left, where the task was done before.
+    /// An attempt at `node` won its task: its pieces, [checked](Self::check), belong in the buckets. `given` is where
+    /// it was told to send them; `former` what an earlier attempt left, where the task was done before.
     pub(crate) fn record_win(
         &mut self,
         attempt: AttemptId,
@@ -348,8 +348,9 @@ impl Buckets {
                 self.pauses.insert((now.monotonic + STEP_PAUSE, id.bucket));
                 StepRefusal::Paused
             }
-            // `Exists`: it became a file, and the news of that was lost. It is made anew and takes that file's place; where
-            // nothing comes into it any more, the file is taken away before the output gets its place (`crate::output_commit`).
+            // `Exists`: it became a file, and the news of that was lost. It is made anew and takes that file's place;
+            // where nothing comes into it any more, the file is taken away before the output gets its place
+            // (`crate::output_commit`).
             Status::NotFound | Status::Unavailable | Status::Failed | Status::Corrupt | Status::Exists => {
                 StepRefusal::Lost
             }
@@ -528,7 +529,8 @@ struct Bucket {
     pieces: Vec<Piece>,
     /// Pieces that are not there yet.
     lacking: u32,
-    /// The tasks in the order in which their pieces lay, once it was sealed for the next stage; empty where there is one.
+    /// The tasks in the order in which their pieces lay, once it was sealed for the next stage; empty where there is
+    /// one.
     order: Option<Box<[u32]>>,
     state: BucketState,
     /// Times the present step was refused.
@@ -585,8 +587,8 @@ enum BucketState {
     Finished(u64),
 }
 
-/// Once the buckets that are being sealed have so many pieces, no other is: each is 16 bytes of its order, which is in memory
-/// until it is answered. Only a bucket of millions of pieces waits for this.
+/// Once the buckets that are being sealed have so many pieces, no other is: each is 16 bytes of its order, which is in
+/// memory until it is answered. Only a bucket of millions of pieces waits for this.
 const SEALING_PIECES_MAX: usize = 8 << 20;
 /// Steps under way at one node: enough to overlap its disk's syncs with the words to the master, few enough that its
 /// SPEs keep the disk.

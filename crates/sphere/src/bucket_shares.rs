@@ -1,12 +1,12 @@
-//! How many of a stage's buckets each site gets, where it is known what links between sites carry. By its SPEs alone a site
-//! behind a thin link gets as many as any other, and the whole stage waits for that link.
+//! How many of a stage's buckets each site gets, where it is known what links between sites carry. By its SPEs alone a
+//! site behind a thin link gets as many as any other, and the whole stage waits for that link.
 //!
-//! With B bytes of input at site s, and n of N buckets at site t, B n / N bytes go from s to t; a link carries what goes both
-//! ways. The slowest link, or the SPEs of a site that reads its buckets, is made as quick as it gets by moving buckets from site
-//! to site while that helps: whole numbers only, so that every driver comes to the same.
+//! With B bytes of input at site s, and n of N buckets at site t, B n / N bytes go from s to t; a link carries what
+//! goes both ways. The slowest link, or the SPEs of a site that reads its buckets, is made as quick as it gets by
+//! moving buckets from site to site while that helps: whole numbers only, so that every driver comes to the same.
 //!
-//! Where nothing is known of any link, or nothing is gained, buckets are spread by SPEs alone, exactly. It never says at
-//! which node a bucket is: [`bucket_placement`] does.
+//! Where nothing is known of any link, or nothing is gained, buckets are spread by SPEs alone, exactly. It never says
+//! at which node a bucket is: [`bucket_placement`] does.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -95,8 +95,8 @@ impl<'a> ShuffleModel<'a> {
         counts
     }
 
-    /// What each link and each site takes, the longest first. In thousandths of a second times the number of buckets, which is
-    /// the same for all.
+    /// What each link and each site takes, the longest first. In thousandths of a second times the number of buckets,
+    /// which is the same for all.
     fn times(&self, counts: &[u64]) -> Vec<u128> {
         let all: u128 = self.sites.iter().map(|site| u128::from(site.bytes)).sum();
         let product = |a: usize, b: usize| u128::from(self.sites[a].bytes) * u128::from(counts[b]);
@@ -122,8 +122,8 @@ impl<'a> ShuffleModel<'a> {
         counts
     }
 
-    /// The best that comes of moving so many buckets from one site to another, from each other site to one, or from one to
-    /// each: where three links are equally slow, none gets quicker by what is taken from one of them alone.
+    /// The best that comes of moving so many buckets from one site to another, from each other site to one, or from one
+    /// to each: where three links are equally slow, none gets quicker by what is taken from one of them alone.
     fn best_move(&self, counts: &[u64], step: u64) -> Option<(Vec<u128>, Vec<u64>)> {
         let sites = 0..counts.len();
         let pairs = sites.clone().flat_map(|from| sites.clone().map(move |to| vec![(from, to)]));
@@ -142,8 +142,8 @@ impl<'a> ShuffleModel<'a> {
     }
 }
 
-/// What an SPE is taken to read of a bucket in a second, in bytes: one that sorts or counts lines reads about so many. Only how
-/// it compares to a link counts.
+/// What an SPE is taken to read of a bucket in a second, in bytes: one that sorts or counts lines reads about so many.
+/// Only how it compares to a link counts.
 const SPE_BYTES_PER_SECOND: u64 = 64 << 20;
 /// So that shares of nodes with few SPEs differ, and the largest, of 4,096 buckets, fits 32 bits.
 const WEIGHT_SCALE: u64 = 1 << 16;

@@ -1,5 +1,5 @@
-//! The nodes with tasks that wait, by how many, for SPEs that have none on their own node: in their rack, in their site,
-//! anywhere. Kept in order all the time, because with a thousand nodes nobody can sort them for every task.
+//! The nodes with tasks that wait, by how many, for SPEs that have none on their own node: in their rack, in their
+//! site, anywhere. Kept in order all the time, because with a thousand nodes nobody can sort them for every task.
 //!
 //! It never knows which tasks wait, nor whether they may leave.
 
@@ -40,7 +40,8 @@ impl BusiestNodes {
         }
     }
 
-    /// The other nodes with tasks that wait, the nearest to `node` first, and among equally near ones the one with most.
+    /// The other nodes with tasks that wait, the nearest to `node` first, and among equally near ones the one with
+    /// most.
     pub(crate) fn nearest_first<'a>(&'a self, fleet: &'a Fleet, node: &'a NodeId) -> impl Iterator<Item = &'a NodeId> {
         let place = fleet.place(node);
         let rack = place.and_then(|place| self.by_rack.get(place));

@@ -1,6 +1,6 @@
-//! What the functions of a stage have counted, added up over the attempts that won. Serves the path *job*. A task that is done
-//! again takes back what it had counted: so each count is in the sum once, whatever was lost. It never sees an attempt that
-//! did not win.
+//! What the functions of a stage have counted, added up over the attempts that won. Serves the path *job*. A task that
+//! is done again takes back what it had counted: so each count is in the sum once, whatever was lost. It never sees an
+//! attempt that did not win.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
-//! Pieces that their buckets lack although their tasks are done: their nodes kept them and send them again (Sector/Sphere
-//! paper, 3.5.2: "each SPE dumps the result to local disk before attempting to send the results to buckets on other
-//! nodes. In this way, if one node is down, the result can be sent to the same buckets on other nodes").
+//! Pieces that their buckets lack although their tasks are done: their nodes kept them and send them again
+//! (Sector/Sphere paper, 3.5.2: "each SPE dumps the result to local disk before attempting to send the results to
+//! buckets on other nodes. In this way, if one node is down, the result can be sent to the same buckets on other
+//! nodes").
 //!
 //! It never knows what is in a piece, nor decides what happens when it cannot be had: then the task is done again.
 

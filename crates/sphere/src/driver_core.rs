@@ -46,8 +46,8 @@ enum JournalHold {
     ForThisPage,
 }
 
-/// A job as its journal tells it: what the drivers before were told is told again to a job that begins in the same way, and
-/// what it asks for is let go by, since it was asked for then.
+/// A job as its journal tells it: what the drivers before were told is told again to a job that begins in the same way,
+/// and what it asks for is let go by, since it was asked for then.
 #[derive(Debug)]
 pub struct Replay {
     core: DriverCore,
@@ -112,12 +112,14 @@ impl DriverCore {
         self.job.handle_timeout(now);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called, on the monotonic clock of the driver's process.
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called, on the monotonic clock of the driver's
+    /// process.
     pub fn next_timeout(&self) -> Option<Duration> {
         self.job.next_timeout().and_then(|at| self.time.due(at))
     }
 
-    /// What the job wants done next; nothing while it waits for its journal. Its end is told when the journal knows of it.
+    /// What the job wants done next; nothing while it waits for its journal. Its end is told when the journal knows of
+    /// it.
     pub fn poll_action(&mut self, now: Now) -> Option<JobAction> {
         if self.held != JournalHold::Nothing {
             return None;
@@ -166,8 +168,8 @@ impl DriverCore {
         self.set_held(now, JournalHold::Nothing);
     }
 
-    /// The master answered a report: with the nodes of the job that it can use now, or with a refusal. That it did not answer
-    /// means nothing: it may be away for a moment, and work goes on.
+    /// The master answered a report: with the nodes of the job that it can use now, or with a refusal. That it did not
+    /// answer means nothing: it may be away for a moment, and work goes on.
     pub fn handle_report_reply(&mut self, now: Now, answer: Result<&[NodeId], Refusal>) {
         match answer {
             Ok(present) => {
@@ -203,8 +205,8 @@ impl DriverCore {
         lost
     }
 
-    /// Lets nothing more be asked of anyone until all that the job was told is written down. Reports go on meanwhile, which
-    /// may be long where a page's node is away.
+    /// Lets nothing more be asked of anyone until all that the job was told is written down. Reports go on meanwhile,
+    /// which may be long where a page's node is away.
     fn hold(&mut self, now: Now) {
         if self.is_writing {
             return self.set_held(now, JournalHold::ForNextPage);
@@ -218,7 +220,8 @@ impl DriverCore {
         self.is_writing = self.next_page.is_some();
     }
 
-    /// The job's time stands still while it is held: what it has asked for and nobody has heard of is not late afterwards.
+    /// The job's time stands still while it is held: what it has asked for and nobody has heard of is not late
+    /// afterwards.
     fn set_held(&mut self, now: Now, held: JournalHold) {
         self.held = held;
         if held == JournalHold::Nothing {
@@ -266,7 +269,8 @@ impl Replay {
         self.last = at;
     }
 
-    /// A driver takes the job over from here, where the journal has so many pages. What it is told is written behind them.
+    /// A driver takes the job over from here, where the journal has so many pages. What it is told is written behind
+    /// them.
     pub fn take_over(self, now: Now, pages: u32) -> DriverCore {
         let Self { core: mut driving, last } = self;
         driving.time = JobClock::start_from(now, last);
@@ -280,8 +284,8 @@ impl Replay {
     }
 }
 
-/// What a node refuses of a bucket, it does not have as it should: it was started again, and knows the job no more or the
-/// bucket only by a late piece. Only what the master refuses is final.
+/// What a node refuses of a bucket, it does not have as it should: it was started again, and knows the job no more or
+/// the bucket only by a late piece. Only what the master refuses is final.
 pub fn refused_by_node(refusal: Refusal) -> Refusal {
     match refusal.status {
         Status::Refused => Refusal { status: Status::NotFound, ..refusal },

@@ -1,5 +1,5 @@
-//! What a job is told. News may be late or come twice: what belongs to an attempt, an SPE or a run that the job no longer
-//! counts on is ignored.
+//! What a job is told. News may be late or come twice: what belongs to an attempt, an SPE or a run that the job no
+//! longer counts on is ignored.
 
 use protocol::{
     NodeId, Refusal, SliceId,
@@ -103,8 +103,8 @@ pub enum Event {
         /// The file's content.
         slice: SliceId,
     },
-    /// An attempt ended while its node's machine had no more memory: probably by the user's function. Its SPE is not used
-    /// again.
+    /// An attempt ended while its node's machine had no more memory: probably by the user's function. Its SPE is not
+    /// used again.
     OutOfMemory {
         /// Which.
         attempt: AttemptId,

@@ -1,7 +1,7 @@
-//! The nodes and SPEs of a job: who is there, who is idle, who has been silent for too long. "If an SPE does not provide
-//! any feedback about the progress of the processing before a timeout occurs, then the client discards the SPE"
-//! (Sector/Sphere paper, 3.5.2). A discarded SPE is replaced by a new one with a number of its own, so that late news of
-//! the old one is recognised; a node on which none can be started any more is lost.
+//! The nodes and SPEs of a job: who is there, who is idle, who has been silent for too long. "If an SPE does not
+//! provide any feedback about the progress of the processing before a timeout occurs, then the client discards the SPE"
+//! (Sector/Sphere paper, 3.5.2). A discarded SPE is replaced by a new one with a number of its own, so that late news
+//! of the old one is recognised; a node on which none can be started any more is lost.
 //!
 //! It never knows what an SPE is made of, nor what it works on.
 
@@ -201,8 +201,8 @@ impl Fleet {
         self.idle.iter().filter_map(|id| Some((*id, &self.spes.get(id)?.node)))
     }
 
-    /// Of these, those that have not been offered the tasks that wait since there are more of them, or since their nodes
-    /// have become busy: only they can have any use of being asked. Those of preferred nodes, or of the others.
+    /// Of these, those that have not been offered the tasks that wait since there are more of them, or since their
+    /// nodes have become busy: only they can have any use of being asked. Those of preferred nodes, or of the others.
     pub(crate) fn untried(&self, preferred: bool) -> Vec<(SpeId, NodeId)> {
         let untried = self.untried.iter().filter_map(|id| Some((*id, &self.spes.get(id)?.node)));
         let wanted = untried.filter(|(_, node)| self.is_preferred(node) == preferred);

@@ -1,12 +1,13 @@
-//! What became of a job's attempts: at which node, when, how long, and how they ended. It listens to what a job is told and
-//! what it wants done, in that order, and so knows no more than its driver does.
+//! What became of a job's attempts: at which node, when, how long, and how they ended. It listens to what a job is told
+//! and what it wants done, in that order, and so knows no more than its driver does.
 //!
-//! A node is marked for an attempt that was overtaken there, and for one that failed there once another node has done the same
-//! task: where nobody can do it, or only that node can, it may be the function or its input. A function's error marks nobody.
+//! A node is marked for an attempt that was overtaken there, and for one that failed there once another node has done
+//! the same task: where nobody can do it, or only that node can, it may be the function or its input. A function's
+//! error marks nobody.
 //!
-//! It never keeps more than [`HISTORY_ATTEMPTS_MAX`] attempts, however many the job makes: those that came to nothing, then
-//! those that took longest. It decides nothing; that a slow attempt gets a rival and a failed one goes elsewhere is the
-//! stage's.
+//! It never keeps more than [`HISTORY_ATTEMPTS_MAX`] attempts, however many the job makes: those that came to nothing,
+//! then those that took longest. It decides nothing; that a slow attempt gets a rival and a failed one goes elsewhere
+//! is the stage's.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -183,7 +184,8 @@ struct OpenAttempt {
     segments: u32,
     slice: SectorPath,
     bytes: u64,
-    /// How it will have ended when its SPE is dropped before it says anything: it was silent, unless something else is known.
+    /// How it will have ended when its SPE is dropped before it says anything: it was silent, unless something else is
+    /// known.
     fate: AttemptEnd,
 }
 

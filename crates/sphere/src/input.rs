@@ -51,8 +51,8 @@ impl OrderRefusal {
 /// Where a slice can be read, which is still that of its path: at least one place.
 ///
 /// # Errors
-/// [`OrderRefusal::Permanent`] where the file is another one by now; [`OrderRefusal::InputUnavailable`] where the master names
-/// nobody: then [`OrderRefusal::from_copies`] decides.
+/// [`OrderRefusal::Permanent`] where the file is another one by now; [`OrderRefusal::InputUnavailable`] where the
+/// master names nobody: then [`OrderRefusal::from_copies`] decides.
 pub fn sources_of(slice: SliceId, located: Located) -> Result<Vec<Source>, OrderRefusal> {
     let path = located.entry.path;
     if !matches!(&located.entry.kind, EntryKind::File(content) if content.slice == slice) {

@@ -266,8 +266,9 @@ impl Job {
         }
     }
 
-    /// Gives idle SPEs work: of the earliest stage first, since all later ones wait for it; first everyone's own, then what
-    /// is left of others', and at last what somebody is slow at. SPEs of marked nodes come after the others each time.
+    /// Gives idle SPEs work: of the earliest stage first, since all later ones wait for it; first everyone's own, then
+    /// what is left of others', and at last what somebody is slow at. SPEs of marked nodes come after the others each
+    /// time.
     fn assign_tasks(&mut self, now: Now) {
         if self.stages.iter_mut().map(Stage::take_has_new).filter(|has_new| *has_new).count() > 0 {
             self.fleet.retry_all_idle();

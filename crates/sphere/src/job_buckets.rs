@@ -1,5 +1,5 @@
-//! Which buckets of which jobs a node has: jobs begin runs anew and end, and late words of an older run or of an ended job
-//! must bring nothing back. Serves the path of a job; what a bucket is made of is its user's.
+//! Which buckets of which jobs a node has: jobs begin runs anew and end, and late words of an older run or of an ended
+//! job must bring nothing back. Serves the path of a job; what a bucket is made of is its user's.
 //!
 //! It never looks into a bucket.
 
@@ -111,8 +111,8 @@ impl<B> JobBuckets<B> {
     }
 }
 
-/// Buckets of one job on one node: at about 300 bytes each some tens of megabytes. A stage with local output has one for
-/// each task.
+/// Buckets of one job on one node: at about 300 bytes each some tens of megabytes. A stage with local output has one
+/// for each task.
 pub const BUCKETS_PER_JOB_MAX: usize = 1 << 17;
 /// Jobs remembered as ended: late pieces come within seconds, and no cloud ends so many jobs in that time.
 const FORGOTTEN_JOBS_MAX: usize = 1_024;

@@ -1,8 +1,9 @@
 //! The pages of a job's journal: what the job was told, in the order in which it was, each page with its number. One is
-//! written at a time, and only where none of its number is: so of two drivers that believe the job theirs only one goes on
-//! writing ([`PageWrite`]), and the other one learns of it before it has done harm.
+//! written at a time, and only where none of its number is: so of two drivers that believe the job theirs only one goes
+//! on writing ([`PageWrite`]), and the other one learns of it before it has done harm.
 //!
-//! It never decides when something must be written before something may be said: [`DriverCore`](crate::DriverCore) does.
+//! It never decides when something must be written before something may be said: [`DriverCore`](crate::DriverCore)
+//! does.
 
 use std::time::Duration;
 
@@ -40,8 +41,8 @@ impl JournalPages {
         self.waiting.push(told);
     }
 
-    /// Whether it is time for a page: at first every second, and the older the job, the more seldom. A takeover then costs a
-    /// two-thousandth of what is done, and the pages to be read stay a few thousand also after weeks.
+    /// Whether it is time for a page: at first every second, and the older the job, the more seldom. A takeover then
+    /// costs a two-thousandth of what is done, and the pages to be read stay a few thousand also after weeks.
     pub(crate) fn is_due(&self, at: Duration) -> bool {
         at.saturating_sub(self.last_page) >= PAGE_PERIOD_MIN + self.last_page / PAGES_PER_AGE
     }
@@ -64,8 +65,8 @@ pub struct JournalPage {
     pub entries: Vec<JournalEntry>,
 }
 
-/// How one page gets written: also where the master or nodes are away for some minutes, and where the news of a try that
-/// went well was lost on its way.
+/// How one page gets written: also where the master or nodes are away for some minutes, and where the news of a try
+/// that went well was lost on its way.
 #[derive(Debug)]
 pub struct PageWrite {
     begun: Duration,
@@ -96,7 +97,8 @@ impl PageWrite {
         }
     }
 
-    /// What was in its place is the same page, is another for the reason that the try was refused for, or cannot be read.
+    /// What was in its place is the same page, is another for the reason that the try was refused for, or cannot be
+    /// read.
     pub fn found(&self, now: Now, refusal: Refusal, is_same: Result<bool, Refusal>) -> PageWriteStep {
         let result = is_same.and_then(|is_same| if is_same { Ok(()) } else { Err(refusal) });
         self.judge(now, result)
@@ -111,8 +113,8 @@ impl PageWrite {
         }
     }
 
-    /// Why a file of the journal cannot be read that must be there: the head, and each page before the last. One that is not
-    /// there is as one that cannot be read for now, for a rebuild may name it yet.
+    /// Why a file of the journal cannot be read that must be there: the head, and each page before the last. One that
+    /// is not there is as one that cannot be read for now, for a rebuild may name it yet.
     pub fn must_be_there(refusal: Refusal) -> Refusal {
         match refusal.status {
             Status::NotFound => Refusal { status: Status::Unavailable, ..refusal },
@@ -120,15 +122,16 @@ impl PageWrite {
         }
     }
 
-    /// Whether a journal ends before the page of this number, which is not there: no file of its folder is a page behind it.
-    /// A driver that went on in a gap would meet the pages behind it, which tell of another course of the job.
+    /// Whether a journal ends before the page of this number, which is not there: no file of its folder is a page
+    /// behind it. A driver that went on in a gap would meet the pages behind it, which tell of another course of the
+    /// job.
     pub fn is_end<'a>(number: u32, mut names: impl Iterator<Item = &'a str>) -> bool {
         !names.any(|name| name.parse().is_ok_and(|page: u32| page >= number))
     }
 
-    /// Whether a journal that could not be read for this reason, when patience was over, is out of reach for others too: then the
-    /// job ends when a second driver, at another node where there is one, finds the same. What another driver does is no
-    /// reason.
+    /// Whether a journal that could not be read for this reason, when patience was over, is out of reach for others
+    /// too: then the job ends when a second driver, at another node where there is one, finds the same. What another
+    /// driver does is no reason.
     pub fn is_out_of_reach(refusal: &Refusal) -> bool {
         refusal.status == Status::Unavailable
     }

@@ -7,10 +7,12 @@
 //!
 //! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`split_points`] (where it may be cut),
 //! [`segment`] (how it is cut), `task` (how cuts
-//! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow), `bucket` (where
-//! results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the whole), [`outcome`] (how it ends), [`output_commit`] (how its output gets its place), [`history`] (what became of its attempts).
-//! [`driver_core`] (what every driver decides) with [`input`], [`clock`], [`journal_pages`] (its journal) and [`output_folder`]. What
-//! every node decides of results: [`shuffle_write`], [`retained_outputs`], [`job_buckets`]. `action` and `event` are its two languages.
+//! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow),
+//! `bucket` (where results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the
+//! whole), [`outcome`] (how it ends), [`output_commit`] (how its output gets its place), [`history`] (what became of
+//! its attempts). [`driver_core`] (what every driver decides) with [`input`], [`clock`], [`journal_pages`] (its
+//! journal) and [`output_folder`]. What every node decides of results: [`shuffle_write`], [`retained_outputs`],
+//! [`job_buckets`]. `action` and `event` are its two languages.
 
 mod action;
 mod bucket;

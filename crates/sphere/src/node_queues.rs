@@ -1,5 +1,5 @@
-//! Work that nodes can be told to do, some of it at a time: a node that has enough under way is told more when one of that
-//! is answered. Steps of buckets and deliveries wait here.
+//! Work that nodes can be told to do, some of it at a time: a node that has enough under way is told more when one of
+//! that is answered. Steps of buckets and deliveries wait here.
 //!
 //! It never knows what the work is.
 

@@ -1,9 +1,9 @@
 //! The last step of a job: its output gets its place, whole and with nothing else in it.
 //!
-//! The parts were published into a hidden folder. What lies there is not all of the job: a part whose news was lost, and
-//! whose bucket was then made again with other records or none, lies there too, and a commit that nobody waits for any more
-//! may still come. So the folder is first renamed to where no commit goes; then what is no part of the outcome is
-//! removed, and only then it is renamed to its place.
+//! The parts were published into a hidden folder. What lies there is not all of the job: a part whose news was lost,
+//! and whose bucket was then made again with other records or none, lies there too, and a commit that nobody waits for
+//! any more may still come. So the folder is first renamed to where no commit goes; then what is no part of the outcome
+//! is removed, and only then it is renamed to its place.
 //!
 //! | who is told | what follows |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | a part is missing, or another file has its name | the job fails: nobody but its drivers writes there |
 //! | the master is away | it is looked again after a pause, for some minutes |
 //!
-//! Any number of drivers may do this at the same time: each step is one that only the first can do, and leaves the others to
-//! see that it is done. It never makes anything again: that is the job's, before.
+//! Any number of drivers may do this at the same time: each step is one that only the first can do, and leaves the
+//! others to see that it is done. It never makes anything again: that is the job's, before.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -45,8 +45,8 @@ pub struct OutputCommit {
 /// What is to be done next. One at a time: each is answered before the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitAction {
-    /// Rename the hidden folder to the gathered one. Answered by [`done`](OutputCommit::done) or [`refused`](OutputCommit::refused), as
-    /// all others but `Look`.
+    /// Rename the hidden folder to the gathered one. Answered by [`done`](OutputCommit::done) or
+    /// [`refused`](OutputCommit::refused), as all others but `Look`.
     Gather,
     /// See what lies in the folders. Answered by [`handle_inspected`](OutputCommit::handle_inspected) or `refused`.
     Inspect,
@@ -62,8 +62,8 @@ pub enum CommitAction {
     Finished(Result<(), Refusal>),
 }
 
-/// What lies in the folders, each `None` where it is not there. To be looked at in this order, which is the one in which the
-/// output moves: else it might be missed.
+/// What lies in the folders, each `None` where it is not there. To be looked at in this order, which is the one in
+/// which the output moves: else it might be missed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputSnapshot {
     /// Where the parts are published.
@@ -164,7 +164,8 @@ impl OutputCommit {
         if self.asked.take() != Some(CommitAction::Inspect) {
             return;
         }
-        // The rename is one step, and only this job has these slices: one of them in the place says that all were there.
+        // The rename is one step, and only this job has these slices: one of them in the place says that all were
+        // there.
         if seen.target.iter().flatten().any(|file| self.is_part(file)) {
             return self.end(Ok(()));
         }

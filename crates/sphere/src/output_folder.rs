@@ -1,7 +1,7 @@
-//! Where the output of a job is while it runs and afterwards: it appears whole or not at all. Each run writes its files into
-//! a hidden folder of its own beside the place; of the one that ends well exactly the outcome is renamed to it, in one step.
-//! What is done for that, and what where an answer is lost, [`OutputCommit`](crate::OutputCommit) says; here is what it says in the
-//! words of the master.
+//! Where the output of a job is while it runs and afterwards: it appears whole or not at all. Each run writes its files
+//! into a hidden folder of its own beside the place; of the one that ends well exactly the outcome is renamed to it, in
+//! one step. What is done for that, and what where an answer is lost, [`OutputCommit`](crate::OutputCommit) says; here
+//! is what it says in the words of the master.
 
 use protocol::{
     JobId, SectorPath,

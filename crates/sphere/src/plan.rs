@@ -28,7 +28,8 @@ pub struct JobPlan {
     pub epochs_max: u32,
     /// An SPE that gives no sign of progress for so long is given up (paper, 3.5.2).
     pub progress_deadline: Duration,
-    /// What is known of links between the sites of its nodes: buckets are [put](crate::bucket_shares) by it. May be empty.
+    /// What is known of links between the sites of its nodes: buckets are [put](crate::bucket_shares) by it. May be
+    /// empty.
     pub links: Vec<SiteLink>,
 }
 

@@ -1,6 +1,6 @@
-//! What tasks have left at their node for buckets of other nodes, kept after it was sent: where such a bucket is lost with
-//! its node, the piece is sent again, and the task need not run again (Sector/Sphere paper, 3.5.2). Which of it is kept and
-//! which goes is decided here; the bytes are whatever its user keeps them in.
+//! What tasks have left at their node for buckets of other nodes, kept after it was sent: where such a bucket is lost
+//! with its node, the piece is sent again, and the task need not run again (Sector/Sphere paper, 3.5.2). Which of it is
+//! kept and which goes is decided here; the bytes are whatever its user keeps them in.
 //!
 //! It never promises to have anything: what was kept longest goes when there is too much, and then the task runs again.
 
@@ -92,8 +92,8 @@ impl<T> RetainedOutputs<T> {
     }
 }
 
-/// Most bytes kept: what is removed soon after it was written mostly never reaches the disk, so that keeping more would cost
-/// every job the disk's time for the sake of the few that lose a node.
+/// Most bytes kept: what is removed soon after it was written mostly never reaches the disk, so that keeping more would
+/// cost every job the disk's time for the sake of the few that lose a node.
 pub const RETAINED_BYTES_MAX: u64 = 256 << 20;
 /// What is kept in memory of one attempt at most: what is longer is worth a file.
 pub const MEMORY_ITEM_BYTES_MAX: u64 = 64 << 10;

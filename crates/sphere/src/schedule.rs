@@ -8,8 +8,9 @@
 //! Only an SPE with nothing left on its own node is given a task of another: of the nearest node by topology, and among
 //! equally near ones of the one with most left to do; and only when that node has no SPE free for it.
 //!
-//! A marked node leaves a task to nodes that are not as long as one of them has an SPE free for it: of its own bytes to those
-//! that hold them too; of what it would have to fetch, or what has failed somewhere, to any. Where all are marked, none is.
+//! A marked node leaves a task to nodes that are not as long as one of them has an SPE free for it: of its own bytes to
+//! those that hold them too; of what it would have to fetch, or what has failed somewhere, to any. Where all are
+//! marked, none is.
 //!
 //! It never gives out a task twice and never asks what a task contains.
 
@@ -265,8 +266,8 @@ impl TaskPool {
     }
 }
 
-/// Tasks of its own that a marked node is offered: those of one queue mostly lie on the same nodes, and what the first ones
-/// wait for soon has changed.
+/// Tasks of its own that a marked node is offered: those of one queue mostly lie on the same nodes, and what the first
+/// ones wait for soon has changed.
 const MARKED_LOOKS_MAX: usize = 64;
 
 /// The queues in which a task waits.

@@ -1,8 +1,8 @@
-//! Cutting a stream into segments (Sector/Sphere paper, 3.5.1): about as many bytes each as one SPE would get if all got
-//! the same, within S_min and S_max, whole records, never across files, in the order of the stream.
+//! Cutting a stream into segments (Sector/Sphere paper, 3.5.1): about as many bytes each as one SPE would get if all
+//! got the same, within S_min and S_max, whole records, never across files, in the order of the stream.
 //!
-//! **Lines.** A file of lines is cut without being read, so a cut may fall into a line. The rule that gives each line to
-//! exactly one segment: *a segment `[from, until)` owns the lines that **start** in it*. A line starts at byte 0 and
+//! **Lines.** A file of lines is cut without being read, so a cut may fall into a line. The rule that gives each line
+//! to exactly one segment: *a segment `[from, until)` owns the lines that **start** in it*. A line starts at byte 0 and
 //! after every `\n`. So the SPE looks for the first line start at or after `from` (for which it needs byte `from - 1`)
 //! and reads on past `until` to the end of its last line; [`lines_owned`] is that rule over the bytes of the file.
 //!
@@ -101,8 +101,8 @@ pub fn cut(stream: &Stream, spes: u32, bounds: (u64, u64)) -> Result<Vec<Segment
     Ok(segments)
 }
 
-/// Cuts a file at its marks: at each where a mark is a whole segment, else so that segments come as near to the same size
-/// as marks allow, and are never larger than S_max unless what lies between two marks is.
+/// Cuts a file at its marks: at each where a mark is a whole segment, else so that segments come as near to the same
+/// size as marks allow, and are never larger than S_max unless what lies between two marks is.
 fn cut_at_split_points(
     file: &InputFile,
     member: usize,
@@ -153,8 +153,8 @@ fn bounded(segments: &[Segment]) -> Result<(), SphereError> {
     Ok(())
 }
 
-/// The bytes of the lines that segment `[from, until)` owns, as `(first byte, first byte no longer owned)`, where `file`
-/// is the whole file. Both are equal when no line starts in the segment.
+/// The bytes of the lines that segment `[from, until)` owns, as `(first byte, first byte no longer owned)`, where
+/// `file` is the whole file. Both are equal when no line starts in the segment.
 pub fn lines_owned(file: &[u8], from: u64, until: u64) -> (u64, u64) {
     let line_start = |at: u64| -> u64 {
         let at = usize::try_from(at).unwrap_or(usize::MAX);

@@ -1,6 +1,6 @@
-//! The pieces of one attempt on their way from its node to their buckets: which goes when, what a refusal of one means for
-//! the others and for the task, and what is kept of them (Sector/Sphere paper, 3.5.2). Serves the path of a job; a node
-//! drives it with connections, the simulation with calls.
+//! The pieces of one attempt on their way from its node to their buckets: which goes when, what a refusal of one means
+//! for the others and for the task, and what is kept of them (Sector/Sphere paper, 3.5.2). Serves the path of a job; a
+//! node drives it with connections, the simulation with calls.
 //!
 //! It never counts a piece as delivered before its bucket has said so.
 
@@ -110,9 +110,9 @@ impl<P> ShuffleWrite<P> {
         self.is_local_under_way = false;
     }
 
-    /// The next piece to be sent now, if one is. `limit` says to which site so many bytes a second may be sent: to such a
-    /// site none is begun while a second's worth is on its way. They would share the same rate, each would take the longer,
-    /// and pieces for other sites would wait behind them.
+    /// The next piece to be sent now, if one is. `limit` says to which site so many bytes a second may be sent: to such
+    /// a site none is begun while a second's worth is on its way. They would share the same rate, each would take the
+    /// longer, and pieces for other sites would wait behind them.
     pub fn next(&mut self, limit: impl Fn(&str) -> Option<u64>) -> Option<ShufflePiece<P>> {
         while self.under_way.len() + usize::from(self.is_local_under_way) < DELIVERIES_MAX {
             let is_open = |site: &str| {
@@ -140,7 +140,8 @@ impl<P> ShuffleWrite<P> {
         self.arrived(bucket);
     }
 
-    /// A bucket of another node did not take its piece. Where that is because of its node, no other piece is sent there.
+    /// A bucket of another node did not take its piece. Where that is because of its node, no other piece is sent
+    /// there.
     ///
     /// # Errors
     /// Where no other place would help, and nobody wants the pieces: the attempt has failed.
@@ -159,13 +160,14 @@ impl<P> ShuffleWrite<P> {
         self.local.is_empty() && !self.is_local_under_way && self.waiting.is_empty() && self.under_way.is_empty()
     }
 
-    /// Whether what the attempt left is to be kept: what is only in this node's buckets is lost with them, and nothing that
-    /// is kept beside them would help.
+    /// Whether what the attempt left is to be kept: what is only in this node's buckets is lost with them, and nothing
+    /// that is kept beside them would help.
     pub fn is_worth_keeping(&self) -> bool {
         !(self.is_all_here && self.unwanted.is_empty())
     }
 
-    /// How the attempt ended, `pieces` being what it left. What could not be delivered is delivered again where it `is_kept`.
+    /// How the attempt ended, `pieces` being what it left. What could not be delivered is delivered again where it
+    /// `is_kept`.
     ///
     /// # Errors
     /// Where a piece could be neither delivered nor kept.

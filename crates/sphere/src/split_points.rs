@@ -1,6 +1,6 @@
-//! Choosing marks: of the records of one file, or of files that are read together, those at which segments may be cut. An
-//! index may tell of a billion records; a driver keeps a mark about every so many bytes, at the same records of all files.
-//! Serves the path *job*; it is told offsets, and never asks for one.
+//! Choosing marks: of the records of one file, or of files that are read together, those at which segments may be cut.
+//! An index may tell of a billion records; a driver keeps a mark about every so many bytes, at the same records of all
+//! files. Serves the path *job*; it is told offsets, and never asks for one.
 
 use crate::stream::SplitPoint;
 
@@ -14,7 +14,8 @@ pub struct SplitPointChooser {
 }
 
 impl SplitPointChooser {
-    /// Begins at `firsts`, a mark for each file; wants a mark wherever one of the files has come `spacing_bytes` further.
+    /// Begins at `firsts`, a mark for each file; wants a mark wherever one of the files has come `spacing_bytes`
+    /// further.
     pub fn new(firsts: &[SplitPoint], spacing_bytes: u64) -> Self {
         let at = firsts.iter().map(|first| (*first, *first)).collect();
         Self {

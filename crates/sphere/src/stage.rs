@@ -1,8 +1,8 @@
 //! One stage in one run: its tasks, which of them wait, run or are done, and the buckets they fill. A stage knows which
 //! attempts it counts on; news of any other is late and changes nothing.
 //!
-//! A task may have to be done [again](Stage::redo) although it was done: what it left is lost, or a later stage needs what
-//! its bucket held. A task that reads a bucket waits while that bucket is being made again.
+//! A task may have to be done [again](Stage::redo) although it was done: what it left is lost, or a later stage needs
+//! what its bucket held. A task that reads a bucket waits while that bucket is being made again.
 
 mod assignment;
 mod recompute;
@@ -226,8 +226,8 @@ impl Stage {
         FinishOutcome::Won(rivals)
     }
 
-    /// The function erred on this segment of the task of an attempt that is counted on. It is left out from now on: the rest
-    /// of the task waits again, or the task is done, with nothing, where there is no rest.
+    /// The function erred on this segment of the task of an attempt that is counted on. It is left out from now on: the
+    /// rest of the task waits again, or the task is done, with nothing, where there is no rest.
     pub(crate) fn skip_segment(&mut self, fleet: &Fleet, attempt: AttemptId, segment: u64) -> ErrorOutcome {
         let number = attempt.task;
         let state = &self.tasks[number as usize];
@@ -259,8 +259,8 @@ impl Stage {
         ErrorOutcome::Skipped { segment, others: rivals }
     }
 
-    /// An attempt that is counted on failed at its node, with this status; the task waits for a while before it is tried
-    /// again, elsewhere first, unless another attempt at it is at work. Gives how often it has failed.
+    /// An attempt that is counted on failed at its node, with this status; the task waits for a while before it is
+    /// tried again, elsewhere first, unless another attempt at it is at work. Gives how often it has failed.
     pub(crate) fn fail(&mut self, now: Now, attempt: AttemptId, status: Status) -> u32 {
         let Some(running) = self.end(attempt) else { return 0 };
         self.has_input(attempt.task);
@@ -479,8 +479,8 @@ struct TaskState {
 #[derive(Debug, Default)]
 struct Past {
     failures: u32,
-    /// Of the nodes where it failed in this run, those that did not have its bytes: copies are moved and replaced while a job
-    /// runs. A further attempt there fetches them.
+    /// Of the nodes where it failed in this run, those that did not have its bytes: copies are moved and replaced while
+    /// a job runs. A further attempt there fetches them.
     lacking: BTreeSet<NodeId>,
     /// While no copy of what it reads can be reached.
     outage: Option<OutageSpan>,

@@ -1,10 +1,10 @@
 //! How fast the tasks of a stage go, and which attempts are so slow that another beside them is likely to end first
-//! (Sector/Sphere paper, 3.5.2: "Near the end of the computation, when there are idle SPEs but incomplete data segments,
-//! each idle SPE is assigned one of the incomplete segments").
+//! (Sector/Sphere paper, 3.5.2: "Near the end of the computation, when there are idle SPEs but incomplete data
+//! segments, each idle SPE is assigned one of the incomplete segments").
 //!
-//! The paper's rule alone would do the last round of every stage twice. So an attempt gets a rival only when it has taken
-//! twice as long as others took for as many bytes, and is not about to end either. It never judges before one task of the
-//! stage is done: there is nothing to compare with, and an SPE that is silent is given up anyway.
+//! The paper's rule alone would do the last round of every stage twice. So an attempt gets a rival only when it has
+//! taken twice as long as others took for as many bytes, and is not about to end either. It never judges before one
+//! task of the stage is done: there is nothing to compare with, and an SPE that is silent is given up anyway.
 
 use std::time::Duration;
 
@@ -34,8 +34,9 @@ impl StragglerDetector {
         Some(Duration::try_from_secs_f64(self.time.as_secs_f64() * share).unwrap_or(Duration::MAX))
     }
 
-    /// After how long an attempt at a task of `bytes` bytes that has read `read` of them, and reads no more, is slow: twice
-    /// the expected time has passed, and what is left would at its rate take as long as doing all of it elsewhere.
+    /// After how long an attempt at a task of `bytes` bytes that has read `read` of them, and reads no more, is slow:
+    /// twice the expected time has passed, and what is left would at its rate take as long as doing all of it
+    /// elsewhere.
     pub(crate) fn slow_after(&self, bytes: u64, read: u64) -> Option<Duration> {
         let expected = self.expected(bytes)?;
         let left = bytes.saturating_sub(read).max(1);

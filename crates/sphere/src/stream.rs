@@ -1,6 +1,6 @@
-//! A stream: what a stage reads (Sector/Sphere paper, 3.2). It is either a list of Sector files, or the sealed buckets of
-//! the stage before; "then this information is already within the Sector stream structure and no further segmentation
-//! is needed" (3.5.1).
+//! A stream: what a stage reads (Sector/Sphere paper, 3.2). It is either a list of Sector files, or the sealed buckets
+//! of the stage before; "then this information is already within the Sector stream structure and no further
+//! segmentation is needed" (3.5.1).
 //!
 //! It never asks anyone where a file is: the driver says so when the job is made.
 
@@ -35,12 +35,12 @@ pub struct InputFile {
     pub layout: FileLayout,
 }
 
-/// Where the records of a file are, as far as its length and format do not say, and what of a job's further streams goes
-/// with them.
+/// Where the records of a file are, as far as its length and format do not say, and what of a job's further streams
+/// goes with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileLayout {
-    /// Where it may be cut, in order; the first begins what the job reads of it, and the last ends that. None: wherever its
-    /// format allows. A file that is one record, and a Parquet file, is cut at each of them.
+    /// Where it may be cut, in order; the first begins what the job reads of it, and the last ends that. None: wherever
+    /// its format allows. A file that is one record, and a Parquet file, is cut at each of them.
     pub split_points: Vec<SplitPoint>,
     /// What tells an SPE where the records are.
     pub locator: Option<FileLocator>,
@@ -163,8 +163,8 @@ impl Stream {
         }
     }
 
-    /// The nodes that have member `at`; where several streams are read together, those that have the largest part, the first
-    /// of equals: the others' bytes travel.
+    /// The nodes that have member `at`; where several streams are read together, those that have the largest part, the
+    /// first of equals: the others' bytes travel.
     pub fn nodes(&self, at: usize) -> &[NodeId] {
         match self {
             Self::Files(files) => {

@@ -98,8 +98,8 @@ impl HolderLists<'_> {
     }
 }
 
-/// Groups segments into tasks of up to about `small_bytes` bytes, each with a home among the live nodes of `fleet`, in the
-/// order of their first segments.
+/// Groups segments into tasks of up to about `small_bytes` bytes, each with a home among the live nodes of `fleet`, in
+/// the order of their first segments.
 pub(crate) fn group(stream: &Stream, segments: Vec<Segment>, fleet: &Fleet, small_bytes: u64) -> Vec<Task> {
     let mut lists = HolderLists { stream, last: None, lists: BTreeSet::new() };
     if stream.is_pinned() {
@@ -138,7 +138,8 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// Gives `bytes` to the live holder with the least to do for its number of SPEs, a preferred one where there is one.
+    /// Gives `bytes` to the live holder with the least to do for its number of SPEs, a preferred one where there is
+    /// one.
     fn assign(&mut self, holders: &[NodeId], bytes: u64) -> Option<&'a NodeId> {
         let live = holders.iter().filter_map(|node| self.fleet.weights().get_key_value(node));
         let share = |node: &NodeId, weight: u32| {

@@ -1,5 +1,5 @@
-//! A map from numbers that begin at 0 and are nearly all there in the end, such as the buckets of a stage of a million tasks:
-//! a third of what a tree takes. Serves the driver's memory; knows nothing of what it holds.
+//! A map from numbers that begin at 0 and are nearly all there in the end, such as the buckets of a stage of a million
+//! tasks: a third of what a tree takes. Serves the driver's memory; knows nothing of what it holds.
 
 /// See the module.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
-//! Small files that only make sense together, replaced so that a crash never leaves one of the old ones beside one of the
-//! new: a certificate and its key. Serves the renewal of certificates.
+//! Small files that only make sense together, replaced so that a crash never leaves one of the old ones beside one of
+//! the new: a certificate and its key. Serves the renewal of certificates.
 //!
-//! The new files are written beside the old ones, the last of them last: once that is there, all are, and whoever starts
-//! next moves them into place ([`finish_file_replacement`]). Before that, the old ones count.
+//! The new files are written beside the old ones, the last of them last: once that is there, all are, and whoever
+//! starts next moves them into place ([`finish_file_replacement`]). Before that, the old ones count.
 
 use std::{
     ffi::OsString,
@@ -20,7 +20,8 @@ use crate::write_file_atomically;
 /// What the operating system says.
 pub fn replace_files_atomically(files: &[(&Path, &[u8], u32)]) -> io::Result<()> {
     let paths: Vec<_> = files.iter().map(|(path, ..)| *path).collect();
-    // An earlier replacement that could not be finished: its last file would say of the first of these that all are there.
+    // An earlier replacement that could not be finished: its last file would say of the first of these that all are
+    // there.
     finish_file_replacement(&paths)?;
     lay_beside(files)?;
     finish_file_replacement(&paths)

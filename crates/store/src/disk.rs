@@ -51,8 +51,8 @@ pub trait DiskFile: Send + Sync {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes content and length safe against a crash.
     fn sync_data(&self) -> io::Result<()>;
-    /// A hint to begin writing these bytes to the disk, so that the final sync is short, and to drop from memory those of
-    /// them that are there already. Does not wait for them.
+    /// A hint to begin writing these bytes to the disk, so that the final sync is short, and to drop from memory those
+    /// of them that are there already. Does not wait for them.
     fn start_writeback(&self, from: u64, bytes: u64) -> io::Result<()>;
     /// Cuts or extends (with zeros) to this length in bytes.
     fn set_len(&self, bytes: u64) -> io::Result<()>;

@@ -1,5 +1,5 @@
-//! A disk that remembers its own failure. An error that speaks of the disk and not of one file (a write or a sync that did
-//! not get there, a file system that has become read-only, a device that is gone) is noted by whoever meets it, on
+//! A disk that remembers its own failure. An error that speaks of the disk and not of one file (a write or a sync that
+//! did not get there, a file system that has become read-only, a device that is gone) is noted by whoever meets it, on
 //! whatever path: upload, download, copy, order, scrub. A full disk is no failed disk. Nor is one with a bad sector:
 //! the first file whose bytes cannot be read is only noted, the second ends the disk.
 //!
@@ -225,9 +225,9 @@ impl DiskFile for WatchedFile {
     }
 }
 
-/// What the system says when a disk, its file system or the way to it is broken: unreadable or unwritable blocks, a file
-/// system that was made read-only after an error or found damaged, a device or a mount that went away. Not among them:
-/// no room, no permission, no such file, too many open files.
+/// What the system says when a disk, its file system or the way to it is broken: unreadable or unwritable blocks, a
+/// file system that was made read-only after an error or found damaged, a device or a mount that went away. Not among
+/// them: no room, no permission, no such file, too many open files.
 const DISK_ERRORS: [rustix::io::Errno; 9] = {
     use rustix::io::Errno;
     [

@@ -1,6 +1,6 @@
-//! Which master was told all that lies on a disk: the mark of the small rows which that master gave afterwards stands on the
-//! disk itself, in `seen`. So what a disk holds that came from elsewhere, was away, or is new is known from what lies on its
-//! neighbours, and a disk keeps the knowledge wherever it goes (`docs/paths/rebuild.md`).
+//! Which master was told all that lies on a disk: the mark of the small rows which that master gave afterwards stands
+//! on the disk itself, in `seen`. So what a disk holds that came from elsewhere, was away, or is new is known from what
+//! lies on its neighbours, and a disk keeps the knowledge wherever it goes (`docs/paths/rebuild.md`).
 //!
 //! Never says what a master makes of it.
 
@@ -37,13 +37,14 @@ impl DiskSet {
         all
     }
 
-    /// Whether a master with this journal was told of all disks that work. Of one in memory, nobody asks: it begins empty.
+    /// Whether a master with this journal was told of all disks that work. Of one in memory, nobody asks: it begins
+    /// empty.
     pub fn is_all_marked(&self, journal: JournalId) -> bool {
         self.persistent().all(|(_, store)| store.disk_mark().is_some_and(|mark| mark.journal == journal))
     }
 
-    /// A master was told all that lies here, and gave this. With `anew` every disk is marked with it, else those that were
-    /// known to another journal.
+    /// A master was told all that lies here, and gave this. With `anew` every disk is marked with it, else those that
+    /// were known to another journal.
     pub fn mark_disks(&self, mark: MirrorPosition, anew: bool) {
         for (_, store) in self.usable() {
             let before = store.disk_mark();

@@ -1,10 +1,11 @@
-//! The slices of a node that has several disks: one [`SliceStore`] a disk, each with its own lock, recovery and staging,
-//! behind the calls of one. Serves every path that touches slices. A disk that fails goes out of service alone.
+//! The slices of a node that has several disks: one [`SliceStore`] a disk, each with its own lock, recovery and
+//! staging, behind the calls of one. Serves every path that touches slices. A disk that fails goes out of service
+//! alone.
 //!
 //! Beside them there may be a disk in memory, for what has a path below `/memory` and for nothing else.
 //!
-//! It says which disk a new slice goes to and what is true where two disks disagree; it never moves a slice between disks
-//! and never deletes one of which no other good copy was just read.
+//! It says which disk a new slice goes to and what is true where two disks disagree; it never moves a slice between
+//! disks and never deletes one of which no other good copy was just read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,9 +36,9 @@ use crate::{
 /// The disks of a node. All calls block on a disk; they may come from several threads at once.
 ///
 /// Where two disks hold the same slice (disks were moved between nodes by hand), one copy serves: a placed one before a
-/// staged one before a retired one, then that of the disk that stands first in the settings. The other is a *spare*: not
-/// listed and not read, until the first is found damaged or its disk fails; it is removed once the first was read whole
-/// and found good.
+/// staged one before a retired one, then that of the disk that stands first in the settings. The other is a *spare*:
+/// not listed and not read, until the first is found damaged or its disk fails; it is removed once the first was read
+/// whole and found good.
 pub struct DiskSet {
     slots: Vec<Slot>,
     spares: Mutex<BTreeSet<(SliceId, usize)>>,
@@ -54,10 +55,11 @@ pub struct DataFolder {
     pub disk: Arc<dyn Disk>,
     /// The folder.
     pub folder: PathBuf,
-    /// Whether it held slices of this node before: where they are not to be seen now, the disk is not mounted, and a new
-    /// folder must not be begun in its place.
+    /// Whether it held slices of this node before: where they are not to be seen now, the disk is not mounted, and a
+    /// new folder must not be begun in its place.
     pub known: bool,
-    /// Where it lies in memory: the most bytes that its slices may take. Only what has a path below `/memory` goes there.
+    /// Where it lies in memory: the most bytes that its slices may take. Only what has a path below `/memory` goes
+    /// there.
     pub memory_bytes: Option<u64>,
 }
 
@@ -155,8 +157,8 @@ impl DiskSet {
         SliceWriter::begin(store, header, writing)
     }
 
-    /// As [`SliceStore::begin_resumable`], on the disk that has the first bytes, else as [`begin`](Self::begin). In memory
-    /// nothing is kept of what breaks off.
+    /// As [`SliceStore::begin_resumable`], on the disk that has the first bytes, else as [`begin`](Self::begin). In
+    /// memory nothing is kept of what breaks off.
     ///
     /// # Errors
     /// As both.
@@ -184,8 +186,8 @@ impl DiskSet {
         self.serving(slice).and_then(|(_, store)| store.bytes_of(slice))
     }
 
-    /// As [`SliceStore::ingest_file`], on the disk where the file lies; from there into memory, where the slice is to be kept in
-    /// it.
+    /// As [`SliceStore::ingest_file`], on the disk where the file lies; from there into memory, where the slice is to
+    /// be kept in it.
     pub fn ingest_file(&self, header: SliceHeader, file: &Path, sums: SliceSums) -> Result<SliceMetadata, StoreError> {
         if self.contains(header.slice) {
             return Err(StoreError::Exists(header.slice));
@@ -482,8 +484,8 @@ impl DiskSet {
         }
     }
 
-    /// Retires the spares that stand below a path where a file is to be. Nobody is told of a spare, so nobody would ever
-    /// order it away.
+    /// Retires the spares that stand below a path where a file is to be. Nobody is told of a spare, so nobody would
+    /// ever order it away.
     fn retire_spares_below(&self, path: &SectorPath) -> Result<(), StoreError> {
         let spares: Vec<_> = lock(&self.spares).iter().copied().collect();
         let stores = spares.into_iter().filter_map(|(slice, disk)| Some((slice, self.slots[disk].store()?)));
@@ -577,8 +579,8 @@ fn state_rank(state: HeldState) -> u8 {
     }
 }
 
-/// How much of what slices have and may still take is free, in thousandths. What others keep on the disk does not count:
-/// a small disk and a large one fill up at the same time.
+/// How much of what slices have and may still take is free, in thousandths. What others keep on the disk does not
+/// count: a small disk and a large one fill up at the same time.
 fn free_permille(room_bytes: u64, used_bytes: u64) -> u64 {
     let whole = u128::from(room_bytes) + u128::from(used_bytes);
     (u128::from(room_bytes) * 1_000).checked_div(whole).map_or(0, |permille| permille as u64)

@@ -1,5 +1,5 @@
-//! What can go wrong between this crate and a disk. Each variant names the operation and the thing; [`StoreError::class`]
-//! says what a caller may do about it, [`StoreError::refusal`] what a person should.
+//! What can go wrong between this crate and a disk. Each variant names the operation and the thing;
+//! [`StoreError::class`] says what a caller may do about it, [`StoreError::refusal`] what a person should.
 
 use std::{
     io,

@@ -1,6 +1,6 @@
-//! Looking at what lies on a node's disk while no node uses it (`sector inspect sidecar|inventory`): prints what is there,
-//! says what does not fit together, and what the next start would do about it. Only [`rebuild_sidecar`] changes anything,
-//! and only where it is told to.
+//! Looking at what lies on a node's disk while no node uses it (`sector inspect sidecar|inventory`): prints what is
+//! there, says what does not fit together, and what the next start would do about it. Only [`rebuild_sidecar`] changes
+//! anything, and only where it is told to.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

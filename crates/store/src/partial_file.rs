@@ -1,6 +1,6 @@
-//! The file of an upload that can be gone on with: its bytes in `partial/`, and beside them the record of those that are
-//! safe. Serves upload. Never lets bytes count that no record covers, and never holds up who writes: what makes bytes
-//! safe is a [`Checkpoint`], which may run on another thread.
+//! The file of an upload that can be gone on with: its bytes in `partial/`, and beside them the record of those that
+//! are safe. Serves upload. Never lets bytes count that no record covers, and never holds up who writes: what makes
+//! bytes safe is a [`Checkpoint`], which may run on another thread.
 
 use std::{
     path::PathBuf,
@@ -34,8 +34,8 @@ pub(crate) struct PartialFile {
 }
 
 impl PartialFile {
-    /// Opens an upload that this caller has claimed, or begins it where nothing (good) is `there`; also gives the hash of
-    /// the bytes before the end.
+    /// Opens an upload that this caller has claimed, or begins it where nothing (good) is `there`; also gives the hash
+    /// of the bytes before the end.
     pub(crate) fn open(
         store: Arc<SliceStore>,
         key: PartialKey,
@@ -127,8 +127,8 @@ impl Drop for PartialFile {
     }
 }
 
-/// Makes the bytes of an upload safe up to a point. Checkpoints of one upload must run one after the other, in the order
-/// in which they were taken; writing may go on meanwhile.
+/// Makes the bytes of an upload safe up to a point. Checkpoints of one upload must run one after the other, in the
+/// order in which they were taken; writing may go on meanwhile.
 pub struct Checkpoint {
     store: Arc<SliceStore>,
     key: PartialKey,
@@ -219,8 +219,8 @@ impl Claim<'_> {
         Ok(Opened { file: Arc::from(file), path, record, there: Vec::new(), whole: blake3::Hasher::new() })
     }
 
-    /// Opens what is there and reads it whole: up to the first bad block it is good. `None` where nothing is, or where it
-    /// cannot be read: then it is sent again.
+    /// Opens what is there and reads it whole: up to the first bad block it is good. `None` where nothing is, or where
+    /// it cannot be read: then it is sent again.
     fn reopen(&self) -> Option<Opened> {
         let (path, record_path) = self.paths();
         let disk: &dyn Disk = &*self.store.disk;

@@ -1,8 +1,9 @@
-//! The small file beside what arrived of a broken upload: whose it is, and the checksums of the blocks that are safe. It
-//! grows by one entry at each checkpoint. Bytes that no entry covers do not exist. Format: `docs/formats-on-disk.md`.
+//! The small file beside what arrived of a broken upload: whose it is, and the checksums of the blocks that are safe.
+//! It grows by one entry at each checkpoint. Bytes that no entry covers do not exist. Format:
+//! `docs/formats-on-disk.md`.
 //!
-//! Bytes from a disk are anyone's bytes: decoding never panics, and never reserves more than the bytes it was given. What
-//! cannot be read is dropped, since the sender has it all.
+//! Bytes from a disk are anyone's bytes: decoding never panics, and never reserves more than the bytes it was given.
+//! What cannot be read is dropped, since the sender has it all.
 
 use protocol::{ResumeKey, UserName, limits};
 

@@ -61,8 +61,8 @@ impl SliceReader {
     }
 
     /// As [`read_at`](Self::read_at), but only if the bytes are in memory: it never waits for the disk, so it may be
-    /// called where nothing may wait. False where they are not, or where the file system cannot tell; the buffer is then
-    /// empty.
+    /// called where nothing may wait. False where they are not, or where the file system cannot tell; the buffer is
+    /// then empty.
     pub fn read_cached_at(&self, buffer: &mut Vec<u8>, offset: u64, bytes: usize) -> Result<bool, StoreError> {
         let Some(file) = self.file.os_file() else {
             buffer.clear();
@@ -99,8 +99,8 @@ impl SliceReader {
         Ok(())
     }
 
-    /// Lets the system forget what it has of `bytes` bytes from `offset` in its memory, so that the next read comes from
-    /// the disk. A hint.
+    /// Lets the system forget what it has of `bytes` bytes from `offset` in its memory, so that the next read comes
+    /// from the disk. A hint.
     pub(crate) fn drop_cached(&self, offset: u64, bytes: u64) {
         let _ = self.file.start_writeback(offset, bytes);
     }

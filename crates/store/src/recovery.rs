@@ -25,7 +25,8 @@ use crate::{
     slice_moves::quarantine_path,
 };
 
-/// Scans the folder, completes what was interrupted and fills the inventory. Also gives the largest number of a sidecar.
+/// Scans the folder, completes what was interrupted and fills the inventory. Also gives the largest number of a
+/// sidecar.
 pub(crate) fn recover(
     disk: &dyn Disk,
     layout: &Layout,
@@ -303,8 +304,8 @@ impl Recovery<'_> {
         Ok(Some(RecoveredSlice { metadata: newest.metadata, from, state, stale }))
     }
 
-    /// The sidecars of a slice without bytes: it was removed, and the sidecar came back; or it was never complete. Where
-    /// a file that cannot be read may be its bytes, all are put aside.
+    /// The sidecars of a slice without bytes: it was removed, and the sidecar came back; or it was never complete.
+    /// Where a file that cannot be read may be its bytes, all are put aside.
     fn give_up(
         &mut self,
         sidecars: Vec<PathBuf>,

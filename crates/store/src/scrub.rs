@@ -1,9 +1,9 @@
 //! Reading everything again, before it is needed: bit rot is found while another copy is still good. A [`SliceCheck`]
-//! compares one slice with its block checksums and its digest (`sector check`); a [`Scrub`] does so with every slice of a
-//! disk, in the order of their ids, and remembers over restarts how far it is.
+//! compares one slice with its block checksums and its digest (`sector check`); a [`Scrub`] does so with every slice of
+//! a disk, in the order of their ids, and remembers over restarts how far it is.
 //!
-//! Both only look, in steps as small as the caller wants; what becomes of a bad slice, and how fast to go, is decided by
-//! whoever calls. They read from the disk, not from the system's memory of it.
+//! Both only look, in steps as small as the caller wants; what becomes of a bad slice, and how fast to go, is decided
+//! by whoever calls. They read from the disk, not from the system's memory of it.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -98,7 +98,8 @@ pub enum ScrubStep {
 }
 
 impl DiskSet {
-    /// A scrub for each real disk that works, by its place in the settings, each as far as it was when it was last saved.
+    /// A scrub for each real disk that works, by its place in the settings, each as far as it was when it was last
+    /// saved.
     pub fn scrubs(self: &Arc<Self>) -> Vec<(usize, Scrub)> {
         let disks: Vec<_> = self.persistent().map(|(disk, _)| disk).collect();
         let scrub = |disk| {

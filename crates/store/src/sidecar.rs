@@ -1,5 +1,6 @@
 //! The small file beside a slice that makes it more than a file: what the slice is, and the checksum of each of its
-//! blocks. A master that lost everything rebuilds names, owners and copies from these. Format: `docs/formats-on-disk.md`.
+//! blocks. A master that lost everything rebuilds names, owners and copies from these. Format:
+//! `docs/formats-on-disk.md`.
 //!
 //! Bytes from a disk are anyone's bytes: decoding never panics and never reserves more than the bytes it was given.
 

@@ -52,8 +52,8 @@ impl SliceStore {
         };
         let files = self.files(&held);
         // By way of `unfinished/`: the path is free at once, while deleting a large file takes a moment (done by the
-        // guard, after the lock). The bytes leave first, because a sidecar without bytes is known to be left over, while
-        // bytes without a sidecar might be anyone's.
+        // guard, after the lock). The bytes leave first, because a sidecar without bytes is known to be left over,
+        // while bytes without a sidecar might be anyone's.
         if let Err(error) = unless_missing(self.disk.rename(&files.bytes, removed.path())) {
             // It is here as before, and whoever orders it away again must not hear that it is gone.
             let mut inventory = self.inventory_mut();
@@ -72,8 +72,9 @@ impl SliceStore {
         Ok(())
     }
 
-    /// Makes all removals so far safe: one sync of the folder into which their bytes went, for all who remove at about the
-    /// same time, wherever the slices stood. A sidecar that a crash brings back finds no bytes, and is known to be left over.
+    /// Makes all removals so far safe: one sync of the folder into which their bytes went, for all who remove at about
+    /// the same time, wherever the slices stood. A sidecar that a crash brings back finds no bytes, and is known to be
+    /// left over.
     fn sync_removals(&self) -> Result<(), StoreError> {
         let unfinished = &self.layout.unfinished;
         let synced = self.removal_sync.sync(|| self.disk.sync_folder(unfinished));
@@ -129,8 +130,9 @@ impl SliceStore {
         self.disk.sync_folder(&self.layout.corrupt).while_doing("sync", &self.layout.corrupt)
     }
 
-    /// Gives a slice another path, owner or wish. It is staged afterwards, wherever it stood, and safe there: only then do its old
-    /// sidecar and, later, its bytes move on, so that after a crash the bytes are where one of its sidecars says.
+    /// Gives a slice another path, owner or wish. It is staged afterwards, wherever it stood, and safe there: only then
+    /// do its old sidecar and, later, its bytes move on, so that after a crash the bytes are where one of its sidecars
+    /// says.
     fn restage(&self, held: &Held, header: &SliceHeader) -> Result<(), StoreError> {
         let slice = header.slice;
         let (from, staged) = (self.files(held), Layout::files_by_id(&self.layout.staging, slice));
@@ -189,8 +191,9 @@ impl SliceStore {
         Ok(())
     }
 
-    /// Clears a folder that no slice is placed in; `false` if one is. The files in it are someone's own, or what a crash
-    /// left of slices that had been removed (the bytes without their sidecar): nobody would ever order those away.
+    /// Clears a folder that no slice is placed in; `false` if one is. The files in it are someone's own, or what a
+    /// crash left of slices that had been removed (the bytes without their sidecar): nobody would ever order those
+    /// away.
     fn clear_folder(&self, path: &SectorPath, native: &Path) -> Result<bool, StoreError> {
         if self.inventory().any_placed_below(path) {
             return Ok(false);

@@ -26,8 +26,8 @@ use crate::{
 
 /// The slices of one data folder: `slices/` (placed, `/a/b` at `slices/a/b` with sidecar `slices/a/.b.sector`),
 /// `staging/` (complete, synced, not yet placed, named by slice id), `retired/` (set aside by a newer one at their
-/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `partial/` (what is safe
-/// of broken uploads), `jobs/` (scratch of Sphere jobs, emptied at open; its content is the node's business).
+/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `partial/` (what is
+/// safe of broken uploads), `jobs/` (scratch of Sphere jobs, emptied at open; its content is the node's business).
 ///
 /// All calls block on the disk; they may come from several threads at once.
 pub struct SliceStore {
@@ -147,20 +147,21 @@ impl SliceStore {
         self.stage(header, &*opened, file, sums)
     }
 
-    /// Puts a slice at its header's path in `slices/`, and makes its sidecar say what the header says. Another slice there is retired, and so is one that stands where a folder
-    /// must be; files that are no slices, there or in a folder that is there, are put aside in `corrupt/`; a folder with
-    /// another slice placed in it is left, the slice stays staged and the error names the folder. Repeating the call does
-    /// no harm.
+    /// Puts a slice at its header's path in `slices/`, and makes its sidecar say what the header says. Another slice
+    /// there is retired, and so is one that stands where a folder must be; files that are no slices, there or in a
+    /// folder that is there, are put aside in `corrupt/`; a folder with another slice placed in it is left, the slice
+    /// stays staged and the error names the folder. Repeating the call does no harm.
     ///
-    /// When it returns, the slice's header is safe against a crash, though the files may be found in `staging/` after it.
+    /// When it returns, the slice's header is safe against a crash, though the files may be found in `staging/` after
+    /// it.
     pub fn place(&self, header: &SliceHeader) -> Result<(), StoreError> {
         check_header(header)?;
         let _moves = lock(&self.moves);
         self.place_locked(header)
     }
 
-    /// Removes a slice, wherever it stands. Who reads it now may finish. No error if it is not here. When it returns, the slice
-    /// does not come back; a crash before may bring it back, whole, and it is reported again.
+    /// Removes a slice, wherever it stands. Who reads it now may finish. No error if it is not here. When it returns,
+    /// the slice does not come back; a crash before may bring it back, whole, and it is reported again.
     pub fn remove(&self, slice: SliceId) -> Result<(), StoreError> {
         self.remove_files(slice)
     }
@@ -244,8 +245,8 @@ impl SliceStore {
         self.quarantine_slice(slice)
     }
 
-    /// Counts `bytes` more as being written. Fails as [`check_available`](Self::check_available), and with [`StoreError::MemoryFull`]
-    /// where slices would take more than they may.
+    /// Counts `bytes` more as being written. Fails as [`check_available`](Self::check_available), and with
+    /// [`StoreError::MemoryFull`] where slices would take more than they may.
     pub(crate) fn allocate_bytes(&self, writing: &mut WriteGuard, bytes: u64) -> Result<(), StoreError> {
         self.check_available(bytes)?;
         // Counted before it is compared: two who take the last room at once must not both have it.

@@ -1,6 +1,6 @@
-//! How complete bytes become a slice: the crash-safe order of syncs and renames (`docs/formats-on-disk.md` says why this
-//! order and not fewer syncs). Serves upload, copy and publishing. After [`SliceStore::stage`] returns, no crash takes
-//! the slice away; before, none leaves a half of it.
+//! How complete bytes become a slice: the crash-safe order of syncs and renames (`docs/formats-on-disk.md` says why
+//! this order and not fewer syncs). Serves upload, copy and publishing. After [`SliceStore::stage`] returns, no crash
+//! takes the slice away; before, none leaves a half of it.
 
 use std::{path::Path, sync::Arc};
 
@@ -40,7 +40,8 @@ impl SliceStore {
         let outcome = self.move_to_staging(&staged, from, sidecar_at);
         if outcome.is_err() {
             // Whatever came of it must not stay: the caller was told that there is no such slice. And it goes while the
-            // claim still holds: from then on the same names may be those of another writer who is told that it is safe.
+            // claim still holds: from then on the same names may be those of another writer who is told that it is
+            // safe.
             for path in [&staged.sidecar, &staged.bytes] {
                 let _ = self.disk.remove_file(path);
             }

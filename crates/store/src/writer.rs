@@ -1,6 +1,6 @@
-//! A slice on its way in (upload, copy): bytes go to a file, are hashed as they pass, and are sent on to the disk in the
-//! background, so that little is left for the sync at the end. File and digest are halves that two threads may feed at
-//! the same time.
+//! A slice on its way in (upload, copy): bytes go to a file, are hashed as they pass, and are sent on to the disk in
+//! the background, so that little is left for the sync at the end. File and digest are halves that two threads may feed
+//! at the same time.
 
 use std::{
     io,
@@ -264,8 +264,8 @@ impl Drop for UnfinishedFile {
     }
 }
 
-/// The disk is told to write after this many bytes: enough for large requests, little enough that the disk begins at once
-/// and the last sync is short.
+/// The disk is told to write after this many bytes: enough for large requests, little enough that the disk begins at
+/// once and the last sync is short.
 const WRITEBACK_BYTES: u64 = 4 << 20;
 /// Bytes between two checkpoints of an upload that can be resumed: what is sent again at most, a second or less on most
 /// links, and few enough syncs that they cost nothing beside the bytes.

@@ -1,5 +1,6 @@
-//! How a running testbed is asked and changed by another process: a socket in its folder, one line of JSON each way, then
-//! the end. The folder is for root alone, and so is what lies in it. One conversation at a time, bounded in length and time.
+//! How a running testbed is asked and changed by another process: a socket in its folder, one line of JSON each way,
+//! then the end. The folder is for root alone, and so is what lies in it. One conversation at a time, bounded in length
+//! and time.
 
 use std::{
     fs,

@@ -1,6 +1,6 @@
-//! One direction of the way between two sites: every segment meets the link by itself, as on a wire; those that come out
-//! one right behind the other go on under one header, so that a fast link costs a tenth of the work. Pure: told the time
-//! and what enters, it says what comes out when.
+//! One direction of the way between two sites: every segment meets the link by itself, as on a wire; those that come
+//! out one right behind the other go on under one header, so that a fast link costs a tenth of the work. Pure: told the
+//! time and what enters, it says what comes out when.
 
 use std::time::Duration;
 

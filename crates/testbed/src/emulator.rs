@@ -1,6 +1,6 @@
-//! The loop that moves frames: from devices into the network, and out of it when their time has come. One thread; the model
-//! is a matter of some hundred nanoseconds a segment, so that the kernel's own work is most of it. Nothing here decides
-//! what becomes of a packet.
+//! The loop that moves frames: from devices into the network, and out of it when their time has come. One thread; the
+//! model is a matter of some hundred nanoseconds a segment, so that the kernel's own work is most of it. Nothing here
+//! decides what becomes of a packet.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -127,7 +127,8 @@ fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }
 
-/// Frames taken from one site before the others, and what is due, have their turn: 1 MiB, about a third of a millisecond.
+/// Frames taken from one site before the others, and what is due, have their turn: 1 MiB, about a third of a
+/// millisecond.
 const FRAMES_AT_ONCE: usize = 16;
 /// How late the kernel may wake the loop, by its own choice: not at all.
 const TIMER_SLACK_NANOS: u64 = 1;

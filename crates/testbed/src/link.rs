@@ -2,8 +2,8 @@
 //! the way loss, overtaking, doubling and cuts, all from one seed. The testbed puts real packets through it, the
 //! simulation of the congestion controllers simulated ones, so both speak of the same links.
 //!
-//! It is one direction of a link and a pure rule: it reads no clock and touches no packet; it is told a time and a length
-//! and answers when the packet comes out. Never make it wait or hold packets: whoever drives it does that.
+//! It is one direction of a link and a pure rule: it reads no clock and touches no packet; it is told a time and a
+//! length and answers when the packet comes out. Never make it wait or hold packets: whoever drives it does that.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ pub struct LinkEmulator {
     rules: LinkRules,
     /// When all that was taken in has left the queue.
     free_at: Duration,
-    /// What `free_at` lacks, in parts of a nanosecond: this many of `rate_bits_per_second`. Kept, so that the rate is exact.
+    /// What `free_at` lacks, in parts of a nanosecond: this many of `rate_bits_per_second`. Kept, so that the rate is
+    /// exact.
     remainder: u128,
     /// The latest that anything not held back arrives: the order is kept even where the delay is made shorter.
     last_arrival: Duration,
@@ -31,7 +32,8 @@ pub struct LinkEmulator {
 /// What a link does to packets. Shares are of all packets, from 0.0 to 1.0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkRules {
-    /// Rate of the link, of whole packets as they are told to [`LinkEmulator::send`]; 0 is a link without a limit or queue.
+    /// Rate of the link, of whole packets as they are told to [`LinkEmulator::send`]; 0 is a link without a limit or
+    /// queue.
     pub rate_bits_per_second: u64,
     /// Time on the way, one way, without the queue.
     pub delay: Duration,

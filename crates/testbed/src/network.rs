@@ -1,5 +1,5 @@
-//! All directions between all sites, and the packets that are on their way. Pure: it is told the time and the frames that
-//! enter, and says which come out where; `emulator.rs` moves them.
+//! All directions between all sites, and the packets that are on their way. Pure: it is told the time and the frames
+//! that enter, and says which come out where; `emulator.rs` moves them.
 
 use std::{cmp::Ordering, collections::BinaryHeap, time::Duration};
 

@@ -1,5 +1,5 @@
-//! What a testbed shall be before it is: sites with their names and addresses, and the way between any two of them. Pure;
-//! whatever cannot be made is refused here, before anything is.
+//! What a testbed shall be before it is: sites with their names and addresses, and the way between any two of them.
+//! Pure; whatever cannot be made is refused here, before anything is.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -81,8 +81,8 @@ impl TestbedPlan {
         &self.paths[self.path_index(one, other)]
     }
 
-    /// Puts a change into the rules: of all ways, of those of one site, or of that between two. Refuses it whole where what
-    /// comes out cannot be made. Gives the pairs whose rules it was.
+    /// Puts a change into the rules: of all ways, of those of one site, or of that between two. Refuses it whole where
+    /// what comes out cannot be made. Gives the pairs whose rules it was.
     pub fn change(&mut self, scope: &Scope, change: &PathChange) -> Result<Vec<(usize, usize)>, TestbedError> {
         let pairs = self.pairs(scope)?;
         let mut ways = self.paths.clone();

@@ -121,8 +121,8 @@ const DEVICE: &str = "wan0";
 const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 0, 0);
 /// Ethernet's, as on most wide-area links.
 const MTU_BYTES: u16 = 1500;
-/// Frames that wait in the kernel for the testbed to take them; more are dropped. It is usually back within a millisecond,
-/// and a frame may be 64 KiB.
+/// Frames that wait in the kernel for the testbed to take them; more are dropped. It is usually back within a
+/// millisecond, and a frame may be 64 KiB.
 const QUEUE_PACKETS: u16 = 2_000;
 /// TCP's: windows for 2 Gbit/s over 100 ms, and nothing remembered of earlier connections, so that measurements can be
 /// repeated. And an address that is taken away leaves those beside it.

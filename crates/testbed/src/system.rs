@@ -1,5 +1,6 @@
-//! The calls of Linux for which there is no safe form: leaving for a network namespace of one's own, making a TUN device in
-//! it, and setting up interfaces. Each function is one step and decides nothing; no pointer outlives its call.
+//! The calls of Linux for which there is no safe form: leaving for a network namespace of one's own, making a TUN
+//! device in it, and setting up interfaces. Each function is one step and decides nothing; no pointer outlives its
+//! call.
 
 #![allow(unsafe_code)]
 
@@ -29,13 +30,14 @@ pub(crate) enum Offload {
 
 /// Puts the calling thread, and nobody else, into a new network namespace.
 pub(crate) fn leave_network() -> io::Result<()> {
-    // SAFETY: of what threads may share, only the network namespace ends to be shared; no memory and no descriptor does.
+    // SAFETY: of what threads may share, only the network namespace ends to be shared; no memory and no descriptor
+    // does.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
     Ok(())
 }
 
-/// Makes a TUN device in the thread's namespace, with as much of `wanted` as the kernel knows. It is there as long as what
-/// is returned is open, in this process alone.
+/// Makes a TUN device in the thread's namespace, with as much of `wanted` as the kernel knows. It is there as long as
+/// what is returned is open, in this process alone.
 pub(crate) fn make_tun(name: &str, wanted: Offload) -> io::Result<(OwnedFd, Offload)> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let tun = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
@@ -53,7 +55,8 @@ pub(crate) fn make_tun(name: &str, wanted: Offload) -> io::Result<(OwnedFd, Offl
     Ok((tun, Offload::None))
 }
 
-/// Gives an interface of the thread's namespace an address. `alias` tells several of one interface apart; the first has none.
+/// Gives an interface of the thread's namespace an address. `alias` tells several of one interface apart; the first has
+/// none.
 pub(crate) fn set_address(name: &str, alias: Option<u32>, address: Ipv4Addr, mask: Ipv4Addr) -> io::Result<()> {
     let socket = socket()?;
     let name = alias.map_or_else(|| name.to_owned(), |alias| format!("{name}:{alias}"));
@@ -81,7 +84,8 @@ pub(crate) fn set_up(name: &str) -> io::Result<()> {
     ask(&socket()?, libc::SIOCSIFFLAGS, &mut request)
 }
 
-/// Asks for the calling thread to be preferred when processors are scarce: what waits for it is the time of all packets.
+/// Asks for the calling thread to be preferred when processors are scarce: what waits for it is the time of all
+/// packets.
 pub(crate) fn prefer_this_thread() -> io::Result<()> {
     // SAFETY: numbers only; 0 is the calling thread.
     let failed = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, PREFERRED_NICENESS) } != 0;

@@ -1,5 +1,5 @@
-//! A running testbed: sites, their devices, and the thread between them. It ends when it is dropped; when its process is
-//! killed, the kernel takes all of it away.
+//! A running testbed: sites, their devices, and the thread between them. It ends when it is dropped; when its process
+//! is killed, the kernel takes all of it away.
 
 use std::{os::fd::RawFd, sync::Arc, thread};
 
@@ -29,11 +29,12 @@ pub struct Controls {
 }
 
 impl Testbed {
-    /// Makes the sites of a plan and joins them. With `is_whole` programs hand over many segments at once, as they would to
-    /// a real network card; without, each packet passes by itself, which costs this machine about ten times as much.
+    /// Makes the sites of a plan and joins them. With `is_whole` programs hand over many segments at once, as they
+    /// would to a real network card; without, each packet passes by itself, which costs this machine about ten times as
+    /// much.
     ///
-    /// Fails with [`TestbedError::NotPermitted`] where this process is not root's, with [`TestbedError::NoTun`] where the
-    /// kernel has no such devices.
+    /// Fails with [`TestbedError::NotPermitted`] where this process is not root's, with [`TestbedError::NoTun`] where
+    /// the kernel has no such devices.
     pub fn start(plan: TestbedPlan, is_whole: bool) -> Result<Self, TestbedError> {
         let wanted = if is_whole { Offload::TcpAndUdp } else { Offload::None };
         let made: Result<Vec<(Site, Device)>, _> =
@@ -52,13 +53,14 @@ impl Testbed {
         &self.controls
     }
 
-    /// Whether programs hand over datagrams one by one though they may have many: the kernel is older than Linux 6.2, or it
-    /// was asked for.
+    /// Whether programs hand over datagrams one by one though they may have many: the kernel is older than Linux 6.2,
+    /// or it was asked for.
     pub fn is_slow_with_datagrams(&self) -> bool {
         self.offload != Offload::TcpAndUdp
     }
 
-    /// Under which numbers this process has the sites' namespaces open, in their order: `/proc/PID/fd/N` leads others in.
+    /// Under which numbers this process has the sites' namespaces open, in their order: `/proc/PID/fd/N` leads others
+    /// in.
     pub fn namespace_fds(&self) -> Vec<RawFd> {
         self.sites.iter().map(Site::namespace_fd).collect()
     }

@@ -1,5 +1,5 @@
-//! Sites that real sockets of this kernel use: what programs send arrives as their kernel would have sent it over a wire,
-//! whatever the link did to it. Needs root; says so where it has none.
+//! Sites that real sockets of this kernel use: what programs send arrives as their kernel would have sent it over a
+//! wire, whatever the link did to it. Needs root; says so where it has none.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,8 +1,9 @@
-//! The C ABI between a user's library and an SPE, both sides of it: [`enter`] is what the library's symbols do, [`call`]
-//! is what the SPE does. It serves the path *job*, door 7; `include/sector_udf.h` is the same in C and explains it.
+//! The C ABI between a user's library and an SPE, both sides of it: [`enter`] is what the library's symbols do,
+//! [`call`] is what the SPE does. It serves the path *job*, door 7; `include/sector_udf.h` is the same in C and
+//! explains it.
 //!
-//! The layout of the structures is the interface: within a version they only grow at their end. This is the only file of
-//! the crate with `unsafe`; nothing here may unwind into the other side.
+//! The layout of the structures is the interface: within a version they only grow at their end. This is the only file
+//! of the crate with `unsafe`; nothing here may unwind into the other side.
 #![allow(unsafe_code)]
 
 use std::{
@@ -79,8 +80,8 @@ pub struct SectorOutput {
 /// The host's side: calls a function of a library over one segment.
 ///
 /// # Safety
-/// `function` must be a symbol of a loaded library that keeps to the header of version [`ABI_VERSION`]. Nothing can check
-/// that; this is why an SPE is a process of its own.
+/// `function` must be a symbol of a loaded library that keeps to the header of version [`ABI_VERSION`]. Nothing can
+/// check that; this is why an SPE is a process of its own.
 pub unsafe fn call(function: NativeFunction, input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let host_input = HostInput { input, given: RefCell::new(Vec::new()) };
     let (bytes, format, path) = (input.bytes(), input.format(), input.path());
@@ -118,8 +119,8 @@ pub unsafe fn call(function: NativeFunction, input: &Input<'_>, output: &mut Out
         host: (&raw mut host_output).cast(),
         count: host_count,
     };
-    // SAFETY: the function keeps to the header (the caller's promise); both structures and what they point to live until
-    // it has returned.
+    // SAFETY: the function keeps to the header (the caller's promise); both structures and what they point to live
+    // until it has returned.
     let code = unsafe { function(&raw const raw_input, &raw mut raw_output) };
     match (code, host_output.failure) {
         (0, None) => Ok(()),
@@ -275,7 +276,8 @@ impl Parameters for SectorInput {
 impl SideFiles for SectorInput {
     fn find(&self, name: &str) -> Option<&[u8]> {
         let (name, mut length) = (CString::new(name).ok()?, 0);
-        // SAFETY: the host's own function with the host's own structure; `enter` has seen that the host is not older than it.
+        // SAFETY: the host's own function with the host's own structure; `enter` has seen that the host is not older
+        // than it.
         let bytes = unsafe { (self.side_file)(self, name.as_ptr(), &raw mut length) };
         if bytes.is_null() {
             return None;

@@ -1,5 +1,5 @@
-//! The hash by which keys find their bucket. Serves the path *job*. It is part of the interface: it never changes, since
-//! functions in other languages and other releases must bring equal keys to the same bucket.
+//! The hash by which keys find their bucket. Serves the path *job*. It is part of the interface: it never changes,
+//! since functions in other languages and other releases must bring equal keys to the same bucket.
 
 /// FNV-1a with 64 bits: offset basis `0xcbf29ce484222325`, prime `0x100000001b3`, one byte after the other.
 pub fn key_hash(key: &[u8]) -> u64 {

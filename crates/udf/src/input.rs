@@ -74,14 +74,14 @@ impl<'a> Input<'a> {
         Self { side, ..self }
     }
 
-    /// What of the job's further input streams goes with the segment, in the order of the streams: where streams are aligned
-    /// by record, as many records as the segment has; where by file, a whole file.
+    /// What of the job's further input streams goes with the segment, in the order of the streams: where streams are
+    /// aligned by record, as many records as the segment has; where by file, a whole file.
     pub fn beside(&self) -> &'a [Beside<'a>] {
         self.beside
     }
 
-    /// For [`RecordFormat::Index`], where in the file each record begins, and behind them where the last one ends: numbers
-    /// as they stand in the index, which are little-endian ([`u64::from_le`]). Empty for other formats.
+    /// For [`RecordFormat::Index`], where in the file each record begins, and behind them where the last one ends:
+    /// numbers as they stand in the index, which are little-endian ([`u64::from_le`]). Empty for other formats.
     pub fn starts(&self) -> &'a [u64] {
         self.starts
     }
@@ -139,7 +139,8 @@ impl<'a> Input<'a> {
         })
     }
 
-    /// The bytes of a side file (`--side NAME=PATH`), if it was given: the same in every call, where the node caches them.
+    /// The bytes of a side file (`--side NAME=PATH`), if it was given: the same in every call, where the node caches
+    /// them.
     pub fn side_file(&self, name: &str) -> Option<&'a [u8]> {
         self.side.find(name)
     }

@@ -33,15 +33,15 @@ impl<'a> Output<'a> {
     }
 
     /// Says how many bytes of the segment are processed. Cheap; called now and then in long work, it moves the
-    /// job's progress bar. Who neither says this nor emits anything for long (an hour, if the nodes' settings say nothing
-    /// else) counts as stuck.
+    /// job's progress bar. Who neither says this nor emits anything for long (an hour, if the nodes' settings say
+    /// nothing else) counts as stuck.
     pub fn progress(&mut self, bytes_done: u64) {
         self.sink.progress(bytes_done);
     }
 
-    /// Adds to one of the job's counters, which `sector job ID` shows. A name has 1 to 64 bytes without control characters,
-    /// and a stage 64 names at most: more are an error of the function. What a segment counts is counted once, however often
-    /// it is tried, and not at all where it fails.
+    /// Adds to one of the job's counters, which `sector job ID` shows. A name has 1 to 64 bytes without control
+    /// characters, and a stage 64 names at most: more are an error of the function. What a segment counts is counted
+    /// once, however often it is tried, and not at all where it fails.
     pub fn count(&mut self, name: &str, count: u64) {
         self.sink.count(name, count);
     }

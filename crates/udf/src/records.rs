@@ -1,5 +1,5 @@
-//! The records of a segment, one after the other. Serves the path *job*; it never looks beyond the segment: the host has
-//! cut it at whole records.
+//! The records of a segment, one after the other. Serves the path *job*; it never looks beyond the segment: the host
+//! has cut it at whole records.
 
 use crate::RecordFormat;
 

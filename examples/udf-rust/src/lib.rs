@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 use udf::{FunctionError, Input, Output};
 
-/// First stage: counts the words of a segment and gives each word's line `word count` to the bucket of the word, so that
-/// all counts of a word meet. Parameter `shortest`: least length of a word in characters (default 1).
+/// First stage: counts the words of a segment and gives each word's line `word count` to the bucket of the word, so
+/// that all counts of a word meet. Parameter `shortest`: least length of a word in characters (default 1).
 fn word_count(input: &Input, output: &mut Output) -> Result<(), FunctionError> {
     let shortest: usize = input.parsed_parameter("shortest", 1)?;
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();

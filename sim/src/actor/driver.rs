@@ -1,6 +1,6 @@
-//! The user of jobs: locates the input, has a job admitted, and does what the real rules ([`sphere::DriverCore`]) ask for, as
-//! `client::job` does, or leaves that to nodes. When a job fails it begins another, until one has ended well; and whether one
-//! has, is what lies in its place.
+//! The user of jobs: locates the input, has a job admitted, and does what the real rules ([`sphere::DriverCore`]) ask
+//! for, as `client::job` does, or leaves that to nodes. When a job fails it begins another, until one has ended well;
+//! and whether one has, is what lies in its place.
 
 mod detached_driver;
 mod ending;

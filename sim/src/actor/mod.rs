@@ -1,5 +1,6 @@
 //! The clients of the cloud: people who change names and read files, the driver of jobs, who takes nodes out
-//! of use, and the one who looks at everything at the end. Each has a session of its own and asks in the words of `protocol`.
+//! of use, and the one who looks at everything at the end. Each has a session of its own and asks in the words of
+//! `protocol`.
 
 mod audit;
 mod driver;

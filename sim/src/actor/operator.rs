@@ -29,7 +29,8 @@ pub(crate) struct Operator {
     unconfirmed: Option<usize>,
     /// What is asked for next about it.
     next: Next,
-    /// Whether what is asked now was asked of a master that has lost its journal since: whatever it answered is forgotten.
+    /// Whether what is asked now was asked of a master that has lost its journal since: whatever it answered is
+    /// forgotten.
     is_forgotten: bool,
     /// Whether the last one stays out of use.
     leaves_one: bool,

@@ -1,5 +1,5 @@
-//! What a user asks about the estate, or tries to do with it: also what is not theirs to ask. Serves whoever is curious. Of what
-//! would change something, only what must be refused.
+//! What a user asks about the estate, or tries to do with it: also what is not theirs to ask. Serves whoever is
+//! curious. Of what would change something, only what must be refused.
 
 use protocol::{
     Acl, Policy, SectorPath, UserName,

@@ -1,5 +1,5 @@
-//! Someone curious, who asks for what is none of his business, and tries what he may not do, all the time: also while names
-//! are put together anew. Changes nothing; whatever the master grants him is compared with what he may.
+//! Someone curious, who asks for what is none of his business, and tries what he may not do, all the time: also while
+//! names are put together anew. Changes nothing; whatever the master grants him is compared with what he may.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! A user of the estate, or its steward. A user is no administrator: makes folders of their own once, says who may do what
-//! with them, puts files there, removes them and takes them back. The steward is one: gives folders to others, sets quotas, and now
-//! and then revokes a user's sessions. One thing at a time, chosen by lot.
+//! A user of the estate, or its steward. A user is no administrator: makes folders of their own once, says who may do
+//! what with them, puts files there, removes them and takes them back. The steward is one: gives folders to others,
+//! sets quotas, and now and then revokes a user's sessions. One thing at a time, chosen by lot.
 
 use std::{mem, time::Duration};
 

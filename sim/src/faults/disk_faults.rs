@@ -187,6 +187,6 @@ pub(crate) const PLENTY_BYTES: u64 = 1 << 50;
 /// What a broken disk says, and one that can only be read (Linux).
 const EIO: i32 = 5;
 const EROFS: i32 = 30;
-/// Between two disks that are lost, and until a copy is spoiled: copies that were found superfluous while the first disk lived have been removed by then
-/// (an order lives for 20 s), and so cannot be what the second one relies on.
+/// Between two disks that are lost, and until a copy is spoiled: copies that were found superfluous while the first
+/// disk lived have been removed by then (an order lives for 20 s), and so cannot be what the second one relies on.
 const BETWEEN_DESTROYED_MIN: Duration = Duration::from_secs(40);

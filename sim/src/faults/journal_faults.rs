@@ -1,5 +1,5 @@
-//! The worst that can happen to the master: it starts with an empty journal, or with an older one. What may be found again
-//! follows from what lies on the disks at that moment.
+//! The worst that can happen to the master: it starts with an empty journal, or with an older one. What may be found
+//! again follows from what lies on the disks at that moment.
 
 use std::time::Duration;
 
@@ -87,8 +87,8 @@ impl Cloud {
         self.env.use_clock_of(Participant::Master);
         let (held, kept_until) = (self.all_held(), self.kept_until());
         let now = self.env.now.monotonic;
-        // With an older journal it takes writes before it has heard of what was written since; without one, the newest file
-        // may have been removed for good.
+        // With an older journal it takes writes before it has heard of what was written since; without one, the newest
+        // file may have been removed for good.
         let known = match backup {
             Some(backup) => self.env.model.versions.largest_before(backup.taken),
             None => held.iter().map(|held| held.version).max(),

@@ -51,8 +51,8 @@ impl Cloud {
         self.env.after(span, Event::Mended(cut));
     }
 
-    /// Lets a wall clock jump, forwards or backwards, by seconds or by days. It may stay so for the rest of the run, over
-    /// restarts too; at times all clocks jump together, as those of machines of one host do.
+    /// Lets a wall clock jump, forwards or backwards, by seconds or by days. It may stay so for the rest of the run,
+    /// over restarts too; at times all clocks jump together, as those of machines of one host do.
     pub(super) fn jump_clock(&mut self, node: usize) {
         let span = match self.env.rng.u8(..3) {
             0 => self.env.span(500, 30_000),

@@ -1,6 +1,6 @@
 //! Owners, rights, policies, quotas and the trash are as was acknowledged, also once a master without a journal has put
-//! all together; what is counted for quotas is what the files sum up to. (`docs/semantics.md`: wishes, trash and quotas;
-//! its journal lost.)
+//! all together; what is counted for quotas is what the files sum up to. (`docs/semantics.md`: wishes, trash and
+//! quotas; its journal lost.)
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -50,8 +50,8 @@ pub(crate) fn check_copies(reply: &ClientReply, nodes: usize) -> Result<(), Stri
     Err(format!("{} has the copies {:?}, and should have {wanted}", status.entry.path, status.copies))
 }
 
-/// Whether a node holds exactly slices of files, each at its path; and, where the journal was lost, what is older. `held` is
-/// what all nodes hold.
+/// Whether a node holds exactly slices of files, each at its path; and, where the journal was lost, what is older.
+/// `held` is what all nodes hold.
 pub(crate) fn check_held(
     store: &DiskSet,
     files: &BTreeMap<SliceId, SectorPath>,
@@ -70,7 +70,8 @@ pub(crate) fn check_held(
         let header = &held.metadata.header;
         match files.get(&header.slice) {
             None if book.may_be_kept(header) => {}
-            // What was renamed over it has lost its bytes with a journal: it waits for them, until the name is dismissed.
+            // What was renamed over it has lost its bytes with a journal: it waits for them, until the name is
+            // dismissed.
             None if book.has_lost_journal() && has_no_copy(&header.path) => {}
             None => return Err(format!("{} of {} is nobody's", header.slice, header.path)),
             // What had been removed and was found again may stand in the way of what is kept without a name.
@@ -101,7 +102,8 @@ fn is_doubtful(book: &Model, metadata: &SliceMetadata) -> bool {
 const ABOUT_A_NODE: &str = "node ";
 /// How long healing may take after all that happened.
 pub(crate) fn healed_after_max(book: &Model) -> Duration {
-    // A driver reads its job's journal for ten minutes where a page of it is a name without bytes, and so does the next.
+    // A driver reads its job's journal for ten minutes where a page of it is a name without bytes, and so does the
+    // next.
     HEALED_AFTER_MAX + if book.has_old_journal { 3 * HEALED_AFTER_MAX } else { Duration::ZERO }
 }
 

@@ -1,6 +1,7 @@
 //! A job gives each record to the function, and each result to its bucket, exactly once: its output is, byte for byte,
-//! what a plain sort of its input makes, or where the function leaves something else each time, what one execution of each
-//! task made; and each stage has counted each record once. Nobody ever sees a part of it. (`docs/semantics.md`: jobs.)
+//! what a plain sort of its input makes, or where the function leaves something else each time, what one execution of
+//! each task made; and each stage has counted each record once. Nobody ever sees a part of it. (`docs/semantics.md`:
+//! jobs.)
 
 use protocol::Counters;
 

@@ -1,5 +1,6 @@
 //! Names agree with the slow and obvious model: every change is answered as the model answers it, and whatever the
-//! master says of a region agrees with one of the trees that are possible there. (`docs/semantics.md`: names, listings.)
+//! master says of a region agrees with one of the trees that are possible there. (`docs/semantics.md`: names,
+//! listings.)
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Nobody is told what he may not read, nor changes what he may not, also while names are put together anew; and who may
-//! is not refused. (`docs/semantics.md`: rights; its journal lost.)
+//! Nobody is told what he may not read, nor changes what he may not, also while names are put together anew; and who
+//! may is not refused. (`docs/semantics.md`: rights; its journal lost.)
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! What is not names: whose folders are, who may do what with them, what they and users may keep, and what was removed and
-//! can be restored. A few folders of users who are no administrators, which are made once and stay. Slow and obvious, and
-//! written from `docs/semantics.md` alone.
+//! What is not names: whose folders are, who may do what with them, what they and users may keep, and what was removed
+//! and can be restored. A few folders of users who are no administrators, which are made once and stay. Slow and
+//! obvious, and written from `docs/semantics.md` alone.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -112,7 +112,8 @@ impl Attributes {
         possible
     }
 
-    /// The journal was lost, or one was put back that was taken then: nodes keep what was acknowledged before `kept_until`.
+    /// The journal was lost, or one was put back that was taken then: nodes keep what was acknowledged before
+    /// `kept_until`.
     pub(crate) fn lose(
         &mut self,
         now: Duration,
@@ -121,8 +122,8 @@ impl Attributes {
         is_there: impl Fn(&SectorPath) -> bool,
     ) {
         self.is_in_doubt = true;
-        // Of two lines that parted the older one may stay: where the journal is of before another loss, and where it is lost
-        // before the one that was put back had heard all nodes (`docs/decisions/0032-older-journal.md`).
+        // Of two lines that parted the older one may stay: where the journal is of before another loss, and where it is
+        // lost before the one that was put back had heard all nodes (`docs/decisions/0032-older-journal.md`).
         let parted = put_back.filter(|taken| *taken < self.last_loss).into_iter().chain(self.put_back_from).min();
         let since = parted.map_or(kept_until, |parted| parted.min(kept_until));
         for folder in &mut self.folders {

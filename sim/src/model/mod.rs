@@ -1,5 +1,5 @@
-//! The truth beside the cloud: a slow and obvious model of what the clients were told, kept by the simulation alone. The
-//! invariants compare the cloud with it; the cloud never sees it.
+//! The truth beside the cloud: a slow and obvious model of what the clients were told, kept by the simulation alone.
+//! The invariants compare the cloud with it; the cloud never sees it.
 
 mod accounts;
 mod attributes;
@@ -131,8 +131,8 @@ impl Model {
         self.attributes.lose(now, kept_until, put_back, was_there);
     }
 
-    /// What was taken back from the trash after `kept_until` may be there again: the copies of the small rows say so. And where a
-    /// trash is soon emptied, whatever a node that was away has there may be gone for good.
+    /// What was taken back from the trash after `kept_until` may be there again: the copies of the small rows say so.
+    /// And where a trash is soon emptied, whatever a node that was away has there may be gone for good.
     pub(crate) fn release_restored(&mut self, kept_until: std::time::Duration) {
         let (Some(recovered), estate) = (&mut self.recovered, &self.attributes) else { return };
         let regions = &self.regions;
@@ -143,8 +143,8 @@ impl Model {
         });
     }
 
-    /// What became of giving something back from the trash: where a master did that which has lost its journal since, it may be in
-    /// the trash again, and that may soon be emptied.
+    /// What became of giving something back from the trash: where a master did that which has lost its journal since,
+    /// it may be in the trash again, and that may soon be emptied.
     pub(crate) fn outcome_of_restore(&self, change: &Change, outcome: Outcome) -> Outcome {
         let is_of_lost = self.recovered.as_ref().is_some_and(|recovered| !recovered.has_begun(change));
         match outcome {
@@ -153,7 +153,8 @@ impl Model {
         }
     }
 
-    /// Whether a content was written to a path after another. One that is made again, as empty files are, keeps its number.
+    /// Whether a content was written to a path after another. One that is made again, as empty files are, keeps its
+    /// number.
     pub(crate) fn was_begun_after(&self, at: &protocol::SectorPath, later: ContentId, earlier: ContentId) -> bool {
         let last = |content| self.attempted.iter().rposition(|(path, one)| path == at && *one == content);
         let turns = last(later).zip(last(earlier));

@@ -1,7 +1,7 @@
 //! What names may be once the master has lost its journal: computed from the truth and from what lies on all disks at
-//! that moment. It is the rule of `docs/semantics.md` in other words: what stands at its path comes back; what was removed
-//! may come back only where its bytes still lie somewhere; what was not yet at its path, and perhaps never published, may
-//! come too.
+//! that moment. It is the rule of `docs/semantics.md` in other words: what stands at its path comes back; what was
+//! removed may come back only where its bytes still lie somewhere; what was not yet at its path, and perhaps never
+//! published, may come too.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -122,8 +122,8 @@ impl Recovered {
         Self { birth: None, journals, firm, seen, owed, begun: BTreeSet::new(), folders, is_rolled_back: false }
     }
 
-    /// An older journal was put back: its names may be seen too, and what was done in the last moment no node may know of
-    /// (`docs/decisions/0032-older-journal.md`).
+    /// An older journal was put back: its names may be seen too, and what was done in the last moment no node may know
+    /// of (`docs/decisions/0032-older-journal.md`).
     pub(crate) fn rolled_back(mut self, book: &Model, kept_until: Duration, held: &[Held], backup: &Backup) -> Self {
         for (at, content) in backup.names() {
             book.renamed(at).into_iter().for_each(|at| self.may_be(at, *content));
@@ -159,8 +159,9 @@ impl Recovered {
         self
     }
 
-    /// And an older journal had been put back that was still without some nodes: what a node that was away has counts by what that
-    /// journal gave it (`docs/decisions/0032-older-journal.md`), so that what was removed may be at its path again.
+    /// And an older journal had been put back that was still without some nodes: what a node that was away has counts
+    /// by what that journal gave it (`docs/decisions/0032-older-journal.md`), so that what was removed may be at its
+    /// path again.
     pub(crate) fn confused(mut self, book: &Model, held: &[Held]) -> Self {
         let on_disks: BTreeSet<_> = held.iter().map(|held| held.content).collect();
         for region in &book.regions {
@@ -285,8 +286,8 @@ impl<'a> MissedDeletions<'a> {
             let alive: BTreeSet<_> =
                 region.seen_since(kept_until).flat_map(Tree::files).map(|(_, content)| content).collect();
             for (since, contents) in &away {
-                // It was certainly a file when the node was known to be away; one whose commit was never answered may not
-                // have been one, and lies on the disks like one that is to be committed.
+                // It was certainly a file when the node was known to be away; one whose commit was never answered may
+                // not have been one, and lies on the disks like one that is to be committed.
                 let then: BTreeSet<_> = region.certain_at(*since).into_iter().map(|(_, content)| content).collect();
                 let is_gone =
                     |content| contents.contains(&content) && then.contains(&content) && !alive.contains(&content);

@@ -1,5 +1,6 @@
-//! One thing that is set again and again by one who waits for each answer: who owns a folder, its rights, a quota. Where
-//! an answer was lost, both values stay possible; after the loss of a journal, all that held since nodes kept the small rows.
+//! One thing that is set again and again by one who waits for each answer: who owns a folder, its rights, a quota.
+//! Where an answer was lost, both values stay possible; after the loss of a journal, all that held since nodes kept the
+//! small rows.
 
 use std::time::Duration;
 

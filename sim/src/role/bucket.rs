@@ -1,5 +1,6 @@
-//! A node's buckets, their bytes in memory: the rules of which buckets there are ([`JobBuckets`]), which piece lies where
-//! and which of them count ([`node::bucket::Pieces`]) are the real ones, as is the store that a bucket becomes a slice of. A crash loses all of it.
+//! A node's buckets, their bytes in memory: the rules of which buckets there are ([`JobBuckets`]), which piece lies
+//! where and which of them count ([`node::bucket::Pieces`]) are the real ones, as is the store that a bucket becomes a
+//! slice of. A crash loses all of it.
 
 use std::{cell::RefCell, rc::Rc};
 

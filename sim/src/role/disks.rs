@@ -1,6 +1,6 @@
 //! The disks of a node: one to three, each a disk in memory with a folder of its own, put together by the real
-//! [`DiskSet`] as `node::disk_faults` does. One may break alone; whoever looks after the machines repairs it, or puts an empty
-//! one in its place.
+//! [`DiskSet`] as `node::disk_faults` does. One may break alone; whoever looks after the machines repairs it, or puts
+//! an empty one in its place.
 
 use std::{
     cell::Cell,

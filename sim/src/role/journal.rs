@@ -1,6 +1,6 @@
-//! The master's journal: the real one (redb) on a disk of the simulation. Batches are written one transaction at a time,
-//! as `daemon::group_commit` does. A crash keeps what was completed, loses what waited, and tears the transaction that
-//! was being written; the disk may fail, be full, or be lost.
+//! The master's journal: the real one (redb) on a disk of the simulation. Batches are written one transaction at a
+//! time, as `daemon::group_commit` does. A crash keeps what was completed, loses what waited, and tears the transaction
+//! that was being written; the disk may fail, be full, or be lost.
 
 use std::{mem, path::Path, sync::Arc};
 

@@ -1,5 +1,6 @@
-//! A node's process: its real rules and its real store on a disk in memory. It mirrors `node::server`. Disk work takes a
-//! moment; a power cut in the middle of it leaves the disk as the crash model says, and nothing that came after is said.
+//! A node's process: its real rules and its real store on a disk in memory. It mirrors `node::server`. Disk work takes
+//! a moment; a power cut in the middle of it leaves the disk as the crash model says, and nothing that came after is
+//! said.
 
 use std::{
     cell::{Cell, RefCell},
@@ -222,8 +223,8 @@ impl NodeRole {
         (!self.is_up() && never_removed).then_some(self.died_at)
     }
 
-    /// The master was told of slices that are not here any more, and they may come back: with a disk that is repaired, or
-    /// since the node was taken away and let in again.
+    /// The master was told of slices that are not here any more, and they may come back: with a disk that is repaired,
+    /// or since the node was taken away and let in again.
     pub(crate) fn may_bring_back(&self) {
         self.removed.borrow_mut().is_unknown = true;
     }
@@ -527,7 +528,8 @@ fn sabotaged(env: &Environment, mut told: NodeCompletion) -> NodeCompletion {
             first.into_iter().for_each(|disk| drop(disk.slices.remove(0)));
         }
         Some(Sabotage::OldJournalIsBelieved) if is_silent => {
-            // Else what the disks say was seen, or what stands at its path, would show that the journal lost its commit.
+            // Else what the disks say was seen, or what stands at its path, would show that the journal lost its
+            // commit.
             for disk in disks {
                 disk.mark = None;
                 disk.slices.iter_mut().for_each(|slice| slice.state = HeldState::Staged);

@@ -1,6 +1,6 @@
 //! Tickets without ciphers: a signature is a keyed sum here, so that the master's rules can sign and a node's door can
-//! tell a ticket of its own master from one of the master's earlier life. What a ticket opens and for whom, the rules that
-//! a real node asks decide ([`protocol::ticket_verifier`]); nobody steals here.
+//! tell a ticket of its own master from one of the master's earlier life. What a ticket opens and for whom, the rules
+//! that a real node asks decide ([`protocol::ticket_verifier`]); nobody steals here.
 
 use master::SignTickets;
 use protocol::{

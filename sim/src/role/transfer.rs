@@ -1,5 +1,5 @@
-//! Bytes through a node's door: slices read and written, pieces taken, and the copies that it fetches itself. It mirrors
-//! `node::verifier` and `node::fetch`; the bytes go through the real store, a part at a time.
+//! Bytes through a node's door: slices read and written, pieces taken, and the copies that it fetches itself. It
+//! mirrors `node::verifier` and `node::fetch`; the bytes go through the real store, a part at a time.
 
 use std::{collections::BTreeSet, rc::Rc};
 

@@ -1,5 +1,5 @@
-//! One attempt at an upload (path: `docs/paths/upload.md`), from the lease to the commit: what an earlier attempt brought
-//! is looked at first, then the rest is sent. Never tries again: `put` does.
+//! One attempt at an upload (path: `docs/paths/upload.md`), from the lease to the commit: what an earlier attempt
+//! brought is looked at first, then the rest is sent. Never tries again: `put` does.
 
 use std::{
     fs::File,
@@ -148,8 +148,8 @@ async fn resume<R: Read + Send + 'static>(
     }
 }
 
-/// Reads the first `bytes` of a file; it then stands behind them where they have this digest, at its beginning where they
-/// have another.
+/// Reads the first `bytes` of a file; it then stands behind them where they have this digest, at its beginning where
+/// they have another.
 fn compare(mut file: File, bytes: u64, digest: Digest) -> io::Result<(File, Option<blake3::Hasher>)> {
     let mut hasher = blake3::Hasher::new();
     let read = io::copy(&mut (&mut file).take(bytes), &mut hasher)?;

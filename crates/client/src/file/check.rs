@@ -1,6 +1,6 @@
-//! Checking every copy of a file where it lies (path: `docs/paths/download.md`): each node reads its copy whole from its
-//! disk and compares it. No byte of the file crosses the network, and nothing is repaired here: a node puts a bad copy
-//! aside and reports it, and the master replaces it.
+//! Checking every copy of a file where it lies (path: `docs/paths/download.md`): each node reads its copy whole from
+//! its disk and compares it. No byte of the file crosses the network, and nothing is repaired here: a node puts a bad
+//! copy aside and reports it, and the master replaces it.
 
 use std::time::Duration;
 

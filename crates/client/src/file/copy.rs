@@ -1,6 +1,6 @@
-//! A copy of a file within Sector, made by the nodes (path: `docs/paths/third-party-copy.md`): this client names what goes
-//! where, hands its tickets to the node that makes the copy, and publishes it. A copy that breaks off is tried again and goes
-//! on where it broke off, also in another process.
+//! A copy of a file within Sector, made by the nodes (path: `docs/paths/third-party-copy.md`): this client names what
+//! goes where, hands its tickets to the node that makes the copy, and publishes it. A copy that breaks off is tried
+//! again and goes on where it broke off, also in another process.
 //!
 //! No byte of the file passes through this client.
 
@@ -26,14 +26,14 @@ use super::{
 use crate::{Client, ClientError};
 
 impl Client {
-    /// Copies the file `from` to `to`, with its record format and its user metadata, from node to node. How many copies are
-    /// kept is as the folder of `to` says, unless `options` do. Tries again when a connection or a node fails; each attempt,
-    /// also that of a later call for the same content and path, goes on behind what arrived before, as long as the node that
-    /// has it keeps it (an hour).
+    /// Copies the file `from` to `to`, with its record format and its user metadata, from node to node. How many copies
+    /// are kept is as the folder of `to` says, unless `options` do. Tries again when a connection or a node fails; each
+    /// attempt, also that of a later call for the same content and path, goes on behind what arrived before, as long as
+    /// the node that has it keeps it (an hour).
     ///
     /// # Errors
-    /// As [`put`](Self::put); `NotFound` where there is no `from`; `Unavailable` where no node can be read from, or written
-    /// to; [`ClientError::Corrupt`] where what arrived is not what `from` holds: nothing is published then.
+    /// As [`put`](Self::put); `NotFound` where there is no `from`; `Unavailable` where no node can be read from, or
+    /// written to; [`ClientError::Corrupt`] where what arrived is not what `from` holds: nothing is published then.
     pub async fn copy(
         &self,
         from: &SectorPath,
@@ -44,9 +44,9 @@ impl Client {
         self.copy_from(self, from, to, options, progress).await
     }
 
-    /// [`copy`](Self::copy) of the file `from` of the cloud of another client to `to` in this one's. The bytes go from a node
-    /// there to a node here, which is nobody there: it comes with a key of its own, to which the other client hands its
-    /// tickets.
+    /// [`copy`](Self::copy) of the file `from` of the cloud of another client to `to` in this one's. The bytes go from
+    /// a node there to a node here, which is nobody there: it comes with a key of its own, to which the other client
+    /// hands its tickets.
     ///
     /// # Errors
     /// As `copy`; `Refused` also where the nodes here may not copy from other clouds.
@@ -179,8 +179,9 @@ impl CopyAttempt<'_> {
         Err(ClientError::Corrupt { path: self.from.clone() })
     }
 
-    /// The sources for the node `target` to read from, the nearest to it first, each with the ticket in its hands, which
-    /// are `to`; but its own copy it reads with the ticket in ours. How far nodes of another cloud are nobody knows.
+    /// The sources for the node `target` to read from, the nearest to it first, each with the ticket in its hands,
+    /// which are `to`; but its own copy it reads with the ticket in ours. How far nodes of another cloud are nobody
+    /// knows.
     fn delegated_sources(&self, sources: &[Source], target: &Source, to: &Delegate) -> Vec<Source> {
         let abroad = !self.client.is_same_session(self.source_client);
         let is_meant = match to {

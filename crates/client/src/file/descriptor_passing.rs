@@ -1,5 +1,5 @@
-//! Giving a file to a node of this machine as an open file (path: `docs/paths/upload.md`): the node reads it itself, and no
-//! byte is copied from process to process. Where that cannot be, the file goes over the network.
+//! Giving a file to a node of this machine as an open file (path: `docs/paths/upload.md`): the node reads it itself,
+//! and no byte is copied from process to process. Where that cannot be, the file goes over the network.
 
 use std::{fs::File, os::fd::AsFd, sync::atomic::Ordering, time::Duration};
 

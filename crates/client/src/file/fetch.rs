@@ -274,7 +274,8 @@ impl FetchState {
             if let Ok(done) = timeout_at(until, &mut work).await {
                 return done;
             }
-            // Of several conversations with one node one may take all that the way carries: it does not keep still then.
+            // Of several conversations with one node one may take all that the way carries: it does not keep still
+            // then.
             match self.last_received().get(&source.node).map(|heard| *heard + self.stall) {
                 Some(later) if later > until => until = later,
                 _ => break,

@@ -1,9 +1,9 @@
 //! Sets of bytes, and the plan of a fetch from several sources: who reads which bytes next. Pure; serves the path
 //! *download*.
 //!
-//! Each reader takes the next range when it is done with one, so that a faster one takes more. When none is left, what a
-//! slow source still has to bring is read from another too, and whichever comes first counts. A far source has several
-//! readers, so that one's next request is on its way while another's range comes.
+//! Each reader takes the next range when it is done with one, so that a faster one takes more. When none is left, what
+//! a slow source still has to bring is read from another too, and whichever comes first counts. A far source has
+//! several readers, so that one's next request is on its way while another's range comes.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -165,8 +165,8 @@ impl FetchPlan {
         self.missing.first().map(|range| range.start)
     }
 
-    /// What a reader of `source` that has nothing to do reads next. `written` is how far the bytes are written, where that
-    /// must be in order.
+    /// What a reader of `source` that has nothing to do reads next. `written` is how far the bytes are written, where
+    /// that must be in order.
     pub(crate) fn claim(&mut self, source: SourceNumber, written: u64) -> NextRead {
         let Some(first_missing) = self.first_missing() else { return NextRead::Finished };
         let horizon = self.range_policy.window_bytes.map_or(u64::MAX, |window| written.saturating_add(window));

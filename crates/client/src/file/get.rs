@@ -1,5 +1,5 @@
-//! Download (path: `docs/paths/download.md`): locate, read on this machine where the file is here, else from the nearest
-//! nodes. Every block is verified on its way; a local file appears under its name only when it is whole.
+//! Download (path: `docs/paths/download.md`): locate, read on this machine where the file is here, else from the
+//! nearest nodes. Every block is verified on its way; a local file appears under its name only when it is whole.
 
 use std::{
     fs::File,

@@ -1,8 +1,8 @@
 //! Reading a slice that lies on this machine (path *download*): its node passes the open file and the block checksums,
 //! and every byte is read and verified here, without a node's work and without a second copy.
 //!
-//! It never gives out a block that does not have its checksum. Where anything about this way fails, the caller takes the
-//! network; only a bad block is told to the node, which looks at it again and puts a bad copy aside.
+//! It never gives out a block that does not have its checksum. Where anything about this way fails, the caller takes
+//! the network; only a bad block is told to the node, which looks at it again and puts a bad copy aside.
 
 use std::{
     collections::BTreeSet,
@@ -103,8 +103,8 @@ impl LocalSlice {
     }
 
     /// Writes all that is missing to a part, by two threads for a large one: while one reads and verifies, the other
-    /// writes, and what a thread writes is still in its processor's cache. Takes what was written out of `missing`; what
-    /// is left then must come from elsewhere.
+    /// writes, and what a thread writes is still in its processor's cache. Takes what was written out of `missing`;
+    /// what is left then must come from elsewhere.
     pub(crate) async fn copy_to(
         &self,
         part: &PartialDownload,

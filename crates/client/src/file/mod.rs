@@ -23,6 +23,6 @@ pub type TransferProgress<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
 /// Frames between the disk and the network of one transfer: enough that neither waits for the other, 4 MiB at most.
 pub(crate) const FRAMES_IN_FLIGHT: usize = 4;
-/// Reads from this length on, in bytes, are split over several sources, or threads: below it, more connections cost more
-/// than they bring.
+/// Reads from this length on, in bytes, are split over several sources, or threads: below it, more connections cost
+/// more than they bring.
 pub(crate) const SPLIT_FROM_BYTES: u64 = 32 * 1024 * 1024;

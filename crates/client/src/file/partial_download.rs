@@ -3,8 +3,8 @@
 //!
 //! A small file is written from front to back, so its length says what it has. A large one is written in several places
 //! at once; beside it lies a ledger, a text with a line for each range that was written: first byte, first byte behind.
-//! A line is written after its bytes. Nothing here is synced, so a whole that was put together from two attempts must be
-//! compared with its digest before it is given its name.
+//! A line is written after its bytes. Nothing here is synced, so a whole that was put together from two attempts must
+//! be compared with its digest before it is given its name.
 
 use std::{
     fs::{self, File, OpenOptions},

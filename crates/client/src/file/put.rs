@@ -29,7 +29,8 @@ use crate::{Client, ClientError};
 /// How a file is written.
 #[derive(Clone, Debug, Default)]
 pub struct PutOptions {
-    /// Copies wanted in the whole cloud; where `None`, as the file that is replaced, else its folders, else the cloud says.
+    /// Copies wanted in the whole cloud; where `None`, as the file that is replaced, else its folders, else the cloud
+    /// says.
     pub copies: Option<u8>,
     /// Copies synced to disk before [`put`](Client::put) returns; where `None`, as file, folders and cloud
     /// say.
@@ -69,8 +70,8 @@ impl Client {
     }
 
     /// [`put`](Self::put) of a local file; tries again when a connection or a node fails. Each attempt, also that of a
-    /// later call with the same file and path, goes on behind what arrived before, as long as the node that has it keeps
-    /// it (an hour) and the file is the same one.
+    /// later call with the same file and path, goes on behind what arrived before, as long as the node that has it
+    /// keeps it (an hour) and the file is the same one.
     ///
     /// # Errors
     /// As `put`; `Refused` also where the same file is put to the same path by another call, which takes over.
@@ -84,8 +85,9 @@ impl Client {
         self.write_file(file, path, options, false, progress).await
     }
 
-    /// Writes all that `from` gives behind what `path` has: the new version is the old one with the new bytes behind it,
-    /// and is published as a whole. Where there is no file, one is made. Length and record format are the old file's.
+    /// Writes all that `from` gives behind what `path` has: the new version is the old one with the new bytes behind
+    /// it, and is published as a whole. Where there is no file, one is made. Length and record format are the old
+    /// file's.
     ///
     /// # Errors
     /// As `put`; `Refused` also where the file got another version meanwhile, or someone else writes it.
@@ -153,7 +155,8 @@ impl Client {
     }
 
     async fn create_as(&self, request: CreateRequest) -> Result<Created, ClientError> {
-        // A write of ours that was broken off may be what is in the way; where the master does not answer it says so below.
+        // A write of ours that was broken off may be what is in the way; where the master does not answer it says so
+        // below.
         let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.lease_return_lock().write()).await;
         match self.ask(ClientRequest::Create(request)).await? {
             ClientReply::Created(created) => {
@@ -248,8 +251,8 @@ impl Client {
     }
 }
 
-/// Gives back the lease of a write whose future is dropped half way, so that whoever begins anew need not wait until it has
-/// ended by itself.
+/// Gives back the lease of a write whose future is dropped half way, so that whoever begins anew need not wait until it
+/// has ended by itself.
 struct LeaseGuard<'a> {
     client: &'a Client,
     lease: LeaseId,

@@ -1,8 +1,9 @@
-//! Who reads in one fetch (path *download*): a seat for each conversation, and how long the ranges are that readers take.
+//! Who reads in one fetch (path *download*): a seat for each conversation, and how long the ranges are that readers
+//! take.
 //!
-//! Near sources have a seat each. A far one has several: while the range of one comes, the next requests are on their way
-//! or wait at the node, so that the link never stands empty for a round trip. It never has more than [`SLOTS_MAX`] at
-//! once, and never takes a source again that has failed until sources are asked for anew.
+//! Near sources have a seat each. A far one has several: while the range of one comes, the next requests are on their
+//! way or wait at the node, so that the link never stands empty for a round trip. It never has more than [`SLOTS_MAX`]
+//! at once, and never takes a source again that has failed until sources are asked for anew.
 
 use std::collections::VecDeque;
 

@@ -24,8 +24,8 @@ impl Default for RetryState {
 }
 
 impl RetryState {
-    /// How long to wait before the next attempt, if there is to be one: after `error`, with `kept_bytes` of the file at a
-    /// node, and where `may_repeat`, which is only asked where its answer counts, has nothing against it.
+    /// How long to wait before the next attempt, if there is to be one: after `error`, with `kept_bytes` of the file at
+    /// a node, and where `may_repeat`, which is only asked where its answer counts, has nothing against it.
     pub(super) fn pause_after(
         &mut self,
         error: &ClientError,
@@ -79,8 +79,8 @@ impl ShownProgress {
 const ATTEMPTS_MAX: u32 = 3;
 /// How often one is tried whose connection broke ...
 const ATTEMPTS_AFTER_BREAK_MAX: u32 = 10;
-/// ... with pauses between attempts, doubled each time: together 24 s, in which a node that was killed has either started
-/// again or been given up by the master, which then names another.
+/// ... with pauses between attempts, doubled each time: together 24 s, in which a node that was killed has either
+/// started again or been given up by the master, which then names another.
 const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(125);
 const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(4);
 

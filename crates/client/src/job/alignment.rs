@@ -1,6 +1,6 @@
-//! Files whose records are found by an index, and files of several streams that are read together. Streams are aligned by
-//! record, where all have `fixed` or `index` records: then they are long arrays, and where their files end does not matter;
-//! or by file, where all have `file` records. Serves the path *job*, row 3.
+//! Files whose records are found by an index, and files of several streams that are read together. Streams are aligned
+//! by record, where all have `fixed` or `index` records: then they are long arrays, and where their files end does not
+//! matter; or by file, where all have `file` records. Serves the path *job*, row 3.
 //!
 //! It reads indexes, some offsets at a time, and keeps no more of them than marks.
 

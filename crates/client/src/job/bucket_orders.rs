@@ -1,5 +1,5 @@
-//! What is done with buckets: filling them again, sealing, publishing, fetching. Each is one order to the bucket's node; publishing also asks
-//! the master for a place before and for the commit after.
+//! What is done with buckets: filling them again, sealing, publishing, fetching. Each is one order to the bucket's
+//! node; publishing also asks the master for a place before and for the commit after.
 
 use std::sync::Arc;
 

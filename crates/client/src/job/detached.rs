@@ -1,5 +1,6 @@
-//! Jobs that nodes drive (path of a job, "The driver that survives"): detaching one, and driving one that was detached. The
-//! driver is the same as that of a job that its user waits for, and begins as if it took over from one that did nothing.
+//! Jobs that nodes drive (path of a job, "The driver that survives"): detaching one, and driving one that was detached.
+//! The driver is the same as that of a job that its user waits for, and begins as if it took over from one that did
+//! nothing.
 
 use net::identity::random;
 use protocol::{
@@ -17,13 +18,13 @@ use super::{
 use crate::{Client, ClientError};
 
 impl Client {
-    /// Begins a job that a node drives, in the name of this client's user: it goes on when this client is gone, and when the
-    /// node is, at another. How it goes, [`job`](Self::job) says. It ends, without output, where the login or token with
-    /// which it was begun ends.
+    /// Begins a job that a node drives, in the name of this client's user: it goes on when this client is gone, and
+    /// when the node is, at another. How it goes, [`job`](Self::job) says. It ends, without output, where the login or
+    /// token with which it was begun ends.
     ///
     /// # Errors
-    /// As [`run_job`](Self::run_job), for what can be known before any work is done; `Usage` for a job whose results go to
-    /// its driver.
+    /// As [`run_job`](Self::run_job), for what can be known before any work is done; `Usage` for a job whose results go
+    /// to its driver.
     pub async fn detach_job(&self, spec: JobSpec) -> Result<JobId, ClientError> {
         let JobOutput::Folder(target) = &spec.output else {
             return Err(ClientError::Usage(
@@ -66,11 +67,12 @@ impl Client {
         }
     }
 
-    /// Drives a job that was detached, as the node does that the master has told to, from what its journal says to its end.
+    /// Drives a job that was detached, as the node does that the master has told to, from what its journal says to its
+    /// end.
     ///
     /// # Errors
-    /// Why the job has no output; its record says it too. Where another driver has taken over: `Refused` or `Exists`, and
-    /// nothing was changed.
+    /// Why the job has no output; its record says it too. Where another driver has taken over: `Refused` or `Exists`,
+    /// and nothing was changed.
     pub async fn drive_job(&self, job: JobId, journal: &SectorPath) -> Result<(), ClientError> {
         // As it stands: what the driver before has told is not taken back.
         let record = self.job(job).await?;
@@ -101,8 +103,8 @@ impl Client {
         Box::pin(driver.take_over(journal, replay, pages)).await
     }
 
-    /// The journal of a job cannot be read. The first driver says so, and the next one tries it, elsewhere; where that finds the
-    /// same, the job has failed. Nothing is removed, for its output may be in its place.
+    /// The journal of a job cannot be read. The first driver says so, and the next one tries it, elsewhere; where that
+    /// finds the same, the job has failed. Nothing is removed, for its output may be in its place.
     async fn give_up_unread(&self, record: &JobRecord, error: ClientError) -> ClientError {
         let refusal = refusal(error);
         if PageWrite::is_out_of_reach(&refusal) {

@@ -1,5 +1,6 @@
-//! The driver of one job: asks the rules ([`sphere::DriverCore`]) what to do, has it done by tasks of the runtime, tells the
-//! rules what came of it, and reports to the master every second, which keeps the job admitted and brings fresh tickets.
+//! The driver of one job: asks the rules ([`sphere::DriverCore`]) what to do, has it done by tasks of the runtime,
+//! tells the rules what came of it, and reports to the master every second, which keeps the job admitted and brings
+//! fresh tickets.
 //!
 //! Where the job was detached, all that it is told is written down too, so that another driver can take over.
 //!
@@ -144,8 +145,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         self.conclude(&mut driving, ended).await
     }
 
-    /// Takes a job over where its journal of so many pages says that it stands, and runs it to its end. An error that is not
-    /// the job's own means that another driver has it, and nothing was changed.
+    /// Takes a job over where its journal of so many pages says that it stands, and runs it to its end. An error that
+    /// is not the job's own means that another driver has it, and nothing was changed.
     pub(super) async fn take_over(mut self, journal: Journal, replay: Replay, pages: u32) -> Result<(), ClientError> {
         self.journal = Some(journal);
         let mut driving = replay.take_over(self.clock.now(), pages);
@@ -155,8 +156,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         }
     }
 
-    /// What the job was told can no longer be written down. Where that is because another driver has the job, nothing is
-    /// touched; else the job cannot go on. A driver that was put out may say what it likes.
+    /// What the job was told can no longer be written down. Where that is because another driver has the job, nothing
+    /// is touched; else the job cannot go on. A driver that was put out may say what it likes.
     async fn handle_journal_failure(
         &mut self,
         driving: &mut DriverCore,
@@ -461,12 +462,13 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         JobRecord { stages: job.stage_records().to_vec(), errors, counters: job.stage_counters(), ..blank }
     }
 
-    /// The last report, and what became of the attempts. That they do not arrive changes nothing but what `sector jobs` and
-    /// `sector job` show.
+    /// The last report, and what became of the attempts. That they do not arrive changes nothing but what `sector jobs`
+    /// and `sector job` show.
     async fn report_end(&mut self, history: JobHistory, record: &JobRecord) {
         // A report that is under way must not come after the last.
         self.reports.shutdown().await;
-        // Whoever hears that the job has ended can ask for its history; and a detached driver is heard no longer than that.
+        // Whoever hears that the job has ended can ask for its history; and a detached driver is heard no longer than
+        // that.
         let history = HistoryRequest::Submit { job: self.context.job, history };
         for request in [ClientRequest::History(history), ClientRequest::ReportJob(record.clone())] {
             if let Err(error) = self.context.client.ask(request).await {

@@ -1,6 +1,6 @@
-//! The error slice of a job that went on although its function erred on some segments (path of a job; Sector/Sphere paper,
-//! 3.5.2): a file of JSON lines beside the parts of the output, one line a segment that is not in it. It appears with the
-//! output, in the same step, or not at all.
+//! The error slice of a job that went on although its function erred on some segments (path of a job; Sector/Sphere
+//! paper, 3.5.2): a file of JSON lines beside the parts of the output, one line a segment that is not in it. It appears
+//! with the output, in the same step, or not at all.
 //!
 //! It never holds more of the input than the first bytes of the record that failed.
 

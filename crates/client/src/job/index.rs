@@ -38,11 +38,12 @@ impl fmt::Display for IndexedRecords {
 }
 
 impl Client {
-    /// Makes the index of each of these files (`FILE.idx`), in place of one that is there, and gives the indexes' paths.
-    /// An empty file needs none and gets none, and an index among the files is left out.
+    /// Makes the index of each of these files (`FILE.idx`), in place of one that is there, and gives the indexes'
+    /// paths. An empty file needs none and gets none, and an index among the files is left out.
     ///
     /// # Errors
-    /// Those of a [job](Client::run_job). Where it ends with one, some of the indexes may have been made; each is whole.
+    /// Those of a [job](Client::run_job). Where it ends with one, some of the indexes may have been made; each is
+    /// whole.
     pub async fn index(
         &self,
         files: &[Entry],

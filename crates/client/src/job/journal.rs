@@ -1,9 +1,9 @@
-//! The journal of a detached job (path of a job, "The driver that survives"): what the job began with and all that it was
-//! told ([`sphere::JournalEntry`]), in slices of a hidden folder beside its output. Who reads it can take the job over, since a job
-//! that is told the same stands where it stood ([`sphere::Replay`]).
+//! The journal of a detached job (path of a job, "The driver that survives"): what the job began with and all that it
+//! was told ([`sphere::JournalEntry`]), in slices of a hidden folder beside its output. Who reads it can take the job
+//! over, since a job that is told the same stands where it stood ([`sphere::Replay`]).
 //!
-//! It decides neither when something must be written before something may be said ([`sphere::DriverCore`]), nor what a refused
-//! page means ([`sphere::PageWrite`]).
+//! It decides neither when something must be written before something may be said ([`sphere::DriverCore`]), nor what a
+//! refused page means ([`sphere::PageWrite`]).
 
 use std::io::Cursor;
 

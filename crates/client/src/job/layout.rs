@@ -1,8 +1,9 @@
-//! What a driver learns of a job's input before the job begins (path *job*, row 3): where records begin, for formats whose
-//! bytes alone do not say so, and which files of several streams are read together (Sector/Sphere paper, 3.2: `A[] + B[]`).
+//! What a driver learns of a job's input before the job begins (path *job*, row 3): where records begin, for formats
+//! whose bytes alone do not say so, and which files of several streams are read together (Sector/Sphere paper, 3.2:
+//! `A[] + B[]`).
 //!
-//! It reads indexes and footers and never the files' records. Whatever does not fit (an index of other bytes, streams of
-//! different lengths) is one sentence here, before a node has done any work.
+//! It reads indexes and footers and never the files' records. Whatever does not fit (an index of other bytes, streams
+//! of different lengths) is one sentence here, before a node has done any work.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,11 +1,11 @@
-//! Sphere jobs: the driver (path: `docs/paths/job.md`). "The client is responsible for orchestrating the complete running
-//! of each Sphere process" (Sector/Sphere paper, 3.4): the rules are those of [`sphere::Job`]; here they are carried out
-//! over the doors to master and nodes.
+//! Sphere jobs: the driver (path: `docs/paths/job.md`). "The client is responsible for orchestrating the complete
+//! running of each Sphere process" (Sector/Sphere paper, 3.4): the rules are those of [`sphere::Job`]; here they are
+//! carried out over the doors to master and nodes.
 //!
 //! The output of a job appears whole or not at all: it is gathered in a folder beside its place, which is renamed when
-//! everything is there. When the future of [`run_job`](Client::run_job) is dropped, all conversations end, the nodes drop
-//! what they were doing, and the master counts the job as lost after a while; a hidden folder `.sphere-JOB-RUN` may stay
-//! behind. [`cancel_job`](Client::cancel_job) ends a job in order, and leaves nothing.
+//! everything is there. When the future of [`run_job`](Client::run_job) is dropped, all conversations end, the nodes
+//! drop what they were doing, and the master counts the job as lost after a while; a hidden folder `.sphere-JOB-RUN`
+//! may stay behind. [`cancel_job`](Client::cancel_job) ends a job in order, and leaves nothing.
 
 mod alignment;
 mod bucket_orders;
@@ -47,8 +47,8 @@ pub struct JobSpec {
     pub title: String,
     /// The input files, in order; an index beside its file is left out. As [`expand`](Client::expand) gives them.
     pub inputs: Vec<Entry>,
-    /// Further input streams, which are read together with the first, record by record or file by file (paper, 3.2). Their
-    /// records must be as many.
+    /// Further input streams, which are read together with the first, record by record or file by file (paper, 3.2).
+    /// Their records must be as many.
     pub zipped_inputs: Vec<Vec<Entry>>,
     /// How the input falls into records, where not as its files say.
     pub records: Option<RecordFraming>,
@@ -59,8 +59,8 @@ pub struct JobSpec {
     /// Smallest and largest segment in bytes; 8 MiB and 128 MiB where `None` (paper, 3.5.1).
     pub segment_bytes: Option<(u64, u64)>,
     /// Segments whose function may err without ending the job, at most
-    /// [`FUNCTION_ERRORS_MAX`](limits::FUNCTION_ERRORS_MAX). They are left out of the output, and `errors.jsonl` beside its
-    /// parts says of each what went wrong. 0: the first error ends the job.
+    /// [`FUNCTION_ERRORS_MAX`](limits::FUNCTION_ERRORS_MAX). They are left out of the output, and `errors.jsonl` beside
+    /// its parts says of each what went wrong. 0: the first error ends the job.
     pub errors_max: u32,
     /// Copies wanted of each output file; the cloud's default where `None`.
     pub copies: Option<u8>,
@@ -77,8 +77,8 @@ pub struct StageSpec {
     pub buckets: Option<u32>,
     /// How the results fall into records: what the next stage and the output files are told.
     pub records: RecordFraming,
-    /// Files that every call of the function may read, at most [`SIDE_FILES_MAX`](limits::SIDE_FILES_MAX): each is sent once to
-    /// a node.
+    /// Files that every call of the function may read, at most [`SIDE_FILES_MAX`](limits::SIDE_FILES_MAX): each is sent
+    /// once to a node.
     pub side_files: Vec<SideFileSpec>,
 }
 
@@ -248,10 +248,10 @@ impl Client {
     /// Runs a job to its end; `progress` is called some times a second and once at the end.
     ///
     /// # Errors
-    /// `Usage` for a plan that cannot work; `NotFound` without input or a side file; `Exists` where the output folder is not empty;
-    /// `Failed` where a function errs more often than [the job bears](JobSpec::errors_max) (the sentence names file,
-    /// segment and record) or the job was cancelled; `Unavailable` where too many nodes were lost. In each case there is no output, and the job's record at the
-    /// master holds the reason.
+    /// `Usage` for a plan that cannot work; `NotFound` without input or a side file; `Exists` where the output folder
+    /// is not empty; `Failed` where a function errs more often than [the job bears](JobSpec::errors_max) (the sentence
+    /// names file, segment and record) or the job was cancelled; `Unavailable` where too many nodes were lost. In each
+    /// case there is no output, and the job's record at the master holds the reason.
     pub async fn run_job(
         &self,
         spec: JobSpec,

@@ -1,6 +1,6 @@
-//! The doors to the job's nodes: where each is, the ticket that opens it, and a few kept conversations for orders to its
-//! buckets. Tickets live a minute and are only looked at when a conversation opens; the master gives fresh ones with
-//! each report.
+//! The doors to the job's nodes: where each is, the ticket that opens it, and a few kept conversations for orders to
+//! its buckets. Tickets live a minute and are only looked at when a conversation opens; the master gives fresh ones
+//! with each report.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! Has the last step of a job done as the rules ([`sphere::OutputCommit`]) want it: the output of one run gets its place (path of a
-//! job, 18).
+//! Has the last step of a job done as the rules ([`sphere::OutputCommit`]) want it: the output of one run gets its
+//! place (path of a job, 18).
 //!
 //! It decides nothing: neither what belongs to the output, nor what a lost answer means.
 

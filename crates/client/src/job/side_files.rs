@@ -1,5 +1,6 @@
-//! The side files of a job's stages, found before it begins (path *job*, row 2c): small files that every call of a stage's
-//! function may read. Each is pinned to the version that it had then; a node that is to read another refuses, and the job ends.
+//! The side files of a job's stages, found before it begins (path *job*, row 2c): small files that every call of a
+//! stage's function may read. Each is pinned to the version that it had then; a node that is to read another refuses,
+//! and the job ends.
 
 use std::collections::BTreeSet;
 

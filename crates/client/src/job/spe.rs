@@ -1,5 +1,5 @@
-//! One conversation with one SPE (Sector/Sphere paper, 3.3): the function goes there, then segments, one task at a time;
-//! progress and results come back. It ends with the first thing that goes wrong; the rules then start another.
+//! One conversation with one SPE (Sector/Sphere paper, 3.3): the function goes there, then segments, one task at a
+//! time; progress and results come back. It ends with the first thing that goes wrong; the rules then start another.
 
 use std::sync::Arc;
 

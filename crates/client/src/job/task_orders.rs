@@ -125,8 +125,8 @@ impl PartSources<'_> {
     }
 }
 
-/// The master's word that the job may read these slices at the node; none is needed where there are none, and all that is
-/// read are buckets of the job.
+/// The master's word that the job may read these slices at the node; none is needed where there are none, and all that
+/// is read are buckets of the job.
 async fn inputs_ticket(
     client: &Client,
     node: &NodeId,
@@ -166,14 +166,15 @@ async fn locate(client: &Client, path: &SectorPath) -> Result<Located, OrderRefu
     }
 }
 
-/// The copy to read, of one at least: at the nearest node that the rules know of, else at whoever the master names first.
+/// The copy to read, of one at least: at the nearest node that the rules know of, else at whoever the master names
+/// first.
 fn choose(mut sources: Vec<Source>, nearest: Option<&NodeId>) -> Source {
     let at = sources.iter().position(|source| Some(&source.node) == nearest).unwrap_or(0);
     sources.swap_remove(at)
 }
 
-/// The copy for `node` to fetch; nothing where it has one itself. Of those equally near, nodes take different ones: all of a
-/// job's want the file at the same moment.
+/// The copy for `node` to fetch; nothing where it has one itself. Of those equally near, nodes take different ones: all
+/// of a job's want the file at the same moment.
 fn nearest_to<D: Ord>(node: &NodeId, sources: Vec<Source>, distance: impl Fn(&Source) -> D) -> Option<Source> {
     if sources.iter().any(|source| source.node == *node) {
         return None;

@@ -1,5 +1,5 @@
-//! A master and nodes that are real on the wire (TLS, GMP, transfer connections) and simple behind it: names, slices and
-//! buckets are maps in memory, and the only function copies records of 10 bytes to the bucket of their first byte.
+//! A master and nodes that are real on the wire (TLS, GMP, transfer connections) and simple behind it: names, slices
+//! and buckets are maps in memory, and the only function copies records of 10 bytes to the bucket of their first byte.
 //! Tests say what fails, and look at what was asked.
 
 // Each test file uses its own part of this.

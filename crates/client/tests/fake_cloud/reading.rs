@@ -47,7 +47,8 @@ impl FakeCloud {
         self.world().read_faults.insert(NodeId::new(node).unwrap(), fault);
     }
 
-    /// From now on a node tells clients of a local socket; `damage` says which byte of its files is flipped on the disk.
+    /// From now on a node tells clients of a local socket; `damage` says which byte of its files is flipped on the
+    /// disk.
     pub(crate) fn open_local_door(&self, node: &str, damage: Option<u64>) {
         let node = NodeId::new(node).unwrap();
         let listener = LocalListener::bind().unwrap();

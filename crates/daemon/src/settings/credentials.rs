@@ -1,5 +1,5 @@
-//! Where a role's certificate, private key and the cloud's authority lie, and reading them. What is in them is not looked
-//! at here.
+//! Where a role's certificate, private key and the cloud's authority lie, and reading them. What is in them is not
+//! looked at here.
 
 use std::{
     fmt, fs,

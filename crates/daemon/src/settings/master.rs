@@ -18,7 +18,8 @@ use super::{
 settings! {
     /// Settings of the master (Sector/Sphere paper, 2.1 and 2.2).
     struct MasterSettings of "master" {
-        /// The name that its certificate was issued for; `master` is the first one's. Clients and nodes need not know it.
+        /// The name that its certificate was issued for; `master` is the first one's. Clients and nodes need not know
+        /// it.
         id: NodeId = default("master"),
         /// Address and port on which clients and nodes find it: TCP for joining, UDP with the same number for all words
         /// after that. By default on every network of the machine, since it is what a cloud is reached by. Port 0 takes
@@ -54,11 +55,11 @@ settings! {
         /// files. 256 MiB hold a job's results on a small disk.
         reserve_bytes: u64 = default(268_435_456),
         /// File that says at which site and rack nodes and clients stand, how far sites are apart, and how much of each
-        /// link copies may take (docs/paths/replication.md). By default none: nodes then say themselves where they stand.
-        /// It is read again when it changes.
+        /// link copies may take (docs/paths/replication.md). By default none: nodes then say themselves where they
+        /// stand. It is read again when it changes.
         topology: Option<PathBuf> = optional(),
-        /// Seconds that what was removed stays in the trash, from which it can be restored; 0 to 31536000. 0: there is no
-        /// trash, and what is removed is gone. A week, since who misses something has often been away for some days.
+        /// Seconds that what was removed stays in the trash, from which it can be restored; 0 to 31536000. 0: there is
+        /// no trash, and what is removed is gone. A week, since who misses something has often been away for some days.
         trash_seconds: u64 = default(604_800),
         /// Seconds that files below `/memory` stay there after they were written, where no policy says otherwise; 1 to
         /// 31536000. A day, since memory is short and what is kept in it is there to be read soon.

@@ -26,8 +26,8 @@ settings! {
         site: String = default("site-1"),
         /// The rack within the site; copies are spread over racks next.
         rack: String = default("rack-1"),
-        /// Address and port for transfers: TCP, and UDP with the same number for QUIC. By default on every network of the machine, since clients and nodes of
-        /// all sites come here. Port 0 takes any free one.
+        /// Address and port for transfers: TCP, and UDP with the same number for QUIC. By default on every network of
+        /// the machine, since clients and nodes of all sites come here. Port 0 takes any free one.
         listen: SocketAddr = default("0.0.0.0:7410"),
         /// Address and port under which others reach `listen`; needed where `listen` is `0.0.0.0` or `[::]`, or behind
         /// address translation.
@@ -37,8 +37,8 @@ settings! {
         /// Folder of its slices; by default that of the settings file, so that a node can be moved as one folder.
         folder: PathBuf = default("."),
         /// Further data folders, one on each further disk; `folder` is the first. A file lies whole on one of them. A
-        /// disk that fails takes only its own files out of service; one that held files before and is not mounted is not
-        /// begun anew. Folders may change their order and their node.
+        /// disk that fails takes only its own files out of service; one that held files before and is not mounted is
+        /// not begun anew. Folders may change their order and their node.
         folders: Option<Vec<PathBuf>> = optional(),
         /// Bytes kept free on each disk, so that moves and the file system's own work still go on when it is full.
         reserve_bytes: u64 = default(1_073_741_824),
@@ -46,8 +46,8 @@ settings! {
         memory_bytes: u64 = default(1_073_741_824),
         /// Where those lie: a folder of a file system in memory.
         memory_folder: PathBuf = default("/dev/shm"),
-        /// Seconds in which every slice is read again and compared with its checksums, 600 to 31536000; 0 never. Two weeks
-        /// by default: rarer lets bit rot meet in several copies, more often takes from users.
+        /// Seconds in which every slice is read again and compared with its checksums, 600 to 31536000; 0 never. Two
+        /// weeks by default: rarer lets bit rot meet in several copies, more often takes from users.
         scrub_period_seconds: u64 = default(1_209_600),
         /// Certificate of the cloud's authority, in `folder` unless absolute.
         authority: PathBuf = default("authority.pem"),
@@ -63,11 +63,11 @@ settings! {
         spe_slots: u32 = default(0),
         /// Most SPEs that one user may have at work here at once; 0 for no limit but `spe_slots`.
         spe_user_slots_max: u32 = default(0),
-        /// Shares of the time of SPEs by user, where they are not one: with `{ survey = 3 }` the user `survey` gets three times
-        /// what another gets while both have work here. From 1 to 1000.
+        /// Shares of the time of SPEs by user, where they are not one: with `{ survey = 3 }` the user `survey` gets
+        /// three times what another gets while both have work here. From 1 to 1000.
         spe_user_weights: Option<BTreeMap<UserName, u32>> = optional(),
-        /// What if the kernel does not offer all of the sandbox around user functions (docs/security.md): `best` runs them
-        /// in what there is, and says so; `required` refuses them.
+        /// What if the kernel does not offer all of the sandbox around user functions (docs/security.md): `best` runs
+        /// them in what there is, and says so; `required` refuses them.
         spe_sandbox: SandboxDemand = default("best"),
         /// User (and group) numbers that SPEs run as where the node runs as root, one each: nobody else's. At least 16
         /// times `spe_slots`. By default above all that system tools give to users and containers.
@@ -75,11 +75,12 @@ settings! {
         /// Most memory of its own that an SPE may have; 0 is the machine's, shared by its slots, and 512 MiB at least.
         /// Slices do not count: they are read where the kernel caches them. A segment is at most 64 times as long.
         spe_memory_bytes: u64 = default(0),
-        /// A control group (version 2, with the controllers `memory` and `pids`) that is this node's alone, in which each SPE
-        /// gets one: then its memory is bounded with all of its processes. By default the node's own, where it is alone in it.
+        /// A control group (version 2, with the controllers `memory` and `pids`) that is this node's alone, in which
+        /// each SPE gets one: then its memory is bounded with all of its processes. By default the node's own, where it
+        /// is alone in it.
         spe_cgroup: Option<PathBuf> = optional(),
-        /// Most bytes that a function may keep in its scratch folder, 1 MiB to 1 TiB. It lies in memory, and is gone with
-        /// its SPE.
+        /// Most bytes that a function may keep in its scratch folder, 1 MiB to 1 TiB. It lies in memory, and is gone
+        /// with its SPE.
         spe_scratch_bytes: u64 = default(268_435_456),
         /// Most bytes of one file that a function writes, the results of a task included; 0 is what is free on the disk
         /// when the SPE starts, but for `reserve_bytes`.
@@ -89,10 +90,12 @@ settings! {
         /// Files that an SPE may have open, 64 to 65536; up to 40 of them are the segments it is given.
         spe_open_files_max: u32 = default(256),
         /// Whether functions may start processes. Off, since each may then have `spe_memory_bytes` (all together, where
-        /// there are control groups), and no function needs it to use a processor. A program (`cmd:`) that starts others, such as a shell with a pipe in it, needs it.
+        /// there are control groups), and no function needs it to use a processor. A program (`cmd:`) that starts
+        /// others, such as a shell with a pipe in it, needs it.
         spe_fork: bool = default(false),
-        /// The Python that runs functions in Python, 3.9 or newer, such as that of a virtual environment with the modules
-        /// that jobs need; by default the `python3` that the node finds in its `PATH`. Functions may read what belongs to it.
+        /// The Python that runs functions in Python, 3.9 or newer, such as that of a virtual environment with the
+        /// modules that jobs need; by default the `python3` that the node finds in its `PATH`. Functions may read what
+        /// belongs to it.
         spe_python: Option<PathBuf> = optional(),
         /// Files and folders that functions may read beside the system's libraries, such as a Python of its own or
         /// reference data. None by default: what is named here is readable by every user who may run a job.
@@ -100,22 +103,24 @@ settings! {
         /// Seconds after which a function that gives no sign of life (results, progress, a segment done) has failed, up
         /// to 31536000; 0 never. An hour, since what computes for so long can say so.
         spe_silence_seconds: u64 = default(3_600),
-        /// Seconds after which a function has failed that is still at one task (a segment, or several small ones), whatever
-        /// signs of life it gives, up to 31536000; 0 never. A day, since a job makes progress by many short tasks.
+        /// Seconds after which a function has failed that is still at one task (a segment, or several small ones),
+        /// whatever signs of life it gives, up to 31536000; 0 never. A day, since a job makes progress by many short
+        /// tasks.
         spe_task_seconds: u64 = default(86_400),
-        /// Transfers it serves at once, 1 to 65536; more are told to come back. Each holds a connection and about 2 MiB of
-        /// buffers.
+        /// Transfers it serves at once, 1 to 65536; more are told to come back. Each holds a connection and about 2 MiB
+        /// of buffers.
         transfers_max: u32 = default(256),
-        /// What carries bytes to other nodes: `auto` takes TCP within a site, QUIC between sites, and TCP again where UDP
-        /// does not get through; `tcp` and `quic` are taken everywhere. Who reads from this node chooses for himself: it
-        /// listens for both.
+        /// What carries bytes to other nodes: `auto` takes TCP within a site, QUIC between sites, and TCP again where
+        /// UDP does not get through; `tcp` and `quic` are taken everywhere. Who reads from this node chooses for
+        /// himself: it listens for both.
         carrier: CarrierChoice = default("auto"),
-        /// Who decides how fast QUIC sends: `udt` keeps its rate through random loss, `bbr` is BBR version 3, `cubic` takes
-        /// each lost packet for congestion, as most TCP does.
+        /// Who decides how fast QUIC sends: `udt` keeps its rate through random loss, `bbr` is BBR version 3, `cubic`
+        /// takes each lost packet for congestion, as most TCP does.
         controller: ControllerKind = default("udt"),
-        /// From where clients may have this node copy files to itself: `any` cloud that they are known to, or other nodes of its
-        /// `own-cloud` only. To nodes of other clouds it goes with its clients' tickets, never with a right of its own, and
-        /// speaks to nobody there who does not prove to be one; but it does go to the addresses that clients name.
+        /// From where clients may have this node copy files to itself: `any` cloud that they are known to, or other
+        /// nodes of its `own-cloud` only. To nodes of other clouds it goes with its clients' tickets, never with a
+        /// right of its own, and speaks to nobody there who does not prove to be one; but it does go to the addresses
+        /// that clients name.
         third_party_from: ThirdPartyFrom = default("any"),
         /// Milliseconds between two reports of how it is, which are also the sign that it lives; 100 to 60000. Keep it
         /// several times below the master's `node_lost_after_seconds`.

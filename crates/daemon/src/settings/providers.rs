@@ -1,6 +1,6 @@
 //! Settings of identity providers: where the security server knows users from, beside its own accounts. Tables within
-//! its settings, `[providers.NAME]`. What relations must hold is checked here, before anyone logs in; whether a provider
-//! can be reached is not.
+//! its settings, `[providers.NAME]`. What relations must hold is checked here, before anyone logs in; whether a
+//! provider can be reached is not.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -104,7 +104,8 @@ settings! {
         /// What is asked for. `openid` must be in it; `profile` and `email` give names, and some providers want a word
         /// of their own for groups.
         scopes: String = default("openid profile email"),
-        /// What a user is called: `preferred_username`, `email` (a verified one of `email_domain`, without the domain), or `sub`.
+        /// What a user is called: `preferred_username`, `email` (a verified one of `email_domain`, without the domain),
+        /// or `sub`.
         user_claim: UserClaim = default("preferred_username"),
         /// The only domain whose addresses are taken, where `user_claim` is `email`.
         email_domain: Option<String> = optional(),

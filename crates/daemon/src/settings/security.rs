@@ -29,9 +29,9 @@ settings! {
         certificate: PathBuf = default("certificate.pem"),
         /// Its private key, in `folder` unless absolute; only its own user should be able to read it.
         key: PathBuf = default("key.pem"),
-        /// Seconds that the certificates of nodes, masters and itself live; 10 to 315360000. They are renewed while they
-        /// are in use, when two thirds of it are over. 90 days: one that was stolen unnoticed is worth nothing after a
-        /// season, and a machine may be off for a month without coming back as a stranger.
+        /// Seconds that the certificates of nodes, masters and itself live; 10 to 315360000. They are renewed while
+        /// they are in use, when two thirds of it are over. 90 days: one that was stolen unnoticed is worth nothing
+        /// after a season, and a machine may be off for a month without coming back as a stranger.
         certificate_life_seconds: u64 = default(7_776_000),
         /// Providers of `providers` that have no `suffix`, in the order in which they are asked about a name that is
         /// not yet known. A provider that is neither here nor has a suffix would never be asked, and is refused.

@@ -12,8 +12,8 @@ use crate::{
     key::KeyRange,
 };
 
-/// What `teravalidate` says of one segment: a line with tabs between path, first byte, records, checksum, first key, last
-/// key (`-` where there is no record) and `yes` or `no`.
+/// What `teravalidate` says of one segment: a line with tabs between path, first byte, records, checksum, first key,
+/// last key (`-` where there is no record) and `yes` or `no`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentCheck {
     /// Path of the file.

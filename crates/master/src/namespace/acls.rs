@@ -1,5 +1,6 @@
-//! What entries say themselves of who may do what, and whose they are. Serves rights. Few entries say anything, and most
-//! of those say the same: so a list is kept once, and an entry without one costs nothing. Never decides who may do what.
+//! What entries say themselves of who may do what, and whose they are. Serves rights. Few entries say anything, and
+//! most of those say the same: so a list is kept once, and an entry without one costs nothing. Never decides who may do
+//! what.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -93,8 +94,8 @@ impl Namespace {
         self.row(slot)
     }
 
-    /// The entries below a folder, itself not among them, that have a list of their own. Asks for each such entry of the
-    /// cloud whether it is there: they are few.
+    /// The entries below a folder, itself not among them, that have a list of their own. Asks for each such entry of
+    /// the cloud whether it is there: they are few.
     pub(crate) fn own_acls_below(&self, folder: FileId) -> Vec<FileId> {
         let Some(folder) = self.items.find(folder) else { return Vec::new() };
         let is_below = |slot: &Slot| {

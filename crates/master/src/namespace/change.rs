@@ -1,5 +1,5 @@
-//! What changes names: make a folder, publish a file, rename (for removing see `removal`). Serves upload, `mkdir`, `mv`.
-//! Each call checks everything first and changes nothing when it refuses; whoever calls has checked the rights.
+//! What changes names: make a folder, publish a file, rename (for removing see `removal`). Serves upload, `mkdir`,
+//! `mv`. Each call checks everything first and changes nothing when it refuses; whoever calls has checked the rights.
 
 use protocol::{
     FileId, Now, Refusal, SectorPath, SliceId, Status, UserName, limits, message::client_master::FileContent,

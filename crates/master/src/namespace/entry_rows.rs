@@ -1,7 +1,7 @@
 //! An entry as a row of the journal: key = file id in network byte order, value = a version byte, then postcard
 //! (`docs/formats-on-disk.md`). Rows have a version of their own, whatever words the build speaks: this one writes
-//! versions 2 and 3 (which has a list of rights) and reads version 1 too. Serves every change of names and the start of the master. Never decides what may
-//! change.
+//! versions 2 and 3 (which has a list of rights) and reads version 1 too. Serves every change of names and the start of
+//! the master. Never decides what may change.
 
 use std::collections::BTreeMap;
 

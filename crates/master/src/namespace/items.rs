@@ -1,6 +1,6 @@
-//! Where files and folders are kept, some 140 bytes each: a record of fixed size in a [`Slab`], the name in [`StringPool`],
-//! owners once each, and what few have (user metadata, rights, numbers out of the ordinary) in tables beside. Serves every
-//! call of the namespace. Knows nothing of paths and of what may be done.
+//! Where files and folders are kept, some 140 bytes each: a record of fixed size in a [`Slab`], the name in
+//! [`StringPool`], owners once each, and what few have (user metadata, rights, numbers out of the ordinary) in tables
+//! beside. Serves every call of the namespace. Knows nothing of paths and of what may be done.
 
 use std::collections::BTreeMap;
 

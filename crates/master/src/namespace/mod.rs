@@ -3,9 +3,9 @@
 //! names a file.
 //!
 //! A name is an entry's own property, not part of its children's: so a rename touches one entry and one row, whatever
-//! lies below. A large folder that is removed is cut off, which is one row too, and its entries go in steps. Each change
-//! gives the rows that make it durable. This room never knows where copies lie, who may do what, or whether a row has
-//! reached the disk.
+//! lies below. A large folder that is removed is cut off, which is one row too, and its entries go in steps. Each
+//! change gives the rows that make it durable. This room never knows where copies lie, who may do what, or whether a
+//! row has reached the disk.
 //!
 //! Inside, an entry is a four-byte slot of [`items`]; outside, its [`FileId`].
 

@@ -155,7 +155,8 @@ impl NamespaceLoader {
     fn link_all(&mut self) -> Result<(), MasterError> {
         let items = &mut self.names.items;
         let slots = 0..items.end();
-        // Where each folder's entries end in a list of all, and later where they begin: a sort by folder that only counts.
+        // Where each folder's entries end in a list of all, and later where they begin: a sort by folder that only
+        // counts.
         let mut places = vec![0u32; slots.len() + 1];
         let parent_of = |items: &Items, slot| items.parent(slot).filter(|parent| *parent != NO_PARENT);
         for parent in slots.clone().filter_map(|slot| parent_of(items, slot)) {

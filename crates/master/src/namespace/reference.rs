@@ -1,5 +1,5 @@
-//! The namespace beside a slow and obvious one: a map from path to what stands there. Random operations must be answered
-//! alike by both, and what is loaded from the rows must be the same again.
+//! The namespace beside a slow and obvious one: a map from path to what stands there. Random operations must be
+//! answered alike by both, and what is loaded from the rows must be the same again.
 
 #![allow(clippy::unwrap_used)]
 

@@ -57,8 +57,8 @@ fn reload(rows: &[RowChange]) -> Namespace {
     Namespace::load(Now::default(), rows.iter().map(row)).unwrap().0
 }
 
-/// The promise: a file with a path of 40 bytes and three replicas takes 200 bytes of memory at most, wherever the tables
-/// stand between two doublings, and in whatever order names come.
+/// The promise: a file with a path of 40 bytes and three replicas takes 200 bytes of memory at most, wherever the
+/// tables stand between two doublings, and in whatever order names come.
 #[test]
 fn a_file_takes_at_most_200_bytes_with_its_replicas() {
     let (mut names, mut replicas, mut worst) = (empty(), Replicas::default(), 0);

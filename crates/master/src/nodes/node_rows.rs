@@ -1,5 +1,5 @@
-//! The nodes that the cloud has, as rows of the journal: key = node id, value = a version byte, then postcard. Serves the
-//! restart of the master, after which a node that does not come is missed, and one that was being drained still is.
+//! The nodes that the cloud has, as rows of the journal: key = node id, value = a version byte, then postcard. Serves
+//! the restart of the master, after which a node that does not come is missed, and one that was being drained still is.
 //! What changes all the time (load, room, slices) is in no row.
 
 use std::net::{IpAddr, SocketAddr};
@@ -50,7 +50,8 @@ impl Nodes {
     }
 
     /// Takes what a row says that was kept elsewhere while this journal was lost, and gives the change that makes it
-    /// durable. Of a node that has joined already only whether it was leaving counts; one that has not may have been taken out.
+    /// durable. Of a node that has joined already only whether it was leaving counts; one that has not may have been
+    /// taken out.
     pub(crate) fn restore_row(&mut self, now: Now, row: &StoredRow) -> Option<RowChange> {
         let id = NodeId::new(std::str::from_utf8(&row.key).ok()?).ok()?;
         let read: NodeRow = decode_row(&row.value)?;

@@ -97,8 +97,8 @@ impl Sites {
         self.changed |= self.known_count < known_before;
     }
 
-    /// Whether, since this was last asked, a site or rack has come, so that files may stand better; or a node has gone for
-    /// good, so that there may be fewer places than a file has copies.
+    /// Whether, since this was last asked, a site or rack has come, so that files may stand better; or a node has gone
+    /// for good, so that there may be fewer places than a file has copies.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }

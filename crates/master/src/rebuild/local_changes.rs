@@ -104,8 +104,8 @@ impl LocalChanges {
 }
 
 impl Master {
-    /// What stands when names are put together: with `all`, whatever there is, else what was changed in lives that had not heard
-    /// all nodes, and in which of them, by key.
+    /// What stands when names are put together: with `all`, whatever there is, else what was changed in lives that had
+    /// not heard all nodes, and in which of them, by key.
     pub(super) fn collect_local_changes(&self, all: bool) -> (LocalChanges, BTreeMap<Vec<u8>, u64>) {
         let this_life = self.lineage.first_change().unwrap_or(u64::MAX);
         let touched =
@@ -203,8 +203,8 @@ impl Master {
         self.names.set_acl(folder, acl)
     }
 
-    /// Adds what a copy of another journal says that nothing here contradicts: folders, rights, policies, quotas. What is
-    /// here stays; what the copy has in the trash is found by its sidecars.
+    /// Adds what a copy of another journal says that nothing here contradicts: folders, rights, policies, quotas. What
+    /// is here stays; what the copy has in the trash is found by its sidecars.
     pub(super) fn merge_tree(
         &mut self,
         now: Now,

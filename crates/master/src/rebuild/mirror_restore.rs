@@ -107,8 +107,8 @@ impl Master {
         let is_doubtful = is_silent && !self.rebuild.is_running();
         let is_successor = is_doubtful || journal_lineage::mirror_contains(&mark, &stored, self.rebuild.id, None);
         if self.rebuild.has_past && is_successor {
-            // It was put together from this journal, which has been put back since, perhaps to where its own names were not
-            // yet put together. What people changed in this life is known only while not all nodes have told.
+            // It was put together from this journal, which has been put back since, perhaps to where its own names were
+            // not yet put together. What people changed in this life is known only while not all nodes have told.
             let is_known = self.rebuild.runs_since_start || !self.has_all_reports();
             return self.mark_journal_stale(now, key, mark.generation, is_silent || !is_known);
         }
@@ -213,8 +213,8 @@ impl Master {
         changes
     }
 
-    /// Whether a copy takes the place of the names that stand here: the newest of the journal that was lost does. One of
-    /// yet another journal, or one that comes when the names stand, only adds to them.
+    /// Whether a copy takes the place of the names that stand here: the newest of the journal that was lost does. One
+    /// of yet another journal, or one that comes when the names stand, only adds to them.
     fn may_replace_names(&self, mark: &MirrorPosition, stored: &[StoredRow]) -> bool {
         let knows = |journal, sequence| journal_lineage::mirror_contains(mark, stored, journal, Some(sequence));
         let goes_on =
@@ -244,8 +244,8 @@ impl Master {
         changes
     }
 
-    /// Takes the copy's rows of the tables that other rooms own, and no others: ids of entries mean something else in the
-    /// names that stood here so far. Nodes are an exception, for those that have joined are there.
+    /// Takes the copy's rows of the tables that other rooms own, and no others: ids of entries mean something else in
+    /// the names that stood here so far. Nodes are an exception, for those that have joined are there.
     fn restore_tables(&mut self, now: Now, stored: &[StoredRow]) -> (Vec<RowChange>, Vec<SliceId>) {
         // What was cut off here shall not be found among the copy's names.
         let mut doomed = self.names.purge_pending_removals(usize::MAX);
@@ -325,8 +325,8 @@ impl Master {
         if listed.is_some_and(|listed| listed.metadata.header.path == header.path) {
             return Vec::new();
         }
-        // A folder that has another path by now has its files with it; but one that was removed has not what was written
-        // at its path since.
+        // A folder that has another path by now has its files with it; but one that was removed has not what was
+        // written at its path since.
         let folder = entry.path.parent().and_then(|folder| moved.get(&before.find(&folder)?).copied());
         let above = |folder| std::iter::successors(Some(folder), |at| self.names.parent(*at));
         let was_removed = |folder| above(folder).find_map(|at| self.trash.removed_at(at));
@@ -346,8 +346,8 @@ impl Master {
         match self.put_entry(now, &path, true, &entry.owner, content, entry.modified_unix_millis) {
             Ok(change) => {
                 self.note_made_folders(nearest, &path);
-                // Its folder has another path by what this copy knows: a sidecar that knows less does not take it back; one
-                // that knows as much says where the file is itself.
+                // Its folder has another path by what this copy knows: a sidecar that knows less does not take it back;
+                // one that knows as much says where the file is itself.
                 if path != entry.path {
                     self.rebuild.renamed.insert(slice, self.node_recency(key).of_folder());
                 }
@@ -365,8 +365,8 @@ impl Master {
     }
 
     /// Whether a file stands in another folder than this one: where the copy of `key` has another at the path that its
-    /// sidecar says, and a node that knows all that the copy knows has the file there, it was written after the first was
-    /// moved away.
+    /// sidecar says, and a node that knows all that the copy knows has the file there, it was written after the first
+    /// was moved away.
     fn is_in_another_folder(&self, key: NodeKey, folder: FileId, header: &protocol::SliceHeader) -> bool {
         let there = header.path.parent().and_then(|above| self.names.find(&above));
         there.is_some_and(|there| there != folder) && self.is_placed_there(key, header)
@@ -381,8 +381,8 @@ impl Master {
         holders.any(|replica| known(replica.node) >= self.node_recency(key))
     }
 
-    /// Folders of the names before that are in the present ones too, but not those that were only made for a file: their
-    /// ids mean nothing.
+    /// Folders of the names before that are in the present ones too, but not those that were only made for a file:
+    /// their ids mean nothing.
     fn moved_folders(
         &self,
         before: &Namespace,

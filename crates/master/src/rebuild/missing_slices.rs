@@ -1,5 +1,5 @@
-//! Names without bytes: files of a journal that was put back of which no node has a copy. Nobody can say whether they were
-//! removed since or lost, so they are listed, and stay until an administrator dismisses them.
+//! Names without bytes: files of a journal that was put back of which no node has a copy. Nobody can say whether they
+//! were removed since or lost, so they are listed, and stay until an administrator dismisses them.
 
 use protocol::{
     NodeId, Now, SliceId,
@@ -11,8 +11,8 @@ use super::rebuild_rows;
 use crate::{Master, journal_writes::Effect};
 
 impl Master {
-    /// Lists the files of an older journal of which no node has the bytes. Where a node has not told, it may have them: then
-    /// they count as lost, as the files of any node that is away.
+    /// Lists the files of an older journal of which no node has the bytes. Where a node has not told, it may have them:
+    /// then they count as lost, as the files of any node that is away.
     pub(super) fn list_missing(&mut self) -> (Vec<RowChange>, Vec<Effect>) {
         let Ok(node) = NodeId::new(NOBODY) else { return Default::default() };
         if self.rebuild.fork.is_none() || !self.rebuild.absent.is_empty() {

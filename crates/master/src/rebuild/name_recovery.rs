@@ -1,9 +1,10 @@
 //! Giving slices of a lost journal their names back, each when a node first tells of it. The order in which nodes come
 //! must not matter: of two slices that claim one path, the same one wins whichever was told first.
 //!
-//! Of two slices at one path, one that some node has at its path, or staged for it, wins over one that every node has set
-//! aside there; else the newer version wins. Nobody can say whether a staged slice was ever published: it is treated as
-//! if it were, since to bring back what was never published does less harm than to lose what was acknowledged.
+//! Of two slices at one path, one that some node has at its path, or staged for it, wins over one that every node has
+//! set aside there; else the newer version wins. Nobody can say whether a staged slice was ever published: it is
+//! treated as if it were, since to bring back what was never published does less harm than to lose what was
+//! acknowledged.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +29,8 @@ use crate::{
 };
 
 impl Master {
-    /// A node told of a slice, in its inventory. Gives it a name if it is of another journal and no name was decided yet.
+    /// A node told of a slice, in its inventory. Gives it a name if it is of another journal and no name was decided
+    /// yet.
     pub(crate) fn adopt_foreign_slice(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         let header = &metadata.header;
         let is_foreign = self.rebuild.is_foreign(header, self.names.birth()) || self.is_of_a_lost_end(header, state);
@@ -49,9 +51,9 @@ impl Master {
         }
     }
 
-    /// Whether a slice got its place under this journal and is nobody's, though it is older than this life, or names have been
-    /// being put together all this life: a later life has named it in the rebuild, and the disk lost that, or a copy from before
-    /// its end was put back.
+    /// Whether a slice got its place under this journal and is nobody's, though it is older than this life, or names
+    /// have been being put together all this life: a later life has named it in the rebuild, and the disk lost that, or
+    /// a copy from before its end was put back.
     fn is_of_a_lost_end(&self, header: &SliceHeader, state: HeldState) -> bool {
         state == HeldState::Placed
             && self.rebuild.is_running()
@@ -179,8 +181,8 @@ impl Master {
         }
     }
 
-    /// A staged copy says the name that its slice has. A crash may have taken it back there on its way to a new path, which is
-    /// what the master said last: so it counts, though it will never be among those that stand there.
+    /// A staged copy says the name that its slice has. A crash may have taken it back there on its way to a new path,
+    /// which is what the master said last: so it counts, though it will never be among those that stand there.
     fn note_staged(&mut self, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         if state == HeldState::Staged && self.rebuild.is_running() {
             let slice = metadata.header.slice;
@@ -256,8 +258,8 @@ impl Master {
         Some(SliceMetadata { header: self.names.header_of_slice(slice, self.rebuild.id)?, bytes, digest })
     }
 
-    /// Closes folders that stand only for a file which came when the names stood already: nobody knows what they said of
-    /// rights, so their owners say it anew.
+    /// Closes folders that stand only for a file which came when the names stood already: nobody knows what they said
+    /// of rights, so their owners say it anew.
     fn close_made_folders(&mut self, before: (FileId, usize), path: &SectorPath) -> Vec<RowChange> {
         if self.rebuild.is_running() || is_in_trash(path) {
             return Vec::new();
@@ -358,8 +360,8 @@ impl Master {
         rows
     }
 
-    /// What stands at the path that newer knowledge gives to another slice, where it is older and gives way, as it would to
-    /// one that is found there. Neither a folder does, nor what was written since.
+    /// What stands at the path that newer knowledge gives to another slice, where it is older and gives way, as it
+    /// would to one that is found there. Neither a folder does, nor what was written since.
     fn older_at_path(&self, metadata: &SliceMetadata, state: HeldState, knowledge: Recency) -> Option<SliceMetadata> {
         let file = self.names.find(&metadata.header.path)?;
         let other = self.names.content(file)?.slice;
@@ -402,8 +404,8 @@ impl Master {
         unsaid.into_iter().chain(self.adopt_trash(now, file, path)).collect()
     }
 
-    /// A copy is taken that names these files itself. Of others of which this journal says something by itself, it does not say
-    /// where they are.
+    /// A copy is taken that names these files itself. Of others of which this journal says something by itself, it does
+    /// not say where they are.
     pub(super) fn note_not_in_mirror(&mut self, said: &BTreeSet<SliceId>) -> Vec<RowChange> {
         let with_policy = self.rebuild.local_changes.policies.keys();
         let with_policy = with_policy.filter_map(|path| Some(self.names.content(self.names.find(path)?)?.slice));

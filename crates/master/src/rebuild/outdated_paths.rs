@@ -1,8 +1,8 @@
-//! Paths under which nodes hold files that have other ones by now. While some node has not told what it knows, nothing is moved at
-//! the nodes' disks ([`stale_journal`](super::stale_journal)); but a node that comes is given the small rows as they are now. A master that
-//! lost its journal then would take the node's old paths for as new as these rows, and undo renames and removals. So it is
-//! written down, and kept at the nodes, which rows the node had when it came with such a path, and the file's own row with it,
-//! until all have told and the files move.
+//! Paths under which nodes hold files that have other ones by now. While some node has not told what it knows, nothing
+//! is moved at the nodes' disks ([`stale_journal`](super::stale_journal)); but a node that comes is given the small
+//! rows as they are now. A master that lost its journal then would take the node's old paths for as new as these rows,
+//! and undo renames and removals. So it is written down, and kept at the nodes, which rows the node had when it came
+//! with such a path, and the file's own row with it, until all have told and the files move.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,12 +41,12 @@ impl Master {
         then.map_or(knowledge, |mark| knowledge.min(self.mark_recency(mark)))
     }
 
-    /// A node told of a slice. Writes down what it knew, where the file has another path by now and the node is not told to
-    /// move it yet.
+    /// A node told of a slice. Writes down what it knew, where the file has another path by now and the node is not
+    /// told to move it yet.
     pub(crate) fn note_outdated_path(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata) {
         let (slice, path) = (metadata.header.slice, &metadata.header.path);
-        // What it kept was never taken: its paths may be the newer ones. It is given nothing before that, and then it comes
-        // again.
+        // What it kept was never taken: its paths may be the newer ones. It is given nothing before that, and then it
+        // comes again.
         let is_unmerged = self.has_unmerged_mirror(key);
         if is_unmerged || self.has_all_reports() || self.rebuild.is_running() || !self.is_held_back(slice, key) {
             return;
@@ -68,8 +68,8 @@ impl Master {
         self.save(now, vec![row], Vec::new());
     }
 
-    /// Takes what a copy says of such paths while the names are put together; with `replaces`, nothing that another one said,
-    /// but for what a journal says itself that showed to be behind. Gives the slices of which that is news.
+    /// Takes what a copy says of such paths while the names are put together; with `replaces`, nothing that another one
+    /// said, but for what a journal says itself that showed to be behind. Gives the slices of which that is news.
     pub(super) fn restore_outdated_paths(
         &mut self,
         stored: &[StoredRow],
@@ -107,8 +107,9 @@ impl Master {
         (changes, news)
     }
 
-    /// Nodes that told of these slices before a copy said something of them tell again: of a slice that came with an outdated
-    /// path, of one for which there was no place among the names before, or of which this copy does not say where it is.
+    /// Nodes that told of these slices before a copy said something of them tell again: of a slice that came with an
+    /// outdated path, of one for which there was no place among the names before, or of which this copy does not say
+    /// where it is.
     pub(super) fn request_inventories(&mut self, now: Now, slices: &[SliceId]) {
         let mut nodes = BTreeSet::new();
         for slice in slices {
@@ -130,6 +131,6 @@ impl Master {
 
 /// What a node has that keeps nothing.
 const NO_MARK: MirrorPosition = MirrorPosition { journal: JournalId(0), generation: 0, sequence: 0 };
-/// Slices of which that is written down, some 10 MiB of memory. Of more, a rename or a removal may be undone where the journal
-/// is lost before all have told.
+/// Slices of which that is written down, some 10 MiB of memory. Of more, a rename or a removal may be undone where the
+/// journal is lost before all have told.
 const OUTDATED_MAX: usize = 30_000;

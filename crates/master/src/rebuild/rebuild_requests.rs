@@ -82,8 +82,8 @@ impl Master {
         reasons
     }
 
-    /// Slices without a name that a node has and that are kept until a person decides. Nothing moves them: nobody can say what
-    /// they are, and a node that leaves waits for that.
+    /// Slices without a name that a node has and that are kept until a person decides. Nothing moves them: nobody can
+    /// say what they are, and a node that leaves waits for that.
     pub(crate) fn in_doubt_at(&self, node: NodeKey) -> usize {
         let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
         aside.filter(|conflict| self.replicas.at(conflict.metadata.header.slice, node).is_some()).count()

@@ -147,8 +147,8 @@ pub(crate) fn new_identity(id: JournalId, generation: u64, state: RebuildState) 
     StateRow { generation, state, ..StateRow::born(id) }.change()
 }
 
-/// The rows that make a journal with these rows one that was put back: names are put together from it and from what nodes
-/// know beyond it, and no version is given that it had given.
+/// The rows that make a journal with these rows one that was put back: names are put together from it and from what
+/// nodes know beyond it, and no version is given that it had given.
 ///
 /// # Errors
 /// When a row cannot be read.

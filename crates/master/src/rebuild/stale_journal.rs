@@ -1,10 +1,11 @@
-//! A journal that is older than what the nodes know: put back from a backup, from a snapshot of its machine, or by a disk
-//! that lost what it had acknowledged. Every file that was written since would look like an unpublished leftover, so
-//! before anything is removed the journal is compared with what nodes know, and where it is behind it counts as lost: it
-//! goes on under another id, and the names are put together from it and from the nodes (`docs/paths/rebuild.md`).
+//! A journal that is older than what the nodes know: put back from a backup, from a snapshot of its machine, or by a
+//! disk that lost what it had acknowledged. Every file that was written since would look like an unpublished leftover,
+//! so before anything is removed the journal is compared with what nodes know, and where it is behind it counts as
+//! lost: it goes on under another id, and the names are put together from it and from the nodes
+//! (`docs/paths/rebuild.md`).
 //!
-//! Until every known node has told, nothing is done at the nodes' disks about a slice on which this master's life has not
-//! decided itself.
+//! Until every known node has told, nothing is done at the nodes' disks about a slice on which this master's life has
+//! not decided itself.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -108,9 +109,9 @@ impl Master {
         mark.journal != id && !self.lineage.contains(id, last, mark.journal, mark.sequence)
     }
 
-    /// A slice of this journal stands at its path at a node, and has no name. A file is placed only after its commit was
-    /// durable: so where this master's life knows nothing of it and its version is newer than all that the journal had,
-    /// the journal has lost that commit.
+    /// A slice of this journal stands at its path at a node, and has no name. A file is placed only after its commit
+    /// was durable: so where this master's life knows nothing of it and its version is newer than all that the journal
+    /// had, the journal has lost that commit.
     pub(crate) fn proves_lost_commit(&self, metadata: &SliceMetadata, state: HeldState) -> bool {
         let header = &metadata.header;
         state == HeldState::Placed
@@ -123,8 +124,8 @@ impl Master {
             && self.names.file_of_slice(header.slice).is_none()
     }
 
-    /// Nodes know more than the journal. It goes on under a new id, so that whatever lies at the nodes is looked at; and
-    /// nodes come again, since what they said was taken for what this journal knows.
+    /// Nodes know more than the journal. It goes on under a new id, so that whatever lies at the nodes is looked at;
+    /// and nodes come again, since what they said was taken for what this journal knows.
     pub(crate) fn mark_journal_stale(&mut self, now: Now, key: NodeKey, generation: u64, merges: bool) {
         let node = self.nodes.get(key).id.clone();
         let old = self.rebuild.id;

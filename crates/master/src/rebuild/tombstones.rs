@@ -12,8 +12,8 @@ use super::rebuild_rows;
 use crate::{Master, journal_writes::Effect, nodes::NodeKey};
 
 impl Master {
-    /// Writes down which of the slices that `effects` see to have become nobody's while someone was away who has them, or
-    /// may have.
+    /// Writes down which of the slices that `effects` see to have become nobody's while someone was away who has them,
+    /// or may have.
     pub(crate) fn add_tombstones(&mut self, changes: &mut Vec<RowChange>, effects: &[Effect]) {
         // Almost always.
         if self.rebuild.absent.is_empty() {

@@ -1,11 +1,11 @@
 //! Lives of a master in which not all known nodes have told what they know. Until they have, nobody can say whether the
-//! journal is an old one that was put back. So what is changed in such a life is written down: where nodes show that the
-//! journal is behind, that stands, and what the journal merely says gives way to what nodes know beyond it. A master that
-//! is started again before all nodes have told goes on with what the lives before it wrote down.
+//! journal is an old one that was put back. So what is changed in such a life is written down: where nodes show that
+//! the journal is behind, that stands, and what the journal merely says gives way to what nodes know beyond it. A
+//! master that is started again before all nodes have told goes on with what the lives before it wrote down.
 //!
-//! A backup from such a life says so too, and is no reason to believe that what was changed before it was taken is newer
-//! than what nodes know. So each change has its life, and the copy that is taken says where the lines parted: before the
-//! first life that it does not go back to.
+//! A backup from such a life says so too, and is no reason to believe that what was changed before it was taken is
+//! newer than what nodes know. So each change has its life, and the copy that is taken says where the lines parted:
+//! before the first life that it does not go back to.
 
 use std::collections::BTreeSet;
 
@@ -70,8 +70,8 @@ impl Master {
         touched.keys().map(|key| rebuild_rows::remove_changed_row(&key)).chain(lives).collect()
     }
 
-    /// The journal is behind. Takes down what was changed in such lives, and gives where the lines may have parted: before the
-    /// first of them, until a copy says that it goes back to it.
+    /// The journal is behind. Takes down what was changed in such lives, and gives where the lines may have parted:
+    /// before the first of them, until a copy says that it goes back to it.
     pub(super) fn record_forks(&mut self, this_life: Fork, last: u64) -> (Fork, Vec<RowChange>) {
         let (own, lives) = self.collect_local_changes(false);
         let earlier = self.rebuild.incarnations.iter().filter(|life| life.base < this_life.base);
@@ -126,8 +126,8 @@ impl Master {
         known.iter().flat_map(rows).collect()
     }
 
-    /// The journal is behind, and of a time in which names were put together: nobody changes anything then, so what stands is
-    /// no newer than its last change, and a copy that knows that one knows all of it.
+    /// The journal is behind, and of a time in which names were put together: nobody changes anything then, so what
+    /// stands is no newer than its last change, and a copy that knows that one knows all of it.
     pub(super) fn age_local_changes(&mut self) -> Vec<RowChange> {
         let rebuild = &mut self.rebuild;
         let keys: Vec<_> = rebuild_rows::local_change_entries(&rebuild.local_changes).map(|(key, _)| key).collect();

@@ -1,6 +1,6 @@
-//! What a job may read, and where: a ticket for each task, with the slices among its segments. Serves `run`. A node lets
-//! an SPE read nothing else of what users keep, so a job has the rights of who submitted it on every node, and only as
-//! long as they hold.
+//! What a job may read, and where: a ticket for each task, with the slices among its segments. Serves `run`. A node
+//! lets an SPE read nothing else of what users keep, so a job has the rights of who submitted it on every node, and
+//! only as long as they hold.
 
 use protocol::{
     JobId, NodeId, Now, Refusal, Rights, SliceId, Status, limits,

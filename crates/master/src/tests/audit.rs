@@ -1,4 +1,5 @@
-//! What the master tells the audit record, and the tickets it gives: to whom, of which file, and when they may go plain.
+//! What the master tells the audit record, and the tickets it gives: to whom, of which file, and when they may go
+//! plain.
 
 use protocol::{
     message::{

@@ -1,5 +1,5 @@
-//! The wall clock jumps, by itself or while the master is off: nothing is removed by it until it is confirmed, and nothing
-//! early afterwards.
+//! The wall clock jumps, by itself or while the master is off: nothing is removed by it until it is confirmed, and
+//! nothing early afterwards.
 
 #![allow(clippy::unwrap_used)]
 

@@ -280,7 +280,8 @@ impl Bench {
         self.now = end;
     }
 
-    /// Asks as `user` (an administrator is called `admin`, and `bob@astro` is bob of the group astro) and gives the request's number.
+    /// Asks as `user` (an administrator is called `admin`, and `bob@astro` is bob of the group astro) and gives the
+    /// request's number.
     pub(super) fn ask_later(&mut self, user: &str, request: ClientRequest) -> u64 {
         let session = match self.clients.get(user) {
             Some(session) if self.master.peer(*session).is_some() => *session,

@@ -1,7 +1,7 @@
-//! Nodes that come, go, are drained, removed and moved to other sites, from a seed, while files are written and the master
-//! dies now and then. At no moment
-//! is a copy removed that the wish still needs ([`Bench`] looks at every removal); and when all is quiet, every file stands
-//! as well as the nodes that are left allow.
+//! Nodes that come, go, are drained, removed and moved to other sites, from a seed, while files are written and the
+//! master dies now and then. At no moment
+//! is a copy removed that the wish still needs ([`Bench`] looks at every removal); and when all is quiet, every file
+//! stands as well as the nodes that are left allow.
 
 #![allow(clippy::unwrap_used)]
 

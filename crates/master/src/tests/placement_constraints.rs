@@ -10,7 +10,8 @@ use crate::{
     placement_constraints::{PlacementConstraints, PlacementCost},
 };
 
-/// Reads a wish out of the first name of a path, so that a test writes it where the file is: `/copies=3,want=a+b,not=c/f`.
+/// Reads a wish out of the first name of a path, so that a test writes it where the file is:
+/// `/copies=3,want=a+b,not=c/f`.
 pub(super) fn replication_from_path(names: &Namespace, at: &SectorPath) -> Option<DesiredReplication> {
     let first = at.components().next()?;
     let mut desired = DesiredReplication { copies: 2, ..DesiredReplication::default() };

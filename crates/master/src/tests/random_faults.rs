@@ -1,5 +1,5 @@
-//! Everything at once, from a seed: clients write, rename and remove while nodes and the master die, orders are lost and
-//! copies fail. Then all heals, and what was answered must be there.
+//! Everything at once, from a seed: clients write, rename and remove while nodes and the master die, orders are lost
+//! and copies fail. Then all heals, and what was answered must be there.
 
 #![allow(clippy::unwrap_used)]
 

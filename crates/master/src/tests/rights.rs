@@ -1,5 +1,5 @@
-//! What rights do: what is inherited, what is shown, what a job may read, and what stays of them over renames, the trash,
-//! restarts and the loss of the journal.
+//! What rights do: what is inherited, what is shown, what a job may read, and what stays of them over renames, the
+//! trash, restarts and the loss of the journal.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! What is seen of the trash, and what is not done in it. Serves every request that names a path. Never changes anything.
+//! What is seen of the trash, and what is not done in it. Serves every request that names a path. Never changes
+//! anything.
 
 use std::ops::Bound;
 

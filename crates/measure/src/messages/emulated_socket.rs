@@ -1,5 +1,5 @@
-//! An emulated way: a socket whose datagrams leave later, and some never, by a seed. Each end has one, so that a round trip
-//! takes both delays and meets both losses.
+//! An emulated way: a socket whose datagrams leave later, and some never, by a seed. Each end has one, so that a round
+//! trip takes both delays and meets both losses.
 
 use std::{
     collections::VecDeque,

@@ -1,5 +1,5 @@
-//! GMP, sealed: the messenger that every role has, on a UDP socket or over an emulated way (`emulated_socket.rs`). Each asker is a
-//! task that waits for its own answer.
+//! GMP, sealed: the messenger that every role has, on a UDP socket or over an emulated way (`emulated_socket.rs`). Each
+//! asker is a task that waits for its own answer.
 
 use std::{
     collections::HashSet,

@@ -1,5 +1,5 @@
-//! gRPC: tonic, unary calls in plain text over one HTTP/2 connection. The service is written by hand, and carries bytes as
-//! they are: no code is generated, and nothing is encoded that the other systems do not encode.
+//! gRPC: tonic, unary calls in plain text over one HTTP/2 connection. The service is written by hand, and carries bytes
+//! as they are: no code is generated, and nothing is encoded that the other systems do not encode.
 
 use std::{
     convert::Infallible,

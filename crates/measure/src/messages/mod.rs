@@ -1,10 +1,10 @@
-//! Messages: a request of [`PAYLOAD_BYTES`] and an answer of as many, over GMP and over what others would take. It serves
-//! `sector bench messages`, and never talks to a running cloud.
+//! Messages: a request of [`PAYLOAD_BYTES`] and an answer of as many, over GMP and over what others would take. It
+//! serves `sector bench messages`, and never talks to a running cloud.
 //!
 //! Every system has the same arrangement: the end that answers is a process of its own, the end that asks is this one;
-//! each has a runtime of as many threads as [`MessagesPlan::threads`] says; connections are made before the watch runs, but where
-//! a new one for each message is what is measured; systems take turns, round by round. One request under way shows the
-//! latency, [`MANY_IN_FLIGHT`] the rate.
+//! each has a runtime of as many threads as [`MessagesPlan::threads`] says; connections are made before the watch runs,
+//! but where a new one for each message is what is measured; systems take turns, round by round. One request under way
+//! shows the latency, [`MANY_IN_FLIGHT`] the rate.
 
 mod emulated_socket;
 mod figures;
@@ -223,8 +223,8 @@ fn runtime(threads: usize) -> Result<Runtime, MeasureError> {
     built.map_err(io("starting a runtime"))
 }
 
-/// Does something on the runtime's own threads, as servers do; the thread that waits here would have to be woken for each
-/// datagram.
+/// Does something on the runtime's own threads, as servers do; the thread that waits here would have to be woken for
+/// each datagram.
 fn on<T: Send + 'static>(
     runtime: &Runtime,
     work: impl Future<Output = Result<T, MeasureError>> + Send + 'static,

@@ -1,5 +1,5 @@
-//! Raw TCP: one connection kept, on which requests follow each other without waiting; and a connection for each message,
-//! as one has it who wants no connections to look after.
+//! Raw TCP: one connection kept, on which requests follow each other without waiting; and a connection for each
+//! message, as one has it who wants no connections to look after.
 
 use std::{
     collections::VecDeque,

@@ -1,7 +1,7 @@
 //! ZeroMQ: a DEALER that asks a ROUTER over TCP, through the system's own `libzmq`, where it is installed. It is loaded
-//! while the program runs: nobody who builds or ships this needs it. One thread at each end asks and answers, beside the
-//! library's own thread for the network, as the library is meant to be used. In plain text, and sealed as the library seals
-//! (CURVE): GMP has no plain text, so only the second does the same work.
+//! while the program runs: nobody who builds or ships this needs it. One thread at each end asks and answers, beside
+//! the library's own thread for the network, as the library is meant to be used. In plain text, and sealed as the
+//! library seals (CURVE): GMP has no plain text, so only the second does the same work.
 
 #![allow(unsafe_code)]
 
@@ -163,8 +163,8 @@ struct Socket {
     socket: *mut c_void,
 }
 
-// SAFETY: the library lets a socket go from one thread to another where a full fence lies between, as a mutex or the end
-// of a task is; no two threads have it at once.
+// SAFETY: the library lets a socket go from one thread to another where a full fence lies between, as a mutex or the
+// end of a task is; no two threads have it at once.
 unsafe impl Send for Socket {}
 
 impl Socket {

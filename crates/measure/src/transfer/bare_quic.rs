@@ -1,5 +1,5 @@
-//! The QUIC library by itself, as its users would have it for bulk: BBR, windows for the way, eight streams, no frames and
-//! no checksums. What this system's carrier adds must not make it slower than this.
+//! The QUIC library by itself, as its users would have it for bulk: BBR, windows for the way, eight streams, no frames
+//! and no checksums. What this system's carrier adds must not make it slower than this.
 
 use std::{
     error::Error,

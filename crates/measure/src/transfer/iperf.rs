@@ -1,5 +1,5 @@
-//! iperf3: the kernel's TCP without encryption, with the controller it is told to take. Its two ends are processes of it,
-//! and the figures are those that it gives.
+//! iperf3: the kernel's TCP without encryption, with the controller it is told to take. Its two ends are processes of
+//! it, and the figures are those that it gives.
 
 use std::{
     io::{BufRead, BufReader},

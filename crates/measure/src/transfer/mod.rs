@@ -1,9 +1,10 @@
-//! Bulk bytes over a way: by this system's carriers, by the bare QUIC library, and by what kernels do (iperf3), in turn and
-//! in one run (Open Cloud Testbed, section 6). It serves `sector bench transfer`, and never talks to a running cloud.
+//! Bulk bytes over a way: by this system's carriers, by the bare QUIC library, and by what kernels do (iperf3), in turn
+//! and in one run (Open Cloud Testbed, section 6). It serves `sector bench transfer`, and never talks to a running
+//! cloud.
 //!
-//! Every system has the same arrangement: a thread that sends and one that receives, each with a runtime of its own; over
-//! an emulated way each is at a site of its own. The watch runs from before the connection is made until the receiver has
-//! said that it has all: handshake and start are part of what a user waits for.
+//! Every system has the same arrangement: a thread that sends and one that receives, each with a runtime of its own;
+//! over an emulated way each is at a site of its own. The watch runs from before the connection is made until the
+//! receiver has said that it has all: handshake and start are part of what a user waits for.
 
 mod bare_quic;
 mod bench_network;
@@ -132,8 +133,9 @@ pub fn has_iperf() -> bool {
     iperf::is_here()
 }
 
-/// Measures every system in turn, round by round; gives the medians. `tell` hears each turn as it ends. A system that fails
-/// has a figure that says so, and the others are measured all the same: on a way that loses packets that is a result.
+/// Measures every system in turn, round by round; gives the medians. `tell` hears each turn as it ends. A system that
+/// fails has a figure that says so, and the others are measured all the same: on a way that loses packets that is a
+/// result.
 pub fn compare(
     plan: &TransferPlan,
     tell: &mut dyn FnMut(&TransferFigure),

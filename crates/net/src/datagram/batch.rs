@@ -1,6 +1,6 @@
-//! The two calls of Linux that move many datagrams at once, `recvmmsg` and `sendmmsg`, with what makes a **row** of them:
-//! datagrams of one length to one address, handed over as one and cut by the kernel (`UDP_SEGMENT`), and brought as one
-//! (`UDP_GRO`). Nothing here waits or decides; no pointer outlives its call.
+//! The two calls of Linux that move many datagrams at once, `recvmmsg` and `sendmmsg`, with what makes a **row** of
+//! them: datagrams of one length to one address, handed over as one and cut by the kernel (`UDP_SEGMENT`), and brought
+//! as one (`UDP_GRO`). Nothing here waits or decides; no pointer outlives its call.
 //!
 //! Own calls: rustix has neither `recvmmsg` nor rows, and quinn-udp forbids the system to cut a datagram that is
 //! too long for a link (its own protocol looks for that length; ours does not), and sends to one address at a time.
@@ -40,8 +40,8 @@ pub(super) fn receive(socket: BorrowedFd<'_>, arrivals: &mut ReceiveBatch) -> io
         header.msg_hdr.msg_controllen = size_of::<Control>();
         header
     });
-    // SAFETY: every pointer of the headers leads to an array above or into `arrivals`, with its true length; all of them
-    // live until the call has returned, and nothing else touches them meanwhile.
+    // SAFETY: every pointer of the headers leads to an array above or into `arrivals`, with its true length; all of
+    // them live until the call has returned, and nothing else touches them meanwhile.
     let came = unsafe {
         libc::recvmmsg(
             socket.as_raw_fd(),
@@ -97,8 +97,8 @@ pub(super) fn send(socket: BorrowedFd<'_>, departures: &[OutgoingDatagram], in_r
         headers.push(header);
         next_piece = next_piece.wrapping_add(*count);
     }
-    // SAFETY: every pointer of the headers leads into `pieces`, `rows` or `departures`, with its true length; the counts
-    // of the rows add up to the pieces. All of them live until the call has returned.
+    // SAFETY: every pointer of the headers leads into `pieces`, `rows` or `departures`, with its true length; the
+    // counts of the rows add up to the pieces. All of them live until the call has returned.
     let left =
         unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), headers.len() as u32, libc::MSG_DONTWAIT) };
     let left = usize::try_from(left).map_err(|_| io::Error::last_os_error())?;

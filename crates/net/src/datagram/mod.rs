@@ -1,6 +1,6 @@
-//! Datagrams: the trait that UDP and the in-memory network share, and what travels through it many at a time. One socket
-//! serves all sessions of a process (Sector/Sphere paper, 2.4: "a single UDP port is used for messaging"). It knows
-//! nothing of what it carries.
+//! Datagrams: the trait that UDP and the in-memory network share, and what travels through it many at a time. One
+//! socket serves all sessions of a process (Sector/Sphere paper, 2.4: "a single UDP port is used for messaging"). It
+//! knows nothing of what it carries.
 
 mod batch;
 mod udp;
@@ -31,8 +31,8 @@ pub trait DatagramSocket: Send + Sync + 'static {
         Err(io::ErrorKind::WouldBlock.into())
     }
     /// Sends as many datagrams as there is room for at once, from the first on: says how many left, at least one. An
-    /// error is that of the first, [`WouldBlock`](io::ErrorKind::WouldBlock) where [`send_to`](Self::send_to) would wait;
-    /// that of a later one is told when it is the first.
+    /// error is that of the first, [`WouldBlock`](io::ErrorKind::WouldBlock) where [`send_to`](Self::send_to) would
+    /// wait; that of a later one is told when it is the first.
     fn try_send_many(&self, departures: &[OutgoingDatagram]) -> io::Result<usize> {
         for (sent, departure) in departures.iter().enumerate() {
             match self.try_send_to(&departure.datagram, departure.to) {
@@ -70,7 +70,8 @@ pub struct OutgoingDatagram {
 
 /// Datagrams that came in one go, and room for them, used again and again.
 pub struct ReceiveBatch {
-    /// [`BATCH_BUFFERS`] of [`BUFFER_BYTES`], one behind the other. The system gives memory only to those that are used.
+    /// [`BATCH_BUFFERS`] of [`BUFFER_BYTES`], one behind the other. The system gives memory only to those that are
+    /// used.
     buffers: Vec<u8>,
     received: Vec<ReceivedDatagram>,
 }
@@ -97,7 +98,8 @@ impl ReceiveBatch {
         self.received.is_empty()
     }
 
-    /// The datagram of that number, from 0 in the order in which they came, and where it came from; `None` past the last.
+    /// The datagram of that number, from 0 in the order in which they came, and where it came from; `None` past the
+    /// last.
     pub fn datagram(&mut self, number: usize) -> Option<(&mut [u8], SocketAddr)> {
         let ReceivedDatagram { at, bytes, from } = *self.received.get(number)?;
         Some((self.buffers.get_mut(at..at + bytes)?, from))

@@ -163,8 +163,8 @@ fn is_path_error(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| of_the_way.contains(&number))
 }
 
-/// Socket buffers asked for, in bytes: several sessions' full windows at once, at the kernel's cost of 2,304 bytes for a
-/// datagram of ours.
+/// Socket buffers asked for, in bytes: several sessions' full windows at once, at the kernel's cost of 2,304 bytes for
+/// a datagram of ours.
 pub const SOCKET_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
 #[cfg(test)]

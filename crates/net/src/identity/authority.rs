@@ -73,9 +73,9 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
-    /// A certificate for server and client use with a new key, whose DNS name is `role` ("master", "security", or a node
-    /// id) + ".sector", valid from yesterday until [`limits::CERTIFICATE_LIFE`] from now. Names that are no lower-case
-    /// DNS label stand in it by their digest.
+    /// A certificate for server and client use with a new key, whose DNS name is `role` ("master", "security", or a
+    /// node id) + ".sector", valid from yesterday until [`limits::CERTIFICATE_LIFE`] from now. Names that are no
+    /// lower-case DNS label stand in it by their digest.
     ///
     /// # Errors
     /// [`NetError::Certificate`] when `role` is empty or longer than 64 bytes.

@@ -1,10 +1,10 @@
 //! How a newcomer that does not have the authority's certificate yet knows whom it speaks with: the other end shows the
-//! authority's certificate behind its own, and the newcomer compares that with the digest in its ticket. Everything else
-//! is checked as always: that this authority issued the other's certificate, for the role that was expected, and that
-//! the other has its key. It serves `node join` and `master join`.
+//! authority's certificate behind its own, and the newcomer compares that with the digest in its ticket. Everything
+//! else is checked as always: that this authority issued the other's certificate, for the role that was expected, and
+//! that the other has its key. It serves `node join` and `master join`.
 //!
-//! Without a digest the newcomer trusts the first authority it meets, as a person does who says so in so many words, and
-//! holds on to it. There is no third way.
+//! Without a digest the newcomer trusts the first authority it meets, as a person does who says so in so many words,
+//! and holds on to it. There is no third way.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! A key pair that its owner makes and keeps, and the request that takes the public half to the cloud's authority
-//! ([`protocol::message::admission::CertificateRequest`]). It serves the joining of machines and the renewal of certificates.
+//! ([`protocol::message::admission::CertificateRequest`]). It serves the joining of machines and the renewal of
+//! certificates.
 //!
 //! The request is four numbers of 32 bytes: no certificate request in ASN.1, so that what a stranger sends meets no
 //! parser before its signature was checked. The private key never leaves [`NewKey`] but as the file of its owner.
@@ -38,8 +39,8 @@ impl NewKey {
         Ok(Self { pair })
     }
 
-    /// Takes up a key pair that was written to a file, so that a machine that waits for a certificate asks with the same
-    /// key after it was started again.
+    /// Takes up a key pair that was written to a file, so that a machine that waits for a certificate asks with the
+    /// same key after it was started again.
     ///
     /// # Errors
     /// [`NetError::Certificate`] when the text is no such key.

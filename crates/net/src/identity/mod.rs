@@ -1,7 +1,7 @@
 //! Who is who: the cloud's certificate authority ([`Authority`]), the keys that ask it for a certificate ([`NewKey`]),
 //! one end's TLS configuration ([`TlsIdentity`]), and the tickets that allow bytes to move ([`TicketSigner`],
-//! [`is_signed`]) with those who may show them ([`HolderKeyPair`], [`Bearer`]). It serves every door that a socket stands
-//! in (architecture, Doors 2 to 6; Sector/Sphere paper, 2.3 and 2.4).
+//! [`is_signed`]) with those who may show them ([`HolderKeyPair`], [`Bearer`]). It serves every door that a socket
+//! stands in (architecture, Doors 2 to 6; Sector/Sphere paper, 2.3 and 2.4).
 //!
 //! It never reads or writes files (PEM texts come in and go out), never decides who may do what, and never trusts a
 //! certificate that is not the cloud's own.

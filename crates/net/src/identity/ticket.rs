@@ -11,8 +11,8 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
 use super::random;
 
-/// The master's Ed25519 keys for tickets: one that signs, and the one that will sign next. They never leave the process;
-/// nodes learn the public halves when they join, and a new one a day before it is used.
+/// The master's Ed25519 keys for tickets: one that signs, and the one that will sign next. They never leave the
+/// process; nodes learn the public halves when they join, and a new one a day before it is used.
 pub struct TicketSigner {
     current: Ed25519KeyPair,
     next: Ed25519KeyPair,

@@ -3,8 +3,8 @@
 //! none (clients prove themselves by login or ticket). Whoever listens also shows the authority's certificate, for
 //! newcomers who know only its digest ([`authority_pinning`]).
 //!
-//! All copies of an identity change together when its certificate is renewed ([`TlsIdentity::replace`]): connections that
-//! stand are left alone, new ones show the new certificate.
+//! All copies of an identity change together when its certificate is renewed ([`TlsIdentity::replace`]): connections
+//! that stand are left alone, new ones show the new certificate.
 //!
 //! It never trusts the system's certificates, never speaks below TLS 1.3, and has no way to switch checking off.
 

@@ -1,5 +1,5 @@
-//! What comes from strangers, for the fuzzer: any bytes at the door of a messenger in the midst of a conversation. Built
-//! with the feature `fuzzing` only; it opens no socket and serves nobody.
+//! What comes from strangers, for the fuzzer: any bytes at the door of a messenger in the midst of a conversation.
+//! Built with the feature `fuzzing` only; it opens no socket and serves nobody.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -19,8 +19,8 @@ use crate::clock::Clock;
 /// Takes the bytes as datagrams, each behind its length in two bytes, network byte order.
 ///
 /// # Panics
-/// When one of them changes anything but counters, is answered with more than it brought or by anything but a stateless reset, or
-/// keeps a true word from being heard afterwards.
+/// When one of them changes anything but counters, is answered with more than it brought or by anything but a stateless
+/// reset, or keeps a true word from being heard afterwards.
 pub fn strangers(mut bytes: &[u8]) {
     let (sender, mut events) = mpsc::channel(64);
     let mut ours = SessionTable::new(Clock::start(), sender.clone());

@@ -1,5 +1,5 @@
-//! What the calls and the two tasks of a messenger share under one lock: the switchboard, and who sends what it has to
-//! say. No call here waits for anything, or sends.
+//! What the calls and the two tasks of a messenger share under one lock: the session table, and who sends what it has
+//! to say. No call here waits for anything, or sends.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -56,7 +56,7 @@ impl MessengerState {
         }
     }
 
-    /// The switchboard, for what says nothing.
+    /// The session table, for what says nothing.
     pub(super) fn sessions(&mut self) -> &mut SessionTable {
         &mut self.sessions
     }

@@ -119,8 +119,8 @@ impl Messenger {
         self.shared.lock().sessions().add_session(keys);
     }
 
-    /// From now on tells those who speak into a session that is not here that it is gone, in a way that only who has this
-    /// key can: after a restart, peers then notice at once, and not only when they have waited long enough.
+    /// From now on tells those who speak into a session that is not here that it is gone, in a way that only who has
+    /// this key can: after a restart, peers then notice at once, and not only when they have waited long enough.
     pub fn enable_stateless_resets(&self, key: StatelessResetKey) {
         self.shared.lock().sessions().set_reset_key(key);
     }
@@ -219,8 +219,8 @@ impl Messenger {
         asked
     }
 
-    /// Answers a request, in class [`Ordinary`](Class::Ordinary). If the session has gone meanwhile, or its queue is full
-    /// twice over, the answer is dropped, and the requester's deadline tells it.
+    /// Answers a request, in class [`Ordinary`](Class::Ordinary). If the session has gone meanwhile, or its queue is
+    /// full twice over, the answer is dropped, and the requester's deadline tells it.
     pub fn reply(&self, session: SessionId, request: u64, body: Vec<u8>) {
         self.reply_as(Class::Ordinary, session, request, body);
     }
@@ -430,8 +430,8 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
     }
 }
 
-/// Sends datagrams, as many at a time as the socket takes. One that cannot be sent holds up no other: the rules send what
-/// it carried again.
+/// Sends datagrams, as many at a time as the socket takes. One that cannot be sent holds up no other: the rules send
+/// what it carried again.
 async fn dispatch(socket: &dyn DatagramSocket, mut departures: &[OutgoingDatagram]) {
     while let [first, rest @ ..] = departures {
         let sent = match socket.try_send_many(departures) {

@@ -1,6 +1,6 @@
 //! The seal of a GMP datagram: ChaCha20-Poly1305 over the body, the head covered too, with a key of its own for each
-//! direction and phase. The nonce is the packet number, which the rules never use twice; so no random numbers. The rules
-//! say when a phase ends (`protocol::gmp`); here are the keys, each derived from the one before, which cannot be
+//! direction and phase. The nonce is the packet number, which the rules never use twice; so no random numbers. The
+//! rules say when a phase ends (`protocol::gmp`); here are the keys, each derived from the one before, which cannot be
 //! computed back (RFC 9001, section 6).
 
 use std::time::Duration;
@@ -45,8 +45,8 @@ impl Seal {
         Self { sending, receiving, next, previous: None }
     }
 
-    /// Seals a datagram (head and body) of such a phase, the last one's or the next, in place; `false` if the body is too
-    /// long for the cipher, which no body is.
+    /// Seals a datagram (head and body) of such a phase, the last one's or the next, in place; `false` if the body is
+    /// too long for the cipher, which no body is.
     pub(super) fn seal(&mut self, phase: u64, packet: u64, datagram: &mut Vec<u8>) -> bool {
         while self.sending.phase < phase {
             self.sending = self.sending.next();
@@ -60,8 +60,8 @@ impl Seal {
         true
     }
 
-    /// Unseals the body of a datagram from the other side in place; `None` if it is not authentic. One of the next phase
-    /// that is, ends the present one.
+    /// Unseals the body of a datagram from the other side in place; `None` if it is not authentic. One of the next
+    /// phase that is, ends the present one.
     pub(super) fn unseal<'a>(&mut self, now: Duration, head: Head, body: &'a mut [u8]) -> Option<&'a [u8]> {
         let ahead = (u64::from(head.phase) + KEY_PHASES - self.receiving.phase % KEY_PHASES) % KEY_PHASES;
         let key = match ahead {
@@ -114,8 +114,8 @@ fn expand(secret: &[u8; 32], label: &[u8]) -> [u8; 32] {
 }
 
 fn cipher(key: &[u8; 32]) -> LessSafeKey {
-    // The only error is a key of another length than 32 bytes. Kept as bytes and made anew for each datagram, which is a
-    // copy: ring's own form has room for every cipher's, some 500 bytes, and there may be 100,000 sessions.
+    // The only error is a key of another length than 32 bytes. Kept as bytes and made anew for each datagram, which is
+    // a copy: ring's own form has room for every cipher's, some 500 bytes, and there may be 100,000 sessions.
     #[allow(clippy::expect_used)]
     let key = UnboundKey::new(&CHACHA20_POLY1305, key).expect("a key of 32 bytes");
     LessSafeKey::new(key)

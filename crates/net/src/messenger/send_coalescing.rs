@@ -1,9 +1,9 @@
-//! Who sends: whoever has something to say at once, or the sending task, which gathers what others say into one datagram.
-//! Pure: it is told what came and what left.
+//! Who sends: whoever has something to say at once, or the sending task, which gathers what others say into one
+//! datagram. Pure: it is told what came and what left.
 //!
-//! A word alone should leave at once: to wake a task for it takes longer than to send it. Words that come in heaps should
-//! share datagrams: one system call and one seal for all of them. Which it will be is not known beforehand; what it was
-//! last is a good guess, since answers follow requests as heaped as these came.
+//! A word alone should leave at once: to wake a task for it takes longer than to send it. Words that come in heaps
+//! should share datagrams: one system call and one seal for all of them. Which it will be is not known beforehand; what
+//! it was last is a good guess, since answers follow requests as heaped as these came.
 
 /// See the module.
 #[derive(Debug)]

@@ -166,7 +166,8 @@ impl SessionTable {
         })
     }
 
-    /// Nobody waits for this reply any more. Where it has not come, the peer is told; whether there is something to send.
+    /// Nobody waits for this reply any more. Where it has not come, the peer is told; whether there is something to
+    /// send.
     pub(super) fn stop_waiting(&mut self, session: SessionId, request: u64) -> bool {
         let was_waiting = self.waiting.remove(&(session, request)).is_some();
         if was_waiting {
@@ -175,7 +176,8 @@ impl SessionTable {
         was_waiting
     }
 
-    /// Takes a datagram from the socket; what is not authentic is counted and dropped. Gives how many messages it brought.
+    /// Takes a datagram from the socket; what is not authentic is counted and dropped. Gives how many messages it
+    /// brought.
     pub(super) fn receive(&mut self, datagram: &mut [u8], from: SocketAddr) -> usize {
         if let Some(gone) = StatelessReset::read(datagram) {
             self.handle_stateless_reset(gone);
@@ -283,8 +285,8 @@ impl SessionTable {
         self.handle_events();
     }
 
-    /// A datagram of no session here. It proves nothing, so nothing is kept; but its sender may be one who does not know
-    /// that this process was started anew. The answer is shorter than any datagram that it answers.
+    /// A datagram of no session here. It proves nothing, so nothing is kept; but its sender may be one who does not
+    /// know that this process was started anew. The answer is shorter than any datagram that it answers.
     fn answer_unknown_session(&mut self, now: Duration, session: SessionId, from: SocketAddr) {
         self.datagrams_dropped += 1;
         if self.resets.len() >= RESETS_WAITING_MAX {

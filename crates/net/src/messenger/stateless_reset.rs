@@ -1,6 +1,6 @@
-//! "There is no such session here": how a process that was started anew tells its old peers at once, without remembering
-//! them, and without letting anyone else say so (the idea of RFC 9000's stateless reset, 10.3). It serves whoever speaks
-//! into a session that is gone; it keeps nothing about them.
+//! "There is no such session here": how a process that was started anew tells its old peers at once, without
+//! remembering them, and without letting anyone else say so (the idea of RFC 9000's stateless reset, 10.3). It serves
+//! whoever speaks into a session that is gone; it keeps nothing about them.
 
 use std::time::Duration;
 

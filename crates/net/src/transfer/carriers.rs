@@ -1,9 +1,9 @@
 //! Which carrier a conversation takes: TCP within a site, QUIC between sites, TCP where UDP does not get through
 //! (decision 17). It serves every path that moves bytes between two machines.
 //!
-//! QUIC is tried first, and TCP a little later beside it; but TCP has won only when QUIC keeps still for longer than one
-//! lost packet explains, since on the links that need QUIC a packet is easily lost, and TCP would then crawl for the
-//! whole of a long transfer. It never gives up a peer to whom either gets through.
+//! QUIC is tried first, and TCP a little later beside it; but TCP has won only when QUIC keeps still for longer than
+//! one lost packet explains, since on the links that need QUIC a packet is easily lost, and TCP would then crawl for
+//! the whole of a long transfer. It never gives up a peer to whom either gets through.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{NetError, identity::TlsIdentity};
 
-/// A carrier whose connection can be begun apart from its proof of who is there, so that the round trip is known between
-/// the two.
+/// A carrier whose connection can be begun apart from its proof of who is there, so that the round trip is known
+/// between the two.
 pub(super) trait Dial: Carrier {
     /// A connection before its proof.
     type Dialed: Send;
@@ -90,7 +90,8 @@ impl Carriers {
         self.selector.connect(address, server, way).await
     }
 
-    /// Opens a conversation by TCP, whatever the settings say: one that will go on without encryption, which QUIC cannot.
+    /// Opens a conversation by TCP, whatever the settings say: one that will go on without encryption, which QUIC
+    /// cannot.
     ///
     /// # Errors
     /// As [`Carrier::connect`].
@@ -293,8 +294,8 @@ fn share_network(own: IpAddr, peer: IpAddr) -> bool {
 /// How long QUIC may keep still while TCP has got through: one flight lost (it is sent again after a second) and the
 /// answer to it from the other side of the planet.
 const QUIC_PATIENCE: Duration = Duration::from_millis(2_500);
-/// Leading bits, as [`common_prefix_bits`] counts them (four for each of IPv4), that two addresses of one network share:
-/// a /24 of IPv4 ...
+/// Leading bits, as [`common_prefix_bits`] counts them (four for each of IPv4), that two addresses of one network
+/// share: a /24 of IPv4 ...
 const NETWORK_BITS_V4: u8 = 96;
 /// ... and a /64 of IPv6.
 const NETWORK_BITS_V6: u8 = 64;

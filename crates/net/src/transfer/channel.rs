@@ -1,5 +1,5 @@
-//! What is under a [`TransferStream`](super::TransferStream): TLS over TCP, QUIC, or plain bytes in memory. Bytes are queued,
-//! then flushed, so that small pieces share a system call; the queue is bounded in both.
+//! What is under a [`TransferStream`](super::TransferStream): TLS over TCP, QUIC, or plain bytes in memory. Bytes are
+//! queued, then flushed, so that small pieces share a system call; the queue is bounded in both.
 //!
 //! It never interprets the bytes; plain bytes leave the process only behind [`Channel::go_plain`].
 

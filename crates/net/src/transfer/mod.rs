@@ -29,7 +29,8 @@ pub use tcp::{CONNECT_DEADLINE, HANDSHAKE_DEADLINE, Incoming, Listener, TcpCarri
 
 use crate::NetError;
 
-/// How bulk bytes travel: TCP with TLS 1.3 ([`TcpCarrier`]), QUIC ([`QuicCarrier`]), or in memory ([`memory_network`](crate::memory_network)).
+/// How bulk bytes travel: TCP with TLS 1.3 ([`TcpCarrier`]), QUIC ([`QuicCarrier`]), or in memory
+/// ([`memory_network`](crate::memory_network)).
 pub trait Carrier: Send + Sync + 'static {
     /// Opens a connection. `server` is the role or node id whose certificate must be shown at `address`.
     ///

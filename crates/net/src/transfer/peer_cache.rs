@@ -1,5 +1,5 @@
-//! What is known of the ways to peers: how long a round trip takes, whether UDP gets through, how fast the last transfer
-//! went; and by that, which carrier the next conversation takes. Pure; serves every path that moves bytes.
+//! What is known of the ways to peers: how long a round trip takes, whether UDP gets through, how fast the last
+//! transfer went; and by that, which carrier the next conversation takes. Pure; serves every path that moves bytes.
 //!
 //! It is only ever a hint: whoever is told wrong finds out and says so. It never grows beyond [`PEERS_MAX`].
 
@@ -170,8 +170,8 @@ impl PeerCache {
     }
 }
 
-/// A round trip from which on a peer of unknown place counts as far: within a site even a busy network takes less, and no
-/// two sites are nearer than about 100 km of glass.
+/// A round trip from which on a peer of unknown place counts as far: within a site even a busy network takes less, and
+/// no two sites are nearer than about 100 km of glass.
 const FAR_ROUND_TRIP_MIN: Duration = Duration::from_millis(2);
 /// Round trips that QUIC has before TCP is tried beside it: its handshake takes one, and the peer's arithmetic.
 const HEAD_START_ROUND_TRIPS: u32 = 3;

@@ -26,9 +26,9 @@ use crate::{
 /// A connection that carries words and frames of bytes, one thing after the other in each direction.
 ///
 /// When a call is cancelled (its future dropped) or gives an error, the connection may stand in the middle of a word or
-/// frame and is only good for dropping, with two exceptions: after [`NetError::Corrupt`] it stands behind the bad frame;
-/// and after sending has failed, [`receive`](Self::receive) still gives what the peer said before it closed, which is
-/// usually its refusal.
+/// frame and is only good for dropping, with two exceptions: after [`NetError::Corrupt`] it stands behind the bad
+/// frame; and after sending has failed, [`receive`](Self::receive) still gives what the peer said before it closed,
+/// which is usually its refusal.
 ///
 /// A connection that is dropped looks to the peer as if it were cut; to end in order, [`close`](Self::close) it.
 pub struct TransferStream {
@@ -62,8 +62,8 @@ impl TransferStream {
     }
 
     /// A connection over `stream`, which stays in this process: nothing is sealed. Both ends are given the same
-    /// `secret` for [`export_key`](Self::export_key), and the peer's role as if it had shown a certificate; the SHA-256 of its
-    /// name stands for the certificate's.
+    /// `secret` for [`export_key`](Self::export_key), and the peer's role as if it had shown a certificate; the SHA-256
+    /// of its name stands for the certificate's.
     pub fn in_memory(stream: Box<dyn ByteStream>, peer: SocketAddr, peer_role: Option<&str>, secret: [u8; 32]) -> Self {
         Self::new(Channel::Memory(MemoryPipe::new(stream, peer_role.map(role_digest), secret)), peer)
     }
@@ -73,8 +73,8 @@ impl TransferStream {
         self.peer
     }
 
-    /// The place of a peer that [called](super::Listener::accept) and has proved nothing yet. What it says, and how long that
-    /// takes, is bounded until it is [admitted](Self::admit).
+    /// The place of a peer that [called](super::Listener::accept) and has proved nothing yet. What it says, and how
+    /// long that takes, is bounded until it is [admitted](Self::admit).
     pub fn slot(&self) -> Option<Arc<UnauthenticatedSlot>> {
         self.slot.clone().filter(|place| !place.is_authenticated())
     }
@@ -102,10 +102,10 @@ impl TransferStream {
         self.channel.peer_certificate()
     }
 
-    /// Goes on without encryption: what is sent from now on can be read, and changed, by whoever is on the way. Both ends
-    /// call it at the same point of the conversation: one behind the word with which it agrees, the other behind having
-    /// received it; neither may have sent anything else meanwhile. What the TLS connection has proved about its ends, and
-    /// what it exports, stays.
+    /// Goes on without encryption: what is sent from now on can be read, and changed, by whoever is on the way. Both
+    /// ends call it at the same point of the conversation: one behind the word with which it agrees, the other behind
+    /// having received it; neither may have sent anything else meanwhile. What the TLS connection has proved about its
+    /// ends, and what it exports, stays.
     ///
     /// # Errors
     /// [`NetError::Closed`], [`NetError::Broken`]; also when the peer has sent what it should not have.
@@ -124,8 +124,8 @@ impl TransferStream {
         self.channel.is_shared()
     }
 
-    /// Whether the connection under this conversation has ended, or someone waited on it in vain: who has the choice begins
-    /// another one.
+    /// Whether the connection under this conversation has ended, or someone waited on it in vain: who has the choice
+    /// begins another one.
     pub fn is_suspect(&self) -> bool {
         self.channel.is_suspect()
     }
@@ -275,8 +275,8 @@ impl TransferStream {
         self.send_checked_frame(&frame.payload, &frame.checksums).await
     }
 
-    /// Says between two frames that the next one waits for a limit, so that its receiver does not take the silence for a
-    /// stall.
+    /// Says between two frames that the next one waits for a limit, so that its receiver does not take the silence for
+    /// a stall.
     ///
     /// # Errors
     /// [`NetError::Closed`], [`NetError::Broken`].
@@ -303,8 +303,8 @@ impl TransferStream {
     }
 
     /// Fills `frame` with the next frame and verifies its checksums; false at the end of the data, which leaves the
-    /// frame empty. A frame that is left empty though there is more is the sender's sign that it waits for a limit; whoever
-    /// gives nothing else for too long is given up.
+    /// frame empty. A frame that is left empty though there is more is the sender's sign that it waits for a limit;
+    /// whoever gives nothing else for too long is given up.
     ///
     /// # Errors
     /// [`NetError::Corrupt`] when a block does not have its checksum (the frame is then left empty and the next call

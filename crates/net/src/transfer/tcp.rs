@@ -1,5 +1,5 @@
-//! TCP with TLS 1.3: how a connection is made ([`TcpCarrier`]) and taken ([`Listener`], which takes QUIC's beside it where
-//! wanted). It serves every door where bytes or first words travel inside a site.
+//! TCP with TLS 1.3: how a connection is made ([`TcpCarrier`]) and taken ([`Listener`], which takes QUIC's beside it
+//! where wanted). It serves every door where bytes or first words travel inside a site.
 //!
 //! A handshake is never done inside `accept`, so that a silent caller holds up no one; and no connection is made
 //! without one.
@@ -158,8 +158,8 @@ impl Listener {
         Self::bind(address, identity).await
     }
 
-    /// Has so much room for those who have proved nothing, instead of [what suits this process](UnauthenticatedLimits::for_this_process).
-    /// For one that listens for TCP alone.
+    /// Has so much room for those who have proved nothing, instead of [what suits this
+    /// process](UnauthenticatedLimits::for_this_process). For one that listens for TCP alone.
     #[must_use]
     pub fn with_limits(mut self, room: UnauthenticatedLimits) -> Self {
         self.unauthenticated = UnauthenticatedPeers::new(room);
@@ -182,9 +182,10 @@ impl Listener {
         self.address
     }
 
-    /// The next TCP connection, whose TLS handshake has not been done yet (so that a silent peer holds up no one), or the
-    /// next conversation over QUIC. Who comes has a [place](crate::unauthenticated) among strangers, and is held to it until
-    /// [`TransferStream::admit`]; those for whom there is none are hung up on here. Can be cancelled without loss.
+    /// The next TCP connection, whose TLS handshake has not been done yet (so that a silent peer holds up no one), or
+    /// the next conversation over QUIC. Who comes has a [place](crate::unauthenticated) among strangers, and is held to
+    /// it until [`TransferStream::admit`]; those for whom there is none are hung up on here. Can be cancelled without
+    /// loss.
     ///
     /// # Errors
     /// [`NetError::Accept`] when the system has no room for another connection; the call may simply be repeated.
@@ -242,8 +243,8 @@ impl Incoming {
         self.peer
     }
 
-    /// Whether it has proved nothing yet, and so has one of the places of strangers; a conversation over a connection that
-    /// has is counted by nobody but the caller.
+    /// Whether it has proved nothing yet, and so has one of the places of strangers; a conversation over a connection
+    /// that has is counted by nobody but the caller.
     pub fn is_unauthenticated(&self) -> bool {
         match &self.arrival {
             Arrival::Tcp(..) => true,
@@ -330,8 +331,8 @@ async fn tls_handshake(
 }
 
 /// A TCP socket for `address`; for a near one with large buffers at once, which must be there before the connection is,
-/// since the window's scale is agreed in its first packet. For a far one the system finds out how large they must be: ours
-/// would be too small for a long fat pipe, and would stay so.
+/// since the window's scale is agreed in its first packet. For a far one the system finds out how large they must be:
+/// ours would be too small for a long fat pipe, and would stay so.
 fn socket_for(address: SocketAddr, is_near: bool) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     if is_near && grants_large_buffers() {

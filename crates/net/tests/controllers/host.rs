@@ -1,5 +1,5 @@
-//! One end of a simulated connection: a QUIC endpoint without sockets, and the application over it, which sends (or takes)
-//! as much as it can. The real TLS and the real QUIC run; only time and the network are simulated.
+//! One end of a simulated connection: a QUIC endpoint without sockets, and the application over it, which sends (or
+//! takes) as much as it can. The real TLS and the real QUIC run; only time and the network are simulated.
 
 use std::{
     net::SocketAddr,

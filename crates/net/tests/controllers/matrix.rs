@@ -1,7 +1,7 @@
 //! One flow over many links: goodput as a share of the link's raw rate, headers, handshake and start included.
 //!
-//! The small matrix is compared with `matrix.txt` by every run of the tests (`UPDATE_MATRIX=1` writes it anew); the large
-//! one, which `docs/performance.md` shows, is printed by
+//! The small matrix is compared with `matrix.txt` by every run of the tests (`UPDATE_MATRIX=1` writes it anew); the
+//! large one, which `docs/performance.md` shows, is printed by
 //! `cargo test --release -p sector-net --test controllers -- --ignored --nocapture`.
 
 use std::{env, fmt::Write, fs, time::Duration};

@@ -1,5 +1,5 @@
-//! Ends and links that stand still for a while: a busy machine, a cut. What a flow learns meanwhile is no property of its
-//! path, and it must not keep it.
+//! Ends and links that stand still for a while: a busy machine, a cut. What a flow learns meanwhile is no property of
+//! its path, and it must not keep it.
 
 use std::{ops::Range, time::Duration};
 
@@ -39,8 +39,8 @@ impl Way {
         self.world.arrived_bytes(0, from, until) as f64 / could
     }
 
-    /// In these milliseconds both ends stand still again and again, so long each time and so long between. When they are
-    /// through, in milliseconds.
+    /// In these milliseconds both ends stand still again and again, so long each time and so long between. When they
+    /// are through, in milliseconds.
     fn stall_now_and_then(&mut self, span_ms: Range<u32>, seed: u64, stall_ms: Range<u32>, run_ms: Range<u32>) -> u32 {
         let mut lots = fastrand::Rng::with_seed(seed);
         let mut at_ms = span_ms.start;

@@ -1,5 +1,5 @@
-//! Simulated time and a bottleneck: connections through one link that they share, back over links of their own. The same
-//! seed is the same run, but for BBR3, whose lots cannot be seeded from outside.
+//! Simulated time and a bottleneck: connections through one link that they share, back over links of their own. The
+//! same seed is the same run, but for BBR3, whose lots cannot be seeded from outside.
 
 use std::{
     cmp::Reverse,
@@ -31,7 +31,8 @@ pub(crate) enum Kind {
     Udt(Option<PathEstimate>),
     Bbr3,
     Cubic,
-    /// Someone else's CUBIC, as the kernel's TCP: each second packet is acknowledged, and the third overtaking is a loss.
+    /// Someone else's CUBIC, as the kernel's TCP: each second packet is acknowledged, and the third overtaking is a
+    /// loss.
     Theirs,
 }
 

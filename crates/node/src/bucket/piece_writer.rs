@@ -45,7 +45,8 @@ impl PieceWriter {
         Ok(())
     }
 
-    /// Appends `bytes` bytes of another file of this disk, without bringing them into this process where the system can.
+    /// Appends `bytes` bytes of another file of this disk, without bringing them into this process where the system
+    /// can.
     pub fn copy_from(&mut self, from: &File, offset: u64, bytes: u64) -> Result<(), NodeError> {
         let at = self.claim(bytes)?;
         copy_range(from, offset, &self.file, at, bytes)

@@ -43,8 +43,8 @@ impl Pieces {
         Ok(range)
     }
 
-    /// The reserved range now holds the whole piece. The first of two equal attempts stays; a piece that comes after the
-    /// seal is refused.
+    /// The reserved range now holds the whole piece. The first of two equal attempts stays; a piece that comes after
+    /// the seal is refused.
     pub fn commit(&mut self, task: u32, attempt: u32, range: PieceRange) -> Result<(), PieceRefused> {
         self.reserved = self.reserved.saturating_sub(1);
         if self.sealed.is_some() {
@@ -69,8 +69,8 @@ impl Pieces {
         self.end == 0 && self.reserved == 0 && self.committed.is_empty() && self.sealed.is_none()
     }
 
-    /// How to make the bucket consist of exactly the winners' pieces, each once; where that is asked for, in the order of
-    /// the list.
+    /// How to make the bucket consist of exactly the winners' pieces, each once; where that is asked for, in the order
+    /// of the list.
     pub fn plan_seal(&self, winners: &[Winner], in_order: bool) -> Result<SealPlan, SealRefused> {
         let mut ranges = Vec::with_capacity(winners.len());
         let mut wanted = BTreeMap::new();

@@ -1,7 +1,8 @@
-//! What tasks here have left for buckets of other nodes, kept after it was sent: where such a bucket is lost with its node,
-//! the piece is sent again, and the task need not run again (Sector/Sphere paper, 3.5.2: "Each SPE dumps the result to local
-//! disk before attempting to send the results to buckets on other nodes. In this way, if one node is down, the result can be
-//! sent to the same buckets on other nodes"). The rules say what is kept ([`RetainedOutputs`]); here are its bytes.
+//! What tasks here have left for buckets of other nodes, kept after it was sent: where such a bucket is lost with its
+//! node, the piece is sent again, and the task need not run again (Sector/Sphere paper, 3.5.2: "Each SPE dumps the
+//! result to local disk before attempting to send the results to buckets on other nodes. In this way, if one node is
+//! down, the result can be sent to the same buckets on other nodes"). The rules say what is kept ([`RetainedOutputs`]);
+//! here are its bytes.
 //!
 //! It never promises to have anything: what was kept longest goes when there is too much, and then the task runs again.
 

@@ -41,9 +41,9 @@ impl Scratch {
         self.file.try_clone().map_err(NodeError::io("share", self.path()))
     }
 
-    /// Makes it ready for another task, which costs a file system much less than a new file; whether it is. A byte stays, for
-    /// the next to write over: a file that was emptied and written again ext4 takes for one that replaces another, and
-    /// brings it to the disk when it is closed.
+    /// Makes it ready for another task, which costs a file system much less than a new file; whether it is. A byte
+    /// stays, for the next to write over: a file that was emptied and written again ext4 takes for one that replaces
+    /// another, and brings it to the disk when it is closed.
     pub(super) fn clear(&self) -> bool {
         let is_short = self.file.metadata().is_ok_and(|found| found.len() <= CLEARED_BYTES_MAX);
         is_short && self.file.set_len(CLEARED_BYTES).and_then(|()| (&self.file).rewind()).is_ok()

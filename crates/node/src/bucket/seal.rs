@@ -75,7 +75,8 @@ impl Bucket {
         Ok(metadata)
     }
 
-    /// Puts a file of these ranges alone in the place of the bucket's. Whoever still writes a piece has the old one open.
+    /// Puts a file of these ranges alone in the place of the bucket's. Whoever still writes a piece has the old one
+    /// open.
     fn rewrite(&self, ranges: &[PieceRange]) -> Result<(), NodeError> {
         let path = with_suffix(&self.path, ".sealed");
         let from = self.open()?;
@@ -92,7 +93,8 @@ impl Bucket {
         fs::rename(&path, &self.path).map_err(NodeError::io("rename the sealed bucket", &path))
     }
 
-    /// The sums of the sealed bucket: those that were made of it already where it is one whole piece, else from its bytes.
+    /// The sums of the sealed bucket: those that were made of it already where it is one whole piece, else from its
+    /// bytes.
     fn sums(&self, state: &State, bytes: u64) -> Result<SliceSums, NodeError> {
         if let Some((task, attempt, sums)) = &state.sums
             && state.pieces.consists_of(*task, *attempt)

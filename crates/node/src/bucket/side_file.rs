@@ -1,5 +1,6 @@
-//! A side file of a job on this node: brought here once, by whichever of the job's SPEs asks first, and read by all of them.
-//! It serves the path *job*. How it is brought is the business of who asks; it never hands out what was not brought whole.
+//! A side file of a job on this node: brought here once, by whichever of the job's SPEs asks first, and read by all of
+//! them. It serves the path *job*. How it is brought is the business of who asks; it never hands out what was not
+//! brought whole.
 
 use std::fs::File;
 
@@ -34,8 +35,8 @@ impl SideFile {
         self.slice
     }
 
-    /// Waits until it is here. Where nobody has brought it, `bring` does while all others wait; where that fails or is given
-    /// up, the next who waits tries with his own.
+    /// Waits until it is here. Where nobody has brought it, `bring` does while all others wait; where that fails or is
+    /// given up, the next who waits tries with his own.
     pub async fn get_or_fetch(
         &self,
         bring: impl Future<Output = Result<SideFileContent, NodeError>>,

@@ -1,5 +1,6 @@
-//! To which addresses a client may send this node for the bytes of a copy (path `docs/paths/third-party-copy.md`): a node
-//! stands within its operator's network and on its own machine, where others cannot go, and is not to go there for them.
+//! To which addresses a client may send this node for the bytes of a copy (path `docs/paths/third-party-copy.md`): a
+//! node stands within its operator's network and on its own machine, where others cannot go, and is not to go there for
+//! them.
 //!
 //! Pure. It knows nothing of names: what a node is told is always an address.
 

@@ -1,10 +1,10 @@
 //! Reading from the nodes of another cloud, for a copy that a client of both has ordered (path
-//! `docs/paths/third-party-copy.md`). This node is nobody there: it comes as a client does, with a key that was made for this
-//! copy and that its client has handed its tickets to.
+//! `docs/paths/third-party-copy.md`). This node is nobody there: it comes as a client does, with a key that was made
+//! for this copy and that its client has handed its tickets to.
 //!
-//! It never says a word, nor shows a ticket, to one who has not proved to be the node that was named, by a certificate of the
-//! authority that the client trusts; and whatever is found at an address where that fails, the client hears one sentence,
-//! after one time.
+//! It never says a word, nor shows a ticket, to one who has not proved to be the node that was named, by a certificate
+//! of the authority that the client trusts; and whatever is found at an address where that fails, the client hears one
+//! sentence, after one time.
 
 use std::{ops::Range, time::Duration};
 
@@ -153,8 +153,8 @@ fn reading(source: &Source, stream: TransferStream, reply: TransferReply) -> Res
     }
 }
 
-/// How long it takes to say that a node was not reached: as long as it takes to reach one on the other side of the planet by
-/// a way that loses packets, UDP being blocked.
+/// How long it takes to say that a node was not reached: as long as it takes to reach one on the other side of the
+/// planet by a way that loses packets, UDP being blocked.
 const REACH_TIME: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What the two halves of a third-party copy tell each other: the one that fetches the bytes, and the one that speaks with
-//! the client who ordered the copy. Serves the path `docs/paths/third-party-copy.md`.
+//! What the two halves of a third-party copy tell each other: the one that fetches the bytes, and the one that speaks
+//! with the client who ordered the copy. Serves the path `docs/paths/third-party-copy.md`.
 //!
-//! The node always speaks first and the client answers, so that the connection never stands in the middle of a word when
-//! the copy ends. A client that answers no more is gone, and the copy with it. It never holds up the bytes: they go on
-//! while a word is on its way, but where they wait for what the client is to answer.
+//! The node always speaks first and the client answers, so that the connection never stands in the middle of a word
+//! when the copy ends. A client that answers no more is gone, and the copy with it. It never holds up the bytes: they
+//! go on while a word is on its way, but where they wait for what the client is to answer.
 
 use std::{
     sync::{
@@ -154,6 +154,6 @@ fn at_most(mut sources: Vec<Source>) -> Arc<[Source]> {
     sources.into()
 }
 
-/// How often the client hears how far the copy is, and the node whether the client is there: as often as a person wants to
-/// see something move.
+/// How often the client hears how far the copy is, and the node whether the client is there: as often as a person wants
+/// to see something move.
 const UPDATE_PERIOD: Duration = Duration::from_millis(250);

@@ -151,8 +151,8 @@ fn slice_of(report: &Report) -> Option<SliceId> {
     }
 }
 
-/// Cuts an inventory into pages that fit a message each, and says before those of a disk what is known of it; at least one
-/// page, so that an empty node is heard too.
+/// Cuts an inventory into pages that fit a message each, and says before those of a disk what is known of it; at least
+/// one page, so that an empty node is heard too.
 fn pages(disks: Vec<MarkedSlices>) -> VecDeque<Report> {
     let mut pages = VecDeque::new();
     for MarkedSlices { mark: seen, slices } in disks.into_iter().filter(|disk| !disk.slices.is_empty()) {

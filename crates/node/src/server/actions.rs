@@ -153,7 +153,8 @@ impl ServerLoop {
             let status = codec::encode(&status(&context).await);
             let asked = messenger.request_as(Class::Urgent, session, status, STATUS_ANSWER_TIME_MAX);
             let mut is_answered = asked.await.is_ok();
-            // So often, and so many at once, as a status goes: whoever shows bad tickets by the thousand fills no record.
+            // So often, and so many at once, as a status goes: whoever shows bad tickets by the thousand fills no
+            // record.
             if is_answered && let Some(untold) = context.tickets.take_unreported() {
                 let told = messenger.request(session, codec::encode(&untold), STATUS_ANSWER_TIME_MAX).await;
                 is_answered = told.is_ok();
@@ -260,5 +261,6 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 /// The same for a status, which a master answers without a thought. One that was started again says that it knows the
 /// session no more; this is for one that is away, or whose key is another.
 const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
-/// While the disk has less free than this, no broken uploads are kept: twice what a master by default leaves free at a node.
+/// While the disk has less free than this, no broken uploads are kept: twice what a master by default leaves free at a
+/// node.
 const PARTIALS_FREE_BYTES_MIN: u64 = 512 << 20;

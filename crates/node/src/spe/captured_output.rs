@@ -1,5 +1,5 @@
-//! What user code prints: read so that it never blocks, logged line by line, and its last line kept, since that is often
-//! the reason of a crash ("double free detected"). Serves the path *job*. It never keeps more than one line.
+//! What user code prints: read so that it never blocks, logged line by line, and its last line kept, since that is
+//! often the reason of a crash ("double free detected"). Serves the path *job*. It never keeps more than one line.
 
 use std::{
     io::PipeReader,

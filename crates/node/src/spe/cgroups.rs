@@ -1,6 +1,6 @@
-//! Control groups (cgroup v2) around SPEs, where the system has delegated a tree of them to this node: one each, so that
-//! the kernel counts all that an SPE makes it keep, of all its processes together. Serves the path *job*. Where there is
-//! none, the limits of each process hold alone, and [`Cgroups::find`] says why.
+//! Control groups (cgroup v2) around SPEs, where the system has delegated a tree of them to this node: one each, so
+//! that the kernel counts all that an SPE makes it keep, of all its processes together. Serves the path *job*. Where
+//! there is none, the limits of each process hold alone, and [`Cgroups::find`] says why.
 //!
 //! It never changes a group that other processes live in, and gives a group nothing that its own does not have.
 
@@ -60,8 +60,8 @@ impl Cgroups {
         Ok(folder)
     }
 
-    /// Makes the tree ready: where this process is in its root, it goes into a group of its own, since only groups without
-    /// processes divide what they have. What an earlier node left there is removed.
+    /// Makes the tree ready: where this process is in its root, it goes into a group of its own, since only groups
+    /// without processes divide what they have. What an earlier node left there is removed.
     ///
     /// # Errors
     /// A sentence on why there is none.
@@ -272,8 +272,8 @@ fn unusable(folder: &Path, error: &io::Error) -> String {
     format!("the control group {} is not this process's to divide: {error}", folder.display())
 }
 
-/// The trees that nodes of this process divide, each with its folder, locked, and how many they are. The lock goes with the
-/// process, however that ends.
+/// The trees that nodes of this process divide, each with its folder, locked, and how many they are. The lock goes with
+/// the process, however that ends.
 static HELD: Mutex<BTreeMap<(u64, u64), (File, usize)>> = Mutex::new(BTreeMap::new());
 /// How many groups this process has made, for all of its nodes.
 static MADE: AtomicU64 = AtomicU64::new(0);
@@ -283,9 +283,10 @@ const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 const PREFIX: &str = "spe-";
 /// The group into which the node itself goes.
 const NODE: &str = "node";
-/// What an SPE takes beside what a function may have: its warden, the first process of its space, the tables of the kernel.
+/// What an SPE takes beside what a function may have: its supervisor, the first process of its space, the tables of the
+/// kernel.
 const OWN_BYTES: u64 = 32 << 20;
-/// Its processes beside those of the function: the warden and the first of its space.
+/// Its processes beside those of the function: the supervisor and the first of its space.
 const OWN_PROCESSES: u32 = 2;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! What runs in the SPE process: the hidden command `sector spe` (paper, 3.3). It accepts segments from its node over the
-//! socket at descriptor 0, runs the function over each, and says how far it is. Serves the path *job*, door 7.
+//! What runs in the SPE process: the hidden command `sector spe` (paper, 3.3). It accepts segments from its node over
+//! the socket at descriptor 0, runs the function over each, and says how far it is. Serves the path *job*, door 7.
 //!
-//! It knows no network, no ticket and no other process; a file comes to it open or not at all. Before it loads a function
-//! it locks itself in ([`sandbox`]), and from then on runs in a child of the process that the node started. That one ends
-//! it when the node's end of the socket is gone, whatever the function does meanwhile. (The kernel's parent-death signal
-//! would not do: it fires when the *thread* that started the process ends.)
+//! It knows no network, no ticket and no other process; a file comes to it open or not at all. Before it loads a
+//! function it locks itself in ([`sandbox`]), and from then on runs in a child of the process that the node started.
+//! That one ends it when the node's end of the socket is gone, whatever the function does meanwhile. (The kernel's
+//! parent-death signal would not do: it fires when the *thread* that started the process ends.)
 
 use std::{
     fs::{self, File},
@@ -292,7 +292,7 @@ struct SegmentSink<'a> {
 
 impl SegmentSink<'_> {
     fn tell(&mut self) {
-        // When the node is gone, the warden ends this process: nothing is to be done about it here.
+        // When the node is gone, the supervisor ends this process: nothing is to be done about it here.
         let _ = self.link.tell_progress(self.task, self.before + self.done);
     }
 }

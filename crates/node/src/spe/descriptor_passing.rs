@@ -44,7 +44,8 @@ pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize,
     Ok((received.bytes, came))
 }
 
-/// Most descriptors of one message: a file and its index for each stream of a segment, or a function's code and side files.
+/// Most descriptors of one message: a file and its index for each stream of a segment, or a function's code and side
+/// files.
 pub(super) const DESCRIPTORS_MAX: usize = if 2 * limits::STREAMS_MAX > 1 + limits::SIDE_FILES_MAX {
     2 * limits::STREAMS_MAX
 } else {

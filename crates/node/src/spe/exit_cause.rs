@@ -1,5 +1,5 @@
-//! What the end of an SPE process means: the user function's fault, which is reported and not retried, or a mishap, after
-//! which the task is tried again (paper, 3.5.2). Serves the path *job*; it only reads exit statuses.
+//! What the end of an SPE process means: the user function's fault, which is reported and not retried, or a mishap,
+//! after which the task is tried again (paper, 3.5.2). Serves the path *job*; it only reads exit statuses.
 
 use std::{fs, os::unix::process::ExitStatusExt, process::ExitStatus};
 
@@ -69,7 +69,8 @@ pub(super) enum ProcessKind<'a> {
     Program(&'a str),
 }
 
-/// How often this machine has ended a process for want of memory, its own or a control group's; 0 where it does not say.
+/// How often this machine has ended a process for want of memory, its own or a control group's; 0 where it does not
+/// say.
 pub(super) fn oom_kills() -> u64 {
     let counts = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     kills_of(&counts)

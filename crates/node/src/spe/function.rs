@@ -84,8 +84,8 @@ impl LoadedFunction {
         Self { side, ..self }
     }
 
-    /// Calls it over one segment of these parts, the first of which is `input`. A panic of a built-in function is its error; in a library,
-    /// `udf::export!` sees to that.
+    /// Calls it over one segment of these parts, the first of which is `input`. A panic of a built-in function is its
+    /// error; in a library, `udf::export!` sees to that.
     pub(super) fn call(
         &mut self,
         input: Input<'_>,
@@ -104,8 +104,8 @@ impl LoadedFunction {
                 })?;
                 Ok(())
             }
-            // SAFETY: the symbol comes from a library that says it keeps to this version of the header, and the library is
-            // never closed. If it lies, this process suffers and no other.
+            // SAFETY: the symbol comes from a library that says it keeps to this version of the header, and the library
+            // is never closed. If it lies, this process suffers and no other.
             Code::Native(function) => Ok(unsafe { abi::call(*function, &input, output) }?),
             Code::Python(function) => function.call(&input, parts, output),
             Code::Program(program) => program.call(&input, &self.parameters, output),

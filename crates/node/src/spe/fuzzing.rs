@@ -1,5 +1,5 @@
-//! What a child process may say, for the fuzzer: a user's function can write to its process's socket what it likes. Built
-//! with the feature `fuzzing` only; it starts no process and serves nobody.
+//! What a child process may say, for the fuzzer: a user's function can write to its process's socket what it likes.
+//! Built with the feature `fuzzing` only; it starts no process and serves nobody.
 
 use super::messages::{self, FromChild, LENGTH_BYTES};
 

@@ -79,9 +79,9 @@ pub struct SpeProcess {
 pub struct TaskRun {
     /// The task and the attempt at it.
     pub attempt: AttemptId,
-    /// Its segments, each with a file for each of its [sources](SegmentOrder::sources), which are opened when its turn comes
-    /// unless they are open already. Offsets of a file are those of the slice; for lines, the file goes on behind the
-    /// segment to the end of its last line.
+    /// Its segments, each with a file for each of its [sources](SegmentOrder::sources), which are opened when its turn
+    /// comes unless they are open already. Offsets of a file are those of the slice; for lines, the file goes on behind
+    /// the segment to the end of its last line.
     pub segments: Vec<(SegmentOrder, Vec<SegmentFile>)>,
     /// The scratch file for its results: empty and writable.
     pub output: File,
@@ -206,8 +206,8 @@ impl SpeProcess {
         self.ready
     }
 
-    /// Whether it may still hold a writable descriptor of results that it has left: code of a user's has run in the process
-    /// itself. What others are told of such a file is believed only of a copy, or after the [end](Self::end).
+    /// Whether it may still hold a writable descriptor of results that it has left: code of a user's has run in the
+    /// process itself. What others are told of such a file is believed only of a copy, or after the [end](Self::end).
     pub fn may_hold_results(&self) -> bool {
         self.has_library
     }
@@ -218,7 +218,7 @@ impl SpeProcess {
         let (may_start, is_apart) = (self.place.limits().fork, self.missing.as_deref());
         let is_apart = is_apart.is_some_and(|missing| !missing.contains(&SandboxLayer::Processes));
         let Self { process, link, .. } = &mut self;
-        // The warden ends all others before itself when the socket is closed.
+        // The supervisor ends all others before itself when the socket is closed.
         link.close();
         timeout(EXIT_TIME_MAX, process.wait()).await.is_ok_and(|ended| ended.is_ok()) && (is_apart || !may_start)
     }

@@ -1,6 +1,6 @@
-//! The Python of this node: where it is, what belongs to it, which version it is. Found by asking it, outside the sandbox:
-//! the interpreter is the operator's, and it is run without a line of a user's. It serves the path *job*; the folders that
-//! it names become readable for functions, so none may lie above the node's own data.
+//! The Python of this node: where it is, what belongs to it, which version it is. Found by asking it, outside the
+//! sandbox: the interpreter is the operator's, and it is run without a line of a user's. It serves the path *job*; the
+//! folders that it names become readable for functions, so none may lie above the node's own data.
 
 use std::{
     collections::BTreeSet,

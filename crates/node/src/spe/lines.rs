@@ -1,11 +1,11 @@
-//! Which lines a segment owns. A file of lines is cut at any byte, since its lines are not known before they are read; a
-//! segment then owns the lines that **start** in `from..until`, so that neighbours share none and miss none. Serves the
-//! path *job*.
+//! Which lines a segment owns. A file of lines is cut at any byte, since its lines are not known before they are read;
+//! a segment then owns the lines that **start** in `from..until`, so that neighbours share none and miss none. Serves
+//! the path *job*.
 
 use std::io;
 
-/// The first place at or after `at` where a line starts, or `file_bytes` where none does. `read_at` fills a buffer from a
-/// place in the file.
+/// The first place at or after `at` where a line starts, or `file_bytes` where none does. `read_at` fills a buffer from
+/// a place in the file.
 pub(super) fn line_start(
     at: u64,
     file_bytes: u64,

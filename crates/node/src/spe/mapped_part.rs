@@ -1,5 +1,5 @@
-//! A segment's bytes as memory: its files mapped read-only, whole records only. Serves the path *job*, door 7; in the SPE
-//! process alone. It never copies: what is mapped is the page cache of the node.
+//! A segment's bytes as memory: its files mapped read-only, whole records only. Serves the path *job*, door 7; in the
+//! SPE process alone. It never copies: what is mapped is the page cache of the node.
 #![allow(unsafe_code)]
 
 use std::{fs::File, io, os::unix::fs::FileExt};
@@ -114,8 +114,9 @@ pub(super) fn map_file(file: &File) -> Result<Option<Mmap>, String> {
 fn map(file: &File, from: u64, until: u64) -> Result<Mmap, String> {
     let bytes = usize::try_from(until - from).map_err(|_| "it does not fit the address space".to_owned())?;
     // As private memory that nobody writes to: no sandbox refuses that, and it is the same pages.
-    // SAFETY: slices, sealed buckets and what was fetched of a slice do not change, so the bytes stay what they are while they are borrowed. Were a
-    // file cut short all the same, this process would get SIGBUS and end; the node, which maps nothing, learns of it.
+    // SAFETY: slices, sealed buckets and what was fetched of a slice do not change, so the bytes stay what they are
+    // while they are borrowed. Were a file cut short all the same, this process would get SIGBUS and end; the node,
+    // which maps nothing, learns of it.
     let map = unsafe { MmapOptions::new().offset(from).len(bytes).map_copy_read_only(file) };
     let map = map.map_err(|error| unmapped(&error))?;
     // A hint: reading ahead begins at once. Where it is not taken, pages come as they are touched.

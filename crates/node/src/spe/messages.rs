@@ -1,10 +1,10 @@
-//! What a node and its SPE say to each other over their socket. Private to this room: both ends are the same executable,
-//! so this may change with any release. Serves the path *job*, door 7.
+//! What a node and its SPE say to each other over their socket. Private to this room: both ends are the same
+//! executable, so this may change with any release. Serves the path *job*, door 7.
 //!
 //! A message is four bytes of length (big-endian), then the message in the [codec](protocol::wire::codec). Descriptors
-//! travel with its message's first byte. The node: `Confine`, `Load`, then for each task `Begin`, `Segment`s, `End`. The
-//! SPE: `Confined`; `Loaded` or `Refused`; then `Progress`, a `Done` for each segment, and `Finished`, `FunctionFailed` or `Broken`, after
-//! which it drops what is left of the task and waits for the next `Begin`.
+//! travel with its message's first byte. The node: `Confine`, `Load`, then for each task `Begin`, `Segment`s, `End`.
+//! The SPE: `Confined`; `Loaded` or `Refused`; then `Progress`, a `Done` for each segment, and `Finished`,
+//! `FunctionFailed` or `Broken`, after which it drops what is left of the task and waits for the next `Begin`.
 
 use std::path::PathBuf;
 
@@ -89,8 +89,8 @@ pub(super) struct PythonSpec {
     pub(super) requires: Vec<(String, Option<String>)>,
 }
 
-/// A [`SegmentOrder`](protocol::message::spe::SegmentOrder) whose files come along: of each part its own, and behind it that
-/// of its index, where it has one.
+/// A [`SegmentOrder`](protocol::message::spe::SegmentOrder) whose files come along: of each part its own, and behind it
+/// that of its index, where it has one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SegmentSpec {
     /// Its number in the stage's input.
@@ -253,8 +253,8 @@ pub(super) fn body_bytes(first: [u8; LENGTH_BYTES]) -> Option<usize> {
 pub(super) const LENGTH_BYTES: usize = 4;
 /// Longest message in bytes: the longest list of chunks fits, at 15 bytes each where they are far into a long file.
 pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// Most chunks of a task, at 24 bytes each in the node's memory: 24 MiB. Six gigabytes of results in 4,096 buckets have as
-/// many, and more than a hundred gigabytes in 256.
+/// Most chunks of a task, at 24 bytes each in the node's memory: 24 MiB. Six gigabytes of results in 4,096 buckets have
+/// as many, and more than a hundred gigabytes in 256.
 pub(super) const CHUNKS_MAX: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The Sphere Processing Engine (Sector/Sphere paper, 3.3): a child process of the node that runs one user function over
-//! segments. It serves the path *job*, doors 6 and 7.
+//! The Sphere Processing Engine (Sector/Sphere paper, 3.3): a child process of the node that runs one user function
+//! over segments. It serves the path *job*, doors 6 and 7.
 //!
 //! [`host`] is the node's side: it starts the process, hands it open files, and learns how it ended. [`child`] is what
 //! runs inside: it maps a segment's file, calls the function, and appends the results to one scratch file. Between them

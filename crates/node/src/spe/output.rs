@@ -1,6 +1,6 @@
-//! The results of a task on their way to its scratch file (paper, 3.5.2: "Each SPE dumps the result to local disk before
-//! attempting to send the results to buckets on other nodes"). In the SPE process alone. Records for the same bucket are
-//! gathered, so that the file falls into few chunks; memory stays bounded however many buckets there are.
+//! The results of a task on their way to its scratch file (paper, 3.5.2: "Each SPE dumps the result to local disk
+//! before attempting to send the results to buckets on other nodes"). In the SPE process alone. Records for the same
+//! bucket are gathered, so that the file falls into few chunks; memory stays bounded however many buckets there are.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -43,8 +43,8 @@ impl BucketWriter {
         }
     }
 
-    /// Takes records for a bucket, modulo their number. After a failure of the disk, nothing more. Returns whether bytes
-    /// went to the file.
+    /// Takes records for a bucket, modulo their number. After a failure of the disk, nothing more. Returns whether
+    /// bytes went to the file.
     pub(super) fn emit(&mut self, bucket: u64, bytes: &[u8], records: u64) -> Result<bool, Stopped> {
         if self.failure.is_some() {
             return Err(Stopped);

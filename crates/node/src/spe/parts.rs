@@ -1,5 +1,6 @@
-//! The parts of a segment, one for each input stream of the job, as functions of any kind get them. Serves the path *job*,
-//! door 7; in the SPE process alone. It decides nothing of what a function may see: what came along is all there is.
+//! The parts of a segment, one for each input stream of the job, as functions of any kind get them. Serves the path
+//! *job*, door 7; in the SPE process alone. It decides nothing of what a function may see: what came along is all there
+//! is.
 
 use std::fs::File;
 

@@ -1,5 +1,5 @@
-//! What of the sandbox this machine offers, found by trying: an SPE is started, locks itself in, says what was missing, and
-//! is ended. Serves the path *job*: a node says aloud at its start what it has not. It runs no user code.
+//! What of the sandbox this machine offers, found by trying: an SPE is started, locks itself in, says what was missing,
+//! and is ended. Serves the path *job*: a node says aloud at its start what it has not. It runs no user code.
 
 use std::{path::Path, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! A program as a function: started anew for each segment, which it reads on its standard input; what it writes to its
-//! standard output are the results (the first Sector's habit, and Hadoop streaming's). Serves the path *job*, door 7; in
-//! the SPE process alone, which stays locked in, and the program more so ([`sandbox`]).
+//! standard output are the results (the first Sector's habit, and Hadoop streaming's). Serves the path *job*, door 7;
+//! in the SPE process alone, which stays locked in, and the program more so ([`sandbox`]).
 //!
 //! One thread serves all three pipes, so that neither end waits for the other: a program may read nothing, print before
 //! it has read, or never end; the last is the node's to notice.
@@ -131,8 +131,9 @@ impl Program {
 }
 
 impl Program {
-    /// Writes what further input streams have of the segment into files of the scratch folder, which the program finds by
-    /// their names in its environment. Copies: a program that is given a file may want to read it by name, more than once.
+    /// Writes what further input streams have of the segment into files of the scratch folder, which the program finds
+    /// by their names in its environment. Copies: a program that is given a file may want to read it by name, more than
+    /// once.
     fn lay_beside(&self, input: &Input<'_>) -> io::Result<Vec<(String, String)>> {
         let mut names = Vec::new();
         for (stream, part) in (2..).zip(input.beside()) {
@@ -290,8 +291,8 @@ fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// What the program printed, on its way to buckets. Into one bucket it goes as it is; into several by lines, each to the
-/// bucket of what stands before its first tab.
+/// What the program printed, on its way to buckets. Into one bucket it goes as it is; into several by lines, each to
+/// the bucket of what stands before its first tab.
 struct Results {
     by_line: bool,
     /// The beginning of a line whose end has not come.

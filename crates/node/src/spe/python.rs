@@ -1,11 +1,11 @@
-//! The Python of an SPE, seen from the process that starts it: one interpreter a stage, kept between segments. It gets a
-//! segment as an open file and gives its results back in batches over one socket. Serves the path *job*, door 7; in the
-//! SPE process alone, which stays locked in, and the interpreter more so ([`sandbox`](super::sandbox)). What runs in there
-//! is `python/runner.py`; nothing that it says is believed beyond its own task.
+//! The Python of an SPE, seen from the process that starts it: one interpreter a stage, kept between segments. It gets
+//! a segment as an open file and gives its results back in batches over one socket. Serves the path *job*, door 7; in
+//! the SPE process alone, which stays locked in, and the interpreter more so ([`sandbox`](super::sandbox)). What runs
+//! in there is `python/runner.py`; nothing that it says is believed beyond its own task.
 //!
-//! To Python: three numbers of 32 bits (little-endian, as all here): 1 load or 2 segment, bytes of JSON, bytes after it;
-//! descriptors come with the first byte: of a function its side files, of a segment each part's file, and behind it that of
-//! its index, if it has one. From Python: a head of 24 bytes: kind, a 32-bit number `a`, two
+//! To Python: three numbers of 32 bits (little-endian, as all here): 1 load or 2 segment, bytes of JSON, bytes after
+//! it; descriptors come with the first byte: of a function its side files, of a segment each part's file, and behind it
+//! that of its index, if it has one. From Python: a head of 24 bytes: kind, a 32-bit number `a`, two
 //! 64-bit ones `b` and `c`, then
 //!
 //! | kind | what | after the head |

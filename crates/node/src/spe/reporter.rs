@@ -1,6 +1,6 @@
-//! What a program reports on standard error in whole lines, as programs for Hadoop streaming do: `reporter:counter:NAME,N` adds to
-//! a counter (Hadoop's `GROUP,COUNTER,N` is one whose name has a comma), `reporter:status:…` is a sign of life. In the SPE
-//! process alone. All other lines are none of its business.
+//! What a program reports on standard error in whole lines, as programs for Hadoop streaming do:
+//! `reporter:counter:NAME,N` adds to a counter (Hadoop's `GROUP,COUNTER,N` is one whose name has a comma),
+//! `reporter:status:…` is a sign of life. In the SPE process alone. All other lines are none of its business.
 
 use udf::{FunctionError, Output};
 

@@ -1,6 +1,6 @@
-//! Who is to live in an SPE: a library, in the process itself; or a program or a Python, which the process starts and which
-//! is locked in further. It serves the path *job*: what is readable in the sandbox differs, so an SPE is started for one
-//! of them and never turns into another.
+//! Who is to live in an SPE: a library, in the process itself; or a program or a Python, which the process starts and
+//! which is locked in further. It serves the path *job*: what is readable in the sandbox differs, so an SPE is started
+//! for one of them and never turns into another.
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! A task's segments on their way to an SPE's process. Serves the path *job*, door 7: it opens each file when its turn comes,
-//! sends few ahead, and knows which segment an error is about. It never reads what it sends.
+//! A task's segments on their way to an SPE's process. Serves the path *job*, door 7: it opens each file when its turn
+//! comes, sends few ahead, and knows which segment an error is about. It never reads what it sends.
 
 use std::{collections::VecDeque, os::fd::OwnedFd};
 

@@ -1,6 +1,6 @@
-//! The side files of a function: mapped for one that runs in this process, and laid into the scratch folder for programs,
-//! which find a file by its name alone. Serves the path *job*, door 7; in the SPE process alone. It never writes to what
-//! came: the node's other SPEs read the same file.
+//! The side files of a function: mapped for one that runs in this process, and laid into the scratch folder for
+//! programs, which find a file by its name alone. Serves the path *job*, door 7; in the SPE process alone. It never
+//! writes to what came: the node's other SPEs read the same file.
 
 use std::{
     fs::{self, File},
@@ -40,9 +40,9 @@ impl SideFiles for MappedSideFiles {
     }
 }
 
-/// Lays copies into the folder `side` of `folder`, in the place of those of an earlier function, and gives each name with
-/// its file's. There is no `/proc` in here, by which an open file has a name; and a copy can be read from its beginning by
-/// each program anew.
+/// Lays copies into the folder `side` of `folder`, in the place of those of an earlier function, and gives each name
+/// with its file's. There is no `/proc` in here, by which an open file has a name; and a copy can be read from its
+/// beginning by each program anew.
 pub(super) fn write_copies(files: &[NamedFile], folder: &Path) -> Result<Vec<(String, String)>, Refusal> {
     let place = folder.join(FOLDER);
     let cleared = match fs::remove_dir_all(&place) {

@@ -1,8 +1,8 @@
 //! Results of a task on their way to their buckets: by a rename or a copy within this node, over kept connections to
 //! others, several at once. Which goes when, and what a refusal means, the rules say ([`ShuffleWrite`]).
 //!
-//! It never counts a piece as delivered before its bucket has it whole. A piece that comes twice is taken once, so that a
-//! delivery may be made again. What went to other nodes is [kept](crate::bucket::KeptResults).
+//! It never counts a piece as delivered before its bucket has it whole. A piece that comes twice is taken once, so that
+//! a delivery may be made again. What went to other nodes is [kept](crate::bucket::KeptResults).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -34,8 +34,8 @@ use crate::{
     spe::{Chunk, TaskOutput},
 };
 
-/// Delivers the pieces of a task; what it has for each bucket. A piece that another node could not take is kept, and so is
-/// what was taken, for the day on which that node is lost.
+/// Delivers the pieces of a task; what it has for each bucket. A piece that another node could not take is kept, and so
+/// is what was taken, for the day on which that node is lost.
 ///
 /// # Errors
 /// Where a piece can be neither delivered nor kept, or a bucket does not want it any more.

@@ -154,8 +154,9 @@ impl DriverSession {
         }
     }
 
-    /// The results of a task in a file that nobody but the node can write to. A library may have kept the descriptor that it
-    /// was given: a few bytes are copied, and for many its process is ended, which costs less than to write them twice.
+    /// The results of a task in a file that nobody but the node can write to. A library may have kept the descriptor
+    /// that it was given: a few bytes are copied, and for many its process is ended, which costs less than to write
+    /// them twice.
     async fn own_results(&mut self, scratch: Scratch, bytes: u64) -> Result<Scratch, NodeError> {
         if !self.spe.as_ref().is_some_and(|spe| spe.process.may_hold_results()) {
             return Ok(scratch);
@@ -309,6 +310,6 @@ fn ticket_names(ticket: &SignedTicket, metadata: &protocol::SliceMetadata) -> bo
     matches!(named, Some(TicketRight::Write { header, .. }) if header.slice == metadata.header.slice)
 }
 
-/// Results that are copied where their SPE may still write to them: as many bytes take about as long as to start another
-/// process in its place.
+/// Results that are copied where their SPE may still write to them: as many bytes take about as long as to start
+/// another process in its place.
 const COPIED_BYTES_MAX: u64 = 8 << 20;

@@ -1,10 +1,10 @@
-//! Who computes next on a node: as many tasks at once as it has slots for SPEs, shared between users. Serves the path of a
-//! job.
+//! Who computes next on a node: as many tasks at once as it has slots for SPEs, shared between users. Serves the path
+//! of a job.
 //!
-//! A slot that is free goes to the user who waits and has had the least of the node's time for his weight, so that ten jobs of
-//! one user have no more of it than one job of another. Who comes after a pause begins with as much as the least of those
-//! who are at work: neither is what he left unused kept for him, nor is he made to pay for having been there before. Within a
-//! user's own tasks the first to wait is the first to run.
+//! A slot that is free goes to the user who waits and has had the least of the node's time for his weight, so that ten
+//! jobs of one user have no more of it than one job of another. Who comes after a pause begins with as much as the
+//! least of those who are at work: neither is what he left unused kept for him, nor is he made to pay for having been
+//! there before. Within a user's own tasks the first to wait is the first to run.
 //!
 //! It never takes a slot away from who has one: tasks are short, and a slow one is overtaken elsewhere.
 
@@ -203,8 +203,8 @@ mod tests {
         FairSharing { user_max, weights: weights.iter().map(|(name, weight)| (user(name), *weight)).collect() }
     }
 
-    /// Lets users keep so many tasks waiting at a time, all of them as long as one another, and counts what each was given in
-    /// so many steps.
+    /// Lets users keep so many tasks waiting at a time, all of them as long as one another, and counts what each was
+    /// given in so many steps.
     fn given(slots: u32, sharing: FairSharing, users: &[(&str, u32)], steps: u32) -> BTreeMap<String, u32> {
         let mut queue = FairQueue::new(slots, sharing);
         let mut counts = BTreeMap::new();

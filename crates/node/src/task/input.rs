@@ -27,8 +27,8 @@ use crate::{
     spe::SegmentFile,
 };
 
-/// The files of these segments, for each of their sources one, opened (and verified) when its turn comes; remote ones are
-/// here on return.
+/// The files of these segments, for each of their sources one, opened (and verified) when its turn comes; remote ones
+/// are here on return.
 pub(super) async fn open(
     context: &Arc<NodeContext>,
     job: JobId,

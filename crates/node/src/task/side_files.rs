@@ -1,5 +1,6 @@
-//! The side files of a function: whole slices, of which a node has one copy for all SPEs of a job (path *job*, row 7). One
-//! that lies here is verified and read where it lies; one that lies elsewhere is fetched into the job's scratch folder.
+//! The side files of a function: whole slices, of which a node has one copy for all SPEs of a job (path *job*, row 7).
+//! One that lies here is verified and read where it lies; one that lies elsewhere is fetched into the job's scratch
+//! folder.
 //!
 //! It never lets a job read a slice; the engine has looked at the ticket before.
 
@@ -21,8 +22,8 @@ impl LoadedSideFiles {
     /// Brings here what is not here yet.
     ///
     /// # Errors
-    /// `Usage` for an order that no driver of ours gives; `Unavailable` for whatever else is in the way, since another node
-    /// may have the file, or this one the next time.
+    /// `Usage` for an order that no driver of ours gives; `Unavailable` for whatever else is in the way, since another
+    /// node may have the file, or this one the next time.
     pub(super) async fn fetch_missing(
         context: &Arc<NodeContext>,
         job: JobId,

@@ -1,5 +1,5 @@
-//! Listing and taking in native files of this node, for whoever has a ticket that allows it. Says again and again how far
-//! it is, since a large file takes minutes to be read.
+//! Listing and taking in native files of this node, for whoever has a ticket that allows it. Says again and again how
+//! far it is, since a large file takes minutes to be read.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The node's local door (door 5 on one machine): a client of this machine gets a slice's file itself, open for
-//! reading, with its block checksums, and reads and verifies it alone; or gives a file of its own to be stored. Serves the
-//! paths *download* and *upload*.
+//! reading, with its block checksums, and reads and verifies it alone; or gives a file of its own to be stored. Serves
+//! the paths *download* and *upload*.
 //!
 //! It never passes a file without a ticket for the whole slice, never one that can be written through, and never lets
 //! one client hold up another: each conversation has its own task, all are counted, and each wait has an end.

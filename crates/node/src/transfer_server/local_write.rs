@@ -1,5 +1,5 @@
-//! Taking a new slice from a client of this machine: it passes its file, and the node reads it itself, so that no byte is
-//! copied from process to process. Serves the path *upload*; all else is as for bytes that come over a connection.
+//! Taking a new slice from a client of this machine: it passes its file, and the node reads it itself, so that no byte
+//! is copied from process to process. Serves the path *upload*; all else is as for bytes that come over a connection.
 //!
 //! It never writes to the file that it was given, and believes nothing of it but the bytes that it reads.
 
@@ -111,8 +111,8 @@ async fn go_on(writer: SliceWriter, file: &Arc<File>) -> Result<SliceWriter, Nod
     .await
 }
 
-/// The bytes of the passed file. The client is told of them now and then, so that it sees that something happens; when it
-/// is gone, that is noticed here.
+/// The bytes of the passed file. The client is told of them now and then, so that it sees that something happens; when
+/// it is gone, that is noticed here.
 struct PassedFileSource<'a> {
     stream: &'a mut LocalStream,
     file: Arc<File>,

@@ -1,8 +1,9 @@
 //! Making a copy of a slice that lies elsewhere, for a client that sees no byte of it (path
-//! `docs/paths/third-party-copy.md`). What comes is taken as an upload's bytes are: hashed, passed on along the chain, synced
-//! before it is acknowledged, kept for the next attempt where it breaks off.
+//! `docs/paths/third-party-copy.md`). What comes is taken as an upload's bytes are: hashed, passed on along the chain,
+//! synced before it is acknowledged, kept for the next attempt where it breaks off.
 //!
-//! It never reads with a right of this node's own: every byte comes by a ticket that the client was given and handed on.
+//! It never reads with a right of this node's own: every byte comes by a ticket that the client was given and handed
+//! on.
 
 use std::sync::Arc;
 

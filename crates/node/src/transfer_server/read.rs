@@ -76,8 +76,8 @@ pub(super) async fn read(
     }
 }
 
-/// Where `error` says that bytes are bad, looks at them once more before the copy is put aside: they may have been those
-/// of an earlier copy, which was open here while a good one took its place. Gives the error back.
+/// Where `error` says that bytes are bad, looks at them once more before the copy is put aside: they may have been
+/// those of an earlier copy, which was open here while a good one took its place. Gives the error back.
 async fn recheck_if_corrupt(context: &NodeContext, slice: SliceId, range: Range<u64>, error: NodeError) -> NodeError {
     if !is_corrupt(&error) {
         return error;
@@ -99,8 +99,8 @@ fn is_corrupt(error: &NodeError) -> bool {
     matches!(error, NodeError::Store(store::StoreError::Corrupt { .. }))
 }
 
-/// Checks the ticket, opens the slice and reads the first frame. The first two only where the connection has not done so
-/// before, and all without waking another thread where the bytes are in memory.
+/// Checks the ticket, opens the slice and reads the first frame. The first two only where the connection has not done
+/// so before, and all without waking another thread where the bytes are in memory.
 async fn begin(
     context: &NodeContext,
     bearer: &Bearer,
@@ -263,7 +263,8 @@ impl FrameSource for SliceSource {
 
 /// Slices that one connection keeps open: who reads several files at random uses several connections.
 const OPEN_SLICES_MAX: usize = 2;
-/// How long a connection that is not used keeps its slices open: the disk gets the room of a removed one back only then.
+/// How long a connection that is not used keeps its slices open: the disk gets the room of a removed one back only
+/// then.
 pub(super) const OPEN_IDLE_MAX: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Checking a slice where it lies (`sector check`): read whole from the disk, compared block by block and as a whole. It
-//! never believes an earlier check; a bad slice is put aside and reported, so that the master replaces it.
+//! Checking a slice where it lies (`sector check`): read whole from the disk, compared block by block and as a whole.
+//! It never believes an earlier check; a bad slice is put aside and reported, so that the master replaces it.
 
 use std::sync::Arc;
 

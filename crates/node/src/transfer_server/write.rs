@@ -1,6 +1,6 @@
-//! Taking a new slice: hashed while it arrives, passed on to the next node of its chain, synced before it is acknowledged.
-//! When the sender goes away before the end it is gone without a trace, unless the master's ticket says under which key
-//! it is kept for the next attempt.
+//! Taking a new slice: hashed while it arrives, passed on to the next node of its chain, synced before it is
+//! acknowledged. When the sender goes away before the end it is gone without a trace, unless the master's ticket says
+//! under which key it is kept for the next attempt.
 
 use std::{sync::Arc, time::Duration};
 
@@ -148,8 +148,8 @@ async fn take(
     }
 }
 
-/// Takes what arrives to its end; the writer with all of it. Where it breaks off, also because `gone` or the node's stop
-/// ends it, what came is kept for the next attempt.
+/// Takes what arrives to its end; the writer with all of it. Where it breaks off, also because `gone` or the node's
+/// stop ends it, what came is kept for the next attempt.
 pub(super) async fn receive_upload(
     context: &NodeContext,
     arrival: &mut impl AsyncFrameSource,

@@ -54,6 +54,6 @@ impl Drop for TestGroup {
     }
 }
 
-/// A control group of version 2 that is these tests' alone, whose groups have the controllers `memory` and `pids`: then each
-/// SPE is in one (`cargo xtask cgroups`).
+/// A control group of version 2 that is these tests' alone, whose groups have the controllers `memory` and `pids`: then
+/// each SPE is in one (`cargo xtask cgroups`).
 pub(super) const TREE: &str = "SECTOR_TEST_CGROUP";

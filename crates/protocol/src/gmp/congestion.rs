@@ -1,9 +1,9 @@
 //! How many bytes may be under way at once: additive increase, multiplicative decrease (RFC 5681), counted in bytes of
-//! fragments. Words are small beside bulk data, but a page of a listing in one burst would overflow a socket buffer, and
-//! a hundred nodes that send their inventories at once would overflow the master's.
+//! fragments. Words are small beside bulk data, but a page of a listing in one burst would overflow a socket buffer,
+//! and a hundred nodes that send their inventories at once would overflow the master's.
 //!
-//! In bytes, because fifty small words share a datagram: counted one by one, the few that a window holds after a loss would
-//! be a fraction of one datagram in each round trip, and everyone else's word would wait for seconds.
+//! In bytes, because fifty small words share a datagram: counted one by one, the few that a window holds after a loss
+//! would be a fraction of one datagram in each round trip, and everyone else's word would wait for seconds.
 
 use super::{FRAGMENT_BYTES_MAX, WINDOW_FRAGMENTS, frame::FRAGMENT_HEAD_BYTES};
 

@@ -42,7 +42,8 @@ pub enum EndpointAction {
         /// The message.
         message: Message,
     },
-    /// The peer is unreachable, or has [gone](Endpoint::reset_session); the session is gone, and so is what waited in it.
+    /// The peer is unreachable, or has [gone](Endpoint::reset_session); the session is gone, and so is what waited in
+    /// it.
     SessionLost(SessionId),
     /// A [closed](Endpoint::close_session) session is gone; its key may be forgotten.
     SessionClosed(SessionId),
@@ -96,8 +97,8 @@ impl Endpoint {
         self.sessions.insert(session, Box::new(entry));
     }
 
-    /// Takes no more messages in a session and ends it with [`EndpointAction::SessionClosed`] once everything taken so far is
-    /// acknowledged, or after [`CLOSE_LINGER`](super::CLOSE_LINGER).
+    /// Takes no more messages in a session and ends it with [`EndpointAction::SessionClosed`] once everything taken so
+    /// far is acknowledged, or after [`CLOSE_LINGER`](super::CLOSE_LINGER).
     pub fn close_session(&mut self, now: Now, session: SessionId) {
         self.now = now.monotonic;
         if let Some(entry) = self.sessions.get_mut(&session) {
@@ -150,8 +151,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Nobody waits for the reply to this request any more. What was not sent of it is not sent; where the peer may know
-    /// of it, it is told: it then delivers the request only if it has done so already, and sends no reply.
+    /// Nobody waits for the reply to this request any more. What was not sent of it is not sent; where the peer may
+    /// know of it, it is told: it then delivers the request only if it has done so already, and sends no reply.
     pub fn cancel_request(&mut self, now: Now, session: SessionId, request: u64) {
         self.now = now.monotonic;
         if let Some(entry) = self.sessions.get_mut(&session) {

@@ -13,7 +13,8 @@
 //!
 //! Each message has a [`Class`]: what is urgent leaves before what is not, also in the midst of a long message, for
 //! which a part of the window is kept free. A request that nobody waits for any more can be
-//! [cancelled](Endpoint::cancel_request). The rules say which **key phase** seals a datagram; the keys are the driver's.
+//! [cancelled](Endpoint::cancel_request). The rules say which **key phase** seals a datagram; the keys are the
+//! driver's.
 //!
 //! Two things differ from the papers: a message too large for a datagram is cut here, up to
 //! [`MESSAGE_BYTES_MAX`](crate::limits::MESSAGE_BYTES_MAX), instead of opening a data connection; and a session id is
@@ -120,8 +121,8 @@ pub const WINDOW_FRAGMENTS: u64 = 256;
 /// Part of the window that stays free for each more urgent class: what is urgent then has a place although a long
 /// message fills all that it may.
 pub const WINDOW_RESERVED_FRAGMENTS: usize = 32;
-/// Urgent fragments, full ones, that may leave although the congestion window is full: 10 KB, a few datagrams beside what is under
-/// way, which are soon followed by less of the rest.
+/// Urgent fragments, full ones, that may leave although the congestion window is full: 10 KB, a few datagrams beside
+/// what is under way, which are soon followed by less of the rest.
 pub const URGENT_BURST_FRAGMENTS: usize = 8;
 /// Most bytes of a message that one fragment carries: what a datagram leaves beside head, seal, one acknowledgement and
 /// the fragment's own head.
@@ -140,9 +141,9 @@ pub const ACKNOWLEDGEMENT_DELAY_MAX: Duration = Duration::from_millis(5);
 pub const ACKNOWLEDGE_EVERY_DATAGRAMS: u32 = 2;
 /// Retransmission time before a round trip was measured: longer than any round trip on Earth by fibre.
 pub const RETRANSMISSION_TIME_INITIAL: Duration = Duration::from_millis(300);
-/// Shortest retransmission time, once a round trip was measured: three times the acknowledgement delay. A busy machine's
-/// jitter is in the measured deviation. Small enough that a lone lost request is sent again within two round trips of
-/// 20 ms (RFC 8985's probe of the tail, 7.2, waits as long).
+/// Shortest retransmission time, once a round trip was measured: three times the acknowledgement delay. A busy
+/// machine's jitter is in the measured deviation. Small enough that a lone lost request is sent again within two round
+/// trips of 20 ms (RFC 8985's probe of the tail, 7.2, waits as long).
 pub const RETRANSMISSION_TIME_MIN: Duration = Duration::from_millis(15);
 /// Longest retransmission time, after doubling: a link that comes back is found again this soon.
 pub const RETRANSMISSION_TIME_MAX: Duration = Duration::from_secs(2);
@@ -164,8 +165,8 @@ pub const KEY_PREVIOUS_LIFE: Duration = Duration::from_secs(10);
 pub const CANCELLED_REQUESTS_MAX: usize = 256;
 /// Cancellations waiting to be sent in a session; the peer is not told of more.
 pub const CANCELS_WAITING_MAX: usize = 1_024;
-/// Bytes that the unfinished messages of a session may claim at a receiver: of each class, one that is being cut and one
-/// with a fragment lost at the window's start, and a window of others.
+/// Bytes that the unfinished messages of a session may claim at a receiver: of each class, one that is being cut and
+/// one with a fragment lost at the window's start, and a window of others.
 pub const UNFINISHED_BYTES_MAX: usize = 6 * limits::MESSAGE_BYTES_MAX + WINDOW_FRAGMENTS as usize * FRAGMENT_BYTES_MAX;
 /// How long a closed session may still deliver what it had taken for sending (the answer to a logout).
 pub const CLOSE_LINGER: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
-//! Doors 2 and 3: questions about users, groups, tokens and sessions. A client asks its master, the master passes the words
-//! on to the security server, which alone knows the answers (Sector/Sphere paper, 2.1). No secret that is kept anywhere
-//! travels here: a password goes in once, a token comes out once.
+//! Doors 2 and 3: questions about users, groups, tokens and sessions. A client asks its master, the master passes the
+//! words on to the security server, which alone knows the answers (Sector/Sphere paper, 2.1). No secret that is kept
+//! anywhere travels here: a password goes in once, a token comes out once.
 
 use std::{fmt, net::IpAddr};
 

@@ -1,6 +1,7 @@
-//! How machines come into a cloud and stay in it: certificates asked for, issued, renewed and struck off. The same words
-//! travel at several doors: a newcomer says an [`Enrolment`] when it joins (doors 2 and 4) or to the security server
-//! (a master), the master passes it on (door 3), and an administrator says an [`AdmissionVerb`] (door 2, passed on).
+//! How machines come into a cloud and stay in it: certificates asked for, issued, renewed and struck off. The same
+//! words travel at several doors: a newcomer says an [`Enrolment`] when it joins (doors 2 and 4) or to the security
+//! server (a master), the master passes it on (door 3), and an administrator says an [`AdmissionVerb`] (door 2, passed
+//! on).
 //!
 //! A private key never travels: the owner makes it and sends the public half with a proof that it has the other.
 

@@ -188,8 +188,8 @@ pub enum ClientRequest {
         job: JobId,
         /// The folder of its journal: what every driver begins with.
         journal: SectorPath,
-        /// What proves each driver that it may have, in order; random, [`DRIVERS_MAX`](crate::limits::DRIVERS_MAX) at most.
-        /// One is used once, so that the driver before can no longer say anything.
+        /// What proves each driver that it may have, in order; random, [`DRIVERS_MAX`](crate::limits::DRIVERS_MAX) at
+        /// most. One is used once, so that the driver before can no longer say anything.
         keys: Vec<DriverKey>,
     },
     /// What became of a job's attempts.
@@ -271,7 +271,8 @@ pub enum ClientReply {
 /// See [`ClientReply::Throttled`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttled {
-    /// What is too much; its status is [`Unavailable`](crate::Status::Unavailable), and its sentence ends with when to try again.
+    /// What is too much; its status is [`Unavailable`](crate::Status::Unavailable), and its sentence ends with when to
+    /// try again.
     pub refusal: Refusal,
     /// The same for programs, in seconds: before that the answer will hardly be another one.
     pub retry_after_seconds: u32,
@@ -309,8 +310,8 @@ pub struct CreateRequest {
     /// Names this upload over all its attempts: a later one goes on where an earlier one broke off, and takes over the
     /// lease that the earlier one left.
     pub resume: Option<ResumeKey>,
-    /// Write behind the bytes that the file has: the new version is the old one with what is sent behind it. Where there
-    /// is no file, one is created.
+    /// Write behind the bytes that the file has: the new version is the old one with what is sent behind it. Where
+    /// there is no file, one is created.
     pub append: bool,
 }
 
@@ -474,8 +475,8 @@ pub struct ListPage {
     pub entries: Vec<Entry>,
     /// Whether more may follow.
     pub more: bool,
-    /// Behind which path they follow, where that is not the last entry: those that one may not see are left out, so a page
-    /// may even be empty.
+    /// Behind which path they follow, where that is not the last entry: those that one may not see are left out, so a
+    /// page may even be empty.
     pub next: Option<SectorPath>,
 }
 
@@ -609,8 +610,8 @@ pub fn is_nearly_full(used_bytes: u64, free_bytes: u64, reserve_bytes: u64) -> b
     free_bytes.saturating_sub(reserve_bytes) < used_bytes.saturating_add(free_bytes) / NEARLY_FULL_WHEN_LEFT
 }
 
-/// A node is nearly full when one byte in so many is left: late enough that it is not said for months of a large disk, early
-/// enough to add one.
+/// A node is nearly full when one byte in so many is left: late enough that it is not said for months of a large disk,
+/// early enough to add one.
 pub const NEARLY_FULL_WHEN_LEFT: u64 = 20;
 
 /// How a node is.
@@ -674,7 +675,8 @@ pub struct SpeNode {
     pub source: Source,
     /// SPEs it runs at once.
     pub slots: u32,
-    /// Whether other nodes are to be preferred: lately attempts of jobs came to nothing here far more often than elsewhere.
+    /// Whether other nodes are to be preferred: lately attempts of jobs came to nothing here far more often than
+    /// elsewhere.
     pub is_marked: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What an administrator asks of the master about its nodes (door 2): drain, remove, rebalance, topology. Plans say what
-//! would move before anything does.
+//! What an administrator asks of the master about its nodes (door 2): drain, remove, rebalance, topology. Plans say
+//! what would move before anything does.
 
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,8 @@ use crate::{JobId, NodeId, SectorPath};
 /// What a client says or asks about the attempts of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HistoryRequest {
-    /// What became of them, told once, when the job ends: [`ClientReply::Done`](super::client_master::ClientReply::Done).
+    /// What became of them, told once, when the job ends:
+    /// [`ClientReply::Done`](super::client_master::ClientReply::Done).
     Submit {
         /// The job, which must be the teller's.
         job: JobId,
@@ -22,8 +23,8 @@ pub enum HistoryRequest {
 /// What became of a job's attempts, and of the nodes that made them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobHistory {
-    /// By stage, run and segment; at most [`HISTORY_ATTEMPTS_MAX`](crate::limits::HISTORY_ATTEMPTS_MAX). Of more, those that came
-    /// to nothing and then those that took longest.
+    /// By stage, run and segment; at most [`HISTORY_ATTEMPTS_MAX`](crate::limits::HISTORY_ATTEMPTS_MAX). Of more, those
+    /// that came to nothing and then those that took longest.
     pub attempts: Vec<AttemptRecord>,
     /// How many others there were.
     pub left_out: u64,

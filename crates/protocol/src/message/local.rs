@@ -1,7 +1,7 @@
 //! Door 5 on one machine: a client that can reach a node's local socket gets the slice's bytes as an open file
-//! (`SCM_RIGHTS`) instead of having them sent, and gives a file to be stored in the same way. Words only; each is a length
-//! of 4 bytes in network byte order, then the encoded message. It serves the paths *download* and *upload*; a ticket is
-//! needed here as at the transfer port.
+//! (`SCM_RIGHTS`) instead of having them sent, and gives a file to be stored in the same way. Words only; each is a
+//! length of 4 bytes in network byte order, then the encoded message. It serves the paths *download* and *upload*; a
+//! ticket is needed here as at the transfer port.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +44,8 @@ pub enum LocalRequest {
         /// Length of the file in bytes.
         bytes: u64,
     },
-    /// A client shows that it holds the key that its tickets name. The first word of its conversations; it has no answer
-    /// of its own, but a conversation in which it is not true is refused and closed.
+    /// A client shows that it holds the key that its tickets name. The first word of its conversations; it has no
+    /// answer of its own, but a conversation in which it is not true is refused and closed.
     ProveKey {
         /// The public half.
         key: HolderKey,

@@ -34,8 +34,8 @@ pub enum Order {
         /// How it is to go: the node asks its source for it.
         qos: TransferQos,
     },
-    /// Put a slice that you hold at this header's path of your folder, and let its sidecar say what this header says: it
-    /// was published, renamed, or given another owner or another number of copies. Whatever lay there and is another
+    /// Put a slice that you hold at this header's path of your folder, and let its sidecar say what this header says:
+    /// it was published, renamed, or given another owner or another number of copies. Whatever lay there and is another
     /// slice is set aside until its own order comes.
     Place {
         /// What the slice is now.
@@ -45,8 +45,8 @@ pub enum Order {
     Remove(SliceId),
     /// Remove all that a job left behind.
     ForgetJob(JobId),
-    /// Keep these rows for a master that loses its journal. Answered when they are on the disk; refused where they do not
-    /// fit onto what is kept.
+    /// Keep these rows for a master that loses its journal. Answered when they are on the disk; refused where they do
+    /// not fit onto what is kept.
     Mirror(MirrorUpdate),
     /// Tell what you keep: [`Report::MirrorPage`], one page.
     ReadMirror {
@@ -57,11 +57,11 @@ pub enum Order {
     Revoke(Revocation),
     /// Check tickets with these keys from now on.
     TicketKeys(TicketKeys),
-    /// Your shares of the limits between sites: keep to them from now on, also with what is under way. To and from sites
-    /// that are not named there is no limit.
+    /// Your shares of the limits between sites: keep to them from now on, also with what is under way. To and from
+    /// sites that are not named there is no limit.
     LinkShares(Vec<LinkShare>),
-    /// Start a driver for a detached job. Answered when the node has taken it; the driver itself reports to the master, as
-    /// every driver does.
+    /// Start a driver for a detached job. Answered when the node has taken it; the driver itself reports to the master,
+    /// as every driver does.
     Drive(DriveOrder),
     /// These machines were struck off, and no others: whoever shows a certificate of theirs is refused and cut off.
     StruckOff(Vec<NodeId>),
@@ -204,19 +204,20 @@ pub enum Report {
         /// How many more there were that are only counted.
         left_out: u64,
     },
-    /// What its wall clock says, after joining and every minute: a master whose own clock jumps asks what the others say.
+    /// What its wall clock says, after joining and every minute: a master whose own clock jumps asks what the others
+    /// say.
     Clock {
         /// Milliseconds since the Unix epoch.
         unix_millis: u64,
-        /// The running system whose clock that is: nodes on one machine, or in its containers, share it. `None` where the
-        /// operating system does not say.
+        /// The running system whose clock that is: nodes on one machine, or in its containers, share it. `None` where
+        /// the operating system does not say.
         machine: Option<u128>,
     },
-    /// What is being written here by clients, in pages; sent every [`INCOMING_WRITES_EVERY`] also where it is nothing, so that the
-    /// master knows that this node tells it.
+    /// What is being written here by clients, in pages; sent every [`INCOMING_WRITES_EVERY`] also where it is nothing,
+    /// so that the master knows that this node tells it.
     IncomingWrite(Vec<IncomingWrite>),
-    /// The slices of the inventory's pages that follow lie on disks of which a master was told that then gave the small rows
-    /// with this mark; `None` where none was. A node that says it of no page lets
+    /// The slices of the inventory's pages that follow lie on disks of which a master was told that then gave the small
+    /// rows with this mark; `None` where none was. A node that says it of no page lets
     /// [`MirrorPosition`](Self::MirrorPosition) hold for all.
     DisksSeen(Option<MirrorPosition>),
 }
@@ -228,7 +229,8 @@ pub struct IncomingWrite {
     pub slice: SliceId,
     /// Bytes that have come since its conversation began.
     pub bytes: u64,
-    /// Whether the node itself is at work on it (it copies what the slice begins with, or syncs it), so that no byte can come.
+    /// Whether the node itself is at work on it (it copies what the slice begins with, or syncs it), so that no byte
+    /// can come.
     pub at_work: bool,
 }
 

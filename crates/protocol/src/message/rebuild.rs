@@ -1,6 +1,6 @@
-//! What lets a cloud lose its master's disk: the copies of the master's small rows that nodes keep (door 4), and how the
-//! names are put together again (door 2). Serves the path `docs/paths/rebuild.md`. Rows are opaque here: only the master
-//! reads them.
+//! What lets a cloud lose its master's disk: the copies of the master's small rows that nodes keep (door 4), and how
+//! the names are put together again (door 2). Serves the path `docs/paths/rebuild.md`. Rows are opaque here: only the
+//! master reads them.
 
 use serde::{Deserialize, Serialize};
 
@@ -158,6 +158,7 @@ pub enum ConflictKind {
     WrittenSince,
     /// Nodes disagree on who may do what with it, and nobody knows who is right; what all of them grant holds.
     TwoAcls,
-    /// A journal that was put back names it, and no node has its bytes; dismissing it removes the name. The node is `none`.
+    /// A journal that was put back names it, and no node has its bytes; dismissing it removes the name. The node is
+    /// `none`.
     NoBytes,
 }

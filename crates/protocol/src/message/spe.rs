@@ -19,14 +19,15 @@ use crate::{
 /// What the driver asks of an SPE or of the node's buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpeRequest {
-    /// Load a function: [`SpeReply::Progress`] while its side files are fetched, then [`SpeReply::Loaded`]. Once before the
-    /// first run, and again to change it.
+    /// Load a function: [`SpeReply::Progress`] while its side files are fetched, then [`SpeReply::Loaded`]. Once before
+    /// the first run, and again to change it.
     Load(LoadOrder),
     /// Run it over the segments of a task: [`SpeReply::Progress`] now and then, at last [`SpeReply::Finished`],
     /// [`SpeReply::FunctionFailed`] or [`SpeReply::Refused`].
     Run(TaskOrder),
     /// Send pieces of a finished attempt, whose results this node has kept, to buckets that lack them:
-    /// [`SpeReply::Delivered`]. Refused with [`Status::NotFound`](crate::Status::NotFound) when they are not kept any more.
+    /// [`SpeReply::Delivered`]. Refused with [`Status::NotFound`](crate::Status::NotFound) when they are not kept any
+    /// more.
     Deliver(DeliveryOrder),
     /// Make a bucket of this node final: [`SpeReply::Sealed`]. Refused with
     /// [`Status::NotFound`](crate::Status::NotFound) when a winning piece is missing.
@@ -76,8 +77,8 @@ pub enum SpeReply {
     Bytes(Vec<u8>),
     /// Every piece that was to be delivered is with its bucket.
     Delivered,
-    /// The function's process was ended while the node's machine had no more memory: probably its fault, and perhaps not. To
-    /// be tried once more, and no oftener.
+    /// The function's process was ended while the node's machine had no more memory: probably its fault, and perhaps
+    /// not. To be tried once more, and no oftener.
     OutOfMemory(FunctionFailure),
 }
 
@@ -136,8 +137,8 @@ pub enum FunctionCode {
     },
     /// A function for the interpreter that the node's `spe_python` names.
     Python(PythonFunction),
-    /// A program of the node's, run once for each segment: it reads the segment on its standard input, and what it writes
-    /// to its standard output are the results. No shell reads these words.
+    /// A program of the node's, run once for each segment: it reads the segment on its standard input, and what it
+    /// writes to its standard output are the results. No shell reads these words.
     Program {
         /// The program, by name or absolute path, and its arguments; at least one word.
         #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
@@ -152,8 +153,8 @@ pub struct PythonFunction {
     pub name: String,
     /// The function itself, at most [`LIBRARY_BYTES_MAX`](crate::limits::LIBRARY_BYTES_MAX) bytes.
     pub code: PythonCode,
-    /// What must be importable where it runs: module names, and the exact version where only that one will do. Looked at
-    /// before the function is loaded, so that what is missing is said in a sentence and not in a traceback.
+    /// What must be importable where it runs: module names, and the exact version where only that one will do. Looked
+    /// at before the function is loaded, so that what is missing is said in a sentence and not in a traceback.
     #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
     pub requires: Vec<(String, Option<String>)>,
 }

@@ -66,8 +66,8 @@ pub enum TransferRequest {
         after: Option<String>,
     },
     /// Make a native file a slice: [`TransferReply::Imported`] again and again while it is read, then
-    /// [`TransferReply::Stored`]. The file keeps its name until [`UnlinkFile`](Self::UnlinkFile), so that nothing is lost
-    /// where the write is never published.
+    /// [`TransferReply::Stored`]. The file keeps its name until [`UnlinkFile`](Self::UnlinkFile), so that nothing is
+    /// lost where the write is never published.
     ImportFile {
         /// Right: import.
         ticket: SignedTicket,
@@ -80,8 +80,8 @@ pub enum TransferRequest {
         /// Copy the bytes, and leave the file to its owner.
         keep: bool,
     },
-    /// Take the native name from a file that was imported and published: [`TransferReply::Ready`]. Refused where the file
-    /// is not that slice's any more.
+    /// Take the native name from a file that was imported and published: [`TransferReply::Ready`]. Refused where the
+    /// file is not that slice's any more.
     UnlinkFile {
         /// Right: import.
         ticket: SignedTicket,
@@ -92,8 +92,8 @@ pub enum TransferRequest {
         /// The slice that it became.
         slice: SliceId,
     },
-    /// A client shows that it holds the key that its tickets name. The first word of its connections; it has no answer of
-    /// its own, but a connection on which it is not true is refused and closed.
+    /// A client shows that it holds the key that its tickets name. The first word of its connections; it has no answer
+    /// of its own, but a connection on which it is not true is refused and closed.
     ProveKey {
         /// The public half.
         key: HolderKey,
@@ -101,7 +101,8 @@ pub enum TransferRequest {
         /// [`HOLDER_LABEL`](crate::ticket::HOLDER_LABEL), 64 bytes.
         proof: Vec<u8>,
     },
-    /// How the next request on this connection is to go: whoever sends its bytes keeps to it. It has no answer of its own.
+    /// How the next request on this connection is to go: whoever sends its bytes keeps to it. It has no answer of its
+    /// own.
     Qos(TransferQos),
     /// Go on without encryption, as `insecure_data` allows within a site: [`TransferReply::Ready`], still sealed, and
     /// from then on plain bytes both ways.
@@ -110,7 +111,8 @@ pub enum TransferRequest {
         ticket: SignedTicket,
     },
     /// Fetch a slice from the nodes that have it and store it as a new one, while whoever asks sees no byte of it:
-    /// [`TransferReply::Pulling`] now and then, each answered with a [`PullUpdate`], and at last [`TransferReply::Stored`].
+    /// [`TransferReply::Pulling`] now and then, each answered with a [`PullUpdate`], and at last
+    /// [`TransferReply::Stored`].
     Pull(Pull),
 }
 
@@ -136,8 +138,8 @@ impl TransferRequest {
 /// See [`TransferRequest::Pull`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pull {
-    /// Right: write, for the new slice. Where it has a resume key, what comes is kept when the copy breaks off, and the next
-    /// one with the same key goes on behind it: so the key must stand for the bytes of the slice that is copied.
+    /// Right: write, for the new slice. Where it has a resume key, what comes is kept when the copy breaks off, and the
+    /// next one with the same key goes on behind it: so the key must stand for the bytes of the slice that is copied.
     pub write: SignedTicket,
     /// The nodes that the bytes go on to, as in [`TransferRequest::Write`].
     pub chain: Vec<Source>,
@@ -145,12 +147,12 @@ pub struct Pull {
     pub slice: SliceId,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Who has it, the best first, at most [`PULL_SOURCES_MAX`], with tickets handed to the node that is to fetch it; but
-    /// where that node itself has it, the client's own ticket for it. Each with its distance from that node.
+    /// Who has it, the best first, at most [`PULL_SOURCES_MAX`], with tickets handed to the node that is to fetch it;
+    /// but where that node itself has it, the client's own ticket for it. Each with its distance from that node.
     pub sources: Vec<Source>,
     /// Where the slice lies in another cloud: the certificate of that cloud's authority, PEM, at most
-    /// [`AUTHORITY_BYTES_MAX`]. The node is nobody there: it makes a key for this copy, and the tickets are to be handed to
-    /// that, once it has told it; so it is told of no sources yet.
+    /// [`AUTHORITY_BYTES_MAX`]. The node is nobody there: it makes a key for this copy, and the tickets are to be
+    /// handed to that, once it has told it; so it is told of no sources yet.
     pub authority: Option<String>,
 }
 
@@ -236,8 +238,8 @@ pub struct NativeFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeFrom(pub u64);
 
-/// Length of the certificate of another cloud's authority, in bytes: ours have less than one kilobyte, those of others with
-/// large keys some.
+/// Length of the certificate of another cloud's authority, in bytes: ours have less than one kilobyte, those of others
+/// with large keys some.
 pub const AUTHORITY_BYTES_MAX: usize = 16 * 1024;
 /// Sources that a copy is told of: a slice seldom has more copies, and one that is left out is asked for again.
 pub const PULL_SOURCES_MAX: usize = 16;

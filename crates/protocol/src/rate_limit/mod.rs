@@ -1,5 +1,5 @@
-//! How fast bytes may go, and who goes first where not all can at once: what a transfer may be told ([`TransferQos`]), and the
-//! rule by which a limit is kept ([`TokenBucket`]). It serves every path on which bytes of files travel.
+//! How fast bytes may go, and who goes first where not all can at once: what a transfer may be told ([`TransferQos`]),
+//! and the rule by which a limit is kept ([`TokenBucket`]). It serves every path on which bytes of files travel.
 //!
 //! Nothing here waits or reads a clock: the time is an argument.
 

@@ -1,9 +1,9 @@
 //! A limit that several conversations share: a bucket of tokens that fills at the limit's rate, and three queues before
 //! it. Whoever would move bytes enters and waits for its turn. Serves every path on which bytes travel under a limit.
 //!
-//! What it promises, each proved by a test below: in no span of time more bytes pass than the rate allows in it, and one
-//! burst; while someone waits nothing of the rate is lost; the priorities share it by their weights, so none starves; of one
-//! priority, whoever came first goes first.
+//! What it promises, each proved by a test below: in no span of time more bytes pass than the rate allows in it, and
+//! one burst; while someone waits nothing of the rate is lost; the priorities share it by their weights, so none
+//! starves; of one priority, whoever came first goes first.
 
 use std::{collections::VecDeque, time::Duration};
 

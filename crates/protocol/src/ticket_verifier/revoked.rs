@@ -1,6 +1,6 @@
-//! Whose tickets are worthless before their time: of users who were removed, disabled, or whose session was revoked; and
-//! whose certificates: of machines that were struck off. Serves every transfer (docs/paths/login.md). It never keeps a
-//! revocation for longer than there are tickets of before it.
+//! Whose tickets are worthless before their time: of users who were removed, disabled, or whose session was revoked;
+//! and whose certificates: of machines that were struck off. Serves every transfer (docs/paths/login.md). It never
+//! keeps a revocation for longer than there are tickets of before it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,8 +26,8 @@ struct Revoked {
 }
 
 impl Revocations {
-    /// Takes a revocation from the master. What is so old that nobody can use its tickets is forgotten: so there are never
-    /// more than a master revokes in that time.
+    /// Takes a revocation from the master. What is so old that nobody can use its tickets is forgotten: so there are
+    /// never more than a master revokes in that time.
     pub(super) fn revoke(&mut self, now: Now, revocation: Revocation) {
         let Revocation { user, last_ticket } = revocation;
         self.users.retain(|_, revoked| now.monotonic.saturating_sub(revoked.heard) < KEPT_FOR);
@@ -35,8 +35,8 @@ impl Revocations {
         *revoked = Revoked { last_ticket: last_ticket.max(revoked.last_ticket), heard: now.monotonic };
     }
 
-    /// The tickets of now on are of another master, or of this one after it was started again, and are counted anew; those
-    /// of before are worthless anyway.
+    /// The tickets of now on are of another master, or of this one after it was started again, and are counted anew;
+    /// those of before are worthless anyway.
     pub(super) fn forget_users(&mut self) {
         self.users.clear();
     }

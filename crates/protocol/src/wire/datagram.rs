@@ -9,8 +9,8 @@
 //! | 12 | key phases, modulo 16: high four bits, the one of this seal; low four, the newest heard from the other end |
 //! | 13..20 | packet number: counts every datagram of this session and direction, never used twice |
 //!
-//! The rest is the sealed body. The head is not secret but is covered by the seal. And **gone**, the stateless answer to
-//! a sealed one of no session here:
+//! The rest is the sealed body. The head is not secret but is covered by the seal. And **gone**, the stateless answer
+//! to a sealed one of no session here:
 //!
 //! | bytes | what |
 //! |---|---|

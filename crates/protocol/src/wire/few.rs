@@ -1,5 +1,5 @@
-//! Lists that are decoded up to a length and no further: an element takes far more memory than bytes on the wire, so that the
-//! length of a message says little of what it makes its reader hold. It never keeps what it refuses.
+//! Lists that are decoded up to a length and no further: an element takes far more memory than bytes on the wire, so
+//! that the length of a message says little of what it makes its reader hold. It never keeps what it refuses.
 
 use std::{fmt, marker::PhantomData};
 

@@ -99,8 +99,8 @@ pub(crate) struct NodeTicket {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeJoin {
-    /// What `sector node ticket` printed; `-`: read it from standard input. Without one, an administrator must approve the
-    /// node
+    /// What `sector node ticket` printed; `-`: read it from standard input. Without one, an administrator must approve
+    /// the node
     #[arg(value_parser = ticket, conflicts_with_all = ["master", "authority", "trust_on_first_use"])]
     pub(crate) ticket: Option<JoinTicket>,
     /// Where its slices, settings and credentials are kept
@@ -159,7 +159,8 @@ fn ranges(text: &str) -> Result<Ranges, String> {
     parsed.collect::<Result<_, _>>().map(Ranges)
 }
 
-/// A ticket, or with `-` the first line of standard input: what others on this machine cannot see in the list of processes.
+/// A ticket, or with `-` the first line of standard input: what others on this machine cannot see in the list of
+/// processes.
 fn ticket(text: &str) -> Result<JoinTicket, String> {
     if text != "-" {
         return text.parse::<JoinTicket>().map_err(|error| error.to_string());

@@ -33,7 +33,8 @@ pub(crate) struct Run {
     /// Treat the input's bytes as these records, whatever the files say
     #[arg(long, value_name = "FORMAT")]
     pub(crate) records: Option<RecordFraming>,
-    /// What a stage's results are: so the next stage gets them, or who reads the output. Once for all stages, or once for each
+    /// What a stage's results are: so the next stage gets them, or who reads the output. Once for all stages, or once
+    /// for each
     #[arg(long, value_name = "FORMAT", default_value = "file")]
     pub(crate) result_records: Vec<RecordFraming>,
     /// Go on although the function fails on up to N segments; errors.jsonl beside the results says what went wrong

@@ -8,8 +8,8 @@ use protocol::rate::{self, RateError};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TransferLimitArguments {
-    /// Most bytes per second of all its transfers together: `100mbit`, `25MB/s`; or `@FILE`, which holds that and may be
-    /// changed meanwhile
+    /// Most bytes per second of all its transfers together: `100mbit`, `25MB/s`; or `@FILE`, which holds that and may
+    /// be changed meanwhile
     #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<LimitArgument>,
     /// Who goes first where transfers wait for a limit between sites: high, normal or low

@@ -52,7 +52,8 @@ pub(crate) struct Global {
     /// The profile: which cloud, and who you are [default: $SECTOR_PROFILE, else profile.toml in $SECTOR_HOME]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// What carries bytes to and from nodes: auto, tcp or quic [default: $SECTOR_CARRIER, else the profile's, else auto]
+    /// What carries bytes to and from nodes: auto, tcp or quic [default: $SECTOR_CARRIER, else the profile's, else
+    /// auto]
     #[arg(long, global = true, value_name = "CARRIER", hide_short_help = true)]
     pub(crate) carrier: Option<CarrierChoice>,
     /// Who decides how fast QUIC sends [default: $SECTOR_CONTROLLER, else the profile's, else ours]

@@ -1,9 +1,9 @@
 //! Backups of what the cloud's nodes do not have: the master's journal, and all of the security server
-//! (`docs/paths/backup.md`). [`take`] makes one while the roles run, [`verify`] proves that one is whole, [`restore`] puts it
-//! back. Only who may read a role's folder can do either; nothing of it goes over a network.
+//! (`docs/paths/backup.md`). [`take`] makes one while the roles run, [`verify`] proves that one is whole, [`restore`]
+//! puts it back. Only who may read a role's folder can do either; nothing of it goes over a network.
 //!
-//! Never leaves half a backup under a backup's name, never changes a role's folder before the whole backup was read, and
-//! deletes nothing that it did not make.
+//! Never leaves half a backup under a backup's name, never changes a role's folder before the whole backup was read,
+//! and deletes nothing that it did not make.
 
 mod file_copy;
 pub(crate) mod manifest;

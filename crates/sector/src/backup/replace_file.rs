@@ -1,5 +1,5 @@
-//! Putting single files into a role's folder. What is there is never written over: it stays, or is put aside under a name
-//! of its own.
+//! Putting single files into a role's folder. What is there is never written over: it stays, or is put aside under a
+//! name of its own.
 
 use std::{
     fs, io,

@@ -1,8 +1,9 @@
-//! Putting a backup back, into the folders of roles that do not run. All of the backup is read before anything is touched,
-//! and all of a role is made beside what is there; then one rename puts it in place. What was there is put aside.
+//! Putting a backup back, into the folders of roles that do not run. All of the backup is read before anything is
+//! touched, and all of a role is made beside what is there; then one rename puts it in place. What was there is put
+//! aside.
 //!
-//! Files that are there stay, since they may be newer: settings, a certificate that was renewed. But an authority that is
-//! not the backup's is put aside, and rows are always those of the backup.
+//! Files that are there stay, since they may be newer: settings, a certificate that was renewed. But an authority that
+//! is not the backup's is put aside, and rows are always those of the backup.
 
 use std::{
     fs::{self, File},

@@ -1,6 +1,6 @@
 //! Taking a backup, while the roles run or while they are stopped: rows through the door in the role's folder
-//! ([`net::backup_socket`]), then the small files, then the audit record, which so reaches at least as far as the accounts
-//! say. All of it goes into a folder without a name, is read again, and gets its name last.
+//! ([`net::backup_socket`]), then the small files, then the audit record, which so reaches at least as far as the
+//! accounts say. All of it goes into a folder without a name, is read again, and gets its name last.
 
 use std::{
     fs::{self, File},
@@ -164,7 +164,8 @@ struct SmallFile {
     mode: u32,
 }
 
-/// The small files of a role's folder, all of one moment: a certificate and its key are replaced together, now and then.
+/// The small files of a role's folder, all of one moment: a certificate and its key are replaced together, now and
+/// then.
 fn small_files(folder: &Path, left_out: &mut Vec<PathBuf>) -> Result<Vec<SmallFile>, Failure> {
     for _ in 0..LOOKS_MAX {
         let (before, _) = read_small_files(folder)?;

@@ -1,5 +1,5 @@
-//! Commands that go on in the background (`--detach`): the same command once more, with a log instead of a terminal, waited
-//! for until it says that it is ready.
+//! Commands that go on in the background (`--detach`): the same command once more, with a log instead of a terminal,
+//! waited for until it says that it is ready.
 
 use std::{
     ffi::OsStr,

@@ -195,6 +195,6 @@ impl From<security::SecurityError> for Failure {
 const NODE_LOST_AFTER_SECONDS: u64 = 5;
 /// And it does not come back by a cable being plugged in.
 const REPLICATE_AFTER_SECONDS: u64 = 5;
-/// Nodes of one machine share a disk; 32 MiB keep its journals alive. The master sees what is above a node's reserve and
-/// leaves as much again, so that uploads of unknown length do not meet the reserve at once.
+/// Nodes of one machine share a disk; 32 MiB keep its journals alive. The master sees what is above a node's reserve
+/// and leaves as much again, so that uploads of unknown length do not meet the reserve at once.
 const RESERVE_BYTES: u64 = 32 << 20;

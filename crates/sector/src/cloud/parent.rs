@@ -1,5 +1,5 @@
-//! The program that started this one (`sector up --until-stdin-ends`): it holds the other end of standard input, and when
-//! it is gone, however it went, that is at its end. What it says there is not looked at.
+//! The program that started this one (`sector up --until-stdin-ends`): it holds the other end of standard input, and
+//! when it is gone, however it went, that is at its end. What it says there is not looked at.
 
 use std::io::{self, Read};
 

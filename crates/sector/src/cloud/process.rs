@@ -1,5 +1,5 @@
-//! A process that was started here and may still run: known by its number and by when it started, since numbers are used
-//! again. Notes in `$SECTOR_HOME` name such processes.
+//! A process that was started here and may still run: known by its number and by when it started, since numbers are
+//! used again. Notes in `$SECTOR_HOME` name such processes.
 
 use std::{fs, io, time::Duration};
 

@@ -30,8 +30,8 @@ pub(crate) fn offline(command: &AuditCommand, global: &Global) -> Option<Result<
     })
 }
 
-/// Checks the files of a folder. One without any is no record that is whole: they may have been removed, or the folder be
-/// another.
+/// Checks the files of a folder. One without any is no record that is whole: they may have been removed, or the folder
+/// be another.
 fn check_files(folder: &Path) -> Result<AuditCheck, Failure> {
     let check = check_folder(folder, &[], u64::MAX).map_err(|error| Failure::failed(error.to_string()))?;
     if check.files == 0 {

@@ -130,7 +130,8 @@ pub(crate) fn sync_once(folder: &Path, number: u64) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// So that what is read comes from the disk. A hint; a file system without a disk (tmpfs) has nowhere else to read from.
+/// So that what is read comes from the disk. A hint; a file system without a disk (tmpfs) has nowhere else to read
+/// from.
 fn forget_cached(file: &File, bytes: u64) -> io::Result<()> {
     Ok(fadvise(file, 0, NonZeroU64::new(bytes), Advice::DontNeed)?)
 }

@@ -1,5 +1,5 @@
-//! `sector driver`: drives a detached job for a node, which says on standard input what is to be driven, and lives no longer
-//! than that pipe is open. Nothing that a person would call.
+//! `sector driver`: drives a detached job for a node, which says on standard input what is to be driven, and lives no
+//! longer than that pipe is open. Nothing that a person would call.
 
 use std::{
     io::{self, Read},

@@ -1,4 +1,5 @@
-//! `sector index`: makes the files of offsets by which jobs find records of any length. The work is a job of the client's.
+//! `sector index`: makes the files of offsets by which jobs find records of any length. The work is a job of the
+//! client's.
 
 use client::{Client, RecordFraming, job::IndexedRecords};
 

@@ -183,8 +183,8 @@ fn show_inventory(view: &InventoryView) {
     }
 }
 
-/// Lets the master look at the whole disk anew when its node joins: else a slice that it does not know would count as one
-/// that it removed.
+/// Lets the master look at the whole disk anew when its node joins: else a slice that it does not know would count as
+/// one that it removed.
 fn forget_kept_rows(sidecar: &Path) -> Result<(), Failure> {
     let Some(folder) = store::data_folder_of(sidecar) else { return Ok(()) };
     let seen = folder.join(store::DISK_MARK_FILE);

@@ -1,5 +1,5 @@
-//! `login`, `logout`, `whoami`: a session for a person at a machine (Sector/Sphere paper, 2.3). The password is given once;
-//! what is kept is a token that ends by itself.
+//! `login`, `logout`, `whoami`: a session for a person at a machine (Sector/Sphere paper, 2.3). The password is given
+//! once; what is kept is a token that ends by itself.
 
 use std::{fs, path::Path};
 

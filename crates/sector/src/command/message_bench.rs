@@ -1,5 +1,5 @@
-//! `sector bench messages`: how fast words travel, beside other ways to send them (crate `measure`). It talks to no cloud:
-//! the answering ends are processes of this same program, which end with the command.
+//! `sector bench messages`: how fast words travel, beside other ways to send them (crate `measure`). It talks to no
+//! cloud: the answering ends are processes of this same program, which end with the command.
 
 use std::{num::NonZero, process::Command, thread::available_parallelism, time::Duration};
 

@@ -107,7 +107,8 @@ async fn measure(cloud: &Client, folder: &SectorPath, names: &BenchNames) -> Res
     Ok(figures)
 }
 
-/// Does one thing with each item, a path mostly, with `of` (the cloud, or a file), so many at a time, and measures each.
+/// Does one thing with each item, a path mostly, with `of` (the cloud, or a file), so many at a time, and measures
+/// each.
 pub(super) async fn measure_each<Of, Item, Done>(
     operation: &'static str,
     of: &Of,

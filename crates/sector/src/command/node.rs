@@ -1,5 +1,5 @@
-//! `node drain`, `node remove` and `rebalance`: nodes that go, and slices that move. What would happen is printed before
-//! it does with `--dry-run`, and with `--wait` how far it is.
+//! `node drain`, `node remove` and `rebalance`: nodes that go, and slices that move. What would happen is printed
+//! before it does with `--dry-run`, and with `--wait` how far it is.
 
 use std::time::Duration;
 

@@ -59,8 +59,8 @@ fn held(node: &NodeStatus, link: &LinkUse) -> Option<String> {
     ))
 }
 
-/// `sector node list`: as `nodes`, and in JSON also what administrators may know of the nodes' certificates; null where the
-/// asker may not, or a node has none that the security server knows.
+/// `sector node list`: as `nodes`, and in JSON also what administrators may know of the nodes' certificates; null where
+/// the asker may not, or a node has none that the security server knows.
 pub(crate) async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
     if !global.json {
         return nodes(cloud, global).await;

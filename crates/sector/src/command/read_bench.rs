@@ -1,6 +1,6 @@
-//! `sector bench reads`: how many small pieces of one open file come in a second, from anywhere in it, as a program that
-//! cuts pictures out of a survey reads; beside it the same reads of an ordinary local file. The file is its own, and goes
-//! with the command however it ends.
+//! `sector bench reads`: how many small pieces of one open file come in a second, from anywhere in it, as a program
+//! that cuts pictures out of a survey reads; beside it the same reads of an ordinary local file. The file is its own,
+//! and goes with the command however it ends.
 
 use std::{
     fs::{self, File},

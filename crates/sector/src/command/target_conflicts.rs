@@ -1,5 +1,6 @@
-//! What goes where when a command has several sources: each file gets a place of its own, or nothing is done. As with GNU's
-//! `cp` and `mv`, what a command has just made is never overwritten by the same command, nor is what it is yet to take.
+//! What goes where when a command has several sources: each file gets a place of its own, or nothing is done. As with
+//! GNU's `cp` and `mv`, what a command has just made is never overwritten by the same command, nor is what it is yet to
+//! take.
 //!
 //! It never looks at what is in a place already: each command has its own rule for that.
 
@@ -19,9 +20,9 @@ pub(crate) struct PathMapping {
     pub(crate) to: PathBuf,
 }
 
-/// Leaves out what is named twice, and refuses what would be lost: two sources that would become one, and a file in the place
-/// of a folder in which another one would lie. Where `is_one_world`, sources and places are paths of one tree: then a
-/// place must not be another source.
+/// Leaves out what is named twice, and refuses what would be lost: two sources that would become one, and a file in the
+/// place of a folder in which another one would lie. Where `is_one_world`, sources and places are paths of one tree:
+/// then a place must not be another source.
 pub(crate) fn resolve_targets<T>(
     all: Vec<T>,
     going: impl Fn(&T) -> PathMapping,

@@ -171,8 +171,8 @@ async fn sample(cloud: &Client, inputs: &[Entry], bytes: u64) -> Result<Vec<u8>,
     }
 }
 
-/// Where files of so many records are sampled: the file, and the bytes. Every `step` records, which go on counting from file
-/// to file, so that many small files are sampled as one large one is.
+/// Where files of so many records are sampled: the file, and the bytes. Every `step` records, which go on counting from
+/// file to file, so that many small files are sampled as one large one is.
 fn sampled_places(file_records: &[u64], step: u64) -> Vec<(usize, Range<u64>)> {
     let (mut places, mut at) = (Vec::new(), 0);
     for (file, &records) in file_records.iter().enumerate() {
@@ -242,8 +242,8 @@ struct CheckView {
 const KEY_BYTES: usize = 10;
 /// A bucket that is sorted comfortably in memory.
 const BUCKET_BYTES: u64 = 64 << 20;
-/// Places at which the input is sampled; with 200 records each that is 25,600 keys, which cut 64 buckets to within a few
-/// per cent.
+/// Places at which the input is sampled; with 200 records each that is 25,600 keys, which cut 64 buckets to within a
+/// few per cent.
 const SAMPLE_PLACES: u64 = 128;
 /// Places read at once.
 const SAMPLES_AT_ONCE: usize = 16;

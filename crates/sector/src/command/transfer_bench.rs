@@ -1,5 +1,5 @@
-//! `sector bench transfer`: how fast bulk bytes travel over a way, beside other ways to send them (crate `measure`). It talks
-//! to no cloud: both ends are threads of this process, and an emulated way goes with the command.
+//! `sector bench transfer`: how fast bulk bytes travel over a way, beside other ways to send them (crate `measure`). It
+//! talks to no cloud: both ends are threads of this process, and an emulated way goes with the command.
 
 use std::time::Duration;
 

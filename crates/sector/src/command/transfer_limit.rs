@@ -1,4 +1,5 @@
-//! Limits of a command's transfers: `--limit` and `--priority`, and the file in which the limit may be changed meanwhile.
+//! Limits of a command's transfers: `--limit` and `--priority`, and the file in which the limit may be changed
+//! meanwhile.
 
 use std::{path::Path, time::Duration};
 

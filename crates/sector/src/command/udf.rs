@@ -1,5 +1,5 @@
-//! What `--udf` names: a built-in function, one of a library, one of a Python file, or a program. Its code is read here and
-//! travels with the job; nothing of it runs on this machine.
+//! What `--udf` names: a built-in function, one of a library, one of a Python file, or a program. Its code is read here
+//! and travels with the job; nothing of it runs on this machine.
 
 use std::{fs, path::Path};
 

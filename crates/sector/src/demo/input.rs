@@ -1,5 +1,5 @@
-//! The text that the tour uploads: a folder of the user's, or the sources of the crates that this binary was built from,
-//! which cargo has just unpacked. Nobody here wrote them.
+//! The text that the tour uploads: a folder of the user's, or the sources of the crates that this binary was built
+//! from, which cargo has just unpacked. Nobody here wrote them.
 
 use std::{
     env,

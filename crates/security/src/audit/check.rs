@@ -1,5 +1,5 @@
-//! Reading the audit record: checking its chain from the first line to the last, and giving out lines. Works on the files
-//! alone, also on a copy of them far from the cloud, and changes nothing.
+//! Reading the audit record: checking its chain from the first line to the last, and giving out lines. Works on the
+//! files alone, also on a copy of them far from the cloud, and changes nothing.
 
 use std::{
     fs::{self, File},
@@ -29,9 +29,9 @@ pub(super) fn files_of(folder: &Path) -> Result<Vec<(u64, PathBuf)>, SecurityErr
     Ok(files)
 }
 
-/// Checks the chain of all files of a folder, and that it reaches the heads that are remembered elsewhere. Older files may
-/// have been taken away; which line is the first one is then said. What comes behind line `until` is not looked at: it may be
-/// on its way to the disk.
+/// Checks the chain of all files of a folder, and that it reaches the heads that are remembered elsewhere. Older files
+/// may have been taken away; which line is the first one is then said. What comes behind line `until` is not looked at:
+/// it may be on its way to the disk.
 ///
 /// # Errors
 /// When a file cannot be read. What is wrong with the record is no error but the outcome.

@@ -33,8 +33,9 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens the record in `folder`, which is made where it is missing. `kept` is the head that is remembered elsewhere:
-    /// where the files end before it they were cut, and the record goes on behind the gap, which it shows for ever.
+    /// Opens the record in `folder`, which is made where it is missing. `kept` is the head that is remembered
+    /// elsewhere: where the files end before it they were cut, and the record goes on behind the gap, which it shows
+    /// for ever.
     ///
     /// A last line that was not written whole was never acknowledged, and is cut off.
     ///

@@ -1,8 +1,8 @@
-//! The audit record on the disk: a folder of append-only files, one line of JSON for each event, each line with the hash
-//! of itself and of all before it (`docs/formats-on-disk.md`). It serves whoever must know later who did what.
+//! The audit record on the disk: a folder of append-only files, one line of JSON for each event, each line with the
+//! hash of itself and of all before it (`docs/formats-on-disk.md`). It serves whoever must know later who did what.
 //!
-//! [`AuditLog`] writes, [`check_folder`] finds whatever was changed since, [`read_page`] gives lines to administrators. A
-//! line that was written is never changed here.
+//! [`AuditLog`] writes, [`check_folder`] finds whatever was changed since, [`read_page`] gives lines to administrators.
+//! A line that was written is never changed here.
 
 mod check;
 mod line;

@@ -1,5 +1,5 @@
-//! All providers of the settings, ready to be asked. Serves logins, driven by the [server](crate::server). Every question
-//! ends in time, whatever a provider does.
+//! All providers of the settings, ready to be asked. Serves logins, driven by the [server](crate::server). Every
+//! question ends in time, whatever a provider does.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

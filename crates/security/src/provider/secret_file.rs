@@ -1,5 +1,6 @@
-//! Reading a secret that the operator put into a file. Serves the start of the security server. Unlike a role's own key,
-//! which the role wrote itself, a file that others may read is refused here: it was just put there, and can be mended.
+//! Reading a secret that the operator put into a file. Serves the start of the security server. Unlike a role's own
+//! key, which the role wrote itself, a file that others may read is refused here: it was just put there, and can be
+//! mended.
 
 use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 

@@ -1,9 +1,9 @@
 //! Letting machines in, and keeping their certificates young: tickets, approvals, renewals. Serves `node join`,
 //! `master join`, and the renewal of every certificate.
 //!
-//! A certificate is issued only for a key whose owner proved to have it, and it counts only once its row is durable: the
-//! answer that carries it waits for that. Every ticket is good for one machine; the same machine may ask again with the
-//! same key, as it must when the answer was lost.
+//! A certificate is issued only for a key whose owner proved to have it, and it counts only once its row is durable:
+//! the answer that carries it waits for that. Every ticket is good for one machine; the same machine may ask again with
+//! the same key, as it must when the answer was lost.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -306,8 +306,8 @@ impl Security {
         })
     }
 
-    /// The security server has issued itself a certificate, and answers once that is durable. Both are taken as its own: it
-    /// may end before the new one lies in its files.
+    /// The security server has issued itself a certificate, and answers once that is durable. Both are taken as its
+    /// own: it may end before the new one lies in its files.
     pub fn renew_own(&mut self, caller: SecurityCaller, certificate: Certificate) {
         let own =
             NodeId::new(SECURITY).ok().and_then(|name| Some((self.accounts.machines().get(&name)?.clone(), name)));

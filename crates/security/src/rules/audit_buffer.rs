@@ -1,8 +1,8 @@
 //! What the rules tell the audit record, and which answers wait for it. A login and whatever changes who may do what is
 //! answered only when its line is on the disk: nobody has done a thing here of which there is no record.
 //!
-//! Refusals are recorded one by one within bounds for each address, user and day, and counted above them, so that nobody
-//! fills the disk; where it is nearly full, those of strangers are only counted. The counts are recorded too.
+//! Refusals are recorded one by one within bounds for each address, user and day, and counted above them, so that
+//! nobody fills the disk; where it is nearly full, those of strangers are only counted. The counts are recorded too.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -191,7 +191,8 @@ impl AuditBuffer {
         None
     }
 
-    /// Nobody is told anything: a stranger who was hung up on leaves no line, or anyone could write as many as they like.
+    /// Nobody is told anything: a stranger who was hung up on leaves no line, or anyone could write as many as they
+    /// like.
     pub(super) fn forget(&mut self, caller: SecurityCaller) {
         self.noted.remove(&caller);
     }
@@ -290,8 +291,8 @@ fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
             let who = ("a newcomer".to_owned(), address.to_canonical().to_string());
             (false, event(now, AuditKind::Login, who, what, String::new(), note.into()))
         }
-        // The master notes who looks at the record, as it does with all that is asked of it; and what it asks for itself,
-        // every few seconds, changes nothing.
+        // The master notes who looks at the record, as it does with all that is asked of it; and what it asks for
+        // itself, every few seconds, changes nothing.
         SecurityRequest::Audit(_)
         | SecurityRequest::Changes(_)
         | SecurityRequest::Recheck(_)
@@ -339,7 +340,8 @@ fn about_admission(request: &AdmissionRequest) -> (String, String, Asked) {
                 Enrolment::WithTicket { kind, name, .. } => {
                     (name.as_ref(), asked("use a ticket", name.as_ref(), format!("for a {kind}")))
                 }
-                // It asks again every few seconds until someone has decided, which is remembered: so only its refusal is.
+                // It asks again every few seconds until someone has decided, which is remembered: so only its refusal
+                // is.
                 Enrolment::Ask { name, .. } => {
                     (Some(name), Asked { changes: false, ..asked("ask to be let in", Some(name), String::new()) })
                 }

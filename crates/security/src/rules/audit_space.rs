@@ -1,5 +1,5 @@
-//! What is wrong with the security server itself, for people: room for the audit record. A master asks now and then and says
-//! it in the cloud's health. Serves door 3; never looks at a disk.
+//! What is wrong with the security server itself, for people: room for the audit record. A master asks now and then and
+//! says it in the cloud's health. Serves door 3; never looks at a disk.
 
 use std::fmt::Write;
 

@@ -11,7 +11,8 @@ use super::{
 };
 
 impl Security {
-    /// A node that joins with the certificate that was issued to follow has used it: the one before is worth nothing then.
+    /// A node that joins with the certificate that was issued to follow has used it: the one before is worth nothing
+    /// then.
     pub(super) fn check_node(&mut self, caller: SecurityCaller, name: &NodeId, fingerprint: [u8; 32], address: IpAddr) {
         let machine = self.accounts.machines().of_kind(name, MachineKind::Node).cloned();
         let checked = machine.ok_or_else(|| unknown(name)).and_then(|machine| {

@@ -109,8 +109,8 @@ impl Security {
         let _ = self.update_account(now, user, &origin, mapped);
     }
 
-    /// Whether use may prolong a login session. Not where nobody can be asked whether its user is still one: then each ends
-    /// twelve hours after the login.
+    /// Whether use may prolong a login session. Not where nobody can be asked whether its user is still one: then each
+    /// ends twelve hours after the login.
     pub(super) fn may_renew(&self, user: &UserName) -> bool {
         let asks_again = |provider: &String| self.providers.mapping.recheck_interval(provider).is_some();
         self.accounts.origin(user).is_none_or(|origin| asks_again(&origin.provider))

@@ -24,8 +24,8 @@ use crate::{
 
 const HOME: &str = "10.0.0.1";
 
-/// Two providers: the directory `staff`, of which only members of `cn=all` may come in, and `campus`, OpenID Connect. The
-/// account `root` is this server's own, and administers.
+/// Two providers: the directory `staff`, of which only members of `cn=all` may come in, and `campus`, OpenID Connect.
+/// The account `root` is this server's own, and administers.
 fn security() -> Security {
     let mut accounts = Accounts::default();
     let root = User { password: Some(PasswordHash::new("correct horse").unwrap()), admin: true, ..User::default() };

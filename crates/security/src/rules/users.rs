@@ -1,5 +1,5 @@
-//! What is asked about users and groups, and who may: serves `sector user`, `sector group` and `whoami`. Whoever asks is
-//! looked up again here, since a session may outlast what its user may do.
+//! What is asked about users and groups, and who may: serves `sector user`, `sector group` and `whoami`. Whoever asks
+//! is looked up again here, since a session may outlast what its user may do.
 
 use protocol::{
     CredentialId, Now, Refusal, Status, UserName,
@@ -318,14 +318,15 @@ impl Security {
     }
 }
 
-/// Whether this account can be counted on to administer the cloud: with something that proves it and does not end by itself.
+/// Whether this account can be counted on to administer the cloud: with something that proves it and does not end by
+/// itself.
 pub(super) fn can_administer(account: &User) -> bool {
     let has_lasting_token = account.tokens.iter().any(|token| token.until_unix_millis.is_none());
     account.admin && !account.disabled && (account.password.is_some() || has_lasting_token)
 }
 
-/// Refuses ranges that would shut out the one who sets them for their own account: that is a slip of the hand, after which
-/// the last administrator could not take it back.
+/// Refuses ranges that would shut out the one who sets them for their own account: that is a slip of the hand, after
+/// which the last administrator could not take it back.
 fn check_keeps_asker(by: &Asker, user: &UserName, addresses: &[protocol::AddressRange]) -> Result<(), Refusal> {
     let address = by.address.to_canonical();
     if by.rights.user != *user || protocol::AddressRange::allows(addresses, address) {

@@ -1,6 +1,6 @@
-//! A real OpenID Connect provider (`tests/oidc`) as a child process on a port of its own, over HTTPS with an authority of
-//! the test's own; and a person, whose clicks are made by a program that follows the provider's pages. Where they are not
-//! installed the tests fail and say what to install; they never pass by not being made.
+//! A real OpenID Connect provider (`tests/oidc`) as a child process on a port of its own, over HTTPS with an authority
+//! of the test's own; and a person, whose clicks are made by a program that follows the provider's pages. Where they
+//! are not installed the tests fail and say what to install; they never pass by not being made.
 
 use std::{
     fs,

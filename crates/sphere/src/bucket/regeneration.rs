@@ -16,8 +16,8 @@ use crate::{
 };
 
 impl Buckets {
-    /// These buckets are gone: each begins anew, empty, on one of the nodes with these numbers of SPEs. Gives whose pieces
-    /// it lacks.
+    /// These buckets are gone: each begins anew, empty, on one of the nodes with these numbers of SPEs. Gives whose
+    /// pieces it lacks.
     pub(crate) fn regenerate(&mut self, numbers: &[u32], weights: &BTreeMap<NodeId, u32>) -> Vec<(u32, PieceSlot)> {
         if let Placement::Buckets(homes) = &mut self.placement {
             let homes: &mut Vec<_> = Arc::make_mut(homes);

@@ -1,11 +1,11 @@
-//! What a job does when a user's function errs (Sector/Sphere paper, 3.5.2: "the data segment will not be processed by any
-//! other SPE. Instead, an error report is sent back to the client"). By default the job ends with that report. Where the
-//! plan bears some errors, the segment is left out, the rest of its task is done again, and the report is kept for the
-//! end.
+//! What a job does when a user's function errs (Sector/Sphere paper, 3.5.2: "the data segment will not be processed by
+//! any other SPE. Instead, an error report is sent back to the client"). By default the job ends with that report.
+//! Where the plan bears some errors, the segment is left out, the rest of its task is done again, and the report is
+//! kept for the end.
 //!
-//! It never tries a segment again on which a function erred, and never leaves one out whose results are in use: a function
-//! that went well the first time and errs the second, after a node was lost, costs a new run like one that left something
-//! else.
+//! It never tries a segment again on which a function erred, and never leaves one out whose results are in use: a
+//! function that went well the first time and errs the second, after a node was lost, costs a new run like one that
+//! left something else.
 
 use protocol::{
     Now, Refusal, Status, limits,
@@ -53,9 +53,9 @@ impl Job {
         }
     }
 
-    /// A machine that had no more memory ended an attempt's process. Whose fault that was nobody knows, so that the task is
-    /// tried again; but the next machine is not to be taken down as well by one that takes all there is. So the second time
-    /// is the function's error.
+    /// A machine that had no more memory ended an attempt's process. Whose fault that was nobody knows, so that the
+    /// task is tried again; but the next machine is not to be taken down as well by one that takes all there is. So the
+    /// second time is the function's error.
     pub(super) fn handle_out_of_memory(&mut self, now: Now, attempt: AttemptId, error: FunctionFailure) {
         let Some(spe) = self.spe_of(attempt) else { return };
         if self.out_of_memory.insert((attempt.stage, attempt.task)) {

@@ -1,10 +1,10 @@
-//! What a job does when results are gone (Sector/Sphere paper, 3.5.2): only what was lost is made again, and of that only
-//! what somebody is yet to read.
+//! What a job does when results are gone (Sector/Sphere paper, 3.5.2): only what was lost is made again, and of that
+//! only what somebody is yet to read.
 //!
-//! A bucket that is lost begins anew at another node. Its pieces come from the nodes that made them, which have kept what
-//! they sent; where such a node is gone too, or kept nothing, that one task is done again, and sends only what is
-//! lacking. A task that reads a bucket of the stage before needs that bucket for it: where it is gone as well, it is made
-//! again in the same way, down to the files of the input, which have copies of their own.
+//! A bucket that is lost begins anew at another node. Its pieces come from the nodes that made them, which have kept
+//! what they sent; where such a node is gone too, or kept nothing, that one task is done again, and sends only what is
+//! lacking. A task that reads a bucket of the stage before needs that bucket for it: where it is gone as well, it is
+//! made again in the same way, down to the files of the input, which have copies of their own.
 //!
 //! It never makes again what is in the output already, nor a bucket whose reader is done and whose results are safe.
 
@@ -104,6 +104,6 @@ impl Job {
     }
 }
 
-/// Times one bucket may be lost while its node lives before the whole job begins anew: a node that is started again loses
-/// each once, and one whose disk drops what it is given is no place for it.
+/// Times one bucket may be lost while its node lives before the whole job begins anew: a node that is started again
+/// loses each once, and one whose disk drops what it is given is no place for it.
 const LOSSES_MAX: u32 = 8;

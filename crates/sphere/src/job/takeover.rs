@@ -1,9 +1,10 @@
-//! What a job does when its driver is gone and another takes its place. The new one has told a job the same, event by event,
-//! up to where that was written down, and stands where the old one stood then; what the old one did after that nobody knows.
+//! What a job does when its driver is gone and another takes its place. The new one has told a job the same, event by
+//! event, up to where that was written down, and stands where the old one stood then; what the old one did after that
+//! nobody knows.
 //!
-//! So everything that was under way is asked for again, of SPEs of its own, and no number of an attempt that the old one
-//! may have used is used again: its pieces may lie in buckets, or still come, and belong to no winner. A bucket that the old
-//! one sealed with winners of which the new one does not know is refused to it, and made again.
+//! So everything that was under way is asked for again, of SPEs of its own, and no number of an attempt that the old
+//! one may have used is used again: its pieces may lie in buckets, or still come, and belong to no winner. A bucket
+//! that the old one sealed with winners of which the new one does not know is refused to it, and made again.
 //!
 //! Whoever writes down what a job is told must have done so, with all of it, before anything is asked for
 //!

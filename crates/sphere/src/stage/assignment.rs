@@ -1,5 +1,5 @@
-//! Giving out the tasks of a stage: which attempt an SPE makes next, where it finds its bytes, and which attempts are so slow
-//! that another is begun beside them (Sector/Sphere paper, 3.5.2).
+//! Giving out the tasks of a stage: which attempt an SPE makes next, where it finds its bytes, and which attempts are
+//! so slow that another is begun beside them (Sector/Sphere paper, 3.5.2).
 //!
 //! It never says which SPE is to be asked: the [job](crate::job) does.
 

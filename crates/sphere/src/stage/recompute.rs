@@ -1,5 +1,6 @@
-//! What of a stage is made again when a node is lost, or a bucket (`docs/paths/job.md`, "When results are lost"): which of its
-//! buckets are still needed, which pieces are sent again, and which tasks are done again, because nobody has kept theirs.
+//! What of a stage is made again when a node is lost, or a bucket (`docs/paths/job.md`, "When results are lost"): which
+//! of its buckets are still needed, which pieces are sent again, and which tasks are done again, because nobody has
+//! kept theirs.
 //!
 //! It never says what is lost: [`recovery`](crate::job) does, stage by stage.
 
@@ -91,8 +92,8 @@ impl Stage {
         inputs
     }
 
-    /// The driver was replaced: what was under way is ordered again, and attempts begin with a number that the one before
-    /// cannot have used.
+    /// The driver was replaced: what was under way is ordered again, and attempts begin with a number that the one
+    /// before cannot have used.
     pub(crate) fn resume_after_takeover(&mut self, attempts_from: u32) {
         self.attempts_from = attempts_from;
         self.buckets.reissue();

@@ -1,5 +1,5 @@
-//! Tasks whose input is away: no copy of what they read can be reached. They wait, and are tried again from time to time, for
-//! as long as the [job](crate::job) has patience; that is no failure of any node.
+//! Tasks whose input is away: no copy of what they read can be reached. They wait, and are tried again from time to
+//! time, for as long as the [job](crate::job) has patience; that is no failure of any node.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ pub(super) struct OutageSpan {
 }
 
 impl Stage {
-    /// An attempt that is counted on was not begun, since no copy of its input can be reached: the task waits for a while,
-    /// unless another attempt at it is at work. Gives for how long its input has been away.
+    /// An attempt that is counted on was not begun, since no copy of its input can be reached: the task waits for a
+    /// while, unless another attempt at it is at work. Gives for how long its input has been away.
     pub(crate) fn await_input(&mut self, now: Now, attempt: AttemptId, refusal: &Refusal) -> Duration {
         let task = attempt.task;
         if self.end(attempt).is_none() {

@@ -1,5 +1,5 @@
-//! What goes wrong in the fake cloud: nodes die or come back empty, SPEs die or fall silent, inputs are away, drivers are
-//! replaced.
+//! What goes wrong in the fake cloud: nodes die or come back empty, SPEs die or fall silent, inputs are away, drivers
+//! are replaced.
 
 use std::time::Duration;
 

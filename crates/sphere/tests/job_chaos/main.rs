@@ -237,8 +237,8 @@ impl Cloud {
         self.job.handle_timeout(self.now);
     }
 
-    /// The driver dies with what it had not written down; another is told the rest again, and goes on. What the old one had
-    /// ordered may still happen, and nobody hears of it.
+    /// The driver dies with what it had not written down; another is told the rest again, and goes on. What the old one
+    /// had ordered may still happen, and nobody hears of it.
     fn replace_driver(&mut self) -> Option<&'static str> {
         self.journal.truncate(self.written);
         let (plan, inputs, nodes) = self.begin.clone();

@@ -7,7 +7,8 @@ use sphere::{CommitAction, Outcome, OutputCommit, OutputEntry, OutputSnapshot, p
 
 use super::{Cloud, File, RECORD_BYTES};
 
-/// Gives the output its place, with one or two drivers at it and answers that are lost; what is in the place then, by bucket.
+/// Gives the output its place, with one or two drivers at it and answers that are lost; what is in the place then, by
+/// bucket.
 pub(super) fn reveal(cloud: &mut Cloud, outcome: &Outcome) -> BTreeMap<u32, File> {
     if !cloud.is_published {
         return cloud.output.clone();

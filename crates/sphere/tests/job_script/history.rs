@@ -7,7 +7,8 @@ use super::*;
 
 const LOCAL: &[StageOutput] = &[StageOutput::Local];
 
-/// A line for each attempt: which, where, of which segment, from when, how long, and how it ended; then the nodes' marks.
+/// A line for each attempt: which, where, of which segment, from when, how long, and how it ended; then the nodes'
+/// marks.
 fn told(mut script: Script) -> String {
     let history = script.history.finish();
     let mut text = String::new();

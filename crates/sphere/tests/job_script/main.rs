@@ -34,7 +34,8 @@ struct Script {
     outcome: Option<Outcome>,
 }
 
-/// Nodes are `name slots`, with `!` behind the name of a marked one; files are `path bytes holders`, of records of 10 bytes, cut at 100 bytes.
+/// Nodes are `name slots`, with `!` behind the name of a marked one; files are `path bytes holders`, of records of 10
+/// bytes, cut at 100 bytes.
 fn script(nodes: &[(&str, u32)], files: &[(&str, u64, &str)], stages: &[StageOutput], output: FinalOutput) -> Script {
     script_with_errors(nodes, files, stages, output, 0)
 }

@@ -1,6 +1,7 @@
-//! All rows of a journal as one run of bytes, and back: what a backup keeps (`docs/paths/backup.md`). The rows are those
-//! of one moment, and they are written while the journal goes on being changed; at no time are they all in memory. The
-//! form is ours (`docs/formats-on-disk.md`, rows of a backup), so that it outlives the embedded store's own files.
+//! All rows of a journal as one run of bytes, and back: what a backup keeps (`docs/paths/backup.md`). The rows are
+//! those of one moment, and they are written while the journal goes on being changed; at no time are they all in
+//! memory. The form is ours (`docs/formats-on-disk.md`, rows of a backup), so that it outlives the embedded store's own
+//! files.
 //!
 //! Never changes the journal that it reads, and never writes into one that is there.
 

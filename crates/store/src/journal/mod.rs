@@ -145,9 +145,9 @@ fn open_file(path: &Path) -> Result<Database, StoreError> {
     builder().create_file(file).map_err(|error| open_error(path, error))
 }
 
-/// Begins an empty journal: made under another name, synced, and only then put in its place. So whatever has its name was
-/// whole once, and what a first start left half made (a full disk, a power cut) is in nobody's way. `None` where another
-/// process was first.
+/// Begins an empty journal: made under another name, synced, and only then put in its place. So whatever has its name
+/// was whole once, and what a first start left half made (a full disk, a power cut) is in nobody's way. `None` where
+/// another process was first.
 fn begin_file(path: &Path) -> Result<Option<Database>, StoreError> {
     let new = new_name(path);
     // For its owner alone: the security server's journal holds password hashes.

@@ -32,7 +32,8 @@ impl Content {
         self.now.len() as u64
     }
 
-    /// Copies out what is there from an offset on; an input/output error where that touches the page that cannot be read.
+    /// Copies out what is there from an offset on; an input/output error where that touches the page that cannot be
+    /// read.
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let end = offset.saturating_add(buffer.len() as u64).min(self.bytes());
         if self.bad_page.is_some_and(|page| page * PAGE_BYTES < end && offset < (page + 1) * PAGE_BYTES) {

@@ -98,8 +98,8 @@ impl MemoryDisk {
 
     /// Makes one page of a file unreadable, the one around `offset`, or the whole file readable again (`None`): a read
     /// that touches it gives `EIO`, as a bad sector does, while everything else goes on. The sector stays with the file
-    /// whatever it is renamed to, also across a crash, and is gone with it. Of a folder nothing can be listed; there the
-    /// offset does not matter, and it is the name that is bad.
+    /// whatever it is renamed to, also across a crash, and is gone with it. Of a folder nothing can be listed; there
+    /// the offset does not matter, and it is the name that is bad.
     pub fn set_bad_sector(&self, path: &Path, offset: Option<u64>) -> io::Result<()> {
         let mut state = lock(&self.disk);
         if state.names.is_folder(path) {
@@ -130,7 +130,8 @@ impl MemoryDisk {
         state.failing_change = state.changes.checked_add(changes);
     }
 
-    /// Breaks the disk, or repairs it (`None`): from now on what the fault says fails with its error, also after a crash.
+    /// Breaks the disk, or repairs it (`None`): from now on what the fault says fails with its error, also after a
+    /// crash.
     pub fn set_fault(&self, fault: Option<DiskFault>) {
         lock(&self.disk).fault = fault;
     }

@@ -1,5 +1,5 @@
-//! The names of a [`MemoryDisk`](super::MemoryDisk): as a process sees them, as a crash would leave them, and the changes
-//! between the two that no sync has made safe yet.
+//! The names of a [`MemoryDisk`](super::MemoryDisk): as a process sees them, as a crash would leave them, and the
+//! changes between the two that no sync has made safe yet.
 
 use std::{
     collections::{BTreeMap, VecDeque},

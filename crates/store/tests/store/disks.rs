@@ -502,8 +502,8 @@ fn wherever_the_power_is_cut_what_two_disks_acknowledged_is_there_once() {
     }
 }
 
-/// Writes and places on two disks, of which one is cut after so many changes; whether it came to the end. Notes what was
-/// acknowledged, with the path where that was said.
+/// Writes and places on two disks, of which one is cut after so many changes; whether it came to the end. Notes what
+/// was acknowledged, with the path where that was said.
 fn work_until_cut(disks: &Disks, seed: u64, cut: u64, promised: &mut BTreeMap<u128, Option<&str>>) -> bool {
     let set = disks.open();
     disks.0[(seed % 2) as usize].power_off_after(cut);

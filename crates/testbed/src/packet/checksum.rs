@@ -7,8 +7,8 @@ pub(super) fn checksum(bytes: &[u8]) -> u16 {
     !fold(sum(bytes))
 }
 
-/// What a TCP or UDP checksum begins with: addresses, protocol and length of the packet above IPv4. Senders that leave the
-/// checksum to their device put just this, folded and not inverted, into its field.
+/// What a TCP or UDP checksum begins with: addresses, protocol and length of the packet above IPv4. Senders that leave
+/// the checksum to their device put just this, folded and not inverted, into its field.
 pub(super) fn pseudo_header_sum(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, bytes: u16) -> u16 {
     fold(sum(&source.octets()) + sum(&destination.octets()) + u32::from(protocol) + u32::from(bytes))
 }

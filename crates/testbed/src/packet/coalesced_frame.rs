@@ -1,6 +1,6 @@
-//! What of a parcel goes on together: segments that survived a link and arrive within a moment of each other, put under one
-//! header again, as the receiving card of a real machine would hand them to its kernel. Each header is made to say what
-//! now lies behind it; bytes of users are copied and never looked at.
+//! What of a parcel goes on together: segments that survived a link and arrive within a moment of each other, put under
+//! one header again, as the receiving card of a real machine would hand them to its kernel. Each header is made to say
+//! what now lies behind it; bytes of users are copied and never looked at.
 
 use super::{
     checksum::{checksum, pseudo_header_sum},
@@ -70,7 +70,8 @@ impl CoalescedFrame {
         self.frame[..VirtioHeader::BYTES].copy_from_slice(&header.to_bytes());
     }
 
-    /// Length, identification and checksum of IPv4. A kernel that cuts a row counts the identification up by one a segment.
+    /// Length, identification and checksum of IPv4. A kernel that cuts a row counts the identification up by one a
+    /// segment.
     fn set_network(&mut self, parcel: &GsoPacket<'_>) {
         let bytes = self.packet_bytes();
         let network = &mut self.frame[VirtioHeader::BYTES..][..parcel.network_bytes];
@@ -187,8 +188,8 @@ mod tests {
         let plain = cut(&frame);
         let kept = [0, 2, 3, 6];
         let found = cut(&piece(&parcel, &kept));
-        // IPv4's identification counts on from the first, as the receiving kernel would count it: datagrams that are not
-        // to be fragmented have no use for it.
+        // IPv4's identification counts on from the first, as the receiving kernel would count it: datagrams that are
+        // not to be fragmented have no use for it.
         let without = |frame: &Vec<u8>| {
             let mut frame = frame.clone();
             frame[VirtioHeader::BYTES + 4..][..2].fill(0);

@@ -1,5 +1,5 @@
-//! A frame as a device gave it, understood: who to whom, how many segments, how long each is on a wire. Frames come from
-//! this machine's own kernel, but programs make packets too: what makes no sense is `None`, never a panic.
+//! A frame as a device gave it, understood: who to whom, how many segments, how long each is on a wire. Frames come
+//! from this machine's own kernel, but programs make packets too: what makes no sense is `None`, never a panic.
 
 use std::net::Ipv4Addr;
 

@@ -1,6 +1,7 @@
 //! Packets as a device gives and takes them, with segmentation offload: one header may stand for many segments, and
-//! checksums may be left to whoever comes last. Here such a row of segments is read ([`GsoPacket`]) and what of it survived a
-//! link is put together again ([`CoalescedFrame`]). Pure: bytes in, bytes out; never a device, a clock or a decision of a link.
+//! checksums may be left to whoever comes last. Here such a row of segments is read ([`GsoPacket`]) and what of it
+//! survived a link is put together again ([`CoalescedFrame`]). Pure: bytes in, bytes out; never a device, a clock or a
+//! decision of a link.
 
 mod checksum;
 mod coalesced_frame;

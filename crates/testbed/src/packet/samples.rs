@@ -1,5 +1,5 @@
-//! For tests: rows of segments as a kernel gives them to a device, and the slow obvious way to cut one into the packets that
-//! a sender without any offload would have sent, written from the standards and not from the code it checks.
+//! For tests: rows of segments as a kernel gives them to a device, and the slow obvious way to cut one into the packets
+//! that a sender without any offload would have sent, written from the standards and not from the code it checks.
 
 use super::virtio::VirtioHeader;
 

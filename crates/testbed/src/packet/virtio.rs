@@ -1,5 +1,6 @@
-//! The header that stands before every packet of a device with segmentation offload (`struct virtio_net_hdr`, in the byte
-//! order of the machine): whether the packet is a row of segments, of what length, and where a checksum is still missing.
+//! The header that stands before every packet of a device with segmentation offload (`struct virtio_net_hdr`, in the
+//! byte order of the machine): whether the packet is a row of segments, of what length, and where a checksum is still
+//! missing.
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! A driver that a node has started for a detached job: comes in with its key, reads the journal, and takes the job over
-//! by the product's rules ([`sphere::Replay`]). It dies with its node, or alone. Mirrors `Client::drive_job`.
+//! A driver that a node has started for a detached job: comes in with its key, reads the journal, and takes the job
+//! over by the product's rules ([`sphere::Replay`]). It dies with its node, or alone. Mirrors `Client::drive_job`.
 
 use std::time::Duration;
 

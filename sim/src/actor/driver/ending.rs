@@ -1,5 +1,5 @@
-//! The end of a job: its output gets its place by the product's rules ([`sphere::OutputCommit`]), what is left over is removed,
-//! the master is told, and the journal goes. Mirrors `client::job::driver` (`conclude`).
+//! The end of a job: its output gets its place by the product's rules ([`sphere::OutputCommit`]), what is left over is
+//! removed, the master is told, and the journal goes. Mirrors `client::job::driver` (`conclude`).
 
 use std::collections::VecDeque;
 

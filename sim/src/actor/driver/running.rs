@@ -1,5 +1,5 @@
-//! One job under way: what the rules asked for and who is doing it. Mirrors `client::job::driver`, its conversations and
-//! its steps.
+//! One job under way: what the rules asked for and who is doing it. Mirrors `client::job::driver`, its conversations
+//! and its steps.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -531,8 +531,8 @@ impl Running {
         }
     }
 
-    /// A part of the output will be written: these are the paths at which it may then be. What is in it, only the bucket
-    /// knows.
+    /// A part of the output will be written: these are the paths at which it may then be. What is in it, only the
+    /// bucket knows.
     fn note_places(&self, env: &mut Environment, bucket: BucketId) {
         let Some(folder) = &self.folder else { return };
         let name = sphere::part_name(bucket.bucket);

@@ -68,7 +68,8 @@ fn what_is_written_where_a_folder_stood_that_was_renamed_is_not_taken_along_by_i
             assert_eq!(["/a/f", "/b/f"].map(|at| content(&bench.stat(at).entry).slice), [old, new]);
             assert_eq!(bench.conflicts(), []);
         } else {
-            // Whoever has it knows nothing of the rename: nobody can say where it was written. Neither replaces the other.
+            // Whoever has it knows nothing of the rename: nobody can say where it was written. Neither replaces the
+            // other.
             let conflicts = bench.conflicts();
             assert!(matches!(&conflicts[..], [(_, ConflictKind::OlderVersion, true)]), "{conflicts:?}");
         }
@@ -210,8 +211,8 @@ impl Bench {
     }
 }
 
-/// A file that is renamed, or removed with its folder, while the second node is away; then that one comes to a master that
-/// was started anew and misses the third.
+/// A file that is renamed, or removed with its folder, while the second node is away; then that one comes to a master
+/// that was started anew and misses the third.
 fn with_an_outdated_path(is_removed: bool, has_moved: bool) -> (Bench, SliceId, Vec<String>) {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     bench.mkdir("ann", "/d");

@@ -1,5 +1,5 @@
-//! What the rules of GMP promise, through the messenger that drives them: keys that roll in the midst of traffic, requests
-//! that are given up, what is urgent, and one request to many.
+//! What the rules of GMP promise, through the messenger that drives them: keys that roll in the midst of traffic,
+//! requests that are given up, what is urgent, and one request to many.
 
 use protocol::gmp::{Class, KeyLimits};
 

@@ -1,5 +1,5 @@
-//! What is on the wire, read twice: by the rules and the seal, and by a program in another language that was written from
-//! `docs/formats.md` alone (`tests/read_datagrams.py`). It shows that the document says every byte.
+//! What is on the wire, read twice: by the rules and the seal, and by a program in another language that was written
+//! from `docs/formats.md` alone (`tests/read_datagrams.py`). It shows that the document says every byte.
 
 use std::{fmt::Write, path::Path, process::Command};
 

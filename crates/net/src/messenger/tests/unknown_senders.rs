@@ -1,5 +1,5 @@
-//! What comes from those who are not known, or are known no more: the stateless answer after a restart, what it takes to
-//! be believed, and that nothing unauthentic changes anything.
+//! What comes from those who are not known, or are known no more: the stateless answer after a restart, what it takes
+//! to be believed, and that nothing unauthentic changes anything.
 
 use proptest::{
     collection::vec,
@@ -102,7 +102,7 @@ async fn strangers_are_answered_so_often_in_a_second_and_not_more() {
     assert_eq!(answers, limit);
 }
 
-/// A switchboard in the midst of a conversation, and the next datagrams that its peer would send it.
+/// A session table in the midst of a conversation, and the next datagrams that its peer would send it.
 fn switchboard(seed: u64) -> (SessionTable, Vec<Vec<u8>>, mpsc::Receiver<MessengerEvent>) {
     let (events, receiver) = mpsc::channel(EVENTS_MAX);
     let clock = Clock::start();

@@ -1,4 +1,5 @@
-//! Carriers that answer after a given time, or never, under a clock that stands still; and the real ones on the loopback.
+//! Carriers that answer after a given time, or never, under a clock that stands still; and the real ones on the
+//! loopback.
 
 #![allow(clippy::unwrap_used)]
 

@@ -81,9 +81,9 @@ impl QuicSettings {
     }
 }
 
-/// How packets of a connection are made, acknowledged and given up, under this controller: all of the setup that a controller
-/// notices. The simulation of controllers takes it from here too, so that it simulates what is used. UDP payloads are at most
-/// `datagram_bytes_max` long.
+/// How packets of a connection are made, acknowledged and given up, under this controller: all of the setup that a
+/// controller notices. The simulation of controllers takes it from here too, so that it simulates what is used. UDP
+/// payloads are at most `datagram_bytes_max` long.
 pub fn base_transport_config(
     datagram_bytes_max: u16,
     controller: Arc<dyn ControllerFactory + Send + Sync>,
@@ -124,8 +124,8 @@ const ACK_EVERY_PACKETS: u32 = 40;
 /// How long an acknowledgement may wait for further packets.
 const ACK_DELAY: Duration = Duration::from_millis(2);
 /// Packets that may overtake one before it counts as lost, on links that carry packets side by side: a millisecond of
-/// 1.5 Gbit/s. With the usual three, what was only held back is sent again, and taken for loss. A slow flow does not wait
-/// for so many: a packet is also lost when a round trip and an eighth have passed.
+/// 1.5 Gbit/s. With the usual three, what was only held back is sent again, and taken for loss. A slow flow does not
+/// wait for so many: a packet is also lost when a round trip and an eighth have passed.
 const OVERTAKEN_PACKETS_MAX: u32 = 128;
 /// The round trip taken for the first packets: between sites it is rarely longer, and a lost first packet is then sent
 /// again after 0.3 s.

@@ -1,5 +1,5 @@
-//! The UDP socket of a process's QUIC connections, and the keys by which a node that started again tells its old peers that
-//! it knows them no more.
+//! The UDP socket of a process's QUIC connections, and the keys by which a node that started again tells its old peers
+//! that it knows them no more.
 
 use std::{net::SocketAddr, sync::Arc};
 

@@ -1,10 +1,10 @@
-//! Which lane of which conversation a stream is. A conversation's bytes are dealt out in stripes over several QUIC streams, its
-//! **lanes**: lane 0 is the bidirectional stream with which it began, the others are one-way streams that open when they
-//! are first needed, and say in their first bytes to whom they belong.
+//! Which lane of which conversation a stream is. A conversation's bytes are dealt out in stripes over several QUIC
+//! streams, its **lanes**: lane 0 is the bidirectional stream with which it began, the others are one-way streams that
+//! open when they are first needed, and say in their first bytes to whom they belong.
 //!
-//! Why lanes: the library closes a whole connection when the unread bytes of one stream have more than 1,024 gaps, which a
-//! long fat pipe makes when its queue overflows. A lane's window is so small that it cannot have as many, whatever the way
-//! loses and whoever is slow to read; and a conversation of many lanes still fills the pipe.
+//! Why lanes: the library closes a whole connection when the unread bytes of one stream have more than 1,024 gaps,
+//! which a long fat pipe makes when its queue overflows. A lane's window is so small that it cannot have as many,
+//! whatever the way loses and whoever is slow to read; and a conversation of many lanes still fills the pipe.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -155,13 +155,13 @@ fn number(stream: StreamId) -> u64 {
     VarInt::from(stream).into_inner()
 }
 
-/// Lanes of a conversation in each direction: with [`LANE_WINDOW_BYTES`] each, 2.6 Gbit/s over 100 ms. A transfer that wants
-/// more has several conversations.
+/// Lanes of a conversation in each direction: with [`LANE_WINDOW_BYTES`] each, 2.6 Gbit/s over 100 ms. A transfer that
+/// wants more has several conversations.
 pub(super) const LANES: u8 = 16;
 /// Bytes dealt to a lane before the next one's turn: some two hundred packets.
 pub(super) const STRIPE_BYTES: u64 = 256 * 1024;
-/// Bytes of a lane that may be under way or unread. In packets of the least size of 1,200 bytes that is 1,748, with at most
-/// 874 gaps between them.
+/// Bytes of a lane that may be under way or unread. In packets of the least size of 1,200 bytes that is 1,748, with at
+/// most 874 gaps between them.
 pub(super) const LANE_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 /// Length of the bytes by which a lane says what it is: the conversation's stream and the lane's number.
 const LANE_HEADER_BYTES: usize = 9;

@@ -1,8 +1,8 @@
 //! Who is called over QUIC: takes connections at an endpoint, and gives out their conversations one by one, whichever
 //! connection they come on.
 //!
-//! No caller holds up another: each connection has its own task, and all are counted. Conversations that nobody takes wait
-//! in a bounded queue, then in their connections.
+//! No caller holds up another: each connection has its own task, and all are counted. Conversations that nobody takes
+//! wait in a bounded queue, then in their connections.
 
 use std::{net::SocketAddr, sync::Arc};
 

@@ -1,9 +1,10 @@
-//! QUIC: the carrier between sites (Sector/Sphere paper, 2.4: UDT). One UDP socket serves all connections of a process; one
-//! connection to a peer serves all conversations with it, so that a further one costs no round trip and starts at the
-//! speed that the others have found. It serves the paths *download*, *upload*, *replication* and *job* between sites.
+//! QUIC: the carrier between sites (Sector/Sphere paper, 2.4: UDT). One UDP socket serves all connections of a process;
+//! one connection to a peer serves all conversations with it, so that a further one costs no round trip and starts at
+//! the speed that the others have found. It serves the paths *download*, *upload*, *replication* and *job* between
+//! sites.
 //!
-//! Each [`TransferStream`](super::TransferStream) is a bidirectional stream of its own, with lanes beside it ([`socket`], [`lanes`]); nothing here knows what
-//! is said on it.
+//! Each [`TransferStream`](super::TransferStream) is a bidirectional stream of its own, with lanes beside it
+//! ([`socket`], [`lanes`]); nothing here knows what is said on it.
 
 mod config;
 mod endpoint;
@@ -110,7 +111,8 @@ impl QuicCarrier {
         }
     }
 
-    /// The connection to `server` at `address`: the one that stands, or a new one. Who asks meanwhile waits for the same.
+    /// The connection to `server` at `address`: the one that stands, or a new one. Who asks meanwhile waits for the
+    /// same.
     async fn connection(&self, address: SocketAddr, server: &str) -> Result<SharedConnection, NetError> {
         let line = self.inner.peer_connection((address, server.to_owned()));
         let mut line = line.lock().await;

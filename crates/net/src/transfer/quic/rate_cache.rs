@@ -38,8 +38,8 @@ impl RateRecorder {
     }
 }
 
-/// Keeps it in memory, machine by machine: what one learned by calling a peer holds as well where that peer calls, from a
-/// port that may be any.
+/// Keeps it in memory, machine by machine: what one learned by calling a peer holds as well where that peer calls, from
+/// a port that may be any.
 #[derive(Debug, Default)]
 pub struct MemoryRateCache {
     machines: Mutex<BTreeMap<IpAddr, PathEstimate>>,

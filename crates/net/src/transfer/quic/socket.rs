@@ -1,8 +1,9 @@
-//! One conversation over QUIC: a bidirectional stream, and the [lanes](super::lanes) that open beside it, of a connection
-//! that others share. It gives the [`Channel`](crate::transfer::channel::Channel) what a TLS socket gives it.
+//! One conversation over QUIC: a bidirectional stream, and the [lanes](super::lanes) that open beside it, of a
+//! connection that others share. It gives the [`Channel`](crate::transfer::channel::Channel) what a TLS socket gives
+//! it.
 //!
-//! A conversation that is dropped is reset, so that its peer sees a cut and not an end; the others on the connection do not
-//! notice.
+//! A conversation that is dropped is reset, so that its peer sees a cut and not an end; the others on the connection do
+//! not notice.
 
 use std::{
     future::pending,
@@ -242,8 +243,8 @@ impl QuicSocket {
         self.shown()?.into_iter().next().map(PeerCertificate::new)
     }
 
-    /// See [`Channel::export_key`](crate::transfer::channel::Channel::export_key). All conversations of one connection export
-    /// the same.
+    /// See [`Channel::export_key`](crate::transfer::channel::Channel::export_key). All conversations of one connection
+    /// export the same.
     pub(in crate::transfer) fn export_key(&self, label: &[u8], context: &[u8]) -> Result<[u8; 32], rustls::Error> {
         let mut key = [0; 32];
         match self.shared.connection.export_keying_material(&mut key, label, context) {
@@ -272,17 +273,17 @@ impl QuicSocket {
         let _ = timeout(CLOSE_LINGER, farewell).await;
     }
 
-    /// Gives the connection the window of a long fat pipe. Before, a stranger could make us hold that much without having
-    /// shown a ticket: bulk is only read once one was shown.
+    /// Gives the connection the window of a long fat pipe. Before, a stranger could make us hold that much without
+    /// having shown a ticket: bulk is only read once one was shown.
     fn widen(&self) {
         if !self.shared.is_wide.swap(true, Ordering::Relaxed) {
             self.shared.connection.set_receive_window(VarInt::from_u32(RECEIVE_WINDOW_BYTES));
         }
     }
 
-    /// Lets as much wait for acknowledgement as the controller has under way, and as much again to be sent. More would be
-    /// memory, which a node has to share between all its slow readers; and a piece that was lost waits behind all of it, with
-    /// nothing behind that piece in order at the other end.
+    /// Lets as much wait for acknowledgement as the controller has under way, and as much again to be sent. More would
+    /// be memory, which a node has to share between all its slow readers; and a piece that was lost waits behind all of
+    /// it, with nothing behind that piece in order at the other end.
     fn open_window(&self) {
         let under_way_bytes = self.shared.connection.path_stats(PathId::ZERO).map_or(0, |path| path.cwnd);
         let ahead_bytes = under_way_bytes.clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX);
@@ -299,8 +300,8 @@ impl QuicSocket {
 impl Drop for QuicSocket {
     fn drop(&mut self) {
         if !self.is_closed && self.waits_since.is_some_and(|since| since.elapsed() >= DOUBT_AFTER) {
-            // Given up by one who waited: perhaps the way is gone from under the connection, as where this machine has got
-            // another address, and no conversation on it will ever bring anything. The next begins with a new one.
+            // Given up by one who waited: perhaps the way is gone from under the connection, as where this machine has
+            // got another address, and no conversation on it will ever bring anything. The next begins with a new one.
             self.shared.is_doubted.store(true, Ordering::Relaxed);
         }
         self.shared.lanes.close(self.id);
@@ -374,8 +375,9 @@ const ALERTS_FROM: u64 = 0x100;
 const MESSAGE_BYTES: usize = 16 * 1024;
 /// Small pieces are gathered up to here; larger ones go through, since the library copies them anyway.
 const OUTBOUND_BYTES_MAX: usize = 16 * 1024;
-/// Least and most bytes that may wait to be sent: on a slow way no more than a moment's, and nowhere so much that a lane is
-/// dealt a stripe before the one it had last has left, since the library sends all that a lane holds before it goes on.
+/// Least and most bytes that may wait to be sent: on a slow way no more than a moment's, and nowhere so much that a
+/// lane is dealt a stripe before the one it had last has left, since the library sends all that a lane holds before it
+/// goes on.
 const AHEAD_BYTES_MIN: u64 = 2 * STRIPE_BYTES;
 const AHEAD_BYTES_MAX: u64 = (LANES as u64 - 1) * STRIPE_BYTES;
 /// Most bytes of a connection that may wait for acknowledgement: twice 10 Gbit/s over 100 ms.

@@ -1,5 +1,5 @@
-//! The groups in a true tree of the kernel's: one that [`TREE`] names, as in the machine of `cargo xtask cgroups`, or this
-//! process's own where that is delegated. Where there is neither, each test says `NOT TESTED`.
+//! The groups in a true tree of the kernel's: one that [`TREE`] names, as in the machine of `cargo xtask cgroups`, or
+//! this process's own where that is delegated. Where there is neither, each test says `NOT TESTED`.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -255,8 +255,8 @@ fn an_ordinary_user_is_told_of_a_tree_into_which_it_can_take_nothing() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    // As an administrator would who gives a folder away, and starts the node elsewhere: the kernel moves a process only for
-    // who may write where both groups come together.
+    // As an administrator would who gives a folder away, and starts the node elsewhere: the kernel moves a process only
+    // for who may write where both groups come together.
     for path in [tree.0.clone(), tree.0.join("cgroup.procs"), tree.0.join("cgroup.subtree_control")] {
         chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }

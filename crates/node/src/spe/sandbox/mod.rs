@@ -5,9 +5,9 @@
 //! away what the steps before it used. What the kernel does not offer is noted as missing and said aloud by the node; a
 //! step that was begun and fails halfway ends the process. Nothing here ever gives a right back.
 //!
-//! [`root`] makes the folder tree, [`namespaces`] the namespaces and the user, [`supervisor`] the processes, [`resource_limits`] the limits
-//! and privileges, [`landlock_rules`] the Landlock rules, [`seccomp`] the list of system calls, [`program_launcher`] what is started in here. [`system`] holds the few calls that
-//! have no safe form.
+//! [`root`] makes the folder tree, [`namespaces`] the namespaces and the user, [`supervisor`] the processes,
+//! [`resource_limits`] the limits and privileges, [`landlock_rules`] the Landlock rules, [`seccomp`] the list of system
+//! calls, [`program_launcher`] what is started in here. [`system`] holds the few calls that have no safe form.
 
 mod landlock_rules;
 mod namespaces;
@@ -78,7 +78,7 @@ pub(super) fn exit_as(status: ExitStatus) -> ! {
 }
 
 /// Locks this process in for good. Returns in a child of it, in which everything goes on; the process itself stays
-/// behind as the child's warden and ends with it. `socket` is the way to the node, the only descriptor besides the
+/// behind as the child's supervisor and ends with it. `socket` is the way to the node, the only descriptor besides the
 /// standard ones that stays open.
 pub(super) fn enter(confinement: &Confinement, socket: &UnixStream) -> io::Result<Confined> {
     // Namespaces and `fork` ask for it; and nothing is said about another thread by what follows.

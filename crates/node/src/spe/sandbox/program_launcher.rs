@@ -1,6 +1,6 @@
-//! Programs that a confined process starts: each is locked in before its first instruction, as far as the process itself
-//! and one step further. It serves the [sandbox](super). Files, network, user, limits and namespaces are inherited; what is
-//! added is the list of calls that hostile code gets.
+//! Programs that a confined process starts: each is locked in before its first instruction, as far as the process
+//! itself and one step further. It serves the [sandbox](super). Files, network, user, limits and namespaces are
+//! inherited; what is added is the list of calls that hostile code gets.
 
 use std::{
     io,

@@ -63,8 +63,9 @@ fn limit(resource: Resource, most: u64) -> bool {
     setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }).is_ok()
 }
 
-/// Bytes of addresses for each byte of memory: inputs are mapped, and runtimes reserve much that they never use. Whoever
-/// reads here and there in all of them makes the kernel keep tables of a 512th part, which is an eighth of the memory.
+/// Bytes of addresses for each byte of memory: inputs are mapped, and runtimes reserve much that they never use.
+/// Whoever reads here and there in all of them makes the kernel keep tables of a 512th part, which is an eighth of the
+/// memory.
 const ADDRESSES_FOR_MEMORY: u64 = 64;
 /// Room for the stack of the first thread: deep recursion is somewhere else's fault.
 const STACK_BYTES: u64 = 64 << 20;

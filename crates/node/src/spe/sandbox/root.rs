@@ -1,6 +1,6 @@
 //! The folder tree of a confined process: a small file system in memory that holds the system's libraries, read-only, a
-//! few devices that give and take nothing, and a scratch folder. It serves the [sandbox](super). Neither the node's data
-//! nor its keys, nor `/proc`, `/sys` or anybody's home has a name in it.
+//! few devices that give and take nothing, and a scratch folder. It serves the [sandbox](super). Neither the node's
+//! data nor its keys, nor `/proc`, `/sys` or anybody's home has a name in it.
 
 use std::{
     fs, io,

@@ -160,7 +160,8 @@ fn is_one_of<'a>(argument: u8, words: impl IntoIterator<Item = &'a i32>) -> io::
     any_of(words.into_iter().map(|word| vec![Condition::is(argument, *word as u64)]).collect())
 }
 
-/// A condition on an argument, of which the lower 32 bits count: none of these calls reads more of it, but for pointers.
+/// A condition on an argument, of which the lower 32 bits count: none of these calls reads more of it, but for
+/// pointers.
 struct Condition {
     argument: u8,
     length: SeccompCmpArgLen,

@@ -1,10 +1,10 @@
-//! The processes of a sandbox. The one that the node started becomes the **warden**: it stays outside, waits for the
-//! **worker** in which user code runs, ends whatever that left behind, and then ends as the worker ended, so that the node
-//! reads its end as the worker's. It serves the [sandbox](super).
+//! The processes of a sandbox. The one that the node started becomes the **supervisor**: it stays outside, waits for
+//! the **worker** in which user code runs, ends whatever that left behind, and then ends as the worker ended, so that
+//! the node reads its end as the worker's. It serves the [sandbox](super).
 //!
-//! Where process numbers are apart, a third process that does nothing is number 1 in there: when it ends, the kernel ends
-//! every process of that space, however it hid. User code is not number 1 itself, since the kernel spares number 1 the
-//! signals that end others, and `abort()` would not.
+//! Where process numbers are apart, a third process that does nothing is number 1 in there: when it ends, the kernel
+//! ends every process of that space, however it hid. User code is not number 1 itself, since the kernel spares number 1
+//! the signals that end others, and `abort()` would not.
 
 use std::{
     io,
@@ -26,7 +26,7 @@ use super::system;
 pub(super) fn fork_worker(socket: &UnixStream, apart: bool) -> io::Result<()> {
     let first = if apart { Some(start_first()?) } else { None };
     let Some(worker) = system::fork()? else {
-        // Without number 1, this is what ends the worker with its warden.
+        // Without number 1, this is what ends the worker with its supervisor.
         set_parent_process_death_signal(Some(Signal::KILL))?;
         return Ok(());
     };

@@ -35,7 +35,8 @@ pub(super) fn unshare(space: UnshareFlags) -> io::Result<()> {
 
 /// `fork`: the child's number, and `None` in the child.
 pub(super) fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: this process has one thread (that was looked at first, and none was started since), so the child finds no lock held by a thread that does not exist there.
+    // SAFETY: this process has one thread (that was looked at first, and none was started since), so the child finds no
+    // lock held by a thread that does not exist there.
     let child = unsafe { libc::fork() };
     if child < 0 {
         return Err(io::Error::last_os_error());

@@ -1,6 +1,6 @@
-//! The receiving half of a session: which fragments have come, the messages they make up, and when to say so. Its memory
-//! is bounded whatever the peer sends: fragments are taken only within the window, and unfinished messages only until
-//! together they claim [`UNFINISHED_BYTES_MAX`].
+//! The receiving half of a session: which fragments have come, the messages they make up, and when to say so. Its
+//! memory is bounded whatever the peer sends: fragments are taken only within the window, and unfinished messages only
+//! until together they claim [`UNFINISHED_BYTES_MAX`].
 
 use std::{collections::BTreeMap, time::Duration};
 

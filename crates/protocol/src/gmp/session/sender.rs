@@ -299,8 +299,8 @@ impl Sender {
         }
     }
 
-    /// Marks a slot acknowledged; `None` if it was so before, else what it took of its packet, and when it was sent, if it
-    /// was sent once only: only then it tells which packet arrived, and when (Karn).
+    /// Marks a slot acknowledged; `None` if it was so before, else what it took of its packet, and when it was sent, if
+    /// it was sent once only: only then it tells which packet arrived, and when (Karn).
     fn acknowledge_slot(&mut self, sequence: u64) -> Option<(Option<Duration>, usize)> {
         let slot = self.slots.get_mut((sequence - self.base) as usize)?;
         match slot.state {

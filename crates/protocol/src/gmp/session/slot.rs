@@ -1,5 +1,5 @@
-//! What a sequence number carries, from when it was given until it is acknowledged: a fragment of a message, or the word
-//! that a request is given up. Serves the sender, which keeps them; it never holds bytes of its own.
+//! What a sequence number carries, from when it was given until it is acknowledged: a fragment of a message, or the
+//! word that a request is given up. Serves the sender, which keeps them; it never holds bytes of its own.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! `node join` and `master join`: this machine comes into a cloud. The key is made here and stays here; what is written is
-//! credentials and settings, from which the role starts.
+//! `node join` and `master join`: this machine comes into a cloud. The key is made here and stays here; what is written
+//! is credentials and settings, from which the role starts.
 
 use std::{
     fs,
@@ -148,7 +148,8 @@ impl MachineFolder {
         Ok(Self { folder, files, settings })
     }
 
-    /// The settings of one that was in a cloud before, and whose certificate was lost or has ended: they stay as they are.
+    /// The settings of one that was in a cloud before, and whose certificate was lost or has ended: they stay as they
+    /// are.
     fn existing_settings<T: Settings>(&self) -> Result<Option<Checked<T>>, Failure> {
         Ok(if self.settings.exists() { Some(Checked::read(&self.settings)?) } else { None })
     }

@@ -1,4 +1,5 @@
-//! `security init` and `security ticket master`: what is done at the security server itself, by who can read its folder.
+//! `security init` and `security ticket master`: what is done at the security server itself, by who can read its
+//! folder.
 
 use std::{
     net::SocketAddr,

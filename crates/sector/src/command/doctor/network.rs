@@ -1,5 +1,5 @@
-//! What of this machine's network will hurt: buffers that are too small for a long fat pipe, and paths that are narrower than
-//! their ends believe. It only reads what the system says of itself.
+//! What of this machine's network will hurt: buffers that are too small for a long fat pipe, and paths that are
+//! narrower than their ends believe. It only reads what the system says of itself.
 
 use std::fs;
 
@@ -89,8 +89,8 @@ fn largest(text: &str) -> Option<u64> {
     number(text.split_whitespace().nth(2)?)
 }
 
-/// What a TCP connection must have under way to fill 1 Gbit/s over 100 ms, twice, since the system takes half of a buffer
-/// for its own bookkeeping.
+/// What a TCP connection must have under way to fill 1 Gbit/s over 100 ms, twice, since the system takes half of a
+/// buffer for its own bookkeeping.
 const TCP_WINDOW_BYTES: u64 = 32 << 20;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Which testbed of this home runs: a note in `$SECTOR_HOME/testbed` by which other commands find it. Where it stays behind,
-//! the process it names is gone, and nothing else is left either.
+//! Which testbed of this home runs: a note in `$SECTOR_HOME/testbed` by which other commands find it. Where it stays
+//! behind, the process it names is gone, and nothing else is left either.
 
 use std::{
     fs, io,

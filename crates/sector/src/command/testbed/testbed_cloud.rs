@@ -1,6 +1,6 @@
-//! The cloud over a testbed's sites: the processes of `sector up --processes`, each started at its site. Security server
-//! and master stand at the first site; every node has an address of its own, and the topology says which addresses are at
-//! which site and how far sites are apart.
+//! The cloud over a testbed's sites: the processes of `sector up --processes`, each started at its site. Security
+//! server and master stand at the first site; every node has an address of its own, and the topology says which
+//! addresses are at which site and how far sites are apart.
 
 use std::{
     fmt::Write,

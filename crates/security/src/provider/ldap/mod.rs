@@ -109,8 +109,9 @@ impl Directory {
         match bound.rc {
             SUCCESS => Ok(None),
             NO_SUCH_OBJECT | INVALID_DN if self.settings.user_dn.is_some() => Ok(Some(ProviderAnswer::NoSuchUser)),
-            // Also: locked, disabled, or may not bind; with a template, also that the user is not there. The user hears no
-            // more than that it was wrong, and nobody else is shown the password: it may be right here but for a letter.
+            // Also: locked, disabled, or may not bind; with a template, also that the user is not there. The user hears
+            // no more than that it was wrong, and nobody else is shown the password: it may be right here but for a
+            // letter.
             INVALID_CREDENTIALS | NO_SUCH_OBJECT | INAPPROPRIATE_AUTHENTICATION | UNWILLING | CONSTRAINT => {
                 Ok(Some(ProviderAnswer::WrongSecret))
             }

@@ -1,5 +1,5 @@
-//! Whether an id token is one, and whom it is about (OpenID Connect Core, 3.1.3.7; RFC 7519). Pure. A token that fails in
-//! any point is worth nothing: there is no half trust.
+//! Whether an id token is one, and whom it is about (OpenID Connect Core, 3.1.3.7; RFC 7519). Pure. A token that fails
+//! in any point is worth nothing: there is no half trust.
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;

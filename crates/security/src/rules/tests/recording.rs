@@ -223,7 +223,8 @@ fn only_who_is_an_administrator_here_may_look_at_the_record() {
     assert!(matches!(&answers[..], [SecurityReply::Refused(Refusal { status: Status::Refused, .. })]), "{answers:?}");
 }
 
-/// Asks once a second for so many seconds, and records; how many refusals were recorded one by one, and what the counts say.
+/// Asks once a second for so many seconds, and records; how many refusals were recorded one by one, and what the counts
+/// say.
 fn refused_for(security: &mut Security, seconds: std::ops::Range<u64>, from: impl Fn(u64) -> String) -> (u64, u64) {
     let (mut lines, mut counted) = (0, 0);
     for second in seconds {

@@ -1,5 +1,5 @@
-//! How long packets wait in the queue of the narrowest link: the round trip now over the shortest one seen lately; and how
-//! long they may.
+//! How long packets wait in the queue of the narrowest link: the round trip now over the shortest one seen lately; and
+//! how long they may.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -69,8 +69,8 @@ impl Delay {
     }
 }
 
-/// The queue at which the path counts as full for a flow of so many bytes a second. The faster the earlier, so that of two
-/// flows the faster yields; the same for all round trips, so that near and far flows share.
+/// The queue at which the path counts as full for a flow of so many bytes a second. The faster the earlier, so that of
+/// two flows the faster yields; the same for all round trips, so that near and far flows share.
 pub(super) fn full_at(rate: f64) -> Duration {
     let decades = (QUEUE_RATE_REFERENCE / rate.max(1.0)).log10();
     let seconds = QUEUE_AT_REFERENCE.as_secs_f64() + decades * QUEUE_PER_DECADE.as_secs_f64();

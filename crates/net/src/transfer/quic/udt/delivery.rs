@@ -109,8 +109,8 @@ impl Delivery {
         Some(Sample { rate_bytes_per_second: bytes as f64 / seconds, is_idle: departure.is_idle || is_idle })
     }
 
-    /// Bytes a second that arrived in the `time` until now: sooner known than a sample, which takes a round trip, but more
-    /// than the path carries where acknowledgements came late and all at once.
+    /// Bytes a second that arrived in the `time` until now: sooner known than a sample, which takes a round trip, but
+    /// more than the path carries where acknowledgements came late and all at once.
     pub(super) fn recent_rate(&self, time: Duration) -> f64 {
         let Some((now, bytes)) = self.arrivals.back() else { return 0.0 };
         let since = now.saturating_sub(time);

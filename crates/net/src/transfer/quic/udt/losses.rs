@@ -1,6 +1,6 @@
-//! Whether packets are lost because the link is bad or because we send too much. UDT takes every loss for the latter; then
-//! one lost packet in a hundred costs it most of a clean link's rate. Here the share counts: what a link loses by chance
-//! is the same at any rate, what a full queue loses grows with ours.
+//! Whether packets are lost because the link is bad or because we send too much. UDT takes every loss for the latter;
+//! then one lost packet in a hundred costs it most of a clean link's rate. Here the share counts: what a link loses by
+//! chance is the same at any rate, what a full queue loses grows with ours.
 
 /// Counts packets of one round trip.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,8 @@
-//! How late the sender is. QUIC's pacer forgets after two milliseconds what it might have sent; a thread that is not run for
-//! ten therefore sends less than the rate, and the link is idle meanwhile unless packets wait before it.
+//! How late the sender is. QUIC's pacer forgets after two milliseconds what it might have sent; a thread that is not
+//! run for ten therefore sends less than the rate, and the link is idle meanwhile unless packets wait before it.
 //!
-//! So what was missed is made up for, a little faster than the rate, and the queue may be as long as the sender is late:
-//! a punctual one needs none.
+//! So what was missed is made up for, a little faster than the rate, and the queue may be as long as the sender is
+//! late: a punctual one needs none.
 
 use std::time::Duration;
 

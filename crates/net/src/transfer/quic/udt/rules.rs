@@ -1,12 +1,13 @@
-//! The control law: how fast to send, from what was sent, acknowledged and lost. It serves every bulk conversation between
-//! sites.
+//! The control law: how fast to send, from what was sent, acknowledged and lost. It serves every bulk conversation
+//! between sites.
 //!
-//! After UDT (UDT4; Sector/Sphere, section 2.4): the rate is set every [`SYN`], rises by a step made of the spare capacity,
-//! and falls by one ninth where packets show that the path is full, once for all that one overload caused. The window is
-//! only a net. What differs, and why, is in `docs/decisions/0020-udt-controller.md`.
+//! After UDT (UDT4; Sector/Sphere, section 2.4): the rate is set every [`SYN`], rises by a step made of the spare
+//! capacity, and falls by one ninth where packets show that the path is full, once for all that one overload caused.
+//! The window is only a net. What differs, and why, is in `docs/decisions/0020-udt-controller.md`.
 //!
-//! Pure: times are told, since the connection began; lots are drawn from a seed. It never panics whatever it is told, never
-//! sends slower than [`RATE_BYTES_PER_SECOND_MIN`], and takes no silence of the sender for a property of the path.
+//! Pure: times are told, since the connection began; lots are drawn from a seed. It never panics whatever it is told,
+//! never sends slower than [`RATE_BYTES_PER_SECOND_MIN`], and takes no silence of the sender for a property of the
+//! path.
 
 use std::time::Duration;
 
@@ -81,8 +82,8 @@ struct Round {
 }
 
 impl Round {
-    /// Whether a window of so many bytes is made use of: who sends a word now and then makes no queue, and what he sees arrive
-    /// says nothing of the path.
+    /// Whether a window of so many bytes is made use of: who sends a word now and then makes no queue, and what he sees
+    /// arrive says nothing of the path.
     fn fills(self, window: f64) -> bool {
         2.0 * self.most.max(self.most_before) as f64 >= window
     }
@@ -119,7 +120,8 @@ struct Overload {
 }
 
 impl Rules {
-    /// The law of a new connection. `seed` decides its lots; `learned` is what an earlier connection to the same peer knew.
+    /// The law of a new connection. `seed` decides its lots; `learned` is what an earlier connection to the same peer
+    /// knew.
     pub fn new(seed: u64, packet_bytes: u16, learned: Option<PathEstimate>) -> Self {
         let packet_bytes = f64::from(packet_bytes.max(1));
         let start = Start::new(packet_bytes);
@@ -161,8 +163,8 @@ impl Rules {
         }
     }
 
-    /// All packets of an acknowledgement were told. `in_flight_bytes` is what the connection counts, `is_idle` that it had
-    /// nothing more to send.
+    /// All packets of an acknowledgement were told. `in_flight_bytes` is what the connection counts, `is_idle` that it
+    /// had nothing more to send.
     pub fn on_acknowledgement(&mut self, now: Duration, in_flight_bytes: u64, is_idle: bool) {
         let Some(newest_sent_at) = self.newest_sent_at.take() else { return };
         if is_idle {
@@ -275,8 +277,8 @@ impl Rules {
         self.delay.queue()
     }
 
-    /// The start, at each acknowledgement: ends where a queue shows that the path is full, or where it carries what it once
-    /// did.
+    /// The start, at each acknowledgement: ends where a queue shows that the path is full, or where it carries what it
+    /// once did.
     fn start(&mut self, now: Duration, sample: Option<Sample>) {
         let path_bytes = self.path_bytes();
         let target = self.queue_target();
@@ -358,8 +360,8 @@ impl Rules {
             self.leave_start(now);
         }
         if matches!(self.phase, Phase::Steady) {
-            // It becomes less only where the path shows that it is full (`cut`): a sender that was late, or had little to
-            // send, says nothing of the path.
+            // It becomes less only where the path shows that it is full (`cut`): a sender that was late, or had little
+            // to send, says nothing of the path.
             self.delivery_rate = self.delivery_rate.max(self.round.best.max(self.round.best_before));
         }
         self.round = Round {
@@ -427,9 +429,9 @@ impl Rules {
         }
     }
 
-    /// One step up for each [`SYN`]. UDT's step is a power of ten of the spare capacity that its receiver measures; here the
-    /// spare capacity is what the queue leaves of its target (`margin`, a share), and the step grows with the root of
-    /// the rate: else of two flows the poorer would be a power of ten slower, and never catch up.
+    /// One step up for each [`SYN`]. UDT's step is a power of ten of the spare capacity that its receiver measures;
+    /// here the spare capacity is what the queue leaves of its target (`margin`, a share), and the step grows with the
+    /// root of the rate: else of two flows the poorer would be a power of ten slower, and never catch up.
     fn rise(&mut self, now: Duration, is_queueing: bool, margin: f64, ticks: f64) {
         let margin = if self.is_contended() { CONTENDED_MARGIN } else { margin };
         let mut is_free = false;
@@ -455,8 +457,8 @@ impl Rules {
         }
     }
 
-    /// What is carried grew, and no queue showed for it: the start ended too soon, as on a machine that had no time for it
-    /// then. It goes on from here.
+    /// What is carried grew, and no queue showed for it: the start ended too soon, as on a machine that had no time for
+    /// it then. It goes on from here.
     fn start_again(&mut self, now: Duration) {
         self.phase = Phase::Start(Start::from(self.rate * self.round_trip().as_secs_f64(), self.packet_bytes));
         self.tick.rising_since = None;
@@ -476,7 +478,8 @@ impl Rules {
         let mut seen = self.round.best.max(self.round.best_before);
         let long = self.round_trip().max(QUEUE_LONG_MIN);
         if queue > long {
-            // No flow makes such a queue: the path became slower, and a round trip is too long to wait for a sample of it.
+            // No flow makes such a queue: the path became slower, and a round trip is too long to wait for a sample of
+            // it.
             seen = seen.min(self.delivery.recent_rate(long));
             (self.round.best, self.round.best_before) = (seen, seen);
         }
@@ -501,8 +504,8 @@ impl Rules {
         self.answer(now);
     }
 
-    /// More losses of an overload that was answered: at random some are answered again, so that flows which lost together
-    /// do not rise together; never below half (UDT).
+    /// More losses of an overload that was answered: at random some are answered again, so that flows which lost
+    /// together do not rise together; never below half (UDT).
     fn cut_further(&mut self, now: Duration) {
         self.overload.reports += 1;
         let is_due = self.overload.reports.is_multiple_of(self.overload.cut_every.max(1));
@@ -605,7 +608,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(2);
 const CATCH_UP: f64 = 1.25;
 /// Share of what the path carries that is sent once the queue is empty.
 const CRUISE: f64 = 0.985;
-/// Step each [`SYN`] on an empty path, as a share of the rate, at [`STEP_REFERENCE`]: 1 Gbit/s rises by a fifth in a second.
+/// Step each [`SYN`] on an empty path, as a share of the rate, at [`STEP_REFERENCE`]: 1 Gbit/s rises by a fifth in a
+/// second.
 const STEP_SHARE: f64 = 0.002;
 /// Bytes a second: 1 Gbit/s. Slower flows rise by a larger share, faster ones by a smaller, with the root of the rate.
 const STEP_REFERENCE: f64 = 125e6;
@@ -619,7 +623,8 @@ const TICKS_MAX: f64 = 4.0;
 const CONTENDED_MARGIN: f64 = 0.1;
 /// The rate is never further over what was seen to arrive.
 const RATE_OVER_DELIVERY_MAX: f64 = 1.06;
-/// But where it rose for so many doublings without a queue: what was seen to arrive is then not what the path can carry.
+/// But where it rose for so many doublings without a queue: what was seen to arrive is then not what the path can
+/// carry.
 const RATE_OVER_DELIVERY_FREE: f64 = 1.5;
 const FREE_AFTER_DOUBLINGS: f64 = 2.0;
 /// So many times what was carried at first, and still no queue: the path has room for a start.

@@ -1,6 +1,6 @@
 //! The law for ways that are shorter than timers and threads are exact: within a site, or on one machine. There a round
-//! trip is noise, and a rate would be only as good as the timers; so a window of what arrived of late rules, and of a short
-//! queue, and it is sent faster than that.
+//! trip is noise, and a rate would be only as good as the timers; so a window of what arrived of late rules, and of a
+//! short queue, and it is sent faster than that.
 //!
 //! Pure, as [`rules`](super::rules), which asks it while the way is short.
 

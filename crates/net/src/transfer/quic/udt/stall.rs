@@ -1,9 +1,9 @@
-//! Whether an end or the path stood still. A machine with too much to do does not run a thread for some tenths of a second;
-//! a link is gone for a moment. What was on its way then took long and arrived all at once, which looks like a long queue
-//! and a slow path, and is neither: it must not be measured.
+//! Whether an end or the path stood still. A machine with too much to do does not run a thread for some tenths of a
+//! second; a link is gone for a moment. What was on its way then took long and arrived all at once, which looks like a
+//! long queue and a slow path, and is neither: it must not be measured.
 //!
-//! Told by acknowledgements alone: none came for a while, and the next is of a packet that took longer by about that while.
-//! A queue does not grow that fast, and a sender with little to send sees no longer round trip.
+//! Told by acknowledgements alone: none came for a while, and the next is of a packet that took longer by about that
+//! while. A queue does not grow that fast, and a sender with little to send sees no longer round trip.
 
 use std::time::Duration;
 

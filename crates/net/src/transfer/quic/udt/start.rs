@@ -1,5 +1,5 @@
-//! The start, while the rate is unknown: a window grows threefold each round trip until the path is full. Where an earlier
-//! connection knew the path, half of its rate is tried at once, and the rest when that has arrived.
+//! The start, while the rate is unknown: a window grows threefold each round trip until the path is full. Where an
+//! earlier connection knew the path, half of its rate is tried at once, and the rest when that has arrived.
 //!
 //! Pure, as [`rules`](super::rules), which tells it what arrives and asks it until the path is full.
 
