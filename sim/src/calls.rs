@@ -1,6 +1,6 @@
 //! Conversations for bytes (doors 5 and 6): between a client and a node, and between two nodes. Bytes move in a few
-//! steps, each after a delay, so that a crash, a cut link or a rename may come in between; what moves them at both ends
-//! is the real store. Either side learns that a conversation broke, soon or only when its patience ends.
+//! steps, each after a delay, so that a crash, a cut link or a rename may come in between. At both ends the real store
+//! moves them. Either side learns that a conversation broke, soon or after its timeout, and never waits forever.
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
@@ -19,17 +19,17 @@ use crate::queue::{Life, Participant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CallId(pub(crate) u64);
 
-/// What a caller wants of a node.
+/// A caller's request to a node.
 #[derive(Clone, Debug)]
 pub(crate) enum CallRequest {
     /// One of door 5, with the bytes that go with it.
     Transfer(TransferRequest, Rc<Vec<u8>>),
-    /// A word in a conversation with an SPE. `life` is the node's process with which the conversation was begun; `None`
-    /// begins one for this word alone.
+    /// A message in a conversation with an SPE. `life` is the node's process with which the conversation was begun;
+    /// `None` begins one for this message alone.
     Message { ticket: SignedTicket, life: Option<Life>, conversation: u64, request: Box<SpeRequest> },
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) enum CallReply {
     /// The bytes that were read.
@@ -40,15 +40,15 @@ pub(crate) enum CallReply {
     Taken,
     /// An SPE is there, of this process of the node.
     Ready(Life),
-    /// A word of the SPE.
+    /// A message of the SPE.
     Message(Box<SpeReply>),
-    /// The node said no.
+    /// The node refused.
     Refused(Refusal),
     /// The conversation broke, or was silent for too long.
     Broken,
 }
 
-/// A call under way.
+/// An open call.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) from: Participant,
@@ -61,7 +61,7 @@ pub(crate) struct Call {
     pub(crate) moved_at: Duration,
 }
 
-/// The calls under way.
+/// The open calls.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     last: u64,
@@ -87,7 +87,7 @@ impl Calls {
         self.by_id.remove(&id)
     }
 
-    /// The calls for which something is true.
+    /// The calls that match a condition.
     pub(crate) fn which(&self, is_so: impl Fn(&Call) -> bool) -> Vec<CallId> {
         self.by_id.iter().filter(|(_, call)| is_so(call)).map(|(id, _)| *id).collect()
     }

@@ -1,5 +1,5 @@
-//! The cloud and its course: who is there, how an event finds whom it is for, and how a run goes from the first start
-//! through the faults to the end.
+//! The cloud and its course: the participants, the delivery of events, and a run from the first start through the
+//! faults to the end. The order of events never depends on anything but the seed and the options.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -244,12 +244,12 @@ impl Cloud {
             Event::JournalHasRoom => self.master.disk().set_free_bytes(disk_faults::PLENTY_BYTES),
             Event::JournalCopied => self.keep_copy_of_journal(),
             Event::DiskSeenTo { node, disk } => self.repair_disk(node, disk),
-            // What is left was meant for a process that is no more.
+            // The rest was meant for a process that no longer exists.
             _ => {}
         }
     }
 
-    /// Calls someone, if they live; a node that loses its power in the middle dies there.
+    /// Calls a participant, if it lives; a node that loses its power in the middle dies there.
     fn with(&mut self, who: Participant, act: impl FnOnce(&mut Environment, Reached<'_>)) {
         self.env.use_clock_of(who);
         match who {
@@ -353,7 +353,7 @@ impl Cloud {
         self.tell_caller(call.from, call.from_life, id, reply.unwrap_or(CallReply::Broken));
     }
 
-    /// Whether nothing of a call can move because a link is cut: it is tried again, and given up after a while.
+    /// Whether a cut link holds up a call: it is tried again, and given up after a while.
     fn is_held_up(&mut self, id: CallId, again: impl FnOnce(CallId) -> Event) -> bool {
         let now = self.env.now.monotonic;
         let Some(call) = self.env.calls.get_mut(id) else { return true };
@@ -403,7 +403,7 @@ impl Cloud {
         self.env.after(down, Event::Restart(who));
     }
 
-    /// Whoever talked with a dead process learns it soon, or when nothing has come for long.
+    /// The partners of a dead process learn of it soon, or when nothing has come for long.
     fn break_conversations(&mut self, number: usize, life: Life) {
         for id in self.env.calls.which(|call| call.node == number && call.node_life == Some(life)) {
             let span = if self.env.rng.bool() { self.env.span(1, 50) } else { STALL_MAX };
@@ -421,7 +421,7 @@ impl Cloud {
         }
     }
 
-    /// Starts what is not running.
+    /// Starts a process that is not running.
     pub(crate) fn restart(&mut self, who: Participant) {
         self.env.use_clock_of(who);
         let started = match who {
@@ -431,7 +431,7 @@ impl Cloud {
         };
         match (who, started) {
             (_, Err(why)) => {
-                // A disk that fails: whoever looks after the process starts it again.
+                // A disk that fails: the operator starts the process again.
                 self.env.note(format_args!("{why}"));
                 self.env.after(Duration::from_secs(1), Event::Restart(who));
             }
@@ -444,15 +444,15 @@ impl Cloud {
         }
     }
 
-    /// The time of a round's faults is over: the last of them may be that the master's journal is lost, or an
-    /// older one is put back. Then faults go on for a while, during which it may be lost again.
+    /// The time of a round's faults is over. The last of them may be that the master's journal is lost, or an older one
+    /// is restored. Then faults continue for a while, during which it may be lost again.
     fn end_faults(&mut self) {
         if self.end_journal() {
             self.heal();
         }
     }
 
-    /// All is well, and faults begin anew.
+    /// All is well, and faults begin again.
     fn begin_round(&mut self) {
         let now = self.env.now.monotonic;
         self.env.note(format_args!("all is well; the next round begins"));
@@ -490,7 +490,7 @@ impl Cloud {
             }
             self.nodes[node].disks.set_free_bytes(disk_faults::PLENTY_BYTES);
         }
-        // Nodes that come in any order, some of them late, are what a master without a journal has to cope with.
+        // Nodes joining in any order, some of them late, are what a master without a journal has to cope with.
         let latest_ms = if self.env.model.recovered.is_some() { 20_000 } else { 1_000 };
         for who in (0..self.nodes.len()).map(Participant::Node).chain([Participant::Master]) {
             let span = self.env.span(100, latest_ms);
@@ -499,7 +499,7 @@ impl Cloud {
     }
 }
 
-/// Who an event found.
+/// The receiver of an event.
 enum Reached<'a> {
     Master(&'a mut MasterRole),
     Node(&'a mut crate::role::Process),
@@ -512,16 +512,15 @@ fn draw_config(rng: &mut Rng) -> MasterConfig {
         sync_copies: rng.u8(1..3),
         node_lost_after: Duration::from_millis(rng.u64(3_000..8_000)),
         replicate_after: Duration::from_secs(rng.u64(4..20)),
-        // None, one that is emptied meanwhile, and the usual one.
+        // None, one that is emptied during the run, and the usual one.
         trash: Duration::from_secs([0, 20, 604_800][rng.usize(..3)]),
-        // Clouds in which all is open to be read, and such in which nothing is.
+        // Clouds in which everything is open to read, and others in which nothing is.
         everyone: if rng.bool() { Rights::READ.and(Rights::RUN) } else { Rights::default() },
         ..MasterConfig::default()
     }
 }
 
-/// One who writes the input of jobs, some who do as they like, who keeps the nodes, the driver, and the one who looks
-/// at everything.
+/// A writer of the jobs' inputs, some random users, the operator, the driver, and the auditor.
 fn draw_actors(env: &mut Environment, nodes: usize, planned: JobPlanned) -> Vec<Actor> {
     let inputs = planned.inputs.iter().enumerate().map(|(number, bytes)| {
         let content = env.model.contents.add(bytes.clone());
@@ -529,7 +528,7 @@ fn draw_actors(env: &mut Environment, nodes: usize, planned: JobPlanned) -> Vec<
         (CreateRequest { records: RecordFraming::Fixed(RECORD_BYTES as u32), ..request }, content)
     });
     let inputs: Vec<_> = inputs.collect();
-    // Also what a failed job leaves behind is one of these.
+    // Leftovers of a failed job are among these too.
     planned.expected.iter().for_each(|bytes| _ = env.model.contents.add(bytes.clone()));
     let paths = inputs.iter().map(|(request, _)| request.path.clone()).collect();
     env.model.regions.push(Region::new(path("/in")));
@@ -581,11 +580,11 @@ fn ordinary(name: &str) -> UserRights {
     UserRights { user: user(name), groups: Vec::new(), admin: false }
 }
 
-/// What is removed is in the trash for longer than any run lasts.
+/// Removed entries are in the trash for longer than any run lasts.
 const LASTING: Duration = Duration::from_secs(86_400);
 /// Fewest nodes of a cloud.
 pub(crate) const NODES_MIN: usize = 3;
-/// How soon something that a cut link held up is tried again.
+/// How soon an action that a cut link held up is tried again.
 const HELD_UP_PAUSE: Duration = Duration::from_millis(400);
-/// Events in one run: more mean that it goes round in a circle.
+/// Events in one run: more mean an endless loop.
 const EVENTS_MAX: u64 = 20_000_000;

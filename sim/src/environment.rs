@@ -1,5 +1,5 @@
-//! What surrounds every process of the simulation: time, chance, the network, the queue of what will happen, and the
-//! book in which the truth is kept. Processes reach each other through it alone.
+//! The surroundings of every process of the simulation: time, chance, the network, the queue of events, and the model
+//! in which the truth is kept. Processes never reach each other but through it.
 
 use std::{collections::BTreeMap, fmt, rc::Rc, time::Duration};
 
@@ -25,13 +25,13 @@ pub(crate) struct Environment {
     pub(crate) calls: Calls,
     pub(crate) model: Model,
     pub(crate) sabotage: Option<Sabotage>,
-    /// The faults are over: clients finish what they do and begin nothing new.
+    /// The faults are over: clients finish their actions and begin no new ones.
     pub(crate) is_healing: bool,
-    /// The master lost its journal: until all is well again, clients begin nothing new.
+    /// The master lost its journal: until all is well again, clients begin no new actions.
     pub(crate) is_quiet: bool,
     /// No faults follow this healing.
     pub(crate) is_last: bool,
-    /// By how many milliseconds someone's wall clock is ahead of the true time.
+    /// By how many milliseconds a participant's wall clock is ahead of the true time.
     clocks: BTreeMap<Participant, i64>,
     violation: Option<Violation>,
 }
@@ -65,23 +65,23 @@ impl Environment {
         };
     }
 
-    /// From now to the end of this event, the wall clock is this one's.
+    /// From now to the end of this event, the wall clock is this participant's.
     pub(crate) fn use_clock_of(&mut self, who: Participant) {
         self.set_time(self.now.monotonic);
         self.now.unix_millis = self.now.unix_millis.saturating_add_signed(self.clock_ahead(who));
     }
 
-    /// By how many milliseconds someone's clock is ahead.
+    /// By how many milliseconds a participant's clock is ahead.
     pub(crate) fn clock_ahead(&self, who: Participant) -> i64 {
         self.clocks.get(&who).copied().unwrap_or(0)
     }
 
-    /// Sets someone's clock so many milliseconds ahead of the true time.
+    /// Sets a participant's clock this many milliseconds ahead of the true time.
     pub(crate) fn set_clock(&mut self, who: Participant, ahead_millis: i64) {
         self.clocks.insert(who, ahead_millis);
     }
 
-    /// Lets something happen after a while.
+    /// Schedules an event after a while.
     pub(crate) fn after(&mut self, span: Duration, event: Event) {
         self.queue.push(self.now.monotonic + span, event);
     }
@@ -91,7 +91,7 @@ impl Environment {
         Duration::from_micros(self.rng.u64(from_ms * 1_000..=to_ms * 1_000))
     }
 
-    /// Whether something happens that does so `share` times in 100.
+    /// True in `share` of 100 cases.
     pub(crate) fn chance(&mut self, share: u32) -> bool {
         self.rng.u32(..100) < share
     }
@@ -100,7 +100,7 @@ impl Environment {
         self.trace.note(self.now, what);
     }
 
-    /// Notes that a promise was broken; the first is what counts.
+    /// Notes that a promise was broken; only the first counts.
     pub(crate) fn violate(&mut self, kind: ViolationKind, sentence: String) {
         self.note(format_args!("VIOLATION ({kind:?}): {sentence}"));
         let at = self.now.monotonic;
@@ -116,7 +116,7 @@ impl Environment {
         self.network.send_datagram(self.now.monotonic, &mut self.rng, &mut self.queue, from, to, datagram);
     }
 
-    /// Asks a node for something with bytes.
+    /// Sends a node a request with bytes.
     pub(crate) fn transfer(
         &mut self,
         from: (Participant, Life),
@@ -157,5 +157,5 @@ impl Environment {
     }
 }
 
-/// When every simulation begins, by the wall clock.
+/// The wall clock at the start of every simulation.
 const UNIX_MILLIS_AT_START: u64 = 1_790_000_000_000;

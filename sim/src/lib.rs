@@ -1,9 +1,7 @@
-//! A whole cloud in one process, on one thread, from one seed: the real rules of GMP, master, node, store and Sphere
-//! with a clock, a network and disks of the simulation's own. Clients work on it while processes die, links are cut and
-//! disks fail; what they were told is kept in a model, and the invariants say where the cloud does not agree with it.
-//! Then all faults stop, and the cloud has to become well again.
-//!
-//! The same seed is the same run, to the byte. Nothing here is depended on by anything else.
+//! A whole cloud in one process, on one thread, from one seed. The real rules of GMP, master, node, store and Sphere
+//! run with a simulated clock, network and disks. Clients work while processes die, links are cut and disks fail; a
+//! model keeps their answers, and the invariants report where the cloud disagrees. Then all faults stop, and the cloud
+//! has to become well again. The same seed is the same run, to the byte. The other crates never depend on this one.
 
 mod actor;
 mod calls;
@@ -31,26 +29,26 @@ pub use network::DatagramCounts;
 /// What to simulate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Decides everything.
+    /// Determines the whole run.
     pub seed: u64,
     /// Whether the trace is printed.
     pub is_shown: bool,
-    /// What is broken on purpose, to see that an invariant finds it.
+    /// The part that is broken on purpose, to see that an invariant finds it.
     pub sabotage: Option<Sabotage>,
 }
 
-/// A part of the simulated world that does not keep its word.
+/// A part of the simulated world that breaks its promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// The master's journal loses in a crash what it had said was saved.
+    /// In a crash, the master's journal loses changes it had reported as saved.
     JournalForgets,
-    /// The disks of all nodes lose what was synced.
+    /// The disks of all nodes lose synced data.
     DisksForget,
     /// A bucket takes a piece's first record twice, and its last not at all.
     BucketRepeatsRecord,
-    /// Nodes acknowledge the order to fetch a copy, and never do.
+    /// Nodes acknowledge the order to fetch a copy, but never fetch it.
     CopiesAreNeverMade,
-    /// The master's journal loses which versions removed files had.
+    /// The master's journal loses the versions of removed files.
     VersionsAreForgotten,
     /// The first slice of each node's inventory is left out once the master has lost its journal.
     SlicesAreHidden,
@@ -60,17 +58,17 @@ pub enum Sabotage {
     FoldersAreForgotten,
     /// Nodes tell a master with an older journal nothing that it does not know.
     OldJournalIsBelieved,
-    /// Nodes acknowledge the order to remove a slice, and never do.
+    /// Nodes acknowledge the order to remove a slice, but never remove it.
     RemovalsAreNeverMade,
-    /// Nodes tell a master that lost its journal nothing of who may do what with folders.
+    /// Nodes leave the rights of folders out of their report to a master that lost its journal.
     RightsAreForgotten,
-    /// Nor how much users may keep.
+    /// The same for users' quotas.
     QuotasAreForgotten,
-    /// Nor what policies folders have.
+    /// The same for policies of folders.
     PoliciesAreForgotten,
-    /// Nor what is in the trash.
+    /// The same for the trash.
     TrashIsForgotten,
-    /// The master takes everyone for an administrator.
+    /// The master treats everyone as an administrator.
     PrivateIsOpen,
     /// The master counts a byte too many for each quota.
     QuotasAreMiscounted,
@@ -78,14 +76,14 @@ pub enum Sabotage {
     RevocationsAreForgotten,
     /// The driver of jobs writes its output where nobody knows of it.
     OutputGoesAstray,
-    /// The driver of jobs gives its output its place as soon as there is a part of it.
+    /// The driver of jobs puts its output in place as soon as there is a part of it.
     OutputIsRevealedEarly,
     /// A bucket keeps the pieces of all attempts that left some.
     BucketsMixAttempts,
 }
 
 impl Sabotage {
-    /// All there are.
+    /// All sabotages.
     pub const ALL: [Self; 20] = [
         Self::JournalForgets,
         Self::DisksForget,
@@ -110,12 +108,12 @@ impl Sabotage {
     ];
 }
 
-/// How a simulation went.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct SimulationReport {
     /// Its seed.
     pub seed: u64,
-    /// Stands for all that happened: equal for equal runs.
+    /// A digest of the whole run: equal for equal runs.
     pub digest: u64,
     /// Events that happened.
     pub events: u64,
@@ -135,7 +133,7 @@ pub struct SimulationReport {
     pub delivered_again: u32,
     /// Appends that ended well.
     pub appended: u32,
-    /// Uploads that went on behind what an earlier attempt had left.
+    /// Uploads that continued after the part left by an earlier attempt.
     pub resumed: u32,
     /// The promise that was broken, if one was.
     pub violation: Option<Violation>,
@@ -144,7 +142,7 @@ pub struct SimulationReport {
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Of which kind.
+    /// The kind of the promise.
     pub kind: ViolationKind,
     /// What was found.
     pub message: String,
@@ -162,7 +160,7 @@ pub enum ViolationKind {
 }
 
 impl ViolationKind {
-    /// What the command says to the shell.
+    /// The exit code of the command.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Safety => 1,

@@ -1,6 +1,6 @@
-//! The command that runs simulations: `sector-sim --seeds N [--from SEED] [-v] [--sabotage NAME]`. It
-//! stops at the first seed that fails and prints the line that repeats it. Exit code 0: all held; 1: safety violated;
-//! 2: liveness violated; 64: wrong use.
+//! The command that runs simulations: `sector-sim --seeds N [--from SEED] [-v] [--sabotage NAME]`. Exit code 0: all
+//! held; 1: safety violated; 2: liveness violated; 64: wrong use. It prints the line that repeats the first failing
+//! seed, and never goes on after it.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     seeds: u64,
@@ -74,7 +74,7 @@ fn run(wanted: &Wanted) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What all runs had together.
+/// Sums over all runs.
 #[derive(Debug, Default)]
 struct Sum {
     seeds: u64,
@@ -127,9 +127,9 @@ const USAGE: &str = "usage: sector-sim [--seeds N] [--from SEED] [-v] [--sabotag
   --from SEED   begin with this seed (default 0)
   -v            print all that happens
   --sabotage NAME  break what `Sabotage` in sim/src/lib.rs says, to see an invariant find it";
-/// Seeds where none are asked for: some seconds.
+/// Number of seeds by default: some seconds.
 const SEEDS_DEFAULT: u64 = 20;
-/// As `sysexits.h` has it.
+/// The value from `sysexits.h`.
 const WRONG_USE: u8 = 64;
 
 #[cfg(test)]

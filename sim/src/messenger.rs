@@ -1,5 +1,6 @@
-//! The words of one process: the real GMP rules, and who waits for which answer. It is `net::messenger` without tasks
-//! and sockets; datagrams are encoded as there, with a seal of fixed bytes in the place of the cipher's.
+//! The messages of one process: the real GMP rules, and the list of outstanding requests. It is `net::messenger`
+//! without tasks and sockets. Datagrams are encoded as there, but never encrypted: fixed bytes take the place of the
+//! cipher's seal.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -24,12 +25,12 @@ pub(crate) struct SimMessenger {
     leaving: VecDeque<(SessionId, Vec<u8>)>,
 }
 
-/// What a process hears.
+/// An event for a process.
 #[derive(Debug)]
 pub(crate) enum MessageEvent {
     /// A request; notices have no number.
     Asked { session: SessionId, request: Option<u64>, body: Vec<u8> },
-    /// The answer to a request of ours, or that none came.
+    /// The answer to an own request, or the news that none came.
     Answered { session: SessionId, tag: u64, body: Option<Vec<u8>> },
     /// The peer is unreachable.
     Lost(SessionId),
@@ -40,7 +41,7 @@ impl SimMessenger {
         self.endpoint.add_session(session, opening);
     }
 
-    /// Ends a session; what was said before is still sent for a while.
+    /// Ends a session; earlier messages are still sent for a while.
     pub(crate) fn close_session(&mut self, now: Now, session: SessionId) {
         self.stop_waiting(session);
         self.endpoint.close_session(now, session);
@@ -68,7 +69,7 @@ impl SimMessenger {
         self.deadlines.insert((deadline, session, request));
     }
 
-    /// Answers a request. Where the session is gone, the asker's patience tells it.
+    /// Answers a request. If the session is gone, the asker learns it by its timeout.
     pub(crate) fn reply(&mut self, now: Now, session: SessionId, request: u64, body: Vec<u8>) {
         let message = Message { kind: MessageKind::Reply(request), body };
         let _ = self.endpoint.send(now, session, Class::Ordinary, message);
@@ -82,7 +83,7 @@ impl SimMessenger {
         }
     }
 
-    /// Does what is due.
+    /// Performs the work that is due.
     pub(crate) fn handle_timeout(&mut self, now: Now) {
         if self.endpoint.next_timeout().is_some_and(|at| at <= now.monotonic) {
             self.endpoint.handle_timeout(now);
@@ -99,7 +100,7 @@ impl SimMessenger {
         }
     }
 
-    /// What was heard since the last call.
+    /// The next event since the last call.
     pub(crate) fn next_event(&mut self) -> Option<MessageEvent> {
         self.take_actions();
         self.heard.pop_front()

@@ -1,5 +1,5 @@
-//! The network for words: loses, doubles, delays and so reorders datagrams, as its weather and the seed say, and lets
-//! nothing through where it is cut. Never looks into a datagram.
+//! The network for messages: it loses, doubles, delays and so reorders datagrams, as its conditions and the seed say. A
+//! cut lets nothing through. It never looks into a datagram.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ pub(crate) struct Network {
     conditions: NetworkConditions,
     cuts: BTreeMap<CutId, Cut>,
     cuts_made: u32,
-    /// What it did to datagrams.
+    /// Counts of its effects on datagrams.
     pub(crate) counts: DatagramCounts,
 }
 
@@ -24,14 +24,14 @@ pub(crate) struct Network {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CutId(u32);
 
-/// Some processes between which and all others nothing passes. Among themselves they hear each other.
+/// Some processes cut off from all others. Among themselves they hear each other.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) inside: BTreeSet<Participant>,
     pub(crate) blocks: Blocks,
 }
 
-/// What a cut stops.
+/// The direction that a cut stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blocks {
     Both,
@@ -41,7 +41,7 @@ pub(crate) enum Blocks {
     Inward,
 }
 
-/// How bad it is; shares in 1,000.
+/// How bad the network is; shares in 1,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NetworkConditions {
     loss: u32,
@@ -89,7 +89,7 @@ impl Network {
         self.conditions = weather;
     }
 
-    /// Sends a datagram on its way, if it gets anywhere.
+    /// Sends a datagram, if it gets anywhere.
     pub(crate) fn send_datagram(
         &mut self,
         now: Duration,
@@ -111,7 +111,7 @@ impl Network {
         queue.push(now + self.delay(rng), Event::Datagram { to, datagram });
     }
 
-    /// How long something takes now.
+    /// The present delay of an action.
     pub(crate) fn delay(&self, rng: &mut Rng) -> Duration {
         if rng.u32(..1000) < self.conditions.late {
             return Duration::from_micros(rng.u64(..DELAY_MAX.as_micros() as u64));
@@ -120,7 +120,7 @@ impl Network {
         Duration::from_micros(rng.u64(from..=to))
     }
 
-    /// Cuts some off.
+    /// Cuts some processes off.
     pub(crate) fn cut(&mut self, cut: Cut) -> CutId {
         self.cuts_made += 1;
         let id = CutId(self.cuts_made);
@@ -142,7 +142,7 @@ impl Network {
         })
     }
 
-    /// Whether two cannot talk: what has to be acknowledged (a join, a transfer) needs both directions.
+    /// Whether two cannot talk: an acknowledged exchange (a join, a transfer) needs both directions.
     pub(crate) fn are_apart(&self, a: Participant, b: Participant) -> bool {
         self.is_cut(a, b) || self.is_cut(b, a)
     }
@@ -154,8 +154,8 @@ impl Network {
     }
 }
 
-/// The longest that a datagram is on its way. Whoever gave up a session and waited for so long knows that nothing of
-/// it will arrive any more.
+/// The longest time that a datagram travels. After giving up a session and waiting this long, a process knows that
+/// nothing of it will arrive any more.
 pub(crate) const DELAY_MAX: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

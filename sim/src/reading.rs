@@ -1,5 +1,5 @@
-//! One download, step by step (path: download): locate, read from the first source that can, and compare with the truth
-//! what was told and what came. A bad answer is a broken promise; no answer is not.
+//! One download, step by step (path: download): locate, read from the first source that can serve it, and compare
+//! answers and bytes with the truth. A bad answer is a broken promise; a missing answer never is.
 
 use std::{collections::VecDeque, rc::Rc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
 pub(crate) struct Reading {
     pub(crate) path: SectorPath,
     since: Duration,
-    /// Whether every copy is to be read.
+    /// Whether every copy has to be read.
     is_thorough: bool,
     slice: SliceId,
     digest: Digest,
@@ -35,13 +35,13 @@ pub(crate) struct Reading {
     last: String,
 }
 
-/// How a reading goes on.
+/// The state of a reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Goes,
     /// The bytes came, and were right; or there is no such file.
     Ended,
-    /// No bytes came from anyone (or, where it is thorough, not from all), and why.
+    /// No source gave the bytes (or, for a thorough reading, not all did), and why.
     Failed(String),
 }
 
@@ -63,7 +63,7 @@ impl Reading {
         }
     }
 
-    /// What the master is asked.
+    /// The question to the master.
     pub(crate) fn request(&self) -> ClientRequest {
         ClientRequest::Locate(self.path.clone())
     }
@@ -122,7 +122,7 @@ impl Reading {
         self.ask_next(env, master_link)
     }
 
-    /// Copies that the master named and that could not be read.
+    /// Copies that the master named but that could not be read.
     pub(crate) fn copies_missed(&self) -> u32 {
         self.copies_missed
     }

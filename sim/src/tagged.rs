@@ -1,13 +1,13 @@
-//! A function that leaves something else each time it runs, be it the same attempt: its records name the execution that
-//! made them, come in another order and in other buckets, and among them are some that nobody gave it, another number
-//! each time. So what is in a job's output tells who made it, and whether that was one execution of each task.
+//! A function whose result varies with each execution, even of the same attempt. Its records name their execution and
+//! come in another order and in other buckets. Some were in no input, and their number varies. So the output tells who
+//! made it, and whether that was one execution of each task. Only the simulation uses it; the product never does.
 
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use udf::Collected;
 
-/// Runs stage 0, which reads plain records, or stage 1, which reads what stage 0 left.
+/// Runs stage 0, which reads plain records, or stage 1, which reads stage 0's output.
 pub(crate) fn run(seed: u64, stage: u32, task: u32, segments: &[&[u8]], buckets: u32) -> Collected {
     let mut rng = Rng::with_seed(seed);
     let by = Maker { execution: seed, task };
@@ -24,7 +24,7 @@ pub(crate) fn run(seed: u64, stage: u32, task: u32, segments: &[&[u8]], buckets:
     let kind = if stage == 0 { STRANGER } else { LATE_STRANGER };
     let makers = if stage == 0 { [by, Maker::NOBODY] } else { [Maker::NOBODY, by] };
     records.extend((0..strangers).map(|number| Record::of(&[number; RECORD_BYTES], kind, makers)));
-    // Each tells how many strangers its execution has made.
+    // Each record tells how many invented records its execution has made.
     let at = usize::from(stage != 0);
     records.iter_mut().for_each(|record| record.strangers[at] = strangers);
     rng.shuffle(&mut records);
@@ -37,7 +37,7 @@ pub(crate) fn run(seed: u64, stage: u32, task: u32, segments: &[&[u8]], buckets:
     collected
 }
 
-/// Whether these parts are what one execution of each task made of the input: each record exactly once.
+/// Whether these parts are the output of one execution of each task: each record exactly once.
 pub(crate) fn check(inputs: &[Vec<u8>], parts: &[Vec<u8>]) -> Result<(), String> {
     let mut wanted: BTreeMap<&[u8], i64> = BTreeMap::new();
     for record in inputs.iter().flat_map(|input| input.chunks(RECORD_BYTES)) {
@@ -64,7 +64,7 @@ pub(crate) fn check(inputs: &[Vec<u8>], parts: &[Vec<u8>]) -> Result<(), String>
     Ok(())
 }
 
-/// Whether each task of a stage was done by one execution, and what that had made of its own is there.
+/// Whether each task of a stage was done by one execution, and its invented records are there.
 fn check_makers(all: &[Record], stage: usize) -> Result<(), String> {
     let stranger = [STRANGER, LATE_STRANGER][stage];
     let mut executions: BTreeMap<u32, (u64, u8, u8)> = BTreeMap::new();
@@ -90,13 +90,13 @@ fn check_makers(all: &[Record], stage: usize) -> Result<(), String> {
 #[derive(Clone, Debug)]
 struct Record {
     kind: u8,
-    /// How many records the executions of both stages made of their own.
+    /// How many records the executions of both stages invented.
     strangers: [u8; 2],
     makers: [Maker; 2],
     data: [u8; RECORD_BYTES],
 }
 
-/// Who made a record.
+/// The origin of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Maker {
     execution: u64,
@@ -139,15 +139,15 @@ impl Record {
     }
 }
 
-/// What the function is called.
+/// The name of the function.
 pub(crate) const TAGGED: &str = "tagged";
 /// Length of a record of the input in bytes.
 pub(crate) const RECORD_BYTES: usize = 20;
-/// Length of a record that the function leaves.
+/// Length of an output record.
 pub(crate) const TAGGED_BYTES: usize = 3 + 24 + RECORD_BYTES;
 /// Came from the input.
 const GIVEN: u8 = 0;
-/// Were made by an execution of the first stage, and of the second.
+/// Invented by an execution of the first stage, and of the second.
 const STRANGER: u8 = 1;
 const LATE_STRANGER: u8 = 2;
 
@@ -155,7 +155,7 @@ const LATE_STRANGER: u8 = 2;
 mod tests {
     use super::*;
 
-    /// Two tasks of stage 0, each run twice; and stage 1 over the first bucket of what is chosen.
+    /// Two tasks of stage 0, each run twice; and stage 1 over the first bucket of the chosen runs.
     fn output(executions: [u64; 2]) -> Vec<Vec<u8>> {
         let inputs = inputs();
         let first: Vec<_> = [0, 1].map(|task| run(executions[task], 0, task as u32, &[&inputs[task]], 2)).into();

@@ -1,5 +1,5 @@
-//! That the simulation is one run per seed, that the cloud holds what it promises, and that each invariant finds what
-//! it is there to find.
+//! Tests that the simulation is one run per seed and that the cloud keeps its promises. Each invariant must find the
+//! faults it exists for.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,23 +9,23 @@ fn seed(seed: u64) -> SimulationReport {
     run(&Options { seed, ..Options::default() })
 }
 
-/// What a sabotage leads to, in some seeds.
+/// The violations caused by a sabotage, in some seeds.
 fn sabotaged(sabotage: Sabotage) -> Vec<Violation> {
     sabotaged_seeds(sabotage, SEEDS)
 }
 
-/// The same where it takes a rare fault to show.
+/// The same for a sabotage that shows only with a rare fault.
 fn sabotaged_seeds(sabotage: Sabotage, seeds: u64) -> Vec<Violation> {
     let run = |seed| run(&Options { seed, sabotage: Some(sabotage), is_shown: false });
     (0..seeds).filter_map(|seed| run(seed).violation).collect()
 }
 
-/// Whether all are of one kind, and one says this.
+/// Whether all are of one kind, and one has this text.
 fn found(violations: &[Violation], kind: ViolationKind, says: &str) -> bool {
     violations.iter().all(|found| found.kind == kind) && violations.iter().any(|found| found.message.contains(says))
 }
 
-/// Whether one breaks safety and says this.
+/// Whether one breaks safety and has this text.
 fn finds(violations: &[Violation], says: &str) -> bool {
     violations.iter().any(|found| found.kind == ViolationKind::Safety && found.message.contains(says))
 }
@@ -71,7 +71,7 @@ fn a_journal_that_forgets_what_it_saved_is_found_by_the_names() {
 #[test]
 fn disks_that_forget_what_was_synced_are_found_by_the_bytes() {
     let violations = sabotaged(Sabotage::DisksForget);
-    // A client of the workload may still be waiting for the lost bytes: then it is the one to say so.
+    // A client of the workload may still be waiting for the lost bytes: then that client reports it.
     let is_loss = |found: &Violation| {
         ["cannot be read", "must hold", "no disk has"].iter().any(|says| found.message.contains(says))
     };
@@ -98,7 +98,7 @@ fn versions_that_are_forgotten_are_found_by_the_versions() {
         let report = run(&Options { seed, sabotage: Some(Sabotage::VersionsAreForgotten), ..Options::default() });
         finds(report.violation.as_slice(), "had been told before")
     };
-    // Seldom: it begins a little before a seed in which that is so.
+    // This is rare: the range begins shortly before a seed that shows it.
     assert!((240..80 * SEEDS).any(is_found));
 }
 
@@ -156,7 +156,7 @@ fn a_bucket_that_keeps_the_pieces_of_attempts_that_lost_is_found() {
     assert!(finds(&violations, "was seen, and") || finds(&violations, "counted"), "{violations:?}");
 }
 
-/// Whether some seed finds a sabotage so.
+/// Whether some seed finds a sabotage in this way.
 fn is_found(sabotage: Sabotage, kind: ViolationKind, says: &str) -> bool {
     let violation = |seed| run(&Options { seed, sabotage: Some(sabotage), ..Options::default() }).violation;
     (0..8 * SEEDS).filter_map(violation).any(|found| found.kind == kind && found.message.contains(says))

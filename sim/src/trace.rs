@@ -1,5 +1,5 @@
-//! What happened, as lines for a person (`-v`) and as one number by which two runs are compared. Lines are made in
-//! every run, shown or not, so that a difference between two runs of a seed cannot hide in what was not printed.
+//! The trace of a run, as lines for a person (`-v`) and as one number for comparing two runs. Lines are made in every
+//! run, shown or not. So a difference between two runs of a seed never hides in lines that were not printed.
 
 use std::{
     fmt::Write as _,
@@ -22,7 +22,7 @@ impl Trace {
         Self { digest: OFFSET, lines: 0, is_shown, line: String::new() }
     }
 
-    /// Notes something worth a line.
+    /// Notes a line.
     pub(crate) fn note(&mut self, now: Now, what: std::fmt::Arguments<'_>) {
         self.line.clear();
         // Writing to a string cannot fail.
@@ -31,20 +31,20 @@ impl Trace {
         self.mix(line.as_bytes());
         self.lines += 1;
         if self.is_shown {
-            // Who closed the pipe does not want to see the rest.
+            // A reader who closed the pipe does not want the rest.
             self.is_shown = writeln!(io::stdout().lock(), "{line}").is_ok();
         }
         self.line = line;
     }
 
-    /// Takes bytes into the number without a line: for what is too much to read.
+    /// Mixes bytes into the number without a line: for data too large to read.
     pub(crate) fn mix(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(PRIME);
         }
     }
 
-    /// The number that stands for all that was noted.
+    /// The number that stands for everything noted.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }

@@ -1,8 +1,8 @@
-//! Measures what names cost: builds a journal of N files in a temporary folder, loads it into a master, and lets three
-//! nodes report that they hold every file. Prints the time to load, and the resident memory a file with names alone and
-//! with replicas. Needs no cloud: `cargo run --release -p sector-master --example names -- 10000000`.
+//! Measures what names cost. It builds a journal of N files in a temporary folder and loads it into a master. Three
+//! nodes then report that they hold every file. Prints the time to load, and the resident memory per file, with names
+//! alone and with replicas. Needs no cloud: `cargo run --release -p sector-master --example names -- 10000000`.
 
-// A measurement, not a server: what fails ends it.
+// A measurement, not a server: any failure ends it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::{
@@ -36,7 +36,7 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("journal.redb");
     let begun = Instant::now();
-    // In another process: memory that building left free here would make the names look smaller than they are.
+    // In another process: memory that building has freed here would make the names look smaller than they are.
     let mut building = Command::new(std::env::current_exe().unwrap());
     assert!(building.arg(files.to_string()).arg(&file).status().unwrap().success());
     let built = begun.elapsed();
@@ -51,10 +51,10 @@ fn main() {
         journal.load(table, &mut take).unwrap();
     }
     let read = begun.elapsed();
-    // Past the time in which nodes are waited for, so that nothing is left to be done at the end.
+    // Past the time for which a master waits for nodes, so that no work is left for the end.
     let mut master = Master::load(now(), MasterConfig::default(), 1, Box::new(NoSignature), loading).unwrap();
     let loaded = begun.elapsed();
-    // The journal's own memory is bounded and no matter of names.
+    // The journal's own memory is bounded and does not depend on the number of names.
     drop(journal);
     let with_names = resident_bytes();
 
@@ -101,7 +101,7 @@ fn build(journal: &Journal, files: u64) {
     journal.commit(&rows).unwrap();
 }
 
-/// The row of the folder that begins with this file, as `docs/formats-on-disk.md` has it.
+/// The row of the folder that begins with this file, as in `docs/formats-on-disk.md`.
 fn folder_row(number: u64) -> RowChange {
     let folder = 0u8;
     let row = (master::namespace::ROOT.0, folder_name(number), "ann", folder, BORN_UNIX_MILLIS);
@@ -121,8 +121,8 @@ fn set(id: u64, value: Vec<u8>) -> RowChange {
     RowChange::Set { table: TABLES[0], key: id.to_be_bytes().to_vec(), value }
 }
 
-/// Three nodes tell page by page that they hold all files. The pages are large, so that the master's own walk over all
-/// files comes behind them and finds nothing missing.
+/// Three nodes report, page by page, that they hold all files. The pages are large, so that the master's own walk over
+/// all files runs after them and finds nothing missing.
 fn report(master: &mut Master, files: u64) {
     for node in 0..3u8 {
         let address = IpAddr::from([10, 0, 0, node]);
@@ -187,7 +187,7 @@ fn content(number: u64) -> FileContent {
     }
 }
 
-/// A name of 25 bytes in no order; with the folder's 15 the path has 40.
+/// A name of 25 bytes, in no order. With the folder's 15 bytes, the path has 40.
 fn name(number: u64) -> String {
     format!("{:020}.part", mixed(number))
 }
@@ -204,7 +204,7 @@ fn file_id(number: u64) -> u64 {
     ((BORN_UNIX_MILLIS + number) << 10) + 1
 }
 
-/// A number that looks like any.
+/// A number that looks random.
 fn mixed(number: u64) -> u64 {
     fastrand::Rng::with_seed(number).u64(..)
 }

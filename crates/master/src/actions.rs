@@ -1,4 +1,5 @@
-//! What goes into the master's rules and what comes out of them, for every path. Never behaviour: only shapes.
+//! What goes into the master's rules and what comes out of them, for every path. The file only defines types and never
+//! decides anything.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,13 +15,13 @@ use protocol::{
 };
 use store::RowChange;
 
-/// What the master wants done. Actions are performed in the order in which they are polled, with one exception: a
-/// [`Save`](Self::Save) may be on its way to the disk while later actions are performed. That is safe, because every
+/// What the master wants done. Actions are performed in the order in which they are polled, with one exception. A
+/// [`Save`](Self::Save) may still be on its way to the disk while later actions are performed. That is safe: every
 /// reply and every order that depends on a batch is given out only after [`MasterCompletion::Saved`] for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterAction {
-    /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
-    /// [`MasterCompletion::Saved`]. When that fails for good, the master must stop: its memory is ahead of its disk.
+    /// Make these rows durable, in order with other batches (several may share one transaction). Then complete with
+    /// [`MasterCompletion::Saved`]. If that fails for good, the master must stop: its memory is ahead of its disk.
     Save {
         /// Which batch; counts up.
         batch: BatchId,
@@ -29,49 +30,48 @@ pub enum MasterAction {
     },
     /// Answer a client.
     Reply {
-        /// Whom.
+        /// The receiver.
         to: SessionCaller,
         /// The answer.
         reply: ClientReply,
     },
     /// Answer a node's report.
     Ack {
-        /// Whom.
+        /// The receiver.
         to: SessionCaller,
         /// The answer.
         ack: Ack,
     },
-    /// Give a node an order and complete with [`MasterCompletion::OrderFinished`], also when no answer comes.
+    /// Give a node an order. Complete with [`MasterCompletion::OrderFinished`], even if no answer comes.
     Order {
         /// The node's session.
         session: SessionId,
-        /// Names the order in its completion.
+        /// Identifies the order in its completion.
         order: OrderId,
         /// The order.
         body: Order,
     },
-    /// Ask the security server and complete with [`MasterCompletion::SecurityAnswered`], also when it cannot be
-    /// reached.
+    /// Ask the security server. Complete with [`MasterCompletion::SecurityAnswered`], even if it cannot be reached.
     AskSecurity {
-        /// Who wants to know, to be named in the completion.
+        /// The caller who asked; named in the completion.
         to: SessionCaller,
-        /// What is asked.
+        /// The question.
         request: SecurityRequest,
     },
-    /// Bring these events to the security server, and complete with [`MasterCompletion::AuditSent`], also when it
-    /// cannot be reached. One batch at a time.
+    /// Send these events to the security server. Complete with [`MasterCompletion::AuditSent`], even if it cannot be
+    /// reached. One batch at a time.
     SendAudit(AuditBatch),
-    /// Read the topology's file and complete with [`MasterCompletion::TopologyRead`].
+    /// Read the topology file and complete with [`MasterCompletion::TopologyRead`].
     ReadTopology {
-        /// Who wants it, to be named in the completion.
+        /// The caller who asked; named in the completion.
         to: SessionCaller,
     },
-    /// Forget a session's keys: its peer logged out, was lost or came back under another session. Replies polled
-    /// before this one still go out.
+    /// Forget a session's keys: its peer logged out, was lost or came back under another session. Replies polled before
+    /// this one are still sent.
     CloseSession(SessionId),
 }
 
-/// What the hands finished.
+/// What the server around the rules has finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterCompletion {
     /// This batch and every earlier one are durable.
@@ -88,18 +88,18 @@ pub enum MasterCompletion {
     },
     /// The security server answered, or could not be reached.
     SecurityAnswered {
-        /// Who wanted to know.
+        /// The caller who asked.
         to: SessionCaller,
-        /// The answer; a refusal is the master's own, for a question that was not answered.
+        /// The answer. A refusal here is the master's own, for a question that was not answered.
         reply: Result<SecurityReply, Refusal>,
     },
-    /// The events are in the audit record, which now ends so; or they could not be brought.
+    /// The events are in the audit record, whose new end is given; or they could not be sent.
     AuditSent(Result<AuditHead, Refusal>),
-    /// The topology's file was read, because someone wanted it or because it has changed.
+    /// The topology file was read, because someone asked for it or because it has changed.
     TopologyRead {
-        /// Who wanted it.
+        /// The caller who asked for it.
         to: Option<SessionCaller>,
-        /// What it says, or what is wrong with it.
+        /// Its content, or what is wrong with it.
         topology: Result<Topology, Refusal>,
     },
 }
@@ -113,7 +113,7 @@ pub enum OrderOutcome {
     Unanswered,
 }
 
-/// What arrives in a session. Which of the two it is follows from the session's [`MirrorPeer`](crate::Peer).
+/// What arrives in a session. The session's [`Peer`](crate::Peer) decides which of the two it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterMessage {
     /// From a client.
@@ -142,15 +142,16 @@ pub struct OrderId(pub u64);
 /// A client that was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientJoin {
-    /// Who, as the security server knows them.
+    /// The user, as the security server knows them.
     pub user: KnownUser,
-    /// From where.
+    /// The address the client came from.
     pub address: IpAddr,
-    /// The key that its tickets shall name.
+    /// The key that its tickets must name.
     pub holder: HolderKey,
-    /// Where the user came from when they proved themselves: elsewhere for a driver that comes in for them.
+    /// The address from which the user proved their identity. It differs for a driver, which joins on the user's
+    /// behalf.
     pub proved_from: IpAddr,
-    /// The job that it drives for its user, where it was let in for that.
+    /// The job that it drives for its user, if it was let in as a driver.
     pub drives: Option<JobId>,
 }
 
@@ -175,7 +176,7 @@ pub struct NodeJoin {
     pub address: IpAddr,
 }
 
-/// A row as it was found in the journal.
+/// A row as found in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRow {
     /// The table, one of [`TABLES`].
@@ -190,31 +191,31 @@ pub struct StoredRow {
 pub(crate) const NAMES_TABLE: &str = "names";
 /// Table of jobs, by [`JobId`](protocol::JobId).
 pub(crate) const JOBS_TABLE: &str = "jobs";
-/// Table of what became of jobs' attempts, by [`JobId`](protocol::JobId).
+/// Table of the outcomes of jobs' attempts, by [`JobId`](protocol::JobId).
 pub(crate) const HISTORIES_TABLE: &str = "histories";
 /// Table of nodes, by [`NodeId`].
 pub(crate) const NODES_TABLE: &str = "nodes";
 /// Table of policies, by [`FileId`](protocol::FileId).
 pub(crate) const POLICIES_TABLE: &str = "policies";
-/// Table of what is in the trash, by [`FileId`](protocol::FileId).
+/// Table of entries in the trash, by [`FileId`](protocol::FileId).
 pub(crate) const TRASH_TABLE: &str = "trash";
 /// Table of users' quotas, by [`UserName`](protocol::UserName).
 pub(crate) const QUOTAS_TABLE: &str = "quotas";
 /// Table of the journal's own id and state.
 pub(crate) const JOURNAL_TABLE: &str = "journal";
-/// Table of the nodes that ever told what they hold, by name.
+/// Table of the nodes that have ever reported an inventory, by name.
 pub(crate) const MEMBERS_TABLE: &str = "members";
 /// Table of removals that nodes missed, by slice.
 pub(crate) const REMOVED_TABLE: &str = "removed";
-/// Table of paths under which nodes hold files that have others by now, by slice.
+/// Table of outdated paths: nodes hold files under them that have other paths by now. By slice.
 pub(crate) const OUTDATED_TABLE: &str = "outdated";
 /// Table of slices in doubt, by slice.
 pub(crate) const CONFLICTS_TABLE: &str = "conflicts";
-/// Changes that this journal, and those before it, counted.
+/// Table of the changes that this journal, and those before it, counted.
 pub(crate) const LINEAGE_TABLE: &str = "lineage";
 /// Table of one row: the largest version of a file that was removed.
 pub(crate) const VERSIONS_TABLE: &str = "versions";
-/// Table of one row: what the wall clock said when it was last believed.
+/// Table of one row: the time of the wall clock when it was last trusted.
 pub(crate) const CLOCK_TABLE: &str = "clock";
 /// All tables, in the order in which they are loaded.
 pub const TABLES: [&str; 15] = [

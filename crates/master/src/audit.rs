@@ -1,9 +1,7 @@
-//! What the master tells the audit record: refusals, grants, administrators' acts, jobs, and the tickets that nodes
-//! have refused. It gathers events and has them brought to the security server in batches (door 3). Serves every path
-//! that changes who may do what.
-//!
-//! Nothing is lost silently: while the security server is away events wait, and those for which there is no room are
-//! counted, and the count is an event. No secret is ever noted.
+//! What the master sends to the audit record: refusals, grants, administrators' acts, jobs, and tickets that nodes have
+//! refused. It gathers events and has them sent to the security server in batches (door 3). It serves every path that
+//! changes who may do what. Nothing is lost silently: events wait while the security server is away. Events that find
+//! no room are counted, and the count is an event itself. A secret is never noted.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -39,22 +37,22 @@ pub(crate) struct AuditQueue {
     /// Number of the first event that waits.
     first: u64,
     waiting: VecDeque<AuditEvent>,
-    /// How many of them are on their way.
+    /// How many of them are being sent.
     sent: usize,
-    /// Events for which there was no room.
+    /// Events that found no room.
     missed: u64,
-    /// Not tried again before this time, on the monotonic clock.
+    /// The next attempt comes no earlier than this, on the monotonic clock.
     retry_at: Duration,
-    /// The end of the record, as the security server last told it.
+    /// The end of the record, as the security server last reported it.
     head: Option<AuditHead>,
-    /// Refusals of users.
+    /// Budget for refusals of users.
     of_users: RefusalBudget,
-    /// Tickets that strangers showed to nodes.
+    /// Budget for tickets that strangers showed to nodes.
     of_strangers: RefusalBudget,
 }
 
 impl AuditQueue {
-    /// A queue that begins with the master's start: what an earlier life had not brought yet is missing before it.
+    /// A queue that begins with the master's start. Events that an earlier life had not sent yet are missing before it.
     pub(crate) fn new(now: Now, writer: u64) -> Self {
         let mut queue = Self {
             writer,
@@ -72,7 +70,7 @@ impl AuditQueue {
         queue
     }
 
-    /// Takes an event, or counts it where there is no room.
+    /// Takes an event, or counts it if there is no room.
     pub(crate) fn note(&mut self, event: AuditEvent) {
         self.note_gap(event.unix_millis);
         if self.waiting.len() < WAITING_MAX {
@@ -82,7 +80,7 @@ impl AuditQueue {
         }
     }
 
-    /// The next batch, where none is on its way.
+    /// The next batch, unless one is being sent.
     fn next_batch(&mut self, now: Now) -> Option<AuditBatch> {
         if self.sent > 0 || self.waiting.is_empty() || now.monotonic < self.retry_at {
             return None;
@@ -99,7 +97,7 @@ impl AuditQueue {
         Some(AuditBatch { writer: self.writer, first: self.first, events })
     }
 
-    /// A batch was recorded, or could not be brought.
+    /// A batch was recorded, or could not be sent.
     fn finish(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
         match brought {
             Ok(head) => {
@@ -129,7 +127,7 @@ impl AuditQueue {
 }
 
 impl Master {
-    /// Answers what an administrator asks about the record, with the security server's words.
+    /// Answers an administrator's question about the record with the security server's answer.
     pub(crate) fn handle_audit(
         &mut self,
         from: SessionCaller,
@@ -145,7 +143,7 @@ impl Master {
         self.forward_to_security(from, &client.rights.user, SecurityRequest::Audit(request))
     }
 
-    /// Notes what a client asked, where that is worth remembering, and every refusal.
+    /// Notes a client's request if it is worth recording, and every refusal.
     pub(crate) fn note_request(
         &mut self,
         now: Now,
@@ -173,7 +171,7 @@ impl Master {
         });
     }
 
-    /// Notes what became of a job.
+    /// Notes the outcome of a job.
     pub(crate) fn note_job(&mut self, now: Now, who: &str, what: &str, job: String, note: String) {
         let event = event(now, AuditKind::Job, what, job, note);
         self.audit.note(AuditEvent { who: who.to_owned(), ..event });
@@ -203,7 +201,7 @@ impl Master {
         self.audit.of_strangers.count(left_out);
     }
 
-    /// Has the next events brought.
+    /// Has the next events sent.
     pub(crate) fn send_audit(&mut self, now: Now) {
         if let Some(count) = self.audit.of_strangers.take_counted(now) {
             let note = format!("{count} more tickets were refused than are told one by one");
@@ -217,7 +215,7 @@ impl Master {
         self.actions.extend(self.audit.next_batch(now).map(MasterAction::SendAudit));
     }
 
-    /// A batch was recorded, or could not be brought.
+    /// A batch was recorded, or could not be sent.
     pub(crate) fn note_audit_sent(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
         let again = brought.is_ok();
         self.audit.finish(now, brought);
@@ -227,15 +225,15 @@ impl Master {
     }
 }
 
-/// What of a request is to be remembered.
+/// What to record of a request.
 pub(crate) struct AuditNote {
-    /// `None`: only its refusal is.
+    /// `None`: only its refusal is recorded.
     kind: Option<AuditKind>,
     what: &'static str,
     object: String,
 }
 
-/// What of this request is to be remembered.
+/// What to record of this request.
 pub(crate) fn audit_note(request: &ClientRequest) -> AuditNote {
     use AuditKind::{Admin, Grant, Job};
     use ClientRequest as Ask;
@@ -259,7 +257,7 @@ pub(crate) fn audit_note(request: &ClientRequest) -> AuditNote {
         Ask::CancelJob(job) => (Some(Job), "cancel job", job.to_string()),
         Ask::ReportJob(report) => (None, "report job", report.job.to_string()),
         Ask::Acl(request) => about_rights(request),
-        // The security server notes these itself, with what became of them.
+        // The security server notes these itself, with their outcome.
         Ask::Accounts(_) => (None, "change accounts", String::new()),
         Ask::Admission(_) => (None, "administer machines", String::new()),
         Ask::Audit(_) => (None, "look at the audit record", String::new()),
@@ -282,7 +280,7 @@ pub(crate) fn audit_note(request: &ClientRequest) -> AuditNote {
     AuditNote { kind, what, object }
 }
 
-/// What of a request about rights is to be remembered.
+/// What to record of a request about rights.
 fn about_rights(request: &AclRequest) -> (Option<AuditKind>, &'static str, String) {
     match request {
         AclRequest::Get(path) => (None, "look at rights", path.to_string()),
@@ -294,7 +292,7 @@ fn about_rights(request: &AclRequest) -> (Option<AuditKind>, &'static str, Strin
     }
 }
 
-/// An event of the master's own, which was done.
+/// An event of the master's own that was carried out.
 fn event(now: Now, kind: AuditKind, what: &str, object: String, note: String) -> AuditEvent {
     AuditEvent {
         unix_millis: now.unix_millis,
@@ -308,11 +306,11 @@ fn event(now: Now, kind: AuditKind, what: &str, object: String, note: String) ->
     }
 }
 
-/// Events that wait while the security server is away: minutes of a busy cloud's, some megabytes.
+/// Events that wait while the security server is away: minutes of a busy cloud, some megabytes.
 const WAITING_MAX: usize = 10_000;
-/// Bytes of texts in one batch, after which the next begins: well within one word.
+/// Bytes of text in one batch, after which the next begins. It fits well within one message.
 const BATCH_BYTES_MAX: usize = 256 * 1024;
-/// How long the security server is left alone after it could not be reached.
+/// Pause before the security server is tried again after it could not be reached.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

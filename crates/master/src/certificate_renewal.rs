@@ -1,6 +1,6 @@
-//! Renewing the master's own certificate while it serves (door 3). The new key is made here and never leaves; the new
-//! certificate is written down before it is used, and the old one is good until the security server has seen the new
-//! one.
+//! Renews the master's own certificate while it serves (door 3). The new certificate is written to disk before it is
+//! used. The old one stays valid until the security server has seen the new one. The new key is made here and never
+//! leaves this machine.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -22,7 +22,7 @@ use tokio::{task::spawn_blocking, time::sleep};
 
 use crate::security_client::SecurityClient;
 
-/// What is renewed, and through which door.
+/// What is renewed, and the connection used for it.
 pub(crate) struct CertificateRenewal {
     pub(crate) name: NodeId,
     pub(crate) files: CredentialFiles,
@@ -31,7 +31,7 @@ pub(crate) struct CertificateRenewal {
 }
 
 impl CertificateRenewal {
-    /// Looks after the certificate for as long as the master runs.
+    /// Renews the certificate for as long as the master runs.
     pub(crate) async fn run(self) {
         loop {
             let wait = match self.step().await {
@@ -45,7 +45,7 @@ impl CertificateRenewal {
         }
     }
 
-    /// Renews it where it is time, and says how long to wait before the next look.
+    /// Renews it if it is due, and returns how long to wait before the next check.
     async fn step(&self) -> Result<Duration, Refusal> {
         let texts = self.files.read().map_err(|error| error.refusal())?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -65,7 +65,7 @@ impl CertificateRenewal {
             return Err(Refusal::new(Status::Failed, "the security server answered another question than was asked"));
         };
         let credentials = key.with_certificate(certificate_pem);
-        // Before it is written down: what cannot be used must not take the place of what can.
+        // Checked before it is written: an unusable certificate must not replace a usable one.
         TlsIdentity::role(&texts.authority_pem, &credentials).map_err(refusal)?;
         let (files, written) = (self.files.clone(), credentials.clone());
         let write = move || {
@@ -78,14 +78,14 @@ impl CertificateRenewal {
         written.map_err(|error| Refusal::new(Status::Failed, format!("cannot write the new certificate: {error}")))?;
         self.identity.replace(&texts.authority_pem, &credentials).map_err(refusal)?;
         self.security.forget_idle();
-        // From this on the old one is worth nothing. Where it fails, the next question does the same.
+        // From here on the old certificate is worthless. If this call fails, the next question confirms it too.
         self.ask(Enrolment::Confirm { name: self.name.clone() }).await?;
         tracing::info!("the master has renewed its certificate");
         Ok(Duration::ZERO)
     }
 
     async fn ask(&self, enrolment: Enrolment) -> Result<AdmissionReply, Refusal> {
-        // The security server sees for itself which certificate is shown; the address of a master is not looked at.
+        // The security server sees for itself which certificate is shown. It does not check the address of a master.
         let address = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let request = AdmissionRequest::Enrol { address, fingerprint: None, enrolment };
         match self.security.ask_for_master(&SecurityRequest::Admission(request)).await? {
@@ -96,12 +96,12 @@ impl CertificateRenewal {
     }
 }
 
-/// Longest sleep: a machine that was asleep itself looks soon after it woke.
+/// Longest sleep: a machine that was itself suspended checks soon after it wakes.
 const RECHECK_AFTER: Duration = Duration::from_secs(3_600);
-/// What is said of a certificate that nobody takes any more.
+/// The error text for a certificate that is no longer accepted.
 const ENDED: &str = "the master's certificate has ended, since it was off for too long or its clock is wrong: set the clock, or stop \
     it, remove the certificate, and let it in again with `sector master join` and a ticket of `sector security ticket master --name` its name";
-/// Pause before it is looked at again: the clock may have been set.
+/// Pause before an expired one is checked again: the clock may have been set.
 const RECHECK_ENDED_AFTER: Duration = Duration::from_secs(60);
-/// Pause after a failure; there is a third of the certificate's life for many tries.
+/// Pause after a failure. A third of the certificate's life remains for retries.
 const RETRY_AFTER: Duration = Duration::from_secs(2);

@@ -1,9 +1,8 @@
-//! Whether the wall clock can be believed where something is removed by it. Serves the trash and lifetimes
-//! (docs/decisions/0030-clock-jumps.md). While it cannot, nothing is removed by time, and health says so; until the
-//! clock is back in line, most nodes' clocks agree with it, or an administrator confirms it.
-//!
-//! What was dated before a jump that was accepted keeps the time that it had left. Nothing here moves a clock, and
-//! nothing but removals depends on it.
+//! Decides whether the wall clock can be trusted for removals by time. Serves the trash and lifetimes
+//! (docs/decisions/0030-clock-jumps.md). While it cannot, nothing is removed by time, and health says so. That ends
+//! when the clock is back in line, most nodes' clocks agree with it, or an administrator confirms it. Entries dated
+//! before an accepted jump keep the time they had left. This file never moves a clock, and nothing but removals depends
+//! on it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,40 +21,39 @@ use crate::{
 /// What is known of the wall clock.
 #[derive(Debug, Default)]
 pub(crate) struct ClockGuard {
-    /// The wall clock's time that can be vouched for: what it said when it was last believed, and the time passed
-    /// since.
+    /// The wall clock's time that can be vouched for: its reading when it was last trusted, plus the time passed since.
     vouched_unix_millis: u64,
-    /// When that was, in time passed since the start.
+    /// When that was, as time passed since the start.
     seen: Duration,
-    /// A pair of the same kind, an hour old at most: a clock that creeps away is found by it.
+    /// A pair of the same kind, at most an hour old. It exposes a clock that drifts away slowly.
     anchor: (Duration, u64),
     hold: Option<Hold>,
     jumps: Vec<Jump>,
-    /// What nodes said of their clocks in this life of the master.
+    /// What nodes have reported of their clocks in this life of the master.
     node_clocks: BTreeMap<NodeId, NodeClock>,
-    /// The machine whose clock ours is.
+    /// The machine whose clock the master uses.
     machine: Option<u128>,
     /// How long the machine was suspended since the master was started.
     suspended: Duration,
-    /// When the row is saved again, in time passed since the start.
+    /// When the row is saved next, as time passed since the start.
     next_save: Duration,
 }
 
 /// Why nothing is removed by time. Its order is the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Hold {
-    /// The master was started, and the clock is further from what it was at the end than a day.
+    /// The master was started, and the clock differs by more than a day from its reading at the end.
     Start,
     /// The clock was moved while the master ran.
     Step,
-    /// The journal is new, or was lost, and with it what the clock said before.
+    /// The journal is new or was lost, and the earlier clock reading with it.
     Lost,
 }
 
-/// The clock went ahead, and what was dated before lives on for as long as it had left. Field order is the format.
+/// The clock went ahead. Entries dated before the jump live on for the time they had left. Field order is the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Jump {
-    /// What was dated up to here was dated before.
+    /// Entries dated up to here were dated before the jump.
     before_unix_millis: u64,
     /// By how much.
     ahead_millis: u64,
@@ -69,17 +67,17 @@ struct ClockRow {
     jumps: Vec<Jump>,
 }
 
-/// What a node said of its clock.
+/// A node's report of its clock.
 #[derive(Clone, Copy, Debug)]
 struct NodeClock {
-    /// What it said, less the time passed since the master's start.
+    /// The reported time, less the time passed since the master's start.
     base_millis: i128,
     machine: Option<u128>,
 }
 
 impl ClockGuard {
-    /// Begins with the row that an earlier life left. Where there is none, the journal is new, or nearly as old as this
-    /// row's kind, and nothing says what the clock was.
+    /// Begins with the row that an earlier life left. Without one, the journal is new, or nearly as old as this kind of
+    /// row, and no earlier clock reading is known.
     ///
     /// # Errors
     /// When the row cannot be read.
@@ -99,7 +97,7 @@ impl ClockGuard {
                 guard.anchor = (now.monotonic, now.unix_millis);
                 guard.believe(now);
             }
-            // It came back while the master was off.
+            // The clock came back while the master was off.
             (true, Some(_)) => guard.accept(now, false),
             (false, _) => guard.hold = hold.or(Some(Hold::Start)),
         }
@@ -111,26 +109,26 @@ impl ClockGuard {
         read_row(row).map(drop)
     }
 
-    /// Up to when what ends by time may be removed; `None`: nothing may.
+    /// The time up to which expired entries may be removed; `None`: nothing may be removed.
     pub(crate) fn limit(&self, now: Now) -> Option<u64> {
         self.hold.is_none().then(|| self.vouched_at(now))
     }
 
-    /// How something is dated now. Never earlier than can be vouched for: when the clock comes back it would be older
-    /// than it is.
+    /// The date given to something now. It is never earlier than the vouched time. Otherwise, once the clock comes
+    /// back, the entry would look older than it is.
     pub(crate) fn date(&self, now: Now) -> u64 {
         let vouched = self.vouched_at(now);
         if is_within(now.unix_millis, vouched, STEP_MAX, Duration::MAX) { now.unix_millis } else { vouched }
     }
 
-    /// The date by today's clock of what was dated so.
+    /// Converts a recorded date to a date of the current clock.
     pub(crate) fn to_current_date(&self, dated: u64) -> u64 {
         self.jumps.iter().fold(dated, |date, jump| {
             if date <= jump.before_unix_millis { date.saturating_add(jump.ahead_millis) } else { date }
         })
     }
 
-    /// The latest date as it was given whose [today's](Self::todays) is this one at most.
+    /// The latest recorded date whose [current date](Self::to_current_date) is at most this one.
     pub(crate) fn to_recorded_date(&self, todays: u64) -> u64 {
         self.jumps.iter().rev().fold(todays, |date, jump| {
             let is_later = date > jump.before_unix_millis.saturating_add(jump.ahead_millis);
@@ -138,13 +136,13 @@ impl ClockGuard {
         })
     }
 
-    /// Takes what a node says of its clock.
+    /// Takes a node's report of its clock.
     fn record_node_clock(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
         let base_millis = i128::from(unix_millis) - millis(self.passed(now));
         self.node_clocks.insert(node, NodeClock { base_millis, machine });
     }
 
-    /// Looks at the clock; gives the row that is to be saved, if it is time for that.
+    /// Checks the clock; returns the row to save if one is due.
     fn check(&mut self, now: Now, nodes: &[NodeId]) -> Option<RowChange> {
         let (passed, before) = (self.passed(now), (self.hold, self.jumps.len()));
         let line = self.vouched_at(now);
@@ -161,7 +159,7 @@ impl ClockGuard {
                         expected,
                         "the wall clock was moved: nothing is removed by time"
                     );
-                    // Not what it said a moment ago: it may have crept away.
+                    // Not its reading of a moment ago: the clock may have drifted away.
                     self.vouched_unix_millis = expected;
                     self.hold = Some(Hold::Step);
                 }
@@ -171,8 +169,8 @@ impl ClockGuard {
             }
             Some(hold) => match self.clock_agreement(now, nodes) {
                 ClockAgreement::Agree => self.accept(now, hold == Hold::Start),
-                // Nobody else can say, and a machine that was off for long needs no person: what is in the trash has
-                // the time that it had left.
+                // No other clock can tell, and a machine that was off for long needs no human decision. Entries in the
+                // trash keep the time they had left.
                 ClockAgreement::None if hold != Hold::Step => self.accept(now, false),
                 ClockAgreement::None | ClockAgreement::Differ => {}
             },
@@ -188,12 +186,13 @@ impl ClockGuard {
         RowChange::Set { table: CLOCK_TABLE, key: Vec::new(), value: encode_row(&row) }
     }
 
-    /// The clock is right, whatever it was before. `has_passed`: the time between the two has.
+    /// The clock is right, whatever it was before. `has_passed`: whether the time between the two readings really
+    /// passed.
     fn accept(&mut self, now: Now, has_passed: bool) {
         let line = self.vouched_at(now);
         if !has_passed && !is_within(now.unix_millis, line, Duration::MAX, STEP_MAX) {
             if self.jumps.len() >= JUMPS_MAX {
-                // What was dated before the oldest of them is gone or gets a little more time.
+                // Entries dated before the oldest jump are gone, or get a little more time.
                 let oldest = self.jumps.remove(0);
                 if let Some(next) = self.jumps.first_mut() {
                     next.ahead_millis = next.ahead_millis.saturating_add(oldest.ahead_millis);
@@ -213,7 +212,7 @@ impl ClockGuard {
         }
     }
 
-    /// What the clocks of nodes say of ours. Nodes that said nothing yet do not agree.
+    /// What the nodes' clocks say of the master's. Nodes that have not reported yet count as not agreeing.
     fn clock_agreement(&self, now: Now, nodes: &[NodeId]) -> ClockAgreement {
         let ours = i128::from(now.unix_millis) - millis(self.passed(now));
         let (mut others, mut agree, mut here) = (0_usize, 0_usize, 0_usize);
@@ -243,38 +242,38 @@ impl ClockGuard {
     }
 }
 
-/// What the clocks of nodes say.
+/// The verdict of the nodes' clocks.
 enum ClockAgreement {
     /// Most of them agree.
     Agree,
-    /// Most do not, or have not told.
+    /// Most differ, or have not reported.
     Differ,
     /// All nodes are on the master's own machine.
     None,
 }
 
 impl Master {
-    /// Says on which machine the master runs.
+    /// Sets the machine on which the master runs.
     pub fn set_machine(&mut self, machine: Option<u128>) {
         self.clock.machine = machine;
     }
 
-    /// Says how long the machine was suspended since the master was started: time that the monotonic clock does not
-    /// count.
+    /// Sets how long the machine was suspended since the master was started. The monotonic clock does not count that
+    /// time.
     pub fn note_suspended(&mut self, slept: Duration) {
         self.clock.suspended = self.clock.suspended.max(slept);
     }
 
-    /// A node says what its clock says.
+    /// Takes a node's report of its clock.
     pub(crate) fn note_node_clock(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
         self.clock.record_node_clock(now, node, unix_millis, machine);
         if self.clock.hold.is_some() {
-            // Whoever looks at a cloud that has just been started sees it whole.
+            // Anyone who checks a cloud right after its start then sees its full state.
             self.watch_clock(now);
         }
     }
 
-    /// Looks at the clock before anything is removed by it.
+    /// Checks the clock before anything is removed by it.
     pub(crate) fn watch_clock(&mut self, now: Now) {
         let nodes: Vec<_> = self.nodes.iter().map(|(_, node)| node.id.clone()).collect();
         if self.clock.node_clocks.len() > nodes.len() {
@@ -287,7 +286,8 @@ impl Master {
     /// An administrator says that the clock is right.
     pub(crate) fn confirm_clock(&mut self, now: Now, caller: SessionCaller) {
         if self.clock.hold.is_some() {
-            // Whoever looked at a clock knows what time it is, and not how long things have lain there.
+            // An administrator who checked a clock knows the time of day, but not how long entries have been lying
+            // there.
             self.clock.accept(now, false);
         }
         let passed = self.clock.passed(now);
@@ -299,7 +299,7 @@ impl Master {
     pub(crate) fn clock_reason(&self) -> Option<String> {
         let hold = self.clock.hold?;
         if hold == Hold::Lost && self.trash.is_empty() && self.lifetimes.is_empty() {
-            // A new cloud: nothing waits.
+            // A new cloud: nothing waits for removal.
             return None;
         }
         let why = match hold {
@@ -331,15 +331,15 @@ fn millis(span: Duration) -> i128 {
     i128::try_from(span.as_millis()).unwrap_or(i128::MAX)
 }
 
-/// How far the wall clock may go from the time that passed, within an hour: more than any clock drifts and than a
-/// summer time that was set by hand. Clocks that are nearer than this agree.
+/// How far the wall clock may deviate from the time that passed, within an hour. That is more than any clock drifts,
+/// and more than a change to summer time by hand. Clocks closer than this agree.
 const STEP_MAX: Duration = Duration::from_secs(3_600);
-/// How often the pair is made anew by which a clock is found that creeps away.
+/// How often the pair that exposes a slow drift is renewed.
 const ANCHOR_EVERY: Duration = Duration::from_secs(3_600);
-/// How long a master may have been off without anyone being asked what time it is: what this removes too early had less
-/// than a day left.
+/// How long a master may have been off without asking anyone for the time. Anything removed too early through this had
+/// less than a day left.
 const START_GAP_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// How often the row is saved: far within the gap, and far from being work.
+/// How often the row is saved: far more often than the gap requires, and still no real work.
 const SAVE_EVERY: Duration = Duration::from_secs(3_600);
-/// Jumps that are remembered; beyond them the oldest are taken for one.
+/// Jumps that are remembered; beyond this number the oldest are merged.
 const JUMPS_MAX: usize = 16;

@@ -1,5 +1,6 @@
-//! Sessions that were closed lately. A client that has left may still have tickets, and what was begun with them goes
-//! on without the master: so whoever is put out must lose that too. Serves revocation (docs/paths/login.md).
+//! Sessions that were closed lately. A client that has left may still have tickets, and transfers begun with them go on
+//! without the master. So a user who is shut out must lose these too. Serves revocation (docs/paths/login.md). It only
+//! keeps a table and never closes a session itself.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,22 +15,22 @@ use crate::{per_user::PerUser, session_recheck::has_lost_rights};
 #[derive(Debug, Default)]
 pub(crate) struct ClosedSessions {
     sessions: BTreeMap<HeldSession, ClosedSession>,
-    /// How many of each user.
+    /// How many each user has.
     per_user: PerUser,
 }
 
 /// What is left of a session.
 #[derive(Debug)]
 struct ClosedSession {
-    /// What its user might do.
+    /// The rights of its user.
     rights: UserRights,
-    /// When nothing goes on any more that it began, as [`Now::monotonic`].
+    /// When the last thing it began has ended, as [`Now::monotonic`].
     until: Duration,
 }
 
 impl ClosedSessions {
-    /// Keeps a closed session in mind. Where there are too many, one is forgotten: of the user who has most, the one
-    /// closed first.
+    /// Remembers a closed session. If there are too many, one is forgotten: the one that the user with the most closed
+    /// first.
     pub(crate) fn add(&mut self, now: Now, held: HeldSession, rights: UserRights) {
         if self.sessions.len() >= CLOSED_SESSIONS_MAX
             && !self.sessions.contains_key(&held)
@@ -56,13 +57,13 @@ impl ClosedSessions {
         Some(rest)
     }
 
-    /// Those of these users; all where there are none named.
+    /// The sessions of these users; all if none are named.
     pub(crate) fn of_users(&self, users: Option<&[UserName]>) -> Vec<HeldSession> {
         let is_meant = |held: &&HeldSession| users.is_none_or(|users| users.contains(&held.user));
         self.sessions.keys().filter(is_meant).cloned().collect()
     }
 
-    /// Takes over what the user may do now. Gives the user where that is less than it was.
+    /// Takes over the user's current rights. Returns the user if those are fewer than before.
     pub(crate) fn recheck(&mut self, held: &HeldSession, known: Option<KnownUser>) -> Option<UserName> {
         let Some(known) = known else { return self.remove(held).map(|_| held.user.clone()) };
         let rest = self.sessions.get_mut(held)?;
@@ -71,7 +72,7 @@ impl ClosedSessions {
         lost
     }
 
-    /// Forgets those of which nothing goes on any more.
+    /// Forgets sessions of which nothing is running any more.
     pub(crate) fn forget_old(&mut self, now: Now) {
         let Self { sessions, per_user } = self;
         sessions.retain(|held, rest| {
@@ -84,8 +85,8 @@ impl ClosedSessions {
     }
 }
 
-/// Most closed sessions kept in mind, some 200 bytes each: as many as may be open. Each command of a person opens one,
-/// but all with one profile are one here.
+/// Most closed sessions remembered, some 200 bytes each: as many as may be open. Each command of a person opens one,
+/// but all those with one profile count as one here.
 const CLOSED_SESSIONS_MAX: usize = 16_384;
 
 #[cfg(test)]

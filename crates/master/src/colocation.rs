@@ -1,10 +1,8 @@
 //! Folders whose files all lie on the same nodes (a data file and its index, the parts of one image). Serves the target
-//! of a write, further copies, and repair: a node that is lost is replaced once, for the folder, and all its files
-//! follow.
-//!
-//! Which nodes those are is in no journal: they are where most of the folder's copies lie. After a restart they are
-//! found so again, once the nodes have had time to come back. Never moves anything itself: a copy elsewhere is
-//! [apart](crate::spread::Defect::Apart), and replication sees to it.
+//! of a write, further copies, and repair. A lost node is replaced once, for the folder, and all its files follow. The
+//! nodes are not in the journal: they are those with most of the folder's copies, and are found again after a restart.
+//! That waits until the nodes have had time to come back. This file never moves anything: a copy elsewhere counts as
+//! [apart](crate::spread::Defect::Apart), and replication moves it.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +15,14 @@ use crate::{
     placement_constraints::PlacementConstraints,
 };
 
-/// The nodes of each folder that is kept together, as far as anyone asked. The first ones are for files with few
-/// copies.
+/// The nodes of each co-located folder that was asked about. The first ones are for files with few copies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Colocation {
     folders: BTreeMap<FileId, Vec<NodeKey>>,
 }
 
 impl Master {
-    /// The nodes for the files of a folder; `None` while that cannot be known, and for what is no folder.
+    /// The nodes for the files of a folder. `None` while that cannot be known, and for anything that is no folder.
     pub(crate) fn colocated_nodes(
         &mut self,
         now: Now,
@@ -51,7 +48,7 @@ impl Master {
             members.truncate(terms.copies);
             members
         });
-        // Until the nodes of an earlier master are back, what is found may be the smaller part.
+        // Until the nodes of an earlier master are back, the copies found may be the smaller part.
         if now.monotonic < self.replication_begins && found.has_files {
             return (members.len() >= terms.copies).then_some(members);
         }
@@ -63,7 +60,7 @@ impl Master {
         (!members.is_empty()).then_some(members)
     }
 
-    /// Adds nodes until there are enough for all copies, as well spread as can be.
+    /// Adds nodes until there are enough for all copies, as well spread as possible.
     fn fill_up(&mut self, members: &mut Vec<NodeKey>, bytes: u64, terms: &PlacementConstraints) {
         while members.len() < terms.copies {
             let wanted = PlacementRequest {
@@ -85,7 +82,7 @@ impl Master {
         }
     }
 
-    /// Where the copies of a folder's files lie: of so many that it is certain enough.
+    /// Where the copies of a folder's files lie, from enough files to be certain.
     fn scan_folder(&self, folder: FileId) -> Found {
         let mut found = Found::default();
         let mut counts: BTreeMap<NodeKey, u32> = BTreeMap::new();
@@ -121,7 +118,7 @@ struct Found {
     has_files: bool,
 }
 
-/// Folders remembered at once, some 100 bytes each; beyond that all are looked up anew.
+/// Folders remembered at once, some 100 bytes each. Beyond that the table starts again from empty.
 const FOLDERS_MAX: usize = 65_536;
-/// Files and folders looked at to find where a folder's copies lie: some hundred microseconds.
+/// Files and folders examined to find where a folder's copies lie: some hundred microseconds.
 const LOOKED_THROUGH_MAX: usize = 1_000;

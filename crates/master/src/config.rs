@@ -1,30 +1,31 @@
-//! The numbers an operator may set, as the rules take them: already checked by `daemon`'s settings.
+//! The numbers an operator may set, in the form the rules use. `daemon`'s settings have checked them already; this file
+//! never checks one itself.
 
 use std::time::Duration;
 
 use protocol::Rights;
 
-/// How the master behaves. Every path reads from it; nothing changes it while the master runs.
+/// How the master behaves. Every path reads it; nothing changes it while the master runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MasterConfig {
-    /// Copies of a file where the uploader does not say (paper, 2.2: "the current default is 3").
+    /// Copies of a file if the uploader does not say (paper, 2.2: "the current default is 3").
     pub copies: u8,
-    /// Copies that are synced before an upload is answered, where the uploader does not say.
+    /// Copies that are synced before an upload is answered, if the uploader does not say.
     pub sync_copies: u8,
     /// A node not heard of for this long is lost.
     pub node_lost_after: Duration,
-    /// How long a lost node's copies still count before they are made anew elsewhere: a node that only restarts
-    /// should cost no copying. Also the time nodes have to come back after the master itself restarted.
+    /// How long a lost node's copies still count before they are made again elsewhere: a node that only restarts should
+    /// cost no copying. It is also the time nodes have to come back after the master itself restarted.
     pub replicate_after: Duration,
-    /// How long a rebuild of the names waits for nodes that are known and do not come.
+    /// How long a rebuild of the names waits for known nodes that do not come.
     pub rebuild_wait: Duration,
     /// Space in bytes that stays free on every node, for sidecars and the scratch files of jobs.
     pub reserve_bytes: u64,
-    /// How long what was removed can be restored; zero: not at all.
+    /// How long a removed entry can be restored; zero: not at all.
     pub trash: Duration,
-    /// How long files below `/memory` stay there where no policy says.
+    /// How long files below `/memory` stay there if no policy says otherwise.
     pub memory_lifetime: Duration,
-    /// What whoever is logged in may do with entries where neither they nor the folders above them say who may.
+    /// Rights of every logged-in user on entries for which neither they nor the folders above them name any.
     pub everyone: Rights,
     /// Whether data within a site goes unencrypted.
     pub insecure_data: bool,

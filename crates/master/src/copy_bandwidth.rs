@@ -1,15 +1,14 @@
-//! How much of each limited link copies take now. Serves replication and rebalancing: the operator says how many bytes
-//! per second copies may take between two sites, and the copies under way never get more together.
-//!
-//! Each copy is admitted with a rate of its own, at which the node that fetches it reads: half of what is free, an
-//! eighth of the limit at least. So one large copy does not hold up the others for hours, and a few fill the link.
-//! Copies for which a client waits are not counted: they are part of an upload.
+//! How much of each limited link copies use now. Serves replication and rebalancing. The operator limits the bytes per
+//! second that copies may take between two sites, and running copies together never exceed that limit. Each copy gets a
+//! rate at which the fetching node reads: half of the free rate, and at least an eighth of the limit. So one large copy
+//! does not hold up the others for hours, and a few fill the link. Copies that a client waits for are part of an upload
+//! and never counted.
 
 use std::collections::BTreeMap;
 
 use crate::nodes::{Nodes, SiteKey};
 
-/// The rates that were given out.
+/// The rates that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct CopyBandwidth {
     taken: BTreeMap<Pair, u64>,
@@ -19,7 +18,7 @@ pub(crate) struct CopyBandwidth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BandwidthShare {
     pair: Pair,
-    /// What the copy may take.
+    /// The rate that the copy may use.
     pub(crate) rate_bytes_per_second: u64,
 }
 
@@ -33,7 +32,7 @@ impl CopyBandwidth {
         limit(nodes, a, b).is_none_or(|limit| self.free(Pair::new(a, b), limit) >= least_share(limit))
     }
 
-    /// Takes a share of the link between two sites; `None` where it has no limit.
+    /// Takes a share of the link between two sites; `None` if it has no limit.
     pub(crate) fn reserve(&mut self, nodes: &Nodes, a: SiteKey, b: SiteKey) -> Option<BandwidthShare> {
         let limit = limit(nodes, a, b)?;
         let pair = Pair::new(a, b);
@@ -72,6 +71,6 @@ fn least_share(limit: u64) -> u64 {
     (limit / 8).max(SHARE_BYTES_PER_SECOND_MIN)
 }
 
-/// The least that a copy gets, in bytes per second: at less, a frame of 1 MiB would keep its sender waiting for longer
-/// than a connection may keep still.
+/// The least that a copy gets, in bytes per second. At a lower rate, a frame of 1 MiB would keep its sender waiting
+/// longer than a connection may stay silent.
 const SHARE_BYTES_PER_SECOND_MIN: u64 = 64 * 1024;

@@ -1,5 +1,5 @@
-//! Why a request is not done: it may not or cannot be, or the user has his share already. Serves the requests that
-//! share something with those of others.
+//! Why a request is not done: it is not allowed or not possible, or the user has used up their share. Serves the
+//! requests that compete for shared limits. It never decides which of these holds.
 
 use protocol::{
     Refusal,
@@ -9,14 +9,14 @@ use protocol::{
 /// See the module.
 #[derive(Debug)]
 pub(crate) enum Denied {
-    /// It may not or cannot be.
+    /// Not allowed or not possible.
     Refused(Refusal),
     /// Not now.
     TooMuch(Throttled),
 }
 
 impl Denied {
-    /// The outcome of a request: who has too much is answered so.
+    /// The outcome of a request. A user who has too much gets [`Throttled`] as the answer.
     pub(crate) fn outcome(denied: Result<Option<ClientReply>, Self>) -> Result<Option<ClientReply>, Refusal> {
         match denied {
             Ok(reply) => Ok(reply),

@@ -1,4 +1,4 @@
-//! What is wanted of a file's copies, with every folder's say taken into account. Serves placement, replication and
+//! What is wanted of a file's copies, with the policies of all folders above it. Serves placement, replication and
 //! commits. Never counts copies and never moves any.
 
 use protocol::{FileId, SectorPath};
@@ -10,18 +10,18 @@ use crate::{Master, policies::EffectivePolicy};
 pub(crate) struct DesiredReplication {
     /// Copies in the whole cloud, at least 1.
     pub(crate) copies: u8,
-    /// Sites that each shall have a copy.
+    /// Sites that must each have a copy.
     pub(crate) sites_wanted: Vec<String>,
-    /// Sites that shall have none; none of them is wanted too.
+    /// Sites that must have none; none of them is among the wanted ones.
     pub(crate) sites_forbidden: Vec<String>,
-    /// The folder whose files all lie on the same nodes, where the file is in such a one.
+    /// The folder whose files all lie on the same nodes, if the file is in such a folder.
     pub(crate) colocated_folder: Option<FileId>,
     /// Whether they are kept in memory.
     pub(crate) is_in_memory: bool,
 }
 
 impl Master {
-    /// What is wanted of the copies of a file; nothing for a folder and for what is not there.
+    /// What is wanted of the copies of a file; nothing for a folder and for an entry that does not exist.
     pub(crate) fn policy_replication(&self, file: FileId) -> DesiredReplication {
         match self.names.content(file) {
             Some(_) => self.replication_from(self.effective_policy(file)),
@@ -29,8 +29,8 @@ impl Master {
         }
     }
 
-    /// What is wanted of a file that is about to be written to a path: as of the file that is there, else as the
-    /// nearest folder on the way says. `copies` is what the writer himself asks for; 0 means nothing.
+    /// What is wanted of a file that is about to be written to a path. The existing file decides, else the nearest
+    /// folder on the way. `copies` is what the writer asks for; 0 means nothing.
     pub(crate) fn policy_replication_at(&self, path: &SectorPath, copies: Option<u8>) -> DesiredReplication {
         let mut desired = self.replication_from(self.effective_policy_at(path));
         desired.copies = copies.filter(|copies| *copies > 0).unwrap_or(desired.copies);

@@ -1,7 +1,7 @@
-//! Emptying a node so that it can be taken away. Serves `sector node drain`. A node that leaves gets no new slices;
-//! what it holds is [misplaced](crate::spread::Defect::Leaving), and replication moves it as it moves anything: a copy
-//! elsewhere first, then the removal. Never begins what cannot end: where files would find no other node, it says so at
-//! once.
+//! Empties a node so that it can be taken away. Serves `sector node drain`. A leaving node gets no new slices. Its
+//! slices count as [misplaced](crate::spread::Defect::Leaving), and replication moves them as usual: first a copy
+//! elsewhere, then the removal. It never begins a drain that cannot end: if files would find no other node, it says so
+//! at once.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ use crate::{
 };
 
 impl Master {
-    /// Plans, begins or takes back the emptying of a node. It is answered once it survives a restart.
+    /// Plans, begins or cancels a drain. The answer waits until the change survives a restart.
     pub(crate) fn drain(
         &mut self,
         now: Now,
@@ -65,7 +65,7 @@ impl Master {
         };
         let standing_now = |key: NodeKey| match self.nodes.get(key).membership {
             Membership::Draining if is_empty(key) => Some(Membership::Drained),
-            // What a job left there after all is moved too.
+            // Slices that a job still left there are moved too.
             Membership::Drained if self.nodes.get(key).slice_count > 0 => Some(Membership::Draining),
             _ => None,
         };
@@ -88,8 +88,8 @@ impl Master {
 
     fn set_membership(&mut self, now: Now, from: SessionCaller, key: NodeKey, standing: Membership, plan: MovePlan) {
         self.nodes.set_membership(key, standing);
-        // Also where it changes nothing: by an old journal it may only seem so, and what is said now stands. This gives
-        // the life its number, by which it is written down next.
+        // Saved even if it changes nothing: that may only seem so with an old journal, and the latest request counts.
+        // The save gives this life its number, under which the change is recorded next.
         let row = self.nodes.row_change(key).unwrap_or_else(|| self.nodes.saved_row(key));
         self.save(now, vec![row], Vec::new());
         let said = self.note_membership_change(key);
@@ -98,9 +98,9 @@ impl Master {
         self.retry_blocked_copies(true);
     }
 
-    /// What would move where if a node were drained now: every slice is given a place, as if all were moved at once.
+    /// Where each slice would move if a node were drained now. Every slice gets a place, as if all were moved at once.
     fn plan_drain(&mut self, now: Now, key: NodeKey) -> MovePlan {
-        // Only in thought: whatever is changed for it is put back.
+        // Hypothetical: every change made for the plan is undone.
         let (standing, folders) = (self.nodes.get(key).membership, self.colocation.clone());
         self.nodes.set_membership(key, Membership::Draining);
         let held = self.nodes.get(key).slice_count;
@@ -134,7 +134,7 @@ impl Master {
         planning.files += 1;
         planning.bytes += bytes;
         if fit >= terms.copies {
-            // There are enough elsewhere: it is only removed.
+            // There are enough copies elsewhere: this one is only removed.
             return;
         }
         match choose_node(&self.nodes, &self.placement_request(bytes, &terms, &staying, &closed), &mut planning.rng) {
@@ -173,7 +173,7 @@ impl Master {
     }
 }
 
-/// A plan while it is made.
+/// A plan in the making.
 struct Planning {
     rng: Rng,
     seen: u64,
@@ -182,13 +182,13 @@ struct Planning {
     moves: BTreeMap<NodeKey, (u64, u64)>,
     /// Files that would have too few nodes.
     nodeless: u64,
-    /// Files for which the others have no room.
+    /// Files for which the other nodes have no room.
     roomless: u64,
 }
 
 impl Default for Planning {
     fn default() -> Self {
-        // The same plan for the same cloud; and the master's own lots stay what they were.
+        // The same cloud gets the same plan, and the master's own random numbers are not consumed.
         let rng = Rng::with_seed(1);
         Self { rng, seen: 0, files: 0, bytes: 0, moves: BTreeMap::new(), nodeless: 0, roomless: 0 }
     }
@@ -196,7 +196,7 @@ impl Default for Planning {
 
 impl Planning {
     fn finish(self, master: &Master, from: NodeKey, held: u64) -> MovePlan {
-        // Of a very full node only so many slices were looked at; the others are taken to be like them.
+        // On a very full node only this many slices were examined; the rest are assumed to be like them.
         let scale = |count: u64| (u128::from(count) * u128::from(held) / u128::from(self.seen.max(1))) as u64;
         let mut problems = Vec::new();
         if self.nodeless > 0 {
@@ -224,5 +224,5 @@ impl Planning {
     }
 }
 
-/// Slices for which a place is sought in a plan: some hundred milliseconds, and enough to know how it will be.
+/// Slices for which a plan looks for a place: some hundred milliseconds, and enough for a good estimate.
 const PLANNED_MAX: usize = 20_000;

@@ -1,9 +1,7 @@
-//! Who drives a detached job: one node after the other, each until it is not heard of any more. Serves `run --detach`
-//! (path of a job, "The driver that survives"). A driver is a client of its own in the name of the user who detached
-//! the job: it comes in with a key that the user's client made, and every driver has another, so that the one before
-//! can no longer say anything to the master, and so can neither write the journal nor give the output its place.
-//!
-//! It never decides anything about the job, and never gives a key to two nodes.
+//! Chooses the nodes that drive a detached job: one after the other, each until it falls silent. Serves `run --detach`
+//! (path of a job, "The driver that survives"). A driver joins as a client in the name of the user who detached the
+//! job, with a key made by that user's client. Every driver has another key, so its predecessor can neither write the
+//! journal nor put the output in place. It never decides about the job, and never gives a key to two nodes.
 
 use std::time::Duration;
 
@@ -35,14 +33,15 @@ use crate::{
 pub(crate) struct DetachedJob {
     journal: SectorPath,
     keys: Vec<DriverKey>,
-    /// The session in which the user detached it: what proved them must stand as long as the job runs.
+    /// The session in which the user detached it. The proof of identity behind it must stay valid as long as the job
+    /// runs.
     by: HeldSession,
     /// Drivers so far; the last one is at `node`, and has the key of this number.
     drivers: u32,
     node: Option<NodeId>,
     /// Whether the last one has reported.
     is_heard: bool,
-    /// How many before it, one after the other, never did.
+    /// How many drivers in a row before it never reported.
     failed_starts: u32,
 }
 
@@ -52,8 +51,8 @@ impl DetachedJob {
         self.node.as_ref()
     }
 
-    /// How long its driver may be silent. One that never came may be kept out by what keeps the next one out too, such
-    /// as a security server that is away: each waits twice as long as the one before, so that there are keys left when
+    /// How long its driver may be silent. A driver that never came may be kept out by a cause that also keeps out the
+    /// next, such as a missing security server. So each waits twice as long as the one before, and keys are left when
     /// it is back.
     pub(crate) fn silence_max(&self) -> Duration {
         let doublings = if self.is_heard { 0 } else { self.failed_starts.min(BACKOFF_DOUBLINGS_MAX) };
@@ -71,7 +70,7 @@ impl DetachedJob {
 }
 
 impl Master {
-    /// Has a node drive a job that was admitted.
+    /// Has a node drive an admitted job.
     pub(crate) fn detach_job(
         &mut self,
         now: Now,
@@ -115,8 +114,8 @@ impl Master {
         Ok(None)
     }
 
-    /// Gives a detached job its next driver, at another node than the last where there is one. False where that cannot
-    /// be, now or ever.
+    /// Gives a detached job its next driver, at another node than the last if there is one. False if that is not
+    /// possible, now or ever.
     pub(crate) fn replace_driver(&mut self, now: Now, id: JobId) -> bool {
         let Ok(job) = self.jobs.get(id) else { return false };
         let Some(detached) = job.detached.as_ref().filter(|detached| (detached.drivers as usize) < detached.keys.len())
@@ -127,14 +126,15 @@ impl Master {
         let up: Vec<NodeId> = up.map(|(_, node)| node.id.clone()).collect();
         let others: Vec<&NodeId> = up.iter().filter(|node| detached.node.as_ref() != Some(node)).collect();
         let Some(node) = self.rng.choice(others).cloned().or_else(|| up.first().cloned()) else {
-            // One that comes soon may still take it over: it stays where it is, and is looked at again.
+            // A driver that comes soon may still take it over: the job stays where it is, and is checked again.
             return detached.drivers > 0;
         };
         for session in self.sessions.driving(id) {
             self.sessions.close(now, session);
             self.actions.push_back(MasterAction::CloseSession(session));
         }
-        // The next driver writes the same parts of the output, and would have to wait for these to end by themselves.
+        // The next driver writes the same parts of the output. It would have to wait until these leases end by
+        // themselves.
         for lease in self.leases.driving(id) {
             self.abort_lease(now, lease);
         }
@@ -153,7 +153,7 @@ impl Master {
         true
     }
 
-    /// The driver's number is durable: no other will have its key.
+    /// The driver's number is durable: no other driver will have its key.
     pub(crate) fn start_driver(&mut self, id: JobId) {
         let node = self.jobs.get(id).ok().and_then(|job| job.record.driver.clone());
         if let Some(key) = node.and_then(|node| self.nodes.of_id(&node)) {
@@ -161,7 +161,7 @@ impl Master {
         }
     }
 
-    /// What a node is told, if it is still the one.
+    /// What the node is told, if it is still the job's node.
     pub(crate) fn drive_order(&self, node: NodeKey, id: JobId) -> Option<DriveOrder> {
         let job = self.jobs.get(id).ok()?;
         let detached = job.detached.as_ref().filter(|detached| detached.node() == Some(&self.nodes.get(node).id))?;
@@ -169,7 +169,7 @@ impl Master {
         Some(DriveOrder { job: id, user, key: detached.key()?, journal })
     }
 
-    /// For whom a driver comes in that shows this key.
+    /// The session of the user for whom a driver with this key joins.
     ///
     /// # Errors
     /// Refused for a key that is not that of the job's present driver, in the same words whatever is wrong.
@@ -182,12 +182,12 @@ impl Master {
     }
 }
 
-/// A driver that does not report for so long is replaced: it reports every second. Where it was only cut off from the
+/// A driver that does not report for this long is replaced; it reports every second. If it was only cut off from the
 /// master, it can do no harm afterwards.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Up to ten minutes and a half for one that never came: with all keys, some hours.
+/// Up to 640 seconds for a driver that never came. With all keys, that takes some hours.
 const BACKOFF_DOUBLINGS_MAX: u32 = 6;
-/// Drivers at once for each node that is up: each is a process of some tens of megabytes. One user alone may have half.
+/// Drivers at once for each node that is up; each is a process of some tens of megabytes. One user alone may have half.
 const NODE_DRIVERS_MAX: u64 = 64;
-/// Some of them end in that time, in seconds.
+/// Some drivers end within this time, in seconds.
 const DRIVER_RETRY_SECONDS: u32 = 30;

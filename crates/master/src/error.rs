@@ -1,5 +1,5 @@
-//! How the master fails as a whole. A single request that fails is answered with a
-//! [`Refusal`](protocol::Refusal) and is no error here.
+//! How the master fails as a whole. A single request that fails is answered with a [`Refusal`](protocol::Refusal),
+//! which is never an error here.
 
 use std::net::SocketAddr;
 
@@ -39,7 +39,7 @@ pub enum MasterError {
     Folder {
         /// `make`.
         operation: &'static str,
-        /// What.
+        /// The path.
         path: String,
         /// Why.
         source: std::io::Error,
@@ -47,10 +47,10 @@ pub enum MasterError {
     /// Settings, certificate files or the ready line could not be used.
     #[error(transparent)]
     Daemon(#[from] daemon::DaemonError),
-    /// The certificates are of no use.
+    /// The certificates cannot be used.
     #[error("the master's certificate cannot be used: {0}")]
     Identity(net::NetError),
-    /// The port could not be listened on.
+    /// The port could not be opened.
     #[error("the master cannot listen on {address}: {source}")]
     Listen {
         /// Where.
@@ -58,7 +58,7 @@ pub enum MasterError {
         /// Why.
         source: net::NetError,
     },
-    /// A part of the master ended that should not have.
+    /// A part of the master ended unexpectedly.
     #[error("the master's {0} ended; this is a bug")]
     Ended(&'static str),
 }
@@ -85,7 +85,7 @@ impl MasterError {
         }
     }
 
-    /// The error as it is told to someone else.
+    /// The error as it is reported to others.
     pub fn refusal(&self) -> Refusal {
         let status = match self {
             Self::Daemon(source) => return source.refusal(),

@@ -1,6 +1,6 @@
-//! Requests of clients that wait for the master's one task: one of each user in turn, so that a user with a thousand
-//! costly ones waits for himself, and others for one of his at most. Serves every request. Nodes' reports never wait
-//! here. It looks into no request, and drops none: what finds no room is given back.
+//! Client requests that wait for the master's single task, taken from each user in turn. A user with a thousand costly
+//! requests waits for their own; others wait for at most one of these. Serves every request; nodes' reports do not wait
+//! here. It never looks into a request and never drops one: a request that finds no room is given back.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,11 +8,11 @@ use protocol::UserName;
 
 use crate::per_user::PerUser;
 
-/// What waits; see the module.
+/// The waiting requests; see the module.
 #[derive(Debug)]
 pub(crate) struct FairQueue<T> {
     waiting: BTreeMap<UserName, VecDeque<(T, u64)>>,
-    /// Whose turn is next; each user of whom something waits once.
+    /// Whose turn is next; each user with waiting requests appears once.
     order: VecDeque<UserName>,
     requests: PerUser,
     bytes: PerUser,
@@ -30,10 +30,10 @@ impl<T> Default for FairQueue<T> {
 }
 
 impl<T> FairQueue<T> {
-    /// Takes a request of so many bytes.
+    /// Takes a request of this many bytes.
     ///
     /// # Errors
-    /// Gives it back where too much of this user's waits already.
+    /// Gives it back if too many of this user's requests wait already.
     pub(crate) fn push(&mut self, user: &UserName, request: T, bytes: u64) -> Result<(), T> {
         let has_room =
             self.requests.may_add(user, 1, WAITING_MAX) && self.bytes.may_add(user, bytes, WAITING_BYTES_MAX);
@@ -78,8 +78,8 @@ impl<T> FairQueue<T> {
     }
 }
 
-/// Most requests that wait: at some microseconds each, a tenth of a second; with a page of a listing each, some
-/// seconds, less than clients wait for an answer. Of one user alone, half.
+/// Most requests that wait. At some microseconds each they take a tenth of a second. With a page of a listing each,
+/// they take some seconds, less than clients wait for an answer. One user alone may have half.
 const WAITING_MAX: u64 = 8_192;
 /// Most bytes of them: requests are short, but may have a megabyte each.
 const WAITING_BYTES_MAX: u64 = 64 << 20;
@@ -103,7 +103,7 @@ mod tests {
         turns.push(&user("bob"), ("bob", 1), 10).unwrap();
         let first: Vec<_> = (0..6).filter_map(|_| turns.pop()).collect();
         assert_eq!(first, [("ann", 0), ("bob", 0), ("ann", 1), ("bob", 1), ("ann", 2), ("ann", 3)]);
-        // Who comes again waits for one of the other's.
+        // A user who arrives later waits for one of the other's requests.
         turns.push(&user("bob"), ("bob", 2), 10).unwrap();
         assert_eq!((turns.pop(), turns.pop()), (Some(("ann", 4)), Some(("bob", 2))));
         assert_eq!(std::iter::from_fn(|| turns.pop()).count(), 995);

@@ -1,5 +1,5 @@
-//! What clients ask about files and folders, and what they change without writing bytes. Serves download, listing,
-//! `stat`, `mkdir`, `mv`, `rm`, `du`.
+//! Answers clients' questions about files and folders, and makes changes that write no bytes. Serves download, listing,
+//! `stat`, `mkdir`, `mv`, `rm`, `du`. It never touches a file's bytes.
 
 use protocol::{
     FileId, NodeId, Now, Refusal, SectorPath, SliceId, Status,
@@ -24,8 +24,8 @@ use crate::{
 };
 
 impl Master {
-    /// A file and the nodes it can be read from: the nearest to the client's address first, then the least busy (paper,
-    /// 2.2: "close to the client and ... not busy with other services").
+    /// A file and the nodes it can be read from: the nearest to the client's address first, then the least busy.
+    /// (Paper, 2.2: "close to the client and ... not busy with other services".)
     pub(crate) fn locate(
         &mut self,
         now: Now,
@@ -37,7 +37,7 @@ impl Master {
         let content = self.names.content(id).ok_or_else(|| folder_refusal(path))?;
         let (slice, bytes, file) = (content.slice, content.bytes, tickets::ticket_file(path, content.version));
         let mut nodes = self.readable_nodes(slice);
-        // The lot is drawn once per node: a sort with changing keys would be no order.
+        // The random key is drawn once per node: a sort needs keys that do not change.
         let mut ranked: Vec<_> = nodes.drain(..).map(|key| (self.distance_to_reader(key, address), key)).collect();
         ranked.sort_unstable();
         let at = self.client_at(client);
@@ -51,7 +51,7 @@ impl Master {
         Ok(ClientReply::Located(Located { entry, sources }))
     }
 
-    /// An entry and how its copies are.
+    /// An entry and the state of its copies.
     pub(crate) fn stat(&self, path: &SectorPath) -> Result<ClientReply, Refusal> {
         let id = self.names.get(path)?;
         let entry = self.entry(id).ok_or_else(|| not_found_refusal(path))?;
@@ -134,7 +134,7 @@ impl Master {
         let id = self.names.get(path)?;
         let change = self.discard(now, id, path, recursive, for_good)?;
         let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
-        // In the trash it has another path; gone, it is nobody's.
+        // In the trash it has another path; removed, it belongs to nobody.
         let moved = self.names.content(id).map(|content| content.slice);
         effects.extend(moved.into_iter().chain(change.freed).map(Effect::Reconcile));
         if self.names.is_folder(id) {
@@ -165,7 +165,7 @@ impl Master {
         self.check_folder_quotas(to, folder, self.usage_below(id).beyond(replaced), &self.quota_folders_above(id))
     }
 
-    /// A ticket for taking in native files at a node. They may be anyone's: so only administrators may.
+    /// A ticket for importing native files at a node. They may belong to anyone, so only administrators get one.
     pub(crate) fn import(&self, now: Now, client: &ClientSession, node: &NodeId) -> Result<ClientReply, Refusal> {
         let by = &client.rights;
         if !by.admin {
@@ -181,13 +181,13 @@ impl Master {
         Ok(ClientReply::Source(self.tickets.import(now, node, self.client_bearer(&self.client_at(client), node))))
     }
 
-    /// The nodes with a good copy that can be reached.
+    /// The reachable nodes with a good copy.
     fn readable_nodes(&self, slice: SliceId) -> Vec<NodeKey> {
         let is_readable = |replica: &&Replica| replica.is_good() && self.nodes.get(replica.node).is_reachable();
         self.replicas.of(slice).iter().filter(is_readable).map(|replica| replica.node).collect()
     }
 
-    /// How many copies are wanted with all folders' say: a row has only what the file says itself.
+    /// How many copies are wanted with the policies of all folders: a row has only the file's own setting.
     fn fill_copies(&self, entry: &mut Entry) {
         if let EntryKind::File(content) = &mut entry.kind {
             content.copies = self.policy_replication(entry.id).copies;

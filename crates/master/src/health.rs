@@ -1,5 +1,5 @@
-//! How the cloud is, in sentences that say what to do. Serves `sector health` and `sector nodes`. All counts are kept
-//! as things change; asking costs nothing.
+//! The state of the cloud, in sentences that say what to do. Serves `sector health` and `sector nodes`. All counts are
+//! kept up to date as things change, so an answer never walks over files.
 
 use std::fmt::Display;
 
@@ -117,7 +117,7 @@ impl Master {
         })
     }
 
-    /// Whether files can still be written, and will be: what an operator must hear before users do.
+    /// Whether files can be written, now and in the near future: an operator must hear of it before users do.
     fn room_reason(&self) -> Option<String> {
         let reserve_bytes = self.config.reserve_bytes;
         let up = self.nodes.up_count();
@@ -134,7 +134,7 @@ impl Master {
             takers.iter().filter(|node| node.is_full(reserve_bytes) || node.is_nearly_full(reserve_bytes)).count();
         (near * 2 > takers.len()).then(|| {
             let percent = 100 / NEARLY_FULL_WHEN_LEFT;
-            // More than half of two are both: one is the only one.
+            // With two, more than half means both; with one, it is the only one.
             match takers.len() {
                 1 => format!("the only node that takes new files has less than {percent} % of its room left; {advice}"),
                 all => format!("{near} of {all} nodes have less than {percent} % of their room left; {advice}"),
@@ -185,13 +185,13 @@ impl Master {
     }
 }
 
-/// A count and what is counted, in the words for one or in those for any other number.
+/// A count with its noun, in the singular or the plural.
 pub(crate) fn pluralized<N: Display + PartialEq + From<u8>>(count: N, one: &str, others: &str) -> String {
     let words = if count == N::from(1) { one } else { others };
     format!("{count} {words}")
 }
 
-/// User functions run there with less around them than there should be.
+/// User functions run there with less isolation than they should have.
 fn sandbox_reason(node: &NodeId, missing: &[SandboxLayer]) -> Option<String> {
     let first = missing.first()?;
     let layers = SandboxLayer::list(missing);

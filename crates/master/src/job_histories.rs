@@ -1,6 +1,6 @@
-//! What became of the attempts of jobs that have ended, as their drivers told it. Serves `job --segments`, the marks of
-//! `nodes`, and which nodes later jobs are to avoid. Drivers are users' programs: what they say of a node keeps it from
-//! no job that has no other, and no user's word alone counts for the jobs of others.
+//! Outcomes of the attempts of ended jobs, as reported by their drivers. Serves `job --segments`, the marks of `nodes`,
+//! and the choice of nodes that later jobs should avoid. Drivers are users' programs, so a mark never keeps a node from
+//! a job that has no other. One user's report alone never makes other users' jobs avoid a node.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(crate) struct JobHistories {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct HistoryRow {
-    /// When it was told, in milliseconds since the Unix epoch.
+    /// When it was reported, in milliseconds since the Unix epoch.
     told_unix_millis: u64,
     history: JobHistory,
 }
@@ -55,10 +55,10 @@ impl JobHistories {
         self.by_job.insert(job, row);
     }
 
-    /// Keeps a history. Where there are too many, one is forgotten: of a job that is not known any more, else the
+    /// Keeps a history. If there are too many, one is forgotten: that of a job that is no longer known. Else it is the
     /// oldest of the user who has most.
     fn keep(&mut self, now: Now, job: JobId, history: JobHistory, jobs: &Jobs) -> Vec<RowChange> {
-        // After the newest, whatever the clock does: one that went back must not make the newest the oldest.
+        // Dated after the newest, whatever the clock does: a clock that went back must not make the newest the oldest.
         let told_unix_millis = self.by_time.last().map_or(0, |(at, _)| *at).max(now.unix_millis);
         let row = HistoryRow { told_unix_millis, history };
         let mut changes = vec![RowChange::Set { table: HISTORIES_TABLE, key: key(job), value: encode_row(&row) }];
@@ -87,7 +87,7 @@ impl JobHistories {
 }
 
 impl Master {
-    /// Takes the history of a job, or gives it.
+    /// Stores the history of a job, or returns it.
     pub(crate) fn handle_history(
         &mut self,
         now: Now,
@@ -103,7 +103,7 @@ impl Master {
             return Err(Refusal::new(Status::Refused, message));
         }
         let HistoryRequest::Submit { history, .. } = request else { return self.history(job).map(Some) };
-        // The first word stands: it may have been sent twice, and marks are not to count twice.
+        // The first report counts: it may have been sent twice, and marks must not count twice.
         if self.job_histories.by_job.contains_key(&job) {
             return Ok(Some(ClientReply::Done));
         }
@@ -135,14 +135,14 @@ impl Master {
     }
 }
 
-/// What drivers said lately of one node; forgotten when the master ends.
+/// What drivers recently reported of one node; forgotten when the master ends.
 #[derive(Debug, Default)]
 pub(crate) struct FailureMarks {
     /// Oldest first.
     reports: VecDeque<MarkReport>,
 }
 
-/// What one user's driver said.
+/// One report by one user's driver.
 #[derive(Debug)]
 struct MarkReport {
     when: Duration,
@@ -154,7 +154,7 @@ impl FailureMarks {
     fn note(&mut self, now: Now, by: UserName, marks: NodeMarks) {
         self.reports.push_back(MarkReport { when: now.monotonic, by, marks });
         if self.reports.len() > MARKS_MAX {
-            // No user's many words push out those of others.
+            // One user's many reports do not push out those of others.
             let mut counted = PerUser::default();
             self.reports.iter().for_each(|word| counted.add(&word.by, 1));
             let oldest = self.reports.iter().position(|word| Some(&word.by) == counted.greediest());
@@ -162,13 +162,14 @@ impl FailureMarks {
         }
     }
 
-    /// All of the last [`MARKS_LIFE`].
+    /// All marks of the last [`MARKS_LIFE`].
     pub(crate) fn recent(&self, now: Now) -> NodeMarks {
         self.young(now).fold(NodeMarks::default(), |sum, (_, word)| sum.plus(word.marks))
     }
 
-    /// How heavy they are for a job of `user`: each job's marks, of which so many count at most, are halved with every
-    /// quarter of their life; another user's count for less than it takes to be avoided, however many he tells of.
+    /// The weight of the marks for a job of `user`. Of each job's marks only a limited number counts, halved with every
+    /// quarter of their life. Another user's marks stay below the threshold for avoidance, however many that user
+    /// reports.
     pub(crate) fn weight(&self, now: Now, user: &UserName) -> u32 {
         let mut by_user: BTreeMap<&UserName, u32> = BTreeMap::new();
         for (age, word) in self.young(now) {
@@ -185,8 +186,8 @@ impl FailureMarks {
     }
 }
 
-/// Which of nodes whose marks are so heavy are to be avoided: those with some, and twice as many as the others have on
-/// average. What fails everywhere marks all alike, and a large cloud has a mark here and there.
+/// Which of the nodes with these weights to avoid: those with enough marks, and twice as many as the others on average.
+/// A problem that fails everywhere marks all alike, and a large cloud has a mark here and there.
 pub(crate) fn avoided(weights: &[u32]) -> impl Iterator<Item = bool> {
     let all: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
     let others = weights.len().saturating_sub(1) as u64;
@@ -202,14 +203,13 @@ fn key(job: JobId) -> Vec<u8> {
 
 /// Most histories kept, each of at most about [`HISTORY_BYTES_MAX`](limits::HISTORY_BYTES_MAX): 25 MB in memory.
 const HISTORIES_MAX: usize = 200;
-/// How long a node bears a mark: a slow disk shows in job after job, and what was repaired is not held against it for
-/// long.
+/// How long a mark counts against a node. A slow disk shows in job after job, and a repaired node is soon cleared.
 const MARKS_LIFE: Duration = Duration::from_secs(3_600);
-/// Most words of drivers kept of one node, so that none who reports without end fills the memory.
+/// Most reports kept of one node, so that a driver that reports without end cannot fill the memory.
 const MARKS_MAX: usize = 256;
-/// Marks of one job that count: after three quarters of an hour it is no longer reason enough to avoid a node.
+/// Marks of one job that count: after three quarters of an hour they are no longer reason enough to avoid a node.
 const MARKS_OF_A_JOB_MAX: u32 = 16;
-/// Marks that make a node one to be avoided: a single SPE that was killed says nothing.
+/// Marks from which a node is avoided: a single killed SPE proves nothing.
 const AVOIDED_MIN: u32 = 3;
-/// How many times as many it must be as at the others on average.
+/// How many times the average of the other nodes it must be.
 const AVOIDED_TIMES: u64 = 2;

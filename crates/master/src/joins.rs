@@ -1,5 +1,5 @@
-//! Joining: the TLS conversation with which every session begins (doors 2 and 4; paper, 2.3: "a client logs onto the
-//! master server via an SSL connection"). Serves login and the start of nodes. Never lets anyone in without the
+//! Joining: the TLS conversation with which every session begins (doors 2 and 4). (Paper, 2.3: "a client logs onto the
+//! master server via an SSL connection".) Serves login and the start of nodes. Never lets anyone in without the
 //! security server's word, and never sends a session's key.
 
 use std::{
@@ -36,34 +36,34 @@ use crate::{
     security_client::SecurityClient,
 };
 
-/// What everyone who joins passes through.
+/// The shared parts that every join uses.
 pub(crate) struct JoinAcceptor {
     pub(crate) security: Arc<SecurityClient>,
-    /// What shows that it is this master that knows a session no more.
+    /// Proves that it is this master that no longer knows a session.
     pub(crate) reset_key: StatelessResetKey,
-    /// Where those go who were let in.
+    /// Where admitted peers are sent.
     pub(crate) admitted: mpsc::Sender<PendingSession>,
-    /// Who knows which key drives which job.
+    /// Where to ask which key drives which job.
     pub(crate) driver_questions: mpsc::Sender<DriverQuestion>,
 }
 
-/// For whom does who shows this key drive this job?
+/// Asks for which user the holder of this key drives this job.
 pub(crate) struct DriverQuestion {
     pub(crate) job: JobId,
     pub(crate) key: DriverKey,
     pub(crate) answer: oneshot::Sender<Result<HeldSession, Refusal>>,
 }
 
-/// Someone who was let in, and waits until the session stands.
+/// A peer that was admitted, and waits until its session is set up.
 pub(crate) struct PendingSession {
     pub(crate) session: SessionId,
     pub(crate) key: [u8; 32],
     pub(crate) who: Joiner,
-    /// Answered when messages of the session will be understood.
+    /// Answered once messages of the session will be understood.
     pub(crate) opened: oneshot::Sender<Result<TicketKeys, Refusal>>,
 }
 
-/// Who was let in.
+/// The admitted peer.
 pub(crate) enum Joiner {
     /// A client.
     Client(ClientJoin),
@@ -75,8 +75,8 @@ impl JoinAcceptor {
     /// Takes connections until it is stopped.
     pub(crate) async fn accept_joins(self: Arc<Self>, listener: Listener, stopping: ShutdownToken) {
         let mut joining = JoinSet::new();
-        // Whoever comes is taken at once, and has a place among strangers until its proof is found good; so nobody
-        // waits behind them, and there are never more joins than such places.
+        // Every connection is accepted at once, and has a place among strangers until its proof is found good. So
+        // nobody waits behind it, and there are never more joins than such places.
         while let Some(incoming) = stopping.run_until_cancelled(listener.accept()).await {
             while joining.try_join_next().is_some() {}
             match incoming {
@@ -84,7 +84,7 @@ impl JoinAcceptor {
                 Err(error) => tracing::warn!(%error, "cannot take a connection"),
             }
         }
-        // Whoever is still joining is cut off: there is no master any more to join.
+        // Joins in progress are cut off: the master they would join is gone.
         joining.shutdown().await;
     }
 
@@ -104,13 +104,13 @@ impl JoinAcceptor {
             let reply = self.judge(&mut stream, request).await;
             return say(stream, &reply).await;
         };
-        // What is awaited from here on is ours to do: its ten seconds have been enough. Nobody's questions keep those
-        // of another address waiting; and where its address needs the place for another, it goes.
+        // The waits from here on are the master's own; the peer's ten seconds were enough. No address's questions hold
+        // up those of another. If its address needs the place for another join, this one is dropped.
         let peer = stream.peer();
         let answered = place.run_until_evicted(async {
             let turn = place.proof_permit().await;
             let reply = self.judge(&mut stream, request).await;
-            // Who is slow to hear it keeps nobody waiting.
+            // A peer that is slow to read the answer keeps nobody waiting.
             drop(turn);
             say(stream, &reply).await
         });
@@ -139,7 +139,7 @@ impl JoinAcceptor {
         })
     }
 
-    /// Passes on what a machine says about its certificate, with what it has shown.
+    /// Passes on a machine's request about its certificate, with the certificate it has shown.
     async fn enrol(
         &self,
         address: IpAddr,
@@ -169,7 +169,7 @@ impl JoinAcceptor {
         Ok((session, ticket_keys))
     }
 
-    /// For whom a driver with this key comes in.
+    /// The user for whom a driver with this key joins.
     async fn driver_session(&self, job: JobId, key: DriverKey) -> Result<HeldSession, Refusal> {
         let (answer, answered) = oneshot::channel();
         let asked = self.driver_questions.send(DriverQuestion { job, key, answer }).await;
@@ -191,7 +191,7 @@ impl JoinAcceptor {
         }
     }
 
-    /// Passes on what someone without a session says to log in with a browser. The security server bounds it.
+    /// Passes on a browser login message from someone without a session. The security server limits these.
     async fn log_in_with_browser(&self, address: IpAddr, request: DeviceRequest) -> Result<JoinReply, Refusal> {
         match self.security.ask(&SecurityRequest::Device { request, address }).await? {
             SecurityReply::Device(reply) => Ok(JoinReply::Device(reply)),
@@ -214,7 +214,8 @@ impl JoinAcceptor {
             JoinRequest::Driver { job, key, holder } => {
                 let held = self.driver_session(job, key).await?;
                 let proved_from = held.address;
-                // What proved the user when the job was detached must stand, and gives what it gives now.
+                // The proof that the user gave when the job was detached must still be valid, and grants what it grants
+                // now.
                 match self.security.ask(&SecurityRequest::Recheck(vec![held])).await? {
                     SecurityReply::Rechecked(known) => match known.into_iter().next().flatten() {
                         Some(user) => {
@@ -229,7 +230,7 @@ impl JoinAcceptor {
                     other => Err(refused(other)),
                 }
             }
-            // Were answered before: no session with the master begins with them.
+            // Answered before this point: no session with the master begins with them.
             JoinRequest::Login { .. } | JoinRequest::Device(_) => {
                 Err(Refusal::new(Status::Failed, "a login opens no session with the master"))
             }
@@ -246,13 +247,13 @@ impl JoinAcceptor {
                 let transfer = reachable(transfer, address);
                 Ok(Joiner::Node(NodeJoin { node, place, transfer, spe_slots, pid, folder, local, address }))
             }
-            // Taken before: no session begins with it.
+            // Handled before this point: no session begins with it.
             JoinRequest::Enrol(_) => Err(Refusal::new(Status::Usage, "a certificate is no reason to begin a session")),
         }
     }
 }
 
-/// Says what came of a join. Whatever it is: the answer has all of the join's time.
+/// Sends the outcome of a join. Whatever it is, the answer may use all of the join's time.
 async fn say(mut stream: TransferStream, reply: &JoinReply) -> Result<(), net::NetError> {
     stream.admit();
     stream.send(reply).await?;
@@ -276,7 +277,7 @@ fn refused(reply: SecurityReply) -> Refusal {
     }
 }
 
-/// How long one join may take, with the security server's answer.
+/// How long one join may take, including the security server's answer.
 const JOIN_MAX: Duration = Duration::from_secs(20);
 
 #[cfg(test)]

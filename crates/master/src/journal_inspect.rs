@@ -1,7 +1,6 @@
-//! Looking at a master's journal while no master uses it (`sector inspect journal`): what is in it, and whether a
-//! master could start from it. A repair takes out the rows that cannot be used, keeps them in a file, and gives the
-//! journal a new id: so the nodes' slices are looked at as those of a lost journal, and what the rows named comes back
-//! from the sidecars. Never repairs anything unasked.
+//! Inspects a master's journal while no master uses it (`sector inspect journal`): its content, and whether a master
+//! could start from it. A repair moves unusable rows to a file and gives the journal a new id. So the nodes' slices are
+//! treated as those of a lost journal, and what the rows named comes back from the sidecars. Never repairs unasked.
 
 use std::{
     fmt::Write as _,
@@ -31,7 +30,7 @@ use crate::{
     trash::Trash,
 };
 
-/// A journal.
+/// The result of an inspection.
 #[derive(Clone, Debug)]
 pub struct JournalReport {
     /// The file.
@@ -46,7 +45,7 @@ pub struct JournalReport {
     pub folders: u64,
     /// Bytes of the files, each counted once.
     pub bytes: u64,
-    /// Rows that a master cannot start with.
+    /// Rows that prevent a master from starting.
     pub problems: Vec<RowProblem>,
     /// Where a repair has put these.
     pub archived_rows: Option<PathBuf>,
@@ -65,15 +64,15 @@ pub struct RowProblem {
     pub why: String,
 }
 
-/// Looks at the journal in a file, or in a master's folder; with `repair`, which is a random number, repairs it.
+/// Inspects the journal in a file, or in a master's folder. With `repair`, which is a random number, repairs it.
 /// Blocks.
 ///
 /// # Errors
-/// When a master runs on it, when it is no journal, and what the disk says.
+/// When a master runs on it, when it is no journal, or when the disk fails.
 pub fn inspect_journal(at: &Path, repair: Option<u64>) -> Result<JournalReport, MasterError> {
     let file = if at.is_dir() { at.join(JOURNAL_FILE) } else { at.to_owned() };
     let failed = |operation, source| MasterError::Folder { operation, path: file.display().to_string(), source };
-    // To open what is not there would make it.
+    // Opening a missing file would create it.
     fs::metadata(&file).map_err(|source| failed("open", source))?;
     let journal = Journal::open(&file).map_err(|source| MasterError::Journal { operation: "open", source })?;
     let rows = rows_of(&journal)?;
@@ -106,7 +105,7 @@ pub fn inspect_journal(at: &Path, repair: Option<u64>) -> Result<JournalReport, 
             .map(|problem| RowChange::Remove { table: problem.table, key: problem.key.clone() })
             .collect();
         let generation = report.id.map_or(1, |(_, generation)| generation + 1);
-        // Whatever the nodes kept is taken, also what this journal had: rows of it are gone.
+        // All rows that nodes kept are taken, even those this journal had: some of its rows are gone.
         let lineage = rows.iter().filter(|row| row.table == LINEAGE_TABLE);
         changes.extend(lineage.map(|row| RowChange::Remove { table: row.table, key: row.key.clone() }));
         changes.push(rebuild::new_identity(JournalId(number.max(1)), generation, RebuildState::Running));
@@ -117,7 +116,7 @@ pub fn inspect_journal(at: &Path, repair: Option<u64>) -> Result<JournalReport, 
     Ok(report)
 }
 
-/// All rows at once: row by row is only how a master reads them.
+/// All rows at once; reading row by row is only how a master does it.
 fn rows_of(journal: &Journal) -> Result<Vec<StoredRow>, MasterError> {
     let mut rows = Vec::new();
     read_rows(journal, |table, key, value| {
@@ -127,7 +126,7 @@ fn rows_of(journal: &Journal) -> Result<Vec<StoredRow>, MasterError> {
     Ok(rows)
 }
 
-/// The names that a master would have from the rows that can be used, and those that cannot.
+/// The names that a master would get from the usable rows, and the unusable rows.
 fn usable(rows: &[StoredRow]) -> (Option<Namespace>, Vec<RowProblem>) {
     let mut problems = Vec::new();
     let mut good = Vec::new();
@@ -138,7 +137,7 @@ fn usable(rows: &[StoredRow]) -> (Option<Namespace>, Vec<RowProblem>) {
             None => {}
         }
     }
-    // Each time the tree does not hold together, the row that is blamed goes, and what hangs on it is blamed next.
+    // Each time the tree is inconsistent, the offending row goes. The rows that hang on it are blamed next.
     while !good.is_empty() {
         let blamed = match Namespace::load(Now::default(), good.iter().cloned()) {
             Ok((names, _)) => return (Some(names), problems),
@@ -188,7 +187,7 @@ fn lines(problems: &[RowProblem]) -> String {
     text
 }
 
-/// Rows taken out one by one, each at the price of reading all names; beyond it all of them go.
+/// Rows taken out one by one, each at the cost of reading all names; beyond this number all of them go.
 const BLAMED_MAX: usize = 1_000;
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
-//! Which changes of small rows the journal has behind it: those that were counted under its own id, and those of the
-//! journals that it was put together from. A node's copy says up to which change of which journal it goes; where that
-//! is none of these, the node knows something that this journal does not (`docs/paths/rebuild.md`).
-//!
-//! A number alone would not tell: a journal that was put back from a backup counts on from where the backup ends, and
-//! would meet the numbers that it gave away before. So each start that changes anything jumps ahead by lot, and the
-//! ranges that were really counted are written down, and kept by the nodes.
+//! Which changes of small rows the journal covers: those counted under its own id, and those of its ancestors. A node's
+//! copy says up to which change of which journal it goes. If that is none of these, the node knows something that this
+//! journal does not (`docs/paths/rebuild.md`). A journal restored from a backup would reuse numbers it gave away
+//! before, so each life that makes a change first jumps ahead at random. A number outside the known ranges never counts
+//! as covered.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +16,7 @@ use crate::{
     namespace::{damaged_row, decode_row, encode_row},
 };
 
-/// The changes that are known, by journal.
+/// The known changes, by journal. The ranges that were really counted are recorded in rows, which nodes keep too.
 #[derive(Debug, Default)]
 pub(crate) struct Lineage {
     journals: BTreeMap<JournalId, Ranges>,
@@ -26,14 +24,14 @@ pub(crate) struct Lineage {
     first_change: Option<u64>,
 }
 
-/// The first and the last change of each life of a journal, in order. Of the life that counted last, which is not the
-/// last of them where a line that parted from this one is known too, the end is the change that was counted last,
-/// whatever is written here.
+/// The first and the last change of each life of a journal, in order. The life that counted last ends at the last
+/// counted change, whatever is recorded here. It is not the last in the list if a line that forked from this one is
+/// known too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Ranges(Vec<(u64, u64)>);
 
 impl Lineage {
-    /// What the rows say. `id` is the journal, and `last` the last change that it counted.
+    /// Reads the rows. `id` is the journal, and `last` the last change that it counted.
     pub(crate) fn load(id: JournalId, last: u64, rows: &[StoredRow]) -> Result<Self, MasterError> {
         let mut lineage = Self::default();
         for row in rows.iter().filter(|row| row.table == LINEAGE_TABLE) {
@@ -54,7 +52,7 @@ impl Lineage {
         self.first_change
     }
 
-    /// Begins this life's range `jump` behind the change that was `last`; gives its number and the row that says so.
+    /// Begins this life's range `jump` after the change `last`. Returns its number and the row that records it.
     pub(crate) fn begin(&mut self, id: JournalId, last: u64, jump: u64) -> (u64, RowChange) {
         let first = last.saturating_add(jump);
         self.first_change = Some(first);
@@ -64,20 +62,20 @@ impl Lineage {
         (first, self.row(id))
     }
 
-    /// The journal goes on under another id: what it counted so far, up to `last`, is an ancestor's. Gives its row.
+    /// The journal goes on under another id: its changes so far, up to `last`, become an ancestor's. Returns its row.
     pub(crate) fn end(&mut self, id: JournalId, last: u64) -> RowChange {
         self.journals.entry(id).or_default().end_at(last);
         self.first_change = None;
         self.row(id)
     }
 
-    /// It goes on as `id` from the change that was counted last: what nodes are given before the next one has its
+    /// The journal goes on as `id` from the last counted change. Rows given to nodes before the next change carry that
     /// number.
     pub(crate) fn continue_as(&mut self, id: JournalId, last: u64) {
         self.journals.entry(id).or_default().add(Ranges(vec![(last, last)]));
     }
 
-    /// Whether a journal's change is behind this one; `last` is what the present journal, `id`, counted last.
+    /// Whether this journal covers a change of some journal; `last` is what the present journal, `id`, counted last.
     pub(crate) fn contains(&self, id: JournalId, last: u64, journal: JournalId, sequence: u64) -> bool {
         let Some(ranges) = self.journals.get(&journal) else { return false };
         let open = ranges.life_of(last).filter(|_| journal == id);
@@ -85,15 +83,15 @@ impl Lineage {
         ranges.0.iter().enumerate().any(|(at, (from, to))| (*from..=end(at, *to)).contains(&sequence))
     }
 
-    /// A copy was taken that goes up to this change of a journal; `stored` are its rows. Gives the rows that changed.
+    /// A copy was taken that goes up to this change of a journal; `stored` are its rows. Returns the rows that changed.
     pub(crate) fn merge(&mut self, journal: JournalId, sequence: u64, stored: &[StoredRow]) -> Vec<RowChange> {
         let mut taken: BTreeMap<_, _> =
             stored.iter().filter(|row| row.table == LINEAGE_TABLE).filter_map(parse).collect();
         let of_copy = taken.entry(journal).or_insert_with(|| Ranges(vec![(0, sequence)]));
         of_copy.end_at(sequence);
         if !of_copy.has(sequence) {
-            // The copy was given before its journal's life began to count, and rows of that came before the rest:
-            // without this it would be news for ever, and taken again and again.
+            // The copy was given before its journal's life began to count, and rows of that life came before the rest.
+            // Without this, it would count as new for ever and be taken again and again.
             of_copy.add(Ranges(vec![(sequence, sequence)]));
         }
         let mut changes = Vec::new();
@@ -111,7 +109,7 @@ impl Lineage {
 }
 
 impl Ranges {
-    /// The life that counted this change, and is not over: lives begin so far apart that none reaches the next.
+    /// The life that counted this change, and may still run: lives begin so far apart that none reaches the next.
     fn life_of(&self, change: u64) -> Option<usize> {
         self.0.partition_point(|(from, _)| *from <= change).checked_sub(1)
     }
@@ -127,7 +125,7 @@ impl Ranges {
         }
     }
 
-    /// Adds what another line of the same journal counted.
+    /// Adds the changes that another line of the same journal counted.
     fn add(&mut self, other: Self) {
         self.0.extend(other.0);
         self.0.sort_unstable();
@@ -135,7 +133,7 @@ impl Ranges {
         self.shorten();
     }
 
-    /// The oldest ranges become one: what lies between them was in nobody's copy for long.
+    /// Merges the oldest ranges: the numbers between them have been in no node's copy for a long time.
     fn shorten(&mut self) {
         while self.0.len() > RANGES_MAX {
             let (from, _) = self.0.remove(0);
@@ -144,7 +142,7 @@ impl Ranges {
     }
 }
 
-/// Whether a copy with this mark and these rows goes back to a change of a journal; to any change of it for `None`.
+/// Whether a copy with this mark and these rows covers a change of a journal; with `None`, any change of it.
 pub(crate) fn mirror_contains(
     mark: &MirrorPosition,
     stored: &[StoredRow],
@@ -171,8 +169,8 @@ fn key(id: JournalId) -> Vec<u8> {
     id.0.to_be_bytes().to_vec()
 }
 
-/// How far a life's first change lies behind the last one before, at most: sixteen million lives, and no two that begin
-/// at the same number.
+/// How far a life's first change lies after the last one before, at most. It is enough for sixteen million lives, and
+/// no two of them begin at the same number.
 pub(crate) const JUMP_MAX: u64 = 1 << 40;
 /// Lives of a journal that are told apart, 16 KiB.
 const RANGES_MAX: usize = 1_024;
@@ -200,12 +198,12 @@ mod tests {
         let known = |lineage: &Lineage, last, sequence| lineage.contains(ONE, last, ONE, sequence);
         assert!(known(&lineage, 130, 0) && known(&lineage, 130, 100) && known(&lineage, 130, 130));
         assert!(!known(&lineage, 130, 99) && !known(&lineage, 130, 131));
-        // Started again, and nothing was changed yet; then something is.
+        // Started again, and nothing was changed yet; then something is changed.
         let mut again = Lineage::load(ONE, 130, &rows(&lineage, &[ONE])).unwrap_or_default();
         assert!(known(&again, 130, 130) && !known(&again, 130, 131));
         again.begin(ONE, 130, 1_000);
         assert!(known(&again, 1_140, 130) && known(&again, 1_140, 1_140) && !known(&again, 1_140, 131));
-        // The first one, put back and gone on with: what the second counted is none of its own.
+        // The first one, restored and continued: the changes that the second counted are not its own.
         let mut other = Lineage::load(ONE, 120, &rows(&lineage, &[ONE])).unwrap_or_default();
         other.begin(ONE, 120, 5_000);
         assert!(!known(&other, 6_000, 121) && !known(&other, 6_000, 130) && !known(&other, 6_000, 1_140));
@@ -229,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_line_that_parted_and_counted_further_does_not_hide_the_present_one() {
-        // A backup of a journal was put back. What nodes know of it since the backup is a line of its own, with larger
+        // A backup of a journal was restored. What nodes know of it since the backup is a line of its own, with larger
         // numbers.
         let mut parted = Lineage::load(ONE, 10, &[]).unwrap_or_default();
         parted.begin(ONE, 10, 5_000);
@@ -240,19 +238,19 @@ mod tests {
         let known = |lineage: &Lineage, last, sequence| lineage.contains(ONE, last, ONE, sequence);
         assert!(known(&present, 140, first) && known(&present, 140, 140) && known(&present, 140, 5_020));
         assert!(!known(&present, 140, 141) && !known(&present, 140, 5_021));
-        // Started again, and begun another life: what was counted before is known as it was.
+        // Started again, and another life begun: earlier changes are still known as they were.
         let mut again = Lineage::load(ONE, 140, &rows(&present, &[ONE])).unwrap_or_default();
         assert!(known(&again, 140, 140) && !known(&again, 140, 5_021));
         again.begin(ONE, 140, 50);
         assert!(known(&again, 200, 140) && known(&again, 200, 200) && !known(&again, 200, 5_021));
-        // A copy with a mark of the present line is no news for ever once it was taken by the next journal.
+        // A copy with a mark of the present line no longer counts as new once the next journal has taken it.
         let mut next = Lineage::load(TWO, 0, &[]).unwrap_or_default();
         next.merge(ONE, 145, &rows(&present, &[ONE]));
         assert!(next.contains(TWO, 0, ONE, 145) && next.contains(TWO, 0, ONE, 5_020));
         assert!(!next.contains(TWO, 0, ONE, 146) && !next.contains(TWO, 0, ONE, 5_021));
     }
 
-    /// Else it would be asked for, and taken, without end.
+    /// Otherwise it would be requested, and taken, without end.
     #[test]
     fn whatever_a_copy_says_of_its_journals_it_is_known_once_it_was_taken() {
         let stored = |ranges: &[(u64, u64)]| {

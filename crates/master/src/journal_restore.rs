@@ -1,7 +1,7 @@
-//! What a backup says of a journal, and what makes a journal that was put back from one an old one: it gets a new id.
-//! So all that nodes hold was written under another journal, and the names are put together from both
-//! (`docs/paths/backup.md`): what is newer at the nodes stays, and nothing is removed because an old journal does not
-//! know it.
+//! What a backup records of a journal, and how a journal restored from one becomes an old one: it gets a new id. So all
+//! slices that nodes hold count as written under another journal, and names are rebuilt from both
+//! (`docs/paths/backup.md`). What is newer at the nodes stays. A slice is never removed just because an old journal
+//! does not know it.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::{
     rebuild,
 };
 
-/// What a journal is, taken from its rows one by one.
+/// Facts about a journal, gathered from its rows one by one.
 #[derive(Clone, Debug, Default)]
 pub struct JournalFacts {
     /// Its id, and its number in the life of the cloud.
@@ -26,10 +26,10 @@ pub struct JournalFacts {
 }
 
 impl JournalFacts {
-    /// Takes a row; one that a master cannot start with is refused.
+    /// Takes a row. A row with which a master cannot start is refused.
     ///
     /// # Errors
-    /// When a row that says what the journal is cannot be read.
+    /// When a row that describes the journal itself cannot be read.
     pub fn add_row(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result<(), MasterError> {
         match table {
             NAMES_TABLE => self.names += 1,
@@ -45,14 +45,14 @@ impl JournalFacts {
     }
 }
 
-/// The tables by which a journal that was put back is known for one.
+/// The tables that mark a journal as restored.
 pub(crate) const RESTORED_TABLES: [&str; 3] = [JOURNAL_TABLE, LINEAGE_TABLE, CONFLICTS_TABLE];
 
-/// Gives a journal that was put back the id `number`, drawn by chance, so that the next start of a master asks the
-/// nodes what is newer. Blocks.
+/// Gives a restored journal the id `number`, which is drawn at random. So the next master that starts on it asks the
+/// nodes for newer data. Blocks.
 ///
 /// # Errors
-/// When a master runs on it, and what the disk says.
+/// When a master runs on it, or when the disk fails.
 pub fn mark_restored(file: &Path, number: u64) -> Result<(), MasterError> {
     let failed = |operation| move |source| MasterError::Journal { operation, source };
     let journal = Journal::open(file).map_err(failed("open"))?;

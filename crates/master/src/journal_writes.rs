@@ -1,5 +1,6 @@
-//! What waits for the journal. A change of names is made in memory at once, but nobody is told of it, and no node acts
-//! on it, before its row is durable: those consequences wait here as [`Effect`]s. Serves every path that changes names.
+//! Effects that wait for the journal. A change of names is made in memory at once. But nobody is told of it, and no
+//! node acts on it, before its row is durable; until then these [`Effect`]s wait here. Serves every path that changes
+//! names. It never writes to a disk.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,17 +11,17 @@ use crate::{
     nodes::NodeKey,
 };
 
-/// What happens once a batch is durable.
+/// An effect of a durable batch.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // one for each change that waits: a box would be an allocation for nothing
 pub(crate) enum Effect {
     /// A client is answered.
     Reply(SessionCaller, ClientReply),
-    /// A slice became or ceased to be some file's content: its replicas are seen to.
+    /// A slice became or ceased to be some file's content: its replicas are reconciled.
     Reconcile(SliceId),
     /// The first slice may be removed once the second stands at its path somewhere.
     Supersede(SliceId, SliceId),
-    /// What lies at and below an entry has another path, or another policy: its replicas are seen to.
+    /// Everything at and below an entry has another path, or another policy: its replicas are reconciled.
     Moved(FileId),
     /// A job has ended: nodes forget it.
     ForgetJob(JobId),
@@ -28,22 +29,22 @@ pub(crate) enum Effect {
     StartDriver(JobId),
     /// The changes of small rows up to this one are durable: nodes may keep them.
     ChangesDurable(u64),
-    /// A node's inventory is decided upon: it is given the rows that it shall keep.
+    /// A node's inventory has been processed: it is given the rows that it should keep.
     InventoryTaken(NodeKey),
 }
 
-/// The batches on their way to the journal.
+/// The batches that are being written.
 #[derive(Debug, Default)]
 pub(crate) struct JournalWrites {
     last: BatchId,
     waiting: VecDeque<(BatchId, Vec<Effect>)>,
-    /// Slices whose fate is in a waiting batch, with the number of such batches. No order about them may be given: the
-    /// memory says what to do, but a crash now would bring back what the journal says.
+    /// Slices whose fate is in a waiting batch, with the number of such batches. No order about them may be given. The
+    /// memory knows the new state, but a crash now would restore the journal's.
     unsaved: BTreeMap<SliceId, u32>,
 }
 
 impl JournalWrites {
-    /// Begins a batch with what shall follow it.
+    /// Begins a batch; `effects` follow it.
     pub(crate) fn begin(&mut self, effects: Vec<Effect>) -> BatchId {
         self.last.0 += 1;
         self.note(&effects);
@@ -51,7 +52,7 @@ impl JournalWrites {
         self.last
     }
 
-    /// Lets `effect` follow whatever is on its way now; gives it back when nothing is.
+    /// Lets `effect` follow the batches that are being written now; gives it back if there are none.
     pub(crate) fn after_pending(&mut self, effect: Effect) -> Option<Effect> {
         self.note(std::slice::from_ref(&effect));
         match self.waiting.back_mut() {
@@ -78,7 +79,7 @@ impl JournalWrites {
         finished
     }
 
-    /// Whether work that nobody waits for may add a batch.
+    /// Whether background work may add a batch.
     pub(crate) fn has_room(&self) -> bool {
         self.waiting.len() < BACKGROUND_BATCHES_MAX
     }
@@ -108,5 +109,5 @@ impl JournalWrites {
     }
 }
 
-/// Batches on their way beyond which none is added that nobody waits for.
+/// Batches being written beyond which background work adds none.
 const BACKGROUND_BATCHES_MAX: usize = 4;

@@ -1,9 +1,7 @@
-//! Publishing what was written. Serves upload (`docs/paths`), and owns its promise: a commit is answered only when
-//! enough nodes have synced the same bytes and the journal has the entry.
-//!
-//! How many nodes are enough: as many as the uploader wished, but no more than are up and may have one, and at least
-//! one. So a cloud of one node works, and one that has lost nodes goes on; the missing copies are made when nodes come
-//! back.
+//! Publishes written files. Serves upload (`docs/paths`), and owns its promise. A commit is never answered before
+//! enough nodes have synced the same bytes and the journal has the entry. Enough is the number the uploader asked for,
+//! but no more than are up and may have one, and at least one. So a cloud of one node works, and one that has lost
+//! nodes goes on. The missing copies are made when nodes come back; this file never sends bytes itself.
 
 use std::time::Duration;
 
@@ -26,8 +24,8 @@ use crate::{
 };
 
 impl Master {
-    /// Takes the wish to publish. It is answered by [`advance_lease`](Self::advance_lease), now or when copies come in,
-    /// or when the lease ends.
+    /// Takes a commit request. [`advance_lease`](Self::advance_lease) answers it, now, when copies come in, or when the
+    /// lease ends.
     pub(crate) fn commit(
         &mut self,
         now: Now,
@@ -60,13 +58,13 @@ impl Master {
         lease.stored.insert(key, SyncedCopy { bytes: metadata.bytes, digest: metadata.digest });
         let id = lease.id;
         self.stop_awaiting(id, key);
-        // All bytes have left the client: whoever is behind in the chain has them at hand, and only their sync to do.
+        // All bytes have left the client. The nodes further down the chain have them at hand and only need to sync.
         let patience = CHAIN_PATIENCE + Duration::from_secs(metadata.bytes / CHAIN_BYTES_PER_SECOND_MIN);
         self.leases.set_chain_deadline(id, now.monotonic + patience);
         self.advance_lease(now, id);
     }
 
-    /// Notes that the chain of a write does not reach a node: a copy is made elsewhere, or there in another way.
+    /// Notes that the chain of a write does not reach a node. A copy is made elsewhere, or there in another way.
     pub(crate) fn note_forward_failed(&mut self, now: Now, slice: SliceId, to: &NodeId) {
         let Some((id, key)) = self.leases.of_slice(slice).zip(self.nodes.of_id(to)) else { return };
         if self.stop_awaiting(id, key) {
@@ -77,7 +75,7 @@ impl Master {
         }
     }
 
-    /// Stops waiting for nodes of chains that others have long been behind.
+    /// Stops waiting for chain nodes that have fallen far behind the others.
     pub(crate) fn expire_chains(&mut self, now: Now) {
         while let Some(id) = self.leases.next_expired_chain(now.monotonic) {
             let Some(lease) = self.leases.get(id) else { continue };
@@ -99,7 +97,7 @@ impl Master {
         }
     }
 
-    /// Notes that bytes of a write are not on their way to a node any more; whether they were.
+    /// Notes that bytes of a write are no longer on their way to a node; returns whether they were.
     fn stop_awaiting(&mut self, id: LeaseId, key: NodeKey) -> bool {
         let Some(lease) = self.leases.get_mut(id) else { return false };
         let was_awaited = lease.awaited.remove(&key);
@@ -117,7 +115,7 @@ impl Master {
         self.advance_lease(now, id);
     }
 
-    /// Does what the lease's write needs next: further synced copies, or publishing.
+    /// Takes the next step of the lease's write: more synced copies, or publishing.
     pub(crate) fn advance_lease(&mut self, now: Now, id: LeaseId) {
         let Some(lease) = self.leases.get(id) else { return };
         if let Some(commit) = lease.commit
@@ -153,14 +151,14 @@ impl Master {
         }
     }
 
-    /// Looks at all writes again: nodes came or went.
+    /// Checks all writes again: nodes came or went.
     pub(crate) fn advance_leases(&mut self, now: Now) {
         for id in self.leases.with_bytes() {
             self.advance_lease(now, id);
         }
     }
 
-    /// Ends the leases whose time has come, and removes what was written under them.
+    /// Ends the expired leases, and removes what was written under them.
     pub(crate) fn expire_leases(&mut self, now: Now) {
         while let Some(id) = self.leases.next_expired(now.monotonic) {
             let Some(lease) = self.leases.get(id) else { return };
@@ -179,7 +177,7 @@ impl Master {
         self.abort_lease_with(now, id, Refusal::new(Status::Refused, message));
     }
 
-    /// Ends a lease because its writer comes again: the one who held it is gone, or is not the one who counts.
+    /// Ends a lease because its writer comes again: the former holder is gone, or no longer counts.
     pub(crate) fn preempt_lease(&mut self, now: Now, id: LeaseId) {
         let message = "the same file was put to the same path again, and that upload took this one's place";
         self.abort_lease_with(now, id, Refusal::new(Status::Refused, message));
@@ -187,7 +185,7 @@ impl Master {
 
     pub(crate) fn abort_lease_with(&mut self, now: Now, id: LeaseId, refusal: Refusal) {
         let Some(lease) = self.take_lease(id) else { return };
-        // What the target has of it is kept there; where it has all, it is a slice, and removed as one.
+        // The part that the target has is kept there. If the target has everything, it is a slice, and removed as one.
         if let Some(key) = lease.resume
             && !lease.stored.contains_key(&lease.target)
         {
@@ -227,7 +225,7 @@ impl Master {
             return Err(self.rebuilding_refusal());
         }
         self.check_write(&lease.by, &header.path, lease.parents, lease.condition)?;
-        // What others will write counts when they publish it: who is first has the room.
+        // Other open writes count when they are published: the first to publish gets the room.
         self.check_quotas(&header.path, &header.owner, written.bytes)?;
         let there = self.names.find(&header.path).and_then(|id| self.names.content(id));
         if let Some(newer) = there.filter(|content| content.version > header.version) {
@@ -274,14 +272,14 @@ impl Master {
         self.nodes.writable_count(&forbidden, lease.sync_copies).max(1)
     }
 
-    /// Nodes that have synced the bytes and can be reached.
+    /// Reachable nodes that have synced the bytes.
     fn copies_synced(&self, lease: &Lease) -> usize {
         lease.stored.keys().filter(|node| self.nodes.get(**node).is_reachable()).count()
     }
 }
 
-/// How long the other nodes of a chain may take for their sync after the first has reported its own: a few slow syncs
-/// ...
+/// How long the other nodes of a chain may take for their sync after the first has reported its own. It allows for a
+/// few slow syncs ...
 const CHAIN_PATIENCE: Duration = Duration::from_secs(10);
-/// ... and the bytes that a slow disk may still hold in memory, in bytes per second.
+/// ... and for the bytes that a slow disk may still hold in memory, in bytes per second.
 const CHAIN_BYTES_PER_SECOND_MIN: u64 = 64 << 20;

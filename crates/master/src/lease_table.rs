@@ -1,4 +1,5 @@
-//! Write leases: one writer a path, for a time. Serves upload. Never publishes anything: `commits` does.
+//! Write leases: one writer per path, for a limited time. Serves upload. Never publishes anything: `lease_completion`
+//! does.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -12,48 +13,48 @@ use protocol::{
 
 use crate::{actions::SessionCaller, nodes::NodeKey, per_user::PerUser, usage_accounting::StorageUsage};
 
-/// The right to write one path, and how far the write is.
+/// The right to write one path, and the progress of the write.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) id: LeaseId,
     pub(crate) by: UserRights,
-    /// The job whose driver writes, where its session is a driver's.
+    /// The job whose driver writes, if its session is a driver's.
     pub(crate) drives: Option<JobId>,
     pub(crate) header: SliceHeader,
     pub(crate) condition: Condition,
     pub(crate) parents: bool,
-    /// Copies that must be synced before the commit is answered, as wished for.
+    /// Copies that must be synced before the commit is answered, as requested.
     pub(crate) sync_copies: usize,
     /// The node that the client writes to.
     pub(crate) target: NodeKey,
-    /// The nodes that the bytes are still on their way to: the target, and those behind it in the chain.
+    /// The nodes that have not received all bytes: the target, and those after it in the chain.
     pub(crate) awaited: BTreeSet<NodeKey>,
-    /// Bytes promised to the disk of each of these.
+    /// Bytes reserved on the disk of each of these.
     pub(crate) bytes_promised: u64,
-    /// Bytes that it begins with, of the file that is appended to: a node does not tell them.
+    /// Bytes it begins with, from the file that is appended to. A node does not report them.
     pub(crate) base_bytes: u64,
-    /// Bytes that came at each node, as they last told it.
+    /// Bytes received at each node, as last reported.
     pub(crate) received_bytes: BTreeMap<NodeKey, u64>,
-    /// What the file's owner, and its folders, will have more than now. Counted against quotas as long as the lease
+    /// What the file's owner, and its folders, will have in addition. It counts against quotas as long as the lease
     /// lives.
     pub(crate) added_usage: StorageUsage,
-    /// When its bytes last came to be more, at any node, on the monotonic clock.
+    /// When its received bytes last grew, at any node, on the monotonic clock.
     pub(crate) last_progress: Duration,
-    /// When those that are awaited then count as failed; set once one node has all bytes.
+    /// When the awaited nodes count as failed; set once one node has all bytes.
     pub(crate) chain_deadline: Option<Duration>,
-    /// Nodes that the chain did not reach: copies are made elsewhere if that is possible.
+    /// Nodes that the chain did not reach: copies are made elsewhere if possible.
     pub(crate) failed: Vec<NodeKey>,
-    /// Under which key a later attempt may take this one's place.
+    /// The key under which a later attempt may replace this one.
     pub(crate) resume: Option<ResumeKey>,
     /// When it ends, on the monotonic clock.
     pub(crate) expires_at: Duration,
-    /// What nodes reported synced.
+    /// What nodes reported as synced.
     pub(crate) stored: BTreeMap<NodeKey, SyncedCopy>,
-    /// The client's wish to publish, once it came.
+    /// The client's commit request, once it came.
     pub(crate) commit: Option<PendingCommit>,
 }
 
-/// What a node says that it synced.
+/// A node's report of a synced copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SyncedCopy {
     pub(crate) bytes: u64,
@@ -67,7 +68,7 @@ pub(crate) struct PendingCommit {
     pub(crate) written: SyncedCopy,
 }
 
-/// All leases that have not ended, and the last ones that were used.
+/// All open leases, and the last ones that were published.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     by_id: BTreeMap<LeaseId, Lease>,
@@ -77,15 +78,15 @@ pub(crate) struct Leases {
     by_chain_end: BTreeSet<(Duration, LeaseId)>,
     /// How many each user has.
     per_user: PerUser,
-    /// What will be more of each owner's files,
+    /// Usage that open writes will add to each owner's files,
     promised: BTreeMap<UserName, StorageUsage>,
-    /// and below each folder that leads to one of them: nodes tell every second what comes, and each word of it asks.
+    /// and below each folder on their paths: nodes report progress every second, and each report needs these sums.
     promised_below: BTreeMap<SectorPath, StorageUsage>,
     used: VecDeque<PublishedLease>,
     used_per_user: PerUser,
 }
 
-/// A lease that was published, kept for clients that ask again because the answer was lost.
+/// A published lease, kept for clients that ask again because the answer was lost.
 #[derive(Clone, Debug)]
 pub(crate) struct PublishedLease {
     pub(crate) by: UserName,
@@ -100,22 +101,22 @@ impl Leases {
         self.per_user.may_add(user, 1, LEASES_MAX)
     }
 
-    /// How many a user has.
+    /// How many leases a user has.
     pub(crate) fn held_by(&self, user: &UserName) -> u64 {
         self.per_user.has(user)
     }
 
-    /// What an owner's files will be more, when all that is being written of them is published.
+    /// Usage that an owner's files will gain when all open writes are published.
     pub(crate) fn promised(&self, owner: &UserName) -> StorageUsage {
         self.promised.get(owner).copied().unwrap_or_default()
     }
 
-    /// The same of what lies below a folder.
+    /// The same for everything below a folder.
     pub(crate) fn promised_below(&self, folder: &SectorPath) -> StorageUsage {
         self.promised_below.get(folder).copied().unwrap_or_default()
     }
 
-    /// More came under a lease than was promised.
+    /// More bytes came under a lease than were promised.
     pub(crate) fn promise_more(&mut self, id: LeaseId, bytes: u64) {
         let Some(lease) = self.by_id.get_mut(&id) else { return };
         lease.added_usage.bytes = lease.added_usage.bytes.saturating_add(bytes);
@@ -159,7 +160,7 @@ impl Leases {
         Some(lease)
     }
 
-    /// Lets a lease live until `ends`.
+    /// Extends a lease until `ends`.
     pub(crate) fn renew(&mut self, id: LeaseId, ends: Duration) {
         if let Some(lease) = self.by_id.get_mut(&id) {
             self.by_end.remove(&(lease.expires_at, id));
@@ -195,7 +196,7 @@ impl Leases {
         self.by_end.first().filter(|(end, _)| *end <= now).map(|(_, id)| *id)
     }
 
-    /// Lets those who are awaited have time until `at`, unless that was set before.
+    /// Gives the awaited nodes time until `at`, unless a deadline was set before.
     pub(crate) fn set_chain_deadline(&mut self, id: LeaseId, at: Duration) {
         if let Some(lease) = self.by_id.get_mut(&id)
             && lease.chain_deadline.is_none()
@@ -205,7 +206,7 @@ impl Leases {
         }
     }
 
-    /// A lease whose chain has had its time by `now`; it is given once.
+    /// A lease whose chain deadline has passed by `now`; returned once.
     pub(crate) fn next_expired_chain(&mut self, now: Duration) -> Option<LeaseId> {
         let (at, id) = *self.by_chain_end.first()?;
         if at > now {
@@ -225,12 +226,12 @@ impl Leases {
         self.by_id.values().filter(|lease| lease.drives == Some(job)).map(|lease| lease.id).collect()
     }
 
-    /// The leases that have bytes at some node: those whose copies may have to be seen to.
+    /// The leases that have bytes at some node: their copies may need attention.
     pub(crate) fn with_bytes(&self) -> Vec<LeaseId> {
         self.by_id.values().filter(|lease| !lease.stored.is_empty()).map(|lease| lease.id).collect()
     }
 
-    /// Forgets what a node said that it stored: it came back, and says anew what it has.
+    /// Forgets what a node reported as stored: it came back, and reports anew what it has.
     pub(crate) fn forget_node(&mut self, node: NodeKey) {
         for lease in self.by_id.values_mut() {
             lease.stored.remove(&node);
@@ -254,12 +255,12 @@ impl Leases {
     }
 }
 
-/// The folders that lead to a path, and the path itself: a file may become a folder's name while it is written.
+/// The folders on a path, and the path itself: a file's path may become a folder's while it is written.
 fn folders_of(path: &SectorPath) -> impl Iterator<Item = SectorPath> + use<> {
     std::iter::successors(Some(path.clone()), SectorPath::parent)
 }
 
-/// Takes `tally` from what one of many has; who has nothing left is forgotten.
+/// Subtracts `usage` from the entry of `key`; an entry that reaches zero is forgotten.
 fn take_of<K: Ord>(all: &mut BTreeMap<K, StorageUsage>, key: &K, usage: StorageUsage) {
     if let Some(has) = all.get_mut(key) {
         has.take(usage);
@@ -269,11 +270,11 @@ fn take_of<K: Ord>(all: &mut BTreeMap<K, StorageUsage>, key: &K, usage: StorageU
     }
 }
 
-/// Most leases at once, some 500 bytes each: far above what the nodes could take in parallel, and what one user alone
-/// may have of it, half, too.
+/// Most leases at once, some 500 bytes each. That is far more than the nodes could take in parallel, and so is the half
+/// that one user alone may have.
 const LEASES_MAX: u64 = 16_384;
-/// A lease under which nothing comes ends although it is renewed. A node lets an uploader be still for 15 minutes,
-/// since the source may be a pipe; after these 20 nobody writes any more.
+/// A lease that receives nothing ends although it is renewed. A node lets an uploader pause for 15 minutes, since the
+/// source may be a pipe. After these 20 minutes, no writer is left.
 pub(crate) const LEASE_STALL_MAX: Duration = Duration::from_secs(20 * 60);
-/// Most used leases remembered: a client asks again within seconds, and a master publishes some hundreds a second.
+/// Most published leases remembered. A client asks again within seconds, and a master publishes some hundreds a second.
 const USED_LEASES_MAX: usize = 1_024;

@@ -1,9 +1,7 @@
-//! The master: names, places, copies, leases, sessions and the health of nodes (Sector/Sphere paper, 2.1 to 2.3). It
-//! never sees a byte of a file.
-//!
+//! The master: names, places, copies, leases, sessions and the health of nodes (Sector/Sphere paper, 2.1 to 2.3).
 //! [`Master`] holds the rules and is pure: messages, completions and time go in, [`MasterAction`]s come out.
-//! [`MasterServer`] is the only code here that knows sockets, disks and clocks. Paths served: upload, download,
-//! listing, job admission, replication.
+//! [`MasterServer`] runs it with sockets, disks and clocks. Paths served: upload, download, listing, job admission,
+//! replication. The master never sees a byte of a file.
 
 mod actions;
 mod audit;

@@ -1,7 +1,6 @@
-//! Files that are to be removed some time after they were last written, because a folder of theirs says so, and what
-//! has lain in the trash for long enough. Serves the lifetimes of policies and the trash. Both are done in steps
-//! between other work, from queues by time: nothing here ever walks over all files but the sweep with which a master
-//! starts.
+//! Removes files some time after their last write, because a policy of a folder says so. Also removes entries that have
+//! been in the trash for long enough. Both run in steps between other work, from queues ordered by time. Except for the
+//! sweep with which a master starts, it never walks over all files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,23 +8,23 @@ use protocol::{FileId, Now};
 
 use crate::{Master, journal_writes::Effect, reconcile::Sweep};
 
-/// When files end.
+/// When files expire.
 #[derive(Debug, Default)]
 pub(crate) struct Lifetimes {
-    /// By end, in milliseconds since the Unix epoch.
+    /// By expiry, in milliseconds since the Unix epoch.
     queue: BTreeSet<(u64, FileId)>,
     ends: BTreeMap<FileId, u64>,
 }
 
 impl Lifetimes {
-    /// Forgets a file that is gone, or has no end any more.
+    /// Forgets a file that is gone, or no longer expires.
     pub(crate) fn forget(&mut self, file: FileId) {
         if let Some(end) = self.ends.remove(&file) {
             self.queue.remove(&(end, file));
         }
     }
 
-    /// Whether no file has an end.
+    /// Whether no file expires.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
@@ -36,7 +35,7 @@ impl Lifetimes {
         self.ends.insert(file, end);
     }
 
-    /// A file that has ended, taken out of the queue.
+    /// An expired file, taken out of the queue.
     fn take_ended(&mut self, unix_millis: u64) -> Option<FileId> {
         let file = self.queue.first().filter(|(end, _)| *end <= unix_millis).map(|(_, file)| *file)?;
         self.forget(file);
@@ -49,7 +48,7 @@ impl Lifetimes {
 }
 
 impl Master {
-    /// Notes when a file ends: it was written or moved, or what its folders say has changed.
+    /// Notes when a file expires: it was written or moved, or its folders' policies have changed.
     pub(crate) fn note_lifetime(&mut self, file: FileId) {
         match self.end_of_life(file) {
             Some(end) => self.lifetimes.set(file, end),
@@ -57,7 +56,7 @@ impl Master {
         }
     }
 
-    /// Begins to remove what has ended, if anything has.
+    /// Begins to remove expired files, if there are any.
     pub(crate) fn begin_expiry(&mut self, now: Now) {
         let is_under_way = self.sweeps.iter().any(|sweep| matches!(sweep, Sweep::Expire(_)));
         let has_ended = self.clock.limit(now).is_some_and(|limit| self.lifetimes.has_ended(limit));
@@ -67,7 +66,7 @@ impl Master {
         }
     }
 
-    /// Removes some of what has ended, `left` at most before the next tick.
+    /// Removes some expired files, `left` at most before the next tick.
     pub(crate) fn sweep_expired(&mut self, now: Now, left: usize) -> Option<Sweep> {
         let step = left.min(EXPIRY_STEP);
         let mut done = 0;
@@ -84,13 +83,13 @@ impl Master {
 
     /// Removes a file as its owner would with `rm`.
     fn expire(&mut self, now: Now, file: FileId, limit: u64) {
-        // What its folders say may have changed since it was noted.
+        // Its folders' policies may have changed since it was queued.
         match self.end_of_life(file) {
             None => return,
             Some(end) if end > limit => return self.lifetimes.set(file, end),
             Some(_) => {}
         }
-        // What was cut off still has the path at which it stood, where another may stand by now.
+        // A cut-off entry still has its old path, where another entry may stand by now.
         let Some(path) = self.names.path(file).filter(|path| self.names.find(path) == Some(file)) else { return };
         let moved = self.discard(now, file, &path, false, false);
         let Ok(change) = moved.or_else(|_| self.remove_entry(&path, false)) else { return };
@@ -114,6 +113,6 @@ impl Master {
 
 /// Entries removed in one step: a few milliseconds.
 const EXPIRY_STEP: usize = 64;
-/// Entries removed from one tick to the next: some two thousand a second, which leaves a journal on a slow disk room
-/// for what clients do.
+/// Entries removed from one tick to the next: some two thousand a second. That leaves a journal on a slow disk room for
+/// clients' work.
 const TICK_REMOVALS_MAX: usize = 1_024;

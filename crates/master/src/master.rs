@@ -1,6 +1,6 @@
-//! The master's rules, driven from outside: this file takes each message to the room that knows what to do, and keeps
-//! the order between what is saved and what is said. Serves every path. Never does I/O, never reads a clock, draws no
-//! lot but from its seed.
+//! The master's rules, driven from outside. This file passes each message to the module responsible, and keeps the
+//! order between saving and answering. Serves every path. It never does I/O, reads a clock or draws a random number but
+//! from its seed.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -51,10 +51,10 @@ use crate::{
     trash::Trash,
 };
 
-/// The master (paper, 2.1: it "maintains the metadata of the files stored in the system, controls the running of all
-/// slave nodes, and responds to users' requests").
+/// The master. (Paper, 2.1: it "maintains the metadata of the files stored in the system, controls the running of all
+/// slave nodes, and responds to users' requests".)
 ///
-/// Whoever drives it calls it with what happened, then polls actions until there are none, and calls
+/// The caller reports each event, then polls actions until there are none. It calls
 /// [`handle_timeout`](Self::handle_timeout) no later than [`next_timeout`](Self::next_timeout) says.
 pub struct Master {
     pub(crate) config: MasterConfig,
@@ -96,7 +96,7 @@ pub struct Master {
     has_begun_replication: bool,
     next_tick: Duration,
     next_blocked_retry: Duration,
-    /// Wishes that a test makes for files by their paths.
+    /// Desired replication that a test sets for files by their paths.
     #[cfg(test)]
     pub(crate) test_replication: Option<TestReplication>,
 }
@@ -107,7 +107,7 @@ pub(crate) type TestReplication =
     fn(&Namespace, &protocol::SectorPath) -> Option<crate::desired_replication::DesiredReplication>;
 
 impl Master {
-    /// A master with the names and jobs that `rows` hold, in any order. All its choices by lot come from `seed`.
+    /// A master with the names and jobs in `rows`, in any order. All its random choices come from `seed`.
     ///
     /// # Errors
     /// When a row cannot be read, or the rows do not form one tree of names.
@@ -125,7 +125,7 @@ impl Master {
         Self::load(now, config, seed, signer, loading)
     }
 
-    /// As [`new`](Self::new), of rows that were taken one at a time.
+    /// As [`new`](Self::new), from rows that were taken one at a time.
     ///
     /// # Errors
     /// When a row cannot be read, or the rows do not form one tree of names.
@@ -166,7 +166,7 @@ impl Master {
         let clock = ClockGuard::load(now, clock_row)?;
         let audit = AuditQueue::new(now, rng.u64(..));
         let mut master = Self {
-            // Also what the nodes may bring that is older than an empty journal.
+            // Includes data older than an empty journal that nodes may bring.
             version_at_start: names.last_version().max(Version(names.birth().0.saturating_sub(1))),
             replication_begins: now.monotonic + config.replicate_after,
             has_begun_replication: false,
@@ -209,7 +209,7 @@ impl Master {
         };
         master.recount_usage();
         master.save(now, first_rows, Vec::new());
-        // All files begin without copies; nodes tell what they hold when they join.
+        // All files begin without copies; nodes report theirs when they join.
         master.sweeps.push_back(Sweep::All(0));
         Ok(master)
     }
@@ -254,7 +254,7 @@ impl Master {
         }
     }
 
-    /// Takes a message. One from a session that is not open, or that its peer has no business to send, is dropped.
+    /// Takes a message. It is dropped if its session is not open, or if its peer may not send it.
     pub fn handle_message(&mut self, now: Now, from: SessionCaller, message: MasterMessage) {
         match message {
             MasterMessage::Client(request) => {
@@ -271,7 +271,7 @@ impl Master {
         self.run_pending(now);
     }
 
-    /// Takes what the hands finished.
+    /// Takes the result of a finished action.
     pub fn handle_completion(&mut self, now: Now, completion: MasterCompletion) {
         match completion {
             MasterCompletion::Saved { batch } => {
@@ -287,14 +287,14 @@ impl Master {
         self.run_pending(now);
     }
 
-    /// Does what time brings. May be called at any time.
+    /// Does the work that is due. May be called at any time.
     pub fn handle_timeout(&mut self, now: Now) {
         self.expire_leases(now);
         if now.monotonic >= self.next_tick {
             let late = now.monotonic - self.next_tick;
             self.next_tick = now.monotonic + TICK;
             if late > TICK {
-                // It is we who were away (a suspended or starved process): what others said meanwhile is still unread.
+                // The master itself was away (a suspended or starved process): the peers' messages are still unread.
                 self.nodes.discount_pause(now, late);
                 self.jobs.discount_pause(now, late);
             }
@@ -308,8 +308,8 @@ impl Master {
         self.actions.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called, on the monotonic clock. May lie in the past: then
-    /// at once.
+    /// When [`handle_timeout`](Self::handle_timeout) must be called, on the monotonic clock. If it lies in the past, at
+    /// once.
     pub fn next_timeout(&self) -> Duration {
         if self.has_sweeps() {
             return Duration::ZERO;
@@ -317,7 +317,7 @@ impl Master {
         self.leases.next_expiry().map_or(self.next_tick, |end| end.min(self.next_tick))
     }
 
-    /// The names, for whoever compares them with a model.
+    /// The names, for comparison with a model.
     pub fn names(&self) -> &Namespace {
         &self.names
     }
@@ -335,7 +335,7 @@ impl Master {
             self.note_request(now, client, audit_note(&request), Some(&refusal));
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
-        // What these answer does not come from names, so it need not wait until names are saved.
+        // The answers to these do not come from names, so they need not wait until names are saved.
         let is_about_names = !matches!(
             request,
             ClientRequest::Create(_)
@@ -429,15 +429,15 @@ impl Master {
         }
     }
 
-    /// Answers a client once all that was changed before is durable: an answer may tell of a change that another
-    /// client has just made, and that a crash would undo.
+    /// Answers a client once all earlier changes are durable. The answer may include another client's recent change,
+    /// which a crash would undo.
     pub(crate) fn reply_saved(&mut self, to: SessionCaller, reply: ClientReply) {
         if let Some(Effect::Reply(to, reply)) = self.journal_writes.after_pending(Effect::Reply(to, reply)) {
             self.reply(to, reply);
         }
     }
 
-    /// Saves rows; `effects` follow once they are durable. Without rows they follow what is being saved already.
+    /// Saves rows; `effects` follow once they are durable. Without rows they follow the batches being saved already.
     pub(crate) fn save(&mut self, now: Now, mut changes: Vec<RowChange>, mut effects: Vec<Effect>) {
         self.add_tombstones(&mut changes, &effects);
         self.mirror_changes(&mut changes, &mut effects);
@@ -469,14 +469,14 @@ impl Master {
         }
     }
 
-    /// The names were put together anew: nodes have time to come before copies of what was found are made.
+    /// The names were rebuilt: nodes get time to come before missing copies are made.
     pub(crate) fn delay_replication(&mut self, now: Now) {
         self.version_at_start = self.names.last_version();
         self.replication_begins = now.monotonic + self.config.replicate_after;
         self.has_begun_replication = false;
     }
 
-    /// What follows from any change: a step of the sweeps, copies, orders.
+    /// The follow-up work of any change: a step of the sweeps, copies, orders.
     pub(crate) fn run_pending(&mut self, now: Now) {
         self.sweep(now);
         if !self.rebuild.is_running() {
@@ -525,7 +525,7 @@ impl Master {
     }
 }
 
-/// How often nodes, jobs and sessions are looked at: far below every time limit that it serves.
+/// How often nodes, jobs and sessions are checked: far below every time limit that depends on it.
 const TICK: Duration = Duration::from_millis(500);
-/// How often files for which there was no node are looked at again, since space may have become free.
+/// How often files without a suitable node are tried again, since space may have become free.
 const BLOCKED_RETRY_AFTER: Duration = Duration::from_secs(30);

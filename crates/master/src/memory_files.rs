@@ -1,6 +1,6 @@
-//! What is kept in the memory of nodes: the files below `/memory`, for as long as their node runs, a day at most unless
-//! a policy says otherwise (path of a job, "Results in memory"). For the master they are files as all others, but for
-//! what this page says. It serves jobs that read again and again what a job before has made.
+//! Rules for files below `/memory`, which nodes keep in memory (path of a job, "Results in memory"). They live as long
+//! as their node runs, and a day at most unless a policy says otherwise. Apart from these rules the master treats them
+//! as other files. They serve jobs that read an earlier job's output again and again. This file never moves bytes.
 
 use std::sync::LazyLock;
 
@@ -9,20 +9,19 @@ use protocol::{FileId, Policy, Refusal, SectorPath, Status, path::MEMORY_FOLDER}
 use crate::Master;
 
 impl Master {
-    /// The folder of what is kept in memory, where there is one.
+    /// The folder of files kept in memory, if it exists.
     pub(crate) fn memory_folder(&self) -> Option<FileId> {
         self.names.find(FOLDER.as_ref()?).filter(|entry| self.names.is_folder(*entry))
     }
 
-    /// Whether a file in memory belongs to a job's output that is not complete yet, or to its journal. Its life begins
-    /// when the output gets its place.
+    /// Whether a file in memory belongs to a job's unfinished output, or to its journal. Its life begins when the
+    /// output is put in place.
     pub(crate) fn is_unfinished_job_output(&self, file: FileId) -> bool {
         let path = self.names.path(file).filter(SectorPath::is_in_memory);
         path.is_some_and(|path| path.components().any(|name| name.starts_with(JOB_FOLDER_PREFIX)))
     }
 
-    /// What holds for files in memory that nobody says anything else about: one copy, since a second would cost memory
-    /// twice.
+    /// The policy for files in memory that have no other: one copy, since a second would cost twice the memory.
     pub(crate) fn memory_policy(&self) -> Policy {
         Policy {
             copies: Some(1),
@@ -33,12 +32,12 @@ impl Master {
     }
 }
 
-/// Whether a path is that of the folder itself or lies below it.
+/// Whether a path is the folder itself or lies below it.
 pub(crate) fn is_memory_path(path: &SectorPath) -> bool {
     path.components().next() == Some(MEMORY_FOLDER)
 }
 
-/// Refuses a file that would stand in the place of the folder.
+/// Refuses a file that would take the place of the folder.
 pub(crate) fn check_memory_name(path: &SectorPath) -> Result<(), Refusal> {
     if is_memory_path(path) && !path.is_in_memory() {
         let message = format!("`{path}` is the folder of what is kept in memory; give the file a name below it");
@@ -47,7 +46,7 @@ pub(crate) fn check_memory_name(path: &SectorPath) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A rename moves a name and no bytes: what is in memory stays there.
+/// A rename moves a name but no bytes: files in memory stay there.
 pub(crate) fn check_memory_border(from: &SectorPath, to: &SectorPath) -> Result<(), Refusal> {
     let is_whole = |path: &SectorPath| is_memory_path(path) && !path.is_in_memory();
     if is_whole(from) || is_whole(to) || from.is_in_memory() != to.is_in_memory() {
@@ -60,6 +59,6 @@ pub(crate) fn check_memory_border(from: &SectorPath, to: &SectorPath) -> Result<
     Ok(())
 }
 
-/// How the names of the folders begin in which drivers of jobs keep what is not complete.
+/// Prefix of the folders in which drivers of jobs keep unfinished output.
 const JOB_FOLDER_PREFIX: &str = ".sphere-";
 static FOLDER: LazyLock<Option<SectorPath>> = LazyLock::new(|| SectorPath::root().join(MEMORY_FOLDER).ok());

@@ -1,10 +1,8 @@
-//! Copies of the master's small rows at the nodes: folders, policies, quotas, nodes, removals that someone missed. So a
-//! cloud that loses its master's disk has them back (`docs/paths/rebuild.md`); files come back from their sidecars. The
-//! master counts the changes of such rows, and gives each node that is up those it has not yet, in batches. Serves
-//! every change of a small row. Rows are opaque here, but for telling a folder from a file.
-//!
-//! Never tells a node of a change that is not durable yet, and never of another journal's before that one was put
-//! together whole: until then the older copy is the better one.
+//! Copies of the master's small rows at the nodes: folders, policies, quotas, nodes, removals that some node missed.
+//! They come back if the master loses its disk (`docs/paths/rebuild.md`); files come back from their sidecars. Changes
+//! are counted, and each node that is up gets those it lacks, in batches. It never sends a change that is not durable
+//! yet. A copy of another journal is never replaced before the rebuild is complete: until then the older copy is the
+//! better one.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -36,14 +34,15 @@ use crate::{
     usage_accounting::{file_key, parse_file_key},
 };
 
-/// The small rows, their changes, and who has how much of them.
+/// The small rows, their changes, and how much of them each node has. Rows are opaque here, except for telling a folder
+/// from a file.
 #[derive(Debug, Default)]
 pub(crate) struct MetadataMirror {
     /// The rows as they are in the journal now.
     rows: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
-    /// Changes on their way to the journal, with their numbers.
+    /// Changes being written to the journal, with their numbers.
     pending: VecDeque<(u64, Vec<MirrorRow>)>,
-    /// The rows that these change: the last change of each, and whether the row is there after it.
+    /// The rows that these change: the last change of each, and whether the row exists after it.
     coming: BTreeMap<(&'static str, Vec<u8>), (u64, bool)>,
     /// The number of the newest change, durable or not.
     sequence: u64,
@@ -54,23 +53,23 @@ pub(crate) struct MetadataMirror {
     log_after: u64,
     log_rows: usize,
     peers: BTreeMap<NodeKey, MirrorPeer>,
-    /// The last whole copy that was put into pages; nodes that join together share it.
+    /// The last whole copy that was cut into pages; nodes that join together share it.
     snapshot: Option<Arc<Snapshot>>,
 }
 
 /// A node to which rows are given.
 #[derive(Debug, Default)]
 struct MirrorPeer {
-    /// What it has.
+    /// Its position.
     mark: Option<MirrorPosition>,
-    /// What is on its way to it.
+    /// What is being sent to it.
     sending: Option<Sending>,
-    /// The whole copy that it is being given, and the next page.
+    /// The whole copy that it is being sent, and the next page.
     pages: Option<(Arc<Snapshot>, usize)>,
     retry_at: Duration,
 }
 
-/// What an order on its way brings.
+/// The content of an order that is being sent.
 #[derive(Debug)]
 enum Sending {
     Changes(MirrorPosition),
@@ -85,8 +84,8 @@ struct Snapshot {
 }
 
 impl MetadataMirror {
-    /// The small rows that the journal has: those of folders and of `pinned` files, and those among `others`.
-    /// `sequence` is the number of their last change.
+    /// The small rows of the journal: those of folders and of `pinned` files, and those among `others`. `sequence` is
+    /// the number of their last change.
     pub(crate) fn load(
         names: &Namespace,
         pinned: impl Iterator<Item = FileId>,
@@ -133,7 +132,7 @@ impl MetadataMirror {
                 }
             }
             self.durable = number;
-            // Of changes that no row tells, the last one's number says it all.
+            // For changes without kept rows, the number of the last one is enough.
             match self.log.back_mut().filter(|(_, before)| rows.is_empty() && before.is_empty()) {
                 Some(last) => last.0 = number,
                 None => {
@@ -160,17 +159,17 @@ impl MetadataMirror {
         self.coming.get(&key).map_or_else(|| self.rows.contains_key(&key), |(_, is_there)| *is_there)
     }
 
-    /// From now on this node is given what it lacks; it has `mark` already.
+    /// From now on this node is sent the rows it lacks; it has `mark` already.
     pub(crate) fn add_peer(&mut self, node: NodeKey, mark: Option<MirrorPosition>) {
         self.peers.insert(node, MirrorPeer { mark, ..MirrorPeer::default() });
     }
 
-    /// This node cannot be given anything for now.
+    /// This node can be sent nothing for now.
     pub(crate) fn remove_peer(&mut self, node: NodeKey) {
         self.peers.remove(&node);
     }
 
-    /// The next order for each node that lacks something and has none on its way.
+    /// The next order for each node that lacks rows and has no order outstanding.
     fn next_updates(&mut self, now: Duration, id: JournalId, generation: u64) -> Vec<(NodeKey, MirrorUpdate)> {
         let mut orders = Vec::new();
         let mark = |sequence| MirrorPosition { journal: id, generation, sequence };
@@ -209,7 +208,7 @@ impl MetadataMirror {
         orders
     }
 
-    /// Whether some node that is given rows has not said that it has all of them.
+    /// Whether some node that receives rows has not confirmed all of them.
     fn is_any_behind(&self, id: JournalId, generation: u64) -> bool {
         let whole = MirrorPosition { journal: id, generation, sequence: self.durable };
         self.peers.values().any(|peer| peer.sending.is_some() || peer.mark != Some(whole))
@@ -229,19 +228,19 @@ impl MetadataMirror {
                     }
                 }
             }
-            // Whatever it has does not fit; a whole copy does.
+            // Its content does not fit; a whole copy does.
             (_, false) => (peer.mark, peer.pages, peer.retry_at) = (None, None, now + RETRY_AFTER),
             (None, true) => {}
         }
     }
 
-    /// The changes after this one, as many as fit one order; `None` where not even the first fits.
+    /// The changes after this one, as many as fit one order; `None` if not even the first fits.
     fn changes_after(&self, sequence: u64) -> Option<(u64, Vec<MirrorRow>)> {
         let (mut until, mut bytes, mut rows) = (sequence, 0, Vec::new());
         let start = self.log.partition_point(|(number, _)| *number <= sequence);
         for (number, changed) in self.log.range(start..) {
             let more: usize = changed.iter().map(row_bytes).sum();
-            // One change is never cut: a node has it whole or not at all.
+            // A change is never split: a node has it whole or not at all.
             if bytes + more > PAGE_BYTES_MAX {
                 break;
             }
@@ -274,8 +273,8 @@ impl MetadataMirror {
 }
 
 impl Master {
-    /// Counts what changes of small rows is among `changes`, adds the row that makes the count durable, and has nodes
-    /// told once it is.
+    /// Counts the changes of small rows among `changes` and adds the row that makes the count durable. Has nodes told
+    /// once it is.
     pub(crate) fn mirror_changes(&mut self, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
         let mut kept = Vec::new();
         for change in changes.iter() {
@@ -288,8 +287,8 @@ impl Master {
                     kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
                     kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(id)));
                 }
-                // A file that was pinned by what it held, or a slice in doubt that has a name again: nobody would keep
-                // its row as it is.
+                // The file was pinned by its content, or the slice in doubt has a name again: nothing would keep its
+                // row up to date.
                 RowChange::Set { table: table @ (NAMES_TABLE | CONFLICTS_TABLE), key, .. }
                     if self.mirror.has_row(table, key) =>
                 {
@@ -298,8 +297,8 @@ impl Master {
                 _ => {}
             }
         }
-        // A change of a file is counted though no kept row tells it: so a node that was away is known to have an older
-        // copy than one that was not, and a journal that was put back from a backup to be older than what nodes know.
+        // A change of a file is counted though no kept row shows it. So a node that was away is known to have an older
+        // copy than one that was not. And a restored journal is known to be older than what nodes have.
         let names_changed = changes.iter().any(|change| table_of(change) == NAMES_TABLE);
         if !kept.is_empty() || names_changed {
             self.count_change(kept, changes, effects);
@@ -308,7 +307,7 @@ impl Master {
         }
     }
 
-    /// Gives nodes what they lack.
+    /// Sends nodes the rows they lack.
     pub(crate) fn send_mirror_updates(&mut self, now: Now) {
         if self.rebuild.is_running() {
             return;
@@ -318,8 +317,8 @@ impl Master {
         }
     }
 
-    /// Gives nodes what they lack now, without waiting for the next turn: before the master is stopped. Says whether
-    /// some node has still to answer.
+    /// Sends nodes the rows they lack at once, without waiting for the next turn, before the master is stopped. Returns
+    /// whether some node has still to answer.
     pub fn flush_mirror_updates(&mut self, now: Now) -> bool {
         self.send_mirror_updates(now);
         !self.rebuild.is_running() && self.mirror.is_any_behind(self.rebuild.id, self.rebuild.generation)
@@ -335,7 +334,7 @@ impl Master {
         }
     }
 
-    /// Gives a node an order that is about no slice and waits for nothing.
+    /// Gives a node an order that concerns no slice and waits for nothing.
     pub(crate) fn order_now(&mut self, node: NodeKey, ordered: OrderKind, body: Order) {
         let Some(session) = self.nodes.get(node).session else { return };
         let order = self.orders.send(node, ordered);
@@ -368,7 +367,7 @@ impl Master {
         }
     }
 
-    /// Whether a table names an entry by its id, which no sidecar has: then its row is kept, though it be a file.
+    /// Whether a table names an entry by its id, which no sidecar has. Then its row is kept, even if it is a file.
     pub(crate) fn is_pinned(&self, id: FileId) -> bool {
         self.policies.get(id).is_some()
             || self.trash.inherited(id).is_some()
@@ -395,7 +394,7 @@ impl Master {
         }
     }
 
-    /// Takes the row of a file away that is not pinned any more: nobody would keep it as it is.
+    /// Removes the row of a file that is no longer pinned: nothing would keep it up to date.
     fn unpinned_row(&self, id: FileId) -> Option<MirrorRow> {
         let key = file_key(id);
         let is_left = !self.names.is_folder(id) && !self.is_pinned(id) && self.mirror.has_row(NAMES_TABLE, &key);
@@ -425,8 +424,8 @@ fn row_bytes(row: &MirrorRow) -> usize {
     32 + row.key.len() + row.value.as_ref().map_or(0, Vec::len)
 }
 
-/// Tables whose rows nodes keep; of `names` only folders, and files that are pinned; of `conflicts` only
-/// slices that are kept without a name.
+/// Tables whose rows nodes keep. Of `names` these are only folders and pinned files; of `conflicts` only slices that
+/// are kept without a name.
 pub(crate) const MIRRORED_TABLES: [&str; 10] = [
     NAMES_TABLE,
     POLICIES_TABLE,
@@ -443,7 +442,7 @@ pub(crate) const MIRRORED_TABLES: [&str; 10] = [
 pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";
 /// Changed rows kept in memory, about 8 MiB: a node that missed more is given a whole copy.
 const LOG_ROWS_MAX: usize = 65_536;
-/// Bytes of rows in one order: half a GMP message, so that its other parts find room.
+/// Bytes of rows in one order: half a GMP message, which leaves room for its other parts.
 const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
-/// How long a node is left alone that refused rows or did not answer.
+/// Pause before a node that refused rows or did not answer is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
-//! Forgetting a node: one that was drained, or is lost for good. Serves `sector node remove`, and owns its promise:
-//! unless it is forced, no file loses its last known copy by it. A lost node that comes back after all is a new one,
-//! and what it brings is compared; one that was up when it was removed is not let in again by itself.
+//! Forgets a node that was drained or is lost for good. Serves `sector node remove`. A lost node that comes back after
+//! all counts as new, and its slices are compared. One that was up when it was removed is not let in again by itself.
+//! Unless it is forced, a removal never costs a file its last known copy.
 
 use protocol::{
     Now, Refusal, Status,
@@ -22,7 +22,8 @@ use crate::{
 };
 
 impl Master {
-    /// Takes a node out of the cloud, or says what would be lost. It is answered once it survives a restart.
+    /// Removes a node from the cloud, or says what would be lost. The answer waits until the removal survives a
+    /// restart.
     pub(crate) fn remove_node(
         &mut self,
         now: Now,
@@ -58,7 +59,7 @@ impl Master {
         let reply = ClientReply::Removal(NodeRemoval { removed: true, ..loss });
         self.save(now, rows, vec![Effect::Reply(from, reply)]);
         self.forget_member(now, id);
-        // Forgets its replicas; what is missing now is made elsewhere.
+        // Forgets its replicas; missing copies are made elsewhere.
         self.sweeps.push_back(Sweep::Node(key, 0));
         Ok(None)
     }
@@ -92,7 +93,7 @@ impl Master {
         Ok(())
     }
 
-    /// What is lost with a node. Walks over all that it holds.
+    /// What would be lost with a node. Walks over all slices that it holds.
     fn loss_with(&self, key: NodeKey) -> NodeRemoval {
         let mut loss = NodeRemoval::default();
         for slice in self.replicas.all_held_by(key) {
@@ -115,7 +116,7 @@ impl Master {
     }
 }
 
-/// Paths that an answer lists at most: all of a message's room is for some hundred long ones.
+/// Most paths that an answer lists: a message has room for some hundred long ones.
 const LISTED_MAX: usize = 200;
-/// Paths that a sentence names.
+/// Paths named in a sentence.
 const NAMED_MAX: usize = 3;

@@ -1,8 +1,7 @@
-//! The nodes: where they stand, how they are, how busy (paper, 2.2: "the master also maintains the information about
-//! all slaves ... and the system topology"). Serves placement, reading, replication, jobs. Never decides who may join.
-//!
-//! Every node that ever joined is known until it is removed, over restarts of the master too ([`node_rows`]), so that a
-//! node that is missing is missed.
+//! The nodes: their place, state and load. (Paper, 2.2: "the master also maintains the information about all slaves ...
+//! and the system topology".) Serves placement, reading, replication, jobs. Every node that ever joined is known until
+//! it is removed, also over restarts of the master ([`node_rows`]). So a missing node is noticed. It never decides who
+//! may join.
 
 mod node_rows;
 mod sites;
@@ -29,12 +28,12 @@ use crate::{actions::NodeJoin, job_histories::FailureMarks, per_user::PerUser, r
 use sites::Sites;
 pub(crate) use sites::{Rack, RackKey, SiteKey};
 
-/// A node's number in this master's life: shorter than its name where millions of replicas name their node.
+/// A node's number in this master's life. It is shorter than the name, since millions of replicas refer to their node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeKey(u32);
 
 impl NodeKey {
-    /// The least key.
+    /// The smallest key.
     pub(crate) const FIRST: Self = Self(0);
 
     /// The key of this number.
@@ -52,9 +51,9 @@ impl NodeKey {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
-    /// Where it stands, by the topology.
+    /// Its place by the topology.
     pub(crate) place: Place,
-    /// Where it says that it stands.
+    /// The place it reports itself.
     reported_place: Place,
     pub(crate) site: SiteKey,
     pub(crate) rack: RackKey,
@@ -72,17 +71,16 @@ pub(crate) struct Node {
     pub(crate) state: NodeState,
     /// Whether it stays.
     pub(crate) membership: Membership,
-    /// Taken out of the cloud; only its number is left.
+    /// Removed from the cloud; only its number is left.
     removed: bool,
     /// Whether it joined in this master's life.
     pub(crate) has_joined: bool,
     pub(crate) last_heartbeat: Duration,
-    /// Since when it is lost.
+    /// When it was lost.
     pub(crate) lost_at: Option<Duration>,
-    /// Lost for so long that its copies are made anew elsewhere.
+    /// Lost for so long that its copies are made again elsewhere.
     pub(crate) is_dead: bool,
-    /// Counts its inventories, round and round below [`EPOCHS`]: a replica not named in the newest complete one is not
-    /// there any more.
+    /// Counts its inventories, modulo [`EPOCHS`]: a replica not named in the newest complete one no longer exists.
     pub(crate) epoch: u32,
     /// Whether pages of an inventory are still to come.
     pub(crate) inventory_open: bool,
@@ -91,36 +89,36 @@ pub(crate) struct Node {
     used_bytes: u64,
     /// `None` until it first reported.
     free_bytes: Option<u64>,
-    /// The same of its memory for files.
+    /// The same for its memory for files.
     pub(crate) memory_free_bytes: Option<u64>,
     reported_transfers: u32,
     /// Its disks, as it last reported them.
     pub(crate) disks: Vec<DiskStatus>,
     /// Layers of its sandbox that are missing, as it reported.
     pub(crate) sandbox_missing: Option<Vec<SandboxLayer>>,
-    /// What it has under way with other sites, as it last reported.
+    /// Its transfers with other sites, as it last reported.
     pub(crate) links: Vec<LinkUse>,
-    /// What drivers of jobs said of it.
+    /// Reports of job drivers about it.
     pub(crate) marks: FailureMarks,
-    /// Its shares of limits between sites, as it was last ordered, or will be.
+    /// Its shares of limits between sites, as last ordered or to be ordered.
     pub(crate) link_shares: Vec<LinkShare>,
-    /// Tickets it has refused since it was started, as it last reported them.
+    /// Tickets it has refused since it was started, as last reported.
     pub(crate) refused_tickets: RefusedTickets,
-    /// Bytes that leases and copies under way will still bring.
+    /// Bytes that leases and running copies will still bring.
     pub(crate) promised_bytes: u64,
-    /// How many of these were promised to uploads of which users.
+    /// How many of these are promised to uploads, by user.
     promised_to: PerUser,
-    /// Whether it tells what is being written there.
+    /// Whether it reports the progress of writes.
     pub(crate) is_reporting_writes: bool,
-    /// Leases whose bytes it takes, and copies it makes.
+    /// Leases whose bytes it receives, and copies it makes.
     pub(crate) incoming: u32,
     /// Copies that others fetch from it.
     pub(crate) outgoing: u32,
-    /// How fast copies came in lately, in bytes per second; 0 until one was measured.
+    /// Recent rate of incoming copies, in bytes per second; 0 until one was measured.
     rate_bytes_per_second: f64,
-    /// That rate as a share of what nodes do on average.
+    /// That rate relative to the average of all nodes.
     speed: f64,
-    /// The row by which it is known, as last saved.
+    /// Its row in the journal, as last saved.
     row: Vec<u8>,
 }
 
@@ -135,19 +133,19 @@ impl Node {
         self.state != NodeState::Lost
     }
 
-    /// The name of its local socket, for one who asks from its own machine, as far as addresses tell: it joined from
-    /// the asker's address, or both spoke to us over the loopback. Elsewhere the name would be of no use.
+    /// The name of its local socket, if the asker is on its machine, as far as addresses tell. Either it joined from
+    /// the asker's address, or both came over the loopback. Elsewhere the name would be of no use.
     pub(crate) fn local_for(&self, asker: IpAddr) -> Option<String> {
         let is_same_machine = self.ip == asker || (self.ip.is_loopback() && asker.is_loopback());
         self.local.clone().filter(|_| is_same_machine)
     }
 
-    /// Whether it stays, so that new slices may go to it as far as there is room.
+    /// Whether it stays, so that new slices may go to it if there is room.
     pub(crate) fn is_active(&self) -> bool {
         self.membership == Membership::Active && !self.removed
     }
 
-    /// Whether it was taken out of the cloud.
+    /// Whether it was removed from the cloud.
     pub(crate) fn is_removed(&self) -> bool {
         self.removed
     }
@@ -157,13 +155,13 @@ impl Node {
         self.epoch = (self.epoch + 1) % EPOCHS;
     }
 
-    /// Bytes that one more slice may have here, as far as is known: a slice lies on one disk, whole.
+    /// The largest slice that still fits here, in bytes, as far as is known: a slice lies on one disk, whole.
     pub(crate) fn room_bytes(&self) -> u64 {
         self.free_bytes.unwrap_or(u64::MAX).saturating_sub(self.promised_bytes).min(self.largest_free_bytes())
     }
 
-    /// The same where what each other user was promised counts only up to a fair part of what is free: so nobody keeps
-    /// room from others by saying that he will write. `user` is who asks; `None`: a copy that the cloud makes.
+    /// The same, but each other user's promises count only up to a fair part of the free space. So nobody blocks room
+    /// by announcing writes. `user` is the one asking; `None`: a copy that the cloud makes.
     fn fair_room_bytes(&self, user: Option<&UserName>, reserve_bytes: u64) -> u64 {
         let free = self.free_bytes.unwrap_or(u64::MAX);
         let is_among = user.is_some_and(|user| self.promised_to.has(user) > 0);
@@ -178,7 +176,7 @@ impl Node {
         self.disks.iter().map(|disk| disk.free_bytes).max().unwrap_or(u64::MAX)
     }
 
-    /// Whether one more slice of so many bytes fits here, as far as is known: on a disk above the reserve, or in
+    /// Whether one more slice of this many bytes fits here, as far as is known: on a disk above the reserve, or in
     /// memory.
     pub(crate) fn has_room(&self, bytes: u64, reserve_bytes: u64, in_memory: bool) -> bool {
         if in_memory {
@@ -188,7 +186,7 @@ impl Node {
         }
     }
 
-    /// The same for who has a fair part at least, whatever others were promised.
+    /// The same for a user who gets a fair part at least, whatever others were promised.
     pub(crate) fn has_fair_room(
         &self,
         user: Option<&UserName>,
@@ -200,29 +198,30 @@ impl Node {
         self.has_room(bytes, reserve_bytes, in_memory) || (!in_memory && fits())
     }
 
-    /// Whether it would have room if nothing were promised, and what is promised to uploads: of all, and of this user.
+    /// If it would have room with nothing promised: the bytes promised in total, and those promised to this user's
+    /// uploads.
     pub(crate) fn promised_in_the_way(&self, user: &UserName, bytes: u64, reserve_bytes: u64) -> Option<(u64, u64)> {
         let free = self.free_bytes?.min(self.largest_free_bytes());
         let would_fit = free >= bytes.saturating_add(reserve_bytes).max(1);
         would_fit.then(|| (self.promised_bytes, self.promised_to.has(user)))
     }
 
-    /// Whether it gets no new slices: no disk has more than `reserve_bytes` free, or anything at all.
+    /// Whether it gets no new slices: no disk has `reserve_bytes` free, or all are completely full.
     pub(crate) fn is_full(&self, reserve_bytes: u64) -> bool {
         self.free_bytes.is_some_and(|free| free.min(self.largest_free_bytes()) < reserve_bytes.max(1))
     }
 
-    /// Whether it will soon be.
+    /// Whether it will soon be full.
     pub(crate) fn is_nearly_full(&self, reserve_bytes: u64) -> bool {
         self.free_bytes.is_some_and(|free| is_nearly_full(self.used_bytes, free, reserve_bytes))
     }
 
-    /// How busy it is: what it reported, or what we know it must be doing.
+    /// Its load: as reported, or as known from the master's own orders.
     pub(crate) fn load(&self) -> u32 {
         self.reported_transfers.max(self.incoming + self.outgoing)
     }
 
-    /// Bytes its slices take and will take.
+    /// Bytes its slices take, and those that are promised.
     pub(crate) fn filled_bytes(&self) -> u64 {
         self.used_bytes.saturating_add(self.promised_bytes)
     }
@@ -232,7 +231,7 @@ impl Node {
         self.free_bytes.map(|free| self.used_bytes.saturating_add(free))
     }
 
-    /// How full it is and will be, from 0 to 1.
+    /// How full it is, with what is promised, from 0 to 1.
     pub(crate) fn fill(&self) -> f64 {
         match self.capacity_bytes() {
             Some(capacity) if capacity > 0 => (self.filled_bytes() as f64 / capacity as f64).min(1.0),
@@ -241,8 +240,8 @@ impl Node {
         }
     }
 
-    /// What it costs to give it one thing more: grows with its load for its speed, and with how full it is for its
-    /// size. So an idle cloud of unlike nodes fills evenly, and in a busy one the fast nodes get more.
+    /// The cost of giving it one thing more. It grows with its load relative to its speed, and with its fullness
+    /// relative to its size. So an idle cloud of unlike nodes fills evenly, and in a busy one the fast nodes get more.
     pub(crate) fn cost(&self) -> f64 {
         let free_share = (1.0 - self.fill()).max(FREE_SHARE_LEAST);
         f64::from(self.load() + 1) / (self.speed * free_share)
@@ -253,12 +252,12 @@ impl Node {
         (self.used_bytes, self.free_bytes, self.reported_transfers) = (used_bytes, Some(free_bytes), transfers);
     }
 
-    /// Conversations that it has with a site.
+    /// Transfers that it has with a site.
     pub(crate) fn conversations_with(&self, site: &str) -> u32 {
         self.links.iter().find(|link| link.site == site).map_or(0, |link| link.conversations)
     }
 
-    /// Takes how its disks are, and gives those that are newly out of service.
+    /// Takes the state of its disks, and returns those that are newly out of service.
     pub(crate) fn note_disks(&mut self, disks: Vec<DiskStatus>) -> Vec<DiskStatus> {
         let was_bad = |disk: &DiskStatus| {
             self.disks.iter().any(|known| known.folder == disk.folder && known.state != DiskState::Ok)
@@ -269,20 +268,20 @@ impl Node {
         failed
     }
 
-    /// A slice came to lie here. Counted at once, since the next status may be seconds away and many small files
-    /// would all go to the node that was emptiest then.
+    /// Notes that a slice was stored here. It is counted at once, since the next status may be seconds away. Otherwise
+    /// many small files would all go to the node that was emptiest then.
     pub(crate) fn note_stored(&mut self, bytes: u64) {
         self.used_bytes = self.used_bytes.saturating_add(bytes);
         self.free_bytes = self.free_bytes.map(|free| free.saturating_sub(bytes));
     }
 
-    /// A slice is not here any more.
+    /// A slice is no longer here.
     pub(crate) fn note_removed(&mut self, bytes: u64) {
         self.used_bytes = self.used_bytes.saturating_sub(bytes);
         self.free_bytes = self.free_bytes.map(|free| free.saturating_add(bytes));
     }
 
-    /// A copy of so many bytes came in so long after it was ordered. Small ones say more of the way than of the disk.
+    /// A copy of this many bytes came in after this time. Small ones tell more about the network than about the disk.
     pub(crate) fn note_rate(&mut self, bytes: u64, took: Duration) {
         if bytes < MEASURED_BYTES_MIN || took.is_zero() {
             return;
@@ -387,14 +386,14 @@ pub(crate) struct Nodes {
     list: Vec<Node>,
     by_id: BTreeMap<NodeId, NodeKey>,
     by_session: BTreeMap<SessionId, NodeKey>,
-    /// Nodes that were taken out while they were up, and may not join again by themselves.
+    /// Nodes that were removed while they were up, and may not join again by themselves.
     barred: BTreeSet<NodeId>,
     topology: Topology,
     sites: Sites,
 }
 
 impl Nodes {
-    /// Lets a node in, for the first time or again; gives the session that it had before, which is void now.
+    /// Lets a node in, for the first time or again. Returns its previous session, which is void now.
     pub(crate) fn join(
         &mut self,
         now: Now,
@@ -443,7 +442,7 @@ impl Nodes {
         Ok((key, old))
     }
 
-    /// Marks a node lost and gives the session that ended with it.
+    /// Marks a node lost and returns the session that ended with it.
     pub(crate) fn mark_lost(&mut self, now: Now, key: NodeKey) -> Option<SessionId> {
         let node = self.get_mut(key);
         node.state = NodeState::Lost;
@@ -455,19 +454,19 @@ impl Nodes {
         session
     }
 
-    /// Marks a lost node gone: nothing is expected of it any more.
+    /// Marks a lost node dead: nothing is expected of it any more.
     pub(crate) fn mark_dead(&mut self, key: NodeKey) {
         self.get_mut(key).is_dead = true;
         self.resolve_places();
     }
 
-    /// Makes a node stay, or leave.
+    /// Makes a node stay or leave.
     pub(crate) fn set_membership(&mut self, key: NodeKey, standing: Membership) {
         self.get_mut(key).membership = standing;
         self.resolve_places();
     }
 
-    /// Takes a node out. Its number stays void, so that nothing that still names it means another one.
+    /// Removes a node. Its number stays void, so that a remaining reference never means another node.
     pub(crate) fn remove(&mut self, key: NodeKey, bar: bool) {
         let node = &mut self.list[key.0 as usize];
         (node.removed, node.is_dead, node.state, node.session) = (true, true, NodeState::Lost, None);
@@ -480,17 +479,17 @@ impl Nodes {
         self.resolve_places();
     }
 
-    /// Whether a node was taken out and may not join.
+    /// Whether a node was removed and may not join.
     pub(crate) fn is_barred(&self, id: &NodeId) -> bool {
         self.barred.contains(id)
     }
 
-    /// Lets a removed node join again; whether it was one.
+    /// Lets a removed node join again; returns whether it was barred.
     pub(crate) fn unbar(&mut self, id: &NodeId) -> bool {
         self.barred.remove(id)
     }
 
-    /// Takes a topology into use; whether any node stands elsewhere by it.
+    /// Takes a topology into use; returns whether it moves any node.
     pub(crate) fn set_topology(&mut self, topology: Topology) -> bool {
         self.topology = topology;
         self.resolve_places()
@@ -505,13 +504,13 @@ impl Nodes {
         &self.sites
     }
 
-    /// Whether, since this was last asked, files that lie on no node that came or went may have to be looked at too.
+    /// Whether files on unaffected nodes may have to be checked too, since this was last asked.
     pub(crate) fn take_racks_changed(&mut self) -> bool {
         self.sites.take_changed()
     }
 
-    /// Compares what nodes did lately. A node is never taken for more than four times as fast or slow as the others:
-    /// what was measured may have been the link.
+    /// Compares the recent speed of nodes. A node never counts as more than four times as fast or slow as the others:
+    /// the link may have been the limit.
     pub(crate) fn compare_speeds(&mut self) {
         let measured = || self.list.iter().map(|node| node.rate_bytes_per_second).filter(|rate| *rate > 0.0);
         let count = measured().count();
@@ -525,7 +524,7 @@ impl Nodes {
         }
     }
 
-    /// Does not count the last `span` as silence.
+    /// Excludes the last `span` from the silence of nodes.
     pub(crate) fn discount_pause(&mut self, now: Now, span: Duration) {
         for node in &mut self.list {
             node.last_heartbeat = now.monotonic.min(node.last_heartbeat + span);
@@ -583,7 +582,7 @@ impl Nodes {
         Ok(key)
     }
 
-    /// Finds where each node stands, and counts them; whether any stands elsewhere than before.
+    /// Finds each node's place, and counts them; returns whether any place changed.
     fn resolve_places(&mut self) -> bool {
         let mut moved = false;
         for node in self.list.iter_mut().filter(|node| !node.removed) {
@@ -598,10 +597,10 @@ impl Nodes {
     }
 }
 
-/// Most nodes one master takes: each is looked at on every tick, and named with its ticket in one message at the start
-/// of a job (about 300 bytes each, within the limit of a message).
+/// Most nodes of one master. Each is checked on every tick. At the start of a job each is named with its ticket in one
+/// message (about 300 bytes each, within the limit of a message).
 pub(crate) const NODES_MAX: u32 = 2_048;
-/// The free share below which a node is no worse: it keeps the cost finite.
+/// The free share below which a node counts as no worse: it keeps the cost finite.
 const FREE_SHARE_LEAST: f64 = 1e-3;
-/// Smallest copy whose time says how fast a node is, in bytes.
+/// Smallest copy whose duration is used to measure a node's speed, in bytes.
 const MEASURED_BYTES_MIN: u64 = 1 << 20;

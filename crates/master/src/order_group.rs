@@ -1,6 +1,6 @@
 //! The same order to several nodes, sent as one (Open Cloud Testbed paper, section 4: GMP is a group messaging
-//! protocol). It serves above all the rows that every node keeps for a master that loses its journal: each change goes
-//! to all.
+//! protocol). It mainly serves the rows that every node keeps for a master that loses its journal: each change goes to
+//! all. It never joins two different orders.
 
 use protocol::{SessionId, message::node_master::Order};
 
@@ -14,7 +14,7 @@ pub(crate) struct OrderGroup {
 }
 
 impl OrderGroup {
-    /// Puts an order to those before it if it is the same for another node; the rules give those one behind the other.
+    /// Adds an order to a group if it is the same for another node; the rules emit such orders one after the other.
     pub(crate) fn add(groups: &mut Vec<Self>, session: SessionId, order: OrderId, body: Order) {
         match groups.last_mut() {
             Some(last) if last.body == body && last.to.iter().all(|(named, _)| *named != session) => {

@@ -1,8 +1,7 @@
-//! Which orders wait for a node and which are on their way. Serves publishing, renaming, removal, replication, jobs.
-//!
-//! What waits is not an order but a slice about which something may have to be done: what, is decided when there is
-//! room to send it (`reconcile`). So the queue holds each slice once at most, an order is never out of date, and
-//! repeating it does no harm.
+//! Which orders wait for a node and which are being carried out. Serves publishing, renaming, removal, replication,
+//! jobs. The queue holds slices that may need attention, not orders. The order itself is decided when there is room to
+//! send it (`reconcile`). So each slice is queued once at most, repeating an order does no harm, and a queued order is
+//! never out of date.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -23,18 +22,18 @@ pub(crate) struct Orders {
     last: OrderId,
     queues: BTreeMap<NodeKey, Queue>,
     in_flight: BTreeMap<OrderId, (NodeKey, OrderKind)>,
-    /// What is taken up again later because the node did not answer or refused.
+    /// Work retried later because the node did not answer or refused.
     delayed: BTreeSet<(Duration, NodeKey, QueuedWork)>,
 }
 
-/// What an order on its way is about.
+/// The subject of an order that is being carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OrderKind {
     Place {
         slice: SliceId,
-        /// What its sidecar will say.
+        /// The header its sidecar will have.
         mark: HeaderFingerprint,
-        /// Where it will stand.
+        /// The path it will have.
         at: PathFingerprint,
     },
     Remove(SliceId),
@@ -50,22 +49,22 @@ pub(crate) enum OrderKind {
     StruckOff,
 }
 
-/// What waits for a node.
+/// Work that waits for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum QueuedWork {
-    /// A job's scratch files are to be removed.
+    /// A job's scratch files have to be removed.
     Forget(JobId),
-    /// It is to drive a detached job.
+    /// The node has to drive a detached job.
     Drive(JobId),
-    /// A copy is to be fetched.
+    /// A copy has to be fetched.
     Copy(SliceId),
     /// A slice's replica may have to be placed or removed.
     Reconcile(SliceId),
-    /// It is to know the keys that sign tickets, now and next.
+    /// The node needs the keys that sign tickets, now and next.
     TicketKeys,
-    /// It is to know its shares of the limits between sites.
+    /// The node needs its shares of the limits between sites.
     LinkShares,
-    /// It is to know which machines were struck off.
+    /// The node needs the list of machines that were struck off.
     StruckOff,
 }
 
@@ -74,25 +73,25 @@ struct Queue {
     waiting: VecDeque<QueuedWork>,
     members: BTreeSet<QueuedWork>,
     in_flight: usize,
-    /// Slices about which an order is on its way: a second one could overtake it.
+    /// Slices with an order outstanding: a second one could overtake it.
     busy: BTreeSet<SliceId>,
-    /// Paths at which a slice is being placed, with what waits for that: of two slices ordered to one path, the one
-    /// that is carried out last stays there, and that must be the one ordered last.
+    /// Paths at which a slice is being placed, with the work that waits for that. Of two slices ordered to one path,
+    /// the one carried out last stays there, and that must be the one ordered last.
     busy_paths: BTreeMap<PathFingerprint, Vec<QueuedWork>>,
-    /// Words on their way of which each says all and replaces the one before.
+    /// Outstanding updates, each of which is complete and replaces the one before.
     updates: BTreeMap<QueuedWork, InFlightUpdates>,
 }
 
-/// Words of one kind on their way to a node. Messages may overtake each other.
+/// Updates of one kind on their way to a node. Messages may overtake each other.
 #[derive(Debug, Default)]
 struct InFlightUpdates {
     in_flight: u32,
-    /// Whether there were ever two at once: nobody knows then which of them the node heard last.
+    /// Whether there were ever two at once: then nobody knows which of them reached the node last.
     were_several: bool,
 }
 
 impl Orders {
-    /// Puts work at the end of a node's queue, unless it waits there already.
+    /// Appends work to a node's queue, unless it waits there already.
     pub(crate) fn push(&mut self, node: NodeKey, work: QueuedWork) {
         let queue = self.queues.entry(node).or_default();
         if queue.members.insert(work) {
@@ -105,7 +104,7 @@ impl Orders {
         self.delayed.insert((until, node, work));
     }
 
-    /// Queues what was delayed until now.
+    /// Queues the delayed work that is due now.
     pub(crate) fn requeue_due(&mut self, now: Duration) {
         while let Some(&(until, node, work)) = self.delayed.first() {
             if until > now {
@@ -122,8 +121,8 @@ impl Orders {
         self.queues.iter().filter(|(_, queue)| ready(queue)).map(|(node, _)| *node).collect()
     }
 
-    /// The next piece of work for a node that can be sent now. Work on a slice about which an order is on its way is
-    /// passed over; it comes back when that order ends.
+    /// The next piece of work for a node that can be sent now. Work on a slice with an outstanding order is skipped; it
+    /// comes back when that order ends.
     pub(crate) fn pop(&mut self, node: NodeKey) -> Option<QueuedWork> {
         let queue = self.queues.get_mut(&node)?;
         if queue.in_flight >= IN_FLIGHT_MAX {
@@ -149,7 +148,7 @@ impl Orders {
         waiting.map(|waiting| waiting.push(work)).is_some()
     }
 
-    /// Notes that an order leaves.
+    /// Notes that an order is sent.
     pub(crate) fn send(&mut self, node: NodeKey, ordered: OrderKind) -> OrderId {
         self.last.0 += 1;
         let queue = self.queues.entry(node).or_default();
@@ -167,7 +166,7 @@ impl Orders {
         self.last
     }
 
-    /// Notes that an order ended; `None` for one that was forgotten with its session.
+    /// Notes that an order ended; `None` if it was forgotten with its session.
     pub(crate) fn finish(&mut self, order: OrderId) -> Option<(NodeKey, OrderKind)> {
         let (node, ordered) = self.in_flight.remove(&order)?;
         if let Some(queue) = self.queues.get_mut(&node) {
@@ -187,8 +186,8 @@ impl Orders {
         Some((node, ordered))
     }
 
-    /// A word that replaces those before it was answered, or given up. Where others were on their way with it the node
-    /// is told once more.
+    /// A superseding update was answered, or given up. If others were sent at the same time, the node is told once
+    /// more.
     fn note_update_done(&mut self, node: NodeKey, word: QueuedWork) {
         let Some(queue) = self.queues.get_mut(&node) else { return };
         let Some(told) = queue.updates.get_mut(&word) else { return };
@@ -198,7 +197,7 @@ impl Orders {
         }
     }
 
-    /// The slices that are to be placed or removed at a node, waiting or on their way.
+    /// The slices to be placed or removed at a node, waiting or in progress.
     pub(crate) fn reconciling(&self, node: NodeKey) -> BTreeSet<SliceId> {
         let queue = self.queues.get(&node);
         let members = queue.into_iter().flat_map(|queue| &queue.members);
@@ -208,8 +207,8 @@ impl Orders {
         waiting.chain(queue.into_iter().flat_map(|queue| queue.busy.iter().copied())).collect()
     }
 
-    /// Forgets all that waits and is on its way for a node whose session ended. What is to be done there is found
-    /// anew from the inventory with which it comes back.
+    /// Forgets everything waiting or outstanding for a node whose session ended. The inventory with which it comes back
+    /// shows again what has to be done.
     pub(crate) fn forget(&mut self, node: NodeKey) {
         self.queues.remove(&node);
         self.in_flight.retain(|_, (of, _)| *of != node);
@@ -241,7 +240,7 @@ impl OrderKind {
         }
     }
 
-    /// The work of telling this again, where it is a word that says all and replaces the one before.
+    /// The work of sending this again, if it is an update that replaces the one before.
     fn superseding_update(self) -> Option<QueuedWork> {
         match self {
             Self::TicketKeys => Some(QueuedWork::TicketKeys),
@@ -252,8 +251,8 @@ impl OrderKind {
     }
 }
 
-/// Most orders on their way to one node: enough to keep a disk that syncs each of them busy, few enough that a node is
-/// not buried when a folder of a million files is removed.
+/// Most outstanding orders for one node. It keeps a disk busy that syncs each of them. Yet it does not bury a node when
+/// a folder of a million files is removed.
 const IN_FLIGHT_MAX: usize = 64;
-/// How long a node is left alone with an order that it refused or did not answer.
+/// How long an order that a node refused or did not answer is held back.
 pub(crate) const ORDER_RETRY_AFTER: Duration = Duration::from_secs(2);

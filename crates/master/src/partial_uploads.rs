@@ -1,6 +1,6 @@
-//! Where the bytes of broken uploads lie, so that the next attempt goes to the same node. Serves upload. In memory
-//! only: a master that was started again learns it from the nodes as they join, and what it does not learn is sent
-//! again. Never decides who may write: the key of a stranger finds nothing, since the user is part of it.
+//! Where the bytes of broken uploads lie, so that the next attempt goes to the same node. Serves upload. It is kept in
+//! memory only. After a restart the master learns it from the nodes as they join; bytes it does not learn of are sent
+//! again. Never decides who may write: a stranger's key finds nothing, since the user is part of the key.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ type Upload = (UserName, ResumeKey);
 struct PartialUpload {
     node: NodeKey,
     since: Duration,
-    /// Since when someone waits for the node to come back.
+    /// Since when a client has waited for the node to come back.
     awaited_since: Option<Duration>,
 }
 
@@ -44,7 +44,7 @@ impl PartialUploads {
         self.by_upload.insert(upload, PartialUpload { node, since: now, awaited_since: None });
     }
 
-    /// The same as a node tells it when it joins: what is known already is newer.
+    /// The same, as a node reports it when it joins: an entry that exists already is newer.
     pub(crate) fn learn(&mut self, now: Duration, user: &UserName, key: ResumeKey, node: NodeKey) {
         if self.node(user, key).is_none() {
             self.remember(now, user, key, node);
@@ -56,13 +56,13 @@ impl PartialUploads {
         self.by_upload.get(&(user.clone(), key)).map(|kept| kept.node)
     }
 
-    /// Whether it is still worth waiting for the node, which is away: it may only be starting again.
+    /// Whether it is still worth waiting for the node, which is away: it may only be restarting.
     pub(crate) fn is_worth_waiting(&mut self, now: Duration, user: &UserName, key: ResumeKey) -> bool {
         let Some(kept) = self.by_upload.get_mut(&(user.clone(), key)) else { return false };
         now.saturating_sub(*kept.awaited_since.get_or_insert(now)) < NODE_PATIENCE
     }
 
-    /// Forgets an upload: it begins anew, or is complete.
+    /// Forgets an upload: it starts again, or is complete.
     pub(crate) fn forget(&mut self, user: &UserName, key: ResumeKey) {
         let upload = (user.clone(), key);
         if let Some(kept) = self.by_upload.remove(&upload) {
@@ -76,7 +76,7 @@ impl PartialUploads {
         self.by_age.iter().find(|(_, (user, _))| user == greediest).map(|(_, upload)| upload.clone())
     }
 
-    /// Forgets what the nodes have dropped by now.
+    /// Forgets entries that the nodes have dropped by now.
     pub(crate) fn expire(&mut self, now: Duration) {
         while let Some((since, (user, key))) = self.by_age.first()
             && now.saturating_sub(*since) > limits::PARTIAL_LIFE
@@ -87,10 +87,9 @@ impl PartialUploads {
     }
 }
 
-/// Most broken uploads kept in mind, some 200 bytes each: those of 64 nodes that keep as many as they may.
+/// Most broken uploads remembered, some 200 bytes each: those of 64 nodes that keep as many as they may.
 const PARTIAL_UPLOADS_MAX: usize = 4_096;
-/// How long an attempt is sent away while the node with its bytes is being started again; then it begins anew
-/// elsewhere.
+/// How long a client is asked to wait while the node with its bytes restarts; then the upload starts again elsewhere.
 const NODE_PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -136,7 +135,7 @@ mod tests {
         for number in 0..=PARTIAL_UPLOADS_MAX as u128 {
             let at = seconds(number as u64);
             interrupted.remember(at, &user("ann"), ResumeKey(number), NodeKey::FIRST);
-            // Twice is once.
+            // Adding it twice counts once.
             interrupted.remember(at, &user("ann"), ResumeKey(number), NodeKey::FIRST);
         }
         assert_eq!(interrupted.by_upload.len(), PARTIAL_UPLOADS_MAX);

@@ -1,13 +1,13 @@
-//! How much of a table each user has, and the two rules by which users share one. A user may add to a table while less
-//! is his than is free: so one who is alone may have half of it, two a third each, and there is always as much free for
-//! who comes next as the greediest has. Where an old entry makes room for a new one, it is one of the greediest user's.
-//! Serves every table that users can fill (docs/decisions/0029-shares-of-users.md). Knows nothing of what it counts.
+//! How much of a table each user has, and the two rules for sharing it. A user may add while they have less than is
+//! free. So a single user may have half of it, and two a third each; the next one finds as much as the greediest has.
+//! If an old entry makes room for a new one, it is one of the greediest user's. Serves every table that users can fill
+//! (docs/decisions/0029-shares-of-users.md). It never knows what it counts.
 
 use std::collections::BTreeMap;
 
 use protocol::UserName;
 
-/// What each user has of something that is bounded for all together.
+/// Each user's part of a resource that is bounded for all together.
 #[derive(Debug, Default)]
 pub(crate) struct PerUser {
     of: BTreeMap<UserName, u64>,
@@ -15,7 +15,7 @@ pub(crate) struct PerUser {
 }
 
 impl PerUser {
-    /// Counts so much more for a user.
+    /// Adds to a user's count.
     pub(crate) fn add(&mut self, user: &UserName, more: u64) {
         if more == 0 {
             return;
@@ -27,7 +27,7 @@ impl PerUser {
         }
     }
 
-    /// Counts so much less.
+    /// Subtracts from a user's count.
     pub(crate) fn take(&mut self, user: &UserName, less: u64) {
         self.total = self.total.saturating_sub(less);
         if let Some(has) = self.of.get_mut(user) {
@@ -38,32 +38,32 @@ impl PerUser {
         }
     }
 
-    /// What a user has.
+    /// A user's count.
     pub(crate) fn has(&self, user: &UserName) -> u64 {
         self.of.get(user).copied().unwrap_or(0)
     }
 
-    /// Whether a user may have so much more of a table with room for `most`.
+    /// Whether a user may have this much more of a table with room for `most`.
     pub(crate) fn may_add(&self, user: &UserName, more: u64, most: u64) -> bool {
         self.has(user).saturating_add(more) <= most.saturating_sub(self.total)
     }
 
-    /// Who has most; of several with as much, the first by name.
+    /// The user with the most; among equals, the first by name.
     pub(crate) fn greediest(&self) -> Option<&UserName> {
         self.of.iter().rev().max_by_key(|(_, has)| **has).map(|(user, _)| user)
     }
 
-    /// What users have, by name.
+    /// All counts, by user name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&UserName, u64)> {
         self.of.iter().map(|(user, has)| (user, *has))
     }
 
-    /// How many users have something.
+    /// How many users have a count.
     pub(crate) fn users(&self) -> u64 {
         self.of.len() as u64
     }
 
-    /// What all have together.
+    /// The sum of all counts.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
@@ -113,7 +113,7 @@ mod tests {
             shares.add(&bob, 1);
         }
         assert_eq!((shares.has(&ann), shares.has(&bob)), (600, 300));
-        // What the first gives back the second may have, up to the same.
+        // The second may have what the first gives back, up to the same amount.
         shares.take(&ann, 200);
         assert!(!shares.may_add(&ann, 1, 1_200) || shares.has(&ann) < 500);
         assert!(shares.may_add(&bob, 100, 1_200));

@@ -1,10 +1,7 @@
-//! Where a new file or a further copy goes (paper, 2.2: "the new location of the file copy is based on the topology of
-//! the slaves' network"). Serves upload and replication. Never starts anything: it only chooses.
-//!
-//! First comes the spread over sites and racks, then whether a node has failed lately, then its cost: load for its
-//! speed and fullness for its size ([`Node::cost`](crate::nodes::Node::cost)). Among many equally good places a few are
-//! drawn by lot and the cheapest of them is taken, which costs little and fills nodes nearly as evenly as looking at
-//! all.
+//! Where a new file or a further copy goes. (Paper, 2.2: "the new location of the file copy is based on the topology of
+//! the slaves' network".) Serves upload and replication. The spread over sites and racks comes first, then recent
+//! failures of a node, then its cost. The cost is load for its speed and fullness for its size
+//! ([`Node::cost`](crate::nodes::Node::cost)). It only chooses and never starts anything.
 
 use fastrand::Rng;
 use protocol::{SliceId, UserName, topology::PartialPlace};
@@ -16,52 +13,55 @@ use crate::{
     replicas::Replica,
 };
 
-/// What a place is sought for.
+/// The needs of a slice or copy for which a place is sought.
 pub(crate) struct PlacementRequest<'a> {
-    /// Bytes that will come; 0 where nobody knows.
+    /// Bytes that will come; 0 if unknown.
     pub(crate) bytes: u64,
-    /// For whom: where there is no room beside all that others were promised, there may still be a fair part. `None`: a
-    /// copy that the cloud makes.
+    /// The user it is for. If other users' promises take all the room, a fair part may remain. `None`: a copy that the
+    /// cloud makes.
     pub(crate) user: Option<&'a UserName>,
     /// Bytes to leave free.
     pub(crate) reserve_bytes: u64,
     /// Where copies may stand.
     pub(crate) constraints: &'a PlacementConstraints,
-    /// Nodes that hold a copy or soon will: the new one goes as far from them as can be.
+    /// Nodes that hold a copy or soon will: the new one goes as far from them as possible.
     pub(crate) holders: &'a [NodeKey],
-    /// Further nodes at which something is in the way.
+    /// Further nodes that cannot take it.
     pub(crate) ineligible: &'a [NodeKey],
-    /// Nodes that are taken only when there is no other: the last try there failed.
+    /// Nodes used only if there is no other: the last try there failed.
     pub(crate) avoided: &'a [NodeKey],
-    /// The node that has a part of it already: it is taken where it is as good by its place as any.
+    /// The node that has a part of it already. It is taken if its place is as good as any.
     pub(crate) preferred: Option<NodeKey>,
-    /// Most work coming in at once at the node.
+    /// Most incoming work at the node at once.
     pub(crate) incoming_max: u32,
     /// Whether to wait for a busy node rather than take a worse place.
     pub(crate) may_wait: bool,
 }
 
-/// What came of seeking.
+/// The result of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlacementChoice {
     /// This node.
     Node(NodeKey),
-    /// Nodes would do, but have enough to do now.
+    /// Suitable nodes exist, but all are busy now.
     Busy,
     /// No node has room, or every one has a copy already.
     NoNode,
 }
 
 /// Chooses a node that is up, stays and has room.
+///
+/// Among many equally good places a few are drawn at random and the cheapest of them is taken. That costs little and
+/// fills nodes nearly as evenly as examining all.
 pub(crate) fn choose_node(nodes: &Nodes, wanted: &PlacementRequest<'_>, rng: &mut Rng) -> PlacementChoice {
     match choose_with(nodes, wanted, false, rng) {
-        // Whether what others were promised will ever come is not known.
+        // Nobody knows whether the bytes promised to others will ever come.
         PlacementChoice::NoNode => choose_with(nodes, wanted, true, rng),
         choice => choice,
     }
 }
 
-/// The same, with all the room that was promised to others, or with that beyond their fair part.
+/// The same. `fair`: other users' promises count only up to their fair part.
 fn choose_with(nodes: &Nodes, wanted: &PlacementRequest<'_>, fair: bool, rng: &mut Rng) -> PlacementChoice {
     let mut busy = false;
     for shunned in [false, true] {
@@ -84,7 +84,7 @@ fn choose_with(nodes: &Nodes, wanted: &PlacementRequest<'_>, fair: bool, rng: &m
     if busy { PlacementChoice::Busy } else { PlacementChoice::NoNode }
 }
 
-/// Nodes in groups that are equally good by their place, best first. Forbidden places are in none.
+/// Nodes in groups whose places are equally good, best first. Forbidden places are in none.
 fn classes<'a>(nodes: &'a Nodes, wanted: &'a PlacementRequest<'_>) -> Vec<Places<'a>> {
     if let Some(only) = &wanted.constraints.allowed_nodes {
         return vec![Places::Nodes(only)];
@@ -101,7 +101,7 @@ fn classes<'a>(nodes: &'a Nodes, wanted: &'a PlacementRequest<'_>) -> Vec<Places
     equal.map(|group| Places::Racks(group.iter().map(|(_, rack)| *rack).collect())).collect()
 }
 
-/// The cheapest of a few drawn by lot, or of all where there are few or those drawn are of no use.
+/// The cheapest of a few drawn at random. All are examined if there are few, or if those drawn are unsuitable.
 fn pick(
     nodes: &Nodes,
     wanted: &PlacementRequest<'_>,
@@ -165,7 +165,7 @@ impl Places<'_> {
     }
 }
 
-/// The cheapest node so far; ties by lot.
+/// The cheapest node so far; ties are broken at random.
 #[derive(Default)]
 struct Best {
     node: Option<(f64, u32, NodeKey)>,
@@ -210,16 +210,16 @@ impl Best {
 pub(crate) enum CopySource {
     /// This node.
     Node(NodeKey),
-    /// Nodes would do, but have enough to do now.
+    /// Suitable nodes exist, but all are busy now.
     Busy,
-    /// Nodes would do, but their links have no room now.
+    /// Suitable nodes exist, but their links have no room now.
     LinkFull,
     /// No reachable node has a good copy.
     NoNode,
 }
 
-/// Chooses where a copy is fetched from: a good replica at a reachable node, nearest to `target`, then least busy. One
-/// that has enough to do, or whose link to `target` is full, is passed over unless the copy is `urgent`.
+/// Chooses where a copy is fetched from: a good replica at a reachable node, nearest to `target`, then least busy. A
+/// node that is busy, or whose link to `target` is full, is skipped unless the copy is `urgent`.
 pub(crate) fn choose_copy_source(
     nodes: &Nodes,
     links: &CopyBandwidth,
@@ -260,8 +260,8 @@ pub(crate) fn choose_copy_source(
     }
 }
 
-/// The copy that a file can best do without: the others are spread best then. Between equals `first` goes, then that of
-/// the fullest node.
+/// The copy that a file can best do without: the remaining ones are then spread best. Among equals `first` goes, then
+/// the one on the fullest node.
 pub(crate) fn choose_excess_replica(
     nodes: &Nodes,
     terms: &PlacementConstraints,
@@ -272,7 +272,7 @@ pub(crate) fn choose_excess_replica(
     holders.iter().copied().min_by_key(|key| {
         let others: Vec<_> = holders.iter().copied().filter(|other| other != key).collect();
         let fill_permille = (nodes.get(*key).fill() * 1_000.0) as u32;
-        // The slice's own bits break ties, so that not one node loses the copies of a thousand files.
+        // The slice's own bits break ties, so that one node does not lose the copies of a thousand files.
         let lot = std::cmp::Reverse(slice.0.rotate_left(key_bits(*key)));
         (terms.cost(nodes, &others), Some(*key) != first, std::cmp::Reverse(fill_permille), lot)
     })
@@ -282,7 +282,7 @@ fn key_bits(key: NodeKey) -> u32 {
     key.number().wrapping_mul(13) % 128
 }
 
-/// Up to so many nodes all are looked at.
+/// Up to this many nodes are all examined.
 const SCANNED_MAX: usize = 32;
-/// Of more, so many are drawn: the cheapest of sixteen is among the cheapest tenth five times out of six.
+/// With more, this many are drawn: the cheapest of sixteen is among the cheapest tenth five times out of six.
 const DRAWN: usize = 16;

@@ -1,36 +1,36 @@
 //! How well the copies of a file are spread (paper, 2.2: "replicas ... according to the topology"). Serves the choice
-//! of a place, the choice of the copy that can best be done without, and finding copies that stand where they should
-//! not. Never knows how full or busy a node is: that only decides between places that are equally good here.
-//!
-//! What is compared is a sum over sites and racks in which each further copy in the same one costs more. For such sums,
-//! taking the best place for one copy after the other ends at a best place for all, and so does exchanging one copy at
-//! a time; the tests compare both with all sets there are.
+//! of a place, the choice of a superfluous copy, and the search for copies in wrong places. The cost is a sum over
+//! sites and racks, in which each further copy in the same one costs more. It never knows how full or busy a node is:
+//! that only decides between places that are equally good here.
 
 use crate::{
     desired_replication::DesiredReplication,
     nodes::{NodeKey, Nodes, RackKey, SiteKey},
 };
 
-/// A wish, in the numbers of the nodes that there are.
+/// The desired replication, in the numbers of the existing nodes.
+///
+/// With such sums, taking the best place for one copy after the other ends at an overall best. So does exchanging one
+/// copy at a time. The tests compare both with all possible sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlacementConstraints {
-    /// Copies wanted: as wished, and one for each wanted site at least.
+    /// Copies wanted: the desired number, and at least one for each wanted site.
     pub(crate) copies: usize,
     /// Wanted sites at which nodes were ever seen.
     pub(crate) wanted_sites: Vec<SiteKey>,
     pub(crate) forbidden_sites: Vec<SiteKey>,
-    /// Whether a copy is wanted at a site where there is no node for it.
+    /// Whether a copy is wanted at a site that has no node for it.
     pub(crate) wants_absent_site: bool,
-    /// For a file of a folder that is kept together: the folder's nodes.
+    /// For a file of a co-located folder: the folder's nodes.
     pub(crate) allowed_nodes: Option<Vec<NodeKey>>,
     /// Whether they are kept in memory.
     pub(crate) is_in_memory: bool,
 }
 
-/// What is bad about a set of copies; smaller is better, the first counts most.
+/// The faults of a set of copies; smaller is better, the first counts most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PlacementCost {
-    /// Copies where none should be: at a forbidden site, at a node that leaves, outside the folder's nodes.
+    /// Copies where none should be: at a forbidden site, at a leaving node, or outside the folder's nodes.
     pub(crate) unfit: usize,
     /// Wanted sites without a copy.
     pub(crate) unmet: usize,
@@ -40,12 +40,12 @@ pub(crate) struct PlacementCost {
     pub(crate) same_rack: usize,
 }
 
-/// Why a set of copies should be another one, the most important reason first.
+/// Why a set of copies should be changed, the most important reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PlacementViolation {
     /// A copy at a forbidden site, or a wanted site without one.
     Site,
-    /// A copy at a node that leaves.
+    /// A copy at a leaving node.
     DrainingNode,
     /// A copy outside the folder's nodes.
     NotColocated,
@@ -54,7 +54,7 @@ pub(crate) enum PlacementViolation {
 }
 
 impl PlacementConstraints {
-    /// The terms of a wish.
+    /// The constraints of a desired replication.
     pub(crate) fn new(nodes: &Nodes, desired: &DesiredReplication) -> Self {
         let keys = |names: &[String]| -> Vec<SiteKey> {
             let mut keys: Vec<_> = names.iter().filter_map(|name| nodes.sites().of_name(name)).collect();
@@ -82,7 +82,7 @@ impl PlacementConstraints {
         self.wanted_sites.is_empty() && self.forbidden_sites.is_empty() && self.allowed_nodes.is_none()
     }
 
-    /// How many copies there can be now: no more than nodes that stay and are not given up.
+    /// How many copies are possible now: no more than nodes that stay and are not given up.
     pub(crate) fn copies_possible(&self, nodes: &Nodes) -> usize {
         self.copies.min(nodes.sites().active_outside(&self.forbidden_sites)).max(1)
     }
@@ -92,8 +92,8 @@ impl PlacementConstraints {
         self.wants_absent_site || self.copies > nodes.sites().active_outside(&self.forbidden_sites)
     }
 
-    /// Below how many copies none is removed. Nodes that leave or may come back count here: what they hold is not given
-    /// up because they are about to go.
+    /// The number of copies below which none is removed. Nodes that leave or may come back count here: their copies are
+    /// not given up just because they are about to go.
     pub(crate) fn copies_to_keep(&self, nodes: &Nodes) -> usize {
         self.copies.min(nodes.sites().known_outside(&self.forbidden_sites)).max(1)
     }
@@ -105,7 +105,7 @@ impl PlacementConstraints {
         node.is_active() && !self.forbidden_sites.contains(&node.site) && !is_apart
     }
 
-    /// What is bad about copies at these nodes.
+    /// The faults of copies at these nodes.
     pub(crate) fn cost(&self, nodes: &Nodes, holders: &[NodeKey]) -> PlacementCost {
         let unfit = holders.iter().filter(|key| !self.is_fit(nodes, **key)).count();
         if self.allowed_nodes.is_some() {
@@ -127,7 +127,7 @@ impl PlacementConstraints {
         cost
     }
 
-    /// What a further copy in a rack adds.
+    /// The cost that a further copy in a rack adds.
     pub(crate) fn cost_of_adding(
         &self,
         nodes: &Nodes,
@@ -138,14 +138,15 @@ impl PlacementConstraints {
         let same_site = holders.iter().filter(|key| nodes.get(**key).site == site).count();
         PlacementCost {
             unfit: usize::from(self.forbidden_sites.contains(&site)),
-            // A wanted site that had none is a gain; costs are not negative, so that all others lose by it.
+            // The first copy at a wanted site is a gain. Costs are not negative, so all other places lose by one
+            // instead.
             unmet: usize::from(!(self.wanted_sites.contains(&site) && same_site == 0)),
             same_site,
             same_rack: holders.iter().filter(|key| nodes.get(**key).rack == rack).count(),
         }
     }
 
-    /// The best that `holders` can be without one of them.
+    /// The lowest cost of `holders` without one of them.
     pub(crate) fn best_without_one(&self, nodes: &Nodes, holders: &[NodeKey]) -> PlacementCost {
         let without = |index: usize| {
             let mut rest = holders.to_vec();
@@ -155,9 +156,9 @@ impl PlacementConstraints {
         (0..holders.len()).map(without).min().unwrap_or_default()
     }
 
-    /// Whether copies at these nodes should stand elsewhere and could, for all that is known without asking for room.
-    /// Racks and sites that came later do not make every file move: a set is only heaped where the loss of one site, or
-    /// of one rack, takes all.
+    /// Whether copies at these nodes should stand elsewhere and could, as far as is known without asking for room.
+    /// Racks and sites that came later do not make every file move. A set counts as bad only if the loss of one site,
+    /// or of one rack, takes all copies.
     pub(crate) fn violation(&self, nodes: &Nodes, holders: &[NodeKey]) -> Option<PlacementViolation> {
         let sites = nodes.sites();
         let fit = holders.iter().filter(|key| self.is_fit(nodes, **key)).count();

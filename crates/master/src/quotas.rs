@@ -1,9 +1,7 @@
-//! How much users and folders may keep. Serves uploads, renames, restoring, and `quota`. Users' files are counted all
-//! the time, folders' where they have a quota; each change of names adds or takes away (`usage_accounting`), so asking
-//! costs nothing. Never frees anything: who is over his quota keeps what he has and adds nothing, administrators as
-//! everyone else.
-//!
-//! A file counts for its owner wherever it lies, the trash included; and for the folders that it lies in now.
+//! How much users and folders may keep. Serves uploads, renames, restoring, and `quota`. Users' files are always
+//! counted, folders' only if they have a quota. Each change of names updates the counts (`usage_accounting`), so a
+//! check costs nothing. A file counts for its owner wherever it lies, the trash included, and for its present folders.
+//! It never frees anything: a user over quota keeps everything and adds nothing, and administrators are no exception.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +25,12 @@ use crate::{
     usage_accounting::StorageUsage,
 };
 
-/// What is kept, and what may be.
+/// Usage and quotas.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     used: BTreeMap<UserName, StorageUsage>,
     of_users: BTreeMap<UserName, QuotaLimits>,
-    /// What lies at and below each folder with a quota; how much may is in its policy.
+    /// Usage at and below each folder with a quota; the limit itself is in its policy.
     folders: BTreeMap<FileId, StorageUsage>,
 }
 
@@ -52,7 +50,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Forgets all; gives the changes that take users' rows away. Then all is to be counted anew.
+    /// Forgets all quotas; returns the changes that remove users' rows. Then everything has to be counted again.
     pub(crate) fn clear(&mut self) -> Vec<RowChange> {
         let old = std::mem::take(self);
         let key = |user: UserName| user.as_str().as_bytes().to_vec();
@@ -64,7 +62,7 @@ impl Quotas {
         self.of_users.iter().map(|(user, most)| (user.clone(), encode_row(most)))
     }
 
-    /// Lets a user have the quota that this stored form says; gives its row.
+    /// Gives a user the quota in this stored form; returns its row.
     pub(crate) fn restore(&mut self, user: UserName, value: &[u8]) -> Option<RowChange> {
         let most: QuotaLimits = decode_row(value)?;
         let key = user.as_str().as_bytes().to_vec();
@@ -77,13 +75,13 @@ impl Quotas {
         self.of_users.contains_key(user)
     }
 
-    /// Forgets what was counted; what may be kept stays.
+    /// Forgets the counts; the quotas stay.
     pub(crate) fn forget_counts(&mut self) {
         self.used = BTreeMap::new();
         self.folders = BTreeMap::new();
     }
 
-    /// What a folder with a quota holds.
+    /// Usage of a folder with a quota.
     pub(crate) fn folder(&self, id: FileId) -> Option<StorageUsage> {
         self.folders.get(&id).copied()
     }
@@ -97,7 +95,7 @@ impl Quotas {
         self.folders.len() < FOLDER_QUOTAS_MAX
     }
 
-    /// Begins to count a folder that holds this.
+    /// Begins to count a folder that holds this much.
     pub(crate) fn track(&mut self, id: FileId, used: StorageUsage) {
         self.folders.insert(id, used);
     }
@@ -106,7 +104,7 @@ impl Quotas {
         self.folders.remove(&id);
     }
 
-    /// A user's files became more.
+    /// A user's files grew.
     pub(crate) fn add_user(&mut self, user: &UserName, more: StorageUsage) {
         match self.used.get_mut(user) {
             Some(used) => used.add(more),
@@ -114,7 +112,7 @@ impl Quotas {
         }
     }
 
-    /// A user's files became fewer.
+    /// A user's files shrank.
     pub(crate) fn take_user(&mut self, user: &UserName, less: StorageUsage) {
         if let Some(used) = self.used.get_mut(user) {
             used.take(less);
@@ -138,7 +136,7 @@ impl Quotas {
 }
 
 impl Master {
-    /// Counts all files; once, at the start or when the names are put together anew.
+    /// Counts all files; once, at the start or when the names are rebuilt.
     pub(crate) fn recount_usage(&mut self) {
         for (id, _) in self.policies.with_quota() {
             self.quotas.track(id, StorageUsage::default());
@@ -170,7 +168,7 @@ impl Master {
         above.filter(|folder| self.quotas.folders.contains_key(folder)).collect()
     }
 
-    /// Refuses a write after which a user or a folder would keep more than allowed. Asked before the write, so that
+    /// Refuses a write after which a user or a folder would keep more than allowed. Checked before the write, so that
     /// nobody uploads in vain, and again when it is published.
     pub(crate) fn check_quotas(&self, path: &SectorPath, owner: &UserName, bytes: u64) -> Result<(), Refusal> {
         let more = self.growth_at(path, bytes);
@@ -178,7 +176,7 @@ impl Master {
         self.folder_of(path).map_or(Ok(()), |folder| self.check_folder_quotas(path, folder, more, &[]))
     }
 
-    /// The same for a write that begins: what is being written already counts too. Gives what there will be more.
+    /// The same for a new write: open writes already count too. Returns the growth.
     pub(crate) fn check_quotas_of_write(
         &self,
         path: &SectorPath,
@@ -193,13 +191,14 @@ impl Master {
         }
     }
 
-    /// What there is more when a file of so many bytes is at a path. Who writes less than was there may always do so.
+    /// The growth when a file of this many bytes is at a path. A write smaller than the existing file is always
+    /// allowed.
     pub(crate) fn growth_at(&self, path: &SectorPath, bytes: u64) -> StorageUsage {
         let there = self.names.find(path).and_then(|id| self.file_usage(id));
         StorageUsage { bytes, files: 1 }.beyond(there.unwrap_or_default())
     }
 
-    /// Whose quota would be exceeded if all that is being written were published, and `more` at `path` too.
+    /// Whose quota would be exceeded if all open writes were published, and `more` at `path` too.
     pub(crate) fn exceeded_with_promises(
         &self,
         path: &SectorPath,
@@ -233,7 +232,7 @@ impl Master {
         if missing == 0 { self.names.parent(nearest) } else { Some(nearest) }
     }
 
-    /// Refuses to move `more` to `path` in `folder`; the folders in `already` hold it as things are.
+    /// Refuses to move `more` to `path` in `folder`; the folders in `already` contain it already.
     pub(crate) fn check_folder_quotas(
         &self,
         path: &SectorPath,
@@ -261,7 +260,7 @@ impl Master {
         Ok(())
     }
 
-    /// How much may be kept and is.
+    /// The quotas and their usage.
     pub(crate) fn quota_list(&self, by: &UserRights, after: Option<&QuotaOf>) -> ClientReply {
         let users = self.quotas.used.keys().chain(self.quotas.of_users.keys());
         let users: std::collections::BTreeSet<_> = users.filter(|user| by.admin || **user == by.user).collect();
@@ -308,7 +307,7 @@ impl Master {
         Ok(None)
     }
 
-    /// Refuses what would make a user keep more than allowed.
+    /// Refuses a change that would make a user keep more than allowed.
     pub(crate) fn check_user_quota(
         &self,
         path: &SectorPath,
@@ -340,7 +339,7 @@ impl Master {
 }
 
 impl QuotaLimits {
-    /// What would be too much, in words, if anything would be.
+    /// Describes the excess, if there is any.
     fn exceeded(self, used: StorageUsage, more: StorageUsage) -> Option<String> {
         let too_much = |most: Option<u64>, used: u64, more: u64| {
             most.filter(|most| more > 0 && used.saturating_add(more) > *most)
@@ -358,15 +357,15 @@ impl QuotaLimits {
     }
 }
 
-/// Most folders that may have a quota: each change below one costs a step for each that it lies in.
+/// Most folders that may have a quota: each change costs a step for each quota folder above it.
 const FOLDER_QUOTAS_MAX: usize = 16_384;
 /// Most users that may have a quota, some 100 bytes each.
 const USER_QUOTAS_MAX: usize = 262_144;
-/// Where a page of quotas ends, in bytes: half of what a message may hold, for what the last one adds.
+/// Where a page of quotas ends, in bytes: half of a message, which leaves room for the last one.
 const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
 /// An upper bound of a quota's length in a message, in bytes, without a folder's path.
 const QUOTA_FIXED_BYTES: usize = 120;
-/// Half the life of a lease that is not renewed: a write that was given up has ended in twice that, in seconds.
+/// Half the life of a lease that is not renewed: an abandoned write has ended in twice that, in seconds.
 const PROMISED_RETRY_SECONDS: u32 = 30;
-/// Files counted between two looks at the map of slices.
+/// Files counted between two checks of the map of slices.
 const COUNT_STEP: usize = 4_096;

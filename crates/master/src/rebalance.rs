@@ -1,9 +1,8 @@
-//! Moving slices from fuller to emptier nodes, when someone asks for it. Serves `sector rebalance`. What counts is how
-//! full a node is for its size, not how many slices it has. It is done with what repair leaves over: while any file
-//! lacks a copy or stands wrong, nothing is begun; limits of links hold as for all copies. Never makes a file's spread
-//! worse, and leaves folders that are kept together where they are.
-//!
-//! It is not kept over a restart of the master: what was moved stays moved, and who wants more asks again.
+//! Moves slices from fuller to emptier nodes, on request. Serves `sector rebalance`. The measure is how full a node is
+//! for its size, not how many slices it has. It uses what repair leaves over: while any file lacks a copy or stands
+//! wrong, no move begins. Link limits apply as for all copies. A restart of the master ends it: finished moves stay,
+//! and the rest needs a new request. It never makes a file's spread worse, and leaves co-located folders where they
+//! are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,22 +17,22 @@ use protocol::{
 
 use crate::{Master, compact_storage::Slot, nodes::NodeKey, replication_monitor::CopyStart, topology::check_admin};
 
-/// How far it is.
+/// Its progress.
 #[derive(Debug, Default)]
 pub(crate) struct Rebalance {
     running: bool,
     moves: BTreeMap<SliceId, Move>,
-    /// Up to where a node's slices were looked through.
+    /// How far a node's slices were examined.
     cursors: BTreeMap<NodeKey, Slot>,
-    /// Nodes all of whose slices have been looked through: once each time that someone asks.
+    /// Nodes whose slices have all been examined, once per request.
     exhausted: BTreeSet<NodeKey>,
     moved_files: u64,
     moved_bytes: u64,
-    /// Whether something changed since a slice was last sought.
+    /// Whether something changed since the last search for a slice.
     is_woken: bool,
 }
 
-/// A slice on its way.
+/// A slice that is being moved.
 #[derive(Clone, Copy, Debug)]
 struct Move {
     from: NodeKey,
@@ -41,7 +40,7 @@ struct Move {
     bytes: u64,
 }
 
-/// A node that takes part, and how full it is once all that moves has moved.
+/// A participating node, and how full it will be after all running moves.
 #[derive(Clone, Copy, Debug)]
 struct NodeFill {
     key: NodeKey,
@@ -50,12 +49,12 @@ struct NodeFill {
 }
 
 impl Rebalance {
-    /// The node that a slice is to leave, where it is being moved.
+    /// The node that a slice will leave, if it is being moved.
     pub(crate) fn source_node(&self, slice: SliceId) -> Option<NodeKey> {
         self.moves.get(&slice).map(|moving| moving.from)
     }
 
-    /// Makes slices be sought again.
+    /// Restarts the search for slices.
     pub(crate) fn wake(&mut self) {
         self.is_woken = true;
     }
@@ -72,7 +71,7 @@ impl NodeFill {
 }
 
 impl Master {
-    /// Plans, begins, ends, or says how far it is.
+    /// Plans, begins, ends, or reports progress.
     pub(crate) fn rebalance(&mut self, by: &UserRights, verb: RebalanceVerb) -> Result<ClientReply, Refusal> {
         match verb {
             RebalanceVerb::Plan | RebalanceVerb::Status => {}
@@ -100,7 +99,7 @@ impl Master {
         }))
     }
 
-    /// Notes what has arrived, and looks through the nodes anew.
+    /// Notes finished moves, and examines the nodes again.
     pub(crate) fn watch_rebalance(&mut self) {
         let has_left = |slice: SliceId, moving: &Move| {
             self.replicas.at(slice, moving.from).is_none_or(|replica| !replica.is_good())
@@ -120,7 +119,7 @@ impl Master {
         self.rebalance.is_woken |= self.rebalance.running;
     }
 
-    /// Begins further moves, if nothing more important is to be done.
+    /// Begins further moves, if nothing more important has to be done.
     pub(crate) fn continue_rebalance(&mut self, now: Now) {
         if !self.rebalance.running || !std::mem::take(&mut self.rebalance.is_woken) || self.is_repairing() {
             return;
@@ -140,7 +139,7 @@ impl Master {
         }
     }
 
-    /// Seeks one slice of the fullest nodes that an emptier one can take.
+    /// Searches the fullest nodes for one slice that an emptier one can take.
     fn begin_move(&mut self, now: Now) -> MoveSearch {
         let levels = self.levels();
         let mut waits = false;
@@ -172,21 +171,21 @@ impl Master {
             || self.replication.copies_where(|_, _| true).iter().any(|(slice, _)| !moves.contains_key(slice))
     }
 
-    /// Looks through some of a node's slices. [`MoveSearch::Even`] when all have been seen in vain.
+    /// Examines some of a node's slices. [`MoveSearch::Even`] if all have been examined in vain.
     fn move_from(&mut self, now: Now, donor: &NodeFill, levels: &[NodeFill]) -> MoveSearch {
         let from = self.rebalance.cursors.get(&donor.key).copied().unwrap_or(0);
         let (slices, next) = self.replicas.held_by(donor.key, from, SEEN_MAX);
         let mut waits = false;
         for slice in &slices {
             match self.move_slice(now, *slice, donor, levels) {
-                // The same are looked at again: those that move are passed over.
+                // The same ones are examined again: moving slices are skipped.
                 MoveSearch::Begun => return MoveSearch::Begun,
                 MoveSearch::NotNow => waits = true,
                 MoveSearch::Even => {}
             }
         }
         match next {
-            // Those that must wait are looked at again; the others are behind us.
+            // Slices that must wait are examined again; the others are done.
             _ if waits => MoveSearch::NotNow,
             Some(next) => {
                 self.rebalance.cursors.insert(donor.key, next);
@@ -237,7 +236,7 @@ impl Master {
         if waits { MoveSearch::NotNow } else { MoveSearch::Even }
     }
 
-    /// The nodes that take part, the emptiest first.
+    /// The participating nodes, the emptiest first.
     fn levels(&self) -> Vec<NodeFill> {
         let mut leaving: BTreeMap<NodeKey, u64> = BTreeMap::new();
         for moving in self.rebalance.moves.values() {
@@ -260,7 +259,7 @@ impl Master {
         levels
     }
 
-    /// What would have to move from where to where to make all nodes equally full.
+    /// The moves that would make all nodes equally full.
     fn plan_rebalance(&self, levels: Vec<NodeFill>) -> MovePlan {
         let mut plan = MovePlan::default();
         let is_even = match (levels.first(), levels.last()) {
@@ -272,7 +271,7 @@ impl Master {
         }
         let filled: u128 = levels.iter().map(|level| u128::from(level.filled_bytes)).sum();
         let capacity: u128 = levels.iter().map(|level| u128::from(level.capacity_bytes)).sum::<u128>().max(1);
-        // What each has above, or lacks below, the common level.
+        // The part of each node above or below the common level.
         let fair = |level: &NodeFill| (filled * u128::from(level.capacity_bytes) / capacity) as u64;
         let mut lacking: Vec<_> =
             levels.iter().map(|level| (level.key, fair(level).saturating_sub(level.filled_bytes))).collect();
@@ -297,10 +296,10 @@ impl Master {
     }
 }
 
-/// What came of seeking a slice to move.
+/// The result of a search for a slice to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MoveSearch {
-    /// One is on its way.
+    /// A move has begun.
     Begun,
     /// There may be one a little later.
     NotNow,
@@ -308,13 +307,13 @@ enum MoveSearch {
     Even,
 }
 
-/// How unevenly full nodes may be: three parts in a hundred. Less would move bytes for as long as files come and go.
+/// How unevenly full nodes may be: three percent. With less, bytes would move for as long as files come and go.
 const SLACK: f64 = 0.03;
-/// Moves on their way at once.
+/// Running moves at once.
 const MOVES_MAX: usize = 64;
 /// Moves that one node gives, or takes, at once: half of what repair may.
 const NODE_MOVES_MAX: u32 = 2;
-/// Slices looked at in one go.
+/// Slices examined at once.
 const SEEN_MAX: usize = 64;
 /// Emptier nodes tried for a slice.
 const TAKERS_MAX: usize = 8;

@@ -1,13 +1,8 @@
-//! Putting the names together from the nodes after the journal was lost (paper, 2.2: "Sector can recover all the
-//! metadata it requires by simply scanning the data directories on each slave"). Serves the path
-//! `docs/paths/rebuild.md`; why the rules are these stands in `docs/decisions/0012-lost-journal.md`.
-//!
-//! Every slice says under which journal it was written, so what is older than this journal is known without comparing
-//! clocks. A rebuild begins by itself, when a young journal meets something of another one, and ends when all nodes
-//! that are known have told what they hold, when an operator says so, or after a time. Until then names can be read and
-//! not be changed, and nothing on the nodes' disks is moved or removed: so no order of arrival can do harm.
-//!
-//! Never decides in silence: whatever was in doubt is listed, and what lost is kept until a person dismisses it.
+//! Rebuilds the names from the nodes after the journal was lost. (Paper, 2.2: "Sector can recover all the metadata it
+//! requires by simply scanning the data directories on each slave".) Serves `docs/paths/rebuild.md`; the reasons are in
+//! `docs/decisions/0012-lost-journal.md`. Until it ends, names are read-only and nothing on the nodes' disks is moved
+//! or removed, so no order of arrival can do harm. It never decides silently: every doubt is listed, and a loser is
+//! kept.
 
 mod local_changes;
 mod mirror_restore;
@@ -53,80 +48,83 @@ use outdated_paths::OutdatedPaths;
 use stale_journal::{DecidedSlices, Fork, GENERATION_MAX, is_implausible};
 use unverified_incarnations::Incarnation;
 
-/// What is known of this journal's birth, and how far the names are.
+/// What is known of this journal's birth, and how complete the names are. A loser stays until a person dismisses it.
+///
+/// Every slice records the journal under which it was written. So slices older than this journal are recognised without
+/// comparing clocks. A rebuild begins by itself when a young journal meets something of another one. It ends when all
+/// known nodes have reported what they hold, when an operator says so, or after a time.
 #[derive(Debug)]
 pub(crate) struct Rebuild {
     /// The journal.
     pub(crate) id: JournalId,
-    /// Which one it is in the life of the cloud.
+    /// Its number in the life of the cloud.
     pub(crate) generation: u64,
     state: RebuildState,
     /// When the state ends by itself, on the monotonic clock.
     ends: Duration,
     /// No version that this journal gives is as old as this.
     version_floor: Version,
-    /// The nodes that ever told what they hold, under this journal or one before.
+    /// The nodes that ever reported an inventory, under this journal or one before.
     members: BTreeSet<NodeId>,
-    /// Those of them that are not up, or have not yet told all in this master's life.
+    /// Those of them that are not up, or have not yet reported everything in this master's life.
     absent: BTreeSet<NodeId>,
-    /// Which copy of the small rows each node said it has, when it joined.
+    /// Which copy of the small rows each node had when it joined, by its own report.
     mirror_marks: BTreeMap<NodeKey, MirrorPosition>,
     /// Nodes with disks that were not there when they got that copy.
     partly_mirrored: BTreeSet<NodeKey>,
-    /// What each node said last of the disks with the slices that it tells of: which copy was given when a master had
-    /// been told what lies there. Of a node that says nothing, its own mark holds for all its disks.
+    /// Each node's last word on the disks whose slices it is reporting. It names the copy that was given when a master
+    /// had been told what lies on the disk. For a node that says nothing, its own mark holds for all its disks.
     disks_seen: BTreeMap<NodeKey, Option<MirrorPosition>>,
-    /// When a node last told all that it holds.
+    /// When a node last completed its inventory.
     last_inventory: Duration,
     /// The copy that was taken.
     restored_mirror: Option<(NodeId, MirrorPosition)>,
-    /// Files that are pinned by another copy, or a sidecar, alone: the copy that was taken says nothing of them.
+    /// Files that only another copy, or a sidecar, pins: the copy that was taken does not mention them.
     not_in_mirror: BTreeSet<SliceId>,
-    /// Slices that the journal kept aside already when it showed to be behind, or was put back.
+    /// Slices that the journal had archived already when it proved to be stale, or was restored.
     was_archived: BTreeSet<SliceId>,
     mirror_read: Option<MirrorRead>,
-    /// Slices that are no file's content any more, with the nodes that were away when that was decided.
+    /// Slices that are no longer any file's content, with the nodes that were away when that was decided.
     tombstones: BTreeMap<SliceId, BTreeSet<NodeId>>,
-    /// Slices that nodes hold under paths which their files have no more.
+    /// Slices that nodes hold under paths which their files no longer have.
     outdated_paths: BTreeMap<SliceId, OutdatedPaths>,
     conflicts: BTreeMap<SliceId, Conflict>,
-    /// Slices with a name that every node so far has had set aside by another one at their path.
+    /// Named slices that every reporting node so far has set aside for another slice at their path.
     retired: BTreeSet<SliceId>,
-    /// Slices that were given another name, or wish, by newer knowledge, and how new that is.
+    /// Slices whose name or number of copies came from newer knowledge, and how new that is.
     renamed: BTreeMap<SliceId, Recency>,
-    /// What was done under this journal before it met another.
+    /// Changes made under this journal before it met another.
     local_changes: LocalChanges,
-    /// The journal that this one was, where nodes showed that it was behind.
+    /// The journal that this one was, if nodes showed that it was stale.
     fork: Option<Fork>,
-    /// Nodes that are known and have told nothing in this master's life.
+    /// Known nodes that have reported nothing in this master's life.
     unreported_nodes: BTreeSet<NodeId>,
-    /// Whether any node has.
+    /// Whether any node has reported.
     has_any_report: bool,
-    /// Whether nodes had told before this life: then the journal has a past.
+    /// Whether nodes had reported before this life: then the journal has a past.
     has_past: bool,
-    /// Whether the names have been being put together ever since this life began: then nobody has changed anything in
-    /// it.
+    /// Whether the rebuild has been running ever since this life began: then nobody has changed anything in it.
     runs_since_start: bool,
-    /// What this master's life did, as long as some have not.
+    /// Decisions of this master's life, kept while some nodes have not reported.
     decided: DecidedSlices,
     changed_rows: ChangedRows,
     /// The lives that have not heard all nodes, this one included.
     incarnations: Vec<Incarnation>,
-    /// Where the lines may have parted later than `fork` says, and which life changed what of `own`, by key.
+    /// Where the lines may have parted later than `fork` says, and which life made which local change, by key.
     forks: Vec<Fork>,
     local_change_incarnations: BTreeMap<Vec<u8>, u64>,
     /// When this life began, and how far the journal was then.
     started: Duration,
     version_at_start: Version,
     sequence_at_start: u64,
-    /// Folders that stand only because a file below them was found.
+    /// Folders that exist only because a file below them was found.
     made_folders: BTreeSet<FileId>,
     files: u64,
     folders: u64,
 }
 
 impl Rebuild {
-    /// What the journal's rows say, or the state of a journal that is just born.
+    /// The state in the journal's rows, or that of a new journal.
     pub(crate) fn load(
         now: Now,
         config: &MasterConfig,
@@ -138,7 +136,7 @@ impl Rebuild {
         let state = match read.state.take() {
             Some(state) => state,
             None if is_born => rebuild_rows::StateRow::born(JournalId(rng.u64(1..))),
-            // Written by a build whose slices did not know their journal.
+            // Written by a build whose slices did not record their journal.
             None => {
                 rebuild_rows::StateRow { state: RebuildState::Settled, ..rebuild_rows::StateRow::born(JournalId(0)) }
             }
@@ -188,12 +186,12 @@ impl Rebuild {
         Ok((rebuild, read.sequence))
     }
 
-    /// The names are loaded: no version that they had is newer than this.
+    /// The names are loaded: none of their versions is newer than this.
     pub(crate) fn note_loaded(&mut self, last_version: Version) {
         self.version_at_start = last_version;
     }
 
-    /// Whether names are being put together: nothing is changed then.
+    /// Whether a rebuild is running: nothing is changed then.
     pub(crate) fn is_running(&self) -> bool {
         self.state == RebuildState::Running
     }
@@ -203,9 +201,8 @@ impl Rebuild {
         self.conflicts.get(&slice).is_some_and(|conflict| conflict.is_archived)
     }
 
-    /// Whether a slice was kept aside before the names had to be put together, and nothing has been done with it since:
-    /// a newer one had its path then. One that stands at its path may have been recovered since, unless its header is
-    /// the one that was listed.
+    /// Whether a slice was archived before the rebuild, and nothing has been done with it since: a newer one had its
+    /// path then. One that stands at its path may have been recovered since, unless its header is the listed one.
     fn stays_archived(&self, header: &SliceHeader, state: HeldState) -> bool {
         let listed = self.conflicts.get(&header.slice).filter(|conflict| conflict.is_archived);
         let was_aside = listed.filter(|_| self.was_archived.contains(&header.slice));
@@ -215,13 +212,13 @@ impl Rebuild {
         })
     }
 
-    /// The least version that this journal may begin with.
+    /// The smallest version with which this journal may begin.
     pub(crate) fn version_floor(&self) -> Version {
         let in_doubt = self.conflicts.values().map(|conflict| conflict.metadata.header.version);
         in_doubt.fold(self.version_floor, Version::max)
     }
 
-    /// The row with this journal's id and how far the rebuild is.
+    /// The row with this journal's id and the state of the rebuild.
     pub(crate) fn state_row(&self) -> RowChange {
         rebuild_rows::StateRow {
             id: self.id,
@@ -237,18 +234,18 @@ impl Rebuild {
 
     /// Whether a slice was written under another journal than this one.
     fn is_foreign(&self, header: &SliceHeader, birth: Version) -> bool {
-        // Where neither knows its journal, only the clocks can tell.
+        // If neither knows its journal, only the clocks can tell.
         header.journal != self.id || (header.journal == JournalId(0) && header.version < birth)
     }
 
-    /// Nodes that are known and have not told all.
+    /// Known nodes that have not reported everything.
     fn missing_nodes(&self) -> Vec<NodeId> {
         self.absent.iter().cloned().collect()
     }
 }
 
 impl Master {
-    /// Takes a node's word on which copy of the small rows it has; said before its inventory.
+    /// Takes a node's report of its copy of the small rows; it comes before the inventory.
     pub(crate) fn note_mirror_mark(&mut self, now: Now, key: NodeKey, mark: Option<MirrorPosition>, all_seen: bool) {
         let Some(mark) = mark else { return };
         if is_implausible(&mark) {
@@ -263,22 +260,22 @@ impl Master {
                 return self.mark_journal_stale(now, key, mark.generation, false);
             }
             self.rebuild.mirror_marks.insert(key, mark);
-            // It was given away, and the row that says it was not saved any more.
+            // This journal's rows were given to the node, but the row that records so was not saved in time.
             return self.raise_generation(now, mark.generation);
         }
         self.rebuild.mirror_marks.insert(key, mark);
-        // Ours knows all that the others knew, or will: it counts as newer.
+        // This journal knows all that the others knew, or will: it counts as newer.
         self.raise_generation(now, mark.generation.saturating_add(1));
-        // Where this journal has a past, what the node kept is read before anything is decided: it may have been put
-        // together from this one, which has been put back since, or be of another cloud.
+        // If this journal has a past, the node's rows are read before anything is decided. The node's journal may have
+        // been rebuilt from this one, which was restored since, or belong to another cloud.
         if !(self.rebuild.has_past && self.rebuild.state == RebuildState::New && self.has_unmerged_mirror(key)) {
             self.begin_rebuild(now);
         }
         self.advance_mirror_read(now);
     }
 
-    /// Takes a node's word on the disks with the slices that it tells of next. One that says of a disk what this
-    /// journal never counted knows that the journal is behind.
+    /// Takes a node's report on the disks whose slices it lists next. If it names, for a disk, a change that this
+    /// journal never counted, the journal is known to be stale.
     pub(crate) fn note_disks_seen(&mut self, now: Now, key: NodeKey, seen: Option<MirrorPosition>) {
         let seen = seen.filter(|mark| !is_implausible(mark));
         self.rebuild.disks_seen.insert(key, seen);
@@ -287,8 +284,8 @@ impl Master {
         }
     }
 
-    /// Whether the disks of which a node tells now have been seen whole under this journal. Then all that they hold is
-    /// decided. Each disk says so itself, so another disk in its place is not mistaken for it.
+    /// Whether the disks that a node reports now have been seen whole under this journal. Then the fate of all their
+    /// slices is decided. Each disk carries this mark itself, so another disk in its place is not mistaken for it.
     fn has_seen_disks(&self, node: NodeKey) -> bool {
         let of_journal = |mark: &MirrorPosition| mark.journal == self.rebuild.id;
         match self.rebuild.disks_seen.get(&node) {
@@ -308,7 +305,7 @@ impl Master {
         }
     }
 
-    /// A node has told all that it holds.
+    /// A node has completed its inventory.
     pub(crate) fn note_inventory_complete(&mut self, now: Now, key: NodeKey) {
         let id = self.nodes.get(key).id.clone();
         self.rebuild.absent.remove(&id);
@@ -319,18 +316,18 @@ impl Master {
         if self.rebuild.members.insert(id.clone()) {
             rows.push(rebuild_rows::member_row(&id));
         }
-        // It is given this journal's rows only after all that was found at it is durable: from then on its disk counts
-        // as seen.
+        // It gets this journal's rows only after everything found at it is durable: from then on its disk counts as
+        // seen.
         self.save(now, rows, vec![Effect::InventoryTaken(key)]);
         self.finish_rebuild_if_complete(now);
     }
 
-    /// A node has told all, and that is durable.
+    /// A node's inventory is complete and durable.
     pub(crate) fn start_mirroring(&mut self, now: Now, key: NodeKey) {
         let node = self.nodes.get(key);
-        // What was never taken is not replaced.
+        // Rows that were never taken over are not replaced.
         if node.is_up() && !self.rebuild.is_running() && !self.has_unmerged_mirror(key) {
-            // A whole copy again where a disk has not seen one: with it the node writes down that it has.
+            // A whole copy again if a disk has not seen one: with it the node records that it has.
             let is_seen = !self.rebuild.partly_mirrored.contains(&key);
             let mark = self.rebuild.mirror_marks.get(&key).copied().filter(|_| is_seen);
             self.mirror.add_peer(key, mark);
@@ -338,7 +335,7 @@ impl Master {
         }
     }
 
-    /// A node joined, or was lost: what it said before is void.
+    /// A node joined, or was lost: its earlier report is void.
     pub(crate) fn note_node_absent(&mut self, key: NodeKey) {
         let id = self.nodes.get(key).id.clone();
         self.mirror.remove_peer(key);
@@ -365,7 +362,7 @@ impl Master {
         self.finish_rebuild_if_complete(now);
     }
 
-    /// The refusal of what would change names while they are being put together.
+    /// The refusal of a request that would change names during a rebuild.
     pub(crate) fn refuse_while_rebuilding(&self, request: &ClientRequest) -> Option<Refusal> {
         let only_reads = matches!(
             request,
@@ -398,12 +395,12 @@ impl Master {
         (self.rebuild.is_running() && !only_reads).then(|| self.rebuilding_refusal())
     }
 
-    /// The refusal while names are being put together.
+    /// The refusal during a rebuild.
     pub(crate) fn rebuilding_refusal(&self) -> Refusal {
         Refusal::new(Status::Unavailable, format!("nothing can be changed yet: {}", self.rebuild_message()))
     }
 
-    /// How far a rebuild is, for people.
+    /// The progress of a rebuild, as text for people.
     pub(crate) fn rebuild_message(&self) -> String {
         let (missing, all) = (self.rebuild.absent.len(), self.rebuild.members.len());
         let names: Vec<_> = self.rebuild.absent.iter().take(NAMED_MAX).map(ToString::to_string).collect();
@@ -419,18 +416,18 @@ impl Master {
         format!("{why}the names are being put together from the nodes' disks and {rest}, or `sector rebuild finish`")
     }
 
-    /// Does what time brings to a rebuild.
+    /// Does the timed work of a rebuild.
     pub(crate) fn watch_rebuild(&mut self, now: Now) {
         let is_due = now.monotonic >= self.rebuild.ends;
         match self.rebuild.state {
-            // One that nobody has used yet stays new, however long: the nodes of an old cloud may still come.
+            // An unused journal stays new, however long: the nodes of an old cloud may still come.
             RebuildState::New if is_due && !self.rebuild.members.is_empty() => {
                 self.rebuild.state = RebuildState::Settled;
                 let row = self.rebuild.state_row();
                 self.save(now, vec![row], Vec::new());
             }
             RebuildState::Running if is_due => self.finish_rebuild(now),
-            // Where no node has a copy, nobody knows which nodes there are: those that come, come soon.
+            // If no node has a copy, nobody knows which nodes exist: those that come, come soon.
             RebuildState::Running if self.rebuild.restored_mirror.is_none() && self.rebuild.absent.is_empty() => {
                 self.advance_mirror_read(now);
                 let is_quiet = now.monotonic >= self.rebuild.last_inventory + self.config.replicate_after;
@@ -442,7 +439,7 @@ impl Master {
         }
     }
 
-    /// Something of another journal was seen: where this one is young, names are put together before anything else.
+    /// Something of another journal was seen: if this one is young, names are rebuilt before anything else.
     fn begin_rebuild(&mut self, now: Now) {
         if self.rebuild.state != RebuildState::New {
             return;
@@ -450,21 +447,21 @@ impl Master {
         tracing::warn!(journal = %self.rebuild.id, "the nodes know an older journal; the names are put together anew");
         self.rebuild.state = RebuildState::Running;
         self.rebuild.ends = now.monotonic + self.config.rebuild_wait;
-        // What people have done meanwhile stands.
+        // Changes that people have made meanwhile stand.
         (self.rebuild.local_changes, _) = self.collect_local_changes(true);
         let mut changes = vec![self.rebuild.state_row()];
         changes.extend(local_changes::set_rows(&self.rebuild.local_changes));
         changes.extend(self.note_all_reported());
-        // Copies that were given away already are of a journal without a past.
+        // Copies that were given away already belong to a journal without a past.
         for key in self.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
             self.mirror.remove_peer(key);
         }
         self.save(now, changes, Vec::new());
     }
 
-    /// Ends a rebuild for which there is nobody left to wait.
+    /// Ends a rebuild that waits for nobody any more.
     fn finish_rebuild_if_complete(&mut self, now: Now) {
-        // A journal that was behind names its nodes itself, if any had told when it was as old as it is.
+        // A stale journal names its nodes itself, if any had reported by the time of its state.
         let names_nodes = self.rebuild.fork.is_some() && !self.rebuild.members.is_empty();
         let knows_nodes = self.rebuild.restored_mirror.is_some() || names_nodes;
         let knows_all = knows_nodes && self.rebuild.absent.is_empty();
@@ -509,7 +506,7 @@ impl Master {
     }
 }
 
-/// How long a journal counts as young after its birth or a start: long enough that the nodes of an old cloud have come.
+/// How long a journal counts as young after its birth or a start: enough time for the nodes of an old cloud to come.
 const NEW_FOR: Duration = Duration::from_secs(600);
 /// Nodes named in a sentence.
 const NAMED_MAX: usize = 5;

@@ -1,6 +1,6 @@
-//! Bringing what the nodes hold into agreement with the names. Serves publishing, renaming, removal, and the return of
-//! a node. For one replica there is at most one thing to do, and it follows from what is true now ([`Master::due`]); so
-//! whatever happened, in whatever order, asking once for every replica is enough.
+//! Brings the slices on the nodes into agreement with the names. Serves publishing, renaming, removal, and the return
+//! of a node. For one replica there is at most one thing to do, and it follows from the present state
+//! ([`Master::due`]). So asking once for every replica is enough, and the order of earlier events never matters.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::{
     tickets,
 };
 
-/// What is to be done about a replica.
+/// The work due for a replica.
 enum Due {
     Place(SliceHeader),
     Remove,
@@ -29,26 +29,26 @@ enum Due {
 /// A walk over many entries or replicas, done in steps between other work.
 #[derive(Debug)]
 pub(crate) enum Sweep {
-    /// What lies at and below these entries has another path, or another wish. Of the last, if it is a folder, the
-    /// entries up to that name have been seen.
+    /// Everything at and below these entries has another path, or another desired replication. If the last is a folder,
+    /// its entries up to that name have been processed.
     Moved(Vec<(FileId, Option<Box<str>>)>),
-    /// Something changed for all replicas of a node; those before this slot have been seen.
+    /// Something changed for all replicas of a node; those before this slot have been processed.
     Node(NodeKey, Slot),
-    /// Something changed for all files; those before this slot have been seen.
+    /// Something changed for all files; those before this slot have been processed.
     All(Slot),
-    /// There may be room now for copies that were put aside.
+    /// There may be room now for blocked copies.
     Blocked {
-        /// Those up to this slice have been seen.
+        /// Those up to this slice have been processed.
         after: Option<SliceId>,
         /// Also those for which there were too few nodes.
         all: bool,
     },
-    /// Files whose lifetime has passed, and what has lain in the trash for long enough, are removed; so many at most.
+    /// Expired files, and entries that were in the trash for long enough, are removed; this many at most.
     Expire(usize),
 }
 
-/// Old contents that wait until their successor stands at its path at some node. Until then the old one is what a
-/// master that lost everything would find there.
+/// Old contents that wait until their successor stands at its path at some node. Until then, a master that lost
+/// everything would find the old one there.
 #[derive(Debug, Default)]
 pub(crate) struct Superseded {
     by: BTreeMap<SliceId, SliceId>,
@@ -56,7 +56,7 @@ pub(crate) struct Superseded {
 }
 
 impl Superseded {
-    /// Lets `old`, and what waited for it, wait for `new`.
+    /// Makes `old`, and everything that waited for it, wait for `new`.
     pub(crate) fn add(&mut self, old: SliceId, new: SliceId) {
         let mut waiting = self.waiting.remove(&old).unwrap_or_default();
         waiting.push(old);
@@ -70,7 +70,7 @@ impl Superseded {
         self.by.contains_key(&old)
     }
 
-    /// What need not wait for `new` any longer.
+    /// Slices that need not wait for `new` any longer.
     fn release(&mut self, new: SliceId) -> Vec<SliceId> {
         let released = self.waiting.remove(&new).unwrap_or_default();
         for slice in &released {
@@ -81,7 +81,7 @@ impl Superseded {
 }
 
 impl Master {
-    /// Sees to a slice of which something changed: its replicas are placed or removed, and its copies counted.
+    /// Handles a change of a slice: its replicas are placed or removed, and its copies counted.
     pub(crate) fn reconcile_slice(&mut self, now: Now, slice: SliceId) {
         if self.is_placed_or_gone(slice) {
             self.release_superseded(now, slice);
@@ -130,14 +130,14 @@ impl Master {
             (OrderKind::Place { slice, .. } | OrderKind::Remove(slice), Some(_)) => {
                 self.orders.delay(retry_at, node, QueuedWork::Reconcile(slice));
             }
-            // Done only means begun: what comes of it is reported.
+            // Success only means begun: the result is reported later.
             (OrderKind::Replicate(_), None) => {}
             (OrderKind::Replicate(slice), Some(_)) => self.fail_copy(now, slice, node, 0),
             (OrderKind::Forget(job), Some(Status::Unavailable)) => {
                 self.orders.delay(retry_at, node, QueuedWork::Forget(job));
             }
             (OrderKind::Forget(_), _) => {}
-            // Whether it drives shows by its reports.
+            // Whether the node drives the job shows in the driver's reports.
             (OrderKind::Drive(_), _) => {}
             (OrderKind::UpdateMirror, status) => self.note_mirror_ack(now, node, status.is_none()),
             (OrderKind::Revoke(number), Some(Status::Unavailable)) => {
@@ -160,7 +160,7 @@ impl Master {
         }
     }
 
-    /// Notes that a slice is not at a node any more.
+    /// Notes that a slice is no longer at a node.
     pub(crate) fn note_removed(&mut self, now: Now, slice: SliceId, node: NodeKey) {
         let confirmed = self.clear_tombstone(slice, node);
         self.save(now, confirmed, Vec::new());
@@ -182,7 +182,7 @@ impl Master {
         self.check_replication(now, slice);
     }
 
-    /// Notes how a slice stands at a node, as of now.
+    /// Notes the present state of a slice at a node.
     pub(crate) fn set_replica(&mut self, slice: SliceId, key: NodeKey, state: ReplicaState) {
         let epoch = self.nodes.get(key).epoch;
         if self.replicas.set(slice, Replica { node: key, state, epoch }) {
@@ -237,7 +237,7 @@ impl Master {
         }
     }
 
-    /// The rows of what was cut off go as fast as the journal takes them, and no faster: they would pile up.
+    /// Rows of cut-off entries go only as fast as the journal takes them: otherwise they would pile up.
     fn may_purge_removals(&self) -> bool {
         self.names.has_pending_removals() && self.journal_writes.has_room()
     }
@@ -268,7 +268,7 @@ impl Master {
         let (epoch, is_up, is_removed) = (node.epoch, node.is_up(), node.is_removed());
         let (slices, next) = self.replicas.held_by(key, from, SWEEP_STEP);
         for slice in slices {
-            // What a complete inventory did not name is not there.
+            // A replica not named in a complete inventory does not exist.
             let is_stale = self.replicas.at(slice, key).is_some_and(|replica| replica.epoch != epoch);
             if (is_up && is_stale) || is_removed {
                 self.forget_replica(slice, key);
@@ -278,25 +278,25 @@ impl Master {
         next.map(|next| Sweep::Node(key, next))
     }
 
-    /// What is to be done about a slice at a node, if anything.
+    /// The work due for a slice at a node, if any.
     fn due(&self, slice: SliceId, node: NodeKey) -> Option<Due> {
         let replica = self.replicas.at(slice, node)?;
         let is_unsettled = self.journal_writes.has_unsaved_change(slice) || self.names.is_pending_removal(slice);
-        // While names are put together nobody knows yet what belongs where.
+        // During a rebuild nobody knows yet what belongs where.
         if is_unsettled || self.rebuild.is_running() {
             return None;
         }
         match (replica.state, self.names.header_of_slice(slice, self.rebuild.id)) {
             (ReplicaState::Corrupt { is_quarantined: true }, _) => None,
             (ReplicaState::Corrupt { is_quarantined: false }, _) => Some(Due::Remove),
-            // A copy that was made while a node is missed: nothing is known better by what has no place yet.
+            // A copy made while a node is missing: an unplaced copy has no better knowledge.
             (ReplicaState::Staged, Some(header)) if !self.has_unmerged_mirror(node) => Some(Due::Place(header)),
             (ReplicaState::Excess, Some(header)) if !self.has_unmerged_mirror(node) => {
-                // The others may have been lost since this one was found to be one too many.
+                // The other copies may have been lost since this one was found to be superfluous.
                 let is_superfluous = self.certain_holders(slice).len() >= self.copies_to_keep(slice);
                 Some(if is_superfluous { Due::Remove } else { Due::Place(header) })
             }
-            // Nodes that are still to come may know more of it than the journal: its sidecar is kept as it is.
+            // Nodes that have not reported may know more of it than the journal: its sidecar is not changed.
             _ if self.is_held_back(slice, node) => None,
             (ReplicaState::Placed(mark), Some(header)) if mark == HeaderFingerprint::of(&header) => None,
             (_, Some(header)) => Some(Due::Place(header)),
@@ -309,7 +309,7 @@ impl Master {
         }
     }
 
-    /// Whether a slice is to be removed at a node.
+    /// Whether a slice has to be removed at a node.
     pub(crate) fn is_to_be_removed(&self, slice: SliceId, node: NodeKey) -> bool {
         matches!(self.due(slice, node), Some(Due::Remove))
     }
@@ -367,14 +367,14 @@ impl Master {
         Some((OrderKind::Replicate(slice), Order::Replicate { header, bytes, from, qos: pace }))
     }
 
-    /// A copy for which a client waits, or that is to be a file's second, goes with what people do; others wait.
+    /// A copy that a client waits for, or that will be a file's second, has the priority of client work; others wait.
     fn priority_of_copy(&self, slice: SliceId) -> Priority {
         let good = self.replicas.of(slice).iter().filter(|replica| replica.is_good()).count();
         if good <= 1 || self.leases.of_slice(slice).is_some() { Priority::Normal } else { Priority::Low }
     }
 
     fn note_placed(&mut self, now: Now, slice: SliceId, node: NodeKey, mark: HeaderFingerprint) {
-        // Found bad or gone while the order was on its way: that is what counts.
+        // If it was found bad or gone meanwhile, that counts.
         if let Some(replica) = self.replicas.at(slice, node)
             && !matches!(replica.state, ReplicaState::Corrupt { .. })
         {
@@ -383,7 +383,8 @@ impl Master {
         self.reconcile_slice(now, slice);
     }
 
-    /// Whether nothing need wait for this slice any longer: it stands at its path, or is no file's content any more.
+    /// Whether nothing has to wait for this slice any longer: it stands at its path, or is no longer any file's
+    /// content.
     fn is_placed_or_gone(&self, slice: SliceId) -> bool {
         match self.names.header_of_slice(slice, self.rebuild.id) {
             Some(header) => {
@@ -397,11 +398,11 @@ impl Master {
     fn release_superseded(&mut self, now: Now, slice: SliceId) {
         let released = self.superseded.release(slice);
         if !released.is_empty() {
-            // Also where a node that has it was lost while it waited.
+            // Also if a node with it was lost meanwhile.
             self.save(now, Vec::new(), released.into_iter().map(Effect::Reconcile).collect());
         }
     }
 }
 
-/// Entries or replicas looked at in one step of a sweep: about a millisecond, so that no client waits for a sweep.
+/// Entries or replicas processed in one step of a sweep: about a millisecond, so that no client waits for a sweep.
 const SWEEP_STEP: usize = 512;

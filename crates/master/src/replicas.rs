@@ -1,6 +1,6 @@
-//! Which node holds which slice, and how it stands there. Comes from the nodes' inventories and reports alone and is in
-//! no journal: what a disk holds, only the disk knows. Serves reading, commits, orders, replication.
-//! Never knows which slices are wanted.
+//! Which node holds which slice, and the state of each replica. It comes only from the nodes' inventories and reports
+//! and is in no journal: only a disk knows what it holds. Serves reading, commits, orders, replication. Never knows
+//! which slices are wanted.
 
 use std::{
     collections::BTreeMap,
@@ -15,9 +15,9 @@ use crate::{
     nodes::{NODES_MAX, NodeKey},
 };
 
-/// The replicas of all slices, some 45 bytes a slice with up to three: who they belong to, the mark of the path at
-/// which those that are placed as a rule all stand, and four bytes for each. Where that is not enough (more than three,
-/// or placed at different paths during a rename) they stand in a table beside.
+/// The replicas of all slices, some 45 bytes for a slice with up to three. An entry has the slice, four bytes for each
+/// replica, and one mark for the path at which placed ones normally all stand. If that is not enough (more than three,
+/// or placed at different paths during a rename), the replicas are in a separate table.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     sets: Slab<Set>,
@@ -32,24 +32,24 @@ pub(crate) struct Replicas {
 pub(crate) struct Replica {
     pub(crate) node: NodeKey,
     pub(crate) state: ReplicaState,
-    /// The node's inventory that last named it, below [`EPOCHS`].
+    /// The number of the node's inventory that last named it, below [`EPOCHS`].
     pub(crate) epoch: u32,
 }
 
-/// How a replica stands.
+/// The state of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplicaState {
     /// Complete and synced, not yet at its path.
     Staged,
-    /// At its path, with a sidecar that says what this mark stands for.
+    /// At its path, with a sidecar that has this fingerprint.
     Placed(HeaderFingerprint),
     /// Set aside by another slice at its path.
     Retired,
-    /// One too many, being removed.
+    /// Superfluous, being removed.
     Excess,
-    /// Found bad; kept in mind until a good copy has replaced it.
+    /// Found bad; remembered until a good copy has replaced it.
     Corrupt {
-        /// Whether its node has put it aside.
+        /// Whether its node has quarantined it.
         is_quarantined: bool,
     },
 }
@@ -61,8 +61,8 @@ impl Replica {
     }
 }
 
-/// Stands for all that a sidecar says of a slice in 8 bytes: a replica only needs to know whether it is still the same.
-/// But for the journal: no sidecar is written anew because the names were put together anew.
+/// Stands for the whole sidecar of a slice in 8 bytes: a replica only needs to know whether it is still the same. The
+/// journal id is left out, since a rebuild rewrites no sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HeaderFingerprint(u64);
 
@@ -85,7 +85,7 @@ impl PathFingerprint {
 }
 
 fn mark(of: &impl Hash) -> u64 {
-    // `DefaultHasher::new` has fixed keys: marks are the same in every run, as the simulation needs.
+    // `DefaultHasher::new` has fixed keys: fingerprints are the same in every run, as the simulation needs.
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
@@ -102,7 +102,7 @@ impl Replicas {
         self.of(slice).iter().find(|replica| replica.node == node).copied()
     }
 
-    /// Notes how a slice stands at a node, as of the node's inventory `epoch`; whether it was not known there.
+    /// Notes the state of a slice at a node, as of the node's inventory `epoch`; returns whether it was new there.
     pub(crate) fn set(&mut self, slice: SliceId, replica: Replica) -> bool {
         let slot = self.find(slice).unwrap_or_else(|| self.begin(slice));
         let mut replicas = self.read(slot).to_vec();
@@ -119,7 +119,7 @@ impl Replicas {
         place.is_err()
     }
 
-    /// Forgets a slice at a node; whether it was known.
+    /// Forgets a slice at a node; returns whether it was known.
     pub(crate) fn remove(&mut self, slice: SliceId, node: NodeKey) -> bool {
         let Some(slot) = self.find(slice) else { return false };
         let mut replicas = self.read(slot).to_vec();
@@ -135,8 +135,8 @@ impl Replicas {
         true
     }
 
-    /// At most `count` slices of which `node` has a replica, and where the next call goes on; for walks in steps, from
-    /// 0. There may be none in a step and more in the next. A replica that was there all the time is met once.
+    /// At most `count` slices of which `node` has a replica, and where the next call continues; for walks in steps,
+    /// from 0. A step may give none and the next more. A replica that exists all the time is met once.
     pub(crate) fn held_by(&self, node: NodeKey, from: Slot, count: usize) -> (Vec<SliceId>, Option<Slot>) {
         let mut held = Vec::new();
         let until = self.sets.end().min(from.saturating_add((count * SETS_PER_FOUND) as Slot));
@@ -151,7 +151,7 @@ impl Replicas {
         (held, (until < self.sets.end()).then_some(until))
     }
 
-    /// All slices of which `node` has a replica, in one walk: for what an operator asks once in a while.
+    /// All slices of which `node` has a replica, in one walk: for rare questions of an operator.
     pub(crate) fn all_held_by(&self, node: NodeKey) -> impl Iterator<Item = SliceId> + '_ {
         let slots =
             (0..self.sets.end()).filter(move |slot| self.read(*slot).iter().any(|replica| replica.node == node));
@@ -163,7 +163,7 @@ impl Replicas {
         self.corrupt
     }
 
-    /// Memory taken, in bytes, but for the few sets that are large.
+    /// Memory taken, in bytes, except for the few large sets.
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         self.sets.bytes() + self.by_slice.bytes()
@@ -212,9 +212,9 @@ impl Default for Replicas {
 /// The replicas of one slice; reads like a slice of them.
 #[derive(Clone, Debug)]
 pub(crate) enum ReplicaSet {
-    /// So many of the first.
+    /// This many of the first ones.
     Small([Replica; SMALL_MAX], usize),
-    /// More, or such as do not fit together.
+    /// More, or replicas that do not fit together.
     Large(Vec<Replica>),
 }
 
@@ -235,7 +235,7 @@ impl std::ops::Deref for ReplicaSet {
     }
 }
 
-/// What is kept of a slice. The slice's id and the mark are in quarters and halves, so that there is no padding.
+/// The stored form of a slice's replicas. The slice's id and the mark are cut into parts, so that there is no padding.
 #[derive(Clone, Copy, Debug)]
 struct Set {
     slice: [u32; 4],
@@ -245,7 +245,7 @@ struct Set {
 }
 
 impl Set {
-    /// In the first place: the replicas stand in the table beside.
+    /// In the first place: the replicas are in the separate table.
     const LARGE: u32 = NO_REPLICA - 1;
     /// In the first place: the slot is free, and the mark names the next one.
     const VACANT: u32 = NO_REPLICA - 2;
@@ -275,7 +275,7 @@ impl Set {
         set
     }
 
-    /// Takes these replicas; `false` where they do not fit.
+    /// Takes these replicas; `false` if they do not fit.
     fn write(&mut self, replicas: &[Replica]) -> bool {
         let mut marks = replicas.iter().filter_map(|replica| match replica.state {
             ReplicaState::Placed(mark) => Some(mark),
@@ -302,8 +302,8 @@ impl SlotValue for Set {
     }
 }
 
-/// A replica in four bytes: 12 bits of the node's number, 3 of the state, 17 of the epoch. A placed one stands as
-/// its set's mark.
+/// A replica in four bytes: 12 bits of the node's number, 3 of the state, 17 of the epoch. A placed one has its set's
+/// mark.
 fn pack(replica: &Replica) -> u32 {
     let state = match replica.state {
         ReplicaState::Staged => 0,
@@ -332,12 +332,12 @@ fn is_corrupt(replica: &Replica) -> u64 {
     u64::from(matches!(replica.state, ReplicaState::Corrupt { .. }))
 }
 
-/// Epochs are counted round: a replica is never looked at so many inventories later, since after each complete one all
-/// that it did not name is forgotten.
+/// Epochs wrap around. A replica never lags this many inventories behind: after each complete one, those it did not
+/// name are forgotten.
 pub(crate) const EPOCHS: u32 = 1 << 17;
 /// Replicas that stand in the set itself: the cloud's default number of copies.
 const SMALL_MAX: usize = 3;
-/// Sets looked at in a walk for each one wanted: to look costs a fiftieth of what is done with one that is found.
+/// Sets examined in a walk for each one wanted: examining one costs a fiftieth of the work on a set that is found.
 const SETS_PER_FOUND: usize = 16;
 /// No node has this number: see [`NODES_MAX`].
 const NO_REPLICA: u32 = u32::MAX;
@@ -362,7 +362,7 @@ mod tests {
             5 => ReplicaState::Corrupt { is_quarantined: false },
             _ => ReplicaState::Corrupt { is_quarantined: true },
         };
-        // Few nodes, so that sets meet their limits, the last one among them.
+        // Few nodes, so that sets reach their limits, and the last possible node is among them.
         let node = if rng.u8(..) < 10 { NODES_MAX - 1 } else { rng.u32(..6) };
         Replica { node: NodeKey::numbered(node), state, epoch: rng.u32(EPOCHS - 5..EPOCHS) }
     }

@@ -1,8 +1,7 @@
-//! Copies: how many a file has, where the next comes from and goes to, and which is one too many. Serves replication
-//! and the synced copies of an upload. Never moves bytes: nodes fetch from each other on order.
-//!
-//! A file whose copies are enough but stand wrong is moved by the same two steps as any other: a copy is made where it
-//! should be, and then there is one too many, of which the worst placed goes. So there are never fewer than wished.
+//! Copies: how many a file has, where the next comes from and goes to, and which one is superfluous. Serves replication
+//! and the synced copies of an upload. A misplaced file is moved by the same two steps as any other. A copy is made
+//! where it should be; then one is superfluous, and the worst placed goes. So a move never leaves fewer copies than
+//! wanted. This file never moves bytes: nodes fetch from each other on order.
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyStart {
     Started,
-    /// Those who could do it are busy.
+    /// The nodes that could do it are busy.
     Busy,
     /// The link for it is full.
     LinkFull,
@@ -35,8 +34,7 @@ pub(crate) enum CopyStart {
 }
 
 impl Master {
-    /// Looks at a slice of which something changed: counts its copies, and queues it for a further one or has one too
-    /// many removed.
+    /// Handles a change of a slice: counts its copies, and queues it for another one or has a superfluous one removed.
     pub(crate) fn check_replication(&mut self, now: Now, slice: SliceId) {
         if self.leases.of_slice(slice).is_some() {
             return;
@@ -68,7 +66,7 @@ impl Master {
         }
         // A master that has just started does not know yet what the nodes hold.
         let too_early = version <= self.version_at_start && now.monotonic < self.replication_begins;
-        // Nothing is moved while it is unsure what there is, nor while there is one too many.
+        // Nothing is moved while the holders are uncertain, nor while there is a superfluous copy.
         let is_sure = kept.len() == self.certain_holders(slice).len() && kept.len() <= terms.copies && targets == 0;
         let need = match defect {
             _ if good == 0 || too_early => None,
@@ -98,7 +96,7 @@ impl Master {
             };
             match self.begin_copy(now, slice, bytes, false) {
                 CopyStart::Started => {
-                    // It may need a further one; if so, it is queued again, behind those that have fewer.
+                    // It may need another one; if so, it is queued again, after those that have fewer.
                     self.replication.dequeue(slice);
                     self.check_replication(now, slice);
                 }
@@ -109,8 +107,8 @@ impl Master {
         }
     }
 
-    /// Begins one copy of a slice: from the nearest good replica to the best place. `urgent` copies, for which a
-    /// client waits, are begun however busy the nodes and links are.
+    /// Begins one copy of a slice: from the nearest good replica to the best place. `urgent` copies, for which a client
+    /// waits, are begun however busy the nodes and links are.
     pub(crate) fn begin_copy(&mut self, now: Now, slice: SliceId, bytes: u64, urgent: bool) -> CopyStart {
         let Some(terms) = self.constraints_of_slice(now, slice) else { return CopyStart::NoNode };
         let (mut holders, mut closed) = self.replica_holders(slice);
@@ -120,7 +118,7 @@ impl Master {
             holders.extend(&lease.awaited);
             shunned.extend(&lease.failed);
         }
-        // Copies that will go do not count for the spread: what is made now is to stay.
+        // Copies that will go do not count for the spread: the new one is meant to stay.
         let (staying, leaving): (Vec<_>, Vec<_>) = holders.iter().partition(|key| terms.is_fit(&self.nodes, **key));
         closed.extend(leaving);
         let wanted = PlacementRequest {
@@ -133,18 +131,18 @@ impl Master {
             avoided: &shunned,
             incoming_max: if urgent { u32::MAX } else { NODE_COPIES_MAX },
             preferred: self.replication.partial_node(slice),
-            // A file that has one copy left takes any second one sooner than a good one later.
+            // A file with one copy left takes any second one now rather than a good one later.
             may_wait: holders.len() > 1,
         };
         let mut choice = choose_node(&self.nodes, &wanted, &mut self.rng);
         if urgent && choice == PlacementChoice::NoNode {
-            // A client waits: where its folder's nodes have no room, the copy is made elsewhere and moved later.
+            // A client waits: if its folder's nodes have no room, the copy is made elsewhere and moved later.
             let terms = PlacementConstraints { allowed_nodes: None, ..terms.clone() };
             choice = choose_node(&self.nodes, &PlacementRequest { constraints: &terms, ..wanted }, &mut self.rng);
         }
         let is_move = !urgent && holders.len() >= terms.copies_possible(&self.nodes);
         if is_move && !self.is_better(&terms, &holders, choice) {
-            // The only better place may be where the last try failed.
+            // The only better place may be the node where the last try failed.
             choice = choose_node(&self.nodes, &PlacementRequest { avoided: &[], ..wanted }, &mut self.rng);
         }
         let target = match choice {
@@ -158,7 +156,7 @@ impl Master {
         self.begin_copy_to(now, slice, bytes, target, &shunned, if urgent { None } else { Some(NODE_COPIES_MAX) })
     }
 
-    /// Begins a copy of a slice to a node, from the nearest that has no more than `outgoing_max` copies to give.
+    /// Begins a copy of a slice to a node, from the nearest holder that serves fewer than `outgoing_max` copies.
     pub(crate) fn begin_copy_to(
         &mut self,
         now: Now,
@@ -197,7 +195,7 @@ impl Master {
         CopyStart::Started
     }
 
-    /// Notes that a copy is not under way any more, whatever came of it.
+    /// Notes that a copy is no longer running, whatever its result.
     pub(crate) fn end_copy(&mut self, slice: SliceId, target: NodeKey) -> Option<PendingCopy> {
         let copying = self.replication.end_copy(slice, target)?;
         self.nodes.get_mut(target).end_incoming(copying.bytes);
@@ -209,7 +207,7 @@ impl Master {
         Some(copying)
     }
 
-    /// Notes that a slice came to lie at a node; what was measured on the way is remembered.
+    /// Notes that a slice was stored at a node; the measured rate is remembered.
     pub(crate) fn finish_copy(&mut self, now: Now, slice: SliceId, target: NodeKey) {
         self.rebalance.wake();
         let Some(copying) = self.end_copy(slice, target) else { return };
@@ -219,8 +217,8 @@ impl Master {
         }
     }
 
-    /// Notes that a copy could not be made; it is tried again a little later, elsewhere if that is possible. Where the
-    /// target has kept a part of it, it is tried there, from another node.
+    /// Notes that a copy could not be made; it is tried again a little later, elsewhere if possible. If the target has
+    /// kept a part of it, it is tried there, from another node.
     pub(crate) fn fail_copy(&mut self, now: Now, slice: SliceId, target: NodeKey, kept_bytes: u64) {
         let Some(copying) = self.end_copy(slice, target) else { return };
         let (shunned, part) = match kept_bytes {
@@ -230,7 +228,7 @@ impl Master {
         self.replication.retry_later(now.monotonic, slice, shunned, part);
     }
 
-    /// Takes up again what was put off after a failure, and gives up copies of which nothing was heard.
+    /// Retries copies put off after a failure, and gives up copies that were not heard of.
     pub(crate) fn retry_failed_copies(&mut self, now: Now) {
         for (slice, target) in self.replication.copies_where(|_, copying| copying.deadline <= now.monotonic) {
             self.fail_copy(now, slice, target, 0);
@@ -243,8 +241,7 @@ impl Master {
         }
     }
 
-    /// Looks again at the slices for which there was no room; at those for which there was no node only if
-    /// `nodes_came`.
+    /// Retries the slices for which there was no room; those for which there was no node only if `nodes_came`.
     pub(crate) fn retry_blocked_copies(&mut self, nodes_came: bool) {
         let is_same = |sweep: &Sweep| matches!(sweep, Sweep::Blocked { all, .. } if *all >= nodes_came);
         if !self.sweeps.iter().any(is_same) {
@@ -253,7 +250,7 @@ impl Master {
         self.replication.wake_queue();
     }
 
-    /// What is wanted of a file's copies, as far as nodes tell now.
+    /// What is wanted of a file's copies, as far as nodes have reported.
     pub(crate) fn constraints(&mut self, now: Now, file: FileId) -> PlacementConstraints {
         let desired = self.desired_replication(file);
         self.constraints_of(now, &desired)
@@ -265,14 +262,14 @@ impl Master {
         self.constraints_of(now, &desired)
     }
 
-    /// Below how many copies of a slice none is removed.
+    /// The number of copies of a slice below which none is removed.
     pub(crate) fn copies_to_keep(&self, slice: SliceId) -> usize {
         let desired = self.names.file_of_slice(slice).map(|file| self.desired_replication(file)).unwrap_or_default();
         PlacementConstraints::new(&self.nodes, &desired).copies_to_keep(&self.nodes)
     }
 
-    /// The nodes of which it is certain that they have a good copy now: they are up, and named it in their newest
-    /// inventory or since. Only these count where a copy is to be removed.
+    /// The nodes that certainly have a good copy now: they are up, and named it in their newest inventory or since.
+    /// Only these count when a copy is to be removed.
     pub(crate) fn certain_holders(&self, slice: SliceId) -> Vec<NodeKey> {
         self.holders_where(slice, |master, replica| {
             let node = master.nodes.get(replica.node);
@@ -280,7 +277,7 @@ impl Master {
         })
     }
 
-    /// Whether a move is worth its bytes: the copies stand better after it.
+    /// Whether a move is worth its bytes: the copies are better placed after it.
     fn is_better(&self, terms: &PlacementConstraints, holders: &[NodeKey], choice: PlacementChoice) -> bool {
         let PlacementChoice::Node(target) = choice else { return false };
         let mut after = holders.to_vec();
@@ -305,7 +302,7 @@ impl Master {
         terms
     }
 
-    /// The nodes that have, or are getting, a good copy; and further ones where something of the slice is in the way.
+    /// The nodes that have, or are getting, a good copy; and further ones that something of the slice blocks.
     pub(crate) fn replica_holders(&self, slice: SliceId) -> (Vec<NodeKey>, Vec<NodeKey>) {
         let mut holders = self.replication.targets(slice);
         let mut closed = Vec::new();
@@ -326,8 +323,8 @@ impl Master {
         counted.map(|replica| replica.node).collect()
     }
 
-    /// Has copies beyond the wanted ones removed, the worst placed first: a lost node came back after its copies had
-    /// been made anew, or a better placed copy was made.
+    /// Has superfluous copies removed, the worst placed first. A lost node came back after its copies had been made
+    /// again, or a better placed copy was made.
     fn remove_excess_replicas(&mut self, slice: SliceId, terms: &PlacementConstraints) {
         let mut holders = self.certain_holders(slice);
         let kept = terms.copies_to_keep(&self.nodes);
@@ -342,7 +339,7 @@ impl Master {
         }
     }
 
-    /// Forgets bad replicas that their nodes have put aside: the file has all its copies again, or is gone.
+    /// Forgets bad replicas that their nodes have quarantined: the file has all its copies again, or is gone.
     fn forget_quarantined(&mut self, slice: SliceId) {
         let is_replaced = |replica: &Replica| replica.state == ReplicaState::Corrupt { is_quarantined: true };
         let replaced: Vec<_> =
@@ -356,7 +353,7 @@ impl Master {
 /// Most background copies that one node fetches, or serves, at once: one fills a disk or a link, the others hide its
 /// pauses.
 pub(crate) const NODE_COPIES_MAX: u32 = 4;
-/// How long a copy may take before it is given up: for the queue at the node and the connection ...
+/// How long a copy may take before it is given up: time for the queue at the node and the connection ...
 const COPY_PATIENCE: Duration = limits::LEASE_LIFE;
 /// ... and for the bytes, at the rate below which a link counts as broken, in bytes per second.
 const COPY_BYTES_PER_SECOND_MIN: u64 = 1 << 20;

@@ -1,8 +1,7 @@
-//! Which files have too few copies or misplaced ones, which copies are being made, and which could not be made (paper,
-//! 2.2: "the master checks the number of copies of each file ... if the number is below a threshold, the master chooses
-//! a slave to make a new copy"). Here it is not a periodic check: a slice is looked at when something about it changed,
-//! so that the work grows with what happens and not with what is stored. Never chooses nodes and never sends: see
-//! `copying`.
+//! Which files have too few or misplaced copies, which copies are running, and which failed. (Paper, 2.2: "the master
+//! checks the number of copies of each file ... if the number is below a threshold, the master chooses a slave to make
+//! a new copy".) It is no periodic check: a slice is examined when something about it changed, so the work grows with
+//! events and not with stored data. It never chooses nodes and never sends: see `replication_monitor`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,14 +12,14 @@ use protocol::SliceId;
 
 use crate::{copy_bandwidth::BandwidthShare, nodes::NodeKey, placement_constraints::PlacementViolation};
 
-/// The slices that need copies, and the copies on their way.
+/// The slices that need copies, and the running copies.
 #[derive(Debug, Default)]
 pub(crate) struct ReplicationQueue {
     /// The most urgent first.
     queue: BTreeSet<(ReplicationNeed, SliceId)>,
-    /// Slices for which no node has room; looked at again now and then.
+    /// Slices for which no node has room; examined again from time to time.
     blocked_for_space: BTreeSet<SliceId>,
-    /// Slices for which there is no node at all; looked at again when one comes.
+    /// Slices for which there is no node at all; examined again when one comes.
     blocked_for_nodes: BTreeSet<SliceId>,
     waiting: BTreeSet<(Duration, SliceId)>,
     states: BTreeMap<SliceId, QueueState>,
@@ -35,25 +34,25 @@ pub(crate) struct ReplicationQueue {
     is_woken: bool,
 }
 
-/// What a slice needs a copy for; the smaller goes first.
+/// Why a slice needs a copy; the smaller goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ReplicationNeed {
-    /// It has only so many.
+    /// It has only this many.
     Copies(usize),
-    /// It has enough, but one stands where it should not.
+    /// It has enough, but one is misplaced.
     Placement(PlacementViolation),
 }
 
-/// How a current slice is, for the health report.
+/// The state of a current slice, for the health report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReplicationHealth {
-    /// Copies that can be reached.
+    /// Reachable copies.
     pub(crate) good: usize,
-    /// Copies that there could be.
+    /// Copies that are possible.
     pub(crate) possible: usize,
     /// Whether more are wanted than there are nodes for.
     pub(crate) is_short_of_nodes: bool,
-    /// Whether a copy stands where it should not.
+    /// Whether a copy is misplaced.
     pub(crate) is_misplaced: bool,
     /// Whether its copies are in memory only.
     pub(crate) is_in_memory: bool,
@@ -61,7 +60,7 @@ pub(crate) struct ReplicationHealth {
     pub(crate) is_listed: bool,
 }
 
-/// Where a slice that needs copies stands.
+/// The queue state of a slice that needs copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueueState {
     Queued(ReplicationNeed),
@@ -70,7 +69,7 @@ enum QueueState {
     Waiting(Duration),
 }
 
-/// A copy on its way.
+/// A running copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PendingCopy {
     pub(crate) source: NodeKey,
@@ -78,7 +77,7 @@ pub(crate) struct PendingCopy {
     pub(crate) started_at: Duration,
     /// When it is given up.
     pub(crate) deadline: Duration,
-    /// What it takes of a limited link.
+    /// Its share of a limited link.
     pub(crate) share: Option<BandwidthShare>,
 }
 
@@ -88,7 +87,7 @@ pub(crate) struct CopyFailure {
     attempts: u32,
     /// The nodes of the last attempt, source and target: others are tried before them.
     pub(crate) avoided: Vec<NodeKey>,
-    /// The target of the last attempt, where it has kept what came.
+    /// The target of the last attempt, if it has kept the received part.
     partial_node: Option<NodeKey>,
 }
 
@@ -105,7 +104,7 @@ impl ReplicationQueue {
         self.is_woken = true;
     }
 
-    /// Takes a slice out of the queue: it needs no copy, or is none of ours any more.
+    /// Takes a slice out of the queue: it needs no copy, or is no longer current.
     pub(crate) fn dequeue(&mut self, slice: SliceId) {
         match self.states.remove(&slice) {
             Some(QueueState::Queued(need)) => drop(self.queue.remove(&(need, slice))),
@@ -116,26 +115,26 @@ impl ReplicationQueue {
         }
     }
 
-    /// Puts a slice aside until there is room for it.
+    /// Blocks a slice until there is room for it.
     pub(crate) fn block_for_space(&mut self, slice: SliceId) {
         self.dequeue(slice);
         self.blocked_for_space.insert(slice);
         self.states.insert(slice, QueueState::BlockedForSpace);
     }
 
-    /// Puts a slice aside until there is a node more.
+    /// Blocks a slice until there is another node.
     pub(crate) fn block_for_nodes(&mut self, slice: SliceId) {
         self.dequeue(slice);
         self.blocked_for_nodes.insert(slice);
         self.states.insert(slice, QueueState::BlockedForNodes);
     }
 
-    /// Puts a slice off for a moment: the link for its copy is full.
+    /// Defers a slice for a moment: the link for its copy is full.
     pub(crate) fn defer(&mut self, now: Duration, slice: SliceId) {
         self.wait_until(now + DEFER_FOR, slice);
     }
 
-    /// What was put aside, after this slice: for walks in steps. What is short of nodes only if `all`.
+    /// Blocked slices after this one: for walks in steps. Those short of nodes only if `all`.
     pub(crate) fn blocked_after(&self, after: Option<SliceId>, all: bool, count: usize) -> Vec<SliceId> {
         let from = (after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded), std::ops::Bound::Unbounded);
         let short = self.blocked_for_nodes.range(from).take(if all { count } else { 0 });
@@ -158,12 +157,12 @@ impl ReplicationQueue {
         self.queue.is_empty()
     }
 
-    /// Makes the queue be worked on again: a node has become idle, or came back.
+    /// Restarts work on the queue: a node has become idle, or came back.
     pub(crate) fn wake_queue(&mut self) {
         self.is_woken = true;
     }
 
-    /// Notes a failed copy; the slice is tried again after a while that grows.
+    /// Notes a failed copy; the slice is tried again after a growing delay.
     pub(crate) fn retry_later(&mut self, now: Duration, slice: SliceId, shunned: Vec<NodeKey>, part: Option<NodeKey>) {
         let failure = self.failures.entry(slice).or_default();
         failure.avoided = shunned;
@@ -226,7 +225,7 @@ impl ReplicationQueue {
         self.pending_copies.iter().filter(|((_, target), copy)| matches(*target, copy)).map(|(key, _)| *key).collect()
     }
 
-    /// Notes how a current slice is.
+    /// Notes the state of a current slice.
     pub(crate) fn note_health(&mut self, slice: SliceId, wellness: ReplicationHealth) {
         let keep = |set: &mut BTreeSet<SliceId>, is_member| {
             if is_member {
@@ -245,7 +244,7 @@ impl ReplicationQueue {
         keep(&mut self.short_of_nodes, is_short_of_nodes);
     }
 
-    /// Forgets a slice that is no file's content any more.
+    /// Forgets a slice that is no longer any file's content.
     pub(crate) fn forget(&mut self, slice: SliceId) {
         self.dequeue(slice);
         self.failures.remove(&slice);
@@ -255,7 +254,7 @@ impl ReplicationQueue {
         }
     }
 
-    /// How many files are not as they should be.
+    /// How many files are unhealthy, by kind.
     pub(crate) fn health(&self) -> UnhealthyCounts {
         UnhealthyCounts {
             under_replicated: self.under.len() as u64,
@@ -276,24 +275,23 @@ impl ReplicationQueue {
 /// Counts of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnhealthyCounts {
-    /// With fewer copies than wanted, though there are nodes for more.
+    /// Files with fewer copies than wanted, though there are nodes for more.
     pub(crate) under_replicated: u64,
-    /// Without any that can be reached.
+    /// Files without any reachable copy.
     pub(crate) lost: u64,
-    /// The same of those that were kept in memory.
+    /// The same for files kept in memory.
     pub(crate) lost_in_memory: u64,
-    /// With one where none should be.
+    /// Files with a misplaced copy.
     pub(crate) misplaced: u64,
-    /// For which there are too few nodes.
+    /// Files for which there are too few nodes.
     pub(crate) short_of_nodes: u64,
 }
 
-/// Slices looked at in one go: more than can be begun at once, since each node takes few.
+/// Slices examined at once: more than can be begun at once, since each node takes few.
 const CANDIDATES_MAX: usize = 64;
-/// How long after a first failure a copy is tried again; doubles with each.
+/// Delay before a copy is tried again after a first failure; doubles with each.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(500);
 /// Longest time between two tries.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
-/// How long a slice is left aside whose copy would need a link that is full, so that others, for other links, come
-/// first.
+/// How long a slice is left aside if its copy needs a full link, so that others, for other links, come first.
 const DEFER_FOR: Duration = Duration::from_secs(1);

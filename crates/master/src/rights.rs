@@ -1,10 +1,8 @@
-//! Who may do what with names (paper, 2.3: "the master will check whether the user has access privileges for that
-//! file"). Serves every request that names an entry: [`needs`] says what each needs, and nothing is done before
-//! [`check_rights`](Master::check_rights) has said yes. The rules in words: `docs/semantics.md`; why they are so:
-//! `docs/decisions/0013-rights.md`.
-//!
-//! What holds for an entry is what the nearest of itself and the folders above it says; at the root, what the cloud's
-//! settings say. On the way there, who owns one of these may do everything. Folders above need not let anyone pass.
+//! Who may do what with names. (Paper, 2.3: "the master will check whether the user has access privileges for that
+//! file".) Serves every request that names an entry: [`needs`] says what each needs. The rules are in
+//! `docs/semantics.md`, the reasons in `docs/decisions/0013-rights.md`. The nearest list decides, of the entry and the
+//! folders above it; at the root, the settings. A request never runs before [`check_rights`](Master::check_rights) has
+//! allowed it.
 
 mod acl_requests;
 mod job_inputs;
@@ -29,12 +27,16 @@ pub(crate) fn acts_for(by: &UserRights, owner: &UserName) -> bool {
 }
 
 impl Master {
-    /// Refuses what `by` may not ask.
+    /// Refuses a request that `by` may not make.
+    ///
+    /// Whoever owns an entry, or a folder between it and the one whose list decides, may do everything with it. Folders
+    /// above need not let anyone pass.
     pub(crate) fn check_rights(&self, by: &UserRights, request: &ClientRequest) -> Result<(), Refusal> {
         needs::needs(request).iter().try_for_each(|need| self.check_need(by, *need))
     }
 
-    /// Refuses what `by` has no right to. What is not there and may be known not to be there is not refused here.
+    /// Refuses a need for which `by` has no right. A missing entry is not refused here if `by` may know that it is
+    /// missing.
     pub(crate) fn check_need(&self, by: &UserRights, need: Need<'_>) -> Result<(), Refusal> {
         match need {
             Need::Login | Need::Holder => Ok(()),
@@ -48,7 +50,7 @@ impl Master {
             },
             Need::Move(from, to) => {
                 check_not_root(from)?;
-                // Else who may only put something into a folder could take out what others put there.
+                // Otherwise a user who may only add to a folder could take out other users' entries.
                 let stays = from.parent() == to.parent();
                 self.check_rights_at(by, from, if stays { Rights::WRITE } else { Rights::WRITE.and(Rights::READ) })
             }
@@ -68,7 +70,7 @@ impl Master {
         self.rights_from(by, self.names.self_and_ancestors(id), id == ROOT)
     }
 
-    /// What the user may do with the first of these, which follow each other upwards. `is_root`: it is the root itself.
+    /// The user's rights on the first of these, which follow each other upwards. `is_root`: it is the root itself.
     fn rights_from<'a>(&self, by: &UserRights, lineage: impl Iterator<Item = Ancestor<'a>>, is_root: bool) -> Rights {
         for at in lineage {
             if at.is_root {
@@ -78,37 +80,37 @@ impl Master {
                 return Rights::ALL;
             }
             let is_certain = !self.rebuild.is_running();
-            // What a folder says comes from a copy that may be an old one.
+            // A folder's list comes from a copy that may be old.
             if let Some(acl) = at.acl.filter(|_| is_certain || !at.is_folder) {
                 return acl.rights_of(by);
             }
             if !is_certain {
-                // A folder above may have said something that is not known again yet.
+                // A folder above may have had a list that is not known again yet.
                 break;
             }
         }
         Rights::default()
     }
 
-    /// What everyone may do where no entry says anything. The root itself is open and sticky, as `/tmp`: everyone sees
-    /// in it what he may read, and may put something into it.
+    /// Everyone's rights if no entry has a list. The root itself is open and sticky, like `/tmp`: every user sees the
+    /// entries they may read, and may add some.
     fn rights_by_default(&self, is_root: bool) -> Rights {
         let everyone = self.config.everyone;
         if is_root { everyone.and(Rights::READ).and(Rights::WRITE) } else { everyone }
     }
 
-    /// What holds for an entry, and which entry says so; `None`: the settings.
+    /// The list that holds for an entry, and the entry that has it; `None`: the settings.
     fn effective_acl(&self, id: FileId) -> (Acl, Option<FileId>) {
         let said = self.names.self_and_ancestors(id).find_map(|at| Some((at.acl?.clone(), self.names.id_of(&at))));
         said.unwrap_or_else(|| {
             let rights = self.rights_by_default(id == ROOT);
             let everyone = (!rights.is_empty()).then_some(AclEntry { principal: Principal::Everyone, rights });
-            // One entry with a right breaks no rule of lists.
+            // A list of one entry with a right breaks no rule of lists.
             (Acl::new(everyone.into_iter().collect()).unwrap_or_default(), None)
         })
     }
 
-    /// Whether a user may know that there is this entry: who may read it, or list its folder.
+    /// Whether a user may know that this entry exists: anyone who may read it, or list its folder.
     fn may_know(&self, by: &UserRights, id: FileId) -> bool {
         let readable = |id| self.rights_on(by, id).has(Rights::READ);
         readable(id) || self.names.parent(id).is_some_and(readable)
@@ -137,14 +139,14 @@ impl Master {
         if self.rights_on(by, nearest).has(Rights::READ) { Ok(()) } else { Err(hidden(by, path)) }
     }
 
-    /// Whether something may be made, or replaced, at a path.
+    /// Whether an entry may be created, or replaced, at a path.
     fn check_may_create(&self, by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
         let (nearest, missing) = self.names.deepest_existing(path);
         if missing == 0 && !path.is_root() {
             return self.check_rights_at(by, path, Rights::WRITE);
         }
         let rights = self.rights_on(by, nearest);
-        // Below a file nothing is made, which is told to who may know of the file.
+        // Nothing is created below a file. Only users who may know of the file are told so.
         let wanted = if self.names.is_folder(nearest) { Rights::WRITE } else { Rights::READ };
         if rights.has(wanted) {
             return Ok(());
@@ -156,7 +158,7 @@ impl Master {
         Err(self.lacking(by, nearest, &folder, "make anything in it"))
     }
 
-    /// Whether all that lies below a folder and says itself who may do what may be removed too.
+    /// Whether every entry below a folder that has its own list may be removed too.
     fn check_all_below(&self, by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
         let Some(id) = self.names.find(path).filter(|_| !by.admin && !self.names.has_no_acls()) else { return Ok(()) };
         let is_kept = |below: &FileId| !self.rights_on(by, *below).has(Rights::WRITE);
@@ -183,7 +185,7 @@ impl Master {
     }
 }
 
-/// The answer about a path where a user may not even know whether there is something: the same for every name.
+/// The answer about a path if a user may not even know whether it exists: the same for every name.
 fn hidden(by: &UserRights, path: &SectorPath) -> Refusal {
     let message = format!(
         "{} may not see what is at `{path}`; ask an administrator, or who named it to you, for the right to read",
@@ -199,7 +201,7 @@ fn check_not_root(path: &SectorPath) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What someone may not do who lacks a right.
+/// What a user cannot do without a right.
 const LACKING: [(Rights, &str); 4] = [
     (Rights::WRITE, "change it"),
     (Rights::READ, "read it"),

@@ -1,5 +1,5 @@
-//! Door 3: asking the security server who may come in, over mutual TLS (paper, 2.3). Serves joining. Never decides
-//! itself, and lets nobody in when there is no answer.
+//! Door 3: asks the security server who may come in, over mutual TLS (paper, 2.3). Serves joining. It never decides
+//! itself, and without an answer nobody is let in.
 
 use std::{net::SocketAddr, sync::Mutex, time::Duration};
 
@@ -10,27 +10,27 @@ use protocol::{
 };
 use tokio::{sync::Semaphore, time::timeout};
 
-/// Connections to the security server, kept for the next question. On each, one question is asked at a time.
+/// Connections to the security server, kept for the next question. Each carries one question at a time.
 pub(crate) struct SecurityClient {
     carrier: TcpCarrier,
     address: SocketAddr,
-    /// A connection is taken out while it is in use, so that one whose question was given up is not used again: the
-    /// answer would be taken for that of the next question.
+    /// A connection is taken out while it is in use. So one whose question was given up is not used again: its answer
+    /// would be taken for that of the next question.
     idle: Mutex<Vec<TransferStream>>,
-    /// For questions that others bring,
+    /// For questions on behalf of others,
     places: Semaphore,
-    /// and for the master's own, which decide who is still in: nobody's logins keep them waiting.
+    /// and for the master's own, which decide who stays admitted: logins do not hold them up.
     own_places: Semaphore,
 }
 
 impl SecurityClient {
-    /// A door to the security server at `address`; connects when it is first asked.
+    /// A client of the security server at `address`; it connects on the first question.
     pub(crate) fn new(carrier: TcpCarrier, address: SocketAddr) -> Self {
         let (places, own_places) = (Semaphore::new(CONNECTIONS_MAX), Semaphore::new(OWN_CONNECTIONS_MAX));
         Self { carrier, address, idle: Mutex::default(), places, own_places }
     }
 
-    /// Asks for someone else, and asks once more on a new connection when a kept one turns out to be broken.
+    /// Asks on behalf of another, and repeats the question on a new connection if a kept one turns out to be broken.
     pub(crate) async fn ask(&self, request: &SecurityRequest) -> Result<SecurityReply, Refusal> {
         self.ask_in(&self.places, request).await
     }
@@ -63,7 +63,7 @@ impl SecurityClient {
         }
     }
 
-    /// The master's certificate was renewed: connections that were made with the old one are not used again.
+    /// The master's certificate was renewed: connections made with the old one are not used again.
     pub(crate) fn forget_idle(&self) {
         // No panic can happen under this lock; a poisoned one costs a connection that is then refused.
         if let Ok(mut idle) = self.idle.lock() {
@@ -97,12 +97,12 @@ impl SecurityClient {
     }
 }
 
-/// Connections to the security server at once for what others ask; a password takes it a good part of a second to
-/// check.
+/// Connections to the security server at once for others' questions; checking a password takes it a good part of a
+/// second.
 const CONNECTIONS_MAX: usize = 8;
-/// The same for what the master asks for itself: who was struck off, who still may what, events of the audit record.
+/// The same for the master's own questions: struck-off machines, current rights, events of the audit record.
 const OWN_CONNECTIONS_MAX: usize = 4;
-/// How long one question may take, with connecting and waiting for a place.
+/// How long one question may take, including connecting and waiting for a place.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
     async fn what_the_master_asks_for_itself_does_not_wait_for_what_others_ask() {
         let authority = Authority::create("test").unwrap();
         let identity = TlsIdentity::role(authority.certificate_pem(), &authority.issue("master").unwrap()).unwrap();
-        // A port at which nobody listens, and that nobody else gets meanwhile.
+        // A port with no listener, which nobody else gets meanwhile.
         let taken = TcpSocket::new_v4().unwrap();
         taken.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let door = SecurityClient::new(TcpCarrier::new(identity), taken.local_addr().unwrap());
@@ -127,7 +127,7 @@ mod tests {
             fingerprint: [1; 32],
             address: [127, 0, 0, 1].into(),
         };
-        // As many as are let in at once are being asked.
+        // As many questions as are admitted at once are outstanding.
         let others = door.places.acquire_many(u32::try_from(CONNECTIONS_MAX).unwrap()).await.unwrap();
         let mut waiting = std::pin::pin!(door.ask(&request));
         let own = tokio::select! {

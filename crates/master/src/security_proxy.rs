@@ -1,5 +1,5 @@
-//! Questions that only the security server can answer: passed on with who asks, answered when it answers. Serves what
-//! people ask about accounts (door 2 to door 3). Never decides anything, and keeps nothing of what passes.
+//! Questions that only the security server can answer: passed on with the asker's name, and answered when it answers.
+//! Serves requests about accounts (door 2 to door 3). It stores none of the content, and never decides anything.
 
 use protocol::{
     Now, Refusal, Status, UserName,
@@ -22,7 +22,7 @@ use crate::{
 /// The questions that wait for the security server.
 #[derive(Debug, Default)]
 pub(crate) struct SecurityProxy {
-    /// Who asked, and for whom.
+    /// The caller, and the user asked for.
     open: Vec<(SessionCaller, UserName)>,
     per_user: PerUser,
 }
@@ -39,7 +39,7 @@ impl Master {
         self.forward_to_security(from, &client.rights.user, SecurityRequest::Accounts { by, request })
     }
 
-    /// Passes on what is wanted about machines that come in.
+    /// Passes on requests about admitting machines.
     pub(crate) fn handle_admission(
         &mut self,
         from: SessionCaller,
@@ -51,8 +51,8 @@ impl Master {
         self.forward_to_security(from, &client.rights.user, question)
     }
 
-    /// Asks the security server for `from`, who is answered when it has answered, or at once where too many questions
-    /// of the same user wait already.
+    /// Asks the security server on behalf of `from`. The caller is answered when it has answered. If too many questions
+    /// of the same user wait already, the caller is answered at once.
     pub(crate) fn forward_to_security(
         &mut self,
         from: SessionCaller,
@@ -100,5 +100,5 @@ impl Master {
 /// Questions that wait for the security server at once. It answers eight at a time, a password among them in a good
 /// part of a second; so the last waits for about ten.
 const QUESTIONS_MAX: u64 = 64;
-/// In that time some of them are answered, in seconds.
+/// Some of them are answered within this time, in seconds.
 const QUESTION_RETRY_SECONDS: u32 = 2;

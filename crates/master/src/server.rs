@@ -1,5 +1,5 @@
 //! The master as a process part: sockets, journal and clock for the [rules](crate::Master). Serves every path. The one
-//! task that runs here owns the rules, so there is no lock; it must never wait for anything but the next event.
+//! task that runs here owns the rules, so there is no lock. It must never wait for anything but the next event.
 
 use std::{future::ready, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -64,7 +64,7 @@ pub struct MasterServer {
     topology: Option<TopologyFile>,
 }
 
-/// Serves in a process of its own: prints the ready line and returns when it was stopped. An embedded cloud uses
+/// Serves in a process of its own: prints the ready line and returns once it is stopped. An embedded cloud uses
 /// [`MasterServer::bind`] and [`MasterServer::run`].
 ///
 /// # Errors
@@ -83,7 +83,7 @@ impl MasterServer {
     pub async fn bind(settings: &Checked<MasterSettings>) -> Result<Self, MasterError> {
         daemon::open_files::raise_limit();
         let files = settings.credential_files();
-        // A renewal that was cut off is finished first.
+        // An interrupted renewal is finished first.
         let settled = finish_file_replacement(&[&files.key, &files.certificate]);
         settled.map_err(|source| MasterError::Folder {
             operation: "renew",
@@ -95,7 +95,7 @@ impl MasterServer {
         let identity = TlsIdentity::role(&texts.authority_pem, &credentials).map_err(MasterError::Identity)?;
         let gone_key = StatelessResetKey::of_private_key(&credentials.key_pem);
         let clock = Clock::start();
-        // Made anew at each start: nodes get the public half when they join, as they then must anyway.
+        // Created at each start: nodes get the public half when they join, which they have to do anyway.
         let signer = TicketSigner::generate();
         let config = MasterConfig {
             copies: settings.copies,
@@ -112,7 +112,7 @@ impl MasterServer {
         };
         let (folder, topology) = (settings.folder.clone(), settings.topology.clone());
         let load = move || {
-            // Before the journal: who gave a wrong file should not wait for millions of names to hear it.
+            // Before the journal: an operator with a wrong file should not wait for millions of names to learn of it.
             let mut file = topology.map(TopologyFile::new);
             let topology = file.as_mut().map(TopologyFile::read).transpose()?;
             let journal = open_journal(&folder)?;
@@ -134,12 +134,12 @@ impl MasterServer {
         Ok(Self { renewal, listener, socket, clock, master, journal, folder, security, reset_key: gone_key, topology })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// Serves until it is stopped. What was changed before is saved and answered.
+    /// Serves until it is stopped. Earlier changes are saved and answered.
     ///
     /// # Errors
     /// When the journal can no longer be written.
@@ -170,9 +170,9 @@ impl MasterServer {
         let outcome = desk.run_loop(&mut events, &mut admissions, &mut driver_questions, &stopping).await;
         renewing.abort();
         backups.abort();
-        // With it goes its hold on the journal.
+        // This releases its hold on the journal.
         let _ = backups.await;
-        // Whoever waits for admission is told at once that there is none.
+        // Joiners that wait for admission are told at once that there is none.
         drop(admissions);
         drop(driver_questions);
         if keeping.await.is_err() {
@@ -185,7 +185,7 @@ impl MasterServer {
     }
 }
 
-/// The rules with the hands that serve them.
+/// The rules with the tasks that serve them.
 struct ServerLoop {
     clock: Clock,
     /// How long the machine had been suspended when the master was started.
@@ -193,14 +193,14 @@ struct ServerLoop {
     master: Master,
     messenger: Messenger,
     journal: GroupCommit<BatchId, RowChange, StoreError>,
-    /// Requests of clients that have come.
+    /// Requests of clients that have arrived.
     waiting_requests: FairQueue<Delivered>,
-    /// Orders on their way; the rules bound them for each node.
+    /// Outstanding orders; the rules limit them for each node.
     orders: JoinSet<(OrderId, OrderOutcome)>,
     security: Arc<SecurityClient>,
-    /// Questions on their way to the security server; the rules bound them.
+    /// Outstanding questions to the security server; the rules limit them.
     security_requests: JoinSet<(SessionCaller, Result<SecurityReply, Refusal>)>,
-    /// Events on their way to the audit record: one batch at most.
+    /// Events being sent to the audit record: one batch at most.
     audit: JoinSet<Result<AuditHead, Refusal>>,
     topology_watch: TopologyWatch,
 }
@@ -221,8 +221,8 @@ impl ServerLoop {
                 saved = self.journal.saved() => self.note_saved(saved?),
                 event = events.recv(), if self.journal.waiting_rows() < WAITING_ROWS_MAX => {
                     self.take(event.ok_or(MasterError::Ended("messenger"))?);
-                    // What came meanwhile is taken along: its rows then share a sync, its answers a datagram. All of
-                    // it, so that users have turns among all that waits.
+                    // Everything that came meanwhile is taken too: its rows then share a sync, its answers a datagram.
+                    // All of it is taken, so that users take turns among all waiting requests.
                     for _ in 1..EVENTS_TAKEN_MAX {
                         let Ok(event) = events.try_recv() else { break };
                         self.take(event);
@@ -232,7 +232,7 @@ impl ServerLoop {
                 () = ready(()), if !self.waiting_requests.is_empty() && self.journal.waiting_rows() < WAITING_ROWS_MAX => self.serve(),
                 Some(admission) = admissions.recv() => self.open(admission),
                 Some(DriverQuestion { job, key, answer }) = driver_questions.recv() => {
-                    // Who asked may have hung up.
+                    // The asker may have hung up.
                     let _ = answer.send(self.master.driver_session(job, key));
                 }
                 Some(done) = self.orders.join_next() => {
@@ -242,7 +242,7 @@ impl ServerLoop {
                     }
                 }
                 Some(answered) = self.security_requests.join_next() => {
-                    // One whose task panicked is never answered; the client asks again when it has waited long enough.
+                    // If its task panicked, it is never answered; the client asks again after its timeout.
                     if let Ok((to, reply)) = answered {
                         self.master.handle_completion(self.clock.now(), MasterCompletion::SecurityAnswered { to, reply });
                     }
@@ -263,12 +263,12 @@ impl ServerLoop {
         }
     }
 
-    /// Saves and answers what was changed, then says good-bye.
+    /// Saves and answers all changes, then tells the peers that it ends.
     async fn finish(mut self) -> Result<(), MasterError> {
         self.perform();
         let mut flushed = timeout(FINISH_MAX, self.flush()).await;
         if matches!(flushed, Ok(Ok(()))) {
-            // A node that is slow, or goes too, has the last half second's rows the next time.
+            // A node that is slow, or also stops, gets the last half second's rows the next time.
             let _ = timeout(MIRROR_FLUSH_MAX, self.flush_mirrors()).await;
             flushed = timeout(FINISH_MAX, self.flush()).await;
         }
@@ -282,7 +282,7 @@ impl ServerLoop {
         })
     }
 
-    /// Writes and answers what was changed.
+    /// Writes and answers all changes.
     async fn flush(&mut self) -> Result<(), MasterError> {
         while !self.journal.is_idle() {
             let saved = self.journal.saved().await?;
@@ -292,7 +292,7 @@ impl ServerLoop {
         Ok(())
     }
 
-    /// Gives nodes the small rows that they lack, and waits for their answers.
+    /// Sends nodes the small rows they lack, and waits for their answers.
     async fn flush_mirrors(&mut self) {
         while self.master.flush_mirror_updates(self.clock.now()) {
             self.perform();
@@ -311,7 +311,7 @@ impl ServerLoop {
         self.master.handle_completion(self.clock.now(), MasterCompletion::Saved { batch });
     }
 
-    /// Opens the session of someone who was let in. Its keys stand before the joiner hears of it, so that its first
+    /// Opens the session of an admitted peer. Its keys are in place before the joiner hears of it, so that its first
     /// message is understood.
     fn open(&mut self, admission: PendingSession) {
         let PendingSession { session, key, who, opened } = admission;
@@ -326,11 +326,11 @@ impl ServerLoop {
         if is_open.is_ok() {
             self.messenger.add_session(SessionKeys { session, key, role: SessionRole::Responder, peer: None });
         }
-        // Who joined may have hung up; its session then ends by itself.
+        // The joiner may have hung up; its session then ends by itself.
         let _ = opened.send(is_open.map(|()| self.master.ticket_keys()));
     }
 
-    /// Serves some of the requests that wait.
+    /// Serves some of the waiting requests.
     fn serve(&mut self) {
         for _ in 0..EVENTS_AT_ONCE_MAX {
             let Some(delivered) = self.waiting_requests.pop() else { break };
@@ -338,7 +338,7 @@ impl ServerLoop {
         }
     }
 
-    /// Has a client's request wait for its turn; takes all else to the rules.
+    /// Queues a client's request for its turn; passes everything else to the rules.
     fn take_message(&mut self, delivered: Delivered) {
         let Some(Peer::Client(rights)) = self.master.peer(delivered.session) else { return self.deliver(delivered) };
         let user = rights.user.clone();
@@ -358,7 +358,7 @@ impl ServerLoop {
         }
     }
 
-    /// Takes a message to the rules; what cannot be understood is answered so.
+    /// Passes a message to the rules; one that cannot be understood is answered so.
     fn deliver(&mut self, delivered: Delivered) {
         let from = SessionCaller { session: delivered.session, request: delivered.request };
         let message = match self.master.peer(from.session) {
@@ -383,7 +383,7 @@ impl ServerLoop {
         }
     }
 
-    /// Does all that the rules want done.
+    /// Performs all actions of the rules.
     fn perform(&mut self) {
         let mut orders = Vec::new();
         while let Some(action) = self.master.poll_action() {
@@ -416,10 +416,10 @@ impl ServerLoop {
         self.journal.begin();
     }
 
-    /// Gives the nodes their orders: the same order to many is encoded once and sent as one.
+    /// Sends orders to the nodes: the same order to many is encoded once and sent as one.
     fn send_orders(&mut self, group: OrderGroup) {
         let OrderGroup { body, to } = group;
-        // Rows that a node keeps are many, and wait for those orders that someone waits for.
+        // Mirror rows are many, and wait behind orders that someone waits for.
         let class = if matches!(body, Order::Mirror(_)) { Class::Ordinary } else { Class::Urgent };
         let sessions: Vec<_> = to.iter().map(|(session, _)| *session).collect();
         let asked = self.messenger.request_each(class, &sessions, codec::encode(&body));
@@ -435,7 +435,7 @@ impl ServerLoop {
     }
 }
 
-/// How soon an answer leaves beside others to the same client: a renewal's never waits behind a page.
+/// Priority of an answer among others to the same client: a renewal never waits behind a page.
 fn class_of(reply: &ClientReply) -> Class {
     use ClientReply::{Admitted, Copies, Done, Jobs, Nodes, Page, Quotas, Trash};
     match reply {
@@ -460,7 +460,7 @@ async fn ordered(session: SessionId, answer: Result<Answer, NetError>) -> OrderO
     }
 }
 
-/// Brings events to the audit record.
+/// Sends events to the audit record.
 async fn send_audit_batch(security: &SecurityClient, batch: AuditBatch) -> Result<AuditHead, Refusal> {
     match security.ask_for_master(&SecurityRequest::Audit(AuditRequest::Record(batch))).await? {
         SecurityReply::Audit(AuditReply::Recorded(head)) => Ok(head),
@@ -469,7 +469,7 @@ async fn send_audit_batch(security: &SecurityClient, batch: AuditBatch) -> Resul
     }
 }
 
-/// Gives the rows of one moment to whoever takes a backup, beside the server loop: it goes on meanwhile.
+/// Gives the rows of one moment to a process that takes a backup, beside the server loop, which goes on meanwhile.
 async fn serve_backups(folder: PathBuf, journal: Arc<Journal>) {
     match BackupSocket::open(&folder) {
         Ok(door) => {
@@ -500,7 +500,7 @@ async fn listen(
     }
 }
 
-/// Opens the journal in the master's folder, which is made where it is missing. Blocks.
+/// Opens the journal in the master's folder, which is created if missing. Blocks.
 fn open_journal(folder: &std::path::Path) -> Result<Journal, MasterError> {
     let unmade = |source| MasterError::Folder { operation: "make", path: folder.display().to_string(), source };
     std::fs::create_dir_all(folder).map_err(unmade)?;
@@ -515,7 +515,7 @@ fn load_rows(journal: &Journal) -> Result<JournalLoader, MasterError> {
     Ok(loading)
 }
 
-/// Gives all rows of the journal to `take`, table by table. Blocks.
+/// Passes all rows of the journal to `take`, table by table. Blocks.
 pub(crate) fn read_rows(
     journal: &Journal,
     mut take_row: impl FnMut(&'static str, &[u8], &[u8]) -> Result<(), MasterError>,
@@ -535,23 +535,23 @@ pub(crate) fn read_rows(
 
 /// The journal's file in the master's folder.
 pub const JOURNAL_FILE: &str = "journal.redb";
-/// Rows that wait before clients are listened to no more: about 4 MiB. One batch may exceed it, such as the removal of
+/// Waiting rows beyond which clients are no longer served: about 4 MiB. One batch may exceed it, such as the removal of
 /// a large folder.
 const WAITING_ROWS_MAX: usize = 16_384;
-/// Events that are taken before some are served: as many as wait for us at most.
+/// Events that are taken before some are served: as many as can wait at most.
 const EVENTS_TAKEN_MAX: usize = 1_024;
-/// Requests served in one go, before saved rows, admissions and timers are looked at again: some 100 µs.
+/// Requests served at once, before saved rows, admissions and timers are checked again: some 100 µs.
 const EVENTS_AT_ONCE_MAX: usize = 64;
-/// Some thousands of waiting requests are served in that time, in seconds.
+/// Some thousands of waiting requests are served within this time, in seconds.
 const REQUEST_RETRY_SECONDS: u32 = 1;
-/// Admissions that wait for the server loop: no more than joins are under way at once.
+/// Admissions that wait for the server loop: no more than joins run at once.
 const ADMISSIONS_MAX: usize = 128;
-/// How long a node may take to answer an order. The longest is the placing of a slice on a busy disk; what takes
-/// longer (copying) is answered at once and reported when it is done.
+/// How long a node may take to answer an order. The longest is placing a slice on a busy disk. Longer work (copying) is
+/// answered at once and reported when it is done.
 const ORDER_MAX: Duration = Duration::from_secs(20);
 /// How long the last rows may take when the master is stopped.
 const FINISH_MAX: Duration = Duration::from_secs(5);
-/// How long nodes may take for the small rows that they lack when the master is stopped.
+/// How long nodes may take to receive missing small rows when the master is stopped.
 const MIRROR_FLUSH_MAX: Duration = Duration::from_secs(1);
-/// Ports tried where any will do.
+/// Ports tried if any will do.
 const LISTEN_ATTEMPTS_MAX: u32 = 16;

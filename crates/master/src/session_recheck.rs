@@ -1,6 +1,6 @@
-//! Whether those who have sessions may still have them: every few seconds the security server is asked whose accounts
-//! have changed, and then whether their sessions stand. Serves revocation (docs/paths/login.md). While the security
-//! server cannot be reached, sessions go on until they end by themselves.
+//! Checks whether open sessions may continue. Every few seconds the security server is asked whose accounts have
+//! changed, and then whether their sessions still hold. Serves revocation (docs/paths/login.md). While the security
+//! server cannot be reached, no session is ended here: an unanswered question never ends one before its own time.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -25,47 +25,46 @@ use crate::{
     orders::OrderKind,
 };
 
-/// What is known of the standing of sessions, and what is being asked.
+/// The state of the rechecks, and the questions in progress.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRecheck {
-    /// Up to here all changes are known.
+    /// All changes up to here are known.
     mark: ChangeCursor,
     is_polling: bool,
     /// When the security server is asked for changes again, as [`Now::monotonic`].
     next_poll: Duration,
-    /// When sessions that end soon are looked at again.
+    /// When sessions that end soon are checked again.
     next_renewal: Duration,
-    /// Sessions that are to be looked at.
+    /// Sessions to be checked.
     waiting: BTreeSet<RecheckedSession>,
-    /// Those that the security server is looking at.
+    /// Those that the security server is checking.
     asked: Vec<RecheckedSession>,
-    /// Revocations that nodes may not have heard of yet, oldest first, with their numbers; and until when they are
-    /// told, as
-    /// [`Now::monotonic`]: a wall clock that jumps must not make nodes miss one.
+    /// Revocations that nodes may not have heard of yet, oldest first, with their numbers. The third value is until
+    /// when nodes are told, as [`Now::monotonic`]: a wall clock that jumps must not make nodes miss one.
     recent: VecDeque<(u64, Revocation, Duration)>,
     last_revocation: u64,
-    /// What is wrong with the security server, as it said last.
+    /// The security server's problems, as last reported.
     pub(crate) security_reasons: Vec<String>,
-    /// When it is asked that again, as [`Now::monotonic`].
+    /// When it is asked for these again, as [`Now::monotonic`].
     next_health: Duration,
-    /// Machines whose certificates are worthless, as far as the security server has told yet.
+    /// Machines whose certificates are worthless, as far as the security server has reported yet.
     struck_off: Option<Vec<NodeId>>,
-    /// Which nodes did not answer when they were told of which, and when they are told again: one entry at most for
-    /// each node and recent revocation, since it is not on its way meanwhile.
+    /// Nodes that did not acknowledge a revocation, and when each is told again. There is one entry at most for each
+    /// node and recent revocation, since an outstanding order has none.
     unacknowledged: BTreeSet<(Duration, NodeKey, u64)>,
 }
 
-/// A session that is looked at.
+/// A session to be checked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum RecheckedSession {
     /// It is open.
     Open(SessionId),
-    /// It was closed lately; what it began may still go on.
+    /// It was closed lately; transfers it began may still run.
     Closed(HeldSession),
 }
 
 impl Master {
-    /// Asks whose accounts have changed, renews what is in use, and ends what has ended.
+    /// Asks whose accounts have changed, renews sessions in use, and ends those that have ended.
     pub(crate) fn recheck_sessions(&mut self, now: Now) {
         for session in self.sessions.ended(now) {
             self.end_session(now, session);
@@ -93,8 +92,8 @@ impl Master {
         }
     }
 
-    /// A session was opened with what the security server said a moment ago; a change since then may have been told
-    /// before the session was here, so it is looked at once more.
+    /// A session was opened on a recent answer of the security server. A change since then may have been reported
+    /// before the session existed, so it is checked once more.
     pub(crate) fn recheck_session(&mut self, session: SessionId) {
         self.session_recheck.waiting.insert(RecheckedSession::Open(session));
     }
@@ -106,7 +105,7 @@ impl Master {
             Ok(SecurityReply::Rechecked(known)) => self.note_rechecked(now, known),
             Ok(SecurityReply::StruckOff(names)) => self.note_struck_off(names),
             Ok(_) | Err(_) => {
-                // Asked again after a while. Nobody comes in meanwhile, and who is in stays in.
+                // Asked again after a while. Nobody is let in meanwhile, and open sessions stay open.
                 let asked = std::mem::take(&mut self.session_recheck.asked);
                 self.session_recheck.waiting.extend(asked);
                 self.session_recheck.is_polling = false;
@@ -115,7 +114,7 @@ impl Master {
         }
     }
 
-    /// The security server said how it is, or could not be asked.
+    /// The security server reported its health, or could not be asked.
     pub(crate) fn note_security_health(&mut self, reply: Result<SecurityReply, Refusal>) {
         if let Ok(SecurityReply::Health(mut reasons)) = reply {
             reasons.truncate(SECURITY_REASONS_MAX);
@@ -136,7 +135,7 @@ impl Master {
         self.actions.push_back(MasterAction::AskSecurity { to: MASTER_CALLER, request: SecurityRequest::StruckOff });
     }
 
-    /// Tells the nodes whose certificates are worthless, where that has changed.
+    /// Tells the nodes whose certificates are worthless, if that has changed.
     fn note_struck_off(&mut self, names: Vec<NodeId>) {
         if self.session_recheck.struck_off.as_ref() == Some(&names) {
             return;
@@ -153,7 +152,7 @@ impl Master {
         }
     }
 
-    /// What a node must know of machines that were struck off; nothing before the security server has said it.
+    /// The order that tells a node of struck-off machines; nothing before the security server has reported.
     pub(crate) fn struck_off_order(&self) -> Option<Order> {
         self.session_recheck.struck_off.clone().map(Order::StruckOff)
     }
@@ -204,7 +203,7 @@ impl Master {
         self.send_recheck();
     }
 
-    /// Ends a client's session, and with it what its tickets allow.
+    /// Ends a client's session, and with it the use of its tickets.
     fn end_session(&mut self, now: Now, session: SessionId) {
         let Some(user) = self.sessions.get(session).map(|client| client.rights.user.clone()) else { return };
         tracing::info!(%session, %user, "a session was ended: it has run out, or was revoked");
@@ -213,7 +212,7 @@ impl Master {
         self.revoke(now, user);
     }
 
-    /// Makes the tickets that a user has so far worthless. Other sessions of the user ask for new ones.
+    /// Makes a user's present tickets worthless. Other sessions of the user ask for new ones.
     fn revoke(&mut self, now: Now, user: UserName) {
         let revocation = Revocation { user, last_ticket: self.tickets.last() };
         let is_told = |(_, told, _): &(u64, Revocation, Duration)| *told == revocation;
@@ -229,7 +228,7 @@ impl Master {
         self.session_recheck.recent.push_back((number, revocation, now.monotonic + TOLD_FOR));
     }
 
-    /// A node came back, perhaps without memory: it hears of what was revoked lately, and of who was struck off.
+    /// A node came back, perhaps without memory: it is told of recent revocations and struck-off machines.
     pub(crate) fn resend_revocations(&mut self, node: NodeKey) {
         self.tell_struck_off(node);
         for (number, revocation, _) in self.session_recheck.recent.clone() {
@@ -237,13 +236,13 @@ impl Master {
         }
     }
 
-    /// A node did not answer when it was told of a revocation. It is told again later, never at once: where the failure
-    /// comes at once too, the master would do nothing else.
+    /// A node did not acknowledge a revocation. It is told again later, never at once. If the failure comes at once
+    /// too, the master would do nothing else.
     pub(crate) fn retry_revocation_later(&mut self, at: Duration, node: NodeKey, number: u64) {
         self.session_recheck.unacknowledged.insert((at, node, number));
     }
 
-    /// Tells again what nodes did not answer. Beside their queues: a revocation waits for no other order.
+    /// Repeats unacknowledged revocations. They bypass the nodes' queues: a revocation waits for no other order.
     fn retry_revocations(&mut self, now: Now) {
         while let Some(&(at, node, number)) = self.session_recheck.unacknowledged.first()
             && at <= now.monotonic
@@ -258,31 +257,31 @@ impl Master {
     }
 }
 
-/// Whether a user who may do what `new` says has lost something that `old` says.
+/// Whether a user with the rights `new` has lost something that `old` granted.
 pub(crate) fn has_lost_rights(new: &UserRights, old: &UserRights) -> bool {
     (old.admin && !new.admin) || old.groups.iter().any(|group| !new.groups.contains(group))
 }
 
-/// Whether it is the master itself that asks.
+/// Whether the master itself asks.
 pub(crate) fn is_master_call(asks: SessionCaller) -> bool {
     asks.session == MASTER_CALLER.session
 }
 
-/// Stands for the master itself where it asks. Sessions have ids drawn by lot, among which 0 does not come up.
+/// Stands for the master itself as the caller. Session ids are drawn at random, and 0 is not among them.
 pub(crate) const MASTER_CALLER: SessionCaller = SessionCaller { session: SessionId(0), request: None };
-/// As [`MASTER_CALLER`], where it asks how the security server is.
+/// As [`MASTER_CALLER`], for questions about the security server's health.
 pub(crate) const MASTER_HEALTH_CALLER: SessionCaller = SessionCaller { session: SessionId(0), request: Some(0) };
 /// How often that is asked: disks fill slowly.
 const HEALTH_EVERY: Duration = Duration::from_secs(60);
 /// Most sentences about it that are passed on.
 const SECURITY_REASONS_MAX: usize = 16;
-/// How often the security server is asked for changes: with the answer, the look at the sessions and the order to the
-/// nodes, a revocation holds everywhere in half of the ten seconds that are promised.
+/// How often the security server is asked for changes. With the answer, the check of the sessions and the order to the
+/// nodes, a revocation holds everywhere in half of the promised ten seconds.
 const POLL_EVERY: Duration = Duration::from_secs(2);
-/// How often sessions that end soon are looked at, which renews those that may be renewed.
+/// How often sessions that end soon are checked, which renews those that may be renewed.
 const RENEWAL_EVERY: Duration = Duration::from_secs(60);
-/// How long before its end a session is looked at.
+/// How long before its end a session is checked.
 const RENEW_AHEAD: Duration = Duration::from_secs(5 * 60);
-/// How long nodes that join are told of a revocation: until every ticket of before has expired, and as long again for
+/// How long joining nodes are told of a revocation: until every earlier ticket has expired, and as long again for
 /// clocks that differ.
 const TOLD_FOR: Duration = limits::TICKET_LIFE.saturating_mul(2);

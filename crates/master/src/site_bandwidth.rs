@@ -1,6 +1,6 @@
-//! Who may take how much of a limit between two sites: all bytes between them together, whoever sends. The master gives
-//! each node a share by how many conversations it has with the other site, and gives it anew as these change. Serves
-//! every path on which bytes leave a site; the nodes keep to it (`lanes` in the node).
+//! Divides the limit between two sites, which counts all bytes between them, whoever sends. The master gives each node
+//! a share by its number of transfers with the other site, and adjusts it as these change. Serves every path on which
+//! bytes leave a site. The master itself never enforces a share: the nodes do (`site_limiters` in the node).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use protocol::message::node_master::{LinkShare, LinkUse};
 use crate::{Master, nodes::NodeKey, orders::QueuedWork};
 
 impl Master {
-    /// Gives out the shares of all limits again, and orders those that have changed.
+    /// Recomputes the shares of all limits, and orders those that have changed.
     pub(crate) fn divide_link_limits(&mut self) {
         let mut shares: BTreeMap<NodeKey, Vec<LinkShare>> = BTreeMap::new();
         if self.nodes.topology().has_limits() {
@@ -25,7 +25,7 @@ impl Master {
         for key in known {
             let new = shares.remove(&key).unwrap_or_default();
             let node = self.nodes.get_mut(key);
-            // One that was told by a master before this one keeps to what holds no more.
+            // A node told by an earlier master may still keep to an obsolete share.
             let is_obsolete = |link: &LinkUse| {
                 link.rate_bytes_per_second.is_some() && new.iter().all(|share| share.site != link.site)
             };
@@ -51,7 +51,7 @@ impl Master {
         }
     }
 
-    /// Where nodes stand, and clients.
+    /// The sites of nodes and of clients.
     fn sites_of_links(&self) -> Vec<String> {
         let nodes = self.nodes.iter().map(|(_, node)| node.place.site.as_str());
         let addresses = self.nodes.topology().addresses().map(|(_, spot)| spot.site.as_str());
@@ -59,8 +59,8 @@ impl Master {
     }
 }
 
-/// Divides a limit between nodes that have so many conversations over it: by these. Those that have none share a
-/// sixteenth, so that what begins there can begin before anyone knows of it. Never more than the limit in all.
+/// Divides a limit between nodes in proportion to their numbers of transfers over it. Nodes without any share a
+/// sixteenth, so that a new transfer can begin before the master knows of it. The sum never exceeds the limit.
 fn divide(limit: u64, conversations: &[u32]) -> Vec<u64> {
     let total: u64 = conversations.iter().map(|count| u64::from(*count)).sum();
     let idle = conversations.iter().filter(|count| **count == 0).count() as u64;
@@ -76,7 +76,7 @@ fn divide(limit: u64, conversations: &[u32]) -> Vec<u64> {
     conversations.iter().map(share).collect()
 }
 
-/// What part of a limit is kept for nodes that have nothing under way over it.
+/// The part of a limit that is kept for nodes without transfers over it: one in this many.
 const IDLE_PART: u64 = 16;
 
 #[cfg(test)]

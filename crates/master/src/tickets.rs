@@ -1,6 +1,6 @@
-//! Tickets for door 5: who may move which bytes at which node, until when (paper, 2.3: every transfer "must be
-//! coordinated by the master node"). Serves upload, download, replication and jobs. The signing keys themselves stay
-//! behind [`SignTickets`], so that the rules hold no secret and the simulation can sign with nothing.
+//! Tickets for door 5: who may move which bytes at which node, until when. (Paper, 2.3: every transfer "must be
+//! coordinated by the master node".) Serves upload, download, replication and jobs. The signing keys stay behind
+//! [`SignTickets`], so the simulation can sign with nothing, and the rules never hold a secret.
 
 use std::{cell::Cell, collections::BTreeSet, net::IpAddr, time::Duration};
 
@@ -13,12 +13,12 @@ use protocol::{
 
 use crate::{Master, nodes::Node, orders::QueuedWork, sessions::ClientSession};
 
-/// Signs tickets; the server gives the master's Ed25519 keys, tests and the simulation give a fake.
+/// Signs tickets. The server provides the master's Ed25519 keys, tests and the simulation a fake.
 pub trait SignTickets {
     /// The ticket with its signature.
     fn sign(&self, ticket: &Ticket) -> SignedTicket;
 
-    /// The public keys with which it is checked, now and next.
+    /// The public keys for checking them, now and next.
     fn public_keys(&self) -> TicketKeys;
 
     /// From now on the next key signs, and there is a new next one.
@@ -39,7 +39,7 @@ impl SignTickets for net::identity::TicketSigner {
     }
 }
 
-/// Makes [`Source`]s: a node with the ticket that opens its door.
+/// Makes [`Source`]s: a node with the ticket that grants access to it.
 pub(crate) struct TicketIssuer {
     signer: Box<dyn SignTickets + Send>,
     /// Number of the last ticket.
@@ -48,21 +48,21 @@ pub(crate) struct TicketIssuer {
     rolls_at: Duration,
 }
 
-/// For whom a ticket is, and for which file's bytes.
+/// The bearer of a ticket, and the terms of access to the bytes.
 pub(crate) struct Bearer {
-    /// On whose behalf.
+    /// The user on whose behalf it is shown.
     pub(crate) user: UserName,
     /// Who may show it.
     pub(crate) holder: Holder,
     /// The site within which the bytes may go unencrypted.
     pub(crate) plain_within: Option<String>,
-    /// How far the node is from who may show it, where that is known.
+    /// The distance from the node to the holder, if known.
     pub(crate) distance: Option<Distance>,
-    /// The site where the holder stands, where that is known.
+    /// The holder's site, if known.
     pub(crate) site: Option<String>,
 }
 
-/// A client, and at which site it is, where that is known.
+/// A client and its site, if known.
 pub(crate) struct ClientAt<'a> {
     client: &'a ClientSession,
     spot: Option<PartialPlace>,
@@ -73,7 +73,7 @@ impl TicketIssuer {
         Self { signer, last: Cell::new(0), rolls_at: now.monotonic + limits::TICKET_KEY_LIFE }
     }
 
-    /// The number of the last ticket that was given out.
+    /// The number of the last ticket issued.
     pub(crate) fn last(&self) -> u64 {
         self.last.get()
     }
@@ -91,7 +91,7 @@ impl TicketIssuer {
         self.source(now, node, of, Some(file), TicketRight::Read { slice, from: 0, until: bytes })
     }
 
-    /// For writing a new slice under a lease; `from` says what of it may be at the node already.
+    /// For writing a new slice under a lease; `from` says which part of it may be at the node already.
     pub(crate) fn write(
         &self,
         now: Now,
@@ -111,7 +111,7 @@ impl TicketIssuer {
         self.source(now, node, of, None, TicketRight::Compute { job })
     }
 
-    /// For taking native files in.
+    /// For importing native files.
     pub(crate) fn import(&self, now: Now, node: &Node, of: Bearer) -> Source {
         self.source(now, node, of, None, TicketRight::Import)
     }
@@ -157,7 +157,7 @@ impl Master {
         ClientAt { client, spot: self.spot_of_client(client.address) }
     }
 
-    /// A ticket of a client's at `node`.
+    /// A client's ticket at `node`.
     pub(crate) fn client_bearer(&self, at: &ClientAt<'_>, node: &Node) -> Bearer {
         let ClientAt { client, spot } = at;
         let distance = match spot {
@@ -216,8 +216,8 @@ impl Master {
         sites.into_iter().filter(|site| self.is_insecure(site)).map(str::to_owned).collect()
     }
 
-    /// Where a client is: by the topology, else at the site of the nodes on the same machine, where all of them are at
-    /// one site. `None`: it is not known.
+    /// Where a client is: by the topology, else at the site of the nodes on its machine, if these are all at one site.
+    /// `None`: it is not known.
     fn spot_of_client(&self, address: IpAddr) -> Option<PartialPlace> {
         if let Some(spot) = self.nodes.topology().place_of_address(address) {
             return Some(spot.clone());
@@ -229,15 +229,15 @@ impl Master {
     }
 }
 
-/// What a ticket says about the file.
+/// The part of a ticket that describes the file.
 pub(crate) fn ticket_file(path: &SectorPath, version: Version) -> TicketFile {
     TicketFile { path: path.clone(), version }
 }
 
-/// What of a new slice may be at its node before the first byte is sent.
+/// The part of a new slice that may be at its node before the first byte is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteFrom {
-    /// What an earlier attempt under this key brought.
+    /// The bytes of an earlier attempt under this key.
     pub(crate) resume: Option<ResumeKey>,
     /// All of this slice.
     pub(crate) base: Option<SliceId>,

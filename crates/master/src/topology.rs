@@ -1,5 +1,5 @@
-//! Who stands where, as the operator says in a file. Serves placement, reading and every reload. Reads no file itself:
-//! the hands do, and a wrong one changes nothing here.
+//! Where nodes and clients stand, as the operator's file says. Serves placement, reading and every reload. It never
+//! reads the file itself: the server does, and a wrong file changes nothing here.
 
 use std::{cmp::Reverse, net::IpAddr};
 
@@ -20,14 +20,14 @@ use crate::{
 /// Where the topology comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TopologyOrigin {
-    /// The file; none where there is none to read.
+    /// The file; none if there is none to read.
     pub(crate) file: Option<String>,
-    /// Why the file as it is now is not in use.
+    /// Why the present file is not in use.
     pub(crate) fault: Option<String>,
 }
 
 impl Master {
-    /// Takes a topology into use that was read from `file`. Copies that stand wrong by it are moved.
+    /// Takes a topology into use that was read from `file`. Copies that are misplaced by it are moved.
     pub fn set_topology(&mut self, now: Now, file: Option<String>, topology: Topology) {
         self.topology = TopologyOrigin { file, fault: None };
         if self.nodes.set_topology(topology) {
@@ -37,7 +37,7 @@ impl Master {
         self.run_pending(now);
     }
 
-    /// Answers with the topology, after reading its file again if that is wanted.
+    /// Answers with the topology, after reading its file again if requested.
     pub(crate) fn handle_topology(
         &mut self,
         from: SessionCaller,
@@ -56,7 +56,7 @@ impl Master {
         Ok(None)
     }
 
-    /// Takes what came of reading the file: for someone who asked, or because it has changed.
+    /// Takes the result of reading the file: for a caller, or because it has changed.
     pub(crate) fn note_topology(&mut self, now: Now, to: Option<SessionCaller>, read: Result<Topology, Refusal>) {
         let reply = match read {
             Ok(topology) => {
@@ -75,9 +75,9 @@ impl Master {
         }
     }
 
-    /// How near a node is to a client, then how busy; smaller is better. The distance is by the client's address range;
-    /// where the topology names none, nodes that share more of their network's address with it count as nearer. (The
-    /// round trip that the master measures is its own to the client, and says little about the nodes'.)
+    /// How near a node is to a client, then how busy; smaller is better. The distance is by the client's address range.
+    /// If the topology names none, nodes that share more of their network's address with it count as nearer. (The round
+    /// trip that the master measures is its own to the client, and says little about the nodes'.)
     pub(crate) fn distance_to_reader(&mut self, key: NodeKey, address: IpAddr) -> ReaderDistance {
         let node = self.nodes.get(key);
         let spot = self.nodes.topology().place_of_address(address);
@@ -101,7 +101,7 @@ impl Master {
     }
 }
 
-/// Refuses whoever is no administrator.
+/// Refuses a user who is no administrator.
 pub(crate) fn check_admin(by: &UserRights, what: &str) -> Result<(), Refusal> {
     if by.admin {
         return Ok(());
@@ -113,14 +113,15 @@ pub(crate) fn check_admin(by: &UserRights, what: &str) -> Result<(), Refusal> {
 /// See [`Master::distance_to_reader`].
 pub(crate) type ReaderDistance = (NetworkDistance, Reverse<u8>, u32, u32);
 
-/// How much of their network two addresses share, in coarse steps: nodes side by side must not differ here, or load
+/// How much of their network two addresses share, in coarse steps. Nodes side by side must not differ here, or load
 /// would never decide between them.
 fn network_bits(a: IpAddr, b: IpAddr) -> u8 {
     let bits = common_prefix_bits(a, b);
     if bits < SHARED_BITS_MIN { 0 } else { bits - bits % SHARED_BITS_STEP }
 }
 
-/// Shared leading bits that say something, as counted by [`common_prefix_bits`]: a /16 of IPv4, a /64 of IPv6.
+/// The least number of shared leading bits that counts, as counted by [`common_prefix_bits`]: a /16 of IPv4, a /64 of
+/// IPv6.
 const SHARED_BITS_MIN: u8 = 64;
 /// Further steps: a /24 of IPv4.
 const SHARED_BITS_STEP: u8 = 32;

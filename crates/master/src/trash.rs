@@ -1,9 +1,7 @@
-//! What was removed and can still be restored. Serves `rm`, `trash`, and files whose lifetime has passed. What is
-//! removed goes, by a rename, to `/.trash/OWNER/UNIX-MILLIS/` and its own path there; after a while it is removed for
-//! good (`lifetimes` says when). A user sees and restores his own, administrators all; nobody makes anything there.
-//!
-//! A table by [`FileId`] says of each entry that was removed where it was and what its folders said of its copies: from
-//! its path alone nobody could tell which of the folders above it was the one that was removed.
+//! Removed entries that can still be restored. Serves `rm`, `trash`, and expired files. A removal is a rename to
+//! `/.trash/OWNER/UNIX-MILLIS/` plus the entry's own path; after a while it becomes final (`lifetimes` says when). A
+//! table by [`FileId`] records each entry's former place and the replication policy of its folders. Users see and
+//! restore their own entries, administrators all; an entry is never created there directly.
 
 mod trash_access;
 
@@ -36,7 +34,9 @@ use crate::{
     usage_accounting::{file_key, parse_file_key},
 };
 
-/// All that was removed and is still there.
+/// All removed entries that still exist.
+///
+/// The path of an entry alone would not tell which of the folders above it was the one that was removed.
 #[derive(Debug, Default)]
 pub(crate) struct Trash {
     items: BTreeMap<FileId, Trashed>,
@@ -54,44 +54,44 @@ struct LastStamp {
     begun: Duration,
 }
 
-/// The stored form of something removed. Field order is the format.
+/// The stored form of a removed entry. Field order is the format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Trashed {
-    /// Whose it is: the owner's, whoever removed it.
+    /// Its user: the owner, whoever removed it.
     user: UserName,
-    /// Where it was.
+    /// Its former path.
     from: SectorPath,
-    /// When it was removed; 0 when it shall be gone and cannot be restored any more.
+    /// When it was removed; 0 if it must go and cannot be restored any more.
     removed_unix_millis: u64,
-    /// What its folders said of its copies.
+    /// The replication policy of its former folders.
     inherited: Policy,
 }
 
 impl Trash {
-    /// Takes something removed from its row.
+    /// Takes a removed entry from its row.
     pub(crate) fn load(&mut self, row: &StoredRow) -> Result<(), MasterError> {
         let (id, item) = parse_file_key(&row.key).zip(decode_row(&row.value)).ok_or_else(|| damaged_row(row))?;
         self.insert(id, item);
         Ok(())
     }
 
-    /// All that was removed.
+    /// All removed entries.
     pub(crate) fn entries(&self) -> impl Iterator<Item = FileId> + '_ {
         self.items.keys().copied()
     }
 
-    /// Forgets all; gives the changes that take their rows away.
+    /// Forgets everything; returns the changes that remove the rows.
     pub(crate) fn clear(&mut self) -> Vec<RowChange> {
         let old = std::mem::take(self);
         old.items.into_keys().map(|id| RowChange::Remove { table: TRASH_TABLE, key: file_key(id) }).collect()
     }
 
-    /// When an entry was removed, where it was.
+    /// When an entry was removed, if it was removed itself.
     pub(crate) fn removed_at(&self, id: FileId) -> Option<u64> {
         self.items.get(&id).map(|item| item.removed_unix_millis)
     }
 
-    /// What the folders of something removed said of its copies, where it was.
+    /// The replication policy of a removed entry's former folders.
     pub(crate) fn inherited(&self, id: FileId) -> Option<&Policy> {
         self.items.get(&id).map(|item| &item.inherited)
     }
@@ -100,12 +100,12 @@ impl Trash {
         self.items.is_empty()
     }
 
-    /// Whether something was removed at `limit` or before.
+    /// Whether some entry was removed at `limit` or before.
     pub(crate) fn has_ended(&self, limit: u64) -> bool {
         self.ended(limit).is_some()
     }
 
-    /// Forgets an entry that is gone, or is where it was again.
+    /// Forgets an entry that is gone, or was restored.
     pub(crate) fn forget(&mut self, id: FileId) -> Option<RowChange> {
         self.take_out(id)?;
         Some(RowChange::Remove { table: TRASH_TABLE, key: file_key(id) })
@@ -121,13 +121,13 @@ impl Trash {
         row
     }
 
-    /// Lets something be removed for good as soon as there is time.
+    /// Lets an entry be removed for good as soon as there is time.
     fn expire_now(&mut self, id: FileId) -> Option<RowChange> {
         let item = self.take_out(id)?;
         Some(self.add(id, Trashed { removed_unix_millis: 0, ..item }))
     }
 
-    /// All that was removed from a path and can be restored: of a user, or of anyone, oldest first by their dates.
+    /// All restorable entries removed from a path: of one user, or of anyone, oldest first by their dates.
     fn removed_from(&self, from: &SectorPath, user: Option<&UserName>) -> impl Iterator<Item = (&UserName, TrashKey)> {
         let keys = match user {
             Some(user) => self.by_user.get(user),
@@ -207,7 +207,7 @@ impl Master {
         Ok(NamespaceChange { rows, entry: Some(id), ..NamespaceChange::default() })
     }
 
-    /// Takes something back.
+    /// Restores an entry.
     pub(crate) fn restore(
         &mut self,
         now: Now,
@@ -232,7 +232,7 @@ impl Master {
         Ok(None)
     }
 
-    /// Gives up what could be restored.
+    /// Gives up restorable entries.
     pub(crate) fn empty_trash(
         &mut self,
         now: Now,
@@ -248,14 +248,14 @@ impl Master {
         Ok(None)
     }
 
-    /// What was removed up to this time, in milliseconds since the Unix epoch, is removed for good: while the clock is
-    /// in doubt, only what was given up.
+    /// Entries removed up to this time, in milliseconds since the Unix epoch, are removed for good. While the clock is
+    /// in doubt, only entries that were given up are.
     pub(crate) fn trash_limit(&self, now: Now) -> u64 {
         let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
         self.clock.limit(now).map_or(0, |limit| self.clock.to_recorded_date(limit.saturating_sub(kept)))
     }
 
-    /// Removes for good some of what has been in the trash for long enough, leaves first; gives how many entries.
+    /// Removes for good some entries that have been in the trash for long enough, leaves first; returns how many.
     pub(crate) fn purge(&mut self, now: Now, budget: usize) -> usize {
         let limit = self.trash_limit(now);
         let (mut done, mut rows, mut effects) = (0, Vec::new(), Vec::new());
@@ -270,13 +270,13 @@ impl Master {
                 continue;
             };
             let inside = entries.iter().rev().map(|entry| &entry.path);
-            // The folder itself when nothing is in it; where it is a file, that is its own listing.
+            // The folder itself if it is empty; if it is a file, it is its own listing.
             let itself = entries.is_empty().then_some(&path);
             for path in inside.chain(itself) {
                 if done == budget {
                     break;
                 }
-                // A folder with more in it than the page had waits for the next one.
+                // A folder with more entries than the page waits for the next one.
                 let Ok(change) = self.remove_entry(path, false) else { continue };
                 rows.extend(change.rows);
                 effects.extend(change.freed.into_iter().map(Effect::Reconcile));
@@ -293,8 +293,8 @@ impl Master {
         done
     }
 
-    /// Gives up the oldest that could be restored where the nodes are nearly full. A node that is away has its room as
-    /// long as its files are not copied elsewhere, and what would free nothing at a node that is up is not given up.
+    /// Gives up the oldest restorable entries if the nodes are nearly full. The room of a node that is away counts
+    /// until its files are copied elsewhere. An entry that would free nothing at a node that is up is not given up.
     pub(crate) fn free_space_from_trash(&mut self, now: Now) {
         let (mut used, mut room) = (0_u64, 0_u64);
         for (_, node) in self.nodes.iter().filter(|(_, node)| node.is_up() || !(node.is_dead || node.is_removed())) {
@@ -335,8 +335,8 @@ impl Master {
         std::iter::successors(Some(id), |at| self.names.parent(*at)).any(|at| at == root)
     }
 
-    /// Notes a file that was found in the trash by a master without a journal, where neither it nor a folder above it
-    /// is known to have been removed: it can be restored by itself.
+    /// Notes a file that a master without a journal found in the trash. Neither it nor a folder above it may be known
+    /// as removed. It can be restored by itself.
     pub(crate) fn adopt_trash(&mut self, now: Now, file: FileId, path: &SectorPath) -> Option<RowChange> {
         let mut names = path.components().skip(1);
         let user = UserName::new(names.next()?).ok()?;
@@ -349,12 +349,12 @@ impl Master {
         Some(self.trash.add(file, Trashed { user, from, removed_unix_millis, inherited: Policy::default() }))
     }
 
-    /// A path for something in its owner's trash at which nothing is. Of two things from one path the later one is in
-    /// the folder with the larger number, whatever the clock said: that is how it is known for the later one.
+    /// A free path for an entry in its owner's trash. Of two entries from one path, the later one is in the folder with
+    /// the larger number, whatever the clock said. That is how the order is known.
     fn place_in_trash(&mut self, now: Now, owner: &UserName, path: &SectorPath) -> Option<SectorPath> {
         let at = |stamp: u64| SectorPath::parse(&format!("{TRASH}/{owner}/{stamp}{path}")).ok();
         let last = self.trash.last_stamps.get(owner).copied();
-        // A folder for each removal would be three names for each file.
+        // A folder for each removal would mean three names for each file.
         if let Some(last) = last.filter(|last| now.monotonic < last.begun + STAMP_SHARED)
             && self.is_free(&at(last.stamp)?)
         {
@@ -369,7 +369,7 @@ impl Master {
         at(stamp)
     }
 
-    /// The largest number of a folder in an owner's trash: an earlier life's last one, where it is still there.
+    /// The largest number of a folder in an owner's trash: an earlier life's last one, if it still exists.
     fn last_stamp_of(&self, owner: &UserName) -> u64 {
         let folder = trash_root().join(owner.as_str()).ok().and_then(|folder| self.names.find(&folder));
         let folders = folder.into_iter().flat_map(|folder| self.names.children(folder));
@@ -377,8 +377,8 @@ impl Master {
         stamps.filter(|stamp| *stamp < STAMP_MAX).max().unwrap_or(0)
     }
 
-    /// What was removed last from a path: of a user, or of anyone. Of one owner's the numbers of their folders tell,
-    /// which only grow; between owners, whose folders are their own, the date.
+    /// The entry last removed from a path: of one user, or of anyone. Within one owner's trash the folder numbers
+    /// decide, which only grow. Between owners, whose folders are separate, the date does.
     fn last_removed(&self, from: &SectorPath, user: Option<&UserName>) -> Option<FileId> {
         let mut last: BTreeMap<&UserName, (u64, TrashKey)> = BTreeMap::new();
         for (owner, key) in self.trash.removed_from(from, user) {
@@ -389,7 +389,7 @@ impl Master {
         last.into_values().map(|(_, key)| key).max().map(|key| key.file)
     }
 
-    /// Whether something can be put at a path of the trash without getting into something else that was removed.
+    /// Whether an entry can be put at a path of the trash without landing inside another removed entry.
     fn is_free(&self, at: &SectorPath) -> bool {
         let (nearest, missing) = self.names.deepest_existing(at);
         let mut above = std::iter::successors(Some(nearest), |at| self.names.parent(*at));
@@ -401,19 +401,19 @@ impl Master {
             && let Some(root_owner) = self.names.owner(ROOT).cloned()
         {
             let made = self.names.make_folder(now, &trash_root(), false, &root_owner)?;
-            // On its own, since it stays whatever becomes of the rest.
+            // Saved on its own, since it stays whatever becomes of the rest.
             self.save(now, made.rows, Vec::new());
         }
         let folder = at.parent().unwrap_or_else(trash_root);
         Ok(self.names.make_folder(now, &folder, true, owner)?.rows)
     }
 
-    /// Removes the folders above a path of the trash in which nothing is any more.
+    /// Removes the empty folders above a path of the trash.
     fn prune(&mut self, path: &SectorPath) -> Vec<RowChange> {
         let mut rows = Vec::new();
         let mut above = std::iter::successors(Some(self.names.deepest_existing(path).0), |at| self.names.parent(*at));
         if above.any(|at| self.trash.items.contains_key(&at)) {
-            // In a folder that was removed, and may be restored with all that is in it.
+            // It is in a removed folder, which may be restored with all its content.
             return rows;
         }
         let above = std::iter::successors(path.parent(), SectorPath::parent);
@@ -428,7 +428,7 @@ impl Master {
         rows
     }
 
-    /// What `path` means, in the trash or where it once was, and where it was.
+    /// The entry meant by `path`, in the trash or at its former place, and its former path.
     fn find_removed(&self, by: &UserRights, path: &SectorPath) -> Result<(FileId, SectorPath), Refusal> {
         let nothing = || {
             let message =
@@ -440,7 +440,7 @@ impl Master {
             let any = || if by.admin { self.last_removed(path, None) } else { None };
             return Ok((own.or_else(any).ok_or_else(nothing)?, path.clone()));
         }
-        // What was removed, or a part of it.
+        // A removed entry, or a part of one.
         let id = self.names.get(path)?;
         let mut above = std::iter::successors(Some(id), |at| self.names.parent(*at));
         let item = above.find(|at| self.trash.items.contains_key(at)).ok_or_else(nothing)?;
@@ -450,7 +450,7 @@ impl Master {
         Ok((id, SectorPath::parse(&from).map_err(|error| Refusal::new(Status::Usage, error.to_string()))?))
     }
 
-    /// Moves an entry out of the trash, with all folders it needs.
+    /// Moves an entry out of the trash, and creates all folders it needs.
     fn put_back(
         &mut self,
         now: Now,
@@ -480,7 +480,7 @@ impl Master {
                 Ok(NamespaceChange { rows, ..change })
             }
             Err(refusal) => {
-                // In memory alone, so that nothing of it is left: none of these rows is ever saved.
+                // In memory alone, so that nothing of it remains: none of these rows is ever saved.
                 first_made.map(|made| self.names.remove(&made, true));
                 Err(refusal)
             }
@@ -488,7 +488,7 @@ impl Master {
     }
 }
 
-/// The folder of everything that was removed.
+/// The folder of all removed entries.
 pub(crate) fn trash_root() -> SectorPath {
     // A constant that is a valid path; every test of this file uses it.
     #[allow(clippy::expect_used)]
@@ -500,7 +500,7 @@ pub(crate) fn is_in_trash(path: &SectorPath) -> bool {
     path.as_str().strip_prefix(TRASH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The number of the folder in which something removed lies.
+/// The number of the folder in which a removed entry lies.
 fn stamp_of(at: &SectorPath) -> Option<u64> {
     at.components().nth(2)?.parse().ok()
 }
@@ -508,12 +508,11 @@ fn stamp_of(at: &SectorPath) -> Option<u64> {
 const TRASH: &str = "/.trash";
 /// Removals of one user within this time share a folder.
 const STAMP_SHARED: Duration = Duration::from_secs(10);
-/// No clock ever said so: a folder with such a number is an error of somebody's, and would leave no number for the
-/// next.
+/// No clock ever reads this: a folder with such a number is an error, and would leave no number for the next.
 const STAMP_MAX: u64 = 1 << 62;
-/// The nodes are nearly full when only one byte in so many is left.
+/// The nodes are nearly full when only one byte in this many is left.
 const FULL_WHEN_LEFT: u64 = 20;
-/// What is given up at once then; what it frees is seen before the next time.
+/// Entries given up at once then; the freed space shows before the next time.
 const GIVEN_UP_AT_ONCE: usize = 64;
-/// So many entries are looked at for what frees anything.
+/// Entries examined to find some that free space.
 const LOOKED_AT: usize = 20_000;

@@ -1,6 +1,6 @@
-//! Which nodes an upload goes to: the one that the client sends to, and those behind it in the chain, which get the
-//! bytes from node to node. Serves upload, and owns the rule that a write is refused only when no node has room: a
-//! policy that cannot be kept now is kept later, by moving. Never starts anything: it only chooses.
+//! Chooses the nodes of an upload: the one that the client sends to, and those after it in the chain. The bytes pass
+//! from node to node. Serves upload, and owns a rule: a write is refused only if no node has room. A policy that cannot
+//! be met now is met later, by moving. It only chooses and never starts anything.
 
 use protocol::{
     FileId, Now, Refusal, SectorPath, SliceId, Status, Version,
@@ -19,7 +19,7 @@ use crate::{
     placement_constraints::PlacementConstraints,
 };
 
-/// What an appended file begins with.
+/// The base of an appended file.
 pub(crate) struct AppendBase {
     pub(crate) slice: SliceId,
     pub(crate) version: Version,
@@ -27,8 +27,8 @@ pub(crate) struct AppendBase {
 }
 
 impl Master {
-    /// The content that a request wants to write behind, and what must then hold of the path: that it still has this
-    /// content, or none if it had none.
+    /// The content that a request appends to. Also what must still hold of the path: that it has this content, or none
+    /// if it had none.
     pub(crate) fn append_base(&self, request: &CreateRequest) -> (Option<AppendBase>, Condition) {
         if !request.append {
             return (None, request.condition);
@@ -37,15 +37,15 @@ impl Master {
         let base = content.map(|content| AppendBase { slice: content.slice, version: content.version, content });
         let condition = match (request.condition, &base) {
             (Condition::Any, Some(base)) => Condition::Version(base.version),
-            // As `>>` in a shell: where there is none, one is made.
+            // Like `>>` in a shell: a missing file is created.
             (Condition::Any, None) => Condition::Absent,
             (asked, _) => asked,
         };
         (base, condition)
     }
 
-    /// The nodes for a new slice of `bytes` bytes, of which so many copies are wanted, and so many synced: first the
-    /// one that the client sends to.
+    /// The nodes for a new slice of `bytes` bytes, with this many wanted and synced copies. The first is the one that
+    /// the client sends to.
     pub(crate) fn choose_targets(
         &mut self,
         now: Now,
@@ -64,7 +64,7 @@ impl Master {
         if request.at.is_none()
             && let Some(node) = self.choose_resume_target(now, by, request, bytes)?
         {
-            // What is there already cannot be passed on by frames; further copies are fetched when it is complete.
+            // Existing bytes cannot be passed on as frames; further copies are fetched when it is complete.
             return Ok(vec![node]);
         }
         let mut targets = vec![self.choose_target(now, by, request, copies, bytes)?];
@@ -89,7 +89,7 @@ impl Master {
         Ok(targets)
     }
 
-    /// The node where an earlier attempt of the same upload broke off, as long as it can go on there.
+    /// The node where an earlier attempt of the same upload broke off, as long as it can continue there.
     fn choose_resume_target(
         &mut self,
         now: Now,
@@ -101,7 +101,7 @@ impl Master {
         let Some(there) = self.partial_uploads.node(&by.user, key) else { return Ok(None) };
         let node = self.nodes.get(there);
         if node.is_up() {
-            // What arrived already lies on the same disk: asking for room for all of it is on the safe side.
+            // The received part already lies on the same disk: asking for room for all of it is on the safe side.
             let (reserve, in_memory) = (self.config.reserve_bytes, request.path.is_in_memory());
             let room = node.has_fair_room(Some(&by.user), bytes, reserve, in_memory);
             return Ok(room.then_some(there));
@@ -116,8 +116,8 @@ impl Master {
         Ok(None)
     }
 
-    /// Nodes that hold a good copy of the base and have room for all of the new version: the least busy first, then the
-    /// farthest from it.
+    /// Nodes that hold a good copy of the base and have room for the whole new version. The least busy comes first,
+    /// then the farthest from it.
     fn choose_among_holders(
         &mut self,
         (by, base): (&UserRights, &AppendBase),
@@ -148,13 +148,13 @@ impl Master {
             return Err(Refusal::new(Status::Unavailable, message));
         };
         let place = self.nodes.get(first).place.clone();
-        // Stable: among those equally far the least busy stays first.
+        // Stable: among equally distant ones the least busy stays first.
         holders[1..].sort_by_key(|key| std::cmp::Reverse(self.nodes.get(*key).place.distance(&place)));
         holders.truncate(count);
         Ok(holders)
     }
 
-    /// Chooses the node for a write of so many bytes.
+    /// Chooses the node for a write of this many bytes.
     pub(crate) fn choose_target(
         &mut self,
         now: Now,
@@ -167,8 +167,8 @@ impl Master {
             return Ok(self.check_target(by, request, bytes)?);
         }
         let terms = self.constraints_at(now, &request.path, copies);
-        // Where the wish leaves no node with room, the file goes where there is some, and is moved when that changes;
-        // but never to a site where it must not be.
+        // If the desired replication leaves no node with room, the file goes to any node with room, and is moved when
+        // that changes. But it never goes to a forbidden site.
         let at_large = PlacementConstraints { allowed_nodes: None, wanted_sites: Vec::new(), ..terms.clone() };
         for terms in [&terms, &at_large] {
             let wanted = PlacementRequest {
@@ -202,8 +202,7 @@ impl Master {
         Err(Refusal::new(Status::Unavailable, message).into())
     }
 
-    /// Who hears that there is no room only because it is promised to uploads under way, and when it may not be any
-    /// more.
+    /// The answer to a client if the only room is promised to open uploads, and when to try again.
     fn promised_elsewhere(
         &self,
         by: &UserRights,
@@ -234,7 +233,7 @@ impl Master {
         self.policy_replication(file)
     }
 
-    /// What is wanted of the copies of a file that is not there yet, or will be another one: as its folder says.
+    /// What is wanted of the copies of a file that does not exist yet, or will be replaced: as its folder says.
     pub(crate) fn desired_replication_at(&self, path: &SectorPath, copies: u8) -> DesiredReplication {
         #[cfg(test)]
         if let Some(desired) = self.test_replication.and_then(|wishes| wishes(&self.names, path)) {
@@ -243,7 +242,7 @@ impl Master {
         self.policy_replication_at(path, Some(copies))
     }
 
-    /// The node that the client itself names: what a job made lies there already.
+    /// The node that the client itself names: a job's result already lies there.
     fn check_target(&self, by: &UserRights, request: &CreateRequest, bytes: u64) -> Result<NodeKey, Refusal> {
         let unavailable = |message: String| Err(Refusal::new(Status::Unavailable, message));
         let Some(id) = &request.at else { return unavailable("no node was named".into()) };
@@ -262,5 +261,5 @@ impl Master {
     }
 }
 
-/// A write that was given up ends after as long, and its room is free again; in seconds.
+/// An abandoned write ends after as long, and its room is free again; in seconds.
 const ROOM_RETRY_SECONDS: u32 = 60;

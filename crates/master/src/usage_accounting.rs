@@ -1,6 +1,6 @@
-//! Keeps the tables beside the names (policies, trash, quotas, lifetimes) in step with them. The three changes of
-//! entries, put, move and remove, pass through here, whoever asks for them; so none of the tables ever speaks of an
-//! entry that is gone, and no count drifts. Never decides whether a change may be made.
+//! Keeps the tables beside the names (policies, trash, quotas, lifetimes) in step with them. All changes of entries
+//! (put, move and remove) pass through here, whoever asks for them. So no table mentions an entry that is gone, and no
+//! count drifts. Never decides whether a change may be made.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl StorageUsage {
         *self = self.beyond(less);
     }
 
-    /// What this is more than `other`.
+    /// How much this exceeds `other`.
     pub(crate) fn beyond(self, other: Self) -> Self {
         Self { bytes: self.bytes.saturating_sub(other.bytes), files: self.files.saturating_sub(other.files) }
     }
@@ -87,7 +87,7 @@ impl Master {
     /// Removes an entry with all below it (see [`remove`](crate::Namespace)).
     pub(crate) fn remove_entry(&mut self, path: &SectorPath, recursive: bool) -> Result<NamespaceChange, Refusal> {
         let id = self.names.get(path)?;
-        // A folder that is not empty is refused below, and one that is has no files.
+        // A folder that is not empty is refused below, and an empty one has no files.
         let has_files = recursive || !self.names.is_folder(id);
         let removed = if has_files { self.usage_by_owner(id) } else { BTreeMap::new() };
         let above = self.quota_folders_above(id);
@@ -100,7 +100,7 @@ impl Master {
         Ok(change)
     }
 
-    /// Gives an entry to another user; what lies below a folder keeps its owners. Gives its row.
+    /// Gives an entry to another user; entries below a folder keep their owners. Returns its row.
     pub(crate) fn change_entry_owner(&mut self, id: FileId, owner: &UserName) -> Vec<RowChange> {
         if let (Some(tally), Some(before)) = (self.file_usage(id), self.names.owner(id).cloned()) {
             self.quotas.take_user(&before, tally);
@@ -114,7 +114,7 @@ impl Master {
         self.names.content(id).map(|content| StorageUsage { bytes: content.bytes, files: 1 })
     }
 
-    /// What lies at and below an entry.
+    /// Usage at and below an entry.
     pub(crate) fn usage_below(&self, id: FileId) -> StorageUsage {
         self.quotas.folder(id).unwrap_or_else(|| {
             let usage = self.names.usage(id);
@@ -140,7 +140,7 @@ impl Master {
         tallies
     }
 
-    /// Forgets what the tables say of entries that a change has removed.
+    /// Drops the tables' rows of entries that a change has removed.
     pub(crate) fn forget_removed(&mut self, change: &mut NamespaceChange) {
         let removed = change.rows.iter().filter_map(|row| match row {
             RowChange::Remove { table: NAMES_TABLE, key } => parse_file_key(key),
@@ -155,7 +155,7 @@ impl Master {
     }
 }
 
-/// The key of an entry in any table that has one row an entry.
+/// The key of an entry in any table that has one row per entry.
 pub(crate) fn file_key(id: FileId) -> Vec<u8> {
     id.0.to_be_bytes().to_vec()
 }

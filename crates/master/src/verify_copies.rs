@@ -1,6 +1,6 @@
-//! Every copy of a file with a way to have it verified. Serves `sector check`. Unlike [`Master::locate`] it leaves out
-//! no copy that is doubtful, and says of each that cannot be reached how it is. It changes nothing: what a node finds
-//! bad comes back as its report.
+//! Every copy of a file with the means to verify it. Serves `sector check`. Unlike [`Master::locate`] it includes
+//! doubtful copies, and gives the state of each unreachable one. It never changes anything: a bad copy comes back as
+//! its node's report.
 
 use protocol::{
     Now, Refusal, SectorPath,
@@ -28,7 +28,7 @@ impl Master {
         let mut copies = Vec::new();
         let at = self.client_at(client);
         for replica in self.replicas.of(content.slice).iter() {
-            // One too many that is being removed has no status.
+            // A superfluous copy that is being removed has no status.
             let Some(status) = self.copy_status(replica) else { continue };
             let node = self.nodes.get(replica.node);
             let may_be_there = replica.state != ReplicaState::Corrupt { is_quarantined: true };

@@ -1,6 +1,6 @@
-//! What nodes tell of writes under way. Serves upload, and owns two rules: a lease under which nothing comes ends
-//! although it is renewed, and more comes under none than its owner and its folders may keep. Never ends a write at
-//! which a node is at work itself.
+//! Nodes' reports of open writes. Serves upload, and owns two rules. A lease that receives nothing ends although it is
+//! renewed, and no lease receives more than its owner and its folders may keep. A write never counts as stalled while a
+//! node itself is at work on it.
 
 use protocol::{Now, Refusal, Status, message::node_master::IncomingWrite};
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Master {
-    /// Takes what is being written at a node.
+    /// Takes a node's progress report of its writes.
     pub(crate) fn note_write_progress(&mut self, now: Now, key: NodeKey, arriving: Vec<IncomingWrite>) {
         self.nodes.get_mut(key).is_reporting_writes = true;
         for IncomingWrite { slice, bytes, at_work } in arriving {
@@ -24,7 +24,7 @@ impl Master {
             }
             let Some(lease) = self.leases.get(id) else { continue };
             let (path, owner) = (&lease.header.path, &lease.header.owner);
-            // Nobody knew how much would come, or more comes than was said.
+            // The size was unknown, or more comes than was announced.
             let all = lease.base_bytes.saturating_add(bytes).max(lease.bytes_promised);
             let beyond = self.growth_at(path, all).bytes.saturating_sub(lease.added_usage.bytes);
             if beyond == 0 {
@@ -39,7 +39,7 @@ impl Master {
         }
     }
 
-    /// Why a lease is not renewed: nothing came under it for long. Where a node does not tell what comes, nobody knows.
+    /// Why a lease is not renewed: it received nothing for long. If a node does not report progress, nobody knows.
     pub(crate) fn refuse_stalled(&self, now: Now, lease: &Lease) -> Option<Refusal> {
         let is_still = now.monotonic.saturating_sub(lease.last_progress) > LEASE_STALL_MAX;
         let is_known = || lease.awaited.iter().all(|key| self.nodes.get(*key).is_reporting_writes);

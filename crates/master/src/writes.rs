@@ -1,5 +1,5 @@
-//! A client's write, up to the wish to publish it: create, renew, abandon. Serves upload (`docs/paths`). Publishing
-//! itself is in `commits`.
+//! A client's write, up to the commit request: create, renew, abandon. Serves upload (`docs/paths`). It never publishes
+//! anything: `lease_completion` does.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 impl Master {
-    /// Gives the right to write a path, and names the node to write to and those that get the bytes from it.
+    /// Grants the right to write a path, and names the node to write to and those that get the bytes from it.
     pub(crate) fn create(
         &mut self,
         now: Now,
@@ -55,8 +55,7 @@ impl Master {
         let sync_copies =
             request.sync_copies.map_or_else(|| self.sync_copies_at(path, copies), |desired| desired.min(copies));
         let targets = self.choose_targets(now, by, &request, base.as_ref(), bytes, (copies, sync_copies))?;
-        // A file that is replaced stays its owner's, whoever writes it, and keeps what it says of its copies and
-        // rights.
+        // A replaced file keeps its owner, whoever writes it, and its own policy and rights.
         let owner = there.and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
         let acl = there.and_then(|id| self.names.own_acl(id)).cloned();
         let own_copies = there.and_then(|id| self.names.content(id)).map_or(0, |content| content.copies);
@@ -80,8 +79,8 @@ impl Master {
         let mut chain = Vec::new();
         let at = self.client_at(client);
         for (place, target) in targets.iter().enumerate() {
-            // Only who is sent to by the client keeps what arrived of a broken upload, and of an append nobody does: it
-            // would have to be known what the file was then.
+            // Only the node that the client sends to keeps the received part of a broken upload. For an append no node
+            // does: it would have to be known what the file was then.
             let resume = request.resume.filter(|_| place == 0 && base_slice.is_none());
             let from = WriteFrom { resume, base: base_slice };
             // The client shows the first ticket, and each node of the chain the next one's.
@@ -120,7 +119,7 @@ impl Master {
         Ok(ClientReply::Created(Created { lease: id, slice, target, chain, base_bytes }))
     }
 
-    /// Lets a lease live on.
+    /// Renews a lease.
     pub(crate) fn renew(&mut self, now: Now, by: &UserRights, id: LeaseId) -> Result<ClientReply, Refusal> {
         let lease = self.own_lease(by, id)?;
         if let Some(refusal) = self.refuse_stalled(now, lease) {
@@ -131,14 +130,14 @@ impl Master {
         Ok(ClientReply::Done)
     }
 
-    /// Gives a write up.
+    /// Abandons a write.
     pub(crate) fn abandon(&mut self, now: Now, by: &UserRights, id: LeaseId) -> Result<ClientReply, Refusal> {
         self.own_lease(by, id)?;
         self.abort_lease(now, id);
         Ok(ClientReply::Done)
     }
 
-    /// The lease `id`, where `by` may use it.
+    /// The lease `id`, if `by` may use it.
     pub(crate) fn own_lease(&self, by: &UserRights, id: LeaseId) -> Result<&Lease, Refusal> {
         let lease = self.leases.get(id).ok_or_else(|| {
             Refusal::new(Status::NotFound, format!("there is no lease {id}, or it has ended; write the file again"))
@@ -150,7 +149,7 @@ impl Master {
         Ok(lease)
     }
 
-    /// Whether `by` may publish a file at a path as things are now. Asked before a write, so that nobody uploads in
+    /// Whether `by` may publish a file at a path as things are now. Checked before a write, so that nobody uploads in
     /// vain, and again when it is published.
     pub(crate) fn check_write(
         &self,
@@ -187,7 +186,7 @@ impl Master {
     }
 }
 
-/// Refuses what makes no sense whatever the names are.
+/// Refuses requests that make no sense whatever the names are.
 fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
     let usage = |message: String| Err(Refusal::new(Status::Usage, message));
     for copies in [request.copies, request.sync_copies].into_iter().flatten() {
@@ -217,7 +216,7 @@ fn check_length(bytes: u64) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The request with what an appended file keeps of what it was.
+/// The request, completed with the properties that an appended file keeps.
 fn inheriting(request: CreateRequest, base: Option<&AppendBase>) -> CreateRequest {
     let Some(AppendBase { content, .. }) = base else { return request };
     CreateRequest {
@@ -227,7 +226,7 @@ fn inheriting(request: CreateRequest, base: Option<&AppendBase>) -> CreateReques
     }
 }
 
-/// Whether a lease is that of an earlier attempt at the same upload.
+/// Whether a lease belongs to an earlier attempt at the same upload.
 fn is_same_upload(lease: &Lease, by: &UserRights, request: &CreateRequest) -> bool {
     lease.resume.is_some() && lease.resume == request.resume && lease.by.user == by.user
 }
@@ -244,5 +243,5 @@ fn being_written(lease: &Lease, now: Now) -> Refusal {
     )
 }
 
-/// In that time some of a user's many writes have ended, in seconds.
+/// Some of a user's many writes have ended within this time, in seconds.
 const LEASE_RETRY_SECONDS: u32 = 10;

@@ -1,5 +1,5 @@
-//! The one who looks at everything once the faults are over: nodes, health, every name, every copy of every file. It
-//! begins again and again until all is well, and says what is not.
+//! The auditor, who checks everything once the faults are over: nodes, health, every name, every copy of every file. It
+//! repeats the round until all is well, and reports what is not. It never changes anything in the cloud.
 
 mod attribute_audit;
 
@@ -33,7 +33,7 @@ pub(crate) struct Auditor {
     tag: u64,
     /// What is wrong in this round.
     unwell: String,
-    /// Why the last round was not the last.
+    /// Why another round was needed after the last one.
     last: String,
     /// The files found in this round, by slice.
     files: BTreeMap<SliceId, SectorPath>,
@@ -42,9 +42,9 @@ pub(crate) struct Auditor {
     to_read: VecDeque<SectorPath>,
     /// Files that could not be read in this round, and why.
     unreadable: Vec<(SectorPath, String)>,
-    /// Sentences about files that must be there after the journal was lost, and are not.
+    /// Sentences about files that must exist after the journal was lost, but do not.
     missing: Vec<String>,
-    /// Both of the round before, for when time ends in the middle of one.
+    /// Both from the round before, in case time ends in the middle of one.
     lost_before: (Vec<(SectorPath, String)>, Vec<String>),
 }
 
@@ -80,7 +80,7 @@ impl Auditor {
         }
     }
 
-    /// Whether a round found nothing wrong; then these are all files.
+    /// All files, if a round found nothing wrong.
     pub(crate) fn found_well(&self) -> Option<&BTreeMap<SliceId, SectorPath>> {
         matches!(self.step, Step::Done).then_some(&self.files)
     }
@@ -90,17 +90,17 @@ impl Auditor {
         self.entries.clone()
     }
 
-    /// Faults begin anew, and then it looks again.
+    /// Faults begin again; afterwards the auditor checks again.
     pub(crate) fn begin_round(&mut self, env: &mut Environment, master_link: &MasterLink) {
         self.wait(env, master_link);
     }
 
-    /// What was wrong at last.
+    /// What was wrong last.
     pub(crate) fn state(&self) -> String {
         self.last.clone()
     }
 
-    /// At the end of the time: says which files are lost.
+    /// At the end of the time: reports which files are lost.
     pub(crate) fn report_lost(&self, env: &mut Environment) {
         let (unreadable, missing) = &self.lost_before;
         let unreadable = if self.unreadable.is_empty() { unreadable } else { &self.unreadable };
@@ -159,7 +159,7 @@ impl Auditor {
             Step::Health => match healing::check_health(&reply, env.model.has_lost_journal()) {
                 Ok(()) => self.list_region(env, master_link, 0),
                 Err(why) => {
-                    // Files are read all the same: those that cannot be are what to say first.
+                    // Files are read all the same: unreadable ones are reported first.
                     self.unwell = why;
                     self.list(env, master_link, Listing::of(env, SectorPath::root()));
                 }
@@ -206,7 +206,7 @@ impl Auditor {
         }
     }
 
-    /// Something is not as this round found it.
+    /// Something differs from what this round found.
     pub(crate) fn recheck(&mut self, env: &mut Environment, master_link: &mut MasterLink, why: String) {
         self.give_up(env, master_link, why);
     }
@@ -268,7 +268,7 @@ impl Auditor {
             return self.list(env, master_link, listing);
         }
         if listing.folder != trash {
-            // It is not seen in the folder above.
+            // The listing of the folder above does not show it.
             return self.list(env, master_link, Listing { folder: trash, after: None, ..listing });
         }
         let entries = listing.entries;
@@ -281,7 +281,7 @@ impl Auditor {
         self.entries = entries;
         self.to_read = self.files.values().cloned().collect();
         self.to_stat = self.to_read.clone();
-        // What must be there is asked for by name, also when the list does not have it.
+        // Required files are asked for by name, even if the list does not have them.
         let missing = |path: &SectorPath| !self.to_stat.contains(path);
         self.to_read.extend(env.model.outputs.iter().map(|(path, _)| path.clone()).filter(missing));
         invariants::attribute_checks::check_stray(env, &self.entries, listing.since);
@@ -298,7 +298,7 @@ impl Auditor {
         self.next_file(env, master_link);
     }
 
-    /// Looks at the copies of one file after the other, then reads all.
+    /// Checks the copies of one file after the other, then reads all.
     fn next_file(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if let Some(path) = self.to_stat.pop_front() {
             return self.ask(env, master_link, &ClientRequest::Stat(path), Step::Stat);
@@ -343,7 +343,7 @@ struct Listing {
     folder: SectorPath,
     after: Option<SectorPath>,
     entries: Vec<Entry>,
-    /// When the first page was asked for.
+    /// When the first page was requested.
     since: Duration,
 }
 
@@ -353,7 +353,7 @@ impl Listing {
     }
 }
 
-/// What was removed and can be restored.
+/// Folder of removed entries that can be restored.
 const TRASH: &str = "/.trash";
-/// Between two rounds.
+/// Pause between two rounds.
 const ROUND_PAUSE: Duration = Duration::from_secs(2);

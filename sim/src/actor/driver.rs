@@ -1,6 +1,6 @@
-//! The user of jobs: locates the input, has a job admitted, and does what the real rules ([`sphere::DriverCore`]) ask
-//! for, as `client::job` does, or leaves that to nodes. When a job fails it begins another, until one has ended well;
-//! and whether one has, is what lies in its place.
+//! The user of jobs. It locates the input, has a job admitted, and does what the real rules ([`sphere::DriverCore`])
+//! ask for, as `client::job` does, or leaves that to nodes. If a job fails it begins another, until one has ended well.
+//! Only the output in its place decides that; a mere report of success never does.
 
 mod detached_driver;
 mod ending;
@@ -44,24 +44,24 @@ pub(crate) struct Driver {
     phase: Phase,
     /// Jobs begun so far: each has an output of its own.
     begun: u32,
-    /// Where the output of the present one will be.
+    /// Where the present job's output will be.
     watch: Option<OutputWatch>,
     /// The last tag given; each question has its own.
     tag: u64,
 }
 
 enum Phase {
-    /// The input is not there yet, or a moment has to pass.
+    /// The input does not exist yet, or a moment has to pass.
     Waiting,
     Locating(u64, Vec<InputFile>),
     Admitting(u64, Vec<InputFile>),
     Running(Box<Running>),
-    /// What a job that nodes shall drive begins with is written.
+    /// The head of a job for nodes to drive is being written.
     Writing(JobId, SectorPath, Box<Writing>),
     Detaching(JobId, u64),
-    /// Nodes drive it: how it goes, the master is asked.
+    /// Nodes drive it; the master is asked for its state.
     Watching(JobId, Option<u64>),
-    /// It has ended well, they say: its output must be there.
+    /// It has ended well, according to the nodes: its output must be there.
     Checking,
     AtRest,
 }
@@ -71,7 +71,7 @@ impl Driver {
         Self { planned, region, paths, phase: Phase::Waiting, begun: 0, watch: None, tag: TICK }
     }
 
-    /// Goes on after a rest; its timer rings always.
+    /// Continues after a rest; its timer always runs.
     pub(crate) fn begin_round(&mut self) {
         self.phase = Phase::Waiting;
     }
@@ -155,7 +155,7 @@ impl Driver {
                 self.written(env, master_link, ended);
             }
             Phase::Detaching(job, wanted) if *wanted == tag => {
-                // Where no answer came, the job may be driven all the same.
+                // If no answer came, the job may be driven all the same.
                 let is_refused = matches!(reply, Some(ClientReply::Refused(_) | ClientReply::Throttled(_)));
                 self.phase = if is_refused { Phase::Waiting } else { Phase::Watching(*job, None) };
             }
@@ -199,20 +199,20 @@ impl Driver {
         self.end_if_ended(env, master_link);
     }
 
-    /// Now and then it looks at the place of the output; and again and again once that must be there.
+    /// Looks at the output's place from time to time, and repeatedly once it must be there.
     fn look(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let must = matches!(self.phase, Phase::Checking);
         let may = matches!(self.phase, Phase::Running(_) | Phase::Watching(..)) && env.chance(8);
         let Some(watch) = &mut self.watch else { return };
         if must && !watch.counts(env) {
-            // Whether it was saved before the journal was lost, nobody knows.
+            // Nobody knows whether it was saved before the journal was lost.
             self.phase = Phase::Waiting;
         } else if must || may {
             watch.look(env, master_link, &mut self.tag, must);
         }
     }
 
-    /// What lies in the place of the output, where that is known.
+    /// What is in the output's place, if known.
     fn looked(&mut self, env: &mut Environment, found: Option<Vec<Entry>>) {
         let (Phase::Checking, Some(entries)) = (&self.phase, found) else { return };
         self.phase = Phase::Waiting;
@@ -231,7 +231,7 @@ impl Driver {
         }
     }
 
-    /// The master said how a job goes that nodes drive.
+    /// The master reported the state of a job that nodes drive.
     fn phase_after(&mut self, env: &mut Environment, reply: Option<ClientReply>) {
         let state = match reply {
             Some(ClientReply::Jobs(records)) => records.first().map_or(JobState::Lost, |record| record.state),
@@ -249,7 +249,7 @@ impl Driver {
         }
     }
 
-    /// What a detached job begins with is written, or cannot be.
+    /// The head of a detached job is written, or cannot be.
     fn written(&mut self, env: &mut Environment, master_link: &mut MasterLink, ended: Option<Result<(), Refusal>>) {
         let (Some(ended), Phase::Writing(job, journal, _)) = (ended, &self.phase) else { return };
         let (job, journal) = (*job, journal.clone());
@@ -280,7 +280,7 @@ impl Driver {
                 .is_some_and(|tree| self.paths.iter().all(|path| tree.file(path).is_some())),
         };
         if !is_there && env.is_healing && env.model.recovered.is_some() {
-            // Nobody writes it again: it was on disks that are lost with the journal, or is found too late to count on.
+            // Nobody writes it again: its disks are lost with the journal, or it is found too late to count on.
             self.phase = Phase::AtRest;
         } else if is_there && master_link.session.is_some() {
             self.locate(env, master_link, Vec::new());
@@ -342,7 +342,7 @@ impl Driver {
         env.note(format_args!("job {} is admitted on {} nodes", admitted.job, nodes.len()));
         let plan = JobPlan { links: admitted.links.clone(), ..self.planned.plan(admitted.job) };
         let folder = self.watch.as_ref().and_then(|watch| OutputFolder::at(&watch.target, false));
-        // What cannot work is refused now, and not by a driver that nobody listens to.
+        // A job that cannot work is refused now, and not by a driver that nobody listens to.
         match DriverCore::new(env.now, plan.clone(), inputs.clone(), &nodes) {
             Ok(driving) => {
                 if let Some(folder) = &folder
@@ -357,7 +357,7 @@ impl Driver {
         }
     }
 
-    /// Writes down what nodes need to drive a job.
+    /// Writes what nodes need to drive a job.
     fn leave_to_nodes(
         &mut self,
         env: &mut Environment,
@@ -394,7 +394,7 @@ fn sources(admitted: Admitted) -> BTreeMap<protocol::NodeId, protocol::message::
     admitted.nodes.into_iter().map(|node| (node.source.node.clone(), node.source)).collect()
 }
 
-/// The tag of the timer that always rings.
+/// The tag of the timer that always runs.
 const TICK: u64 = 0;
-/// How often it does.
+/// The period of that timer.
 const TICK_PERIOD: std::time::Duration = std::time::Duration::from_millis(200);

@@ -1,6 +1,6 @@
-//! The clients of the cloud: people who change names and read files, the driver of jobs, who takes nodes out
-//! of use, and the one who looks at everything at the end. Each has a session of its own and asks in the words of
-//! `protocol`.
+//! The clients of the cloud: people who change names and read files, and the driver of jobs. There is also the operator
+//! who takes nodes out of use, and the auditor who checks everything at the end. Each has a session of its own. A
+//! client never reaches into another process: it asks in messages of `protocol`.
 
 mod audit;
 mod driver;
@@ -42,7 +42,7 @@ pub(crate) struct Actor {
     kind: ActorKind,
 }
 
-/// What a client is there for.
+/// The task of a client.
 pub(crate) enum ActorKind {
     Person(Box<Person>),
     Driver(Box<Driver>),
@@ -133,7 +133,7 @@ impl Actor {
             ActorKind::DetachedDriver(deputy) => deputy.call_answered(env, &mut self.link, call, reply),
             ActorKind::Auditor(auditor) => auditor.call_answered(env, &mut self.link, call, reply),
             ActorKind::Tenant(tenant) => tenant.call_answered(env, &mut self.link, call, reply),
-            // They talk with the master alone.
+            // They talk to the master only.
             ActorKind::Operator(_) | ActorKind::Snoop(_) => {}
         }
         self.flush(env);
@@ -162,14 +162,14 @@ impl Actor {
         }
     }
 
-    /// What had to be found after a loss is not certain any more: what jobs read is written again.
+    /// Files that had to be found after a loss are not certain any more: inputs of jobs are written again.
     pub(crate) fn inputs_in_doubt(&mut self, env: &mut Environment) {
         if let ActorKind::Person(person) = &mut self.kind {
             person.journal_lost(env, &self.link);
         }
     }
 
-    /// All is well, and faults begin anew: it goes on.
+    /// All is well, and faults begin again: the client continues.
     pub(crate) fn begin_round(&mut self, env: &mut Environment) {
         match &mut self.kind {
             ActorKind::Person(person) => person.begin_round(env, &self.link),
@@ -181,7 +181,7 @@ impl Actor {
         }
     }
 
-    /// Whether it does nothing any more and knows how all that it did has ended.
+    /// Whether it does nothing any more and knows how all its actions have ended.
     pub(crate) fn is_at_rest(&self) -> bool {
         match &self.kind {
             ActorKind::Person(person) => person.is_at_rest(),
@@ -193,12 +193,12 @@ impl Actor {
         }
     }
 
-    /// The one who looks at everything, if this is it.
+    /// The auditor, if this is it.
     pub(crate) fn as_auditor(&self) -> Option<&Auditor> {
         if let ActorKind::Auditor(auditor) = &self.kind { Some(auditor) } else { None }
     }
 
-    /// Has the one who looks at everything begin again: something is not as they found it.
+    /// Lets the auditor begin again: something differs from what it found.
     pub(crate) fn recheck(&mut self, env: &mut Environment, why: String) {
         if let ActorKind::Auditor(auditor) = &mut self.kind {
             auditor.recheck(env, &mut self.link, why);
@@ -206,7 +206,7 @@ impl Actor {
         self.flush(env);
     }
 
-    /// What it is doing, for a person.
+    /// Its present activity, as text for people.
     pub(crate) fn state(&self) -> String {
         match &self.kind {
             ActorKind::Person(person) => format!("{:?} {}", self.link.who, person.state()),
@@ -219,7 +219,7 @@ impl Actor {
         }
     }
 
-    /// The driver that a node has started, if it is one and at work.
+    /// The driver that a node has started, if it is one and is working.
     pub(crate) fn as_detached_driver(&self) -> Option<&DetachedDriver> {
         if let ActorKind::DetachedDriver(deputy) = &self.kind {
             Some(&**deputy).filter(|deputy| !deputy.is_over())
@@ -228,7 +228,7 @@ impl Actor {
         }
     }
 
-    /// The process of a driver ends, whatever it was at.
+    /// The process of a driver ends, whatever its state.
     pub(crate) fn end(&mut self, env: &mut Environment) {
         if let ActorKind::DetachedDriver(deputy) = &mut self.kind {
             deputy.end();
@@ -278,7 +278,7 @@ impl Actor {
     }
 }
 
-/// Asks the master. Without a session the answer is a timer's, as if none had come.
+/// Asks the master. Without a session, a timer stands in for a missing answer.
 fn ask(env: &mut Environment, master_link: &mut MasterLink, request: &ClientRequest, tag: u64, patience: Duration) {
     match master_link.session {
         Some(session) => master_link.messenger.ask(env.now, session, codec::encode(request), tag, patience),
@@ -293,13 +293,13 @@ fn later(env: &mut Environment, master_link: &MasterLink, span: Duration, tag: u
     }
 }
 
-/// Gives a session up for which no answer came, and asks for another.
+/// Gives up a session that got no answer, and asks for another.
 fn log_in_again(env: &mut Environment, master_link: &mut MasterLink) {
     master_link.leave();
     master_link.start_joining(env);
 }
 
-/// How long a client waits for an answer: less than a real one, for there is more to do.
+/// How long a client waits for an answer: less than a real one, since there is more to do.
 const PATIENCE: Duration = Duration::from_secs(6);
 /// How long it waits for a commit, which waits for copies.
 const COMMIT_PATIENCE: Duration = Duration::from_secs(25);

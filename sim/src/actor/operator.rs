@@ -1,6 +1,6 @@
-//! Who looks after the machines (path: taking a node away): empties nodes and takes that back, and now and then has an
-//! empty one forgotten and lets it join again. When the faults are over all nodes are in use again, but perhaps one,
-//! which must become empty. Never more than one node at a time: the files have to go somewhere.
+//! The operator of the machines (path: taking a node away). It drains nodes and cancels drains, and sometimes has an
+//! empty node removed and lets it join again. After the faults all nodes are in use again, except perhaps one that must
+//! become empty. It never handles more than one node at a time: the files have to go somewhere.
 
 use std::{mem, time::Duration};
 
@@ -19,18 +19,18 @@ use crate::{cloud::NODES_MIN, environment::Environment, network::DELAY_MAX, role
 pub(crate) struct Operator {
     nodes: usize,
     step: Step,
-    /// Names the present step: what belongs to an earlier one is late.
+    /// Identifies the present step: an answer to an earlier one is late.
     tag: u64,
     /// The node that may not be in use.
     node: Option<usize>,
-    /// The node that was taken into use again last.
+    /// The node that was last taken into use again.
     last: Option<usize>,
-    /// One whose return into use may have been forgotten with a journal, while another is looked after.
+    /// A node whose return into use may have been lost with a journal, while another is handled.
     unconfirmed: Option<usize>,
-    /// What is asked for next about it.
+    /// The next request about it.
     next: Next,
-    /// Whether what is asked now was asked of a master that has lost its journal since: whatever it answered is
-    /// forgotten.
+    /// Whether the master has lost its journal since the present request. Then its answer is forgotten, whatever it
+    /// was.
     is_forgotten: bool,
     /// Whether the last one stays out of use.
     leaves_one: bool,
@@ -53,9 +53,9 @@ enum Step {
 }
 
 impl Operator {
-    /// One for a cloud of so many nodes.
+    /// An operator for a cloud of this many nodes.
     pub(crate) fn new(nodes: usize, leaves_one: bool) -> Self {
-        // Fewer nodes than copies that people wish for would never be well.
+        // With fewer nodes than requested copies, the cloud would never be well.
         let leaves_one = leaves_one && nodes > NODES_MIN;
         Self {
             nodes,
@@ -78,8 +78,8 @@ impl Operator {
         format!("looks after node {:?}: {:?}", self.node, self.next)
     }
 
-    /// The master lost its journal, and with it perhaps the last moment's small rows: that the node is in use again
-    /// may be among them, as an operator would see in `sector nodes`.
+    /// The master lost its journal, and with it perhaps the last moment's small rows. The node's return into use may be
+    /// among them, as an operator would see in `sector nodes`.
     pub(crate) fn journal_lost(&mut self, env: &mut Environment, master_link: &MasterLink) {
         self.is_forgotten = matches!(self.step, Step::Asking);
         if self.node.is_none() && self.last.is_some() {
@@ -90,7 +90,7 @@ impl Operator {
         }
     }
 
-    /// Goes on after a rest.
+    /// Continues after a rest.
     pub(crate) fn begin_round(&mut self, env: &mut Environment, master_link: &MasterLink) {
         if self.is_at_rest() {
             env.model.people_at_work += 1;
@@ -131,14 +131,14 @@ impl Operator {
         let is_forgotten = mem::take(&mut self.is_forgotten);
         match (self.next, reply) {
             (Next::Use, Some(ClientReply::Plan(_))) if is_forgotten => self.next = Next::Admit,
-            // Nobody knows what came of it, or it cannot be; the others lead back from anything.
+            // The result is unknown, or the request is impossible; the other steps recover from any state.
             (Next::Drain, Some(ClientReply::Plan(_))) if env.chance(REMOVED_SHARE) => self.next = Next::Remove,
             (Next::Drain, Some(ClientReply::Plan(_))) if self.is_last(env) => {
                 env.model.leaving = self.node;
                 return self.come_to_rest(env);
             }
             (Next::Drain, _) => self.next = Next::Admit,
-            // It is tried until it is empty, or for as long as there are faults.
+            // It is tried until the node is empty, or for as long as there are faults.
             (Next::Remove, Some(ClientReply::Refused(_))) if !env.is_healing && env.chance(85) => {}
             (Next::Remove, _) => self.next = Next::Admit,
             (Next::Admit, Some(ClientReply::Removal(_))) => self.next = Next::Use,
@@ -149,7 +149,7 @@ impl Operator {
                 (self.last, self.node) = (self.node, self.unconfirmed.take());
                 self.next = if self.node.is_some() { Next::Admit } else { Next::Drain };
             }
-            // A master that lost its journal has learned only now that the node was kept out.
+            // A master that lost its journal has learned only now that the node was barred.
             (Next::Use, Some(ClientReply::Refused(refusal))) if refusal.status == Status::NotFound => {
                 self.next = Next::Admit;
             }
@@ -158,7 +158,7 @@ impl Operator {
         if is_heard {
             return self.wait(env, master_link);
         }
-        // Until nothing can come of it any more.
+        // Until no effect of it can come any more.
         self.tag += 1;
         later(env, master_link, DELAY_MAX + Duration::from_millis(500), self.tag);
     }
@@ -198,7 +198,7 @@ impl Operator {
         ask(env, master_link, &request, self.tag, PATIENCE);
     }
 
-    /// Whether the next node that is drained stays so.
+    /// Whether the next drained node stays drained.
     fn is_last(&self, env: &Environment) -> bool {
         env.is_healing && env.is_last && self.leaves_one && !env.model.has_lost_journal()
     }
@@ -209,5 +209,5 @@ impl Operator {
     }
 }
 
-/// How many of 100 nodes that are drained are to be removed then.
+/// How many of 100 drained nodes are removed afterwards.
 const REMOVED_SHARE: u32 = 40;

@@ -1,5 +1,5 @@
-//! A job that is to be run: records made by chance, how they are cut and sorted (Sector/Sphere paper, Figure 3), and
-//! what a plain sort makes of them.
+//! A job to be run: random records, how they are cut and sorted (Sector/Sphere paper, Figure 3), and the result of a
+//! plain sort. It never runs anything itself.
 
 use fastrand::Rng;
 use protocol::{
@@ -18,11 +18,11 @@ use crate::tagged::{TAGGED, TAGGED_BYTES};
 pub(crate) struct JobPlanned {
     /// The input files' bytes.
     pub(crate) inputs: Vec<Vec<u8>>,
-    /// What each filled bucket holds at the end, in order.
+    /// The final content of each filled bucket, in order.
     pub(crate) expected: Vec<Vec<u8>>,
     buckets: u32,
     output: FinalOutput,
-    /// Whether the functions of the present job leave something else each time they run.
+    /// Whether the functions of the present job give another result each time they run.
     pub(crate) is_tagged: bool,
 }
 
@@ -79,12 +79,12 @@ impl JobPlanned {
     }
 }
 
-/// First bytes at which a bucket begins, but for the first bucket.
+/// First bytes at which a bucket begins, except for the first bucket.
 fn cuts(buckets: u32) -> Vec<u8> {
     (1..buckets).map(|bucket| (bucket * 256 / buckets) as u8).collect()
 }
 
-/// Some records, no two of which are equal but by a miracle.
+/// Some records; that two are equal is next to impossible.
 fn records(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = vec![0; rng.usize(1..400) * RECORD_BYTES];
     rng.fill(&mut bytes);

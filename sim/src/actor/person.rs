@@ -1,5 +1,6 @@
-//! A person: writes, overwrites, renames, removes, makes folders and looks at them, in a folder of their own and in one
-//! that all share; and reads what anyone wrote. One thing at a time, chosen by lot.
+//! A person: writes, overwrites, renames and removes files, makes folders and looks at them. That happens in a folder
+//! of their own and in one that all share; a person reads anyone's files. The next action is chosen at random, and two
+//! never run at once.
 
 use std::{collections::VecDeque, mem, time::Duration};
 
@@ -27,13 +28,13 @@ use crate::{
 pub(crate) struct Person {
     region: usize,
     step: Step,
-    /// Names the present step: what belongs to an earlier one is late.
+    /// Identifies the present step: an answer to an earlier one is late.
     tag: u64,
-    /// What is to be done first, again and again until it succeeds.
+    /// Files to be written first, repeated until that succeeds.
     planned: VecDeque<(CreateRequest, ContentId)>,
     /// All that was ever planned.
     inputs: Vec<(CreateRequest, ContentId)>,
-    /// Whether it changes anything once what was planned is done.
+    /// Whether it changes anything once the plan is done.
     is_busy: bool,
     /// What it wrote last.
     newest: Option<SectorPath>,
@@ -50,11 +51,11 @@ enum Step {
     /// Sets a policy.
     SettingPolicy,
     Reading(Box<Reading>),
-    /// The faults are over and all is said.
+    /// The faults are over and every answer has come.
     AtRest,
 }
 
-/// What an upload writes to.
+/// The target of an upload.
 #[derive(Clone, Debug)]
 enum Target {
     Own(Change),
@@ -62,7 +63,7 @@ enum Target {
 }
 
 impl Person {
-    /// A person who owns this region. With `planned` files they write these and then only look and read.
+    /// A person who owns this region. With `planned` files, they write these and then only look and read.
     pub(crate) fn new(region: usize, planned: Vec<(CreateRequest, ContentId)>) -> Self {
         let is_busy = planned.is_empty();
         Self {
@@ -76,7 +77,7 @@ impl Person {
         }
     }
 
-    /// The master lost its journal: what was planned and cannot be relied on is written again.
+    /// The master lost its journal: planned files that cannot be relied on are written again.
     pub(crate) fn journal_lost(&mut self, env: &mut Environment, master_link: &MasterLink) {
         let Some(recovered) = &env.model.recovered else { return };
         let is_gone = |(request, _): &&(CreateRequest, ContentId)| !recovered.must_be_there(&request.path);
@@ -86,7 +87,7 @@ impl Person {
         }
     }
 
-    /// Goes on after a rest.
+    /// Continues after a rest.
     pub(crate) fn begin_round(&mut self, env: &mut Environment, master_link: &MasterLink) {
         if self.is_at_rest() {
             env.model.people_at_work += 1;
@@ -169,7 +170,7 @@ impl Person {
                     self.reading_goes(env, master_link, reading, turn);
                 }
             },
-            // That it is kept shows in the copies at the end: they are compared with what the master says is wanted.
+            // The copies at the end show whether it holds: they are compared with what the master says is wanted.
             Step::SettingPolicy => self.rest(env, master_link),
             step @ (Step::Idle | Step::Settling(_) | Step::AtRest) => self.step = step,
         }
@@ -195,7 +196,7 @@ impl Person {
         }
     }
 
-    /// Begins the next thing, if there is a session.
+    /// Begins the next action, if there is a session.
     fn next(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         self.tag += 1;
         if (env.is_healing || env.is_quiet) && self.planned.is_empty() {
@@ -219,11 +220,11 @@ impl Person {
             _ if !self.is_busy => self.read(env, master_link),
             50..54 => self.set_policy(env, master_link),
             62..70 if env.model.recovered.is_none() => self.append(env, master_link),
-            // Seldom: so many bytes take a while.
+            // Seldom: this many bytes take a while.
             70 => self.put_large(env, master_link),
             54..62 if !env.model.registers.is_empty() => self.put_shared(env, master_link),
             _ => {
-                // Also the newest version of all has to be remembered when its file is gone.
+                // The newest version of all must be remembered even when its file is gone.
                 let newest = self.newest.take().filter(|_| env.chance(15));
                 let change = match newest {
                     Some(path) => Change::Remove { path, recursive: false },
@@ -304,7 +305,7 @@ impl Person {
         self.upload(env, master_link, upload, Target::Shared { register, content, write: None });
     }
 
-    /// Puts something behind a file of its own, if it knows what is in one.
+    /// Appends to a file of its own, if it knows the content of one.
     fn append(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let files: Vec<_> = env.model.regions[self.region].certain().into_iter().flat_map(Tree::files).collect();
         if files.is_empty() {
@@ -321,7 +322,7 @@ impl Person {
         self.upload(env, master_link, Upload::append(request, content, tail, base_bytes), Target::Own(change));
     }
 
-    /// Puts a file that is gone on with where its sending breaks off.
+    /// Puts a file whose upload can continue where it breaks off.
     fn put_large(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let content = env.model.contents.draw_large(&mut env.rng);
         let path = draw_path(env, self.region);
@@ -359,7 +360,7 @@ impl Person {
             }
             Stage::Refused(refusal) => {
                 env.note(format_args!("{:?} create refused: {refusal}", master_link.who));
-                // No node, or a lease that a lost answer left behind: nothing about names.
+                // No node, or a lease that a lost answer left behind: this says nothing about names.
                 let is_about_names = !matches!(refusal.status, Status::Unavailable | Status::Refused);
                 if let Target::Own(change) = &target
                     && is_about_names
@@ -401,7 +402,7 @@ impl Person {
         self.step = Step::Querying(look);
     }
 
-    /// Wishes for another number of copies of something of its own, or takes the wish back.
+    /// Requests another number of copies for something of its own, or withdraws that.
     fn set_policy(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         let at = if env.rng.bool() { env.model.regions[self.region].root.clone() } else { self.draw_file(env) };
         // No more than there are nodes: a cloud that cannot keep them all is never well.
@@ -430,7 +431,7 @@ impl Person {
         }
     }
 
-    /// A file of anyone, or a path at which there may be one.
+    /// A file of anyone, or a path that may have one.
     fn draw_file(&self, env: &mut Environment) -> SectorPath {
         if !env.model.registers.is_empty() && env.chance(25) {
             let register = env.rng.usize(..env.model.registers.len());
@@ -463,7 +464,7 @@ impl Person {
     }
 }
 
-/// A path in a region: few names, so that they meet.
+/// A path in a region, from few names, so that operations meet.
 fn draw_path(env: &mut Environment, region: usize) -> SectorPath {
     let mut text = env.model.regions[region].root.to_string();
     for _ in 0..env.rng.usize(1..4) {

@@ -1,5 +1,5 @@
-//! What a user asks about the estate, or tries to do with it: also what is not theirs to ask. Serves whoever is
-//! curious. Of what would change something, only what must be refused.
+//! Questions and attempts of a user about the estate, including forbidden ones. Serves the snoop. An attempt to change
+//! something is made only if it must be refused; a permitted change is never drawn here.
 
 use protocol::{
     Acl, Policy, SectorPath, UserName,
@@ -12,7 +12,7 @@ use crate::{
     model::{Region, path},
 };
 
-/// A question about something of the estate, of someone who may not be allowed to ask it.
+/// A question about something of the estate, from a user who may not be allowed to ask it.
 pub(super) fn draw_question(env: &mut Environment, by: &UserName) -> ClientRequest {
     let at = draw_place(env);
     match env.rng.u8(..12) {
@@ -37,10 +37,10 @@ pub(super) fn draw_question(env: &mut Environment, by: &UserName) -> ClientReque
     }
 }
 
-/// An attempt at what only administrators, or who was given a right by name, may do.
+/// An attempt at an action reserved for administrators, or for users with an explicit right.
 pub(super) fn draw_attempt(env: &mut Environment, by: &UserName, is_stranger: bool) -> ClientRequest {
     let at = draw_place(env);
-    // In the root everyone may make something: the folders must be there.
+    // Everyone may create entries in the root: the folders must exist.
     let estate = &env.model.attributes;
     let stands = |region: &Region| region.certain().is_some_and(|tree| tree.0.contains_key(&region.root));
     let stand = estate.folders.iter().all(|folder| stands(&env.model.regions[folder.region]));

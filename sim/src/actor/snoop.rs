@@ -1,5 +1,5 @@
-//! Someone curious, who asks for what is none of his business, and tries what he may not do, all the time: also while
-//! names are put together anew. Changes nothing; whatever the master grants him is compared with what he may.
+//! A curious user who asks for other users' data and tries forbidden actions all the time, even during a rebuild. Every
+//! answer is compared with the user's rights. A snoop never changes anything.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
 /// See the module.
 pub(crate) struct Snoop {
     by: UserRights,
-    /// Nobody ever gives him any right by name.
+    /// Nobody ever gives this user a right by name.
     is_stranger: bool,
     probe: Option<Box<Probe>>,
     tag: u64,

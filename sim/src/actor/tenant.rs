@@ -1,6 +1,7 @@
-//! A user of the estate, or its steward. A user is no administrator: makes folders of their own once, says who may do
-//! what with them, puts files there, removes them and takes them back. The steward is one: gives folders to others,
-//! sets quotas, and now and then revokes a user's sessions. One thing at a time, chosen by lot.
+//! A user of the estate, or its steward. A user is no administrator: they make their own folders once and set rights on
+//! them. They put files there, remove them and restore them. The steward is an administrator: gives folders to others,
+//! sets quotas, and sometimes revokes a user's sessions. The next action is chosen at random, and two never run at
+//! once.
 
 use std::{mem, time::Duration};
 
@@ -38,7 +39,7 @@ pub(crate) struct Tenant {
     /// The region that is theirs; the steward has none.
     region: Option<usize>,
     step: Step,
-    /// Names the present step: what belongs to an earlier one is late.
+    /// Identifies the present step: an answer to an earlier one is late.
     tag: u64,
 }
 
@@ -54,12 +55,12 @@ enum Step {
     AtRest,
 }
 
-/// A change that was asked for.
+/// A requested change.
 #[derive(Clone, Debug)]
 enum Doing {
     /// A folder is made.
     Make(Change, usize),
-    /// A file is removed: for good where nothing is said of what goes to the trash.
+    /// A file is removed: for good if nothing is recorded for the trash.
     Remove {
         change: Change,
         content: Option<ContentId>,
@@ -101,12 +102,12 @@ struct Put {
 }
 
 impl Tenant {
-    /// A user with a region, or without one the steward.
+    /// A user with a region; without one, the steward.
     pub(crate) fn new(by: UserRights, region: Option<usize>) -> Self {
         Self { by, region, step: Step::Idle, tag: 0 }
     }
 
-    /// Goes on after a rest.
+    /// Continues after a rest.
     pub(crate) fn begin_round(&mut self, env: &mut Environment, master_link: &MasterLink) {
         if self.is_at_rest() {
             env.model.people_at_work += 1;
@@ -189,7 +190,7 @@ impl Tenant {
                 self.upload_goes(env, master_link, upload, put, stage);
             }
             (Step::Querying(look), Some(reply)) => {
-                // Whether something is there is not told where a folder is another's by now.
+                // If a folder belongs to another user by now, the answer does not tell whether something is there.
                 let is_hidden = matches!(&reply, ClientReply::Refused(refusal) if refusal.status != Status::NotFound);
                 if let Some(region) = self.region.filter(|_| !is_hidden) {
                     names::check_query(env, region, &look, &reply);
@@ -221,7 +222,7 @@ impl Tenant {
         }
     }
 
-    /// Begins the next thing, if there is a session.
+    /// Begins the next action, if there is a session.
     fn next(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         self.tag += 1;
         if env.is_healing || env.is_quiet {
@@ -267,7 +268,7 @@ impl Tenant {
         later(env, master_link, span, self.tag);
     }
 
-    /// Asks for something that may be there, or not, since an answer was lost.
+    /// Asks for something that may or may not exist, since an answer was lost.
     fn query(&mut self, env: &mut Environment, master_link: &mut MasterLink, region: usize) {
         let trees = env.model.regions[region].possible();
         let differs = |at: &&SectorPath| trees.iter().any(|tree| tree.0.get(*at) != trees[0].0.get(*at));
@@ -296,7 +297,7 @@ impl Tenant {
         (Doing::Make(change, region), ClientRequest::MakeFolder { path: at, parents: false })
     }
 
-    /// Says something of a folder.
+    /// Sets rights, a policy or the like on a folder.
     fn draw_of_rights(&self, env: &mut Environment, region: usize) -> Option<(Doing, ClientRequest)> {
         match env.rng.u8(..4) {
             0..3 => {
@@ -312,7 +313,7 @@ impl Tenant {
             }
             _ => {
                 let folder = draw_folder(env, Some(region)).filter(|folder| !is_stewards(env, *folder))?;
-                // No more than there are nodes, and nothing that ends: a cloud that cannot keep it is never well.
+                // No more than there are nodes, and no lifetime: a cloud that cannot meet the policy is never well.
                 let copies = env.rng.bool().then(|| env.rng.u8(2..=NODES_MIN as u8));
                 let lifetime_seconds = env.rng.bool().then(|| env.rng.u64(2_000..3_000) * 86_400);
                 let policy = Policy { copies, lifetime_seconds, ..Policy::default() };
@@ -321,7 +322,7 @@ impl Tenant {
         }
     }
 
-    /// Says something of a folder, removes a file, or takes one back.
+    /// Sets something on a folder, removes a file, or restores one.
     fn draw_of_user(&self, env: &mut Environment, region: usize) -> Option<(Doing, ClientRequest)> {
         match env.rng.u8(..10) {
             0..4 => self.draw_of_rights(env, region),
@@ -360,7 +361,7 @@ impl Tenant {
         let now = env.now.monotonic;
         match env.rng.u8(..10) {
             0..4 => {
-                // Homes stay whose they are.
+                // Homes keep their owners.
                 let folder = draw_folder(env, None)?;
                 let at = env.model.attributes.folders[folder].path.clone();
                 let users: Vec<_> = env.model.attributes.quotas.keys().cloned().collect();
@@ -407,7 +408,7 @@ impl Tenant {
         (Doing::Policy { folder, policy, begun }, request)
     }
 
-    /// What some folder may say: nothing, that it is private, or that others may do something.
+    /// A possible list of a folder: none, a private one, or one that grants others something.
     fn draw_acl(&self, env: &mut Environment) -> Option<Acl> {
         let others: Vec<_> =
             env.model.attributes.quotas.keys().filter(|user| **user != self.by.user).cloned().collect();
@@ -428,7 +429,7 @@ impl Tenant {
     fn ended(&self, env: &mut Environment, doing: &Doing, outcome: Outcome) {
         let now = env.now.monotonic;
         let is_refused = outcome == Outcome::Refused(Status::Refused) && env.model.recovered.is_none();
-        // What has to do with rights, quotas, or a lease says nothing of names.
+        // A refusal because of rights, quotas or a lease says nothing about names.
         let of_names = match outcome {
             Outcome::Refused(Status::Refused | Status::Unavailable) => Outcome::NotDone,
             outcome => outcome,
@@ -489,11 +490,11 @@ impl Tenant {
         }
     }
 
-    /// Who surely may say something of a folder was refused.
+    /// A user who certainly may change a folder was refused.
     fn check_refusal(&self, env: &mut Environment, folder: usize, is_refused: bool) {
         let (now, estate) = (env.now.monotonic, &env.model.attributes);
         let at = &estate.folders[folder].path;
-        // What may have changed while it was asked for.
+        // Rights that may have changed while the request was open.
         let since = now.saturating_sub(PATIENCE);
         let rights = estate.rights(&self.by, at, since, now);
         if is_refused && rights.iter().all(|rights| rights.has(Rights::ADMINISTER)) {
@@ -558,7 +559,7 @@ impl Tenant {
     }
 }
 
-/// Whether the steward alone sets the policy of a folder.
+/// Whether only the steward sets the policy of a folder.
 fn is_stewards(env: &Environment, folder: usize) -> bool {
     env.model.attributes.folders[folder].path.name() == Some(OF_STEWARD)
 }

@@ -1,5 +1,5 @@
-//! One upload, step by step (path: upload): create, send, commit; and what to do when an answer does not come. It ends
-//! with what is certain about it. People and jobs' inputs use it alike.
+//! One upload, step by step (path: upload): create, send, commit; and the recovery from missing answers. People and
+//! jobs' inputs both use it. It ends with what is certain, and never reports more than that.
 
 use std::{rc::Rc, time::Duration};
 
@@ -25,15 +25,15 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Upload {
     request: CreateRequest,
-    /// What the file holds in the end.
+    /// The file's final content.
     content: ContentId,
-    /// What is sent: all of it, or what an append puts behind the file.
+    /// The bytes that are sent: all of it, or the appended part.
     sent: Rc<Vec<u8>>,
     /// Bytes that the file had before.
     base_bytes: u64,
     /// How often it may still be sent again under the same key.
     attempts_left: u32,
-    /// When the right to write was asked for.
+    /// When the lease was requested.
     began: Duration,
     step: Step,
     /// Commits asked for without an answer.
@@ -45,22 +45,22 @@ enum Step {
     Creating,
     Writing(LeaseId, CallId),
     Committing(LeaseId),
-    /// No answer to the commit came: asked again once there is a session.
+    /// No answer to the commit came: it is repeated once there is a session.
     CommittingAgain(LeaseId),
-    /// Given up: what comes of the abandoning tells what came of the commit.
+    /// Given up: the answer to the abandoning shows the result of the commit.
     Abandoning(LeaseId),
     /// Given up before the commit: the answer does not matter.
     Leaving,
 }
 
-/// How an upload goes on.
+/// The state of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Not at its end.
+    /// Not finished.
     Goes,
-    /// The next thing is the commit: from now on others may see it.
+    /// The next step is the commit: from now on others may see it.
     Commits,
-    /// It ended so; `None` when no commit was ever asked for.
+    /// It ended with this outcome; `None` if no commit was ever sent.
     Ended(Option<Outcome>),
     /// The create was refused.
     Refused(Refusal),
@@ -75,7 +75,7 @@ impl Upload {
         Self { request, content, sent, base_bytes, attempts_left, began, step, unanswered: 0 }
     }
 
-    /// One that puts `tail` behind a file of `base_bytes` bytes, which makes `content` of it.
+    /// An upload that appends `tail` to a file of `base_bytes` bytes, which then has `content`.
     pub(crate) fn append(request: CreateRequest, content: ContentId, tail: Vec<u8>, base_bytes: u64) -> Self {
         let (began, step) = (Duration::ZERO, Step::Creating);
         Self { request, content, sent: Rc::new(tail), base_bytes, attempts_left: 0, began, step, unanswered: 0 }
@@ -98,7 +98,7 @@ impl Upload {
     ) -> Stage {
         match (&self.step, reply) {
             (Step::Creating, Some(ClientReply::Created(created))) if created.base_bytes != self.base_bytes => {
-                // A master that lost its journal may have given back an older content.
+                // A master that lost its journal may have restored an older content.
                 if env.model.recovered.is_none() {
                     let (found, path) = (created.base_bytes, &self.request.path);
                     let message = format!("{found} bytes of {path} are appended to, it has {}", self.base_bytes);
@@ -135,7 +135,7 @@ impl Upload {
                 Stage::Goes
             }
             (Step::CommittingAgain(_), _) => Stage::Goes,
-            // The lease was there: nothing had been published under it, and now nothing will be.
+            // The lease existed: nothing had been published under it, and now nothing will be.
             (Step::Abandoning(_), Some(ClientReply::Done)) => Stage::Ended(Some(Outcome::NotDone)),
             (Step::Abandoning(_), Some(ClientReply::Refused(_))) => Stage::Ended(Some(Outcome::Unknown)),
             (Step::Abandoning(_), _) => {
@@ -184,7 +184,7 @@ impl Upload {
                 self.commit(env, master_link, lease, tag);
                 Stage::Commits
             }
-            // The old master's ticket, and at the node what the new one took for the file's content.
+            // The old master's ticket, and at the node the slice that the new one took for the file's content.
             CallReply::Stored { .. } if self.request.append && env.model.recovered.is_some() => {
                 self.leave(env, master_link, lease, tag);
                 Stage::Goes
@@ -196,7 +196,7 @@ impl Upload {
                 );
                 Stage::Ended(None)
             }
-            // Sent again under the same key, which takes the lease over: what came is not sent twice.
+            // Sent again under the same key, which takes the lease over: the received part is not sent twice.
             _ if self.attempts_left > 0 && master_link.session.is_some() => {
                 self.attempts_left -= 1;
                 self.step = Step::Creating;
@@ -242,7 +242,7 @@ impl Upload {
                 env.violate(ViolationKind::Safety, format!("a commit of {} was refused: {refusal}", self.request.path));
                 Outcome::Unknown
             }
-            // An earlier try may have been published; this one says only that there is no lease any more.
+            // An earlier try may have been published; this answer only shows that the lease no longer exists.
             _ if self.unanswered > 0 => Outcome::Unknown,
             Status::NotFound | Status::Unavailable | Status::Refused => Outcome::NotDone,
             status => Outcome::Refused(status),
@@ -253,7 +253,7 @@ impl Upload {
 /// How often an upload is sent again under its key.
 const RESUMED_MAX: u32 = 3;
 
-/// A create as most are.
+/// A typical create request.
 pub(crate) fn create_request(path: protocol::SectorPath, bytes: u64) -> CreateRequest {
     CreateRequest {
         path,

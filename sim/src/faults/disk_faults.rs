@@ -1,5 +1,5 @@
-//! What goes wrong with disks: full for long, destroyed, rotting. What a power cut and a failing call do, the disk in
-//! memory does itself.
+//! Faults of disks: full for long, destroyed, rotting. The disk in memory itself simulates power cuts and failing
+//! calls. A disk is never lost while it has the only good copy of a slice.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -25,7 +25,7 @@ impl Cloud {
         self.env.after(span, Event::DiskHasRoom(node));
     }
 
-    /// Replaces a node's disk by an empty one, if others have good copies of all that lies on it. The node dies of it.
+    /// Replaces a node's disk by an empty one, if others have good copies of all its slices. This kills the node.
     pub(super) fn destroy_disk(&mut self, node: usize) {
         if !self.may_lose_disk(node) {
             return;
@@ -37,8 +37,8 @@ impl Cloud {
         self.replace_disk(node, disk);
     }
 
-    /// Puts an empty disk in the place of one. The first one has the small rows of the master too; these are lost only
-    /// where they are not what a master without a journal relies on.
+    /// Puts an empty disk in the place of one. The first disk also has the master's small rows. These are lost only if
+    /// a master without a journal does not rely on them.
     fn replace_disk(&mut self, node: usize, disk: usize) {
         self.nodes[node].disks.replace(disk, self.env.rng.u64(..));
         if disk == 0 && self.env.model.recovered.is_none() {
@@ -46,8 +46,8 @@ impl Cloud {
         }
     }
 
-    /// Breaks a node's disk, if others have good copies of all that lies on it: from now on it answers everything, or
-    /// each change, with an error. The node goes on without it, or cannot start, until somebody sees to it.
+    /// Breaks a node's disk, if others have good copies of all its slices. From now on every call, or every change,
+    /// fails. The node continues without it, or cannot start, until it is repaired.
     pub(super) fn break_disk(&mut self, node: usize) {
         if self.nodes[node].disks.is_any_broken() || !self.may_lose_disk(node) {
             return;
@@ -61,14 +61,14 @@ impl Cloud {
         self.env.after(span, Event::DiskSeenTo { node, disk });
     }
 
-    /// Somebody repairs a broken disk, or puts an empty one in its place, and starts the node again.
+    /// Repairs a broken disk, or replaces it by an empty one, and starts the node again.
     pub(crate) fn repair_disk(&mut self, node: usize, disk: usize) {
         if !self.nodes[node].disks.is_broken(disk) {
             return;
         }
         self.crash(Participant::Node(node));
-        // Once a journal was lost, a disk with an older mark has the node's slices believed anew, and what the node had
-        // removed, which a crash may undo, comes back (`docs/paths/rebuild.md`).
+        // Once a journal was lost, a disk with an older mark makes the master believe the node's slices again. Slices
+        // the node had removed, which a crash may undo, then come back (`docs/paths/rebuild.md`).
         if !self.env.model.has_lost_journal() && self.env.rng.bool() {
             self.env.note(format_args!("disk {disk} of n{node} is repaired"));
             self.nodes[node].disks.repair(disk);
@@ -79,12 +79,12 @@ impl Cloud {
         }
     }
 
-    /// Sees to all broken disks of a node.
+    /// Repairs all broken disks of a node.
     pub(crate) fn repair_disks(&mut self, node: usize) {
         (0..self.nodes[node].disks.count()).for_each(|disk| self.repair_disk(node, disk));
     }
 
-    /// Whether a disk of this node may go now.
+    /// Whether a disk of this node may be lost now.
     fn may_lose_disk(&mut self, node: usize) -> bool {
         let may = !self.has_lost_disk_lately() && self.is_dispensable(node);
         if may {
@@ -99,7 +99,7 @@ impl Cloud {
         self.faults.destroyed_at.is_some_and(|at| now.saturating_sub(at) < BETWEEN_DESTROYED_MIN)
     }
 
-    /// What only copies of this node made certain is so no longer.
+    /// Facts that only copies of this node made certain are no longer certain.
     fn doubt(&mut self, node: usize, which: impl Fn(SliceId) -> bool) {
         let (Some(process), Some(recovered)) = (&self.nodes[node].process, &mut self.env.model.recovered) else {
             return;
@@ -113,7 +113,7 @@ impl Cloud {
         }
     }
 
-    /// Whether every slice at a node lies, good, at another one too.
+    /// Whether every slice at a node has a good copy at another one too.
     fn is_dispensable(&self, node: usize) -> bool {
         let Some(process) = &self.nodes[node].process else { return false };
         process.store.held().iter().all(|held| {
@@ -123,14 +123,14 @@ impl Cloud {
     }
 
     fn is_elsewhere(&self, node: usize, slice: SliceId) -> bool {
-        // What lies on a broken disk may be gone with it.
+        // Slices on a broken disk may be gone with it.
         let relied_on = |(other, role): &(usize, &NodeRole)| *other != node && !role.disks.is_any_broken();
         let others = self.nodes.iter().enumerate().filter(relied_on);
         let mut processes = others.filter_map(|(_, role)| role.process.as_ref());
         processes.any(|process| process.store.contains(slice))
     }
 
-    /// Turns over a bit of a copy of which there is another, good one.
+    /// Flips a bit of a copy that is not the only good one.
     pub(super) fn flip(&mut self, node: usize) {
         let Some((slice, file, bytes)) = self.draw_copy(node) else { return };
         let offset = self.env.rng.u64(..bytes);
@@ -141,7 +141,7 @@ impl Cloud {
         }
     }
 
-    /// Makes a sector of a copy unreadable, of which there is another, good one. It costs this copy and not the disk.
+    /// Makes a sector of a copy unreadable, if there is another, good one. It costs this copy and not the disk.
     pub(super) fn spoil_sector(&mut self, node: usize) {
         let Some((slice, file, bytes)) = self.draw_copy(node) else { return };
         let offset = self.env.rng.u64(..bytes);
@@ -157,7 +157,7 @@ impl Cloud {
         self.doubt(node, |other| other == slice);
     }
 
-    /// A copy at a node of which there is another, good one: its file below the data folder, and its length.
+    /// A copy at a node that is not the only good one: its file below the data folder, and its length.
     fn draw_copy(&mut self, node: usize) -> Option<(SliceId, PathBuf, u64)> {
         if self.has_lost_disk_lately() {
             return None;
@@ -182,11 +182,11 @@ impl Cloud {
     }
 }
 
-/// What a disk has room for when nothing is wrong, in bytes.
+/// Room on a disk without a fault, in bytes.
 pub(crate) const PLENTY_BYTES: u64 = 1 << 50;
-/// What a broken disk says, and one that can only be read (Linux).
+/// The error of a broken disk, and of one that can only be read (Linux).
 const EIO: i32 = 5;
 const EROFS: i32 = 30;
-/// Between two disks that are lost, and until a copy is spoiled: copies that were found superfluous while the first
-/// disk lived have been removed by then (an order lives for 20 s), and so cannot be what the second one relies on.
+/// Minimum time between two lost disks, and before a copy is spoiled. Copies that were found superfluous while the
+/// first disk lived have been removed by then (an order lives for 20 s). So the second loss cannot rely on them.
 const BETWEEN_DESTROYED_MIN: Duration = Duration::from_secs(40);

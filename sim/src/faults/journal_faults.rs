@@ -1,5 +1,5 @@
-//! The worst that can happen to the master: it starts with an empty journal, or with an older one. What may be found
-//! again follows from what lies on the disks at that moment.
+//! The worst faults of the master: it starts with an empty journal, or with an older one. The slices on the disks at
+//! that moment decide what may be found again. A journal is never replaced under a running master.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Cloud {
         self.go_on_without(Some(names));
     }
 
-    /// Takes a copy of the journal, where that may be needed; and again after a while.
+    /// Takes a copy of the journal, if that may be needed; and again after a while.
     pub(crate) fn keep_copy_of_journal(&mut self) {
         let span = self.env.span(1_000, 25_000);
         self.env.after(span, Event::JournalCopied);
@@ -67,11 +67,11 @@ impl Cloud {
         self.master.copy_journal().map(|copy| (now, Backup::take(&self.env.model, now), copy))
     }
 
-    /// The master dies, and perhaps nodes; broken disks are seen to.
+    /// The master dies, and perhaps nodes; broken disks are repaired.
     fn crash_some(&mut self) {
         self.crash_master();
         for node in 0..self.nodes.len() {
-            // What lies on a broken disk comes back with it.
+            // Slices on a broken disk come back with it.
             self.repair_disks(node);
             if self.nodes[node].is_failing() || self.env.chance(40) {
                 self.crash_node(node);
@@ -79,7 +79,7 @@ impl Cloud {
         }
     }
 
-    /// The master will start with a journal that knows nothing, or what a copy of it names.
+    /// The master will start with a journal that is empty, or that has the names of a copy.
     fn go_on_without(&mut self, backup: Option<&Backup>) {
         // As documented: the new master's clock must not be behind the lost one's.
         let ahead_millis = self.faults.clock_ahead_max_millis.max(self.env.clock_ahead(Participant::Master));
@@ -87,8 +87,8 @@ impl Cloud {
         self.env.use_clock_of(Participant::Master);
         let (held, kept_until) = (self.all_held(), self.kept_until());
         let now = self.env.now.monotonic;
-        // With an older journal it takes writes before it has heard of what was written since; without one, the newest
-        // file may have been removed for good.
+        // With an older journal it takes writes before it has heard of later ones. Without one, the newest file may
+        // have been removed for good.
         let known = match backup {
             Some(backup) => self.env.model.versions.largest_before(backup.taken),
             None => held.iter().map(|held| held.version).max(),
@@ -115,14 +115,14 @@ impl Cloud {
         }
     }
 
-    /// What small rows were acknowledged before this moment, some node keeps.
+    /// Small rows acknowledged before this moment are kept by some node.
     fn kept_until(&self) -> Duration {
         let nodes = self.nodes.iter().enumerate();
         let in_use = nodes.filter(|(number, _)| self.env.model.operated_node != Some(*number));
         in_use.map(|(_, node)| node.kept_until()).max().unwrap_or_default()
     }
 
-    /// All slices on all disks, those of dead nodes too.
+    /// All slices on all disks, including those of dead nodes.
     fn all_held(&mut self) -> Vec<Held> {
         if let Some(node) = self.env.model.operated_node {
             self.nodes[node].may_bring_back();
@@ -153,7 +153,7 @@ impl Cloud {
             content: self.env.model.contents.find(metadata.digest)?,
             state,
             version: header.version,
-            // An order of the old master may still reach a process that lives.
+            // An order of the old master may still reach a living process.
             is_certain: is_dead && !self.faults.flipped.contains(&header.slice),
             path: header.path,
             dead_since: None,
@@ -162,7 +162,7 @@ impl Cloud {
     }
 }
 
-/// A copy of the journal's file, with when it was taken and what it names.
+/// A copy of the journal's file, with its time and the names in it.
 pub(crate) type JournalCopy = (Duration, Backup, Vec<u8>);
 /// Copies that are kept at a time.
 const COPIES_MAX: usize = 3;

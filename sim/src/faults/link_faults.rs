@@ -1,4 +1,5 @@
-//! What goes wrong between processes: links and whole sites that are cut, both ways or one way, and clocks that jump.
+//! Faults between processes: links and whole sites that are cut, both ways or one way, and clocks that jump. It never
+//! damages stored data.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,7 @@ impl Cloud {
         self.cut([who].into());
     }
 
-    /// Cuts all nodes of a site off, and perhaps who else is there.
+    /// Cuts all nodes of a site off, and perhaps other participants there.
     pub(super) fn cut_site(&mut self) {
         let site = self.env.rng.usize(..2);
         let mut inside: BTreeSet<_> =
@@ -52,7 +53,7 @@ impl Cloud {
     }
 
     /// Lets a wall clock jump, forwards or backwards, by seconds or by days. It may stay so for the rest of the run,
-    /// over restarts too; at times all clocks jump together, as those of machines of one host do.
+    /// over restarts too. Sometimes all clocks jump together, like those of machines on one host.
     pub(super) fn jump_clock(&mut self, node: usize) {
         let span = match self.env.rng.u8(..3) {
             0 => self.env.span(500, 30_000),
@@ -76,14 +77,14 @@ impl Cloud {
                 self.faults.clock_ahead_max_millis = self.faults.clock_ahead_max_millis.max(ahead_millis);
             }
         }
-        // Apart for ever they would do nothing any more: no ticket would be good.
+        // If they stayed apart for ever, nothing would work any more: no ticket would be good.
         for node in (0..self.nodes.len()).map(Participant::Node) {
             let span = self.env.span(1_000, 20_000);
             self.env.after(span, Event::ClockSet(node));
         }
     }
 
-    /// Sets a node's clock as the master's, to a second.
+    /// Sets a node's clock to the master's, to a second.
     pub(crate) fn set_clock_right(&mut self, who: Participant) {
         let ahead_millis = self.env.clock_ahead(Participant::Master) + self.env.rng.i64(-1_000..=1_000);
         self.env.set_clock(who, ahead_millis);

@@ -1,6 +1,5 @@
-//! What goes wrong, and when: by the seed alone. Everything may fail, several things at once; but a disk is destroyed
-//! only while another has a good copy of all that lies on it, so that whatever was acknowledged can always be found
-//! again.
+//! The faults and their times, decided by the seed alone. Everything may fail, several things at once. But the only
+//! good copy of a slice is never destroyed, so acknowledged data can always be found again.
 
 pub(crate) mod disk_faults;
 mod journal_faults;
@@ -27,17 +26,17 @@ pub(crate) struct Faults {
     /// Longest time between two faults, in milliseconds.
     pause_max_ms: u64,
     kinds: Vec<Fault>,
-    /// Slices of which a copy was made bad: never two copies of one.
+    /// Slices with one damaged copy: never two copies of one.
     flipped: BTreeSet<SliceId>,
-    /// By how much the master's clock was ahead at most.
+    /// The most by which the master's clock was ahead.
     clock_ahead_max_millis: i64,
     /// When a disk was last destroyed or broken.
     destroyed_at: Option<Duration>,
-    /// How often this round ends with the master's journal being lost, or with an older one.
+    /// How often this round ends with the loss of the master's journal, or with an older one.
     losses: u32,
     /// Older states of the journal.
     copies: Vec<JournalCopy>,
-    /// The one that is about to be put back.
+    /// The one that is about to be restored.
     fresh: Option<JournalCopy>,
     /// Rounds that follow this one.
     rounds: u32,
@@ -66,11 +65,11 @@ pub struct FaultCounts {
     pub full_disks: u64,
     /// Disks that were replaced by empty ones.
     pub destroyed_disks: u64,
-    /// Disks that answered with errors until somebody saw to them.
+    /// Disks that answered with errors until they were repaired.
     pub broken_disks: u64,
-    /// Copies in which a bit was turned over.
+    /// Copies with a flipped bit.
     pub flips: u64,
-    /// Copies of which a sector became unreadable.
+    /// Copies with an unreadable sector.
     pub bad_sectors: u64,
     /// Wall clocks that jumped.
     pub clock_jumps: u64,
@@ -153,7 +152,7 @@ impl Faults {
         ];
         let mut kinds: Vec<_> = all
             .into_iter()
-            // Each run leaves some out, so that what one fault hides is seen in another run.
+            // Each run leaves some out, so that a problem hidden by one fault shows in another run.
             .filter(|_| rng.u8(..3) > 0)
             .flat_map(|(fault, weight)| std::iter::repeat_n(fault, weight))
             .collect();
@@ -205,7 +204,7 @@ impl Faults {
         takes
     }
 
-    /// Whether faults go on while names are put together: always where the journal is to be lost once more.
+    /// Whether faults continue during a rebuild: always if the journal is to be lost once more.
     pub(crate) fn goes_on(&mut self, env: &mut Environment) -> bool {
         let goes_on = self.losses > 0 || env.chance(50);
         if goes_on {
@@ -215,13 +214,13 @@ impl Faults {
         goes_on
     }
 
-    /// How long a process that died stays away.
+    /// How long a dead process stays away.
     pub(crate) fn down_time(&self, env: &mut Environment) -> Duration {
         if env.is_healing {
             return Duration::from_millis(500);
         }
         match env.rng.u8(..10) {
-            // So long that its copies are made anew elsewhere.
+            // Long enough that its copies are made again elsewhere.
             0 => env.span(20_000, 45_000),
             1..4 => env.span(5_000, 15_000),
             _ => env.span(50, 5_000),
@@ -229,13 +228,13 @@ impl Faults {
     }
 }
 
-/// How often the journal is lost or put back at the end of a round, mostly not at all.
+/// How often the journal is lost or restored at the end of a round, mostly not at all.
 fn draw_losses(rng: &mut Rng) -> u32 {
     [0, 0, 0, 0, 1, 1, 2, 3][rng.usize(..8)]
 }
 
 impl Cloud {
-    /// What becomes of the journal at the end of a round. Whether the round is over.
+    /// The fate of the journal at the end of a round. Returns whether the round is over.
     pub(crate) fn end_journal(&mut self) -> bool {
         if let Some(fresh) = self.faults.fresh.take() {
             self.roll_back(&fresh);
@@ -249,7 +248,7 @@ impl Cloud {
                 let copy = self.faults.copies[self.env.rng.usize(..self.faults.copies.len())].clone();
                 self.roll_back(&copy);
             }
-            // What the disk said was saved in the last moment is gone.
+            // Changes that the disk reported as saved in the last moment are gone.
             1 if self.master.is_up() => {
                 self.faults.fresh = self.copy_of_journal();
                 self.faults.until = self.env.now.monotonic + self.env.span(10, 4_000);
@@ -260,7 +259,7 @@ impl Cloud {
         !self.faults.goes_on(&mut self.env)
     }
 
-    /// Lets one thing go wrong, and decides when the next does.
+    /// Causes one fault, and schedules the next.
     pub(crate) fn fault(&mut self) {
         let pause = self.env.span(100, self.faults.pause_max_ms);
         self.env.after(pause, Event::Fault);
@@ -274,7 +273,7 @@ impl Cloud {
                 self.nodes[node].cut_power_after(disk, changes);
                 self.faults.fired.power_cuts += 1;
                 self.faults.fired.node_crashes += 1;
-                // A disk at rest is cut off too, a little later.
+                // An idle disk loses its power too, a little later.
                 let span = self.env.span(200, 3_000);
                 self.env.after(span, Event::Crash(Participant::Node(node), self.nodes[node].life));
             }

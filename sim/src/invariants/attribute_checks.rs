@@ -1,6 +1,6 @@
-//! Owners, rights, policies, quotas and the trash are as was acknowledged, also once a master without a journal has put
-//! all together; what is counted for quotas is what the files sum up to. (`docs/semantics.md`: wishes, trash and
-//! quotas; its journal lost.)
+//! Owners, rights, policies, quotas and the trash are as acknowledged, also after a rebuild without a journal. The
+//! usage counted for quotas equals the sum of the files. (`docs/semantics.md`: wishes, trash and quotas; its journal
+//! lost.) A check never changes anything in the cloud.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     model::{ContentId, FolderAttributes, Found, Item, Setting, TrashedFile},
 };
 
-/// What is wrong with what the master says of a folder: it was looked at when nobody changed anything.
+/// What is wrong with the master's answer about a folder, asked when nobody changed anything.
 pub(crate) fn check_folder(env: &mut Environment, status: &AclStatus, policy: &Policy) -> Option<String> {
     let is_recovered = env.model.recovered.is_some();
     let is_firm = env.model.recovered.as_ref().is_none_or(|recovered| recovered.folders().contains(&status.path));
@@ -27,7 +27,7 @@ pub(crate) fn check_folder(env: &mut Environment, status: &AclStatus, policy: &P
     let number = estate.folder_at(&status.path)?;
     let folder = &estate.folders[number];
     let found = Found { owner: status.owner.clone(), acl: status.own.clone(), policy: policy.clone() };
-    // One that was not kept may have been made for a file that was found in it, and says nothing, or is closed.
+    // A folder that was not kept may have been made for a file found in it. Then it has no list, or is closed.
     let is_closed = found.acl.as_ref().is_none_or(|acl| acl.is_empty());
     let owner_fits = folder.owner.possible().contains(&found.owner) || !is_firm && found.owner == folder.maker;
     let is_less = env.model.has_old_journal && grants_no_more(found.acl.as_ref(), folder);
@@ -61,7 +61,7 @@ fn narrow<T: Clone + PartialEq>(setting: &mut Setting<T>, now: Duration, value: 
     }
 }
 
-/// What is wrong with the quotas, beside all files that there are.
+/// What is wrong with the quotas, compared with all existing files.
 pub(crate) fn check_quotas(env: &Environment, quotas: &[QuotaStatus], entries: &[Entry]) -> Option<String> {
     let files = entries.iter().filter_map(|entry| match &entry.kind {
         EntryKind::File(content) => Some((&entry.path, &entry.owner, content.bytes)),
@@ -91,15 +91,15 @@ pub(crate) fn check_quotas(env: &Environment, quotas: &[QuotaStatus], entries: &
     None
 }
 
-/// Whether a list grants nobody more than one of those that it should be: of two lists what both grant counts where a
-/// journal was put back (`docs/decisions/0032-older-journal.md`).
+/// Whether a list grants no more than one of the expected lists. After a restored journal, of two lists only what both
+/// grant counts (`docs/decisions/0032-older-journal.md`).
 fn grants_no_more(found: Option<&Acl>, folder: &FolderAttributes) -> bool {
     let Some(found) = found else { return false };
     let within = |list: &Acl| found.common(list) == *found;
     folder.acl.possible().iter().any(|possible| possible.as_ref().is_none_or(within))
 }
 
-/// What is wrong with how much users may keep.
+/// What is wrong with the users' limits.
 pub(crate) fn check_most(env: &Environment, quotas: &[QuotaStatus]) -> Option<String> {
     env.model.attributes.quotas.iter().find_map(|(user, setting)| {
         let told = quotas.iter().find(|quota| quota.of == QuotaOf::User(user.clone()));
@@ -109,7 +109,7 @@ pub(crate) fn check_most(env: &Environment, quotas: &[QuotaStatus]) -> Option<St
     })
 }
 
-/// What was found in the trash, where that can be said: whose, from where, and what.
+/// What was found in the trash, if that can be said: the user, the former path, and the content.
 pub(crate) fn found_in_trash(
     env: &Environment,
     items: &[TrashItem],
@@ -125,7 +125,7 @@ pub(crate) fn found_in_trash(
     found.collect()
 }
 
-/// What is wrong with the trash, beside all entries that there are.
+/// What is wrong with the trash, compared with all existing entries.
 pub(crate) fn check_trash(env: &Environment, items: &[TrashItem], entries: &[Entry]) -> Option<String> {
     let found = found_in_trash(env, items, entries);
     let bin = &env.model.attributes.trash;
@@ -136,7 +136,7 @@ pub(crate) fn check_trash(env: &Environment, items: &[TrashItem], entries: &[Ent
         return Some(format!("what was removed from {} is not in the trash: {missing:?}", missing.from));
     }
     let stray = found.iter().find(|(user, from, content)| !bin.could_have(user, from, *content));
-    // Where the journal was lost, what was at its path may be found where a removal of which nobody knows had put it.
+    // After a lost journal, an entry may be found where an unknown removal had put it.
     if let Some((user, from, content)) = stray {
         return Some(format!("{user} never removed {content:?} from {from}, and it is in the trash"));
     }
@@ -147,7 +147,7 @@ pub(crate) fn check_trash(env: &Environment, items: &[TrashItem], entries: &[Ent
     bin.purged().iter().find(is_back).map(|(at, content)| format!("{content:?} was removed, and is at {at} again"))
 }
 
-/// A new file was published, at some moment since `since`, by someone who surely might keep none.
+/// A new file was published, at some moment since `since`, by a user who certainly might keep none.
 pub(crate) fn check_let_through(env: &mut Environment, user: &UserName, at: &SectorPath, since: Duration) {
     let (now, estate) = (env.now.monotonic, &env.model.attributes);
     let of_user = estate.quotas.get(user).map(|quota| quota.between(since, now));
@@ -161,7 +161,7 @@ pub(crate) fn check_let_through(env: &mut Environment, user: &UserName, at: &Sec
     }
 }
 
-/// Each file that there is stands where somebody put just that: sentence about one that does not.
+/// Each existing file has a path and content that somebody put: a sentence about one that does not.
 pub(crate) fn check_stray(env: &mut Environment, entries: &[Entry], since: Duration) {
     for entry in entries {
         if let EntryKind::File(content) = &entry.kind

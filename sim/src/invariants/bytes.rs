@@ -1,5 +1,6 @@
-//! Acknowledged bytes are never lost, and never mixed: what is read is, whole, what some write put there that may have
-//! been the current one between question and answer. (`docs/semantics.md`: upload, reading, verified reads.)
+//! Acknowledged bytes are never lost, and never mixed. A read returns the whole content of one write that may have been
+//! current between question and answer. (`docs/semantics.md`: upload, reading, verified reads.) A check never changes
+//! anything in the cloud.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::{
     model::{ContentId, Region, digest_of},
 };
 
-/// The master says what stands at a path (`None`: no file), in answer to a question asked at `since`. Whether it may.
+/// The master says what is at a path (`None`: no file), in answer to a question asked at `since`. Returns whether that
+/// is possible.
 pub(crate) fn check_seen(env: &mut Environment, path: &SectorPath, digest: Option<Digest>, since: Duration) -> bool {
     let content = match digest {
         None => None,
@@ -53,7 +55,7 @@ pub(crate) fn report_unreadable(env: &mut Environment, path: &SectorPath, why: &
     );
 }
 
-/// Whether all that is written at a path is in the book.
+/// Whether the model knows everything written at a path.
 fn is_known(env: &Environment, path: &SectorPath) -> bool {
     env.model.registers.iter().any(|register| register.path == *path)
         || env.model.outputs.iter().any(|(output, _)| output == path)
@@ -77,7 +79,7 @@ fn may_be(env: &Environment, path: &SectorPath, content: Option<ContentId>, sinc
     }
 }
 
-/// Whether anybody ever began to write this there, or it was removed from where it may have been.
+/// Whether anybody ever began to write this there, or it was removed from a place where it may have been.
 fn was_written(env: &Environment, path: &SectorPath, content: ContentId) -> bool {
     let was_begun = |path: &SectorPath| env.model.attempted.iter().any(|(at, what)| at == path && *what == content);
     let may_have_been = |origin: &SectorPath| {
@@ -90,12 +92,12 @@ fn was_written(env: &Environment, path: &SectorPath, content: ContentId) -> bool
     was_begun(path) || origin_of(path).is_some_and(|origin| may_have_been(&origin))
 }
 
-/// Where something in the trash was before: behind its owner and the time.
+/// Former path of an entry in the trash: the part after its owner and the time.
 fn origin_of(path: &SectorPath) -> Option<SectorPath> {
     let (_, below) = path.as_str().strip_prefix(TRASH)?.split_once('/')?;
     let (_, origin) = below.split_once('/')?;
     SectorPath::parse(&format!("/{origin}")).ok()
 }
 
-/// What is in the trash lies below it.
+/// Entries in the trash lie below it.
 const TRASH: &str = "/.trash/";

@@ -1,5 +1,6 @@
-//! Once the faults have stopped, everything becomes well again within a bounded time: all nodes up, every file with all
-//! its copies at its path, nothing left over anywhere. (`docs/semantics.md`: replication, removal.)
+//! Once the faults have stopped, everything becomes well again within a bounded time. All nodes are up, every file has
+//! all its copies at its path, and nothing is left over. (`docs/semantics.md`: replication, removal.) A check never
+//! changes anything in the cloud.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,8 +29,8 @@ pub(crate) fn check_nodes(reply: &ClientReply, count: usize) -> Result<(), Strin
     }
 }
 
-/// Whether the master calls the cloud well. One that lost its journal may have found what had been removed, of which
-/// perhaps no copy is good; the copies of all other files are looked at one by one anyway.
+/// Whether the master calls the cloud well. One that lost its journal may have found removed files, of which perhaps no
+/// copy is good. The copies of all other files are checked one by one anyway.
 pub(crate) fn check_health(reply: &ClientReply, is_recovered: bool) -> Result<(), String> {
     let is_allowed = |reason: &String| is_recovered && !reason.starts_with(ABOUT_A_NODE);
     match reply {
@@ -50,8 +51,8 @@ pub(crate) fn check_copies(reply: &ClientReply, nodes: usize) -> Result<(), Stri
     Err(format!("{} has the copies {:?}, and should have {wanted}", status.entry.path, status.copies))
 }
 
-/// Whether a node holds exactly slices of files, each at its path; and, where the journal was lost, what is older.
-/// `held` is what all nodes hold.
+/// Whether a node holds exactly slices of files, each at its path; and, after a lost journal, older ones. `held` is
+/// what all nodes hold.
 pub(crate) fn check_held(
     store: &DiskSet,
     files: &BTreeMap<SliceId, SectorPath>,
@@ -60,7 +61,7 @@ pub(crate) fn check_held(
 ) -> Result<(), String> {
     let all = store.held();
     let has_no_copy = |path| files.iter().any(|(slice, at)| at == path && !held.contains(slice));
-    // A slice without a name that is kept lies where a folder must be: what is below cannot come to its path.
+    // An archived slice lies where a folder must be: entries below cannot come to their paths.
     let is_kept = |slice| book.has_lost_journal() && !files.contains_key(&slice);
     let is_blocked = |path: &SectorPath| {
         let mut kept = all.iter().map(|held| &held.metadata.header).filter(|header| is_kept(header.slice));
@@ -70,11 +71,11 @@ pub(crate) fn check_held(
         let header = &held.metadata.header;
         match files.get(&header.slice) {
             None if book.may_be_kept(header) => {}
-            // What was renamed over it has lost its bytes with a journal: it waits for them, until the name is
+            // The file renamed over it has lost its bytes with a journal: it waits for them, until the name is
             // dismissed.
             None if book.has_lost_journal() && has_no_copy(&header.path) => {}
             None => return Err(format!("{} of {} is nobody's", header.slice, header.path)),
-            // What had been removed and was found again may stand in the way of what is kept without a name.
+            // A removed file that was found again may block an archived slice.
             Some(_) if is_doubtful(book, &held.metadata) => {}
             Some(path) if held.state == HeldState::Staged && header.path == *path && is_blocked(path) => {}
             Some(path) if held.state != HeldState::Placed || header.path != *path => {
@@ -86,7 +87,7 @@ pub(crate) fn check_held(
     Ok(())
 }
 
-/// A node has taken a disk out of use. It does so only where the disk fails, never for one copy that cannot be read.
+/// A node has taken a disk out of use. It does so only if the disk fails, never for one copy that cannot be read.
 pub(crate) fn check_lost_disk(env: &mut Environment, node: usize, disks: &Disks, folder: &Path, why: &str) {
     // Without power it is about to die, and has not noticed.
     if disks.is_sound(folder) && !why.contains("lost power") {
@@ -98,15 +99,14 @@ fn is_doubtful(book: &Model, metadata: &SliceMetadata) -> bool {
     book.is_doubtful(book.contents.find(metadata.digest))
 }
 
-/// How the master begins to say that a node is not up.
+/// How the master's sentences about a missing node begin.
 const ABOUT_A_NODE: &str = "node ";
-/// How long healing may take after all that happened.
+/// How long healing may take after the faults of this run.
 pub(crate) fn healed_after_max(book: &Model) -> Duration {
-    // A driver reads its job's journal for ten minutes where a page of it is a name without bytes, and so does the
-    // next.
+    // A driver reads its job's journal for ten minutes if a page of it is a name without bytes, and so does the next.
     HEALED_AFTER_MAX + if book.has_old_journal { 3 * HEALED_AFTER_MAX } else { Duration::ZERO }
 }
 
-/// Leases (60 s) have to end, a lost copy to be declared so (60 s without news), a retry to
-/// come after its longest pause (60 s) and again after it failed, and a job to be begun anew.
+/// Leases (60 s) have to end, and a lost copy to be declared so (60 s without news). A retry has to come after its
+/// longest pause (60 s) and again after it failed, and a job to be restarted.
 const HEALED_AFTER_MAX: Duration = Duration::from_secs(600);

@@ -1,7 +1,7 @@
-//! A job gives each record to the function, and each result to its bucket, exactly once: its output is, byte for byte,
-//! what a plain sort of its input makes, or where the function leaves something else each time, what one execution of
-//! each task made; and each stage has counted each record once. Nobody ever sees a part of it. (`docs/semantics.md`:
-//! jobs.)
+//! A job gives each record to the function, and each result to its bucket, exactly once. Its output equals a plain sort
+//! of its input, byte for byte. If the function's results vary, it equals the results of one execution of each task.
+//! Each stage has counted each record once. A part of the output is never seen. (`docs/semantics.md`: jobs.) A check
+//! never changes anything in the cloud.
 
 use protocol::Counters;
 
@@ -12,7 +12,7 @@ use crate::{
     tagged,
 };
 
-/// What lies in the place of a job's output, part by part in order, is the output: all of it, and nothing else.
+/// The content of a job's output place, part by part in order, is the output: all of it, and nothing else.
 pub(crate) fn check(planned: &JobPlanned, parts: &[Vec<u8>]) -> Result<(), String> {
     let parts_told = parts.len();
     if planned.is_tagged {
@@ -28,11 +28,11 @@ pub(crate) fn check(planned: &JobPlanned, parts: &[Vec<u8>]) -> Result<(), Strin
     ))
 }
 
-/// What the stages of a job that ended well have counted.
+/// The counters of the stages of a job that ended well.
 pub(crate) fn check_counters(env: &mut Environment, planned: &JobPlanned, counters: &[Counters]) {
     let records: u64 = planned.inputs.iter().map(|file| (file.len() / RECORD_BYTES) as u64).sum();
     let counted: Vec<u64> = counters.iter().map(|stage| stage.get("records").unwrap_or(0)).collect();
-    // What a function makes of its own is counted by who reads it.
+    // Records that a function invents are counted by its reader.
     let exact = if planned.is_tagged { &counted[..1.min(counted.len())] } else { &counted[..] };
     if exact.iter().any(|counted| *counted != records) {
         env.violate(

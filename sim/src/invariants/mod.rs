@@ -1,5 +1,5 @@
-//! What must hold whatever fails: one promise a file. Those of bytes, names and jobs are checked with every answer and
-//! again at the end; that of healing at the end alone.
+//! The promises that hold whatever fails, one per file. Those of bytes, names and jobs are checked with every answer
+//! and again at the end; that of healing is never checked before the end.
 
 pub(crate) mod attribute_checks;
 pub(crate) mod bytes;

@@ -1,6 +1,6 @@
-//! Names agree with the slow and obvious model: every change is answered as the model answers it, and whatever the
-//! master says of a region agrees with one of the trees that are possible there. (`docs/semantics.md`: names,
-//! listings.)
+//! Names agree with the slow and obvious model. Every change is answered as the model answers it. The master's answers
+//! about a region agree with one of its possible trees. (`docs/semantics.md`: names, listings.) A check never changes
+//! anything in the cloud.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) enum NameQuery {
 }
 
 impl NameQuery {
-    /// Any question about a region.
+    /// A random question about a region.
     pub(crate) fn draw(env: &mut Environment, region: usize) -> Self {
         let root = env.model.regions[region].root.clone();
         let tree = env.model.regions[region].possible()[0].clone();
@@ -103,7 +103,7 @@ pub(crate) fn check_query(env: &mut Environment, region: usize, look: &NameQuery
     }
 }
 
-/// What an entry is in the terms of the model; `None` for a content that nobody wrote.
+/// An entry in the terms of the model; `None` for a content that nobody wrote.
 pub(crate) fn item_of(contents: &Contents, entry: &Entry) -> Option<Item> {
     match &entry.kind {
         EntryKind::Folder => Some(Item::Folder),

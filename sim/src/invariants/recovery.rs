@@ -1,5 +1,5 @@
-//! A master that lost its journal finds from the nodes' disks what was acknowledged, and nothing that was not.
-//! (`docs/semantics.md`: its journal lost.)
+//! A master that lost its journal finds acknowledged data on the nodes' disks, and never anything else.
+//! (`docs/semantics.md`: its journal lost.) A check never changes anything in the cloud.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ pub(crate) fn check_reply(env: &mut Environment, reply: &ClientReply) {
 pub(crate) fn doubtful<'a>(env: &Environment, reply: &'a ClientReply) -> Option<&'a SectorPath> {
     let ClientReply::Status(status) = reply else { return None };
     match item_of(&env.model.contents, &status.entry) {
-        // What a job has left over was removed, and may be found again so.
+        // Leftovers of a job were removed, and may be found again.
         Some(Item::File(_)) if env.model.has_lost_journal() && is_left_over(&status.entry.path) => {
             Some(&status.entry.path)
         }
@@ -53,13 +53,13 @@ fn is_left_over(path: &SectorPath) -> bool {
     path.as_str().starts_with("/out/.sphere-")
 }
 
-/// What of all that must be there is not among all entries: a sentence each.
+/// Required entries that are not among all entries: a sentence each.
 pub(crate) fn missing(env: &Environment, entries: &[Entry]) -> Vec<String> {
     let Some(recovered) = &env.model.recovered else { return Vec::new() };
     let found: BTreeMap<&SectorPath, _> =
         entries.iter().map(|entry| (&entry.path, item_of(&env.model.contents, entry))).collect();
-    // A write that was given up may still have been on its way to a node: staged after the loss, it looks like one that
-    // was answered, and wins as the newest (`docs/decisions/0012-lost-journal.md`). What it replaced is still owed.
+    // An abandoned write may still have been on its way to a node. Staged after the loss, it looks like an answered
+    // one, and wins as the newest (`docs/decisions/0012-lost-journal.md`). The content it replaced is still owed.
     let is_newer = |path: &SectorPath, there: ContentId, content: ContentId| {
         env.model.was_begun_after(path, there, content) && recovered.could_be(path, Some(there))
     };

@@ -1,5 +1,5 @@
-//! Nobody is told what he may not read, nor changes what he may not, also while names are put together anew; and who
-//! may is not refused. (`docs/semantics.md`: rights; its journal lost.)
+//! No user is told what they may not read, or changes what they may not, even during a rebuild. A permitted request is
+//! not refused. (`docs/semantics.md`: rights; its journal lost.) A check never changes anything in the cloud.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use protocol::{
 
 use crate::{ViolationKind, environment::Environment, model::path};
 
-/// A question, or an attempt at something, of a user who is no administrator.
+/// A question, or an attempted change, of a user who is no administrator.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
     pub(crate) by: UserRights,
@@ -22,12 +22,12 @@ pub(crate) struct Probe {
     pub(crate) request: ClientRequest,
 }
 
-/// What a request needs.
+/// The right that a request needs.
 enum Needed<'a> {
     On(&'a SectorPath, Rights),
     /// Only administrators may.
     Administrator,
-    /// His own part of it alone.
+    /// Only the user's own part of it.
     Own,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn check(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
     match probe.needed() {
         Needed::On(path, wanted) => {
             if path.is_within(&self::path(TRASH)) {
-                // Of the whole of it each is shown his own.
+                // A listing of the whole shows each user their own part.
                 if is_granted && path.components().count() > 1 && !is_own(by, path) {
                     env.violate(ViolationKind::Safety, format!("{} was shown another's trash: {reply:?}", by.user));
                 }
@@ -99,7 +99,7 @@ pub(crate) fn check(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
     check_shown(env, probe, reply);
 }
 
-/// What a list names.
+/// The entries named in a list.
 fn check_shown(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
     let by = &probe.by;
     let now = env.now.monotonic;
@@ -122,19 +122,19 @@ fn check_shown(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
     }
 }
 
-/// Whether a path is a folder that is certainly there.
+/// Whether a path is a folder that certainly exists.
 fn is_certain(env: &Environment, by: &UserRights, path: &SectorPath) -> bool {
     let estate = &env.model.attributes;
     let Some(folder) = estate.folders.iter().rfind(|folder| path.is_within(&folder.path)) else { return false };
     let there = env.model.regions[folder.region].certain().is_some_and(|tree| tree.0.contains_key(&folder.path));
-    // Who made the folder owns the files in it: not so what is not there.
+    // The maker of a folder owns the files in it; that does not hold for missing entries.
     there && (folder.path == *path || folder.maker != by.user)
 }
 
-/// Whether a path lies in one's own trash.
+/// Whether a path lies in the user's own trash.
 fn is_own(by: &UserRights, path: &SectorPath) -> bool {
     path.components().nth(1) == Some(by.user.as_str())
 }
 
-/// What was removed and can be restored.
+/// Folder of removed entries that can be restored.
 const TRASH: &str = "/.trash";

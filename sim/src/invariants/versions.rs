@@ -1,5 +1,5 @@
-//! Versions grow: over restarts of the master, over removals, and whatever its clock does.
-//! (`docs/semantics.md`: upload.)
+//! Versions grow: over restarts of the master, over removals, and whatever its clock does. (`docs/semantics.md`:
+//! upload.) A check never changes anything in the cloud.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use protocol::{
 
 use crate::{ViolationKind, environment::Environment};
 
-/// A write that was begun at `began` was answered with this entry.
+/// A write begun at `began` was answered with this entry.
 pub(crate) fn check(env: &mut Environment, path: &SectorPath, entry: &Entry, began: Duration) {
     let EntryKind::File(content) = &entry.kind else { return };
     let version = content.version;

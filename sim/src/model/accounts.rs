@@ -1,4 +1,4 @@
-//! Who may come in: what the security server knows. In the simulation it is always there and reached at once.
+//! Who may come in: the data of the security server. In the simulation it is reached at once and never unavailable.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,17 +10,17 @@ use protocol::{
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    /// Who each client is; all others are the administrator.
+    /// The user of each client; all others are the administrator.
     users: BTreeMap<usize, UserName>,
-    /// Whose each proof is, in the order in which they were given.
+    /// The owner of each proof, in the order in which they were given.
     proofs: Vec<Proof>,
-    /// Whose accounts have changed, oldest first.
+    /// Users whose accounts have changed, oldest first.
     changed: Vec<UserName>,
-    /// Who is let in again only then.
+    /// Users barred until this time.
     barred: BTreeMap<UserName, Duration>,
 }
 
-/// What proves someone, from a login until it is revoked.
+/// A proof of identity, from a login until it is revoked.
 #[derive(Debug)]
 struct Proof {
     user: UserName,
@@ -43,7 +43,7 @@ impl Accounts {
         Some(self.known(self.proofs.len() - 1, user))
     }
 
-    /// All that a user has come in with proves nothing any more, and for a while nothing else does.
+    /// All proofs of a user become worthless, and for a while the user cannot log in.
     pub(crate) fn revoke(&mut self, now: Duration, user: &UserName, barred_for: Duration) {
         for proof in self.proofs.iter_mut().filter(|proof| proof.user == *user) {
             proof.revoked.get_or_insert(now);
@@ -52,7 +52,7 @@ impl Accounts {
         self.barred.insert(user.clone(), now + barred_for);
     }
 
-    /// Since when what proved a user does so no longer.
+    /// When a proof of a user was revoked.
     pub(crate) fn revoked_at(&self, proof: CredentialId) -> Option<Duration> {
         self.proof(proof)?.revoked
     }
@@ -60,7 +60,7 @@ impl Accounts {
     /// The answer to a question of the master's.
     ///
     /// # Errors
-    /// Where the simulation does not know of such a thing.
+    /// If the simulation does not support the question.
     pub(crate) fn answer(&self, request: &SecurityRequest) -> Result<SecurityReply, Refusal> {
         match request {
             SecurityRequest::Changes(mark) => {
@@ -96,12 +96,12 @@ impl Accounts {
 
 /// A user of this name.
 pub(crate) fn user(name: &str) -> UserName {
-    // Only called with words of letters, which are names.
+    // Only called with words of letters, which are valid names.
     #[allow(clippy::expect_used)]
     UserName::new(name).expect("a valid name")
 }
 
-/// Who administers the cloud.
+/// The administrator of the cloud.
 pub(crate) fn administrator() -> UserName {
     user("ada")
 }

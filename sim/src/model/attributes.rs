@@ -1,6 +1,6 @@
-//! What is not names: whose folders are, who may do what with them, what they and users may keep, and what was removed
-//! and can be restored. A few folders of users who are no administrators, which are made once and stay. Slow and
-//! obvious, and written from `docs/semantics.md` alone.
+//! Everything beside names: owners and rights of folders, quotas, and removed entries that can be restored. It covers a
+//! few folders of ordinary users, which are made once and stay. It is slow and obvious, and written from
+//! `docs/semantics.md` alone, never from the product's code.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,21 +11,21 @@ use super::{Accounts, ContentId, Setting, TrashModel, Tree};
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes {
-    /// What everyone may do where nobody says anything.
+    /// Rights of everyone if no list names any.
     pub(crate) everyone: Rights,
     pub(crate) folders: Vec<FolderAttributes>,
     /// How much users may keep.
     pub(crate) quotas: BTreeMap<UserName, Setting<Most>>,
     pub(crate) trash: TrashModel,
     pub(crate) accounts: Accounts,
-    /// What was found of folders in the last look at all of them.
+    /// The state of folders in the last check of all of them.
     pub(crate) found: BTreeMap<SectorPath, Found>,
-    /// Names may be being put together: a copy may say whose a folder was long ago.
+    /// A rebuild may be running: a copy may name a folder's owner of long ago.
     is_in_doubt: bool,
-    /// When the journal was taken that was put back: until the names stand, rights may be those of that time
+    /// When the restored journal was taken. Until the rebuild ends, rights may be those of that time
     /// (`docs/decisions/0032-older-journal.md`).
     put_back_from: Option<Duration>,
-    /// When a journal was lost, or an older one put back, last.
+    /// When a journal was last lost, or an older one restored.
     last_loss: Duration,
     /// And in the trash.
     pub(crate) found_trash: Vec<(UserName, SectorPath, ContentId)>,
@@ -40,14 +40,14 @@ pub(crate) struct FolderAttributes {
     pub(crate) path: SectorPath,
     /// The region that it is in.
     pub(crate) region: usize,
-    /// Who made it, and all files in it.
+    /// The maker, who owns all files in it too.
     pub(crate) maker: UserName,
     pub(crate) owner: Setting<UserName>,
     pub(crate) acl: Setting<Option<Acl>>,
     pub(crate) policy: Setting<Policy>,
 }
 
-/// What the master says of a folder.
+/// The master's answer about a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) owner: UserName,
@@ -61,7 +61,7 @@ impl FolderAttributes {
         Self { path, region, maker, owner, acl: Setting::new(None), policy: Setting::new(Policy::default()) }
     }
 
-    /// It is made, for the first time or since it was lost.
+    /// It is made, for the first time or again after it was lost.
     pub(crate) fn made(&mut self, now: Duration) {
         self.owner.renew(now, self.maker.clone());
         self.acl.renew(now, None);
@@ -80,8 +80,8 @@ impl Attributes {
         self.folders.iter().any(|folder| path.is_within(&folder.path))
     }
 
-    /// The rights that a user may have had on what is at a path between two moments: each set that is possible. Files
-    /// belong to who made their folder.
+    /// The rights that a user may have had on the entry at a path between two moments: each possible set. Files belong
+    /// to the maker of their folder.
     pub(crate) fn rights(&self, by: &UserRights, path: &SectorPath, since: Duration, until: Duration) -> Vec<Rights> {
         let above = |path: &SectorPath| self.folders.iter().rfind(|folder| path.is_within(&folder.path));
         let Some(folder) = above(path) else { return vec![self.everyone] };
@@ -112,7 +112,7 @@ impl Attributes {
         possible
     }
 
-    /// The journal was lost, or one was put back that was taken then: nodes keep what was acknowledged before
+    /// The journal was lost, or one taken at that time was restored. Nodes keep rows that were acknowledged before
     /// `kept_until`.
     pub(crate) fn lose(
         &mut self,
@@ -122,8 +122,8 @@ impl Attributes {
         is_there: impl Fn(&SectorPath) -> bool,
     ) {
         self.is_in_doubt = true;
-        // Of two lines that parted the older one may stay: where the journal is of before another loss, and where it is
-        // lost before the one that was put back had heard all nodes (`docs/decisions/0032-older-journal.md`).
+        // Of two forked lines the older one may stay. That is so if the journal dates from before another loss, or is
+        // lost before the restored one had heard all nodes (`docs/decisions/0032-older-journal.md`).
         let parted = put_back.filter(|taken| *taken < self.last_loss).into_iter().chain(self.put_back_from).min();
         let since = parted.map_or(kept_until, |parted| parted.min(kept_until));
         for folder in &mut self.folders {
@@ -132,19 +132,19 @@ impl Attributes {
             folder.policy.lose(now, since);
         }
         self.quotas.values_mut().for_each(|quota| quota.lose(now, since));
-        // What was removed since may be on the line that is not taken, and at its path again (`docs/semantics.md`).
+        // An entry removed since may be on the line that is not taken, and at its path again (`docs/semantics.md`).
         let removed_until = self.put_back_from.map_or(kept_until, |taken| taken.min(kept_until));
         self.trash.lose(removed_until, is_there);
         self.last_loss = now;
         self.put_back_from = put_back.into_iter().chain(self.put_back_from).min();
     }
 
-    /// Whether an older journal was put back, and not all is well yet.
+    /// Whether an older journal was restored, and not all is well yet.
     pub(crate) fn is_put_back(&self) -> bool {
         self.put_back_from.is_some()
     }
 
-    /// All is well: what was found counts from now on.
+    /// All is well: the state found counts from now on.
     pub(crate) fn reset(&mut self, now: Duration) {
         (self.is_in_doubt, self.put_back_from) = (false, None);
         for folder in &mut self.folders {
@@ -157,7 +157,7 @@ impl Attributes {
         self.trash.reset(now, found);
     }
 
-    /// Folders of a region that are not there.
+    /// Folders of a region that do not exist.
     pub(crate) fn unmade(&self, region: usize, tree: &Tree) -> Option<usize> {
         self.folders.iter().position(|folder| folder.region == region && !tree.0.contains_key(&folder.path))
     }

@@ -1,4 +1,5 @@
-//! What a copy of the journal names: taken now and then, and put back later, it makes the master one of yesterday.
+//! The names in a copy of the journal. It is taken from time to time, and restored later; the master then has its old
+//! state. It holds only what is known of the names, never the copy's bytes.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,7 +10,7 @@ use super::{ContentId, Model};
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Backup {
-    /// Files that it may name, and with what.
+    /// Files that it may name, with their contents.
     names: BTreeSet<(SectorPath, ContentId)>,
     /// When it was taken.
     pub(crate) taken: Duration,
@@ -40,12 +41,13 @@ impl Backup {
         self.names.iter()
     }
 
-    /// Whether a file that it may name needs another kind of thing where this file is, or is one of its folders.
+    /// Whether a file that it may name is incompatible with this file: it needs a folder there, or is one of its
+    /// folders.
     pub(super) fn is_in_the_way(&self, path: &SectorPath) -> bool {
         self.names.iter().any(|(at, _)| at != path && (path.is_within(at) || at.is_within(path)))
     }
 
-    /// Whether a file that it may name stands where this folder is, or one above it.
+    /// Whether a file that it may name is at this folder's path, or at one above it.
     pub(super) fn has_file_above(&self, folder: &SectorPath) -> bool {
         self.names.iter().any(|(at, _)| folder.is_within(at))
     }

@@ -1,5 +1,5 @@
-//! What files hold. Each content is made from chance once and is known again by its digest, so that whoever reads bytes
-//! knows which write they come from, or that they come from none.
+//! The contents of files. Each is random, made once, and recognised by its digest. So the reader of some bytes knows
+//! which write they come from, or that they come from none. A content never changes.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -26,7 +26,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Takes bytes in; the same bytes are the same content.
+    /// Adds bytes; the same bytes are the same content.
     pub(crate) fn add(&mut self, bytes: Vec<u8>) -> ContentId {
         let digest = digest_of(&bytes);
         let next = ContentId(self.list.len());
@@ -37,7 +37,7 @@ impl Contents {
         id
     }
 
-    /// Makes bytes by chance: mostly few, at times just around the length of a block, at times several blocks.
+    /// Makes random bytes: mostly few, at times just around the length of a block, at times several blocks.
     pub(crate) fn draw(&mut self, rng: &mut Rng) -> ContentId {
         const BLOCK: usize = protocol::limits::BLOCK_BYTES as usize;
         let length = match rng.u8(..20) {
@@ -54,7 +54,7 @@ impl Contents {
         self.add(bytes)
     }
 
-    /// Makes bytes of which a node keeps what came when their sender goes away.
+    /// Makes enough bytes that a node keeps the received part when their sender goes away.
     pub(crate) fn draw_large(&mut self, rng: &mut Rng) -> ContentId {
         // A broken upload is kept from 1 MiB on.
         let mut bytes = vec![0; (1 << 20) + rng.usize(1..400_000)];
@@ -62,7 +62,7 @@ impl Contents {
         self.add(bytes)
     }
 
-    /// A content with something behind it.
+    /// A content with bytes appended.
     pub(crate) fn extend(&mut self, id: ContentId, tail: &[u8]) -> ContentId {
         let bytes = [self.get(id).bytes.as_slice(), tail].concat();
         self.add(bytes)

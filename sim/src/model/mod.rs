@@ -1,5 +1,5 @@
-//! The truth beside the cloud: a slow and obvious model of what the clients were told, kept by the simulation alone.
-//! The invariants compare the cloud with it; the cloud never sees it.
+//! The truth beside the cloud: a slow and obvious model of the clients' answers, kept by the simulation alone. The
+//! invariants compare the cloud with it; the cloud never sees it.
 
 mod accounts;
 mod attributes;
@@ -31,39 +31,39 @@ pub(crate) struct Model {
     pub(crate) contents: Contents,
     /// One folder for each client who changes names: nobody else changes anything in it.
     pub(crate) regions: Vec<Region>,
-    /// Whose folders are, who may do what, and what was removed.
+    /// Owners of folders, rights, and removed entries.
     pub(crate) attributes: Attributes,
     /// Files that all clients overwrite.
     pub(crate) registers: Vec<Register>,
-    /// What anybody ever began to write, also where it was given up.
+    /// Every write that anybody ever began, including abandoned ones.
     pub(crate) attempted: Vec<(protocol::SectorPath, ContentId)>,
-    /// When a write was last answered with success, by what was written where.
+    /// When a write was last answered with success, by path and content.
     pub(crate) acknowledged: std::collections::BTreeMap<(protocol::SectorPath, ContentId), std::time::Duration>,
     /// Files that jobs have published.
     pub(crate) outputs: Vec<(protocol::SectorPath, ContentId)>,
-    /// Once the master has lost its journal: what may be found again. Regions and registers count no longer.
+    /// Once the master has lost its journal: what may be found again. Regions and registers no longer count.
     pub(crate) recovered: Option<Recovered>,
-    /// What earlier losses of a journal left: what then stood there counts again, but for these.
+    /// Remains of earlier losses of a journal: apart from these, the names present then count again.
     pub(crate) remains: Remains,
     /// How often the master lost its journal, or was given an older one.
     pub(crate) losses: u32,
-    /// Whether an older one was what it was given last.
+    /// Whether the last one it was given was an older one.
     pub(crate) has_old_journal: bool,
-    /// Whether it ever was given one.
+    /// Whether it was ever given one.
     pub(crate) had_old_journal: bool,
     /// When nodes were last sent a state of the small rows.
     pub(crate) keeps: std::collections::BTreeMap<(u64, u64, u64), std::time::Duration>,
-    /// The node that whoever keeps the nodes is busy with: it may not be given small rows.
+    /// The node that the operator is busy with: it may not be sent small rows.
     pub(crate) operated_node: Option<usize>,
     /// Versions that clients were told.
     pub(crate) versions: Versions,
-    /// People who are not at rest: what they are changing is seen before they are told.
+    /// People who are not at rest: their changes are visible before they are answered.
     pub(crate) people_at_work: usize,
-    /// The node that was taken out of use for good: it must become empty.
+    /// The node that was drained for good: it must become empty.
     pub(crate) leaving: Option<usize>,
     /// Appends that were answered with success.
     pub(crate) appended: u32,
-    /// Uploads that went on behind what an earlier attempt had left at a node.
+    /// Uploads that continued after the part an earlier attempt had left at a node.
     pub(crate) resumed: u32,
     /// Where each part of a job's output that is being written may be later.
     pub(crate) publishing: std::collections::BTreeMap<protocol::SectorPath, Vec<protocol::SectorPath>>,
@@ -98,7 +98,7 @@ impl Model {
             || self.recovered.as_ref().is_some_and(|recovered| recovered.may_be_kept(header))
     }
 
-    /// A node died while names are put together, and with it perhaps what it had removed and not synced.
+    /// A node died during a rebuild, and with it perhaps removals that were not synced.
     pub(crate) fn may_bring_back(&mut self, removed: &[protocol::Digest]) {
         let Some(recovered) = &mut self.recovered else { return };
         let contents: Vec<_> = removed.iter().filter_map(|digest| self.contents.find(*digest)).collect();
@@ -109,13 +109,13 @@ impl Model {
         }
     }
 
-    /// Where a file of this path would be had it been in its folders when they were renamed.
+    /// Where a file of this path would be if it had been in its folders when they were renamed.
     pub(crate) fn renamed(&self, at: &protocol::SectorPath) -> Vec<protocol::SectorPath> {
         let region = self.regions.iter().find(|region| at.is_within(&region.root));
         region.map_or_else(|| vec![at.clone()], |region| region.renamed(at))
     }
 
-    /// The journal was lost, and with it what is not kept by nodes of owners, rights, quotas and the trash.
+    /// The journal was lost, and with it the owners, rights, quotas and trash entries that no node keeps.
     pub(crate) fn lose_attributes(
         &mut self,
         now: std::time::Duration,
@@ -123,7 +123,7 @@ impl Model {
         put_back: Option<std::time::Duration>,
     ) {
         let regions = &self.regions;
-        // What was removed, and has been put there again.
+        // An entry that was removed, and has been put there again.
         let was_there = |at: &protocol::SectorPath| {
             let mut seen = regions.iter().flat_map(|region| region.seen_since(kept_until));
             seen.any(|tree| tree.0.contains_key(at))
@@ -131,8 +131,8 @@ impl Model {
         self.attributes.lose(now, kept_until, put_back, was_there);
     }
 
-    /// What was taken back from the trash after `kept_until` may be there again: the copies of the small rows say so.
-    /// And where a trash is soon emptied, whatever a node that was away has there may be gone for good.
+    /// An entry restored after `kept_until` may be in the trash again, according to the copies of the small rows. And
+    /// if a trash is emptied soon, a copy at a node that was away may be gone for good.
     pub(crate) fn release_restored(&mut self, kept_until: std::time::Duration) {
         let (Some(recovered), estate) = (&mut self.recovered, &self.attributes) else { return };
         let regions = &self.regions;
@@ -143,8 +143,8 @@ impl Model {
         });
     }
 
-    /// What became of giving something back from the trash: where a master did that which has lost its journal since,
-    /// it may be in the trash again, and that may soon be emptied.
+    /// The outcome of a restore from the trash. If the master has lost its journal since, the entry may be in the trash
+    /// again, which may soon be emptied.
     pub(crate) fn outcome_of_restore(&self, change: &Change, outcome: Outcome) -> Outcome {
         let is_of_lost = self.recovered.as_ref().is_some_and(|recovered| !recovered.has_begun(change));
         match outcome {
@@ -153,8 +153,8 @@ impl Model {
         }
     }
 
-    /// Whether a content was written to a path after another. One that is made again, as empty files are, keeps its
-    /// number.
+    /// Whether a content was written to a path after another. A content that is made again, as of empty files, keeps
+    /// its number.
     pub(crate) fn was_begun_after(&self, at: &protocol::SectorPath, later: ContentId, earlier: ContentId) -> bool {
         let last = |content| self.attempted.iter().rposition(|(path, one)| path == at && *one == content);
         let turns = last(later).zip(last(earlier));
@@ -166,8 +166,8 @@ impl Model {
         self.acknowledged.insert((path.clone(), content), now);
     }
 
-    /// All is well again after a journal was lost: what stands there now (files with their contents, and folders) is
-    /// what counts from now on.
+    /// All is well again after a journal was lost: the present files with their contents, and the present folders,
+    /// count from now on.
     pub(crate) fn reset(&mut self, now: std::time::Duration, entries: &[(protocol::SectorPath, Item)]) {
         let Some(recovered) = self.recovered.take() else { return };
         self.attributes.reset(now);

@@ -1,7 +1,6 @@
-//! What names may be once the master has lost its journal: computed from the truth and from what lies on all disks at
-//! that moment. It is the rule of `docs/semantics.md` in other words: what stands at its path comes back; what was
-//! removed may come back only where its bytes still lie somewhere; what was not yet at its path, and perhaps never
-//! published, may come too.
+//! The possible names once the master has lost its journal, computed from the truth and all disks at that moment. This
+//! is the rule of `docs/semantics.md` in other words. A file at its path comes back. A removed file may come back only
+//! if its bytes still exist. A staged file, perhaps never published, may come too.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,24 +18,24 @@ pub(crate) struct Recovered {
     birth: Option<Version>,
     /// The journals under which slices on the disks were written.
     journals: BTreeSet<JournalId>,
-    /// Files that must be there, and with what.
+    /// Files that must exist, with their contents.
     firm: BTreeMap<SectorPath, ContentId>,
-    /// What may be seen.
+    /// Contents that may be seen, by path.
     seen: BTreeMap<SectorPath, BTreeSet<ContentId>>,
     /// Contents that must be somewhere: under a name, or on a disk.
     owed: BTreeSet<ContentId>,
-    /// Files that are written to the new master.
+    /// Files being written to the new master.
     begun: BTreeSet<(SectorPath, ContentId)>,
-    /// Folders that must be there.
+    /// Folders that must exist.
     folders: BTreeSet<SectorPath>,
-    /// Whether an older journal was put back: what was answered of its last moment nobody may know.
+    /// Whether an older journal was restored: answers of its last moment may be unknown to everyone.
     is_rolled_back: bool,
 }
 
-/// What is left of earlier losses once all is well.
+/// Remains of earlier losses once all is well.
 #[derive(Debug, Default)]
 pub(crate) struct Remains {
-    /// Versions below were given by a master that lost its journal.
+    /// Smaller versions were given by a master that lost its journal.
     birth: Version,
     journals: BTreeSet<JournalId>,
     /// Contents of files that were found again after they had been removed or replaced.
@@ -52,7 +51,7 @@ impl Remains {
         header.version < self.birth || self.journals.contains(&header.journal)
     }
 
-    /// Takes over what one loss has left.
+    /// Takes over the remains of one loss.
     pub(crate) fn add(&mut self, recovered: &Recovered, files: impl Iterator<Item = ContentId>) {
         self.birth = self.birth.max(recovered.birth.unwrap_or_default());
         self.journals.extend(&recovered.journals);
@@ -68,17 +67,17 @@ pub(crate) struct Held {
     pub(crate) content: ContentId,
     pub(crate) state: HeldState,
     pub(crate) version: Version,
-    /// Whether the node will find it again just so: its process is dead, and no bit of it was turned over.
+    /// Whether the node will find it again unchanged: its process is dead, and no bit of it was flipped.
     pub(crate) is_certain: bool,
-    /// Since when the node is dead, where it was never asked to remove it.
+    /// Since when the node is dead, if it was never asked to remove the slice.
     pub(crate) dead_since: Option<Duration>,
     /// The journal under which it was written.
     pub(crate) journal: JournalId,
 }
 
 impl Recovered {
-    /// What may be found again, with what is known and what lies on disks now.
-    /// Small rows that were acknowledged before `kept_until` are kept by a node.
+    /// What may be found again, from the known truth and the present disks. Small rows that were acknowledged before
+    /// `kept_until` are kept by a node.
     pub(crate) fn new(book: &Model, now: Duration, kept_until: Duration, held: &[Held]) -> Self {
         let mut truth: Vec<(SectorPath, ContentId)> = Vec::new();
         let mut seen: BTreeMap<SectorPath, BTreeSet<ContentId>> = BTreeMap::new();
@@ -107,8 +106,8 @@ impl Recovered {
             }
         }
         book.outputs.iter().for_each(|(path, content)| note(path, *content));
-        // What was never committed looks, staged on a disk, like what was (`docs/decisions/0012-lost-journal.md`).
-        // Its folder may have another name by now.
+        // A file that was never committed looks, staged on a disk, like a committed one
+        // (`docs/decisions/0012-lost-journal.md`). Its folder may have another name by now.
         for (at, content) in book.attempted.iter().filter(|(path, content)| !gone.contains(path, *content)) {
             book.renamed(at).iter().for_each(|at| note(at, *content));
         }
@@ -122,8 +121,8 @@ impl Recovered {
         Self { birth: None, journals, firm, seen, owed, begun: BTreeSet::new(), folders, is_rolled_back: false }
     }
 
-    /// An older journal was put back: its names may be seen too, and what was done in the last moment no node may know
-    /// of (`docs/decisions/0032-older-journal.md`).
+    /// An older journal was restored: its names may be seen too. Changes of the last moment may be unknown to every
+    /// node (`docs/decisions/0032-older-journal.md`).
     pub(crate) fn rolled_back(mut self, book: &Model, kept_until: Duration, held: &[Held], backup: &Backup) -> Self {
         for (at, content) in backup.names() {
             book.renamed(at).into_iter().for_each(|at| self.may_be(at, *content));
@@ -149,7 +148,7 @@ impl Recovered {
         self.seen.iter().flat_map(|(path, contents)| contents.iter().map(move |content| (path, *content)))
     }
 
-    /// The journal is lost again, before all was well: what lies on disks now.
+    /// The journal is lost again, before all was well; `held` is what is on the disks now.
     pub(crate) fn lose_again(mut self, held: &[Held]) -> Self {
         self.birth = None;
         self.begun.clear();
@@ -159,9 +158,8 @@ impl Recovered {
         self
     }
 
-    /// And an older journal had been put back that was still without some nodes: what a node that was away has counts
-    /// by what that journal gave it (`docs/decisions/0032-older-journal.md`), so that what was removed may be at its
-    /// path again.
+    /// In addition, a restored older journal was still without some nodes. Rows that it gave a node that was away count
+    /// (`docs/decisions/0032-older-journal.md`). So removed files may be at their paths again.
     pub(crate) fn confused(mut self, book: &Model, held: &[Held]) -> Self {
         let on_disks: BTreeSet<_> = held.iter().map(|held| held.content).collect();
         for region in &book.regions {
@@ -191,13 +189,13 @@ impl Recovered {
         self.begun.contains(&(path.clone(), *content))
     }
 
-    /// A change has ended; one that the old master was asked for may have been lost with it.
+    /// A change has ended; one requested from the old master may have been lost with it.
     pub(crate) fn end(&mut self, change: &Change, outcome: Outcome) {
         let Change::Put { path, content, .. } = change else { return };
         let was_begun = self.begun.remove(&(path.clone(), *content));
         match outcome {
             Outcome::Done => {
-                // What was only staged when its commit was lost looks like a broken upload.
+                // A file that was only staged when its commit was lost looks like a broken upload.
                 if was_begun || !self.is_rolled_back {
                     self.owed.insert(*content);
                 }
@@ -210,7 +208,7 @@ impl Recovered {
         }
     }
 
-    /// A job that the new master admitted has published a file; or one of the old master's, of which nobody knows
+    /// A job that the new master admitted has published a file. Or it was a job of the old master's, and nobody knows
     /// whether that was still saved.
     pub(crate) fn note_output(&mut self, path: &SectorPath, content: ContentId, is_of_new_master: bool) {
         self.seen.entry(path.clone()).or_default().insert(content);
@@ -240,12 +238,13 @@ impl Recovered {
         &self.folders
     }
 
-    /// A disk with some copies is lost, or a bit of one turned over: what only these made certain is so no longer.
+    /// A disk with some copies is lost, or a bit of one flipped: facts that only these made certain are no longer
+    /// certain.
     pub(crate) fn doubt(&mut self, contents: &BTreeSet<ContentId>) {
         self.firm.retain(|_, content| !contents.contains(content));
     }
 
-    /// These files may be where nobody looks for them, or, where that does not last, nowhere.
+    /// These files may be where nobody looks for them, or, if that place does not last, nowhere.
     pub(crate) fn release(&mut self, lasts: bool, which: impl Fn(&SectorPath, ContentId) -> bool) {
         self.firm.retain(|path, content| !which(path, *content));
         let gone = self.seen.iter().flat_map(|(path, seen)| seen.iter().filter(|content| which(path, **content)));
@@ -269,8 +268,8 @@ impl Recovered {
     }
 }
 
-/// What was removed or replaced while a node was away that still has it; the small rows that some node keeps
-/// say so, and it must not come back.
+/// Files removed or replaced while a node that still has them was away. The small rows at some node say so, and the
+/// files must not come back.
 struct MissedDeletions<'a>(BTreeSet<(&'a SectorPath, ContentId)>);
 
 impl<'a> MissedDeletions<'a> {
@@ -286,15 +285,15 @@ impl<'a> MissedDeletions<'a> {
             let alive: BTreeSet<_> =
                 region.seen_since(kept_until).flat_map(Tree::files).map(|(_, content)| content).collect();
             for (since, contents) in &away {
-                // It was certainly a file when the node was known to be away; one whose commit was never answered may
-                // not have been one, and lies on the disks like one that is to be committed.
+                // It was certainly a file when the node was known to be away. A file whose commit was never answered
+                // may not have been one. On the disks it looks like one that is about to be committed.
                 let then: BTreeSet<_> = region.certain_at(*since).into_iter().map(|(_, content)| content).collect();
                 let is_gone =
                     |content| contents.contains(&content) && then.contains(&content) && !alive.contains(&content);
                 gone.extend(region.ever_seen().filter(|(_, content)| is_gone(*content)));
             }
         }
-        // What was sent twice may lie staged once, and looks then like what was just acknowledged.
+        // A file that was sent twice may be staged once more, and then looks like one just acknowledged.
         gone.retain(|(path, content)| {
             book.attempted.iter().filter(|one| (&one.0, one.1) == (*path, *content)).count() == 1
         });
@@ -306,10 +305,10 @@ impl<'a> MissedDeletions<'a> {
     }
 }
 
-/// Which of the files that are certainly there have a copy that is certainly found, and that nothing else can displace.
+/// The certain files that have a copy which is certainly found, and which no other file can displace.
 fn firm(mut truth: Vec<(SectorPath, ContentId)>, held: &[Held]) -> BTreeMap<SectorPath, ContentId> {
-    // The newest version of a path wins (`docs/semantics.md`). So a file that was renamed to where a newer one stood
-    // gives way to that one, where a node was away when the newer one was to be removed.
+    // The newest version of a path wins (`docs/semantics.md`). So a file renamed over a newer one may give way to that
+    // one. A node must have been away when the newer one was to be removed.
     truth.retain(|(path, content)| {
         let at_path = || held.iter().filter(|held| held.path == *path);
         let newest = at_path().filter(|held| held.content == *content).map(|held| held.version).max();
@@ -323,7 +322,7 @@ fn firm(mut truth: Vec<(SectorPath, ContentId)>, held: &[Held]) -> BTreeMap<Sect
         if held.iter().any(is_in_the_way) {
             return false;
         }
-        // A node that was away when a file was renamed has it at its old path, and may be the first to come.
+        // A node that was away when a file was renamed has it at its old path, and may be the first to join.
         let is_elsewhere = |slice| held.iter().any(|other| other.slice == slice && other.path != *path);
         let is_there = |held: &Held| held.is_certain && held.content == *content && held.state == HeldState::Placed;
         at_path.any(|held| is_there(held) && !is_elsewhere(held.slice))
@@ -331,7 +330,7 @@ fn firm(mut truth: Vec<(SectorPath, ContentId)>, held: &[Held]) -> BTreeMap<Sect
     truth.into_iter().collect()
 }
 
-/// The folders of a region that were there when some node was last given the small rows, and are there still.
+/// The folders of a region that existed when some node was last sent the small rows, and still exist.
 fn firm_folders(region: &Region, kept_until: Duration, held: &[Held]) -> Vec<SectorPath> {
     let mut trees = region.seen_since(kept_until);
     let Some(first) = trees.next() else { return Vec::new() };
@@ -346,7 +345,7 @@ fn is_blocked(folder: &SectorPath, held: &[Held]) -> bool {
     held.iter().any(|held| folder.is_within(&held.path))
 }
 
-/// How long a node is away before the master counts it as such, at most: what is removed before, it is merely told.
+/// How long a node is away before the master counts it as such, at most: earlier removals are merely ordered.
 const NOTICED_AFTER: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

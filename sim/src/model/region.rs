@@ -1,6 +1,6 @@
-//! What the names of one region may be. Only its owner changes them, one change at a time; where an answer was lost,
-//! both outcomes stay possible until a later answer tells. So at any moment a region is a set of possible trees: most
-//! of the time one.
+//! The possible names of one region. Only its owner changes them, one change at a time. If an answer was lost, both
+//! outcomes stay possible until a later answer decides. So a region is a set of possible trees, mostly one, and never
+//! an empty set.
 
 use std::{collections::BTreeSet, rc::Rc, time::Duration};
 
@@ -14,9 +14,9 @@ pub(crate) struct Region {
     /// Its folder.
     pub(crate) root: SectorPath,
     possible: Vec<Rc<Tree>>,
-    /// What could be seen by others since when, oldest first.
+    /// What others could see, and since when, oldest first.
     history: Vec<(Duration, Vec<Rc<Tree>>)>,
-    /// What was asked to be renamed to what, oldest first.
+    /// Requested renames, oldest first.
     renames: Vec<(SectorPath, SectorPath)>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Outcome {
     Refused(Status),
     /// It certainly did not happen.
     NotDone,
-    /// No answer came, and whatever was to come of it has.
+    /// No answer came, and any effect of it has happened by now.
     Unknown,
 }
 
@@ -44,7 +44,7 @@ impl Region {
         &self.possible
     }
 
-    /// The names, where only one outcome is possible.
+    /// The names, if only one outcome is possible.
     pub(crate) fn certain(&self) -> Option<&Tree> {
         match self.possible.as_slice() {
             [only] => Some(only),
@@ -52,20 +52,20 @@ impl Region {
         }
     }
 
-    /// The trees of which one is what may be seen now.
+    /// The trees of which one may be seen now.
     pub(crate) fn visible(&self) -> &[Rc<Tree>] {
         self.history.last().map_or(&[], |(_, trees)| trees)
     }
 
-    /// Every file that could ever be seen, with what it held.
+    /// Every file that could ever be seen, with its content.
     pub(crate) fn ever_seen(&self) -> impl Iterator<Item = (&SectorPath, ContentId)> {
         self.history.iter().flat_map(|(_, trees)| trees).flat_map(|tree| tree.files())
     }
 
-    /// Where a file would be had it been in its folders when they were renamed: a removed one that is found again
-    /// comes back in its folder, and that may have another name by now.
+    /// Where a file would be if it had been in its folders when they were renamed. A removed file that is found again
+    /// comes back in its folder, which may have another name by now.
     pub(crate) fn renamed(&self, at: &SectorPath) -> Vec<SectorPath> {
-        // Each once: folders that go to and fro would double them with each rename.
+        // Each once: folders renamed back and forth would double them with each rename.
         let mut places = BTreeSet::from([at.clone()]);
         for (from, to) in &self.renames {
             let moved =
@@ -88,7 +88,7 @@ impl Region {
         self.history[first..].iter().flat_map(|(_, trees)| trees).map(Rc::as_ref)
     }
 
-    /// The files that certainly were there at a moment, whatever came of what was under way.
+    /// The files that certainly existed at a moment, whatever the outcome of open changes.
     pub(crate) fn certain_at(&self, at: Duration) -> BTreeSet<(&SectorPath, ContentId)> {
         let then = self.history.partition_point(|(from, _)| *from < at).saturating_sub(1);
         let mut trees = self.history.get(then).into_iter().flat_map(|(_, trees)| trees);
@@ -160,7 +160,7 @@ impl Region {
         seen.flat_map(|(_, trees)| trees).any(|tree| tree.file(path) == content)
     }
 
-    /// The trees that a change makes of the possible ones, where they allow it.
+    /// The trees that result from a change of the possible ones, if they allow it.
     fn after(&self, change: &Change) -> Vec<Rc<Tree>> {
         self.possible.iter().filter_map(|tree| tree.apply(change).ok()).map(Rc::new).collect()
     }
@@ -211,7 +211,7 @@ mod tests {
         assert!(region.observe(at(4), |tree| tree.0.is_empty()).is_err());
     }
 
-    /// A region with the folders `/r/a/c` and `/r/x`, in which these renames were asked for.
+    /// A region with the folders `/r/a/c` and `/r/x`, in which these renames were requested.
     fn renamed_region(renames: &[(&str, &str)]) -> Region {
         let mut region = Region::new(path("/r"));
         let made = ["/r/a/c", "/r/x"].map(|folder| Change::MakeFolder { path: path(folder), parents: true });

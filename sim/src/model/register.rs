@@ -1,5 +1,5 @@
-//! One file that several clients overwrite at the same time. Who comes first only the master knows; what may be read
-//! follows from which writes certainly came before which.
+//! One file that several clients overwrite at the same time. Only the master knows which write comes first. The writes
+//! that certainly came before others decide what may be read; a guess about the order never does.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) struct Register {
     writes: Vec<Write>,
 }
 
-/// A commit that was asked for.
+/// A requested commit.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     content: ContentId,
@@ -29,7 +29,7 @@ impl Register {
         Self { path, writes: Vec::new() }
     }
 
-    /// A commit is about to be asked for; gives its number.
+    /// A commit is about to be requested; returns its number.
     pub(crate) fn begin(&mut self, now: Duration, content: ContentId) -> usize {
         self.writes.push(Write { content, asked: now, answered: None, is_void: false });
         self.writes.len() - 1
@@ -45,7 +45,7 @@ impl Register {
         self.writes[write].is_void = true;
     }
 
-    /// From now on this content (`None`: no file) counts, and nothing that was written before.
+    /// From now on only this content (`None`: no file) counts, and no earlier write.
     pub(crate) fn reset(&mut self, now: Duration, content: Option<ContentId>) {
         let write = |content| Write { content, asked: now, answered: Some(now), is_void: false };
         self.writes = content.into_iter().map(write).collect();

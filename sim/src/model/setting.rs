@@ -1,6 +1,6 @@
-//! One thing that is set again and again by one who waits for each answer: who owns a folder, its rights, a quota.
-//! Where an answer was lost, both values stay possible; after the loss of a journal, all that held since nodes kept the
-//! small rows.
+//! One value that a client sets repeatedly, waiting for each answer: a folder's owner, its rights, a quota. If an
+//! answer was lost, both values stay possible. After the loss of a journal, so do all values since nodes kept the small
+//! rows. It never assumes an unanswered change to be made or not made.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use super::Outcome;
 #[derive(Clone, Debug)]
 pub(crate) struct Setting<T> {
     possible: Vec<T>,
-    /// What may have been seen since when, oldest first.
+    /// What may have been seen, and since when, oldest first.
     history: Vec<(Duration, Vec<T>)>,
-    /// What was asked for and has not ended.
+    /// Requested changes that have not ended.
     open: Vec<T>,
-    /// Journals that were lost, and times that it was settled: a change that was begun before tells nothing.
+    /// Counts lost journals, and times that it was settled: a change begun before proves nothing.
     age: u32,
 }
 
-/// Names a change under way.
+/// Identifies an open change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun(u32);
 
@@ -27,7 +27,7 @@ impl<T: Clone + PartialEq> Setting<T> {
         Self { history: vec![(Duration::ZERO, vec![value.clone()])], possible: vec![value], open: Vec::new(), age: 0 }
     }
 
-    /// What it may be now, but for a change under way.
+    /// Its possible values now, apart from an open change.
     pub(crate) fn possible(&self) -> &[T] {
         &self.possible
     }
@@ -55,14 +55,14 @@ impl<T: Clone + PartialEq> Setting<T> {
         self.history.push((now, self.possible.clone()));
     }
 
-    /// What it is said of is made anew: what was asked for before may still come.
+    /// Its subject is made again: earlier requests may still take effect.
     pub(crate) fn renew(&mut self, now: Duration, value: T) {
         self.possible = vec![value];
         let seen = self.open.iter().fold(self.possible.clone(), |all, open| with(&all, open));
         self.history.push((now, seen));
     }
 
-    /// What it may have been at some moment between two.
+    /// Its possible values between two moments.
     pub(crate) fn between(&self, since: Duration, until: Duration) -> Vec<T> {
         let first = self.history.partition_point(|(from, _)| *from <= since).saturating_sub(1);
         let seen = self.history[first..].iter().enumerate();
@@ -70,9 +70,9 @@ impl<T: Clone + PartialEq> Setting<T> {
         seen.fold(Vec::new(), |all, (_, (_, values))| values.iter().fold(all, |all, value| with(&all, value)))
     }
 
-    /// The journal was lost: nodes know what was acknowledged before `kept_until`, and perhaps what came later.
+    /// The journal was lost: nodes know values acknowledged before `kept_until`, and perhaps later ones.
     pub(crate) fn lose(&mut self, now: Duration, kept_until: Duration) {
-        // What was replaced in the very moment may still be what they have.
+        // A value replaced in that very moment may still be what they have.
         let before = kept_until.saturating_sub(Duration::from_nanos(1));
         let seen = self.between(before, now);
         self.possible = self.possible.iter().fold(seen, |all, value| with(&all, value));
@@ -80,7 +80,7 @@ impl<T: Clone + PartialEq> Setting<T> {
         self.history.push((now, self.possible.clone()));
     }
 
-    /// It was looked at when nothing was under way.
+    /// It was read when no change was open.
     pub(crate) fn reset(&mut self, now: Duration, value: T) {
         if self.possible != [value.clone()] {
             self.possible = vec![value];
@@ -132,7 +132,7 @@ mod tests {
         let mut late = setting.clone();
         setting.lose(at(7), at(6));
         assert_eq!(setting.possible(), [3, 4]);
-        // An answer of the master that was lost says nothing any more.
+        // A lost answer of the master proves nothing any more.
         setting.end(at(8), begun, &4, Outcome::Done);
         assert_eq!(setting.possible(), [3, 4]);
         late.lose(at(7), at(3));

@@ -1,4 +1,5 @@
-//! What was removed and can be restored: what users of the estate removed without saying that it shall go for good.
+//! Removed entries that can be restored: those that users of the estate removed into the trash. An entry that was
+//! removed for good is never among them.
 
 use std::time::Duration;
 
@@ -9,18 +10,18 @@ use super::ContentId;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct TrashModel {
-    /// Whether what is removed is kept for days, unless nodes are nearly full.
+    /// Whether removed entries are kept for days, unless nodes are nearly full.
     pub(crate) lasts: bool,
     /// Whether anything is kept at all.
     pub(crate) is_there: bool,
     items: Vec<TrashedFile>,
-    /// All that ever was in it, or may have been.
+    /// All entries that ever were in it, or may have been.
     ever: Vec<TrashedFile>,
-    /// How many nodes may have no room now: what was removed may go sooner.
+    /// How many nodes may have no room now: removed entries may go sooner.
     scarce: u32,
-    /// The wall clock was so far ahead, and behind, that days have passed by it.
+    /// How far the wall clock was ahead, and behind: by its time, days have passed.
     clock_millis: (i64, i64),
-    /// What must not come back to its path after the journal was lost.
+    /// Entries that must not come back to their paths after the journal was lost.
     purged: Vec<(SectorPath, ContentId)>,
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct TrashedFile {
     pub(crate) user: UserName,
     pub(crate) from: SectorPath,
     pub(crate) content: ContentId,
-    /// When that was answered.
+    /// When the removal was answered.
     at: Duration,
     /// Whether it must be there.
     is_certain: bool,
@@ -49,7 +50,7 @@ impl TrashModel {
         self.ever.push(TrashedFile { user: user.clone(), from: from.clone(), content, at: now, is_certain: false });
     }
 
-    /// It certainly was; or nobody knows.
+    /// It certainly was removed; or nobody knows.
     pub(crate) fn end(&mut self, now: Duration, user: &UserName, from: &SectorPath, content: ContentId, is_sure: bool) {
         let is_certain = is_sure && self.lasts && self.scarce == 0 && !self.is_long();
         let removed = TrashedFile { user: user.clone(), from: from.clone(), content, at: now, is_certain };
@@ -58,14 +59,15 @@ impl TrashModel {
         }
     }
 
-    /// The newest that was removed from each path by a user, where nothing else was: what a restore finds, if anything.
+    /// The newest file that a user removed from each path, if nothing else was removed there: what a restore finds, if
+    /// anything.
     pub(crate) fn newest(&self, user: &UserName) -> Vec<TrashedFile> {
         let own = self.items.iter().filter(|item| item.user == *user);
         let is_only = |item: &&TrashedFile| self.items.iter().filter(|other| other.from == item.from).count() == 1;
         own.filter(is_only).cloned().collect()
     }
 
-    /// It was taken back; or perhaps.
+    /// It was restored; or perhaps.
     pub(crate) fn restored(&mut self, item: &TrashedFile, is_sure: bool) {
         let there = self.items.iter_mut().find(|other| other.is(&item.user, &item.from, item.content));
         if let Some(there) = there {
@@ -76,17 +78,17 @@ impl TrashModel {
         }
     }
 
-    /// What must be there.
+    /// Entries that must be there.
     pub(crate) fn certain(&self) -> impl Iterator<Item = &TrashedFile> {
         self.items.iter().filter(|item| item.is_certain)
     }
 
-    /// Whether this must be there.
+    /// Whether this entry must be there.
     pub(crate) fn must_have(&self, item: &TrashedFile) -> bool {
         self.certain().any(|other| other.is(&item.user, &item.from, item.content))
     }
 
-    /// Whether something may be there.
+    /// Whether an entry may be there.
     pub(crate) fn could_have(&self, user: &UserName, from: &SectorPath, content: ContentId) -> bool {
         self.ever.iter().any(|item| item.is(user, from, content))
     }
@@ -106,7 +108,7 @@ impl TrashModel {
         }
     }
 
-    /// The master's wall clock is so many milliseconds ahead.
+    /// The master's wall clock is this many milliseconds ahead.
     pub(crate) fn note_clock(&mut self, ahead_millis: i64) {
         let (least, most) = self.clock_millis;
         self.clock_millis = (least.min(ahead_millis), most.max(ahead_millis));
@@ -115,12 +117,12 @@ impl TrashModel {
         }
     }
 
-    /// What has been removed and must not come back to its path.
+    /// Removed entries that must not come back to their paths.
     pub(crate) fn purged(&self) -> &[(SectorPath, ContentId)] {
         &self.purged
     }
 
-    /// The journal was lost: of what was removed or taken back after `kept_until` nobody may know.
+    /// The journal was lost: removals and restores after `kept_until` may be unknown.
     pub(super) fn lose(&mut self, kept_until: Duration, is_there: impl Fn(&SectorPath) -> bool) {
         for item in self.items.iter_mut().filter(|item| item.at > kept_until) {
             item.is_certain = false;
@@ -143,5 +145,5 @@ impl TrashModel {
     }
 }
 
-/// Less than the time for which things are kept.
+/// Less than the time for which entries are kept.
 const LONG_MILLIS: i64 = 6 * 86_400_000;

@@ -1,5 +1,5 @@
-//! The names below one folder as a map from path to what stands there, and what each change makes of it: slow, obvious,
-//! and written from the contract alone. The master's name space is compared with it.
+//! The names below one folder as a map from path to entry, with the effect of each change. It is slow and obvious. It
+//! was written from the contract alone, never from the master's namespace, which is compared with it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::ContentId;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tree(pub(crate) BTreeMap<SectorPath, Item>);
 
-/// What stands at a path.
+/// The entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Item {
     Folder,
@@ -28,7 +28,7 @@ pub(crate) enum Change {
 }
 
 impl Tree {
-    /// What a change makes of these names, or how it is refused.
+    /// The names after a change, or its refusal.
     pub(crate) fn apply(&self, change: &Change) -> Result<Self, Status> {
         let mut after = self.clone();
         match change {
@@ -89,7 +89,7 @@ impl Tree {
         usage
     }
 
-    /// What lies below a path, without the path itself.
+    /// Everything below a path, without the path itself.
     pub(crate) fn below(&self, at: &SectorPath) -> Vec<SectorPath> {
         self.0.keys().filter(|path| *path != at && path.is_within(at)).cloned().collect()
     }
@@ -141,9 +141,9 @@ impl Tree {
     }
 }
 
-/// A path that this crate made itself.
+/// A path made by this crate itself.
 pub(crate) fn path(text: &str) -> SectorPath {
-    // Only made of short names here; one that is none would show as a refusal at once.
+    // Only made from short names here; an invalid one would show as a refusal at once.
     SectorPath::parse(text).unwrap_or_else(|_| SectorPath::root())
 }
 

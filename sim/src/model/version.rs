@@ -1,5 +1,6 @@
-//! The versions that clients were told. Each is larger than all that were told before its write was begun: what is
-//! promised for one path holds for all together, for the master has one counter.
+//! The versions that clients were told. A new one is larger than all that were told before its write was begun. The
+//! promise is made per path but holds for all paths together, since the master has one counter. This file only records
+//! versions and never predicts one.
 
 use std::time::Duration;
 
@@ -8,18 +9,18 @@ use protocol::Version;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
-    /// When, and the largest up to then.
+    /// The times, and the largest version up to then.
     told: Vec<(Duration, Version)>,
 }
 
 impl Versions {
-    /// The largest that was told up to a moment.
+    /// The largest version told up to a moment.
     pub(crate) fn largest_before(&self, moment: Duration) -> Option<Version> {
         let count = self.told.partition_point(|(at, _)| *at <= moment);
         self.told[..count].last().map(|(_, version)| *version)
     }
 
-    /// The journal was lost, or an older one put back: that there was a larger one than this nobody may know.
+    /// The journal was lost, or an older one restored: nobody may know any more of a larger version than this.
     pub(crate) fn lose(&mut self, now: Duration, known: Option<Version>) {
         if let Some(largest) = self.largest_before(now) {
             self.told.push((now, known.unwrap_or_default().min(largest)));

@@ -1,6 +1,6 @@
-//! A node's buckets, their bytes in memory: the rules of which buckets there are ([`JobBuckets`]), which piece lies
-//! where and which of them count ([`node::bucket::Pieces`]) are the real ones, as is the store that a bucket becomes a
-//! slice of. A crash loses all of it.
+//! A node's buckets, with their bytes in memory. The rules are the real ones: which buckets exist ([`JobBuckets`]),
+//! where each piece lies and which of them count ([`node::bucket::Pieces`]). A bucket becomes a slice of the real
+//! store. A crash loses all of them: an unpublished bucket never survives its process.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -19,16 +19,16 @@ use crate::Sabotage;
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
     buckets: JobBuckets<Bucket>,
-    /// The disk of a sabotaged node gives a piece's first record twice.
+    /// The disk of a sabotaged node repeats a piece's first record.
     repeats_records: bool,
-    /// That of another one drops no piece of an attempt that lost.
+    /// Another sabotaged node drops no piece of a losing attempt.
     mixes_attempts: bool,
 }
 
 #[derive(Debug, Default)]
 struct Bucket {
     pieces: Pieces,
-    /// Shared with the writers of pieces, as an open file is: a seal that makes a new file leaves them the old one.
+    /// Shared with the writers of pieces, like an open file: a seal that makes a new file leaves them the old one.
     file: Rc<RefCell<Vec<u8>>>,
     published: Option<SliceMetadata>,
 }
@@ -77,7 +77,7 @@ impl Buckets {
         Ok(Some(PieceWriter { piece, range, file: Rc::clone(&bucket.file), written: 0 }))
     }
 
-    /// A piece is whole.
+    /// A piece is complete.
     pub(crate) fn commit(&mut self, writer: &PieceWriter) -> Result<(), Refusal> {
         let (piece, repeats) = (writer.piece, self.repeats_records);
         let bucket = self.known(piece.bucket)?;
@@ -98,7 +98,7 @@ impl Buckets {
         }
     }
 
-    /// Makes a bucket final; its length in bytes, and the tasks in the order of their pieces.
+    /// Makes a bucket final; returns its length in bytes, and the tasks in the order of their pieces.
     pub(crate) fn seal(&mut self, order: &SealOrder) -> Result<(u64, Vec<u32>), Refusal> {
         let mixes = self.mixes_attempts;
         let bucket = self.bucket(order.bucket)?;
@@ -168,12 +168,12 @@ impl Buckets {
         Ok(metadata)
     }
 
-    /// What a bucket holds, also once it was published.
+    /// A bucket's content, even after it was published.
     pub(crate) fn bytes(&mut self, id: BucketId) -> Vec<u8> {
         self.known(id).map(|bucket| bucket.file.borrow().clone()).unwrap_or_default()
     }
 
-    /// The slice as which a bucket was published.
+    /// The slice that a bucket was published as.
     pub(crate) fn published(&mut self, id: BucketId) -> Option<SliceMetadata> {
         self.known(id).ok()?.published.clone()
     }
@@ -188,7 +188,7 @@ impl Buckets {
         self.buckets.is_forgotten(job)
     }
 
-    /// The bucket, made known if it is not.
+    /// The bucket, created if it is unknown.
     fn bucket(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
         self.buckets.admit(id).map_err(bucket_unavailable)?;
         if self.buckets.find(id).is_err() {
@@ -197,13 +197,13 @@ impl Buckets {
         self.known(id)
     }
 
-    /// The bucket, if anything was ever said of it.
+    /// The bucket, if it was ever mentioned.
     fn known(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
         self.buckets.find(id).map_err(bucket_unavailable)
     }
 }
 
-/// What a bucket that takes a piece's record twice looks like to everyone but the one who counts.
+/// A bucket that takes a piece's record twice looks like this to everyone but a reader who counts.
 fn repeat_record(file: &mut [u8], range: PieceRange) {
     let (from, bytes) = (range.from as usize, range.bytes as usize);
     if bytes >= 2 * crate::actor::RECORD_BYTES {

@@ -1,6 +1,6 @@
-//! The disks of a node: one to three, each a disk in memory with a folder of its own, put together by the real
-//! [`DiskSet`] as `node::disk_faults` does. One may break alone; whoever looks after the machines repairs it, or puts
-//! an empty one in its place.
+//! The disks of a node: one to three, each a disk in memory with a folder of its own. The real [`DiskSet`] joins them,
+//! as in a real node. One may break alone; it is repaired, or an empty one takes its place. It never touches a real
+//! disk.
 
 use std::{
     cell::Cell,
@@ -21,14 +21,14 @@ pub(crate) struct Disks(Vec<NodeDisk>);
 struct NodeDisk {
     disk: MemoryDisk,
     folder: PathBuf,
-    /// Whether slices were kept there before, as the node's note says.
+    /// Whether slices were kept there before, according to the node's note.
     is_known: bool,
     is_broken: bool,
-    /// Whether anything was done to it for which a node may give it up.
+    /// Whether a fault was caused for which a node may give the disk up.
     is_spoiled: Rc<Cell<bool>>,
-    /// Whether a sector of it cannot be read. A second one would be the disk's fault.
+    /// Whether a sector of it cannot be read. A second one would count as a failure of the disk.
     has_bad_sector: bool,
-    /// Whether the process that runs now uses it.
+    /// Whether the running process uses it.
     is_open: bool,
 }
 
@@ -93,7 +93,7 @@ impl Disks {
         self.0.iter().any(|slot| slot.is_broken)
     }
 
-    /// Whether nothing was done to a disk that would make it fail.
+    /// Whether no fault was caused that would make a disk fail.
     pub(crate) fn is_sound(&self, folder: &Path) -> bool {
         self.0.iter().any(|slot| slot.folder == folder && !slot.is_spoiled.get())
     }
@@ -104,7 +104,7 @@ impl Disks {
         self.0[number].disk.fail_one_after(changes);
     }
 
-    /// A broken one works again, with what it had.
+    /// A broken one works again, with its old content.
     pub(crate) fn repair(&mut self, number: usize) {
         self.0[number].is_broken = false;
         self.0[number].disk.set_fault(None);
@@ -117,28 +117,28 @@ impl Disks {
         (slot.is_spoiled, slot.has_bad_sector) = (Rc::default(), false);
     }
 
-    /// Sets what each has room for.
+    /// Sets the room of each.
     pub(crate) fn set_free_bytes(&self, bytes: u64) {
         self.0.iter().for_each(|slot| slot.disk.set_free_bytes(bytes));
     }
 
-    /// Turns a bit over in a file below the folder of whichever disk has it.
+    /// Flips a bit in a file below the folder of whichever disk has it.
     ///
     /// # Errors
-    /// Where none has it.
+    /// If none has it.
     pub(crate) fn flip_bit(&self, below: &Path, offset: u64) -> io::Result<()> {
         let flipped = self.0.iter().any(|slot| slot.disk.flip_bit(&slot.folder.join(below), offset).is_ok());
         if flipped { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
-    /// Makes a sector of such a file unreadable; gives the number of the disk.
+    /// Makes a sector of such a file unreadable; returns the number of the disk.
     ///
     /// # Errors
-    /// Where none has it, or its disk has such a sector already.
+    /// If none has it, or its disk has such a sector already.
     pub(crate) fn set_bad_sector(&mut self, below: &Path, offset: u64) -> io::Result<usize> {
         let spoils = |slot: &NodeDisk| {
             let file = slot.folder.join(below);
-            // On another disk a folder of that name may have been left.
+            // Another disk may still have a folder of that name.
             let is_there = matches!(slot.disk.bytes(&file), Ok(Some(_)));
             !slot.has_bad_sector && is_there && slot.disk.set_bad_sector(&file, Some(offset)).is_ok()
         };
@@ -147,7 +147,7 @@ impl Disks {
         Ok(disk)
     }
 
-    /// Writes a file of a job, where its folder lies.
+    /// Writes a file of a job, on the disk with its folder.
     ///
     /// # Errors
     /// Those of the disk.

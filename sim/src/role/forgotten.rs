@@ -1,4 +1,5 @@
-//! What a sabotaged node leaves out of its copy of the small rows when it tells it to a master that lost its journal.
+//! The parts that a sabotaged node leaves out when it reports its copy of the small rows to a master that lost its
+//! journal. A node without sabotage never leaves anything out.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use protocol::{
 
 use crate::{Sabotage, environment::Environment};
 
-/// A page of kept rows as it is told.
+/// A page of small rows as it is reported.
 pub(super) fn forgotten(env: &Environment, mut page: Report) -> Report {
     let Report::MirrorPage { rows, .. } = &mut page else { return page };
     let without = |table: &str, rows: &mut Vec<MirrorRow>| rows.retain(|row| row.table != table);
@@ -30,10 +31,10 @@ pub(super) fn forgotten(env: &Environment, mut page: Report) -> Report {
     page
 }
 
-/// Takes one of these lists from behind a row that has it.
+/// Cuts one of these lists off the end of a row that has it.
 fn silence(row: &mut MirrorRow, said: &[Acl]) {
     let Some(value) = row.value.as_mut().filter(|value| value.first() == Some(&WITH_RIGHTS)) else { return };
-    // As in a row, but for the version before it.
+    // As in a row, but without the leading version.
     let encoded = said.iter().map(|acl| codec::encode(acl).split_off(1));
     if let Some(tail) = encoded.filter(|tail| value.ends_with(tail)).max_by_key(Vec::len) {
         value.truncate(value.len() - tail.len());

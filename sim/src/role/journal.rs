@@ -1,6 +1,6 @@
-//! The master's journal: the real one (redb) on a disk of the simulation. Batches are written one transaction at a
-//! time, as `daemon::group_commit` does. A crash keeps what was completed, loses what waited, and tears the transaction
-//! that was being written; the disk may fail, be full, or be lost.
+//! The master's journal: the real one (redb) on a simulated disk. Batches are written one transaction at a time, as
+//! `daemon::group_commit` does. A crash loses waiting batches and tears the open transaction. The disk may fail, be
+//! full, or be lost. Without sabotage, a crash never loses a completed transaction.
 
 use std::{mem, path::Path, sync::Arc};
 
@@ -26,7 +26,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A journal, perhaps one that forgets what it had said was saved.
+    /// A journal, perhaps one that forgets changes it reported as saved.
     pub(crate) fn new(seed: u64, sabotage: Option<Sabotage>) -> Self {
         Self {
             disk: MemoryDisk::new(seed),
@@ -40,7 +40,7 @@ impl Journal {
         }
     }
 
-    /// Opens the file and gives all rows, as a new process finds them.
+    /// Opens the file and returns all rows, as a new process finds them.
     ///
     /// # Errors
     /// Those of the real journal.
@@ -65,7 +65,7 @@ impl Journal {
         self.start()
     }
 
-    /// Ends the transaction that is being written; gives its newest batch, and whether the next one begins.
+    /// Ends the open transaction; returns its newest batch, and whether the next one begins.
     ///
     /// # Errors
     /// Those of the disk: nobody knows whether it was written, and the process must end.
@@ -87,7 +87,7 @@ impl Journal {
             self.disk.power_off_after(rng.u64(..TORN_CHANGES_MAX));
             let _ = journal.commit(&changes);
         }
-        // The disk first: what the dying process still does to it has no effect.
+        // The disk first: later actions of the dying process have no effect on it.
         self.disk = self.disk.crash();
         self.open = None;
         if let Some(older) = mem::take(&mut self.older).into_iter().next() {
@@ -100,7 +100,7 @@ impl Journal {
         *self = Self::new(seed, self.sabotage);
     }
 
-    /// Whether there ever was a whole journal on the disk.
+    /// Whether there ever was a complete journal on the disk.
     pub(crate) fn is_made(&self) -> bool {
         self.is_made
     }
@@ -120,7 +120,7 @@ impl Journal {
         read().unwrap_or_default()
     }
 
-    /// Puts such a copy in the place of the file. The process must be dead.
+    /// Replaces the file by such a copy. The process must be dead.
     pub(crate) fn put_back(&self, copy: &[u8]) {
         let write = || {
             let _ = self.disk.remove_file(Path::new(FILE));
@@ -143,7 +143,7 @@ impl Journal {
 
 /// The journal's file on its disk.
 const FILE: &str = "/journal.redb";
-/// Of how many batches a sabotaged journal forgets at least the last in a crash.
+/// A sabotaged journal forgets at least the last of this many batches in a crash.
 const FORGOTTEN_BATCHES: u64 = 16;
 /// Changes of the disk within one transaction: rather too many than too few, so that some are torn at each place.
 const TORN_CHANGES_MAX: u64 = 24;

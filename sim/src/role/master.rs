@@ -1,5 +1,5 @@
-//! The master's process: its real rules, its journal, its words. It mirrors `master::server`: what a reply or an order
-//! has to wait for, the rules decide; here it only takes time.
+//! The master's process: its real rules, its journal, its messages. It mirrors `master::server`. The rules decide what
+//! a reply or an order has to wait for; this file only lets time pass and never decides that.
 
 use std::{
     collections::BTreeMap,
@@ -53,7 +53,7 @@ struct Process {
     messenger: SimMessenger,
     /// Where each session's datagrams go.
     peers: BTreeMap<SessionId, Participant>,
-    /// What proved each client.
+    /// The proof of identity of each client.
     proofs: BTreeMap<SessionId, CredentialId>,
     wake_at: Option<Duration>,
 }
@@ -67,7 +67,7 @@ impl MasterRole {
         self.process.is_some()
     }
 
-    /// Starts the process from what the journal has.
+    /// Starts the process from its journal.
     ///
     /// # Errors
     /// When the journal's disk fails. A journal that cannot be read is a broken promise.
@@ -110,7 +110,7 @@ impl MasterRole {
         Some(self.journal.copy()).filter(|copy| self.journal.is_made() && !copy.is_empty())
     }
 
-    /// Puts a copy in the place of the journal. The process must be dead.
+    /// Replaces the journal by a copy. The process must be dead.
     pub(crate) fn put_journal_back(&mut self, copy: &[u8]) {
         self.journal.put_back(copy);
     }
@@ -156,7 +156,7 @@ impl MasterRole {
         Ok(())
     }
 
-    /// Lets someone in. Keys stand before the joiner hears of it.
+    /// Lets a peer in. Keys are in place before the joiner hears of it.
     pub(crate) fn join(
         &mut self,
         env: &mut Environment,
@@ -189,7 +189,7 @@ impl MasterRole {
         Some((session, keys))
     }
 
-    /// Whether it does not let a driver in that shows this key. While the master is away, nobody knows.
+    /// Whether a driver with this key is refused. While the master is away, nobody knows.
     pub(crate) fn puts_out(&self, (job, key): (JobId, DriverKey)) -> bool {
         self.process.as_ref().is_some_and(|process| process.rules.driver_session(job, key).is_err())
     }
@@ -221,7 +221,7 @@ impl MasterRole {
         }
     }
 
-    /// A transaction begins; now and then the disk is slow.
+    /// A transaction begins; sometimes the disk is slow.
     fn write(&self, env: &mut Environment) {
         let span = if env.chance(5) { env.span(50, 800) } else { env.span(1, 15) };
         env.after(span, Event::Saved(self.life));
@@ -292,7 +292,7 @@ impl Process {
         }
     }
 
-    /// Whoever is heard has not been revoked for long.
+    /// A heard client's session was not revoked long ago.
     fn check_not_revoked(&self, env: &mut Environment, session: SessionId) {
         let revoked = self.proofs.get(&session).and_then(|proof| env.model.attributes.accounts.revoked_at(*proof));
         if revoked.is_some_and(|at| at + REVOKED_WITHIN < env.now.monotonic) {
@@ -363,7 +363,7 @@ fn order_line(order: &Order) -> String {
     }
 }
 
-/// Within this time a revocation holds (`docs/semantics.md`).
+/// A revocation holds within this time (`docs/semantics.md`).
 const REVOKED_WITHIN: Duration = Duration::from_secs(10);
 /// As in `master::server`.
 const ORDER_MAX: Duration = Duration::from_secs(20);

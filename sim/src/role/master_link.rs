@@ -1,5 +1,6 @@
-//! One side's place at the master's table: how it gets a session, loses it, and asks for the next. The TLS conversation
-//! of a real join is two events here, either of which may be lost with a process or a link.
+//! A peer's link to the master: how it gets a session, loses it, and asks for the next. The TLS conversation of a real
+//! join is two events here. Either may be lost with a process or a link, so a join never counts as done before its
+//! answer.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ pub(crate) struct MasterLink {
     pub(crate) life: Life,
     pub(crate) messenger: SimMessenger,
     pub(crate) session: Option<SessionId>,
-    /// Counts tries to join: answers to earlier ones are late.
+    /// Counts attempts to join: answers to earlier ones are late.
     attempt: u32,
     is_joining: bool,
     pause: Duration,
@@ -39,7 +40,7 @@ impl MasterLink {
         }
     }
 
-    /// Asks for a session, unless that is under way.
+    /// Asks for a session, unless a request is open.
     pub(crate) fn start_joining(&mut self, env: &mut Environment) {
         if !self.is_joining {
             self.is_joining = true;
@@ -48,7 +49,7 @@ impl MasterLink {
         }
     }
 
-    /// The time for a further try has come.
+    /// The time for another attempt has come.
     pub(crate) fn join_again(&mut self, env: &mut Environment, attempt: u32) {
         if self.is_joining && attempt == self.attempt {
             self.join(env);
@@ -77,14 +78,14 @@ impl MasterLink {
         Some(session)
     }
 
-    /// Gives the present session up at once: nothing of it leaves any more.
+    /// Gives the present session up at once: nothing of it is sent any more.
     pub(crate) fn leave(&mut self) {
         if let Some(session) = self.session.take() {
             self.messenger.drop_session(session);
         }
     }
 
-    /// Sends what is to be said and sees to it that this process is called in time, also for `rules_due`.
+    /// Sends waiting messages and has this process called in time, also for `rules_due`.
     pub(crate) fn flush(&mut self, env: &mut Environment, rules_due: Option<Duration>) {
         while let Some((_, datagram)) = self.messenger.next_datagram() {
             env.send_datagram(self.who, Participant::Master, datagram);
@@ -109,7 +110,7 @@ impl MasterLink {
 
 /// Has a process called at `due`, unless it will be called before.
 pub(crate) fn wake(env: &mut Environment, who: (Participant, Life), wake_at: &mut Option<Duration>, due: Duration) {
-    // A moment later at the earliest: what is due at once again and again must not stop the time.
+    // A moment later at the earliest: work that is always due at once must not stop the time.
     let due = due.max(env.now.monotonic + MOMENT);
     if wake_at.is_none_or(|at| due < at) {
         *wake_at = Some(due);
@@ -117,10 +118,10 @@ pub(crate) fn wake(env: &mut Environment, who: (Participant, Life), wake_at: &mu
     }
 }
 
-/// As in `node::link`.
+/// As in `node::join`.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// How long one try may take: shorter than a real one's, for there is no TLS to wait for.
+/// How long one attempt may take: shorter than a real one's, since there is no TLS to wait for.
 const JOIN_TIME_MAX: Duration = Duration::from_secs(6);
-/// How long a process takes for anything at all.
+/// The time that a process takes for anything at all.
 const MOMENT: Duration = Duration::from_micros(50);

@@ -1,5 +1,6 @@
-//! The processes of the cloud: the real rules of master and node, with hands that work in the time of the simulation.
-//! What `server.rs` does in a role's crate with tasks, sockets and files is done here with events.
+//! The processes of the cloud: the real rules of master and node, driven in simulated time. Events take the place of
+//! the tasks, sockets and files of `server.rs` in a role's crate. A process never reaches another but through the
+//! environment.
 
 mod bucket;
 mod disks;

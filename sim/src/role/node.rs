@@ -1,6 +1,6 @@
 //! A node's process: its real rules and its real store on a disk in memory. It mirrors `node::server`. Disk work takes
-//! a moment; a power cut in the middle of it leaves the disk as the crash model says, and nothing that came after is
-//! said.
+//! a moment. A power cut in the middle of it leaves the disk as the crash model says, and later messages are never
+//! sent.
 
 use std::{
     cell::{Cell, RefCell},
@@ -50,22 +50,22 @@ pub(crate) struct NodeRole {
     number: usize,
     pub(crate) life: Life,
     pub(crate) disks: Disks,
-    /// Where it keeps the master's small rows: a disk of its own, so that faults of the other hit slices.
+    /// Where it keeps the master's small rows: a disk of its own, so that faults of the others affect slices.
     kept_disk: MemoryDisk,
-    /// What small rows were acknowledged before this moment, it keeps.
+    /// It keeps the small rows acknowledged before this moment.
     kept_until: Rc<Cell<Duration>>,
     /// Slices that it removed, and that a crash may bring back.
     removed: Rc<RefCell<RemovedSlices>>,
-    /// When its process died last.
+    /// When its process last died.
     died_at: Duration,
-    /// The change of one of its disks at which the power goes.
+    /// The change of one of its disks at which the power fails.
     cut_at: Option<(usize, u64)>,
     /// Whether a call to the disk will fail.
     disk_fails: bool,
     pub(crate) process: Option<Process>,
 }
 
-/// What dies in a crash.
+/// The state that dies in a crash.
 pub(crate) struct Process {
     pub(super) number: usize,
     pub(super) rules: Node,
@@ -78,31 +78,31 @@ pub(crate) struct Process {
     pub(super) buckets: Buckets,
     pub(super) verifier: TicketVerifier,
     pub(super) used: UsedTickets,
-    /// What others want of this node.
+    /// Other participants' transfers with this node.
     pub(super) transfers: BTreeMap<CallId, Transfer>,
-    /// What it wants of others.
+    /// This node's own requests to others.
     pub(super) outgoing: BTreeMap<CallId, Outgoing>,
     pub(super) tasks: BTreeMap<CallId, Task>,
     /// Loaded functions, by conversation.
     pub(super) functions: BTreeMap<(JobId, u64), FunctionSpec>,
-    /// What attempts of tasks left here; gone with the process.
+    /// Output that attempts of tasks left here; gone with the process.
     pub(super) results: RetainedOutputs<Parts>,
-    /// Pieces under way to their buckets, by who asked.
+    /// Pieces being sent to their buckets, by call.
     pub(super) shuffle_writes: BTreeMap<CallId, ShuffleWrite<Rc<Vec<u8>>>>,
     status_is_out: bool,
 }
 
-/// What a node was told to remove.
+/// Slices that a node was told to remove.
 #[derive(Debug, Default)]
 struct RemovedSlices {
     slices: BTreeSet<SliceId>,
-    /// Those of which nothing was acknowledged: a crash may undo their removal.
+    /// Those without acknowledgement: a crash may undo their removal.
     unsure: Vec<Digest>,
-    /// Slices went another way, with a disk or with the node.
+    /// Slices disappeared in another way, with a disk or with the node.
     is_unknown: bool,
 }
 
-/// What a node's hands do in a while.
+/// Work of a node that takes a while.
 #[derive(Debug)]
 pub(crate) enum NodeWork {
     Move {
@@ -115,9 +115,9 @@ pub(crate) enum NodeWork {
         to: ReplyTo,
         keep: Box<MirrorUpdate>,
     },
-    /// It looks whether a disk has failed.
+    /// It checks whether a disk has failed.
     CheckDisks,
-    /// An SPE is through with its function.
+    /// An SPE has finished its function.
     Compute(CallId),
 }
 
@@ -141,7 +141,7 @@ impl NodeRole {
         self.process.is_some()
     }
 
-    /// Starts the process from what its disk has.
+    /// Starts the process from its disk.
     ///
     /// # Errors
     /// When the store cannot be opened.
@@ -187,7 +187,7 @@ impl NodeRole {
 
     /// Kills the process; the disk keeps what the crash model says.
     pub(crate) fn crash(&mut self, env: &mut Environment) {
-        // The disk first: what the dying process still does to it has no effect.
+        // The disk first: later actions of the dying process have no effect on it.
         self.disks.crash();
         self.kept_disk = self.kept_disk.crash();
         (self.cut_at, self.disk_fails) = (None, false);
@@ -197,39 +197,39 @@ impl NodeRole {
         }
     }
 
-    /// Lets the power go after so many more changes of a disk.
+    /// Cuts the power after this many more changes of a disk.
     pub(crate) fn cut_power_after(&mut self, disk: usize, changes: u64) {
         let cut = self.disks.disk(disk);
         cut.power_off_after(changes);
         self.cut_at = Some((disk, cut.changes() + changes));
     }
 
-    /// Lets one change of a disk fail, after so many more.
+    /// Lets one change of a disk fail, after this many more.
     pub(crate) fn fail_disk_after(&mut self, disk: usize, changes: u64) {
         self.disks.fail_one_after(disk, changes);
         self.disk_fails = true;
     }
 
-    /// Up to when it certainly keeps the small rows of the master.
+    /// The moment up to which it certainly keeps the master's small rows.
     pub(crate) fn kept_until(&self) -> Duration {
         self.kept_until.get()
     }
 
-    /// Since when it is dead, where it never said that this slice is not here any more: then a master that loses its
-    /// journal must know from others what became of it.
+    /// Since when it is dead, if it never reported this slice as gone. Then a master that loses its journal must learn
+    /// the slice's fate from others.
     pub(crate) fn dead_since(&self, slice: SliceId) -> Option<Duration> {
         let removed = self.removed.borrow();
         let never_removed = !removed.is_unknown && !removed.slices.contains(&slice);
         (!self.is_up() && never_removed).then_some(self.died_at)
     }
 
-    /// The master was told of slices that are not here any more, and they may come back: with a disk that is repaired,
-    /// or since the node was taken away and let in again.
+    /// The master was told that some slices are gone, but they may come back. A disk may be repaired, or the node was
+    /// removed and let in again.
     pub(crate) fn may_bring_back(&self) {
         self.removed.borrow_mut().is_unknown = true;
     }
 
-    /// What the slices hold that it began to remove, where it was not told that they are gone: a crash may undo that.
+    /// Contents of slices whose removal it began without reporting it: a crash may undo that.
     pub(crate) fn removed(&self) -> Vec<Digest> {
         self.removed.borrow().unsure.clone()
     }
@@ -245,12 +245,12 @@ impl NodeRole {
         self.cut_at.is_some() || self.disk_fails || self.disks.is_any_broken()
     }
 
-    /// Whether the power is gone: the process has to die before it does anything else.
+    /// Whether the power is gone: the process has to die before its next action.
     pub(crate) fn lost_power(&self) -> bool {
         self.process.is_some() && self.cut_at.is_some_and(|(disk, at)| self.disks.disk(disk).changes() >= at)
     }
 
-    /// Ends an event: what the rules want is done, what is to be said leaves.
+    /// Ends an event: the actions of the rules are performed, waiting messages are sent.
     pub(crate) fn flush(&mut self, env: &mut Environment) {
         if let Some(process) = &mut self.process {
             process.flush(env);
@@ -288,7 +288,7 @@ impl Process {
         self.link.join_again(env, attempt);
     }
 
-    /// Hands have done something, or do it now.
+    /// Some work is finished, or is done now.
     pub(crate) fn perform_work(&mut self, env: &mut Environment, hand: NodeWork) {
         match hand {
             NodeWork::Move { id, work } => {
@@ -332,10 +332,10 @@ impl Process {
         removed
     }
 
-    /// Says that a slice is bad, after it was put aside.
+    /// Reports a bad slice after it was quarantined.
     pub(super) fn found_corrupt(&mut self, env: &mut Environment, slice: SliceId) {
         env.note(format_args!("n{} found {slice} corrupt", self.number));
-        // Reported all the same where the disk fails: the master must replace it.
+        // Reported even if the disk fails: the master must replace it.
         let marked = self.store.mark_corrupt(slice);
         self.rules.handle_completion(env.now, NodeCompletion::FoundCorrupt(slice));
         // Another disk may have a spare of it.
@@ -418,7 +418,7 @@ impl Process {
                 self.cut_off_revoked(env);
             }
             NodeAction::SetTicketKeys(keys) => self.verifier.take_keys(env.now, keys),
-            // Nothing of the simulation is slow by a limit.
+            // No limit slows anything in the simulation.
             NodeAction::SetLinkShares(_) => {}
             NodeAction::RevokeNodes(machines) => self.verifier.strike_off(machines),
             NodeAction::ReadMirror { after } => {
@@ -511,7 +511,7 @@ impl Process {
     }
 }
 
-/// An inventory as it is told to a master that lost its journal, where that is sabotaged.
+/// An inventory as reported to a master that lost its journal, if that is sabotaged.
 fn sabotaged(env: &Environment, mut told: NodeCompletion) -> NodeCompletion {
     let is_silent = env.sabotage == Some(Sabotage::OldJournalIsBelieved) && env.model.has_old_journal;
     let disks = match &mut told {
@@ -528,8 +528,7 @@ fn sabotaged(env: &Environment, mut told: NodeCompletion) -> NodeCompletion {
             first.into_iter().for_each(|disk| drop(disk.slices.remove(0)));
         }
         Some(Sabotage::OldJournalIsBelieved) if is_silent => {
-            // Else what the disks say was seen, or what stands at its path, would show that the journal lost its
-            // commit.
+            // Otherwise the disks' marks, or the placed slices, would show that the journal lost its commit.
             for disk in disks {
                 disk.mark = None;
                 disk.slices.iter_mut().for_each(|slice| slice.state = HeldState::Staged);
@@ -546,7 +545,7 @@ fn sabotaged(env: &Environment, mut told: NodeCompletion) -> NodeCompletion {
     told
 }
 
-/// Names a state of the small rows.
+/// Identifies a state of the small rows.
 pub(crate) fn mark_key(mark: &MirrorPosition) -> (u64, u64, u64) {
     (mark.journal.0, mark.generation, mark.sequence)
 }
@@ -556,7 +555,7 @@ pub(super) fn broken() -> Refusal {
     Refusal::new(Status::Unavailable, "the conversation broke")
 }
 
-/// Why a call brought nothing.
+/// Why a call gave nothing.
 pub(super) fn refusal_of(reply: CallReply) -> Refusal {
     match reply {
         CallReply::Refused(refusal) => refusal,
@@ -576,7 +575,7 @@ fn states(store: &DiskSet) -> Vec<protocol::disk::DiskState> {
     store.statuses().into_iter().map(|status| status.state).collect()
 }
 
-/// As operators set it.
+/// A usual setting of operators.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// As in `node::disks`.
 const DISK_CHECK_PERIOD: Duration = Duration::from_secs(1);
@@ -586,5 +585,5 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
 /// Reports have tags from 1 on.
 const STATUS_TAG: u64 = 0;
-/// Stands for what the clock says: so many reports there never are.
+/// Tag of clock reports: there are never this many other reports.
 const CLOCK_TAG: u64 = u64::MAX;

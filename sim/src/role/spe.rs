@@ -1,5 +1,5 @@
-//! Tasks at a node: their segments are gathered, the real function runs over them, and every piece is with its bucket
-//! before the driver hears that the task is finished. It mirrors `node::task`; there is no child process here.
+//! Tasks at a node. Their segments are gathered, and the real function runs over them. It mirrors `node::task`; there
+//! is no child process here. The driver never hears that a task is finished before every piece is with its bucket.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,20 +34,20 @@ use crate::{
     tagged::{self, RECORD_BYTES, TAGGED, TAGGED_BYTES},
 };
 
-/// A task under way.
+/// A running task.
 pub(crate) struct Task {
     order: TaskOrder,
     function: FunctionSpec,
-    /// The bytes of each segment, as far as they are here.
+    /// The bytes of each segment that has arrived.
     segments: Vec<Option<Vec<u8>>>,
     result: TaskResult,
-    /// What it has left, once the function has run.
+    /// Its output, once the function has run.
     output: Parts,
     /// Calls to other nodes that are not answered yet.
     waiting: BTreeSet<CallId>,
 }
 
-/// What an attempt left for each bucket.
+/// The output of an attempt for each bucket.
 pub(crate) type Parts = BTreeMap<u32, Rc<Vec<u8>>>;
 
 impl Process {
@@ -157,7 +157,7 @@ impl Process {
         }
     }
 
-    /// Sends again what was kept of an attempt.
+    /// Sends retained output of an attempt again.
     pub(super) fn deliver_again(
         &mut self,
         env: &mut Environment,
@@ -171,7 +171,7 @@ impl Process {
         Ok(())
     }
 
-    /// The driver does not want a task any more.
+    /// The driver no longer wants a task.
     pub(super) fn drop_task(&mut self, env: &mut Environment, id: CallId) {
         let task = self.tasks.remove(&id);
         let mut calls = task.map(|task| task.waiting).unwrap_or_default();
@@ -204,7 +204,7 @@ impl Process {
         }
     }
 
-    /// Sends what can be sent now, or ends.
+    /// Sends the next pieces, or ends.
     fn continue_shuffle_write(&mut self, env: &mut Environment, id: CallId) {
         let Some(mut spreading) = self.shuffle_writes.remove(&id) else { return };
         while let Some(ShufflePiece { piece, target: place, bytes, part }) = spreading.next(|_| None) {
@@ -228,7 +228,7 @@ impl Process {
         env.answer(id, CallReply::Message(Box::new(word)));
     }
 
-    /// Keeps what an attempt left, where that is of use.
+    /// Retains an attempt's output, if that is of use.
     fn retain_output(&mut self, spreading: &ShuffleWrite<Rc<Vec<u8>>>, left: Parts) -> bool {
         let attempt = spreading.attempt();
         if !spreading.is_worth_keeping() || self.buckets.is_forgotten(attempt.job) {
@@ -264,7 +264,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-/// Runs the function that leaves something else each time.
+/// Runs the function whose results vary with each execution.
 fn run_tagged(env: &mut Environment, task: &mut Task, buckets: u32) -> Collected {
     let AttemptId { stage, task: number, .. } = task.order.attempt;
     let segments: Vec<&[u8]> = task.segments.iter().map(|bytes| bytes.as_deref().unwrap_or_default()).collect();
@@ -314,8 +314,7 @@ fn run_function(env: &mut Environment, task: &mut Task) -> Result<Collected, Fun
         task.result.records_in += input.records().count() as u64;
     }
     task.result.records_out = collected.records;
-    // Built-in functions count nothing; what the whole job comes to is known here.
-    // One name is never too many.
+    // Built-in functions count nothing; the total of the whole job is known here. One name is never too many.
     let _ = task.result.counters.add("records", task.result.records_in);
     Ok(collected)
 }

@@ -1,6 +1,6 @@
-//! Tickets without ciphers: a signature is a keyed sum here, so that the master's rules can sign and a node's door can
-//! tell a ticket of its own master from one of the master's earlier life. What a ticket opens and for whom, the rules
-//! that a real node asks decide ([`protocol::ticket_verifier`]); nobody steals here.
+//! Tickets without ciphers. A signature is a keyed sum, so the master's rules can sign. A node can tell tickets of its
+//! own master from those of an earlier life. The real rules ([`protocol::ticket_verifier`]) decide what a ticket grants
+//! and to whom. Nobody steals tickets here; these signatures would never withstand a forger.
 
 use master::SignTickets;
 use protocol::{
@@ -32,7 +32,7 @@ impl SignTickets for Signer {
     }
 }
 
-/// Whoever shows tickets here: a node has its name, a client the key that it told at its login. Nobody pretends.
+/// The bearer of a ticket: a node has its name, a client the key of its login. Nobody pretends.
 pub(super) struct Bearer(pub(super) Participant);
 
 impl ProvedBearer for Bearer {
@@ -53,7 +53,7 @@ impl ProvedBearer for Bearer {
     }
 }
 
-/// The door of a node: the real rules, with signatures that are sums.
+/// A node's ticket check: the real rules, with signatures that are sums.
 pub(super) fn verifier(node: usize) -> TicketVerifier {
     TicketVerifier::new(node_id(node), format!("s{}", site_of(node)), is_signed)
 }
@@ -64,7 +64,7 @@ pub(super) fn holder_of(who: Participant) -> HolderKey {
     HolderKey(public(number))
 }
 
-/// A client's ticket for a node to use in its place.
+/// A client's ticket for a node to use on its behalf.
 pub(crate) fn delegate(by: Participant, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
     let to = Delegate::Node(to.clone());
     let signature = sign(holder_of(by).0, &delegation_bytes(&ticket.ticket, &to));
@@ -79,7 +79,7 @@ fn is_signed(key: &[u8; 32], words: &[u8], signature: &[u8]) -> bool {
     sign(*key, words) == signature
 }
 
-/// What stands for the public half of a key.
+/// A stand-in for the public half of a key.
 fn public(key: u64) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&key.to_be_bytes());

@@ -1,5 +1,6 @@
-//! Bytes through a node's door: slices read and written, pieces taken, and the copies that it fetches itself. It
-//! mirrors `node::verifier` and `node::fetch`; the bytes go through the real store, a part at a time.
+//! Transfers of a node: slices read and written, pieces taken, and the copies that it fetches itself. It mirrors
+//! `node::transfer_server` and `node::fetch`. The bytes go through the real store, a part at a time, and never bypass
+//! it.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -39,24 +40,24 @@ pub(crate) enum Transfer {
     Piece(PieceWriter),
 }
 
-/// A slice that comes in.
+/// An incoming slice.
 pub(crate) struct Writing {
     writer: Box<SliceWriter>,
-    /// What the slice had before the first byte that is sent (an append).
+    /// The slice's bytes before the first byte that is sent (an append).
     base_bytes: u64,
     ticket_until_unix_millis: u64,
-    /// The call by which the same bytes go on to the next node of the chain.
+    /// The call that passes the same bytes to the next node of the chain.
     forward: Option<CallId>,
 }
 
-/// What a node asked of another.
+/// A node's request to another.
 pub(crate) enum Outgoing {
     Copy {
         slice: SliceId,
         bytes: u64,
         writer: Box<SliceWriter>,
     },
-    /// A slice for these nodes, which the first of them passes on.
+    /// A slice for these nodes; the first of them passes it on.
     Forward {
         slice: SliceId,
         nodes: Vec<NodeId>,
@@ -74,7 +75,7 @@ pub(crate) enum Outgoing {
 }
 
 impl Process {
-    /// Someone wants something.
+    /// A call arrives at this node.
     pub(crate) fn call_arrives(&mut self, env: &mut Environment, id: CallId) {
         let Some(call) = env.calls.get_mut(id) else { return };
         call.node_life = Some(self.link.life);
@@ -105,7 +106,7 @@ impl Process {
         }
     }
 
-    /// Some more bytes have come, or can go.
+    /// More bytes have come, or can be sent.
     pub(crate) fn call_goes_on(&mut self, env: &mut Environment, id: CallId) {
         let Some(transfer) = self.transfers.remove(&id) else { return };
         let payload = self.payload_of(env, id);
@@ -138,7 +139,7 @@ impl Process {
         self.drop_task(env, id);
     }
 
-    /// What runs on tickets that are revoked ends; as `node::verifier`.
+    /// Transfers on revoked tickets end; as `node::revocation_watch`.
     pub(super) fn cut_off_revoked(&mut self, env: &mut Environment) {
         let delivering = self.shuffle_writes.keys().chain(self.tasks.keys());
         let running: BTreeSet<CallId> = self.transfers.keys().chain(delivering).copied().collect();
@@ -199,7 +200,7 @@ impl Process {
         env.transfer((Participant::Node(self.number), self.link.life), node_number(node), request, Rc::default())
     }
 
-    /// As above where an error is a bad slice: it is put aside and reported.
+    /// The same for errors that mean a bad slice: it is quarantined and reported.
     pub(super) fn watched<T>(
         &mut self,
         env: &mut Environment,
@@ -214,7 +215,7 @@ impl Process {
         })
     }
 
-    /// Lets a transfer in; `None` where it goes on.
+    /// Admits a transfer; `None` if it continues.
     fn begin(
         &mut self,
         env: &mut Environment,
@@ -247,14 +248,14 @@ impl Process {
                 self.verifier.authorize_compute(env.now, by, &ticket).map_err(refusal)?;
                 return Ok(Some(CallReply::Ready(self.link.life)));
             }
-            // No person of the simulation checks copies: its audit reads every disk itself.
+            // No person of the simulation checks copies: the audit reads every disk itself.
             TransferRequest::Verify { .. } => {
                 return Err(Refusal::new(Status::Usage, "copies are not checked in the simulation"));
             }
             TransferRequest::ProveKey { .. } | TransferRequest::Qos(_) | TransferRequest::Plain { .. } => {
                 return Err(Refusal::new(Status::Usage, "nobody proves anything in the simulation"));
             }
-            // Its clients write what they have made up.
+            // Its clients write content that they have made up.
             TransferRequest::Pull(_) => {
                 return Err(Refusal::new(Status::Usage, "nobody orders copies in the simulation"));
             }
@@ -269,7 +270,8 @@ impl Process {
         Ok(None)
     }
 
-    /// As `node::verifier::write`: anew, behind what an append begins with, or behind what an earlier attempt left.
+    /// As `node::transfer_server::write`: from the start, after an append's base, or after the part of an earlier
+    /// attempt.
     fn begin_write(
         &mut self,
         env: &mut Environment,
@@ -296,7 +298,7 @@ impl Process {
                 let writer = self.store.begin_resumable(header, key).map_err(failed)?;
                 let there = writer.bytes() as usize;
                 let payload = self.payload_of(env, id);
-                // The sender compares what is there with what it has, and begins anew where that is something else.
+                // The sender compares the existing part with its own bytes, and starts again if they differ.
                 let is_same = payload.get(..there).is_some_and(|begin| digest_of(begin) == writer.digest_so_far());
                 if is_same { writer } else { writer.restart().map_err(failed)? }
             }
@@ -305,7 +307,7 @@ impl Process {
         let base_bytes = if base.is_some() { writer.bytes() } else { 0 };
         let forward = if writer.bytes() > base_bytes {
             env.model.resumed += 1;
-            // What is there already is not passed on.
+            // Existing bytes are not passed on.
             for source in chain {
                 self.rules.handle_completion(env.now, NodeCompletion::ForwardFailed { slice, node: source.node });
             }
@@ -323,7 +325,7 @@ impl Process {
         }
     }
 
-    /// Passes what a call brings on to the next node of its chain; as `node::forward`.
+    /// Passes a call's bytes to the next node of its chain; as `node::forward`.
     fn forward(&mut self, env: &mut Environment, id: CallId, slice: SliceId, mut chain: Vec<Source>) -> Option<CallId> {
         let nodes: Vec<_> = chain.iter().map(|source| source.node.clone()).collect();
         if chain.is_empty() {
@@ -338,7 +340,7 @@ impl Process {
         Some(call)
     }
 
-    /// A word of a job's driver.
+    /// A message of a job's driver.
     fn handle_spe_message(
         &mut self,
         env: &mut Environment,
@@ -384,7 +386,7 @@ impl Process {
         self.used.check(env.now, &grant).map(|()| grant)
     }
 
-    /// What a bucket holds that becomes a file, and where that may be.
+    /// The content of a bucket that becomes a file, and its possible paths.
     fn note_part(&mut self, env: &mut Environment, bucket: BucketId, metadata: &SliceMetadata) {
         let Some(places) = env.model.publishing.get(&metadata.header.path).cloned() else { return };
         let content = env.model.contents.add(self.buckets.bytes(bucket));
@@ -392,7 +394,7 @@ impl Process {
     }
 
     fn job_of(env: &Environment, id: CallId) -> Result<protocol::JobId, Refusal> {
-        // It was checked when the conversation began, and may have ended since: who it is for does not change.
+        // It was checked when the conversation began, and may have ended since: its bearer does not change.
         match env.calls.get(id).map(|call| &call.request) {
             Some(CallRequest::Message { ticket, .. }) => {
                 match codec::decode::<Ticket>(&ticket.ticket).map(|ticket| ticket.right) {
@@ -418,7 +420,7 @@ impl Process {
         let slice = reader.metadata().header.slice;
         let read = reader.read_at(&mut buffer, from, count);
         if self.watched(env, slice, read).is_err() {
-            // Fewer bytes than announced are no answer.
+            // Fewer bytes than announced count as no answer.
             return env.answer(id, CallReply::Broken);
         }
         bytes.extend_from_slice(&buffer);
@@ -457,7 +459,7 @@ impl Process {
             Transfer::Piece(writer) => self.buckets.abandon(&writer),
             Transfer::Write(writing) => {
                 self.break_off(env, writing.forward);
-                // Only what is sent again under the same key finds it.
+                // Only another attempt under the same key finds it.
                 let kept = writing.writer.split().0.save_partial();
                 env.note(format_args!("n{} keeps {kept:?} bytes of a broken upload", self.number));
             }
@@ -465,7 +467,7 @@ impl Process {
         }
     }
 
-    /// What comes no further here goes no further in the chain.
+    /// A transfer that breaks here breaks in the rest of the chain too.
     fn break_off(&mut self, env: &mut Environment, forward: Option<CallId>) {
         if let Some(call) = forward {
             self.outgoing.remove(&call);
@@ -483,12 +485,12 @@ fn store_copy(mut writer: SliceWriter, bytes: &[u8]) -> Result<SliceMetadata, Re
     written.map_err(|error| error.refusal())
 }
 
-/// In one of how many steps a connection breaks by itself: more often where an upload can be gone on with.
+/// In one of this many steps a connection breaks by itself: more often if an upload can be resumed.
 fn lives_of(payload: &[u8]) -> u32 {
     if payload.len() >= 1 << 20 { 6 } else { 300 }
 }
 
-/// How many of the bytes that are left move now.
+/// How many of the remaining bytes move now.
 fn part(env: &mut Environment, rest: usize) -> usize {
     if rest < 2 || env.rng.bool() { rest } else { env.rng.usize(1..=rest) }
 }

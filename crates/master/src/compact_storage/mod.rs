@@ -1,7 +1,7 @@
-//! Memory for ten million names in a few gigabytes: slots of one size in large pieces ([`Slab`]), texts without an
-//! allocation each ([`StringPool`]), and an index of four-byte slots ([`Index`]). Serves the names and the replicas.
-//! Nothing here knows what it keeps, and nothing here has an order that could decide anything: the same calls leave the
-//! same slots, and an index is only asked, never walked.
+//! Memory for ten million names in a few gigabytes. [`Slab`] keeps slots of one size in large pieces, [`StringPool`]
+//! keeps texts without an allocation each, and [`Index`] is an index of four-byte slots. Serves the names and the
+//! replicas. None of them knows the meaning of its content. The same calls leave the same slots, and an index is only
+//! asked and never walked, so no order here can influence a decision.
 
 mod index;
 mod slab;

@@ -1,14 +1,14 @@
-//! Values of one size, each at a slot that it keeps. Memory comes in pieces of [`PIECE_SLOTS`], so that growing never
-//! moves what is there, and a slot that became free is given again. Serves the records of names and replicas.
+//! Values of one size, each at a fixed slot. Memory comes in pieces of [`PIECE_SLOTS`], and a freed slot is reused.
+//! Serves the records of names and replicas. Growing never moves a value.
 
 /// Where a value is.
 pub(crate) type Slot = u32;
 
-/// A value that can also say that its slot is free, so that the list of free slots needs no memory of its own.
+/// A value that can also mark its slot as free, so that the list of free slots needs no memory of its own.
 pub(crate) trait SlotValue: Copy {
-    /// The value of a free slot, which keeps `next`.
+    /// The value of a free slot, which stores `next`.
     fn vacant(next: Slot) -> Self;
-    /// For a free slot: what [`vacant`](Self::vacant) was given.
+    /// For a free slot: the argument given to [`vacant`](Self::vacant).
     fn next_vacant(&self) -> Option<Slot>;
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct Slab<T> {
     pieces: Vec<Box<[T]>>,
     /// The first free slot below `end`, or [`NONE`].
     vacant: Slot,
-    /// No slot from here on was ever given.
+    /// No slot from here on was ever used.
     end: Slot,
     count: usize,
 }
@@ -50,7 +50,7 @@ impl<T: SlotValue> Slab<T> {
         slot
     }
 
-    /// Frees a slot and gives what was there.
+    /// Frees a slot and returns its value.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
         let value = *self.get(slot)?;
         *self.place(slot) = T::vacant(self.vacant);
@@ -76,7 +76,7 @@ impl<T: SlotValue> Slab<T> {
         self.count
     }
 
-    /// The slot behind the last that was ever given: the end of a walk over all slots.
+    /// The slot after the last that was ever used: the end of a walk over all slots.
     pub(crate) fn end(&self) -> Slot {
         self.end
     }

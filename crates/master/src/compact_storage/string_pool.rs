@@ -1,5 +1,5 @@
-//! Short texts without an allocation each: texts of about one length share pieces of memory, cut into places of that
-//! length. A text's place is given again when it goes. Serves the names of files.
+//! Short texts without an allocation each. Texts of about the same length share pieces of memory, cut into places of
+//! that length. A removed text's place is reused. Serves the names of files. It never compares texts or looks one up.
 
 use super::slab::Slot;
 
@@ -10,7 +10,7 @@ pub(crate) struct StringPool {
     classes: Vec<Class>,
 }
 
-/// Names a text; of no use but to the [`StringPool`] that gave it.
+/// Identifies a text; of no use except to the [`StringPool`] that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PooledString {
     pub(crate) place: Slot,
@@ -32,7 +32,7 @@ impl StringPool {
         Self { classes: (0..CLASSES).map(class).collect() }
     }
 
-    /// Keeps a text; what is longer than [`TEXT_BYTES_MAX`] is cut there, which every caller has ruled out.
+    /// Stores a text. A text longer than [`TEXT_BYTES_MAX`] is cut there, but every caller has ruled that out.
     pub(crate) fn insert(&mut self, text: &str) -> PooledString {
         debug_assert!(text.len() <= TEXT_BYTES_MAX, "the caller checked the length");
         let text = &text.as_bytes()[..text.len().min(TEXT_BYTES_MAX)];
@@ -45,7 +45,7 @@ impl StringPool {
         PooledString { place, bytes }
     }
 
-    /// The text's bytes: their order is the order of texts.
+    /// The text's bytes; their order is the order of the texts.
     pub(crate) fn bytes(&self, text: PooledString) -> &[u8] {
         match class_of(text.bytes) {
             Some(class) => &self.classes[class].place(text.place)[..usize::from(text.bytes)],
@@ -55,7 +55,7 @@ impl StringPool {
 
     /// The text.
     pub(crate) fn get(&self, text: PooledString) -> &str {
-        // It was a `str` when it came.
+        // It was a `str` when it was stored.
         std::str::from_utf8(self.bytes(text)).unwrap_or_default()
     }
 
@@ -119,7 +119,7 @@ fn class_of(bytes: u8) -> Option<usize> {
 
 /// Longest text in bytes: a component of a path.
 pub(crate) const TEXT_BYTES_MAX: usize = protocol::limits::COMPONENT_BYTES_MAX;
-/// What the lengths of places are multiples of: as little as a free place needs to name the next.
+/// Lengths of places are multiples of this: the least that a free place needs to hold the number of the next.
 const WORD_BYTES: usize = size_of::<Slot>();
 const CLASSES: usize = TEXT_BYTES_MAX.div_ceil(WORD_BYTES);
 /// Places in one piece of memory: 4 to 240 KB.

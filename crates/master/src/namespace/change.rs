@@ -1,5 +1,6 @@
-//! What changes names: make a folder, publish a file, rename (for removing see `removal`). Serves upload, `mkdir`,
-//! `mv`. Each call checks everything first and changes nothing when it refuses; whoever calls has checked the rights.
+//! Changes of names: make a folder, publish a file, rename (for removing see `subtree_removal`). Serves upload,
+//! `mkdir`, `mv`. Each call checks everything first and changes nothing if it refuses. It never checks rights: the
+//! caller has.
 
 use protocol::{
     FileId, Now, Refusal, SectorPath, SliceId, Status, UserName, limits, message::client_master::FileContent,
@@ -9,7 +10,7 @@ use store::RowChange;
 use super::{Namespace, NewItem, PathSize, not_found_refusal};
 use crate::compact_storage::Slot;
 
-/// What a change of names did.
+/// The result of a change of names.
 #[derive(Debug, Default)]
 pub(crate) struct NamespaceChange {
     /// The rows that make it durable; none when nothing changed.
@@ -21,7 +22,7 @@ pub(crate) struct NamespaceChange {
 }
 
 impl Namespace {
-    /// Makes a folder. With `parents`, also those above it, and an existing folder is no error.
+    /// Makes a folder. With `parents`, the folders above it are made too, and an existing folder is no error.
     pub(crate) fn make_folder(
         &mut self,
         now: Now,
@@ -56,7 +57,7 @@ impl Namespace {
         Ok(change)
     }
 
-    /// Makes `content` the content of the file at `path`, which is made or replaced. A file that is replaced keeps its
+    /// Makes `content` the content of the file at `path`, which is created or replaced. A replaced file keeps its
     /// identity and its owner.
     pub(crate) fn put_file(
         &mut self,
@@ -86,7 +87,8 @@ impl Namespace {
         Ok(change)
     }
 
-    /// Gives an entry another path; a file at `to` is replaced by a file. One row changes, whatever lies below.
+    /// Gives an entry another path; a file at `to` is replaced by a file. Only one row changes, however much lies
+    /// below.
     pub(crate) fn rename(&mut self, from: &SectorPath, to: &SectorPath) -> Result<NamespaceChange, Refusal> {
         let slot = self.find_slot(from).ok_or_else(|| not_found_refusal(from))?;
         let id = self.items.id(slot);
@@ -175,14 +177,14 @@ impl Namespace {
         Ok(())
     }
 
-    /// Refuses a rename after which some path below would be longer than a path may be.
+    /// Refuses a rename that would make some path below longer than a path may be.
     fn check_lengths_below(&self, slot: Slot, from: &SectorPath, to: &SectorPath) -> Result<(), Refusal> {
         let (before, after) = (PathSize::of(from), PathSize::of(to));
         let fits = |longest: PathSize| {
             longest.bytes - before.bytes + after.bytes <= limits::PATH_BYTES_MAX
                 && longest.components - before.components + after.components <= limits::PATH_COMPONENTS_MAX
         };
-        // Almost always true, and then the folder need not be searched.
+        // Almost always true; then the folder need not be searched.
         if fits(self.longest.max(before)) {
             return Ok(());
         }
@@ -217,7 +219,7 @@ impl Namespace {
             self.count_above(folder, |below| below.add(usage));
         }
         let (before, after) = (PathSize::of(from), PathSize::of(to));
-        // What lies below a folder grew by as much as the folder's path did; it may hold the longest path of all.
+        // Paths below a folder grew by as much as the folder's own; the longest path of all may be among them.
         let below = if self.items.is_folder(slot) { self.longest.max(before) } else { before };
         let moved = PathSize {
             bytes: (below.bytes - before.bytes + after.bytes).min(limits::PATH_BYTES_MAX),

@@ -1,6 +1,6 @@
-//! The entries of one folder in the order of their names: slots in chunks of at most [`CHUNK_SLOTS`]. To add to a
-//! folder of a million entries moves a few hundred numbers, not a million; to find the place after a name takes some
-//! twenty comparisons. The names themselves are with the items: each call is told how to find them.
+//! The entries of one folder in the order of their names: slots in chunks of at most [`CHUNK_SLOTS`]. Adding to a
+//! folder of a million entries moves a few hundred numbers, not a million. Finding the place after a name takes some
+//! twenty comparisons. It never holds a name: each call is told how to find them in the items.
 
 use crate::compact_storage::Slot;
 
@@ -10,7 +10,7 @@ pub(super) struct Children {
     chunks: Vec<Vec<Slot>>,
 }
 
-/// A place between two entries: chunk, and place in it. Good until the folder changes.
+/// A place between two entries: chunk, and place in it. Valid until the folder changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
     chunk: usize,
@@ -36,7 +36,7 @@ impl Children {
     /// Adds an entry; one of the same name must not be there.
     pub(super) fn insert<'a>(&mut self, slot: Slot, name: &[u8], name_of: impl Fn(Slot) -> &'a [u8]) {
         let (Cursor { mut chunk, mut at }, _) = self.search(name, name_of);
-        // Behind the last of all: names often come in order, and then chunks stay full.
+        // After the last of all: names often come in order, and then chunks stay full.
         if chunk == self.chunks.len() {
             match self.chunks.last_mut().filter(|last| last.len() < CHUNK_SLOTS) {
                 Some(last) => last.push(slot),
@@ -69,7 +69,7 @@ impl Children {
         Some(slot)
     }
 
-    /// Where a walk goes on after this name, whether or not it is there; at the first without a name.
+    /// Where a walk continues after this name, whether or not it exists; without a name, at the first.
     pub(super) fn after<'a>(&self, name: Option<&[u8]>, name_of: impl Fn(Slot) -> &'a [u8]) -> Cursor {
         let Some(name) = name else { return Cursor::default() };
         let (cursor, is_there) = self.search(name, name_of);
@@ -81,7 +81,7 @@ impl Children {
         self.chunks.get(cursor.chunk)?.get(cursor.at).copied()
     }
 
-    /// The place behind the next entry.
+    /// The place after the next entry.
     pub(super) fn next(&self, cursor: Cursor) -> Cursor {
         match self.chunks.get(cursor.chunk) {
             Some(chunk) if cursor.at + 1 < chunk.len() => Cursor { at: cursor.at + 1, ..cursor },
@@ -116,7 +116,7 @@ impl Children {
         }
     }
 
-    /// Keeps chunks that grew small from taking more memory than their entries.
+    /// Merges shrunken chunks, so that they do not take more memory than their entries.
     fn join_with_next(&mut self, chunk: usize) {
         let fits = self.chunks.get(chunk + 1).is_some_and(|next| next.len() < CHUNK_SLOTS / 2);
         if fits {
@@ -186,7 +186,7 @@ mod tests {
         let mut at_random = Children::default();
         order.iter().for_each(|slot| at_random.insert(*slot, name_of(*slot), name_of));
         assert!(at_random.bytes() < 7 * all.len(), "{}", at_random.bytes());
-        // Most go; what stays does not keep the memory of those that went.
+        // Most are removed; the few that stay do not hold the memory of the rest.
         for slot in order.iter().filter(|slot| *slot % 50 != 0) {
             at_random.remove(name_of(*slot), name_of).unwrap();
         }

@@ -1,7 +1,7 @@
 //! An entry as a row of the journal: key = file id in network byte order, value = a version byte, then postcard
-//! (`docs/formats-on-disk.md`). Rows have a version of their own, whatever words the build speaks: this one writes
-//! versions 2 and 3 (which has a list of rights) and reads version 1 too. Serves every change of names and the start of
-//! the master. Never decides what may change.
+//! (`docs/formats-on-disk.md`). Row versions are independent of the build's protocol version. This build writes
+//! versions 2 and 3 (which has a list of rights) and also reads version 1. Serves every change of names and the start
+//! of the master. Never decides what may change.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     error::MasterError,
 };
 
-/// What a row says of an item.
+/// An item as read from a row.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReadItem<'a> {
     pub(super) parent: FileId,
@@ -25,22 +25,22 @@ pub(super) struct ReadItem<'a> {
     pub(super) modified_unix_millis: u64,
     /// `None` for a folder.
     pub(super) content: Option<FileContent>,
-    /// What it says itself of who may do what.
+    /// Its own list of rights.
     pub(super) acl: Option<Acl>,
 }
 
 impl Namespace {
-    /// The row that holds the item `id` as it is now; none when there is no such item.
+    /// The row that holds the item `id` as it is now; none if there is no such item.
     pub(crate) fn row_of(&self, id: FileId) -> Option<RowChange> {
         self.row(self.items.find(id)?).pop()
     }
 
-    /// The rows of all folders, those that were cut off too.
+    /// The rows of all folders, including those that were cut off.
     pub(crate) fn folder_rows(&self) -> impl Iterator<Item = RowChange> + '_ {
         (0..self.items.end()).filter(|slot| self.items.is_folder(*slot)).flat_map(|slot| self.row(slot))
     }
 
-    /// The row that holds an item as it is now; none when there is no such item.
+    /// The row that holds an item as it is now; none if there is no such item.
     pub(super) fn row(&self, slot: Slot) -> Vec<RowChange> {
         let (Some(id), Some(owner)) = (self.items.id(slot), self.items.owner(slot)) else { return Vec::new() };
         let parent = match self.items.parent(slot).and_then(|parent| self.items.id(parent)) {
@@ -72,12 +72,12 @@ pub(crate) fn remove_row(id: FileId) -> RowChange {
     RowChange::Remove { table: NAMES_TABLE, key: key(id) }
 }
 
-/// Whether the value of a row is a folder's, also one that was cut off.
+/// Whether the value of a row is a folder's, including one that was cut off.
 pub(crate) fn is_folder_row(value: &[u8]) -> bool {
     parse_value(value).is_some_and(|item| item.content.is_none())
 }
 
-/// Reads a row back; `None` where it is none.
+/// Reads a row back; `None` if it is none.
 pub(super) fn parse<'a>(key: &[u8], value: &'a [u8]) -> Option<(FileId, ReadItem<'a>)> {
     let id = FileId(u64::from_be_bytes(key.try_into().ok()?));
     let item = parse_value(value)?;
@@ -97,12 +97,12 @@ fn parse_value(value: &[u8]) -> Option<ReadItem<'_>> {
     }
 }
 
-/// The change that says that a file of this version was removed, and none of a larger one.
+/// The change that records that a file of this version was removed, and none of a larger one.
 pub(super) fn removed_version(version: u64) -> RowChange {
     RowChange::Set { table: VERSIONS_TABLE, key: Vec::new(), value: encode_row(&version) }
 }
 
-/// Reads that back; `None` where it is none.
+/// Reads that back; `None` if it is none.
 pub(super) fn parse_removed_version(value: &[u8]) -> Option<u64> {
     decode_row(value)
 }
@@ -113,12 +113,12 @@ pub(crate) fn encode_row<T: Serialize>(row: &T) -> Vec<u8> {
 }
 
 fn encode_as<T: Serialize>(version: u8, row: &T) -> Vec<u8> {
-    // What is stored holds only what postcard can encode, and a `Vec` cannot be full.
+    // Stored types hold only what postcard can encode, and a `Vec` cannot be full.
     #[allow(clippy::expect_used)]
     postcard::to_extend(row, vec![version]).expect("the stored types are encodable")
 }
 
-/// Reads what [`encode_row`] wrote, and what builds with rows of version 1 wrote in the same layout; `None` for another
+/// Reads rows written by [`encode_row`], and by builds with rows of version 1 in the same layout. `None` for another
 /// version and for anything that is not a row.
 pub(crate) fn decode_row<T: serde::de::DeserializeOwned>(value: &[u8]) -> Option<T> {
     match value.split_first()? {
@@ -164,10 +164,10 @@ enum What<'a> {
 
 #[derive(Serialize, Deserialize)]
 struct ContentRow<'a> {
-    /// As 16 bytes: a random number only grows as a number of variable length.
+    /// As 16 bytes: a random number only grows in a variable-length encoding.
     slice: [u8; 16],
     version: u64,
-    /// As a rule 0.
+    /// Normally 0.
     modified_after_version: i64,
     bytes: u64,
     digest: [u8; 32],
@@ -227,7 +227,7 @@ impl<'a> ContentRow<'a> {
     }
 }
 
-/// The stored form of version 1, which is only read.
+/// The stored form of version 1, which is read but not written.
 #[derive(Deserialize)]
 struct ItemRow1<'a> {
     parent: u64,
@@ -292,7 +292,7 @@ impl From<RecordsRow> for RecordFraming {
 
 /// The version of rows that is written.
 const VERSION: u8 = 2;
-/// The version of a row of names that says who may do what with its item: as version 2, and behind it the list.
+/// The version of rows of names with a list of rights: as version 2, followed by the list.
 const VERSION_ACL: u8 = 3;
 /// The version before, in which names had another layout and jobs the same.
 const VERSION_1: u8 = 1;

@@ -1,6 +1,6 @@
-//! Where files and folders are kept, some 140 bytes each: a record of fixed size in a [`Slab`], the name in
-//! [`StringPool`], owners once each, and what few have (user metadata, rights, numbers out of the ordinary) in tables
-//! beside. Serves every call of the namespace. Knows nothing of paths and of what may be done.
+//! Storage of files and folders, some 140 bytes each. A record of fixed size is in a [`Slab`], the name in a
+//! [`StringPool`], and each owner is stored once. Rare parts (user metadata, rights, unusual numbers) are in separate
+//! tables. Serves every call of the namespace. It never handles a path or decides what may be done.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Items {
     records: Slab<Record>,
     names: StringPool,
     folders: Vec<Folder>,
-    /// Places in `folders` that are free.
+    /// Free places in `folders`.
     folders_free: Vec<u32>,
     by_id: Index,
     by_slice: Index,
@@ -33,7 +33,7 @@ pub(super) struct Items {
     acls: Acls,
 }
 
-/// What a new item is.
+/// The parts of a new item.
 pub(super) struct NewItem<'a> {
     pub(super) id: FileId,
     pub(super) parent: Slot,
@@ -44,15 +44,16 @@ pub(super) struct NewItem<'a> {
     pub(super) content: Option<FileContent>,
 }
 
-/// What a folder has beside its record.
+/// The parts of a folder outside its record.
 #[derive(Debug, Default)]
 pub(super) struct Folder {
     pub(super) children: Children,
-    /// Of all that lies below, without the folder itself.
+    /// Everything below, without the folder itself.
     pub(super) below: SubtreeUsage,
 }
 
-/// Counts of what lies below a folder. Bytes are wider than in [`Usage`]: what is added must come off again exactly.
+/// Counts of everything below a folder. Bytes are wider than in [`Usage`]: each addition must be subtracted again
+/// exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SubtreeUsage {
     pub(super) files: u64,
@@ -96,14 +97,14 @@ impl Items {
         self.by_id.find(hash_of(id.0), |slot| self.records.get(slot).is_some_and(|record| record.id() == id.0))
     }
 
-    /// The slot of the file whose content a slice is.
+    /// The slot of the file whose content is this slice.
     pub(super) fn find_slice(&self, slice: SliceId) -> Option<Slot> {
         let is_it = |slot| self.records.get(slot).is_some_and(|record| record.slice() == slice);
         self.by_slice.find(hash_of_slice(slice), is_it)
     }
 
-    /// Adds an item below `parent`, whose entries and counts are the caller's to change. Says why not, where its id or
-    /// its slice is another item's already.
+    /// Adds an item below `parent`, whose entries and counts the caller changes. Refuses with a reason if another item
+    /// already has its id or its slice.
     pub(super) fn insert(&mut self, new: NewItem<'_>) -> Result<Slot, &'static str> {
         if self.find(new.id).is_some() {
             return Err("it stands in two rows");
@@ -128,7 +129,7 @@ impl Items {
         Ok(slot)
     }
 
-    /// Takes an item out, and gives a file's slice.
+    /// Removes an item, and returns a file's slice.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<SliceId> {
         let record = *self.records.get(slot)?;
         self.by_id.remove(hash_of(record.id()), slot);
@@ -149,7 +150,7 @@ impl Items {
         slice
     }
 
-    /// Gives a file another content; its slice must be no other file's. Gives the slice it had.
+    /// Gives a file another content; its slice must be no other file's. Returns the slice it had.
     pub(super) fn replace_content(
         &mut self,
         slot: Slot,
@@ -162,7 +163,7 @@ impl Items {
         Some(old)
     }
 
-    /// Gives an item another place and name; the entries of both folders are the caller's to change.
+    /// Gives an item another place and name; the caller changes the entries of both folders.
     pub(super) fn rename(&mut self, slot: Slot, parent: Slot, name: &str) {
         let Some(record) = self.records.get_mut(slot) else { return };
         self.names.remove(record.text());
@@ -210,7 +211,7 @@ impl Items {
         }
     }
 
-    /// What an item says itself of who may do what.
+    /// An item's own list of rights.
     pub(super) fn acl(&self, slot: Slot) -> Option<&Acl> {
         self.records.get(slot).filter(|record| record.is(ACL)).and_then(|_| self.acls.get(slot))
     }
@@ -281,7 +282,7 @@ impl Items {
         })
     }
 
-    /// What a folder has; `None` for a file.
+    /// A folder's parts; `None` for a file.
     pub(super) fn folder(&self, slot: Slot) -> Option<&Folder> {
         let record = self.records.get(slot).filter(|record| record.is(FOLDER))?;
         self.folders.get(record.folder())
@@ -297,7 +298,7 @@ impl Items {
         self.folder(folder)?.children.find(name.as_bytes(), |slot| self.name_bytes(slot))
     }
 
-    /// Hangs an item below its parent.
+    /// Adds an item to its parent's entries.
     pub(super) fn link(&mut self, slot: Slot) {
         let (Some(record), Some(folder)) = (self.records.get(slot), self.folder_of_parent(slot)) else { return };
         let (records, names) = (&self.records, &self.names);
@@ -305,7 +306,7 @@ impl Items {
         self.folders[folder].children.insert(slot, names.bytes(record.text()), name_of);
     }
 
-    /// Takes an item from its parent's entries.
+    /// Removes an item from its parent's entries.
     pub(super) fn unlink(&mut self, slot: Slot) {
         let (Some(record), Some(folder)) = (self.records.get(slot), self.folder_of_parent(slot)) else { return };
         let (records, names) = (&self.records, &self.names);
@@ -313,7 +314,7 @@ impl Items {
         self.folders[folder].children.remove(names.bytes(record.text()), name_of);
     }
 
-    /// What an item counts for: itself and what lies below.
+    /// What an item counts for: itself and everything below it.
     pub(super) fn subtree_usage(&self, slot: Slot) -> SubtreeUsage {
         match self.folder(slot) {
             Some(folder) => SubtreeUsage { folders: folder.below.folders + 1, ..folder.below },
@@ -321,7 +322,7 @@ impl Items {
         }
     }
 
-    /// Memory taken by all of it, in bytes.
+    /// Memory taken by everything here, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let folders: usize = self.folders.iter().map(|folder| folder.children.bytes()).sum();
         self.records.bytes()
@@ -344,7 +345,7 @@ impl Items {
             Some(place) => place,
             None => {
                 self.folders.push(Folder::default());
-                // Each has a record, of which there are fewer than 2^32.
+                // Each has a record, and there are fewer than 2^32 of these.
                 (self.folders.len() - 1) as u32
             }
         };
@@ -413,7 +414,7 @@ impl SubtreeUsage {
         self.bytes = self.bytes.saturating_sub(other.bytes);
     }
 
-    /// As clients are told.
+    /// In the form that clients get.
     pub(super) fn usage(self) -> Usage {
         let bytes = u64::try_from(self.bytes).unwrap_or(u64::MAX);
         Usage { files: self.files, folders: self.folders, bytes }
@@ -425,7 +426,7 @@ impl SubtreeUsage {
     }
 }
 
-/// What did not fit into a record.
+/// The parts that did not fit into a record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rare {
     version: u64,
@@ -434,13 +435,13 @@ struct Rare {
     records: RecordFraming,
 }
 
-/// Each owner's name once. Names of owners whose files have gone stay until the next start: a name has 64 bytes at
-/// most, and there are at most 65,535 here.
+/// Each owner's name, stored once. Names of owners whose files have gone stay until the next start. A name has 64 bytes
+/// at most, and there are at most 65,535 here.
 #[derive(Debug, Default)]
 struct Owners {
     names: Vec<UserName>,
     numbers: BTreeMap<UserName, u16>,
-    /// Owners for whom no number was left, by item.
+    /// Owners beyond the last free number, by item.
     beyond: BTreeMap<Slot, UserName>,
 }
 
@@ -462,5 +463,5 @@ pub(crate) fn hash_of_slice(slice: SliceId) -> u64 {
     hash_of((slice.0 >> 64) as u64 ^ slice.0 as u64)
 }
 
-/// An owner who has no number: see [`Owners::beyond`].
+/// An owner without a number: see [`Owners::beyond`].
 const OWNER_RARE: u16 = u16::MAX;

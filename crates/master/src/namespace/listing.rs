@@ -1,5 +1,6 @@
-//! Pages of a folder, ordered by path, depth first, resumable after any path although names change in between. Serves
-//! `ls`, `find`, job inputs. Holds no cursor between two pages: the last path of a page is all that is needed.
+//! Pages of a folder, ordered by path, depth first. A listing can resume after any path although names change in
+//! between. Serves `ls`, `find`, job inputs. It never keeps a cursor between two pages: the last path of a page is
+//! enough.
 
 use protocol::{
     FileId, Refusal, SectorPath, Status, limits,
@@ -15,13 +16,13 @@ pub(crate) struct ListedPage {
     pub(crate) entries: Vec<Entry>,
     /// Whether more may follow.
     pub(crate) more: bool,
-    /// Behind which path, where that is not the last entry.
+    /// The path to continue after, if it is not the last entry's.
     pub(crate) next: Option<SectorPath>,
 }
 
 impl Namespace {
-    /// The entries below `folder` that come after `after`, and whether more follow. A folder comes before what it
-    /// holds; siblings come by name. A file gives itself.
+    /// The entries below `folder` that come after `after`, and whether more follow. A folder comes before its content;
+    /// siblings are ordered by name. A file lists itself.
     pub(crate) fn list(
         &self,
         folder: &SectorPath,
@@ -31,7 +32,7 @@ impl Namespace {
         self.list_filtered(folder, recursive, after, None).map(|page| (page.entries, page.more))
     }
 
-    /// The same of those entries of which `is_seen` says so; of a folder that is not seen, nothing below it is.
+    /// The same, limited to entries for which `is_seen` is true. Below a folder that is not seen, nothing is listed.
     pub(crate) fn list_filtered(
         &self,
         folder: &SectorPath,
@@ -42,7 +43,7 @@ impl Namespace {
         let slot = self.find_slot(folder).ok_or_else(|| not_found_refusal(folder))?;
         let mut page = ListedPage::default();
         if !self.items.is_folder(slot) {
-            // As `ls` has it: a file is the listing of itself.
+            // As in `ls`: a file is the listing of itself.
             page.entries.extend(if after.is_none() { self.entry_at(slot, folder.clone()) } else { None });
             return Ok(page);
         }
@@ -79,7 +80,7 @@ impl Namespace {
         Ok(page)
     }
 
-    /// Puts the walk where it was after `after`, whether or not that still exists.
+    /// Puts the walk where it was after `after`, whether or not that entry still exists.
     fn skip(&self, walk: &mut Walk, folder: &SectorPath, after: &SectorPath, recursive: bool) -> Result<(), Refusal> {
         if !after.is_within(folder) {
             return Err(Refusal::new(Status::Usage, format!("a listing of `{folder}` cannot go on after `{after}`")));
@@ -101,7 +102,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// The next entry of the folder in which the walk is, or of those above where that has no more.
+    /// The next entry of the current folder, or of the folders above it if that has no more.
     fn step(&self, walk: &mut Walk) -> Option<(Slot, SectorPath)> {
         loop {
             let level = walk.stack.last_mut()?;
@@ -118,14 +119,14 @@ impl Namespace {
         }
     }
 
-    /// The file at a path; refused for folders and where nothing is.
+    /// The file at a path; refused for folders and for paths where nothing is.
     pub(crate) fn get_file(&self, path: &SectorPath) -> Result<FileId, Refusal> {
         let id = self.get(path)?;
         if self.is_folder(id) { Err(folder_refusal(path)) } else { Ok(id) }
     }
 }
 
-/// Where a depth-first walk stands: the folders it is in.
+/// The position of a depth-first walk: the folders it is in.
 struct Walk {
     stack: Vec<Level>,
 }
@@ -146,10 +147,10 @@ fn entry_bytes(entry: &Entry) -> usize {
     entry.path.as_str().len() + user + ENTRY_FIXED_BYTES
 }
 
-/// What an entry needs beside its path and the user's keys, in bytes: ids, owner, digest, and the names of the nodes
-/// that hold it.
+/// Bytes that an entry needs besides its path and the user's keys: ids, owner, digest, and the names of the nodes
+/// holding it.
 const ENTRY_FIXED_BYTES: usize = 200;
-/// Entries that are passed over for one page: some milliseconds of the master's time.
+/// Entries skipped for one page at most: some milliseconds of the master's time.
 const PASSED_OVER_MAX: usize = 10_000;
 /// Where a page ends, in bytes: half of what a message may hold, which leaves room for long names of many nodes.
 const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;

@@ -1,13 +1,8 @@
-//! The names: every file and folder, in memory, as a tree by [`FileId`] (paper, 2.2: "the master maintains the metadata
-//! index ... and supports file system queries, such as file lookup and directory services"). Serves every path that
-//! names a file.
-//!
-//! A name is an entry's own property, not part of its children's: so a rename touches one entry and one row, whatever
-//! lies below. A large folder that is removed is cut off, which is one row too, and its entries go in steps. Each
-//! change gives the rows that make it durable. This room never knows where copies lie, who may do what, or whether a
-//! row has reached the disk.
-//!
-//! Inside, an entry is a four-byte slot of [`items`]; outside, its [`FileId`].
+//! The names: every file and folder, in memory, as a tree by [`FileId`]. (Paper, 2.2: "the master maintains the
+//! metadata index ... and supports file system queries, such as file lookup and directory services".) Serves every path
+//! that names a file. Each change returns the rows that make it durable. Inside, an entry is a four-byte slot of
+//! [`items`]; outside, its [`FileId`]. The module never knows where copies lie, who may do what, or whether a row has
+//! reached the disk.
 
 mod acls;
 mod attributes;
@@ -44,27 +39,30 @@ pub(crate) use listing::ListedPage;
 pub(crate) use namespace_loader::NamespaceLoader;
 
 /// Every file and folder of the cloud.
+///
+/// A name is an entry's own property, not part of its children's. So a rename touches one entry and one row, whatever
+/// lies below. A large folder that is removed is cut off, which is one row too, and its entries are removed in steps.
 #[derive(Debug)]
 pub struct Namespace {
     items: Items,
     /// The root folder's slot.
     root: Slot,
-    /// Folders that were cut off and whose entries are still to go, with the path at which each stood.
+    /// Cut-off folders whose entries are still to be removed, with the path at which each stood.
     pending_removals: BTreeMap<Slot, SectorPath>,
-    /// Entries that are removed in one go; where there are more, the folder is cut off.
+    /// Entries that are removed at once; a folder with more is cut off.
     remove_at_once_max: u64,
     last_file: u64,
     last_version: u64,
-    /// What the journal has: the largest version of a file that was removed.
+    /// The journal's record of the largest version of a removed file.
     removed_version: u64,
-    /// No path is longer or deeper than this. Only ever raised: while there is room to spare, a renamed folder need not
-    /// be searched for a path that would become too long.
+    /// No path is longer or deeper than this. It is only ever raised. With room to spare, a renamed folder need not be
+    /// searched for a path that would become too long.
     longest: PathSize,
 }
 
 impl Namespace {
-    /// The names that these rows hold. An empty journal gives an empty root folder, and the row that must be saved for
-    /// it; the root's time of birth tells later which slices are older than the journal.
+    /// The names in these rows. An empty journal gives an empty root folder, and the row that must be saved for it. The
+    /// root's time of birth later shows which slices are older than the journal.
     pub(crate) fn load(now: Now, rows: impl Iterator<Item = StoredRow>) -> Result<(Self, Vec<RowChange>), MasterError> {
         let mut loading = NamespaceLoader::new();
         for row in rows {
@@ -73,12 +71,12 @@ impl Namespace {
         loading.finish(now)
     }
 
-    /// Whether a row of the names can be read.
+    /// Checks that a row of the names can be read.
     pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
         entry_rows::parse(&row.key, &row.value).map(drop).ok_or_else(|| damaged_row(row))
     }
 
-    /// When this name space began, as a version: an older slice was written before there was this journal.
+    /// When this namespace began, as a version: an older slice was written before this journal existed.
     pub(crate) fn birth(&self) -> Version {
         Version(self.items.modified_unix_millis(self.root))
     }
@@ -89,7 +87,7 @@ impl Namespace {
         Version(self.last_version)
     }
 
-    /// Lets every version from now on be larger than this one.
+    /// Makes every version from now on larger than this one.
     pub(crate) fn raise_version(&mut self, version: Version) {
         self.last_version = self.last_version.max(version.0);
     }
@@ -99,12 +97,12 @@ impl Namespace {
         Version(self.last_version)
     }
 
-    /// What stands at a path.
+    /// The entry at a path.
     pub fn find(&self, path: &SectorPath) -> Option<FileId> {
         self.items.id(self.find_slot(path)?)
     }
 
-    /// What stands at a path, or the refusal that says there is nothing.
+    /// The entry at a path, or a refusal that says there is none.
     pub(crate) fn get(&self, path: &SectorPath) -> Result<FileId, Refusal> {
         self.find(path).ok_or_else(|| not_found_refusal(path))
     }
@@ -146,17 +144,17 @@ impl Namespace {
         self.items.slice(self.items.find(id)?)
     }
 
-    /// The content that a slice is, where it is the current one of a file.
+    /// The content that a slice is, if it is the current one of a file.
     pub(crate) fn content_of_slice(&self, slice: SliceId) -> Option<FileContent> {
         self.items.content(self.items.find_slice(slice)?)
     }
 
-    /// The file whose current content a slice is.
+    /// The file whose current content is this slice.
     pub(crate) fn file_of_slice(&self, slice: SliceId) -> Option<FileId> {
         self.items.id(self.items.find_slice(slice)?)
     }
 
-    /// The header that a copy of this slice should have now, where it is made under `journal`.
+    /// The header that a copy of this slice should have now, if it is made under `journal`.
     pub(crate) fn header_of_slice(&self, slice: SliceId, journal: JournalId) -> Option<SliceHeader> {
         let slot = self.items.find_slice(slice)?;
         let content = self.items.content(slot)?;
@@ -174,13 +172,13 @@ impl Namespace {
         })
     }
 
-    /// The slices of all files, those in cut-off folders too.
+    /// The slices of all files, including those in cut-off folders.
     pub(crate) fn all_slices(&self) -> impl Iterator<Item = SliceId> + '_ {
         (0..self.items.end()).filter_map(|slot| self.items.slice(slot))
     }
 
-    /// The slices of at most `count` files, and where the next call goes on; for walks over all files in steps, from 0.
-    /// A file that was there all the time is met once, one that came or went meanwhile once or not at all.
+    /// The slices of at most `count` files, and where the next call continues; for walks over all files in steps, from
+    /// 0. A file that exists all the time is met once. One that comes or goes meanwhile is met once or not at all.
     pub(crate) fn slices_from(&self, from: Slot, count: usize) -> (Vec<SliceId>, Option<Slot>) {
         let until = self.items.end().min(from.saturating_add(count as Slot));
         let slices = (from..until).filter_map(|slot| self.items.slice(slot)).collect();
@@ -192,7 +190,7 @@ impl Namespace {
         self.children_after(id, None, usize::MAX)
     }
 
-    /// At most `count` entries of a folder, by name, from the one behind `after` on; nothing for a file.
+    /// At most `count` entries of a folder, by name, starting after `after`; nothing for a file.
     pub(crate) fn children_after(&self, folder: FileId, after: Option<&str>, count: usize) -> Vec<FileId> {
         let Some(children) = self.items.find(folder).and_then(|slot| self.items.folder(slot)).map(|it| &it.children)
         else {
@@ -264,9 +262,9 @@ impl Namespace {
         })
     }
 
-    /// Makes the item and counts it in all folders above it.
+    /// Creates the item and counts it in all folders above it.
     fn add(&mut self, now: Now, new: NewItem<'_>) -> Result<Slot, Refusal> {
-        // Time in the upper bits: an id is not given again after a restart, although removed entries leave no trace.
+        // Time in the upper bits: an id is not reused after a restart, although removed entries leave no trace.
         self.last_file = (self.last_file + 1).max(now.unix_millis << FILES_PER_MILLI_BITS);
         let (parent, name) = (new.parent, new.name);
         let refused = |why| Refusal::new(Status::Refused, format!("the entry `{name}` cannot be made: {why}"));
@@ -311,20 +309,20 @@ impl PathSize {
     }
 }
 
-/// The refusal for a path at which nothing stands.
+/// The refusal for a path with no entry.
 pub(crate) fn not_found_refusal(path: &SectorPath) -> Refusal {
     Refusal::new(Status::NotFound, format!("there is no file or folder `{path}`"))
 }
 
 /// The root folder's id, the same in every cloud.
 pub const ROOT: FileId = FileId(1);
-/// Who owns the root folder. Everyone may make entries in it (see `rights`).
+/// The owner of the root folder. Everyone may make entries in it (see `rights`).
 const ROOT_OWNER: &str = "admin";
 /// The "parent" of the root and of a folder that was cut off.
 const NO_PARENT: Slot = Slot::MAX;
 /// The parent that the row of a cut-off folder names.
 const NO_PARENT_ID: FileId = FileId(0);
-/// Entries removed in one go: a millisecond or two.
+/// Entries removed at once: a millisecond or two.
 const REMOVE_AT_ONCE_MAX: u64 = 512;
 /// 1,024 new entries a millisecond before ids run ahead of the clock, which does no harm.
 const FILES_PER_MILLI_BITS: u32 = 10;

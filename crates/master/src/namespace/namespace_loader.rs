@@ -1,5 +1,5 @@
-//! Names from the rows of a journal, one row at a time, so that ten million take no more memory than the names
-//! themselves. Serves the start of the master. Proves that the rows form one tree, and refuses them otherwise.
+//! Loads names from the rows of a journal, one row at a time, so that ten million take no more memory than the names
+//! themselves. Serves the start of the master. It never accepts rows that do not form one tree.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use crate::{
     error::MasterError,
 };
 
-/// Names that are being loaded.
+/// Names being loaded.
 pub(crate) struct NamespaceLoader {
     names: Namespace,
-    /// The parent's id of every item, by slot: a folder may come after what lies in it.
+    /// The parent's id of every item, by slot: a folder may come after its entries.
     parents: Vec<u64>,
-    /// The owner of the row before: most files of a journal have the same few.
+    /// The owner of the previous row: most files of a journal share a few owners.
     owner: Option<UserName>,
 }
 
@@ -47,7 +47,7 @@ impl NamespaceLoader {
         self.names.items.len() == 0
     }
 
-    /// Whether the rows of a table are for names.
+    /// Whether the rows of a table belong to the names.
     pub(crate) fn is_own_table(table: &str) -> bool {
         table == NAMES_TABLE || table == VERSIONS_TABLE
     }
@@ -94,7 +94,7 @@ impl NamespaceLoader {
         Ok(())
     }
 
-    /// The names, and the row to be saved where there was none.
+    /// The names, and the row to be saved if there was none.
     pub(crate) fn finish(mut self, now: Now) -> Result<(Namespace, Vec<RowChange>), MasterError> {
         if self.names.items.len() == 0 {
             self.begin(now)?;
@@ -108,7 +108,7 @@ impl NamespaceLoader {
         self.link_all()?;
         self.measure_all()?;
         let names = &mut self.names;
-        // Also of files that were removed, and whatever the clock says now.
+        // Covers removed files too, whatever the clock says now.
         names.last_version = names.last_version.max(names.removed_version).max(names.birth().0);
         Ok((self.names, Vec::new()))
     }
@@ -124,17 +124,17 @@ impl NamespaceLoader {
         Ok(())
     }
 
-    /// Tells each item the slot of its folder.
+    /// Sets the slot of each item's folder.
     fn find_parents(&mut self) -> Result<(), MasterError> {
         let names = &mut self.names;
-        // Neighbours in the journal were made one after the other, most of them in the same folder.
+        // Neighbours in the journal were created one after the other, most of them in the same folder.
         let mut last = (NO_PARENT_ID.0, NO_PARENT);
         for (slot, parent) in (0..).zip(&self.parents) {
             if slot == names.root {
                 continue;
             }
             if *parent == NO_PARENT_ID.0 {
-                // Cut off before the start; where it stood does not matter any more.
+                // Cut off before the start; its former path no longer matters.
                 names.pending_removals.insert(slot, SectorPath::root());
                 continue;
             }
@@ -155,8 +155,7 @@ impl NamespaceLoader {
     fn link_all(&mut self) -> Result<(), MasterError> {
         let items = &mut self.names.items;
         let slots = 0..items.end();
-        // Where each folder's entries end in a list of all, and later where they begin: a sort by folder that only
-        // counts.
+        // Where each folder's entries end in a list of all, and later where they begin: a counting sort by folder.
         let mut places = vec![0u32; slots.len() + 1];
         let parent_of = |items: &Items, slot| items.parent(slot).filter(|parent| *parent != NO_PARENT);
         for parent in slots.clone().filter_map(|slot| parent_of(items, slot)) {
@@ -190,7 +189,7 @@ impl NamespaceLoader {
         Ok(())
     }
 
-    /// Reaches every item from the root or from what was cut off, and counts what lies below each folder.
+    /// Visits every item from the root and from cut-off folders, and counts everything below each folder.
     fn measure_all(&mut self) -> Result<(), MasterError> {
         let names = &mut self.names;
         let mut folders = Vec::new();
@@ -216,7 +215,7 @@ impl NamespaceLoader {
                 folder.below = below;
             }
         }
-        // Each folder came before those in it, so that from behind each is counted when its own are.
+        // Each folder came before those in it. In reverse, all folders below one are counted before the folder itself.
         for folder in folders.into_iter().rev() {
             let usage = names.items.subtree_usage(folder);
             if let Some(above) = names.items.parent(folder).and_then(|parent| names.items.folder_mut(parent)) {
@@ -236,8 +235,8 @@ impl Namespace {
     }
 }
 
-/// Sorts the entries of a folder by name; gives one whose name another has too. Names of one folder often begin alike:
-/// what all begin with is left out, and the eight bytes behind it decide most comparisons without looking further.
+/// Sorts the entries of a folder by name; returns one whose name is used twice. Names of one folder often begin alike,
+/// so the common prefix is skipped. The eight bytes after it decide most comparisons without looking further.
 fn sort_by_name(items: &Items, entries: &mut [Slot], keyed: &mut Vec<(u64, Slot)>) -> Option<Slot> {
     let first = items.name_bytes(entries[0]);
     let alike = |name: &[u8]| first.iter().zip(name).take_while(|(a, b)| a == b).count();

@@ -1,17 +1,18 @@
-//! The fixed part of a file or folder, 88 bytes: what millions have. Knows how it is packed, and nothing else.
+//! The fixed part of a file or folder, 88 bytes, stored for millions of entries. It only packs values and never
+//! interprets them.
 
 use protocol::{FileId, RecordFraming, SliceId};
 
 use crate::compact_storage::{PooledString, Slot, SlotValue};
 
-/// What millions have. Numbers are cut into halves so that a record needs no padding but its last byte's.
+/// The record, stored for millions of entries. Numbers are cut into halves so that only its last byte is padding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     id: [u32; 2],
     pub(super) slice: [u32; 4],
     pub(super) parent: Slot,
     pub(super) name_place: Slot,
-    /// Milliseconds from the version to the last change of content: the version is a time too, as a rule the same.
+    /// Milliseconds from the version to the last change of content: the version is a time too, normally the same.
     pub(super) modified_after_version: i32,
     /// A file's version; a folder's last change.
     pub(super) version: Narrow,
@@ -22,7 +23,7 @@ pub(super) struct Record {
     pub(super) digest: [u8; 32],
     pub(super) name_bytes: u8,
     pub(super) copies: u8,
-    /// [`FOLDER`] and its like.
+    /// [`FOLDER`] and the other flags.
     pub(super) flags: u8,
 }
 
@@ -100,7 +101,7 @@ impl SlotValue for Record {
     }
 }
 
-/// Flag and bytes of a record format; `None` where the bytes are too many.
+/// Flag and bytes of a record format; `None` if the bytes are too many.
 pub(super) fn pack_format(records: RecordFraming) -> Option<(u8, u16)> {
     match records {
         RecordFraming::File => Some((0, 0)),
@@ -131,12 +132,12 @@ pub(super) const RARE: u8 = 2;
 pub(super) const USER: u8 = 4;
 /// The slot is free, and `parent` the next free one.
 const VACANT: u8 = 8;
-/// Its record format, where it is not `file`.
+/// Its record format, if it is not `file`.
 pub(super) const FIXED: u8 = 16;
 pub(super) const LINES: u8 = 32;
-/// In the bytes of a record format, beside [`LINES`]: formats that have no flag of their own.
+/// In the bytes of a record format, like [`LINES`]: formats that have no flag of their own.
 const INDEX: u16 = 1;
 const PARQUET: u16 = 2;
-/// It says itself who may do what.
+/// It has its own list of rights.
 pub(super) const ACL: u8 = 64;
 const _: () = assert!(size_of::<Record>() == 88, "millions of them are kept");

@@ -1,5 +1,5 @@
-//! The namespace beside a slow and obvious one: a map from path to what stands there. Random operations must be
-//! answered alike by both, and what is loaded from the rows must be the same again.
+//! Tests the namespace against a slow and obvious model: a map from path to entry. Both must answer random operations
+//! alike, and loading the rows must give the same names again. Only tests use it; the master never does.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use crate::actions::StoredRow;
 #[derive(Default)]
 struct Model {
     paths: BTreeMap<Vec<String>, Option<(SliceId, u64)>>,
-    /// What paths say themselves of who may do what.
+    /// Each path's own list of rights.
     acls: BTreeMap<Vec<String>, Acl>,
 }
 
@@ -36,7 +36,7 @@ impl Model {
         self.paths.keys().filter(|path| path.len() > at.len() && path.starts_with(at)).cloned().collect()
     }
 
-    /// What forbids making `at`.
+    /// The reason not to create `at`.
     fn check_parent(&self, at: &[String], parents: bool) -> Result<(), Status> {
         for length in 1..at.len() {
             match self.paths.get(&at[..length]) {
@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    /// What the nearest of a path and the folders above it says.
+    /// The nearest list of rights, of a path and the folders above it.
     fn effective(&self, at: &[String]) -> Option<&Acl> {
         (0..=at.len()).rev().find_map(|length| self.acls.get(&at[..length]))
     }
@@ -145,7 +145,7 @@ impl Model {
     }
 }
 
-/// Names with the rows that should hold them.
+/// Names together with the rows that should hold them.
 struct Both {
     names: Namespace,
     model: Model,
@@ -193,7 +193,7 @@ impl Both {
             ),
             3..6 => {
                 let bytes = rng.u64(..100);
-                // Sometimes of a write that was begun before others.
+                // Sometimes the version of a write that was begun before others.
                 let version = Version(self.names.next_version(self.now).0 - rng.u64(..3));
                 let found = self.names.put_file(self.now, &at, flag, &owner, a_content(slice, version, bytes), 5);
                 if found.is_ok() {
@@ -215,7 +215,7 @@ impl Both {
         }
     }
 
-    /// Takes what was cut off away in small steps; nobody sees anything of it before, nor after a start in between.
+    /// Removes cut-off entries in small steps. Nobody sees them before that, nor after a restart in between.
     fn purge_pending_removals(&mut self, rng: &mut Rng) -> Vec<SliceId> {
         let mut freed = Vec::new();
         while self.names.has_pending_removals() {
@@ -243,7 +243,7 @@ impl Both {
         let mut after: Option<SectorPath> = None;
         loop {
             let (entries, more) = names.list(&SectorPath::root(), true, after.as_ref()).unwrap();
-            // Pages of any length must join without a gap: take only a part of each and go on from there.
+            // Pages of any length must join without a gap: take only a part of each and continue from there.
             let taken = rng.usize(1..=entries.len().max(1)).min(entries.len());
             let is_last = !more && taken == entries.len();
             listed.extend(entries.into_iter().take(taken));
@@ -266,7 +266,7 @@ impl Both {
                 assert_eq!(names.file_of_slice(content.slice), Some(entry.id));
             }
         }
-        // After any path, also one that is not there any more.
+        // After any path, including one that no longer exists.
         let after = a_path(rng);
         let rest = names.list(&SectorPath::root(), true, Some(&after)).unwrap().0;
         let expected = self.model.paths.keys().filter(|path| **path > split(&after)).cloned();
@@ -298,7 +298,7 @@ impl Both {
     }
 }
 
-/// A path of few names, so that operations meet; some names sort around `/`, where depth-first order is easily wrong.
+/// A path from few names, so that operations meet. Some names sort around `/`, where depth-first order is easily wrong.
 fn a_path(rng: &mut Rng) -> SectorPath {
     let names = ["a", "b", "a b", "a!", "a0"];
     let text: String = (0..rng.usize(..5)).map(|_| format!("/{}", rng.choice(names).unwrap())).collect();
@@ -328,7 +328,7 @@ fn a_content(slice: SliceId, version: Version, bytes: u64) -> FileContent {
     }
 }
 
-/// All that is kept of every item, by id.
+/// Everything stored of every item, by id.
 fn dump(names: &Namespace) -> Vec<String> {
     let all = names.items.slots().map(|slot| {
         let items = &names.items;
@@ -348,7 +348,7 @@ fn names_agree_with_an_obvious_model_also_after_loading_them_again() {
     for seed in 0..60 {
         let mut rng = Rng::with_seed(seed);
         let mut both = Both::new();
-        // With every other seed folders are cut off however little is in them.
+        // With every other seed, folders are cut off however few entries they have.
         both.names.remove_at_once_max = if seed % 2 == 0 { 1 } else { REMOVE_AT_ONCE_MAX };
         for step in 0..300 {
             both.step(&mut rng, SliceId(u128::from(seed) << 64 | step));

@@ -1,6 +1,6 @@
-//! Removing: what few entries lie in goes at once; a larger folder is cut off, so that nobody sees anything of it any
-//! more and one row says so, and its entries go in steps, the lowest first. Serves `rm -r`. Until its step has come a
-//! file keeps its slice, as a file does whose removal is not durable yet; a start of the master in between goes on.
+//! Removal of entries. A small subtree goes at once. A larger folder is cut off with one row, which hides it from
+//! everyone, and its entries go in steps, the lowest first. Serves `rm -r`. A file keeps its slice until its own step,
+//! as if its removal were not durable yet. A restart in between continues, and never brings an entry back.
 
 use protocol::{FileId, Refusal, SectorPath, SliceId, Status, Version};
 use store::RowChange;
@@ -9,7 +9,7 @@ use super::{NO_PARENT, Namespace, change::NamespaceChange, entry_rows, not_found
 use crate::compact_storage::Slot;
 
 impl Namespace {
-    /// Removes an entry; a folder that is not empty only when `recursive`.
+    /// Removes an entry; a folder that is not empty only with `recursive`.
     pub(crate) fn remove(&mut self, path: &SectorPath, recursive: bool) -> Result<NamespaceChange, Refusal> {
         let slot = self.find_slot(path).ok_or_else(|| not_found_refusal(path))?;
         if slot == self.root {
@@ -26,13 +26,13 @@ impl Namespace {
         Ok(change)
     }
 
-    /// Whether entries of cut-off folders are still to go.
+    /// Whether entries of cut-off folders are still to be removed.
     pub(crate) fn has_pending_removals(&self) -> bool {
         !self.pending_removals.is_empty()
     }
 
-    /// Whether a slice is the content of a file in a cut-off folder: nothing is to be done about it any more but to
-    /// remove it, once its entry has gone.
+    /// Whether a slice is the content of a file in a cut-off folder. Nothing more is done about it, except to remove it
+    /// once its entry has gone.
     pub(crate) fn is_pending_removal(&self, slice: SliceId) -> bool {
         if self.pending_removals.is_empty() {
             return false;
@@ -47,7 +47,7 @@ impl Namespace {
         false
     }
 
-    /// Takes at most `count` entries of cut-off folders away.
+    /// Removes at most `count` entries of cut-off folders.
     pub(crate) fn purge_pending_removals(&mut self, count: usize) -> NamespaceChange {
         let mut change = NamespaceChange::default();
         while change.rows.len() < count
@@ -60,7 +60,7 @@ impl Namespace {
         change
     }
 
-    /// Takes an item from its folder, and away with all below it, at once or in steps.
+    /// Takes an item from its folder and removes it with everything below, at once or in steps.
     pub(super) fn remove_item(&mut self, slot: Slot, path: &SectorPath, change: &mut NamespaceChange) {
         let usage = self.items.subtree_usage(slot);
         let parent = self.items.parent(slot).unwrap_or(NO_PARENT);
@@ -75,7 +75,8 @@ impl Namespace {
         }
     }
 
-    /// Takes `root` and what lies below away, the lowest first, until `change` has `rows_max` rows; whether all went.
+    /// Removes `root` and everything below, the lowest first, until `change` has `rows_max` rows. Returns whether all
+    /// went.
     fn remove_below(&mut self, root: Slot, rows_max: usize, change: &mut NamespaceChange) -> bool {
         let mut newest = Version(0);
         let is_done = self.remove_entries_below(root, rows_max, change, &mut newest);
@@ -83,8 +84,8 @@ impl Namespace {
         is_done
     }
 
-    /// Notes that no row says any more that there was this version: versions go on growing over a restart, whatever the
-    /// clock does. Until their step has come the entries of a cut-off folder say so themselves.
+    /// Notes that no row records this version any more. So versions keep growing over a restart, whatever the clock
+    /// does. The entries of a cut-off folder record theirs until their step.
     pub(super) fn note_removed(&mut self, version: Version) -> Option<RowChange> {
         if version.0 <= self.removed_version {
             return None;

@@ -1,4 +1,4 @@
-//! What names cost, and what they do where there are many or their values are out of the ordinary.
+//! The cost of names, and their behaviour with many entries or unusual values.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,7 +42,7 @@ fn empty() -> Namespace {
     Namespace::load(Now::default(), std::iter::empty()).unwrap().0
 }
 
-/// Puts a file whose number decides everything about it; the modification time is the version, as it always is.
+/// Puts a file whose values all follow from its number; the modification time is the version, as always.
 fn put(names: &mut Namespace, at: &SectorPath, number: u128) -> Vec<RowChange> {
     let content = content(number);
     let modified = content.version.0;
@@ -57,8 +57,8 @@ fn reload(rows: &[RowChange]) -> Namespace {
     Namespace::load(Now::default(), rows.iter().map(row)).unwrap().0
 }
 
-/// The promise: a file with a path of 40 bytes and three replicas takes 200 bytes of memory at most, wherever the
-/// tables stand between two doublings, and in whatever order names come.
+/// The promise: a file with a path of 40 bytes and three replicas takes 200 bytes of memory at most. It holds wherever
+/// the tables stand between two doublings, and in whatever order names come.
 #[test]
 fn a_file_takes_at_most_200_bytes_with_its_replicas() {
     let (mut names, mut replicas, mut worst) = (empty(), Replicas::default(), 0);
@@ -75,7 +75,7 @@ fn a_file_takes_at_most_200_bytes_with_its_replicas() {
             let replica = Replica { node: NodeKey::numbered(node), state, epoch: 1 };
             replicas.set(content(number).slice, replica);
         }
-        // Small clouds have some kilobytes of their own, which are no matter.
+        // Small clouds have some kilobytes of their own, which do not matter.
         if number >= 30_000 && number % 500 == 0 {
             worst = worst.max((names.memory_bytes() + replicas.memory_bytes()) / (number as usize + 1));
         }
@@ -102,7 +102,7 @@ fn what_is_out_of_the_ordinary_is_kept_too_and_survives_a_start() {
     for (number, (content, modified)) in all.iter().enumerate() {
         let owner = UserName::new(format!("user-{number}")).unwrap();
         let at = path(&format!("/f{number}"));
-        // What was there before leaves nothing behind, and neither does what is out of the ordinary.
+        // Earlier values leave nothing behind, and neither do unusual ones.
         for (content, modified) in [(ordinary.clone(), 1), (content.clone(), *modified)] {
             let put = names.put_file(Now::default(), &at, false, &owner, content, modified).unwrap();
             rows.retain(|row| !matches!((row, &put.rows[0]), (RowChange::Set { key, .. }, RowChange::Set { key: new, .. }) if key == new));
@@ -132,7 +132,7 @@ fn a_slice_is_the_content_of_one_file_only() {
     assert_eq!((names.find(&path("/d")), names.file_of_slice(content(1).slice)), (None, names.find(&path("/a"))));
 }
 
-/// A folder of 20,000 with a page at a time, while entries before and behind the page go and come.
+/// A folder of 20,000, a page at a time, while entries before and after the page go and come.
 #[test]
 fn the_pages_of_a_large_folder_join_although_entries_go_and_come() {
     let (mut names, mut rng) = (empty(), fastrand::Rng::with_seed(2));
@@ -146,7 +146,7 @@ fn the_pages_of_a_large_folder_join_although_entries_go_and_come() {
         let (page, more) = names.list(&path("/large"), false, after.as_ref()).unwrap();
         listed.extend(page.into_iter().map(|entry| entry.path));
         after = listed.last().cloned();
-        // Also the entry after which the next page goes on.
+        // Also the entry after which the next page continues.
         for at in [after.clone().unwrap(), path(&format!("/large/{:06}", rng.u32(..20_000)))] {
             if names.remove(&at, false).is_ok() {
                 gone.insert(at);
@@ -216,7 +216,7 @@ fn a_large_folder_is_cut_off_by_one_row_and_goes_in_steps() {
     let (mut freed, mut steps) = (BTreeSet::new(), 0);
     while names.has_pending_removals() {
         let step = names.purge_pending_removals(300);
-        // And one that keeps the largest version of what goes.
+        // And one row that records the largest version of the removed files.
         assert!(step.rows.len() <= 300 + 1);
         freed.extend(step.freed);
         steps += 1;
@@ -225,7 +225,7 @@ fn a_large_folder_is_cut_off_by_one_row_and_goes_in_steps() {
     assert_eq!(names.usage(ROOT).files, 1);
 }
 
-/// Rows as they were written before rows had a version of their own.
+/// Rows from before rows had a version of their own.
 #[test]
 fn rows_of_version_1_are_read_and_written_anew_as_version_2() {
     let slice: Vec<u8> = vec![0x84, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x06];
@@ -318,7 +318,7 @@ fn the_version_of_what_a_large_folder_held_outlives_each_step_of_its_removal() {
     assert_eq!(names.usage(ROOT).files, 0);
 }
 
-/// Jobs have had the same layout in both versions, without what came later; who changes it must read the old one too.
+/// Jobs have the same layout in both versions, except for later additions. A change of it must still read the old one.
 #[test]
 fn rows_of_jobs_of_both_versions_are_read_and_others_are_not() {
     let row = b"\x01\x83\x02\x03ann\x05count\x01\x90\x4e\x01\x04\x03\x00\x02\x01\x02\x7f\x07\x01\x04oops";
@@ -341,7 +341,7 @@ fn rows_of_jobs_of_both_versions_are_read_and_others_are_not() {
     };
     assert_eq!(record.stages, [stage]);
     assert_eq!(record.error_slice, None);
-    // Written by today's master: the same, and what came later.
+    // Written by today's master: the same, plus the later additions.
     let written = [&[2], &row[1..], &[0, 0, 0]].concat();
     assert_eq!(parse_job_row(&written).unwrap().0, record);
     let with_slice = [&[2], &row[1..], &[1, 2], b"/e"].concat();

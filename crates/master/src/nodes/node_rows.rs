@@ -1,6 +1,6 @@
-//! The nodes that the cloud has, as rows of the journal: key = node id, value = a version byte, then postcard. Serves
-//! the restart of the master, after which a node that does not come is missed, and one that was being drained still is.
-//! What changes all the time (load, room, slices) is in no row.
+//! The nodes of the cloud, as rows of the journal: key = node id, value = a version byte, then postcard. Serves the
+//! restart of the master. After it, a node that does not come is missed, and one that was being drained still is.
+//! Values that change all the time (load, room, slices) are never in a row.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,18 +18,18 @@ use crate::{
 /// The stored form of a node. Field order is the format.
 #[derive(Serialize, Deserialize)]
 struct NodeRow {
-    /// Where it says that it stands.
+    /// The place it reports itself.
     place: Place,
     address: SocketAddr,
     ip: IpAddr,
     folder: String,
     membership: Membership,
-    /// Taken out while it was up: it may not join by itself.
+    /// Removed while it was up: it may not join by itself.
     barred: bool,
 }
 
 impl Nodes {
-    /// Knows a node again that an earlier master had. It counts as lost until it joins.
+    /// Restores a node that an earlier master had. It counts as lost until it joins.
     pub(crate) fn load(&mut self, now: Now, row: &StoredRow) -> Result<(), MasterError> {
         let text = String::from_utf8(row.key.clone()).map_err(|_| damaged_row(row))?;
         let id = NodeId::new(text).map_err(|_| damaged_row(row))?;
@@ -49,9 +49,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// Takes what a row says that was kept elsewhere while this journal was lost, and gives the change that makes it
-    /// durable. Of a node that has joined already only whether it was leaving counts; one that has not may have been
-    /// taken out.
+    /// Takes a row that was kept elsewhere while this journal was lost, and returns the change that makes it durable.
+    /// For a node that has joined already, only its leaving counts. One that has not joined may have been removed.
     pub(crate) fn restore_row(&mut self, now: Now, row: &StoredRow) -> Option<RowChange> {
         let id = NodeId::new(std::str::from_utf8(&row.key).ok()?).ok()?;
         let read: NodeRow = decode_row(&row.value)?;
@@ -64,7 +63,7 @@ impl Nodes {
             return Some(RowChange::Set { table: NODES_TABLE, key: row.key.clone(), value: row.value.clone() });
         }
         if !read.barred {
-            // One that is empty is found to be drained again.
+            // If it is empty, it is found to be drained again.
             let standing =
                 if read.membership == Membership::Active { Membership::Active } else { Membership::Draining };
             self.set_membership(key, standing);
@@ -72,7 +71,7 @@ impl Nodes {
         self.row_change(key)
     }
 
-    /// The row that has to be saved so that a node is known as it is now; `None` where it was saved so.
+    /// The row to save so that a node is known as it is now; `None` if it is saved already.
     pub(crate) fn row_change(&mut self, key: NodeKey) -> Option<RowChange> {
         let node = self.get_mut(key);
         let row = encode_row(&NodeRow {
@@ -90,13 +89,13 @@ impl Nodes {
         Some(self.saved_row(key))
     }
 
-    /// The row by which a node is known, as it was last to be saved.
+    /// The row of a node, as it was last to be saved.
     pub(crate) fn saved_row(&self, key: NodeKey) -> RowChange {
         let node = self.get(key);
         RowChange::Set { table: NODES_TABLE, key: node.id.as_str().into(), value: node.row.clone() }
     }
 
-    /// The row that has to be saved once a node was taken out.
+    /// The row to save once a node was removed.
     pub(crate) fn removal_change(&self, key: NodeKey) -> RowChange {
         let node = self.get(key);
         if !self.barred.contains(&node.id) {
@@ -113,7 +112,7 @@ impl Nodes {
         RowChange::Set { table: NODES_TABLE, key: node.id.as_str().into(), value: encode_row(&row) }
     }
 
-    /// The change that takes a node's row away.
+    /// The change that removes a node's row.
     pub(crate) fn remove_row(id: &NodeId) -> RowChange {
         RowChange::Remove { table: NODES_TABLE, key: id.as_str().into() }
     }

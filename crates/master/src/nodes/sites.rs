@@ -1,5 +1,5 @@
-//! Sites and racks by number, and how many nodes stand in each. Serves placement: so that choosing a node compares
-//! numbers and not names, and looks at few nodes of many. Never decides anything.
+//! Sites and racks by number, and how many nodes stand in each. Serves placement: choosing a node then compares numbers
+//! instead of names, and examines few nodes of many. It never decides anything.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(crate) struct SiteKey(u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RackKey(u16);
 
-/// The sites and racks, and their nodes. Numbers stay what they are when a topology changes.
+/// The sites and racks, and their nodes. Numbers do not change with the topology.
 #[derive(Debug, Default)]
 pub(crate) struct Sites {
     names: BTreeMap<String, SiteKey>,
@@ -26,7 +26,7 @@ pub(crate) struct Sites {
     active: Vec<NodeKey>,
     active_count: usize,
     known_count: usize,
-    /// Whether a rack has nodes that had none, or there are fewer nodes than there were.
+    /// Whether a rack without nodes has got some, or there are fewer nodes than before.
     changed: bool,
 }
 
@@ -35,11 +35,11 @@ struct Site {
     name: String,
     /// Nodes that stay and are not given up.
     active: usize,
-    /// Nodes that hold slices, or may come back and do.
+    /// Nodes that hold slices, or may come back with some.
     known: usize,
 }
 
-/// A rack and those of its nodes that new slices may go to.
+/// A rack, with those of its nodes that new slices may go to.
 #[derive(Debug)]
 pub(crate) struct Rack {
     pub(crate) site: SiteKey,
@@ -48,7 +48,7 @@ pub(crate) struct Rack {
 }
 
 impl Sites {
-    /// The numbers of a place, given anew where it is seen for the first time.
+    /// The numbers of a place, newly assigned the first time it is seen.
     pub(super) fn keys(&mut self, place: &Place) -> (SiteKey, RackKey) {
         let site = match self.names.get(&place.site) {
             Some(site) => *site,
@@ -97,13 +97,13 @@ impl Sites {
         self.changed |= self.known_count < known_before;
     }
 
-    /// Whether, since this was last asked, a site or rack has come, so that files may stand better; or a node has gone
-    /// for good, so that there may be fewer places than a file has copies.
+    /// Whether a site or rack has come since this was last asked, so that files may stand better. Also true if a node
+    /// has gone for good: there may be fewer places than a file has copies.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// A site's number; `None` where no node ever stood.
+    /// A site's number; `None` if no node ever stood there.
     pub(crate) fn of_name(&self, name: &str) -> Option<SiteKey> {
         self.names.get(name).copied()
     }

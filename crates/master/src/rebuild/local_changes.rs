@@ -1,6 +1,6 @@
-//! What was done under a journal before it met one that knows more: it stands beside what the other one brings. Files
-//! keep their paths, folders their owners, and of two lists of rights both hold, so that nobody sees what either one
-//! closed to him.
+//! Changes made under a journal before it met one that knows more; they stand beside those of the other. Files keep
+//! their paths and folders their owners. Of two lists of rights both hold, so a merge never opens what either one
+//! closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub(super) struct LocalFolder {
     pub(super) acl: Option<Acl>,
 }
 
-/// What has been changed in lives of the master that had not heard all nodes: each row with the last such life, by the
+/// Rows changed in lives of the master that had not heard all nodes. Each row has the last such life, identified by the
 /// number of its first change.
 #[derive(Debug, Default)]
 pub(super) struct ChangedRows {
@@ -45,7 +45,7 @@ pub(super) struct ChangedRows {
 }
 
 impl ChangedRows {
-    /// Adds what these change; gives the keys under which what is new is written down.
+    /// Adds the rows of these changes; returns the keys under which new ones are recorded.
     pub(super) fn add(&mut self, changes: &[RowChange], life: u64) -> Vec<Vec<u8>> {
         let mut new = Vec::new();
         for change in changes {
@@ -62,7 +62,7 @@ impl ChangedRows {
         new
     }
 
-    /// Takes one that was written down; `None` where it is none.
+    /// Takes a recorded row; `None` if it is none.
     pub(super) fn load(&mut self, stored: &[u8], life: u64) -> Option<()> {
         let (table, key) = stored.split_first()?;
         self.rows.insert((CHANGED_TABLES.get(usize::from(*table))?, key.to_vec()), life);
@@ -70,7 +70,7 @@ impl ChangedRows {
         Some(())
     }
 
-    /// The keys under which they are written down.
+    /// The keys under which they are recorded.
     pub(super) fn keys(&self) -> impl Iterator<Item = Vec<u8>> {
         self.rows.keys().filter_map(|(table, key)| stored_key(table, key))
     }
@@ -85,14 +85,14 @@ impl ChangedRows {
     }
 }
 
-/// The key under which it is written down that a row of a table was changed.
+/// The key that records that a row of a table was changed.
 fn stored_key(table: &str, key: &[u8]) -> Option<Vec<u8>> {
     let number = CHANGED_TABLES.iter().position(|touched| *touched == table)?;
     Some([&[u8::try_from(number).ok()?], key].concat())
 }
 
 impl LocalChanges {
-    /// Leaves what has none of these keys.
+    /// Forgets the rows with these keys.
     pub(super) fn forget(&mut self, keys: &BTreeSet<Vec<u8>>) {
         let keeps = |kind, key: &[u8]| !keys.contains(&rebuild_rows::local_change_key(kind, key));
         self.slices.retain(|slice| keeps(rebuild_rows::LOCAL_SLICE, &slice.0.to_be_bytes()));
@@ -104,8 +104,8 @@ impl LocalChanges {
 }
 
 impl Master {
-    /// What stands when names are put together: with `all`, whatever there is, else what was changed in lives that had
-    /// not heard all nodes, and in which of them, by key.
+    /// The local changes that stand in a rebuild. With `all`, that is everything there is. Otherwise only changes of
+    /// lives that had not heard all nodes count. Also returns the life of each, by key.
     pub(super) fn collect_local_changes(&self, all: bool) -> (LocalChanges, BTreeMap<Vec<u8>, u64>) {
         let this_life = self.lineage.first_change().unwrap_or(u64::MAX);
         let touched =
@@ -154,13 +154,13 @@ impl Master {
         (own, lives)
     }
 
-    /// Somebody has said of a node whether it leaves: gives the rows that say so, as long as not all nodes have told.
+    /// An operator has said whether a node leaves: returns the rows that record so, while not all nodes have reported.
     pub(crate) fn note_membership_change(&mut self, node: NodeKey) -> Vec<RowChange> {
         let key = self.nodes.get(node).id.as_str().into();
         self.note_changed_rows(&[RowChange::Remove { table: MEMBERSHIPS, key }])
     }
 
-    /// Lets what was said of nodes hold again, whatever a copy says.
+    /// Reapplies what operators said of nodes, whatever a copy says.
     pub(super) fn reapply_memberships(&mut self) -> Vec<RowChange> {
         let mut changes = Vec::new();
         for (id, standing) in self.rebuild.local_changes.memberships.clone() {
@@ -171,7 +171,7 @@ impl Master {
         changes
     }
 
-    /// Makes the folders that stand, with what they say of rights.
+    /// Makes the folders that stand, with their rights.
     pub(super) fn reapply_folders(&mut self, now: Now) -> Vec<RowChange> {
         let mut changes = Vec::new();
         for (path, LocalFolder { owner, acl }) in self.rebuild.local_changes.folders.clone() {
@@ -182,7 +182,7 @@ impl Master {
         changes
     }
 
-    /// Lets policies and quotas that stand hold again, once files have their names.
+    /// Reapplies policies and quotas that stand, once files have their names.
     pub(super) fn reapply_policies(&mut self) -> Vec<RowChange> {
         let mut changes = Vec::new();
         for (path, policy) in self.rebuild.local_changes.policies.clone() {
@@ -194,7 +194,7 @@ impl Master {
         changes
     }
 
-    /// Two sides say differently who may do what with a folder, and both may be right: what both grant holds.
+    /// Two sides have different rights for a folder, and both may be right: only what both grant holds.
     pub(super) fn intersect_acl(&mut self, folder: protocol::FileId, other: Option<Acl>) -> Vec<RowChange> {
         let acl = match (self.names.own_acl(folder), other) {
             (Some(one), Some(other)) => Some(one.common(&other)),
@@ -203,8 +203,8 @@ impl Master {
         self.names.set_acl(folder, acl)
     }
 
-    /// Adds what a copy of another journal says that nothing here contradicts: folders, rights, policies, quotas. What
-    /// is here stays; what the copy has in the trash is found by its sidecars.
+    /// Adds content of another journal's copy that contradicts nothing here: folders, rights, policies, quotas.
+    /// Existing entries stay. Trash entries of the copy are found by their sidecars.
     pub(super) fn merge_tree(
         &mut self,
         now: Now,
@@ -217,7 +217,7 @@ impl Master {
             rest.extend(tree.children(id).into_iter().filter(|child| tree.is_folder(*child)));
             let Some((path, owner)) = tree.path(id).zip(tree.owner(id)) else { continue };
             let is_new = self.names.find(&path).is_none();
-            // Where a file stands now, its folder is no more.
+            // If a file stands there now, its folder no longer exists.
             let Ok(change) = self.names.make_folder(now, &path, true, owner) else { continue };
             changes.extend(change.rows);
             self.rebuild.folders += u64::from(is_new);
@@ -234,12 +234,12 @@ impl Master {
     }
 }
 
-/// The rows of what stands.
+/// The rows that record the standing changes.
 pub(super) fn set_rows(own: &LocalChanges) -> Vec<RowChange> {
     rebuild_rows::local_change_entries(own).map(|(key, value)| rebuild_rows::local_change_row(key, value)).collect()
 }
 
-/// Takes these rows away.
+/// Removes these rows.
 pub(super) fn clear_rows(own: &LocalChanges) -> Vec<RowChange> {
     let before = own.folders.keys().map(rebuild_rows::old_folder_key);
     rebuild_rows::local_change_entries(own)
@@ -251,8 +251,8 @@ pub(super) fn clear_rows(own: &LocalChanges) -> Vec<RowChange> {
 
 /// Tables whose rows are remembered; their numbers are the format.
 const CHANGED_TABLES: [&str; 4] = [NAMES_TABLE, POLICIES_TABLE, QUOTAS_TABLE, MEMBERSHIPS];
-/// No table: what people said of nodes, by name. A node's row changes with its address, too.
+/// Not a table: what operators said of nodes, by name. A node's row also changes with its address.
 const MEMBERSHIPS: &str = "standings";
-/// Changed rows remembered while some node has not told, about 10 MiB. With more,
-/// a copy that knows more replaces nothing.
+/// Changed rows remembered while some node has not reported, about 10 MiB. Beyond that, a copy that knows more replaces
+/// nothing.
 const CHANGED_ROWS_MAX: usize = 100_000;

@@ -1,6 +1,7 @@
-//! Taking the small rows back from the node whose copy is the newest: folders with their ids and owners, policies,
-//! quotas, the nodes that are known, removals that someone missed. Copies come in pages, when asked for. A node that
-//! comes later may have a newer copy: then that one is taken instead, and the files found so far are named in it anew.
+//! Takes the small rows back from the node with the newest copy. They are folders with ids and owners, policies,
+//! quotas, known nodes, and removals that some node missed. Copies come in pages, on request. A node that comes later
+//! may have a newer copy. Then that one is taken, and the files found so far are named again in it. It never takes a
+//! table that it does not know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +42,7 @@ pub(super) struct MirrorRead {
 }
 
 impl Master {
-    /// Asks for the best copy there is, unless it is taken already or on its way.
+    /// Asks for the best copy, unless it has been taken already or is being read.
     pub(super) fn advance_mirror_read(&mut self, now: Now) {
         if self.rebuild.mirror_read.is_some() {
             return;
@@ -51,7 +52,7 @@ impl Master {
         self.order_now(node, OrderKind::ReadMirror, Order::ReadMirror { after: None });
     }
 
-    /// The newest copy that a reachable node has, of those that know what none knew that was taken.
+    /// The newest copy of a reachable node, among those that know something no taken copy knew.
     pub(super) fn newest_mirror(&self) -> Option<(NodeKey, MirrorPosition)> {
         let marks = self.rebuild.mirror_marks.iter().map(|(key, mark)| (*key, *mark));
         let usable =
@@ -59,7 +60,7 @@ impl Master {
         usable.max_by_key(|(key, mark)| (mark_order(mark), std::cmp::Reverse(*key)))
     }
 
-    /// An order to tell was answered. One that was not is given again by and by.
+    /// A request for a copy was answered. If it was not done, it is sent again later.
     pub(crate) fn note_mirror_read_ack(&mut self, node: NodeKey, is_done: bool) {
         if !is_done && self.rebuild.mirror_read.as_ref().is_some_and(|gather| gather.node == node) {
             self.rebuild.mirror_read = None;
@@ -77,7 +78,7 @@ impl Master {
         last: bool,
     ) {
         let Some(gather) = self.rebuild.mirror_read.as_mut().filter(|gather| gather.node == key) else { return };
-        // An answer to an older question, or a copy that is not the one that was chosen.
+        // An answer to an older request, or not the copy that was chosen.
         if gather.after != after || gather.mark != mark {
             return;
         }
@@ -97,18 +98,18 @@ impl Master {
     fn restore_mirror(&mut self, now: Now, key: NodeKey, mark: MirrorPosition, kept: Vec<MirrorRow>) {
         let mut stored = Vec::new();
         for MirrorRow { table, key, value } in kept {
-            // A table that this build does not know is of no use to it.
+            // A table unknown to this build is of no use to it.
             if let (Some(table), Some(value)) = (mirrored_table(&table), value) {
                 stored.push(StoredRow { table, key, value });
             }
         }
-        // Of a build that kept no such rows, nobody can say.
+        // For a build that kept no such rows, nobody can say.
         let is_silent = stored.iter().all(|row| row.table != LINEAGE_TABLE);
         let is_doubtful = is_silent && !self.rebuild.is_running();
         let is_successor = is_doubtful || journal_lineage::mirror_contains(&mark, &stored, self.rebuild.id, None);
         if self.rebuild.has_past && is_successor {
-            // It was put together from this journal, which has been put back since, perhaps to where its own names were
-            // not yet put together. What people changed in this life is known only while not all nodes have told.
+            // The copy's journal was rebuilt from this one, which was restored since, perhaps to a time when its own
+            // names were not rebuilt yet. Changes of this life are known only while not all nodes have reported.
             let is_known = self.rebuild.runs_since_start || !self.has_all_reports();
             return self.mark_journal_stale(now, key, mark.generation, is_silent || !is_known);
         }
@@ -128,7 +129,8 @@ impl Master {
         }
         for row in stored.iter().filter(|row| row.table == REMOVED_TABLE) {
             let Some((slice, nodes)) = rebuild_rows::parse_tombstone(&row.key, &row.value) else { continue };
-            // What was named here meanwhile, of another journal, is nothing that one of that journal removed.
+            // A slice that was named here meanwhile, under another journal, was not removed by a change of that
+            // journal.
             if !replaces && self.names.file_of_slice(slice).is_some() {
                 continue;
             }
@@ -156,7 +158,7 @@ impl Master {
         changes.extend(self.reapply_memberships());
         self.quotas.forget_counts();
         self.recount_usage();
-        // Notes when files end, too.
+        // Also notes when files expire.
         self.sweeps.push_back(Sweep::All(0));
         let node = self.nodes.get(key).id.clone();
         tracing::info!(%node, ?mark, folders = self.rebuild.folders, "folders and policies were restored");
@@ -168,7 +170,7 @@ impl Master {
         let slices: Vec<_> = self.names.all_slices().filter(|_| self.rebuild.is_running()).collect();
         self.save(now, changes, slices.into_iter().chain(gone).map(Effect::Reconcile).collect());
         if !self.rebuild.is_running() {
-            // It comes again, and tells what it holds to a master that knows its folders.
+            // It joins again, and reports its slices to a master that knows its folders.
             self.mark_node_lost(now, key);
         }
         if replaces {
@@ -181,7 +183,7 @@ impl Master {
         self.forget_removed_members(now);
     }
 
-    /// Nobody waits for nodes that may not come, as a copy has just said.
+    /// Nobody waits for nodes that may not join, according to the copy just taken.
     fn forget_removed_members(&mut self, now: Now) {
         let removed: Vec<_> = self.rebuild.absent.iter().filter(|id| self.nodes.is_barred(id)).cloned().collect();
         for id in removed {
@@ -189,7 +191,7 @@ impl Master {
         }
     }
 
-    /// Takes what a copy says of slices that are kept without a name: they stay so, whatever is at their paths now.
+    /// Takes a copy's list of archived slices: they stay archived, whatever is at their paths now.
     fn restore_archived(&mut self, stored: &[StoredRow], replaces: bool) -> Vec<RowChange> {
         if !self.rebuild.is_running() {
             return Vec::new();
@@ -203,7 +205,7 @@ impl Master {
             let slice = conflict.metadata.header.slice;
             let is_decided =
                 self.rebuild.tombstones.contains_key(&slice) || self.rebuild.local_changes.slices.contains(&slice);
-            // What a copy that only adds knows of a name here is no news.
+            // A copy that only adds brings nothing new about a slice that has a name here.
             let is_named = !replaces && self.names.file_of_slice(slice).is_some();
             if !is_decided && !is_named && self.rebuild.was_archived.insert(slice) {
                 changes.extend([rebuild_rows::conflict_row(&conflict), rebuild_rows::archived_row(slice)]);
@@ -213,18 +215,18 @@ impl Master {
         changes
     }
 
-    /// Whether a copy takes the place of the names that stand here: the newest of the journal that was lost does. One
-    /// of yet another journal, or one that comes when the names stand, only adds to them.
+    /// Whether a copy replaces the present names: the newest of the lost journal does. A copy of yet another journal,
+    /// or one that comes after the rebuild, only adds to them.
     fn may_replace_names(&self, mark: &MirrorPosition, stored: &[StoredRow]) -> bool {
         let knows = |journal, sequence| journal_lineage::mirror_contains(mark, stored, journal, Some(sequence));
         let goes_on =
             self.rebuild.restored_mirror.as_ref().is_none_or(|(_, taken)| knows(taken.journal, taken.sequence));
-        // What two lines of one journal counted since they parted has the same ids and means different things.
+        // Entries that two lines of one journal counted since they forked have the same ids but different meanings.
         let from_here = self.rebuild.fork.as_ref().is_none_or(|fork| !fork.merges && knows(fork.journal, fork.base));
         self.rebuild.is_running() && goes_on && from_here
     }
 
-    /// Adds a copy's rows to what is here.
+    /// Adds a copy's rows to the present ones.
     fn merge_mirror(&mut self, now: Now, tree: &Namespace, stored: &[StoredRow]) -> Vec<RowChange> {
         let of = |table: &'static str| stored.iter().filter(move |row| row.table == table);
         let policies: Vec<_> = of(POLICIES_TABLE).map(|row| (row.key.clone(), row.value.clone())).collect();
@@ -236,7 +238,7 @@ impl Master {
             }
         }
         for row in of(NODES_TABLE) {
-            // Whether a node leaves that is known here is said here.
+            // This journal decides whether a node it knows leaves.
             if rebuild_rows::parse_member(&row.key).is_none_or(|id| self.nodes.of_id(&id).is_none()) {
                 changes.extend(self.nodes.restore_row(now, row));
             }
@@ -244,10 +246,10 @@ impl Master {
         changes
     }
 
-    /// Takes the copy's rows of the tables that other rooms own, and no others: ids of entries mean something else in
-    /// the names that stood here so far. Nodes are an exception, for those that have joined are there.
+    /// Takes the copy's rows of tables owned by other modules, and drops the present ones: entry ids meant something
+    /// else in the names so far. Nodes are an exception, since those that have joined are present.
     fn restore_tables(&mut self, now: Now, stored: &[StoredRow]) -> (Vec<RowChange>, Vec<SliceId>) {
-        // What was cut off here shall not be found among the copy's names.
+        // Folders cut off here must not be found among the copy's names.
         let mut doomed = self.names.purge_pending_removals(usize::MAX);
         self.forget_removed(&mut doomed);
         let mut changes = doomed.rows;
@@ -275,7 +277,7 @@ impl Master {
         (changes, doomed.freed)
     }
 
-    /// Replaces the names by those of the copy, which `tree` holds, and names in them what was found so far.
+    /// Replaces the names by the copy's, which `tree` holds, and names the files found so far in them.
     fn replace_names(&mut self, now: Now, key: NodeKey, mut new: Namespace, tree: Vec<StoredRow>) -> Vec<RowChange> {
         new.raise_version(self.names.last_version());
         let entries = self.entries_below_root();
@@ -295,7 +297,7 @@ impl Master {
         changes
     }
 
-    /// Names one file of the names before in those of the copy.
+    /// Names one file of the previous names in those of the copy.
     fn restore_file_name(
         &mut self,
         now: Now,
@@ -309,7 +311,8 @@ impl Master {
         let header = before.header_of_slice(slice, self.rebuild.id);
         let Some(header) = header.filter(|_| !self.rebuild.tombstones.contains_key(&slice)) else { return Vec::new() };
         if let Some(file) = self.names.file_of_slice(slice) {
-            // The copy names it itself. A node that knows as much and has it elsewhere is listed, as if it came later.
+            // The copy names it itself. If a node that knows as much has it elsewhere, it is listed, as if the node
+            // came later.
             let is_elsewhere = self.names.path(file).is_some_and(|path| path != entry.path);
             if !is_elsewhere
                 || self.rebuild.local_changes.slices.contains(&slice)
@@ -320,18 +323,18 @@ impl Master {
             let metadata = protocol::SliceMetadata { header, bytes: content.bytes, digest: content.digest };
             return vec![self.add_conflict(key, metadata, ConflictKind::TwoPaths, None, false)];
         }
-        // Its node came before the copy that knows that it was kept without a name.
+        // Its node came before the copy that knows it as archived.
         let listed = self.rebuild.conflicts.get(&slice).filter(|_| self.rebuild.was_archived.contains(&slice));
         if listed.is_some_and(|listed| listed.metadata.header.path == header.path) {
             return Vec::new();
         }
-        // A folder that has another path by now has its files with it; but one that was removed has not what was
-        // written at its path since.
+        // A folder that has another path by now has its files with it. But a removed folder does not have files written
+        // at its path since.
         let folder = entry.path.parent().and_then(|folder| moved.get(&before.find(&folder)?).copied());
         let above = |folder| std::iter::successors(Some(folder), |at| self.names.parent(*at));
         let was_removed = |folder| above(folder).find_map(|at| self.trash.removed_at(at));
         let folder = folder.filter(|folder| was_removed(*folder).is_none_or(|at| content.version.0 <= at));
-        // Nor what was written into another folder that was made at its path since.
+        // Nor files written since into another folder at its path.
         let folder = folder.filter(|folder| !self.is_in_another_folder(key, *folder, &header));
         let path = folder.and_then(|folder| self.names.path(folder)?.join(entry.path.name()?).ok());
         let path = path.unwrap_or_else(|| entry.path.clone());
@@ -346,12 +349,12 @@ impl Master {
         match self.put_entry(now, &path, true, &entry.owner, content, entry.modified_unix_millis) {
             Ok(change) => {
                 self.note_made_folders(nearest, &path);
-                // Its folder has another path by what this copy knows: a sidecar that knows less does not take it back;
-                // one that knows as much says where the file is itself.
+                // Its folder has another path according to this copy. A sidecar that knows less does not undo that; one
+                // that knows as much names the file's place itself.
                 if path != entry.path {
                     self.rebuild.renamed.insert(slice, self.node_recency(key).of_folder());
                 }
-                // Whichever of the two was named first: the other one is kept.
+                // Whichever of the two was named first: the other one is archived.
                 let aside =
                     loser.map(|loser| self.add_conflict(key, loser, ConflictKind::OlderVersion, Some(slice), true));
                 self.rebuild.files += u64::from(aside.is_none());
@@ -364,9 +367,9 @@ impl Master {
         }
     }
 
-    /// Whether a file stands in another folder than this one: where the copy of `key` has another at the path that its
-    /// sidecar says, and a node that knows all that the copy knows has the file there, it was written after the first
-    /// was moved away.
+    /// Whether a file stands in another folder than this one. The copy of `key` has another folder at the path in the
+    /// file's sidecar. A node that knows all that the copy knows has the file there. Then the file was written after
+    /// the first folder was moved away.
     fn is_in_another_folder(&self, key: NodeKey, folder: FileId, header: &protocol::SliceHeader) -> bool {
         let there = header.path.parent().and_then(|above| self.names.find(&above));
         there.is_some_and(|there| there != folder) && self.is_placed_there(key, header)
@@ -381,8 +384,8 @@ impl Master {
         holders.any(|replica| known(replica.node) >= self.node_recency(key))
     }
 
-    /// Folders of the names before that are in the present ones too, but not those that were only made for a file:
-    /// their ids mean nothing.
+    /// Folders of the previous names that the present ones have too. Folders made only for a file are left out: their
+    /// ids mean nothing.
     fn moved_folders(
         &self,
         before: &Namespace,
@@ -398,7 +401,7 @@ impl Master {
         names.path(id).is_some_and(|path| self.rebuild.local_changes.folders.contains_key(&path))
     }
 
-    /// Every entry but the root, folders before what is in them.
+    /// Every entry but the root, folders before their content.
     pub(super) fn entries_below_root(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         let mut rest = self.names.children(ROOT);
@@ -410,7 +413,7 @@ impl Master {
     }
 }
 
-/// Of two copies the one that knows more has the larger.
+/// Of two copies, the one that knows more has the larger value.
 pub(super) fn mark_order(mark: &MirrorPosition) -> (u64, u64) {
     (mark.generation, mark.sequence)
 }

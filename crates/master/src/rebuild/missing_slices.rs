@@ -1,5 +1,6 @@
-//! Names without bytes: files of a journal that was put back of which no node has a copy. Nobody can say whether they
-//! were removed since or lost, so they are listed, and stay until an administrator dismisses them.
+//! Names without bytes: files of a restored journal of which no node has a copy. Nobody can say whether they were
+//! removed since or lost. So they are listed until an administrator dismisses them; this file never drops one by
+//! itself.
 
 use protocol::{
     NodeId, Now, SliceId,
@@ -11,8 +12,8 @@ use super::rebuild_rows;
 use crate::{Master, journal_writes::Effect};
 
 impl Master {
-    /// Lists the files of an older journal of which no node has the bytes. Where a node has not told, it may have them:
-    /// then they count as lost, as the files of any node that is away.
+    /// Lists the files of an older journal of which no node has the bytes. A node that has not reported may have them:
+    /// then they count as lost, like the files of any node that is away.
     pub(super) fn list_missing(&mut self) -> (Vec<RowChange>, Vec<Effect>) {
         let Ok(node) = NodeId::new(NOBODY) else { return Default::default() };
         if self.rebuild.fork.is_none() || !self.rebuild.absent.is_empty() {
@@ -28,7 +29,7 @@ impl Master {
         let (mut changes, mut effects) = (Vec::new(), Vec::new());
         for metadata in missing {
             let slice = metadata.header.slice;
-            // What was in memory goes with its node, and is no loss.
+            // A file in memory goes with its node, and is no loss.
             if metadata.header.path.is_in_memory() {
                 continue;
             }
@@ -44,7 +45,7 @@ impl Master {
         (changes, effects)
     }
 
-    /// Whether a slice is listed as one of which no node has the bytes.
+    /// Whether a slice is listed as one without bytes at any node.
     pub(crate) fn is_listed_missing(&self, slice: SliceId) -> bool {
         self.rebuild.conflicts.get(&slice).is_some_and(|conflict| conflict.kind == ConflictKind::NoBytes)
     }
@@ -54,7 +55,7 @@ impl Master {
         self.rebuild.conflicts.values().filter(|conflict| conflict.kind == ConflictKind::NoBytes).count()
     }
 
-    /// A slice that was listed so was found after all, or is no file's content any more.
+    /// A listed slice was found after all, or is no longer any file's content.
     pub(crate) fn note_not_missing(&mut self, now: Now, slice: SliceId) {
         if self.is_listed_missing(slice) {
             let row = self.forget_conflict(slice);
@@ -62,7 +63,7 @@ impl Master {
         }
     }
 
-    /// Takes the name away of a slice that is listed so: it stands for nothing, and whoever dismissed it has seen that.
+    /// Removes the name of a listed slice: it stands for nothing, and the administrator who dismissed it has seen that.
     pub(super) fn remove_missing(&mut self, slice: SliceId) -> Vec<RowChange> {
         let file = self.names.file_of_slice(slice).filter(|_| self.replicas.of(slice).is_empty());
         let path = file.and_then(|file| self.names.path(file));

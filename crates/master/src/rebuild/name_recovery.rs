@@ -1,10 +1,7 @@
-//! Giving slices of a lost journal their names back, each when a node first tells of it. The order in which nodes come
-//! must not matter: of two slices that claim one path, the same one wins whichever was told first.
-//!
-//! Of two slices at one path, one that some node has at its path, or staged for it, wins over one that every node has
-//! set aside there; else the newer version wins. Nobody can say whether a staged slice was ever published: it is
-//! treated as if it were, since to bring back what was never published does less harm than to lose what was
-//! acknowledged.
+//! Gives slices of a lost journal their names back, each when a node first reports it. Two slices may claim one path.
+//! One that some node has there, or staged for it, wins over one that every node has set aside. Else the newer version
+//! wins. A staged slice counts as published: restoring too much does less harm than losing acknowledged data. The order
+//! in which nodes come never matters.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +26,7 @@ use crate::{
 };
 
 impl Master {
-    /// A node told of a slice, in its inventory. Gives it a name if it is of another journal and no name was decided
+    /// A node reported a slice in its inventory. Gives it a name if it is of another journal and has no decided name
     /// yet.
     pub(crate) fn adopt_foreign_slice(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         let header = &metadata.header;
@@ -37,7 +34,7 @@ impl Master {
         if !is_foreign || self.has_seen_disks(key) {
             return;
         }
-        // What its node kept comes first, and then the node once more: it says whose folders these are.
+        // The node's rows come first, and then its slices once more: the rows say whose folders these are.
         if !self.rebuild.is_running() && self.has_unmerged_mirror(key) {
             return;
         }
@@ -51,9 +48,9 @@ impl Master {
         }
     }
 
-    /// Whether a slice got its place under this journal and is nobody's, though it is older than this life, or names
-    /// have been being put together all this life: a later life has named it in the rebuild, and the disk lost that, or
-    /// a copy from before its end was put back.
+    /// Whether a slice was placed under this journal but belongs to no file. It must be older than this life, or the
+    /// rebuild must have been running all this life. Then a later life named it in the rebuild. The disk lost that, or
+    /// a copy from before the rebuild's end was restored.
     fn is_of_a_lost_end(&self, header: &SliceHeader, state: HeldState) -> bool {
         state == HeldState::Placed
             && self.rebuild.is_running()
@@ -61,13 +58,13 @@ impl Master {
             && self.names.file_of_slice(header.slice).is_none()
     }
 
-    /// Gives a slice the name that its sidecar says, unless something better has it.
+    /// Gives a slice the name in its sidecar, unless a better one has it.
     fn adopt(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         let (slice, path) = (metadata.header.slice, &metadata.header.path);
         let there = self.names.find(path).and_then(|file| self.names.content(file)).map(|content| content.slice);
         if let Some(other) = there {
             let is_settled = self.rebuild.state == RebuildState::Settled;
-            // What was written since is what people want there, whatever the versions say: clocks may differ.
+            // What was written there since is what people want, whatever the versions say: clocks may differ.
             if is_settled || self.rebuild.local_changes.slices.contains(&other) {
                 return self.archive_slice(now, key, metadata, ConflictKind::WrittenSince, Some(other));
             }
@@ -79,7 +76,7 @@ impl Master {
         let made_before = self.names.deepest_existing(path);
         let owner = metadata.header.owner.clone();
         let mut rows = match &loser {
-            // Another file of that name, removed and made again by someone else: the newer one's owner has it.
+            // Another file of that name, removed and made again by someone else: the newer one's owner keeps it.
             Some(loser) if loser.header.owner != owner => self.remove_entry(path, false).unwrap_or_default().rows,
             _ => Vec::new(),
         };
@@ -113,7 +110,7 @@ impl Master {
         }
     }
 
-    /// A further copy of a slice that has its name: does it say the same of it?
+    /// A further copy of a named slice: checks whether it agrees.
     fn compare_names(&mut self, now: Now, key: NodeKey, file: FileId, metadata: &SliceMetadata, state: HeldState) {
         let (slice, path) = (metadata.header.slice, &metadata.header.path);
         let (mut rows, mut effects) = (Vec::new(), vec![Effect::Reconcile(slice)]);
@@ -137,7 +134,7 @@ impl Master {
             let is_staged = state == HeldState::Staged;
             let mut moved = (named == *path).then(Vec::new);
             if self.rebuild.local_changes.slices.contains(&slice) {
-                // What was done since stands; of two lists of rights both hold.
+                // Later changes stand; of two lists of rights both hold.
                 rows.extend(if says_other && !is_staged {
                     self.take_common_acl(key, file, metadata)
                 } else {
@@ -155,7 +152,7 @@ impl Master {
                 }
                 if let Some(rows) = &mut moved {
                     rows.extend(self.take_copy_count(now, file, metadata));
-                    // One in staging may never have been told what is said of rights.
+                    // A staged copy may never have received the rights.
                     rows.extend(match is_staged {
                         true if says_other => self.take_common_acl(key, file, metadata),
                         true => Vec::new(),
@@ -167,7 +164,7 @@ impl Master {
                 rows.extend(self.take_common_acl(key, file, metadata));
                 self.rebuild.renamed.insert(slice, knowledge);
             }
-            // It is listed only where nobody can say which name is the newer one.
+            // It is listed only if nobody can say which name is newer.
             if moved.is_none() && (knowledge > of_name || (knowledge == of_name && !is_staged)) {
                 rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::TwoPaths, None, false));
             }
@@ -181,8 +178,8 @@ impl Master {
         }
     }
 
-    /// A staged copy says the name that its slice has. A crash may have taken it back there on its way to a new path,
-    /// which is what the master said last: so it counts, though it will never be among those that stand there.
+    /// A staged copy has the same name as its slice. A crash may have taken it back into staging on its way to a new
+    /// path, which is what the master said last. So it counts, though it will never be among the placed copies.
     fn note_staged(&mut self, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         if state == HeldState::Staged && self.rebuild.is_running() {
             let slice = metadata.header.slice;
@@ -192,7 +189,7 @@ impl Master {
         }
     }
 
-    /// Keeps a slice without a name, and lists it.
+    /// Archives a slice, and lists it.
     fn archive_slice(
         &mut self,
         now: Now,
@@ -208,7 +205,7 @@ impl Master {
         self.save(now, vec![row], Vec::new());
     }
 
-    /// Lists a slice, and gives the row for it.
+    /// Lists a slice, and returns its row.
     pub(super) fn add_conflict(
         &mut self,
         key: NodeKey,
@@ -230,8 +227,8 @@ impl Master {
         self.rebuild.conflicts.remove(&slice).map(|_| rebuild_rows::remove_conflict_row(slice))
     }
 
-    /// Takes off the list what only an old journal named, and no node has: there is nothing to be decided. A node that
-    /// comes later and has it tells of it, and then it is listed; where one is known that has not told, it stays so.
+    /// Drops conflicts that only an old journal named and no node has: there is nothing to decide. If a node comes
+    /// later with the slice, it is listed then. While a known node has not reported, the conflicts stay.
     pub(super) fn forget_conflicts_of_nothing(&mut self, now: Now) -> Vec<RowChange> {
         if !self.rebuild.absent.is_empty() {
             return Vec::new();
@@ -251,15 +248,15 @@ impl Master {
         changes
     }
 
-    /// What is known of a slice that is a file's content.
+    /// Metadata of a slice that is a file's content.
     pub(super) fn published(&self, slice: SliceId) -> Option<SliceMetadata> {
         let content = self.names.content_of_slice(slice)?;
         let (bytes, digest) = (content.bytes, content.digest);
         Some(SliceMetadata { header: self.names.header_of_slice(slice, self.rebuild.id)?, bytes, digest })
     }
 
-    /// Closes folders that stand only for a file which came when the names stood already: nobody knows what they said
-    /// of rights, so their owners say it anew.
+    /// Closes folders that exist only for a file that came after the rebuild. Nobody knows their rights, so their
+    /// owners set them again.
     fn close_made_folders(&mut self, before: (FileId, usize), path: &SectorPath) -> Vec<RowChange> {
         if self.rebuild.is_running() || is_in_trash(path) {
             return Vec::new();
@@ -271,7 +268,7 @@ impl Master {
         made.into_iter().flat_map(|id| self.names.set_acl(id, Some(Acl::default()))).collect()
     }
 
-    /// Remembers which folders stand only for a file that was found; `before` is what was there of its path.
+    /// Remembers folders that exist only for a found file; `before` is the part of its path that existed.
     pub(super) fn note_made_folders(&mut self, before: (FileId, usize), path: &SectorPath) {
         let (_, missing) = before;
         let folders = std::iter::successors(path.parent(), SectorPath::parent).take(missing.saturating_sub(1));
@@ -307,7 +304,8 @@ impl Master {
     }
 
     pub(super) fn mark_recency(&self, mark: &MirrorPosition) -> Recency {
-        // What this master's life counted before it knew that it was behind is no newer than the journal was then.
+        // Numbers that this life counted before it knew that the journal was stale are no newer than the journal was
+        // then.
         let fork = self.rebuild.fork.as_ref().filter(|fork| fork.journal == mark.journal);
         match fork.and_then(|fork| Some((fork.base, fork.incarnation?))) {
             Some((base, (first, last))) if (first..=last).contains(&mark.sequence) => {
@@ -317,8 +315,8 @@ impl Master {
         }
     }
 
-    /// How new the knowledge is from which a slice has its name: the best of those who have it under that name, of the
-    /// one who made it so, and of the copy that was taken, where that names the file.
+    /// How new the knowledge behind a slice's name is. Counted are the nodes that hold it under that name, the source
+    /// of the name, and the taken copy if that names the file. The newest decides.
     fn name_recency(&self, slice: SliceId, file: FileId) -> Recency {
         let header = self.names.header_of_slice(slice, self.rebuild.id);
         let there = header.map(|header| ReplicaState::Placed(HeaderFingerprint::of(&header)));
@@ -327,13 +325,13 @@ impl Master {
         let named = self.names.path(file);
         let known = |key| named.as_ref().map(|path| self.path_recency(key, slice, path));
         let of_holders = holders.filter_map(|replica| known(replica.node)).max();
-        // Also what an older copy, or a sidecar, says to be in the trash is pinned; this copy knows nothing of that.
+        // Trash entries known only from an older copy, or a sidecar, are pinned too; this copy knows nothing of them.
         let names_it = self.is_pinned(file) && !self.rebuild.not_in_mirror.contains(&slice);
         let of_copy = self.rebuild.restored_mirror.as_ref().filter(|_| names_it).map(|(_, mark)| Recency::of(mark));
         of_holders.max(self.rebuild.renamed.get(&slice).copied()).max(of_copy).unwrap_or(Recency::NONE)
     }
 
-    /// Gives a file the number of copies that newer knowledge says.
+    /// Gives a file the number of copies from newer knowledge.
     fn take_copy_count(&mut self, now: Now, file: FileId, metadata: &SliceMetadata) -> Vec<RowChange> {
         let there = self.names.path(file).zip(self.names.owner(file).cloned()).zip(self.names.content(file));
         let Some(((path, owner), content)) = there else { return Vec::new() };
@@ -342,12 +340,12 @@ impl Master {
         }
         let modified = self.names.modified(file).unwrap_or(metadata.header.modified_unix_millis);
         let content = FileContent { copies: metadata.header.copies, ..content };
-        // The same content with another wish: what this says is freed is what stays.
+        // The same content with another number of copies: the slice reported as freed is the one that stays.
         self.put_entry(now, &path, false, &owner, content, modified).map(|change| change.rows).unwrap_or_default()
     }
 
-    /// Two copies say differently who may do what with a file, and neither is newer: what both grant holds. One that
-    /// says nothing does not count: it is the older one, or what it says comes from folders.
+    /// Two copies have different rights for a file, and neither is newer: what both grant holds. A copy without rights
+    /// does not count: it is older, or its rights come from folders.
     fn take_common_acl(&mut self, key: NodeKey, file: FileId, metadata: &SliceMetadata) -> Vec<RowChange> {
         let acl = match (self.names.own_acl(file), &metadata.header.acl) {
             (Some(one), Some(other)) => Some(one.common(other)),
@@ -360,8 +358,8 @@ impl Master {
         rows
     }
 
-    /// What stands at the path that newer knowledge gives to another slice, where it is older and gives way, as it
-    /// would to one that is found there. Neither a folder does, nor what was written since.
+    /// The entry at the path that newer knowledge gives to another slice, if it is older and gives way. It gives way as
+    /// to a slice found there. A folder does not give way, nor does a file written since.
     fn older_at_path(&self, metadata: &SliceMetadata, state: HeldState, knowledge: Recency) -> Option<SliceMetadata> {
         let file = self.names.find(&metadata.header.path)?;
         let other = self.names.content(file)?.slice;
@@ -371,7 +369,7 @@ impl Master {
         self.published(other).filter(|_| gives_way)
     }
 
-    /// Gives a file the path that newer knowledge says; `None` where something else is there, unless that gives way.
+    /// Gives a file the path from newer knowledge; `None` if another entry is there, unless that gives way.
     fn move_name(&mut self, now: Now, from: &SectorPath, to: &SectorPath, gives_way: bool) -> Option<Vec<RowChange>> {
         let owner = self.names.find(from).and_then(|file| self.names.owner(file)).cloned()?;
         let mut rows = if self.names.find(to).is_none() {
@@ -395,7 +393,7 @@ impl Master {
         Some(rows)
     }
 
-    /// Notes a file that has a path in the trash by what its sidecar, or an older copy, says.
+    /// Notes a file whose sidecar, or an older copy, puts it in the trash.
     pub(super) fn adopt_trashed(&mut self, now: Now, file: Option<FileId>, path: &SectorPath) -> Vec<RowChange> {
         let Some(file) = file.filter(|_| is_in_trash(path)) else { return Vec::new() };
         let slice = self.names.content(file).map(|content| content.slice);
@@ -404,8 +402,8 @@ impl Master {
         unsaid.into_iter().chain(self.adopt_trash(now, file, path)).collect()
     }
 
-    /// A copy is taken that names these files itself. Of others of which this journal says something by itself, it does
-    /// not say where they are.
+    /// A taken copy names these files itself. For other files that this journal mentions, it does not say where they
+    /// are.
     pub(super) fn note_not_in_mirror(&mut self, said: &BTreeSet<SliceId>) -> Vec<RowChange> {
         let with_policy = self.rebuild.local_changes.policies.keys();
         let with_policy = with_policy.filter_map(|path| Some(self.names.content(self.names.find(path)?)?.slice));
@@ -415,18 +413,18 @@ impl Master {
         new.map(rebuild_rows::not_in_mirror_row).collect()
     }
 
-    /// Another copy is taken, or the names stand: what was noted so is void.
+    /// Another copy is taken, or the rebuild has ended: these notes are void.
     pub(super) fn forget_not_in_mirror(&mut self) -> Vec<RowChange> {
         std::mem::take(&mut self.rebuild.not_in_mirror).into_iter().map(rebuild_rows::remove_not_in_mirror).collect()
     }
 }
 
-/// How new is what is known of a file's name.
+/// How new the knowledge of a file's name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Recency {
     generation: u64,
     sequence: u64,
-    /// Whether it speaks of the file itself, and not only of a folder above it.
+    /// Whether it concerns the file itself, and not only a folder above it.
     is_of_file: bool,
 }
 
@@ -438,7 +436,7 @@ impl Recency {
         Self { generation: mark.generation, sequence: mark.sequence, is_of_file: true }
     }
 
-    /// The same of a folder above the file.
+    /// The same for a folder above the file.
     pub(super) fn of_folder(self) -> Self {
         Self { is_of_file: false, ..self }
     }

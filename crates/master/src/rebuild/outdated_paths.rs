@@ -1,8 +1,7 @@
-//! Paths under which nodes hold files that have other ones by now. While some node has not told what it knows, nothing
-//! is moved at the nodes' disks ([`stale_journal`](super::stale_journal)); but a node that comes is given the small
-//! rows as they are now. A master that lost its journal then would take the node's old paths for as new as these rows,
-//! and undo renames and removals. So it is written down, and kept at the nodes, which rows the node had when it came
-//! with such a path, and the file's own row with it, until all have told and the files move.
+//! Paths under which nodes hold files that have other ones by now. Files are not moved until all nodes have reported
+//! ([`stale_journal`](super::stale_journal)), but a joining node gets the current small rows at once. If the journal is
+//! lost then, the node's old paths would seem as new as these rows and undo renames and removals. So the rows that the
+//! node had when it came are recorded, with the file's own row. They are never dropped before all have reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +16,11 @@ use crate::{
     nodes::NodeKey,
 };
 
-/// Which copy of the small rows each node had that came with a slice under a path which its file had no more.
+/// Which copy of the small rows each node had that came with a slice under an outdated path.
 pub(super) type OutdatedPaths = BTreeMap<(NodeId, SectorPath), MirrorPosition>;
 
 impl Rebuild {
-    /// Whether nodes hold a slice under paths that it has no more: then its file's row is kept.
+    /// Whether nodes hold a slice under outdated paths: then its file's row is kept.
     pub(crate) fn pins(&self, slice: impl FnOnce() -> Option<SliceId>) -> bool {
         !self.outdated_paths.is_empty() && slice().is_some_and(|slice| self.outdated_paths.contains_key(&slice))
     }
@@ -33,7 +32,7 @@ impl Rebuild {
 }
 
 impl Master {
-    /// How new a node's knowledge is of where a slice belongs that it has under this path.
+    /// How new a node's knowledge of a slice's place is, if it has the slice under this path.
     pub(super) fn path_recency(&self, key: NodeKey, slice: SliceId, path: &SectorPath) -> Recency {
         let knowledge = self.node_recency(key);
         let Some(outdated) = self.rebuild.outdated_paths.get(&slice) else { return knowledge };
@@ -41,12 +40,12 @@ impl Master {
         then.map_or(knowledge, |mark| knowledge.min(self.mark_recency(mark)))
     }
 
-    /// A node told of a slice. Writes down what it knew, where the file has another path by now and the node is not
+    /// A node reported a slice. Records what the node knew, if the file has another path by now and the node is not
     /// told to move it yet.
     pub(crate) fn note_outdated_path(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata) {
         let (slice, path) = (metadata.header.slice, &metadata.header.path);
-        // What it kept was never taken: its paths may be the newer ones. It is given nothing before that, and then it
-        // comes again.
+        // Its rows were never taken over: its paths may be the newer ones. It is given nothing before that, and then it
+        // joins again.
         let is_unmerged = self.has_unmerged_mirror(key);
         if is_unmerged || self.has_all_reports() || self.rebuild.is_running() || !self.is_held_back(slice, key) {
             return;
@@ -58,7 +57,7 @@ impl Master {
         let outdated = &mut self.rebuild.outdated_paths;
         let of_node = (self.nodes.get(key).id.clone(), path.clone());
         let is_known = outdated.get(&slice).map(|outdated| outdated.contains_key(&of_node));
-        // What it knew when it came with it first: since then it was given more, and not told of this.
+        // What it knew when it first came with the slice: since then it was given more rows, but not told of this path.
         if is_known == Some(true) || (is_known.is_none() && outdated.len() >= OUTDATED_MAX) {
             return;
         }
@@ -68,8 +67,8 @@ impl Master {
         self.save(now, vec![row], Vec::new());
     }
 
-    /// Takes what a copy says of such paths while the names are put together; with `replaces`, nothing that another one
-    /// said, but for what a journal says itself that showed to be behind. Gives the slices of which that is news.
+    /// Takes a copy's outdated paths during a rebuild. With `replaces`, the paths known so far are dropped, unless this
+    /// journal proved to be stale itself. Returns the slices for which something is new.
     pub(super) fn restore_outdated_paths(
         &mut self,
         stored: &[StoredRow],
@@ -84,7 +83,7 @@ impl Master {
         let mut news = Vec::new();
         for row in stored.iter().filter(|row| row.table == OUTDATED_TABLE) {
             let Some((slice, said)) = rebuild_rows::parse_outdated(row) else { continue };
-            // A copy that only adds does not say what the one says that was taken.
+            // A copy that only adds does not speak for the copy that was taken.
             let is_said = replaces || self.names.file_of_slice(slice).is_some_and(|file| self.is_pinned(file));
             if !is_said && self.rebuild.not_in_mirror.insert(slice) {
                 changes.push(rebuild_rows::not_in_mirror_row(slice));
@@ -93,12 +92,12 @@ impl Master {
             let was_known =
                 |of_node| known.contains_key(of_node) || before.get(&slice).is_some_and(|it| it.contains_key(of_node));
             if !said.keys().all(was_known) {
-                // Whoever said where it is may have been one of these.
+                // The source of its name may have been one of these.
                 self.rebuild.renamed.remove(&slice);
                 news.push(slice);
             }
             for (of_node, mark) in said {
-                // What it had when it came first counts, whoever says so.
+                // The rows it had when it came first count, whoever reports them.
                 let first = known.entry(of_node).or_insert(mark);
                 *first = std::cmp::min_by_key(*first, mark, mark_order);
             }
@@ -107,9 +106,8 @@ impl Master {
         (changes, news)
     }
 
-    /// Nodes that told of these slices before a copy said something of them tell again: of a slice that came with an
-    /// outdated path, of one for which there was no place among the names before, or of which this copy does not say
-    /// where it is.
+    /// Lets nodes report again that reported these slices before a copy mentioned them. These are slices that came with
+    /// an outdated path, had no place among the previous names, or whose place this copy does not name.
     pub(super) fn request_inventories(&mut self, now: Now, slices: &[SliceId]) {
         let mut nodes = BTreeSet::new();
         for slice in slices {
@@ -122,15 +120,15 @@ impl Master {
         }
     }
 
-    /// All have told, or the names stand: files are moved where they belong.
+    /// All have reported, or the rebuild has ended: files are moved to their places.
     pub(super) fn forget_outdated_paths(&mut self) -> Vec<RowChange> {
         let outdated = std::mem::take(&mut self.rebuild.outdated_paths);
         outdated.keys().map(|slice| rebuild_rows::remove_outdated_row(*slice)).collect()
     }
 }
 
-/// What a node has that keeps nothing.
+/// The mark of a node that keeps no rows.
 const NO_MARK: MirrorPosition = MirrorPosition { journal: JournalId(0), generation: 0, sequence: 0 };
-/// Slices of which that is written down, some 10 MiB of memory. Of more, a rename or a removal may be undone where the
-/// journal is lost before all have told.
+/// Slices recorded so, some 10 MiB of memory. Beyond that, a rename or a removal may be undone if the journal is lost
+/// before all have reported.
 const OUTDATED_MAX: usize = 30_000;

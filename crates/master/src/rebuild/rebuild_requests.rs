@@ -1,5 +1,5 @@
-//! What people ask of a rebuild and may do about it (`sector rebuild`). Whoever is logged in may see how it is; only
-//! administrators decide anything.
+//! Operators' requests about a rebuild (`sector rebuild`). Every logged-in user may see its state; a user who is no
+//! administrator never decides anything.
 
 use protocol::{
     Now, Refusal, SectorPath, SliceId, Status, limits,
@@ -14,7 +14,7 @@ use super::name_recovery::content_of;
 use crate::{Master, actions::SessionCaller, health::pluralized, journal_writes::Effect, nodes::NodeKey};
 
 impl Master {
-    /// Answers a question or a wish.
+    /// Answers a question or a request.
     pub(crate) fn handle_rebuild(
         &mut self,
         now: Now,
@@ -57,7 +57,7 @@ impl Master {
         Ok(None)
     }
 
-    /// What is wrong with the names, in a sentence for `sector health`.
+    /// What is wrong with the names, as sentences for `sector health`.
     pub(crate) fn rebuild_reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.rebuild.is_running() {
@@ -82,14 +82,14 @@ impl Master {
         reasons
     }
 
-    /// Slices without a name that a node has and that are kept until a person decides. Nothing moves them: nobody can
-    /// say what they are, and a node that leaves waits for that.
+    /// Slices at a node that have no name and are kept until a person decides. Nothing moves them, since nobody can say
+    /// what they are. A draining node waits for that decision.
     pub(crate) fn in_doubt_at(&self, node: NodeKey) -> usize {
         let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
         aside.filter(|conflict| self.replicas.at(conflict.metadata.header.slice, node).is_some()).count()
     }
 
-    /// How it is; which slices are in doubt, with their paths, only for administrators.
+    /// The state of the rebuild. Slices in doubt, with their paths, are shown only to administrators.
     fn rebuild_status(&self, by: &UserRights, after: Option<SliceId>) -> RebuildStatus {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let rest: Vec<_> =
@@ -119,7 +119,7 @@ impl Master {
         }
     }
 
-    /// Gives a slice that lies aside a name.
+    /// Gives an archived slice a name.
     fn recover(&mut self, now: Now, slice: SliceId, path: &SectorPath) -> Result<(), Refusal> {
         if self.rebuild.is_running() {
             return Err(self.rebuilding_refusal());

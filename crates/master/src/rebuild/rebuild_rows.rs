@@ -1,5 +1,5 @@
-//! The rows of a rebuild: the journal's id and state, the nodes it knows, removals that someone missed, conflicts, and
-//! what was written before. Never decides anything.
+//! The rows of a rebuild: the journal's id and state, the nodes it knows, removals that some node missed, conflicts,
+//! and earlier local changes. Never decides anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ use crate::{
     namespace::{damaged_row, decode_row, encode_row},
 };
 
-/// All rows of a rebuild, read.
+/// All rows of a rebuild, decoded.
 #[derive(Default)]
 pub(super) struct RebuildRows {
     pub(super) state: Option<StateRow>,
@@ -34,7 +34,7 @@ pub(super) struct RebuildRows {
     pub(super) outdated_paths: BTreeMap<SliceId, OutdatedPaths>,
     pub(super) conflicts: BTreeMap<SliceId, Conflict>,
     pub(super) local_changes: LocalChanges,
-    /// Which life changed what of it, by key.
+    /// Which life made which local change, by key.
     pub(super) local_change_incarnations: BTreeMap<Vec<u8>, u64>,
     pub(super) not_in_mirror: BTreeSet<SliceId>,
     pub(super) was_archived: BTreeSet<SliceId>,
@@ -57,7 +57,7 @@ pub(super) struct StateRow {
 }
 
 impl RebuildRows {
-    /// Reads those of `rows` that are a rebuild's.
+    /// Reads the rows among `rows` that belong to a rebuild.
     pub(super) fn of(rows: &[StoredRow]) -> Result<Self, MasterError> {
         let mut read = Self::default();
         for row in rows {
@@ -117,7 +117,7 @@ impl RebuildRows {
 }
 
 impl StateRow {
-    /// Of a journal that has just begun.
+    /// The state of a new journal.
     pub(super) fn born(id: JournalId) -> Self {
         Self {
             id,
@@ -135,7 +135,7 @@ impl StateRow {
     }
 }
 
-/// The journal's id and number, where the row with them can be read.
+/// The journal's id and number, if the row with them can be read.
 pub(crate) fn identity(rows: &[StoredRow]) -> Option<(JournalId, u64)> {
     let row = rows.iter().find(|row| row.table == JOURNAL_TABLE && row.key == STATE_KEY)?;
     let state: StateRow = decode_row(&row.value)?;
@@ -147,8 +147,8 @@ pub(crate) fn new_identity(id: JournalId, generation: u64, state: RebuildState) 
     StateRow { generation, state, ..StateRow::born(id) }.change()
 }
 
-/// The rows that make a journal with these rows one that was put back: names are put together from it and from what
-/// nodes know beyond it, and no version is given that it had given.
+/// The rows that mark a journal with these rows as restored. Names are then rebuilt from it and from what nodes know
+/// beyond it, and no version it gave is given again.
 ///
 /// # Errors
 /// When a row cannot be read.
@@ -170,27 +170,27 @@ pub(crate) fn restored_identity(rows: &[StoredRow], id: JournalId) -> Result<Vec
     Ok([state.change(), known, fork_row(&was)].into_iter().chain(aside).collect())
 }
 
-/// The number of the last change of a small row, where this row says it; else 0.
+/// The number of the last change of a small row, if this row says it; else 0.
 pub(crate) fn sequence(row: &StoredRow) -> Result<u64, MasterError> {
     Ok(RebuildRows::of(std::slice::from_ref(row))?.sequence)
 }
 
-/// Whether a row of a rebuild, or of a table that is not known here, can be read.
+/// Checks that a row of a rebuild, or of a table unknown here, can be read.
 pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
     RebuildRows::of(std::slice::from_ref(row)).map(drop)
 }
 
-/// The row of a node that is known.
+/// The row of a known node.
 pub(super) fn member_row(id: &NodeId) -> RowChange {
     set(MEMBERS_TABLE, id.as_str().into(), &())
 }
 
-/// The node that such a row's key names.
+/// The node in such a row's key.
 pub(super) fn parse_member(key: &[u8]) -> Option<NodeId> {
     NodeId::new(std::str::from_utf8(key).ok()?).ok()
 }
 
-/// The row of a slice that some nodes still have to remove; none where there are no such nodes.
+/// The row of a slice that some nodes still have to remove; none if there are no such nodes.
 pub(super) fn tombstone_row(slice: SliceId, nodes: &BTreeSet<NodeId>) -> RowChange {
     match nodes.is_empty() {
         true => RowChange::Remove { table: REMOVED_TABLE, key: slice_key(slice) },
@@ -198,32 +198,32 @@ pub(super) fn tombstone_row(slice: SliceId, nodes: &BTreeSet<NodeId>) -> RowChan
     }
 }
 
-/// What such a row says.
+/// Decodes such a row.
 pub(super) fn parse_tombstone(key: &[u8], value: &[u8]) -> Option<(SliceId, BTreeSet<NodeId>)> {
     Some((slice_key_of(key)?, decode_row(value)?))
 }
 
-/// The row of a slice that nodes hold under paths which its file has no more.
+/// The row of a slice that nodes hold under outdated paths.
 pub(super) fn outdated_row(slice: SliceId, outdated: &OutdatedPaths) -> RowChange {
     set(OUTDATED_TABLE, slice_key(slice), outdated)
 }
 
-/// Takes that row away.
+/// Removes that row.
 pub(super) fn remove_outdated_row(slice: SliceId) -> RowChange {
     RowChange::Remove { table: OUTDATED_TABLE, key: slice_key(slice) }
 }
 
-/// What such a row says.
+/// Decodes such a row.
 pub(super) fn parse_outdated(row: &StoredRow) -> Option<(SliceId, OutdatedPaths)> {
     Some((slice_key_of(&row.key)?, decode_row(&row.value)?))
 }
 
-/// The slice that is a row's key.
+/// The slice in a row's key.
 pub(crate) fn slice_key_of(key: &[u8]) -> Option<SliceId> {
     Some(SliceId(u128::from_be_bytes(key.try_into().ok()?)))
 }
 
-/// Whether the row of a conflict says that its slice is kept without a name.
+/// Whether the row of a conflict marks its slice as archived.
 pub(crate) fn is_archived_row(value: &[u8]) -> bool {
     parse_conflict(value).is_some_and(|conflict| conflict.is_archived)
 }
@@ -238,12 +238,12 @@ pub(super) fn conflict_row(conflict: &Conflict) -> RowChange {
     set(CONFLICTS_TABLE, slice_key(conflict.metadata.header.slice), conflict)
 }
 
-/// Takes the row of a conflict away.
+/// Removes the row of a conflict.
 pub(super) fn remove_conflict_row(slice: SliceId) -> RowChange {
     RowChange::Remove { table: CONFLICTS_TABLE, key: slice_key(slice) }
 }
 
-/// The keys and values of what stands.
+/// The keys and values of the standing local changes.
 pub(super) fn local_change_entries(own: &LocalChanges) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> + '_ {
     let of_path = |kind: u8, path: &SectorPath| local_change_key(kind, path.as_str().as_bytes());
     let slices =
@@ -258,47 +258,47 @@ pub(super) fn local_change_entries(own: &LocalChanges) -> impl Iterator<Item = (
     slices.chain(folders).chain(policies).chain(quotas).chain(standings)
 }
 
-/// The key of something that stands.
+/// The key of a standing local change.
 pub(super) fn local_change_key(kind: u8, of: &[u8]) -> Vec<u8> {
     [&[kind], of].concat()
 }
 
-/// The key under which builds before wrote a folder that stands.
+/// The key that earlier builds used for a standing folder.
 pub(super) fn old_folder_key(path: &SectorPath) -> Vec<u8> {
     [&[OLD_LOCAL_FOLDER][..], path.as_str().as_bytes()].concat()
 }
 
-/// The row of something that stands.
+/// The row of a standing local change.
 pub(super) fn local_change_row(key: Vec<u8>, value: Vec<u8>) -> RowChange {
     RowChange::Set { table: JOURNAL_TABLE, key, value }
 }
 
-/// Takes such a row away.
+/// Removes such a row.
 pub(super) fn remove_journal_row(key: Vec<u8>) -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key }
 }
 
-/// The row that says which life changed what stands under this key.
+/// The row that records which life made the local change under this key.
 pub(super) fn local_incarnation_row(key: &[u8], life: u64) -> RowChange {
     set(JOURNAL_TABLE, [&[LOCAL_INCARNATION], key].concat(), &life)
 }
 
-/// Takes that row away.
+/// Removes that row.
 pub(super) fn remove_local_incarnation(key: &[u8]) -> RowChange {
     remove_journal_row([&[LOCAL_INCARNATION], key].concat())
 }
 
-/// The row of something that a life changed which had not heard all nodes.
+/// The row of a change by a life that had not heard all nodes.
 pub(super) fn changed_row(key: &[u8], life: u64) -> RowChange {
     set(JOURNAL_TABLE, [&[CHANGED_ROW], key].concat(), &life)
 }
 
-/// Takes that row away.
+/// Removes that row.
 pub(super) fn remove_changed_row(key: &[u8]) -> RowChange {
     remove_journal_row([&[CHANGED_ROW], key].concat())
 }
 
-/// The row that says where the lives began that have not heard all nodes; none where there are no such lives.
+/// The row that records where the lives began that have not heard all nodes; none if there are no such lives.
 pub(super) fn incarnations_row(lives: &Vec<Incarnation>) -> RowChange {
     match lives.is_empty() {
         true => remove_journal_row(INCARNATIONS_KEY.to_vec()),
@@ -306,37 +306,37 @@ pub(super) fn incarnations_row(lives: &Vec<Incarnation>) -> RowChange {
     }
 }
 
-/// The row of a file that is pinned, and of which the copy that was taken says nothing.
+/// The row of a pinned file that the taken copy does not mention.
 pub(super) fn not_in_mirror_row(slice: SliceId) -> RowChange {
     set(JOURNAL_TABLE, not_in_mirror_key(slice), &())
 }
 
-/// Takes that row away.
+/// Removes that row.
 pub(super) fn remove_not_in_mirror(slice: SliceId) -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key: not_in_mirror_key(slice) }
 }
 
-/// The row of a slice that was kept aside already when a rebuild began.
+/// The row of a slice that was archived already when a rebuild began.
 pub(super) fn archived_row(slice: SliceId) -> RowChange {
     set(JOURNAL_TABLE, local_change_key(ARCHIVED, &slice.0.to_be_bytes()), &())
 }
 
-/// Takes that row away.
+/// Removes that row.
 pub(super) fn remove_archived_row(slice: SliceId) -> RowChange {
     remove_journal_row(local_change_key(ARCHIVED, &slice.0.to_be_bytes()))
 }
 
-/// The row that says which journal this one was.
+/// The row that records which journal this one was.
 pub(super) fn fork_row(fork: &Fork) -> RowChange {
     set(JOURNAL_TABLE, FORK_KEY.to_vec(), fork)
 }
 
-/// Takes that row away.
+/// Removes that row.
 pub(super) fn remove_fork_row() -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key: FORK_KEY.to_vec() }
 }
 
-/// The row that says in which later lives the lines may have parted; none where there are no such lives.
+/// The row that records in which later lives the lines may have forked; none if there are no such lives.
 pub(super) fn forks_row(forks: &Vec<Fork>) -> RowChange {
     match forks.is_empty() {
         true => remove_journal_row(FORKS_KEY.to_vec()),
@@ -356,7 +356,7 @@ fn slice_of(row: &StoredRow) -> Result<SliceId, MasterError> {
     slice_in(&row.key, row)
 }
 
-/// The slice that a part of a row's key names.
+/// The slice in a part of a row's key.
 fn slice_in(key: &[u8], row: &StoredRow) -> Result<SliceId, MasterError> {
     slice_key_of(key).ok_or_else(|| damaged_row(row))
 }
@@ -377,7 +377,7 @@ fn path_of(key: &[u8]) -> Option<SectorPath> {
 const STATE_KEY: &[u8] = b"state";
 /// First byte of the key of a slice that was written before a rebuild began. No other key begins so.
 pub(super) const LOCAL_SLICE: u8 = 0x01;
-/// As `LOCAL_FOLDER`, of a build that wrote down the owner alone.
+/// As `LOCAL_FOLDER`, from a build that recorded only the owner.
 const OLD_LOCAL_FOLDER: u8 = 0x02;
 /// First byte of the key of a folder that was made or changed before a rebuild began.
 pub(super) const LOCAL_FOLDER: u8 = 0x03;
@@ -385,19 +385,19 @@ pub(super) const LOCAL_FOLDER: u8 = 0x03;
 pub(super) const LOCAL_POLICY: u8 = 0x04;
 /// First byte of the key of a user whose quota was set before a rebuild began.
 pub(super) const LOCAL_QUOTA: u8 = 0x05;
-/// First byte of the key of a file that is pinned by another copy or a sidecar alone.
+/// First byte of the key of a file that only another copy or a sidecar pins.
 const NOT_IN_MIRROR: u8 = 0x06;
-/// First byte of the key of something that was changed in a life that had not heard all nodes.
+/// First byte of the key of a row changed in a life that had not heard all nodes.
 const CHANGED_ROW: u8 = 0x07;
-/// First byte of the key that says which life changed what stands.
+/// First byte of the key that records which life made a standing local change.
 const LOCAL_INCARNATION: u8 = 0x08;
-/// First byte of the key of a slice that was kept aside already when a rebuild began.
+/// First byte of the key of a slice that was archived already when a rebuild began.
 const ARCHIVED: u8 = 0x09;
-/// First byte of the key of a node of which somebody said before a rebuild began whether it leaves.
+/// First byte of the key of a node whose membership an operator set before a rebuild began.
 pub(super) const LOCAL_MEMBERSHIP: u8 = 0x0a;
-/// The row that says where the lives began that have not heard all nodes.
+/// The row that records where the lives began that have not heard all nodes.
 const INCARNATIONS_KEY: &[u8] = b"lives";
-/// The row that says in which lives the line may have parted, after the first of them.
+/// The row that records in which lives the line may have forked, after the first of them.
 const FORKS_KEY: &[u8] = b"forks";
-/// The row that says which journal this one was, before nodes showed that it was behind.
+/// The row that records which journal this one was, before nodes showed that it was stale.
 const FORK_KEY: &[u8] = b"fork";

@@ -1,11 +1,8 @@
-//! A journal that is older than what the nodes know: put back from a backup, from a snapshot of its machine, or by a
-//! disk that lost what it had acknowledged. Every file that was written since would look like an unpublished leftover,
-//! so before anything is removed the journal is compared with what nodes know, and where it is behind it counts as
-//! lost: it goes on under another id, and the names are put together from it and from the nodes
-//! (`docs/paths/rebuild.md`).
-//!
-//! Until every known node has told, nothing is done at the nodes' disks about a slice on which this master's life has
-//! not decided itself.
+//! A journal older than what the nodes know: restored from a backup or a machine snapshot, or on a disk that lost
+//! acknowledged writes. Files written since would look like unpublished leftovers, so the journal is compared with the
+//! nodes before anything is removed. A stale journal counts as lost (`docs/paths/rebuild.md`): it goes on under another
+//! id, and names are rebuilt from it and the nodes. Until every known node has reported, a slice whose fate this life
+//! has not decided is never touched on a node's disk.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -22,15 +19,15 @@ use store::RowChange;
 use super::{local_changes, rebuild_rows};
 use crate::{Master, nodes::NodeKey, reconcile::Sweep};
 
-/// What this master's life decided itself while nodes are still to be heard.
+/// Decisions of this master's life while some nodes have not reported.
 #[derive(Debug, Default)]
 pub(super) struct DecidedSlices {
     slices: HashSet<SliceId>,
-    /// Whether there were too many to remember: then those that are not remembered prove nothing.
+    /// Whether there were too many to remember: then a missing entry proves nothing.
     is_full: bool,
 }
 
-/// The journal that this one was until nodes showed that it was behind. Field order is the format.
+/// The journal that this one was until nodes showed that it was stale. Field order is the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Fork {
     /// Its id.
@@ -39,7 +36,7 @@ pub(super) struct Fork {
     pub(super) base: u64,
     /// The first and the last change of this master's life.
     pub(super) incarnation: Option<(u64, u64)>,
-    /// Whether nobody can say which side is the newer one: then what nodes kept is added, and replaces nothing.
+    /// Whether nobody can say which side is newer: then the nodes' rows are added, and replace nothing.
     pub(super) merges: bool,
 }
 
@@ -57,23 +54,23 @@ impl Master {
         }
     }
 
-    /// Whether every known node has told what it knows, so that this journal is behind none.
+    /// Whether every known node has reported, so that this journal is known not to be stale.
     pub(crate) fn has_all_reports(&self) -> bool {
         self.rebuild.unreported_nodes.is_empty()
     }
 
-    /// Whether a slice at a node is left as it is, since the journal may not know what it is.
+    /// Whether a slice at a node is left alone, since the journal may not know it.
     pub(crate) fn is_held_back(&self, slice: SliceId, node: NodeKey) -> bool {
         self.has_unmerged_mirror(node) || (!self.has_all_reports() && !self.rebuild.decided.slices.contains(&slice))
     }
 
-    /// Whether what time ends may be removed: by an old journal's knowledge it might not have ended.
+    /// Whether expired entries may be removed: in a state newer than an old journal's they might not have expired.
     pub(crate) fn may_expire(&self, now: Now) -> bool {
         let has_waited = now.monotonic >= self.rebuild.started + EXPIRY_WAITS;
         self.has_all_reports() || (has_waited && self.rebuild.has_any_report)
     }
 
-    /// A node has told in this master's life, or will never.
+    /// A node has reported in this master's life, or never will.
     pub(super) fn note_node_reported(&mut self, id: &protocol::NodeId) -> Vec<RowChange> {
         if self.rebuild.unreported_nodes.remove(id) && self.rebuild.unreported_nodes.is_empty() {
             let mut changes = self.note_all_reported();
@@ -92,26 +89,26 @@ impl Master {
         self.forget_incarnations()
     }
 
-    /// A node's copy is of this journal: is it one that was given away in this line of its lives?
+    /// Checks whether a node's copy of this journal was not given out in this line of its lives.
     pub(super) fn is_ahead_of_journal(&self, mark: &MirrorPosition) -> bool {
         let (id, last) = (self.rebuild.id, self.mirror.sequence());
         !self.lineage.contains(id, last, id, mark.sequence)
     }
 
-    /// Whether a node has a copy of another journal that knows what was never taken from it.
+    /// Whether a node has a copy of another journal with knowledge that was never taken over.
     pub(crate) fn has_unmerged_mirror(&self, node: NodeKey) -> bool {
         self.rebuild.mirror_marks.get(&node).is_some_and(|mark| self.is_unmerged_mirror(mark))
     }
 
-    /// Whether a copy is of another journal and was never taken.
+    /// Whether a copy belongs to another journal and was never taken over.
     pub(super) fn is_unmerged_mirror(&self, mark: &MirrorPosition) -> bool {
         let (id, last) = (self.rebuild.id, self.mirror.sequence());
         mark.journal != id && !self.lineage.contains(id, last, mark.journal, mark.sequence)
     }
 
     /// A slice of this journal stands at its path at a node, and has no name. A file is placed only after its commit
-    /// was durable: so where this master's life knows nothing of it and its version is newer than all that the journal
-    /// had, the journal has lost that commit.
+    /// was durable. So if this life knows nothing of it, and its version is newer than all that the journal had, the
+    /// journal has lost that commit.
     pub(crate) fn proves_lost_commit(&self, metadata: &SliceMetadata, state: HeldState) -> bool {
         let header = &metadata.header;
         state == HeldState::Placed
@@ -124,8 +121,8 @@ impl Master {
             && self.names.file_of_slice(header.slice).is_none()
     }
 
-    /// Nodes know more than the journal. It goes on under a new id, so that whatever lies at the nodes is looked at;
-    /// and nodes come again, since what they said was taken for what this journal knows.
+    /// Nodes know more than the journal. It goes on under a new id, so that every slice at the nodes is examined. Nodes
+    /// have to join again, since their reports were judged by the old journal.
     pub(crate) fn mark_journal_stale(&mut self, now: Now, key: NodeKey, generation: u64, merges: bool) {
         let node = self.nodes.get(key).id.clone();
         let old = self.rebuild.id;
@@ -134,7 +131,7 @@ impl Master {
         changes.extend(self.forget_forks());
         let last = self.mirror.sequence();
         let life = self.lineage.first_change().map(|first| (first, last));
-        // Of too many changes nobody knows which were this life's: then nothing of the journal is replaced.
+        // With too many changes, nobody knows which were this life's: then nothing of the journal is replaced.
         let merges = merges || self.rebuild.changed_rows.is_full();
         let mut fork = Fork { journal: old, base: self.rebuild.sequence_at_start, incarnation: life, merges };
         if !self.rebuild.is_running() {
@@ -174,17 +171,17 @@ impl Master {
     }
 }
 
-/// Whether a mark is none that any master can have given away.
+/// Whether no master can have given out this mark.
 pub(super) fn is_implausible(mark: &MirrorPosition) -> bool {
     mark.generation > GENERATION_MAX || mark.sequence > SEQUENCE_MAX
 }
 
-/// Slices remembered while some node has not told, about 50 MiB.
+/// Slices remembered while some node has not reported, about 50 MiB.
 const DECIDED_MAX: usize = 1_000_000;
-/// How long after its start a master that has not heard all nodes removes nothing by time: so long that the nodes of a
-/// cloud that starts are there.
+/// How long after its start a master that has not heard all nodes removes nothing by time. It is long enough for the
+/// nodes of a starting cloud to join.
 const EXPIRY_WAITS: Duration = Duration::from_secs(600);
-/// Journals that one cloud can have had; a larger number is an error or a lie, and would leave no number for the next.
+/// Journals that one cloud can have had. A larger number is an error or a lie, and would leave no number for the next.
 pub(super) const GENERATION_MAX: u64 = 1 << 40;
 /// Changes that can have been counted.
 const SEQUENCE_MAX: u64 = 1 << 62;

@@ -1,7 +1,7 @@
-//! Removals that a node missed: a slice that is no file's content any more and lies at a node that is away. The master
-//! needs no memory of it while it has its journal, since a slice without a name is nobody's. One that lost its journal
-//! would give the file its name back: so it is written down, kept at the nodes, and crossed out when the node has come
-//! and the slice is gone.
+//! Removals that a node missed: a slice that is no longer any file's content but lies at a node that is away. With its
+//! journal the master does not need them, since a slice without a name belongs to nobody. Without it, the file would
+//! get its name back. So each is recorded, kept at the nodes, and never crossed out before the node has come and the
+//! slice is gone.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,7 @@ use super::rebuild_rows;
 use crate::{Master, journal_writes::Effect, nodes::NodeKey};
 
 impl Master {
-    /// Writes down which of the slices that `effects` see to have become nobody's while someone was away who has them,
-    /// or may have.
+    /// Records which slices among `effects` have lost their file while a node was away that has them, or may have them.
     pub(crate) fn add_tombstones(&mut self, changes: &mut Vec<RowChange>, effects: &[Effect]) {
         // Almost always.
         if self.rebuild.absent.is_empty() {
@@ -38,7 +37,7 @@ impl Master {
         }
     }
 
-    /// Writes down what a node that was lost, or that has joined again, was to remove: whether it has, nobody knows.
+    /// Records the removals pending at a node that was lost, or has joined again: nobody knows whether it did them.
     pub(crate) fn note_missed_removals(&mut self, now: Now, key: NodeKey) {
         let id = self.nodes.get(key).id.clone();
         if !self.rebuild.members.contains(&id) {
@@ -73,7 +72,7 @@ impl Master {
         vec![row]
     }
 
-    /// A node has told all that it holds: what it does not hold, it has removed.
+    /// A node has completed its inventory: slices missing from it are removed.
     pub(super) fn clear_tombstones_after_inventory(&mut self, key: NodeKey) -> Vec<RowChange> {
         let id = self.nodes.get(key).id.clone();
         let epoch = self.nodes.get(key).epoch;
@@ -84,7 +83,7 @@ impl Master {
         changes
     }
 
-    /// Crosses a node out at every slice of which `is_gone` says that it is not there.
+    /// Crosses a node out at every slice for which `is_gone` is true.
     pub(super) fn clear_tombstones(&mut self, id: &NodeId, is_gone: impl Fn(SliceId) -> bool) -> Vec<RowChange> {
         let mut changes = Vec::new();
         self.rebuild.tombstones.retain(|slice, nodes| {
@@ -97,7 +96,7 @@ impl Master {
         changes
     }
 
-    /// Whether a node that is away has a slice, as far as anyone knows.
+    /// Whether a node that is away has a slice, as far as known.
     fn may_hold(&self, id: &NodeId, slice: SliceId) -> bool {
         match self.nodes.of_id(id) {
             Some(key) if !self.nodes.get(key).inventory_open => self.replicas.at(slice, key).is_some(),
@@ -106,8 +105,8 @@ impl Master {
     }
 }
 
-/// Missed removals that are written down, about 200 MiB of memory. A file whose removal is not may come back where its
-/// node is away and the journal is lost.
+/// Missed removals that are recorded, about 200 MiB of memory. Beyond that, a removed file may come back if its node is
+/// away and the journal is lost.
 const TOMBSTONES_MAX: usize = 1_000_000;
-/// Removals under way at a node that is lost that are written down, in one save.
+/// Removals in progress at a lost node that are recorded, in one save.
 const MISSED_MAX: usize = 30_000;

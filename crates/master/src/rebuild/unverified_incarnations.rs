@@ -1,11 +1,8 @@
-//! Lives of a master in which not all known nodes have told what they know. Until they have, nobody can say whether the
-//! journal is an old one that was put back. So what is changed in such a life is written down: where nodes show that
-//! the journal is behind, that stands, and what the journal merely says gives way to what nodes know beyond it. A
-//! master that is started again before all nodes have told goes on with what the lives before it wrote down.
-//!
-//! A backup from such a life says so too, and is no reason to believe that what was changed before it was taken is
-//! newer than what nodes know. So each change has its life, and the copy that is taken says where the lines parted:
-//! before the first life that it does not go back to.
+//! Lives of a master in which not all known nodes have reported. Until they have, the journal may be a restored old
+//! one. So changes of such a life are recorded. If nodes show that the journal is stale, these stand, and the rest of
+//! the journal gives way to the nodes' newer knowledge. A restart before all nodes have reported continues the records.
+//! A change made before a backup of such a life never counts as newer than the nodes' knowledge just for being
+//! recorded.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +14,9 @@ use super::{Rebuild, rebuild_rows, stale_journal::Fork};
 use crate::{Master, actions::StoredRow, journal_lineage};
 
 /// Where such a life began. Field order is the format.
+///
+/// Each change is recorded with its life. The copy that is taken tells where the lines forked: before the first life
+/// that it does not go back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Incarnation {
     /// The journal's last change before it.
@@ -28,14 +28,14 @@ pub(super) struct Incarnation {
 }
 
 impl Rebuild {
-    /// The last such life before this one in which a version can have been given.
+    /// The last such life before this one that can have given a version.
     pub(super) fn incarnation_of(&self, version: Version) -> Option<u64> {
         self.incarnations.iter().rev().find(|life| version > life.version).map(|life| life.first)
     }
 }
 
 impl Master {
-    /// Rows were changed: gives those that say so, as long as not all nodes have told.
+    /// Rows were changed: returns the rows that record it, while not all nodes have reported.
     pub(crate) fn note_changed_rows(&mut self, changes: &[RowChange]) -> Vec<RowChange> {
         let Some(life) = self.lineage.first_change().filter(|_| !self.has_all_reports() && !self.rebuild.is_running())
         else {
@@ -44,7 +44,7 @@ impl Master {
         self.rebuild.changed_rows.add(changes, life).iter().map(|key| rebuild_rows::changed_row(key, life)).collect()
     }
 
-    /// This life's first change has a number: gives the row that says so, where not all nodes have told.
+    /// This life's first change has a number: returns the row that records it, while not all nodes have reported.
     pub(crate) fn note_incarnation(&mut self, first: u64) -> Option<RowChange> {
         let rebuild = &mut self.rebuild;
         if rebuild.unreported_nodes.is_empty() || rebuild.is_running() {
@@ -61,7 +61,7 @@ impl Master {
         Some(rebuild_rows::incarnations_row(&rebuild.incarnations))
     }
 
-    /// All nodes have told, or names are put together: nothing is to be written down any longer.
+    /// All nodes have reported, or a rebuild runs: nothing has to be recorded any longer.
     pub(super) fn forget_incarnations(&mut self) -> Vec<RowChange> {
         let rebuild = &mut self.rebuild;
         let touched = std::mem::take(&mut rebuild.changed_rows);
@@ -70,8 +70,8 @@ impl Master {
         touched.keys().map(|key| rebuild_rows::remove_changed_row(&key)).chain(lives).collect()
     }
 
-    /// The journal is behind. Takes down what was changed in such lives, and gives where the lines may have parted:
-    /// before the first of them, until a copy says that it goes back to it.
+    /// The journal is stale. Records the changes of such lives, and returns where the lines may have forked. That is
+    /// before the first of them, until a copy shows that it goes back to it.
     pub(super) fn record_forks(&mut self, this_life: Fork, last: u64) -> (Fork, Vec<RowChange>) {
         let (own, lives) = self.collect_local_changes(false);
         let earlier = self.rebuild.incarnations.iter().filter(|life| life.base < this_life.base);
@@ -91,8 +91,8 @@ impl Master {
         (fork, changes)
     }
 
-    /// A copy is taken, and says where the lines parted: where it goes back to what was before a life, and not to that
-    /// life. What was changed in lives that it goes back to is no news to it.
+    /// A copy is taken and shows where the lines forked: it goes back to the state before a life, but not to that life.
+    /// Changes of lives that it goes back to are not new to it.
     pub(super) fn locate_fork(&mut self, mark: &MirrorPosition, stored: &[StoredRow]) -> Vec<RowChange> {
         let Some(fork) = self.rebuild.fork else { return Vec::new() };
         let knows = |sequence| journal_lineage::mirror_contains(mark, stored, fork.journal, Some(sequence));
@@ -115,7 +115,7 @@ impl Master {
         changes
     }
 
-    /// What was changed in these lives is no news to the copy that is taken.
+    /// Changes of these lives are not new to the copy that is taken.
     fn forget_known_changes(&mut self, is_known: impl Fn(&mut u64) -> bool) -> Vec<RowChange> {
         let known = self.rebuild.local_change_incarnations.extract_if(.., |_, life| is_known(life));
         let known: BTreeSet<_> = known.map(|(key, _)| key).collect();
@@ -126,8 +126,8 @@ impl Master {
         known.iter().flat_map(rows).collect()
     }
 
-    /// The journal is behind, and of a time in which names were put together: nobody changes anything then, so what
-    /// stands is no newer than its last change, and a copy that knows that one knows all of it.
+    /// The journal is stale, and comes from the time of a rebuild. Nobody changes anything then, so the local changes
+    /// are no newer than its last change. A copy that knows that change knows all of them.
     pub(super) fn age_local_changes(&mut self) -> Vec<RowChange> {
         let rebuild = &mut self.rebuild;
         let keys: Vec<_> = rebuild_rows::local_change_entries(&rebuild.local_changes).map(|(key, _)| key).collect();
@@ -135,7 +135,7 @@ impl Master {
         keys.iter().map(|key| rebuild_rows::local_incarnation_row(key, OLDER_THAN_REBUILD)).collect()
     }
 
-    /// The names stand, or another line has shown: where lines may have parted is of no interest any more.
+    /// The rebuild has ended, or another line has shown: the possible forks no longer matter.
     pub(super) fn forget_forks(&mut self) -> Vec<RowChange> {
         let rebuild = &mut self.rebuild;
         let lives = std::mem::take(&mut rebuild.local_change_incarnations);
@@ -144,7 +144,7 @@ impl Master {
     }
 }
 
-/// The life of what was changed before a rebuild that a backup has in its midst.
+/// The life of changes made before a rebuild, in a backup taken during it.
 const OLDER_THAN_REBUILD: u64 = 0;
-/// Lives that are told apart. More, and the oldest counts for what the journal says.
+/// Lives that are told apart. Beyond that, the oldest counts as part of the journal.
 const INCARNATIONS_MAX: usize = 64;

@@ -1,5 +1,5 @@
-//! What people ask of rights and change of them: `acl get`, `set`, `remove`, `clear` and `owner`. That they may was
-//! checked before.
+//! Requests about rights: `acl get`, `set`, `remove`, `clear` and `owner`. It never checks whether the user may make
+//! them: that was done before.
 
 use protocol::{
     Acl, FileId, Now, Refusal, SectorPath, Status, UserName,
@@ -15,7 +15,7 @@ use crate::sessions::ClientSession;
 use crate::{Master, actions::SessionCaller, journal_writes::Effect};
 
 impl Master {
-    /// Answers a question about rights, or a wish.
+    /// Answers a question about rights, or a change.
     pub(crate) fn handle_acl(
         &mut self,
         now: Now,
@@ -91,7 +91,7 @@ impl Master {
         Ok(None)
     }
 
-    /// Saves what was changed of an entry's rights; of a file, its copies are told.
+    /// Saves a change of an entry's rights; for a file, its copies are told.
     fn save_rights(&mut self, now: Now, caller: SessionCaller, by: &UserRights, id: FileId, rows: Vec<RowChange>) {
         let mut effects = vec![Effect::Reply(caller, self.acl_reply(by, id))];
         if let Some(slice) = self.names.slice_of(id).filter(|_| !rows.is_empty()) {

@@ -1,6 +1,6 @@
-//! What a job may read, and where: a ticket for each task, with the slices among its segments. Serves `run`. A node
-//! lets an SPE read nothing else of what users keep, so a job has the rights of who submitted it on every node, and
-//! only as long as they hold.
+//! What a job may read, and where: a ticket for each task, with the slices among its segments. Serves `run`. On every
+//! node a job has the rights of its user, and only as long as they hold. A node never lets an SPE read other slices of
+//! users.
 
 use protocol::{
     JobId, NodeId, Now, Refusal, Rights, SliceId, Status, limits,
@@ -37,7 +37,7 @@ impl Master {
         Ok(ClientReply::Acl(AclReply::Inputs(source.ticket)))
     }
 
-    /// What a job reads its user can have as output: so running on a file needs the right to read it too.
+    /// A job can write its input to the user's output: so running on a file needs the right to read it too.
     fn check_input(&self, by: &UserRights, slice: SliceId) -> Result<(), Refusal> {
         let gone = || {
             let message = format!("an input (slice {slice}) was changed while the job read it; run the job again");

@@ -1,5 +1,5 @@
-//! What of a folder someone is shown: only entries that he may read, and of a folder that he may not read nothing that
-//! lies in it. Serves `ls`, `find`, `du` and the inputs of jobs. Never changes anything.
+//! What a user is shown of a folder: only entries that they may read. Entries below a folder they may not read are left
+//! out too. Serves `ls`, `find`, `du` and the inputs of jobs. Never changes anything.
 
 use std::{cell::Cell, collections::BTreeSet};
 
@@ -25,10 +25,10 @@ impl Master {
     ) -> Result<ListedPage, Refusal> {
         let trash = self.names.find(&trash_root());
         let sees_all = by.admin || (self.names.has_no_acls() && self.everyone_reads() && !self.rebuild.is_running());
-        // Neighbours are in the same folder: what holds for it is looked for once.
+        // Neighbours share a folder: its rights are looked up once.
         let above = Cell::new(None::<(FileId, bool)>);
         let is_seen = |id: FileId| {
-            // Only where it is named.
+            // Only if it is named.
             if folder.is_root() && Some(id) == trash {
                 return false;
             }
@@ -60,8 +60,8 @@ impl Master {
         )
     }
 
-    /// What lies at and below an entry, without the trash where that was not named, and without the parts that say
-    /// themselves that the user may not read them.
+    /// Usage at and below an entry. The trash is left out unless it was named, and so are parts whose own list denies
+    /// the user reading.
     pub(crate) fn readable_usage(&self, by: &UserRights, id: FileId) -> Usage {
         let says_no = |entry: &FileId| !self.rights_on(by, *entry).has(Rights::READ);
         let mut hidden = Vec::new();
@@ -74,7 +74,7 @@ impl Master {
         if id != ROOT || self.may_read_below(by, ROOT) {
             return hidden.into_iter().fold(self.names.usage(id), without);
         }
-        // What stands in the root counts each for itself.
+        // Each entry in the root counts by itself.
         let seen: BTreeSet<_> =
             self.names.children(ROOT).into_iter().filter(|child| !hidden.contains(child) && !says_no(child)).collect();
         let root = Usage { folders: 1, ..Usage::default() };
@@ -83,7 +83,7 @@ impl Master {
         hidden.into_iter().filter(is_in_seen).fold(all, without)
     }
 
-    /// Those of some entries that lie in none of the others.
+    /// Those of some entries that are inside none of the others.
     fn outermost(&self, entries: Vec<FileId>) -> Vec<FileId> {
         let all: BTreeSet<_> = entries.iter().copied().collect();
         entries.into_iter().filter(|entry| !self.above(*entry).any(|at| all.contains(&at))).collect()
@@ -93,7 +93,7 @@ impl Master {
         std::iter::successors(self.names.parent(id), |at| self.names.parent(*at))
     }
 
-    /// Whether a user may read what lies in a folder and says nothing itself.
+    /// Whether a user may read entries of a folder that have no list of their own.
     fn may_read_below(&self, by: &UserRights, folder: FileId) -> bool {
         by.admin || self.rights_from(by, self.names.self_and_ancestors(folder), false).has(Rights::READ)
     }

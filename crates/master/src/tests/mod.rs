@@ -78,11 +78,11 @@ pub(super) struct Bench {
     pub(super) now: Now,
     config: MasterConfig,
     seed: u64,
-    /// What the journal holds.
+    /// The rows of the journal.
     pub(super) rows: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
-    /// Nodes that join tell what they hold before they are heard of what they keep.
+    /// Joining nodes report their inventory before their mirror position.
     pub(super) tells_held_first: bool,
-    /// What is on its way to the journal.
+    /// Batches being written to the journal.
     pub(super) unsaved: VecDeque<(BatchId, Vec<RowChange>)>,
     /// Whether the journal saves at once.
     pub(super) saves: bool,
@@ -90,11 +90,11 @@ pub(super) struct Bench {
     pub(super) replies: BTreeMap<u64, ClientReply>,
     clients: BTreeMap<String, SessionId>,
     pub(super) closed: BTreeSet<SessionId>,
-    /// Who wants the topology's file to be read.
+    /// Callers that want the topology file to be read.
     pub(super) topology_asked: Vec<SessionCaller>,
-    /// What the security server was asked, in order.
-    /// What came to the audit record.
+    /// Events that reached the audit record.
     pub(super) audited: Vec<AuditEvent>,
+    /// Questions to the security server, in order.
     pub(super) security_asked: Vec<(SessionCaller, SecurityRequest)>,
     /// How long the machine slept since the master was started.
     slept: Duration,
@@ -210,7 +210,7 @@ impl Bench {
             next_number: 0,
             next_report: Duration::ZERO,
         };
-        // Nothing in the tests is older than the journal unless it says so.
+        // Nothing in the tests is older than the journal unless a test says so.
         bench.advance(seconds(1));
         bench
     }
@@ -230,7 +230,7 @@ impl Bench {
         bench
     }
 
-    /// The master's process ends without a word and starts again on its journal. Clients log in again by themselves,
+    /// The master's process ends without notice and starts again on its journal. Clients log in again by themselves,
     /// nodes when the test says so.
     pub(super) fn restart_master(&mut self) {
         self.seed += 1;
@@ -247,7 +247,7 @@ impl Bench {
         self.run();
     }
 
-    /// What a clock that is right says.
+    /// The reading of a correct clock.
     pub(super) fn true_unix_millis(&self) -> u64 {
         self.now.unix_millis.saturating_add_signed(-self.clock_ahead_millis)
     }
@@ -259,7 +259,7 @@ impl Bench {
         self.master.note_suspended(self.slept);
     }
 
-    /// Lets time pass, with all that it brings: timeouts, status reports.
+    /// Lets time pass, with everything that is due: timeouts, status reports.
     pub(super) fn advance(&mut self, span: Duration) {
         let end = self.now.after(span);
         loop {
@@ -280,8 +280,8 @@ impl Bench {
         self.now = end;
     }
 
-    /// Asks as `user` (an administrator is called `admin`, and `bob@astro` is bob of the group astro) and gives the
-    /// request's number.
+    /// Asks as `user` and returns the request's number. An administrator is called `admin`, and `bob@astro` is bob of
+    /// the group astro.
     pub(super) fn ask_later(&mut self, user: &str, request: ClientRequest) -> u64 {
         let session = match self.clients.get(user) {
             Some(session) if self.master.peer(*session).is_some() => *session,
@@ -340,8 +340,8 @@ impl Bench {
         }
     }
 
-    /// The target node gets all bytes and reports them, and so do the nodes of the chain up to the first that does not
-    /// answer; one that cannot copy is reported by the one before it.
+    /// The target node gets all bytes and reports them. So do the nodes of the chain up to the first that does not
+    /// answer. One that cannot copy is reported by the one before it.
     pub(super) fn write(&mut self, created: &Created, bytes: u64) {
         self.write_to_target(created, bytes);
         for source in &created.chain {
@@ -362,7 +362,7 @@ impl Bench {
         self.store(created.target.node.as_str(), write_header(&created.target), bytes);
     }
 
-    /// A node has synced a slice and says so.
+    /// A node has synced a slice and reports it.
     pub(super) fn store(&mut self, id: &str, header: SliceHeader, bytes: u64) {
         let metadata = SliceMetadata { header, bytes, digest: digest(bytes) };
         let held = HeldSlice { metadata: metadata.clone(), state: HeldState::Staged };
@@ -416,7 +416,7 @@ impl Bench {
         self.run();
     }
 
-    /// Lets the journal save what it was given so far.
+    /// Lets the journal save everything it was given so far.
     pub(super) fn save_all(&mut self) {
         while let Some((batch, changes)) = self.unsaved.pop_front() {
             for change in changes {
@@ -430,7 +430,7 @@ impl Bench {
         }
     }
 
-    /// Does what the master wants done until it wants nothing.
+    /// Performs the master's actions until there are none left.
     pub(super) fn run(&mut self) {
         self.perform();
         while self.saves && !self.unsaved.is_empty() {

@@ -1,7 +1,6 @@
-//! Nodes that come, go, are drained, removed and moved to other sites, from a seed, while files are written and the
-//! master dies now and then. At no moment
-//! is a copy removed that the wish still needs ([`Bench`] looks at every removal); and when all is quiet, every file
-//! stands as well as the nodes that are left allow.
+//! Nodes come, go, are drained, removed and moved to other sites, from a seed. Meanwhile files are written and the
+//! master dies now and then. No copy is ever removed that the desired replication still needs ([`Bench`] checks every
+//! removal). When all is quiet, every file stands as well as the remaining nodes allow.
 
 #![allow(clippy::unwrap_used)]
 
@@ -83,7 +82,7 @@ fn trouble(bench: &mut Bench, rng: &mut fastrand::Rng) {
     }
 }
 
-/// The master dies; the nodes that it had come back to the next one.
+/// The master dies; the nodes that it had join the next one.
 fn restart_master(bench: &mut Bench) {
     let up = |(_, fake): &(&NodeId, &FakeNode)| fake.session.is_some();
     let ids: Vec<_> = bench.nodes.iter().filter(up).map(|(id, _)| id.to_string()).collect();

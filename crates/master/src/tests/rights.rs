@@ -1,4 +1,4 @@
-//! What rights do: what is inherited, what is shown, what a job may read, and what stays of them over renames, the
+//! The effects of rights: inheritance, visibility, and inputs of jobs. Also what remains of them over renames, the
 //! trash, restarts and the loss of the journal.
 
 #![allow(clippy::unwrap_used)]
@@ -69,7 +69,7 @@ impl Bench {
         }
     }
 
-    /// What the sidecars of a file say of who may do what.
+    /// The lists of rights in the sidecars of a file.
     fn told(&self, slice: SliceId) -> Vec<Option<String>> {
         let held = self.nodes.values().filter_map(|fake| fake.held.get(&slice));
         held.map(|held| held.metadata.header.acl.as_ref().map(ToString::to_string)).collect()
@@ -124,7 +124,7 @@ fn who_owns_a_folder_may_do_everything_below_it_as_far_as_that_says_nothing_itse
     bench.set_acl("bob@astro", "/d/own", "none");
     assert_eq!(bench.acl("ann", "/d/f").mine, Rights::ALL);
     assert!(!bench.may_read("ann", "/d/own") && bench.may_read("bob", "/d/own") && bench.may_read("admin", "/d/own"));
-    // A folder with something in it that one may not remove is not removed; nothing says what it is.
+    // A folder with an entry in it that the user may not remove is not removed; the answer does not name the entry.
     let refusal = bench.refused("ann", remove("/d"));
     assert!(refusal.status == Status::Refused && !refusal.message.contains("own `"), "{refusal}");
     assert!(bench.exists("/d/own"));
@@ -222,7 +222,7 @@ fn a_file_that_is_overwritten_keeps_its_owner_and_its_rights() {
     assert_eq!((status.owner.as_str(), status.effective.to_string()), ("ann", "user:bob:rw".into()));
     assert_eq!(bench.told(slice), [Some("user:bob:rw".to_owned())]);
     assert!(!bench.may_read("eve", "/f"));
-    // The right is asked for again when the write is published.
+    // The right is checked again when the write is published.
     let created = bench.created("bob", create("/f"));
     bench.write(&created, 20);
     bench.set_acl("ann", "/f", "user:bob:r");
@@ -252,7 +252,7 @@ fn a_job_reads_only_what_its_user_may_read_and_run_jobs_on() {
         assert_eq!(refusal.status, Status::Refused, "{refusal}");
     }
     assert!(bench.inputs("bob", job, &[read]).unwrap_err().message.contains("run jobs on it"));
-    // Nor for another's job, nor once it has ended, nor for what its owner has thrown away.
+    // Nor for another's job, nor once it has ended, nor for a file its owner has thrown away.
     assert_eq!(bench.inputs("eve", job, &[open]).unwrap_err().status, Status::Refused);
     bench.done("ann", remove("/open"));
     assert!(bench.inputs("bob", job, &[open]).is_err());
@@ -305,7 +305,7 @@ fn rights_go_with_what_they_are_of_through_renames_the_trash_and_a_restart() {
     let place = bench.ask("ann", ClientRequest::Trash { all_users: false, after: None });
     let ClientReply::Trash(trash) = place else { panic!("{place:?}") };
     for item in &trash.items {
-        // The trash is its owner's, whoever could read what is in it.
+        // The trash belongs to its owner, whoever could read its entries before.
         assert_eq!(bench.status_of("eve", ClientRequest::Stat(item.at.clone())), Status::Refused);
     }
     for at in ["/f", "/e"] {
@@ -326,7 +326,7 @@ fn rights_come_back_when_the_journal_was_lost_and_nobody_reads_by_default_before
     bench.lose_journal(0);
     bench.join_each(&["n1"]);
     assert_eq!(bench.rebuild_status().state, RebuildState::Running);
-    // What the folders say is not certain yet, what a file says itself is.
+    // A folder's list is not certain yet; a file's own list is.
     for (user, at, may) in [
         ("eve", "/d/f", false),
         ("bob", "/d/f", false),
@@ -395,7 +395,7 @@ fn of_rights_that_differ_the_newer_hold_and_else_what_all_grant() {
         bench.set_acl("ann", "/f", "user:bob:r");
         bench.advance(seconds(5));
         if !n2_away {
-            // Its sidecar was not written anew before the loss, its copy of the rows was.
+            // Its sidecar was not rewritten before the loss, but its copy of the rows was.
             let held = bench.node_mut("n2").held.get_mut(&slice).unwrap();
             held.metadata.header.acl = Some("user:bob:rw,user:eve:r".parse::<Acl>().unwrap());
         }

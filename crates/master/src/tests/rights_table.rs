@@ -1,6 +1,5 @@
-//! Who may ask what, as a plain table beside `rights::needs`: every request, asked by someone with every set of rights.
-//! What the table says and what the master says must be the same; a new request does not compile here until it has its
-//! line.
+//! Who may ask what, as a plain table beside `rights::needs`: every request, asked by a user with every set of rights.
+//! The table and the master must agree. A new request does not compile here until it has its line.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,8 +18,8 @@ use protocol::{
 
 use super::*;
 
-/// Requests about `at`, which is there or not in the folder `/d`, with the letters of the rights that each needs there.
-/// `-`: none; whoever is logged in may. `!`: only administrators.
+/// Requests about `at`, which exists or not in the folder `/d`, with the letters of the rights that each needs there.
+/// `-`: none; every logged-in user may. `!`: only administrators.
 fn about(at: &str) -> Vec<(ClientRequest, &'static str)> {
     let at = path(at);
     let mine = path("/mine");
@@ -76,7 +75,7 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Renew(lease), "-"),
         (commit, "-"),
         (ClientRequest::Abandon(lease), "-"),
-        // Whether an administrator's question is answered is for the security server to say.
+        // The security server decides whether an administrator's question is answered.
         (ClientRequest::Accounts(AccountsRequest::WhoAmI), "-"),
         (ClientRequest::Admission(AdmissionVerb::Requests), "-"),
         (ClientRequest::Nodes, "-"),
@@ -169,7 +168,7 @@ fn sets() -> impl Iterator<Item = Rights> {
     (0..16_u8).map(|bits| Rights::try_from(bits).unwrap())
 }
 
-/// A folder of ann's with a file, a file of bob's, and what bob may do in the folder: as himself, or as one of a group.
+/// A folder of ann's with a file, a file of bob's, and bob's rights in the folder, as himself or as one of a group.
 fn world(rights: Rights, by_group: bool) -> (Bench, UserRights) {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.mkdir("ann", "/d");
@@ -244,6 +243,6 @@ fn a_refusal_says_what_is_lacking_and_who_may_help() {
         assert_eq!(refusal.status, Status::Refused);
         assert!(refusal.message.contains(says) && refusal.message.contains("ask ann or an administrator"), "{refusal}");
     }
-    // What is not there is told to who may list the folder.
+    // Users who may list the folder are told that an entry does not exist.
     assert_eq!(bench.status_of("bob", ClientRequest::Stat(path("/d/not"))), Status::NotFound);
 }

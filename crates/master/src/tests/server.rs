@@ -1,5 +1,5 @@
-//! The master with its real hands: sockets on the loopback, a journal on the disk, and stand-ins for the security
-//! server, a client and a node. What the rules decide is tested elsewhere; here it is how they are driven.
+//! The master with its real server: sockets on the loopback and a journal on the disk. A security server, a client and
+//! a node are stand-ins. The rules are tested elsewhere; here the test is how they are driven.
 
 #![allow(clippy::unwrap_used)]
 
@@ -38,7 +38,7 @@ struct Cloud {
     folder: tempfile::TempDir,
 }
 
-/// A master that runs.
+/// A running master.
 struct Running {
     address: SocketAddr,
     stop: TaskGroup,
@@ -205,7 +205,7 @@ async fn who_speaks_into_a_session_of_before_the_restart_hears_at_once_that_it_i
     assert!(matches!(ann.ask_master(ClientRequest::Nodes).await, ClientReply::Nodes(_)));
     master.end().await;
     let master = cloud.start_at(address).await;
-    // Without the master's word the session would be given up no sooner than after this.
+    // Without the master's message the session would not be given up before this time.
     let until = protocol::gmp::UNREACHABLE_AFTER / 2;
     let answer = ann.messenger.request(ann.session, codec::encode(&ClientRequest::Nodes), until).await;
     assert!(matches!(answer, Err(net::NetError::SessionLost { .. })), "{answer:?}");
@@ -233,7 +233,7 @@ async fn nobody_comes_in_whom_the_security_server_does_not_know() {
 #[tokio::test]
 async fn nobody_comes_in_while_the_security_server_is_away() {
     let mut cloud = Cloud::new().await;
-    // A port that was free a moment ago, and where nobody listens.
+    // A port that was free a moment ago, with no listener.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     cloud.security = closed.local_addr().unwrap();
     drop(closed);
@@ -280,7 +280,7 @@ async fn a_file_goes_from_create_to_its_place() {
 
     let delivered = loop {
         let Some(MessengerEvent::Delivered(delivered)) = n1.events.recv().await else { panic!("no order") };
-        // Rows to keep come whenever they change.
+        // Mirror rows come whenever they change.
         if !matches!(codec::decode::<Order>(&delivered.body), Ok(Order::Mirror(_))) {
             break delivered;
         }

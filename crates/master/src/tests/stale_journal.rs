@@ -1,4 +1,4 @@
-//! A master whose journal is older than what the nodes know, or that meets an old cloud's nodes late: no file, right or
+//! A master whose journal is older than what the nodes know, or that meets an old cloud's nodes late. No file, right or
 //! quota is lost, and nothing is removed.
 
 #![allow(clippy::unwrap_used)]
@@ -12,11 +12,11 @@ use protocol::{Policy, acl::Acl, message::access::AclRequest};
 
 use super::*;
 
-/// What a journal held at a moment.
+/// The journal's rows at a moment.
 type Backup = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 
 impl Bench {
-    /// An older journal is put back while the master is stopped.
+    /// An older journal is restored while the master is stopped.
     fn bring_back(&mut self, backup: &Backup) {
         self.rows = backup.clone();
         self.restart_master();
@@ -67,7 +67,7 @@ impl Bench {
     }
 }
 
-/// A cloud with a file, and its journal at that moment; then much is done.
+/// A cloud with a file, and its journal at that moment; then many changes follow.
 fn gone_on(places: &[&str]) -> (Bench, Backup) {
     let mut bench = Bench::with_nodes(places);
     bench.put("ann", create("/a"), 1);
@@ -76,7 +76,7 @@ fn gone_on(places: &[&str]) -> (Bench, Backup) {
     bench.mkdir("ann", "/open");
     bench.advance(seconds(3));
     let backup = bench.rows.clone();
-    // The file that is written to while the backup is taken has an older version than others in it.
+    // The file that is written while the backup is taken has an older version than others in it.
     bench.put("ann", create("/b"), 4);
     bench.put("ann", create("/a"), 5);
     bench.mkdir("bob", "/private/empty");
@@ -92,7 +92,7 @@ fn gone_on(places: &[&str]) -> (Bench, Backup) {
     (bench, backup)
 }
 
-/// Whatever was done after the backup is there.
+/// Everything done after the backup is there.
 fn check_all(bench: &mut Bench) {
     let paths = bench.all_paths();
     for at in ["/a", "/b", "/open", "/open/moved", "/private", "/private/c", "/private/empty"] {
@@ -131,7 +131,7 @@ fn a_journal_from_a_backup_costs_no_file_no_right_and_no_quota() {
             after.iter().map(BTreeMap::len).collect::<Vec<_>>(),
             held.iter().map(BTreeMap::len).collect::<Vec<_>>()
         );
-        // What was replaced before is at no node: nobody is bothered with it.
+        // Replaced files exist at no node: nobody is asked about them.
         assert_eq!((bench.conflicts(), bench.health().reasons), (vec![], vec![]));
         // It is as durable as before.
         bench.restart_master();
@@ -172,7 +172,7 @@ fn what_lies_at_a_node_that_lags_is_kept_until_the_one_that_knows_it_comes() {
     bench.advance(seconds(3));
     bench.node_mut("n1").mirror = kept;
     bench.bring_back(&backup);
-    // To n1 the old journal is a good one: nothing shows yet that it is not.
+    // For n1 the old journal is a good one: nothing shows yet that it is not.
     bench.join_each(&["n1"]);
     bench.advance(seconds(3_600));
     assert_eq!(bench.holders(long.slice), ["n1", "n2"]);
@@ -185,7 +185,7 @@ fn what_lies_at_a_node_that_lags_is_kept_until_the_one_that_knows_it_comes() {
 
 #[test]
 fn what_the_disk_lost_in_the_last_moment_shows_by_what_is_placed() {
-    // No node was told how far the journal was: only what lies there says it.
+    // No node was told how far the journal was: only the slices there show it.
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     bench.put("ann", create("/before"), 1);
     bench.advance(seconds(3));
@@ -211,7 +211,7 @@ fn nodes_that_lag_come_first_and_the_one_that_knows_more_an_hour_later() {
     bench.mkdir("ann", "/shared");
     bench.advance(seconds(3));
     let backup = bench.rows.clone();
-    // Only n3 is told of what comes now.
+    // Only n3 is told of the changes that follow.
     bench.crash("n1");
     bench.crash("n2");
     bench.advance(seconds(12));
@@ -225,7 +225,7 @@ fn nodes_that_lag_come_first_and_the_one_that_knows_more_an_hour_later() {
     bench.bring_back(&backup);
     bench.forget_orders();
     bench.join_each(&["n1", "n2"]);
-    // An hour of work on the old state, over a restart of the master too.
+    // An hour of work on the old state, including a restart of the master.
     bench.put("eve", at("/eves", "n1"), 4);
     bench.advance(seconds(1_800));
     bench.restart_master();
@@ -248,7 +248,7 @@ fn nodes_that_lag_come_first_and_the_one_that_knows_more_an_hour_later() {
     for files in [9, 3] {
         assert!(quotas.quotas.iter().any(|quota| quota.files == Some(files)), "{files}: {quotas:?}");
     }
-    // Two files of one name: what was written last stands, and the other is listed and kept.
+    // Two files of one name: the last one written stands, and the other is listed and kept.
     assert_eq!(content(&bench.stat("/only").entry).bytes, 5);
     assert_eq!(bench.conflicts(), [("/only".to_owned(), ConflictKind::WrittenSince, true)]);
     bench.advance(seconds(100));
@@ -325,14 +325,14 @@ fn the_first_old_node_may_come_an_hour_after_a_new_master_that_people_use_alread
     for slice in old.node("n1").held.keys() {
         assert_eq!(bench.holders(*slice).len(), 2, "copies may be moved, and none is lost");
     }
-    // Only now is what they kept replaced, by rows that have it all.
+    // Only now are their rows replaced, by rows that have everything.
     for id in ["n1", "n2"] {
         let rows = &bench.node(id).mirror.as_ref().unwrap().rows;
         assert!(rows.keys().filter(|(table, _)| table == "names").count() >= 5, "{id}");
     }
 }
 
-/// As [`check_all`], of names to which an old cloud's were added: what was removed there may be restored file by file.
+/// As [`check_all`], for names to which an old cloud's were added: entries removed there may be restored file by file.
 fn check_all_but_the_trash(bench: &mut Bench) {
     let paths = bench.all_paths();
     for at in ["/a", "/b", "/open/moved", "/private/c", "/private/empty"] {
@@ -379,7 +379,7 @@ fn an_orderly_restart_is_no_loss_and_leftovers_go_when_all_nodes_have_told() {
     bench.advance(seconds(100));
     let is_there = |id: &String| id != "n3";
     assert!(bench.holders(unpublished.slice).iter().any(is_there), "n3 may know that it was published");
-    // What this master's life decides itself is done at once.
+    // Decisions of this master's life are carried out at once.
     let gone = content(&bench.put("ann", CreateRequest { copies: Some(2), ..create("/d") }, 7)).slice;
     bench.done("ann", ClientRequest::Remove { path: path("/d"), recursive: false, now: true });
     bench.advance(seconds(5));
@@ -551,7 +551,7 @@ fn a_backup_from_before_a_rebuilds_end_costs_no_file_that_was_named_in_it() {
         let slice = content(&bench.put("ann", one, 1)).slice;
         bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
         bench.advance(seconds(3));
-        // So it is given its place anew when the names stand, under the new journal.
+        // So it is placed again after the rebuild, under the new journal.
         bench.node_mut("n2").held.get_mut(&slice).unwrap().state = HeldState::Staged;
         let kept = ["n1", "n2"].map(|id| bench.node(id).mirror.clone());
         bench.lose_journal(60);

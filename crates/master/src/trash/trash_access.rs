@@ -1,5 +1,5 @@
-//! What is seen of the trash, and what is not done in it. Serves every request that names a path. Never changes
-//! anything.
+//! Which parts of the trash are visible, and which requests are refused in it. Serves every request that names a path.
+//! It never changes anything.
 
 use std::ops::Bound;
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Master {
-    /// Refuses what nobody may do in the trash, and what one may not do in another's.
+    /// Refuses requests that nobody may make in the trash, or that a user may not make in another's.
     pub(crate) fn check_trash(&self, by: &UserRights, request: &ClientRequest) -> Result<(), Refusal> {
         let (seen, changed): (&[&SectorPath], &[&SectorPath]) = match request {
             ClientRequest::Create(create) => (&[], &[&create.path]),
@@ -46,7 +46,7 @@ impl Master {
                 None => (&[path], &[]),
             },
             ClientRequest::Remove { path, now, .. } if is_in_trash(path) => return check_removal(by, path, *now),
-            // Named one by one, so that whoever adds a request has to think of the trash.
+            // Listed one by one, so that a new request cannot be added without a decision about the trash.
             ClientRequest::Remove { .. }
             | ClientRequest::Renew(_)
             | ClientRequest::Commit { .. }
@@ -87,8 +87,8 @@ impl Master {
         seen.iter().try_for_each(|path| check_visible(by, path))
     }
 
-    /// A page of what one may see of a folder, without the trash unless that is what was named; of the trash each sees
-    /// his own part.
+    /// A page of what a user may see of a folder. The trash is left out unless it was named, and each user sees only
+    /// their own part of it.
     pub(crate) fn visible_page(
         &self,
         by: &UserRights,
@@ -102,7 +102,7 @@ impl Master {
         self.readable_page(by, folder, recursive, after)
     }
 
-    /// A page of what can be restored.
+    /// A page of restorable entries.
     pub(crate) fn trash_list(
         &self,
         by: &UserRights,
@@ -165,7 +165,7 @@ impl Master {
     }
 }
 
-/// Refuses who may see his own alone.
+/// Refuses a user who may see only their own.
 pub(super) fn check_all_users(by: &UserRights, all_users: bool) -> Result<(), Refusal> {
     if all_users && !by.admin {
         let message = format!("{} may not see the trash of all users; ask an administrator", by.user);

@@ -1,4 +1,5 @@
-//! The part of looking at everything that is about the estate: question by question, beside the list of all names.
+//! The part of the audit that concerns the estate: question by question, beside the list of all names. It only asks and
+//! never changes anything.
 
 use protocol::{
     Policy,
@@ -18,9 +19,9 @@ pub(super) struct AttributeAudit {
     folder: usize,
     quotas: Vec<QuotaStatus>,
     items: Vec<TrashItem>,
-    /// What is wrong, where somebody may still come who knows better.
+    /// What is wrong while a node with newer knowledge may still come.
     pub(super) wrong: Vec<String>,
-    /// What may be otherwise in a moment.
+    /// What may differ in a moment.
     pub(super) unwell: Option<String>,
 }
 
@@ -65,7 +66,7 @@ impl AttributeAudit {
                 self.folder_told(env, &status, &own);
                 self.go_to_folder(env, self.folder + 1);
             }
-            // That it is missing, the names show.
+            // The names show that it is missing.
             (Step::Rights | Step::Policy(_), _) => self.go_to_folder(env, self.folder + 1),
             (Step::Quotas, ClientReply::Quotas(page)) => {
                 self.quotas = page.quotas;
@@ -110,7 +111,7 @@ impl AttributeAudit {
         self.unwell = attribute_checks::check_quotas(env, &self.quotas, entries);
     }
 
-    /// Nobody changes anything: unless names were put together anew a moment ago, it is wrong for good.
+    /// Nobody changes anything now: unless names were rebuilt a moment ago, it is wrong for good.
     fn note(&mut self, env: &mut Environment, message: String) {
         if env.model.recovered.is_none() {
             env.violate(ViolationKind::Safety, message);

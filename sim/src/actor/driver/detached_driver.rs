@@ -1,5 +1,6 @@
-//! A driver that a node has started for a detached job: comes in with its key, reads the journal, and takes the job
-//! over by the product's rules ([`sphere::Replay`]). It dies with its node, or alone. Mirrors `Client::drive_job`.
+//! A driver that a node has started for a detached job. It joins with its key, reads the journal, and takes the job
+//! over by the product's rules ([`sphere::Replay`]). It dies with its node, or alone. It mirrors `Client::drive_job`,
+//! and never begins a job of its own.
 
 use std::time::Duration;
 
@@ -37,13 +38,13 @@ pub(crate) struct DetachedDriver {
     tag: u64,
 }
 
-/// What a job began with, as its journal says.
+/// The head of a job, as its journal has it.
 pub(super) type Head = (JobPlan, Vec<InputFile>, Vec<SpeNodePlan>, OutputFolder, bool);
 
 enum Step {
     Joining,
     Reading(Box<Reading>),
-    /// All is read: it waits for fresh tickets.
+    /// Everything is read: it waits for fresh tickets.
     Admitting(Box<Reading>, u64),
     Running(Box<Running>),
     /// The journal cannot be read; the master is told so.
@@ -55,9 +56,9 @@ struct Reading {
     fetch: Fetch,
     rules: PageWrite,
     retry_at: Option<Duration>,
-    /// A page is not there: what the journal's folder has is asked.
+    /// A page is missing: the journal's folder is listed.
     listing: Option<u64>,
-    /// What is told so far, and what else the head says.
+    /// The replayed part so far, and the rest of the head.
     told: Option<(Replay, OutputFolder, usize)>,
     pages: u32,
     report: (Option<u64>, Duration),
@@ -68,7 +69,7 @@ impl DetachedDriver {
         Self { order, at, planned, step: Step::Joining, tag: TICK }
     }
 
-    /// What it shows to the master.
+    /// The key that it shows to the master.
     pub(crate) fn key(&self) -> (JobId, DriverKey) {
         (self.order.job, self.order.key)
     }
@@ -190,7 +191,7 @@ impl DetachedDriver {
         self.go_on(env, master_link);
     }
 
-    /// It is dead, or put out.
+    /// It is dead, or shut out.
     pub(crate) fn end(&mut self) {
         self.step = Step::Over;
     }
@@ -237,7 +238,7 @@ impl DetachedDriver {
         reading.begin(env, master_link, &mut self.tag, &self.order);
     }
 
-    /// A file of the journal cannot be read, and is tried again while the rules want that.
+    /// A file of the journal cannot be read, and is tried again as long as the rules allow.
     fn retry(&mut self, env: &mut Environment, master_link: &mut MasterLink, refusal: Refusal) {
         let Step::Reading(reading) = &mut self.step else { return };
         match reading.rules.judge(env.now, Err(PageWrite::must_be_there(refusal))) {
@@ -249,10 +250,10 @@ impl DetachedDriver {
         }
     }
 
-    /// It cannot read the journal. Where it is not the first to find that, the job has failed.
+    /// It cannot read the journal. If another driver found the same before, the job has failed.
     fn give_up(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         self.tag += 1;
-        // What the product's driver reads from the job's errors.
+        // The product's driver takes this from the job's errors.
         let is_first = env.model.unread.insert(self.order.job);
         let state = if is_first { JobState::Running } else { JobState::Failed };
         let report = ClientRequest::ReportJob(blank_record(self.order.job, state));
@@ -291,7 +292,7 @@ impl Reading {
             let path = self.fetch.path().clone();
             self.fetch = Fetch::begin(env, master_link, *last, path);
         }
-        // A long journal takes a while, in which the master would believe this driver gone.
+        // A long journal takes a while to read, and the master would believe this driver gone.
         if self.report.0.is_none() && self.report.1 <= env.now.monotonic && master_link.session.is_some() {
             *last += 1;
             self.report = (Some(*last), env.now.monotonic + REPORT_PERIOD);

@@ -1,5 +1,6 @@
-//! The end of a job: its output gets its place by the product's rules ([`sphere::OutputCommit`]), what is left over is
-//! removed, the master is told, and the journal goes. Mirrors `client::job::driver` (`conclude`).
+//! The end of a job. Its output gets its place by the product's rules ([`sphere::OutputCommit`]), leftovers are
+//! removed, the master is told, and the journal goes. It mirrors `client::job::driver` (`conclude`), and never touches
+//! an output after another driver has written.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,7 @@ pub(super) enum Ending {
     /// It is still at work.
     NotYet,
     Committing(Box<OutputCommitting>),
-    /// What is still to be removed.
+    /// Entries that are still to be removed.
     Clearing(VecDeque<SectorPath>, JobState),
     Reporting(JobState),
     /// The journal is removed.
@@ -76,7 +77,7 @@ impl Running {
         }
     }
 
-    /// A step to the output's place was answered, or was not.
+    /// A step of the output commit was answered, or was not.
     pub(super) fn commit_step_done(
         &mut self,
         env: &mut Environment,
@@ -96,7 +97,7 @@ impl Running {
         self.commit_output(env, master_link, tag);
     }
 
-    /// One of the three folders was looked into.
+    /// One of the three folders was listed.
     pub(super) fn folder_listed(
         &mut self,
         env: &mut Environment,
@@ -125,7 +126,7 @@ impl Running {
         self.look_into(env, master_link, tag, run, which + 1);
     }
 
-    /// Something that was left over is gone, or stays.
+    /// A leftover is gone, or stays.
     pub(super) fn cleared(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64) {
         let Ending::Clearing(left, state) = &mut self.ending else { return };
         let state = *state;
@@ -162,7 +163,7 @@ impl Running {
         }
     }
 
-    /// What the job was told can no longer be written down. Where another driver has written, nothing is touched.
+    /// Progress of the job can no longer be recorded. If another driver has written, nothing is touched.
     pub(super) fn lose(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64, status: Status) {
         env.note(format_args!("job {}: its journal is not this driver's any more: {status:?}", self.id));
         self.hang_up_all(env);

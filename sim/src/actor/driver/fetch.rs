@@ -1,4 +1,4 @@
-//! Brings a small file's bytes: locate, then read from the first source that can.
+//! Fetches a small file's bytes: locates it, then reads from the first source that can serve it. It never writes.
 
 use std::{collections::VecDeque, rc::Rc};
 
@@ -27,7 +27,7 @@ pub(super) struct Fetch {
     call: Option<CallId>,
 }
 
-/// How it goes on: not at its end, or with the bytes, or without.
+/// The state of the fetch: not finished, or ended with the bytes, or without.
 pub(super) type Turn = Option<Result<Vec<u8>, Refusal>>;
 
 impl Fetch {

@@ -1,4 +1,5 @@
-//! The orders for tasks: where their segments are, and where their results go. Mirrors `client::job::orders`.
+//! The orders for tasks: where their segments are, and where their results go. It mirrors `client::job::task_orders`,
+//! and never chooses which task runs.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ use crate::{
 };
 
 impl Running {
-    /// Finds what a task's segments need, one slice after the other, then gives the task to its SPE.
+    /// Locates a task's segments, one slice after the other, then gives the task to its SPE.
     pub(super) fn prepare(
         &mut self,
         env: &mut Environment,
@@ -64,7 +65,7 @@ impl Running {
         self.core.handle_event(env.now, refused.event(locating.task.attempt));
     }
 
-    /// The master said what copies there are of an input that cannot be read, or did not.
+    /// The master named the copies of an unreadable input, or did not.
     pub(super) fn copies_told(
         &mut self,
         env: &mut Environment,
@@ -102,7 +103,7 @@ impl Running {
     }
 
     fn order(&self, by: Participant, task: &Assignment, found: &BTreeMap<SliceId, Source>) -> Option<TaskOrder> {
-        // The tickets are the driver's; the node that runs the task is to use them.
+        // The tickets are the driver's; the node that runs the task uses them.
         let node = &self.spes.get(&task.spe)?.node;
         let output = match &task.output {
             Placement::Local => OutputPlacement::Local,
@@ -127,11 +128,11 @@ impl Running {
             let first = PartOrder::plain(source, first.path.clone(), first.from, first.until, first.records);
             segments.push(SegmentOrder::single(segment.segment, first));
         }
-        // The simulated SPE stands behind the rules of jobs, not behind the node's door.
+        // The simulated SPE follows the rules of jobs, without the node's ticket checks.
         Some(TaskOrder { attempt: task.attempt, segments, output, inputs: None })
     }
 
-    /// Where a bucket is, for `sender`, to which the driver `by` hands its ticket.
+    /// Where a bucket is, for `sender`, to which the driver `by` delegates its ticket.
     pub(super) fn place(
         &self,
         (by, sender): (Participant, &NodeId),

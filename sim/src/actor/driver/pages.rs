@@ -1,5 +1,5 @@
-//! The journal of a detached job: its head and its pages, put as anyone puts a file. What a refused page means is the
-//! product's rule ([`sphere::PageWrite`]).
+//! The journal of a detached job: its head and its pages, stored like any file. The product's rule
+//! ([`sphere::PageWrite`]) decides what a refused page means; this file never does.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
     role::MasterLink,
 };
 
-/// The pages of a job that are written, one at a time.
+/// The pages of a job, written one at a time.
 pub(super) struct Pages {
     pub(super) folder: SectorPath,
     /// Copies of each page on disk before it counts as written.
@@ -27,7 +27,7 @@ pub(super) struct Pages {
     writing: Option<Writing>,
 }
 
-/// A file of the journal on its way.
+/// A file of the journal that is being written.
 pub(super) struct Writing {
     path: SectorPath,
     bytes: Vec<u8>,
@@ -38,7 +38,7 @@ pub(super) struct Writing {
 
 enum Step {
     Putting(u64, Box<Upload>),
-    /// There is one of this name: for this reason the put was refused.
+    /// A file of this name exists: for this reason the put was refused.
     Comparing(Refusal, Fetch),
     Pausing(Duration),
 }
@@ -61,7 +61,7 @@ impl Pages {
             Some(Writing::begin(env, master_link, last, path, codec::encode(&page.entries), self.sync_copies));
     }
 
-    /// Something may have come for the page that is written; gives how it ended.
+    /// An answer may have come for the page being written; returns how it ended.
     pub(super) fn go_on(
         &mut self,
         act: impl FnOnce(&mut Writing) -> Option<Result<(), Refusal>>,
@@ -75,7 +75,7 @@ impl Pages {
 }
 
 impl Writing {
-    /// Puts a file where none is.
+    /// Puts a file at a free path.
     pub(super) fn begin(
         env: &mut Environment,
         master_link: &mut MasterLink,
@@ -209,7 +209,7 @@ pub(super) fn page_path(folder: &SectorPath, number: u32) -> Result<SectorPath, 
     folder.join(&format!("{number:08}"))
 }
 
-/// As in `client::job::journal_faults`: a page outlives the node that wrote it, where there is another.
+/// As in `client::job::journal`: a page outlives the node that wrote it, if there is another.
 pub(super) fn sync_copies(nodes: usize) -> u8 {
     if nodes > 1 { 2 } else { 1 }
 }

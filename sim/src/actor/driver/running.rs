@@ -1,5 +1,5 @@
-//! One job under way: what the rules asked for and who is doing it. Mirrors `client::job::driver`, its conversations
-//! and its steps.
+//! A running job: what the rules asked for and which node does it. It mirrors `client::job::driver`, its conversations
+//! and its steps. It never decides what a job does next: the rules do.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -34,16 +34,16 @@ pub(super) struct Running {
     pub(super) id: JobId,
     pub(super) core: DriverCore,
     pub(super) planned: JobPlanned,
-    /// Where its output will be, if that becomes files.
+    /// Where its output will be, if it becomes files.
     pub(super) folder: Option<OutputFolder>,
-    /// Its journal, where another driver can take it over.
+    /// Its journal, if another driver can take the job over.
     pub(super) pages: Option<Pages>,
     /// Where each node is, with its newest ticket.
     pub(super) sources: BTreeMap<NodeId, Source>,
     pub(super) spes: BTreeMap<SpeId, Spe>,
     calls: BTreeMap<CallId, PendingCall>,
     asked: BTreeMap<u64, PendingRequest>,
-    /// What the present run has brought to the driver, by bucket.
+    /// Output that the present run has brought to the driver, by bucket.
     pub(super) output: BTreeMap<u32, Vec<u8>>,
     report_due: Duration,
     pub(super) ending: Ending,
@@ -52,12 +52,12 @@ pub(super) struct Running {
 
 pub(super) struct Spe {
     pub(super) node: NodeId,
-    /// The node's process that it is a child of, once it is.
+    /// The node's process whose child it is, once it is one.
     life: Option<Life>,
     pub(super) loaded: Option<u32>,
 }
 
-/// What a node is doing.
+/// A node's present work.
 pub(super) enum PendingCall {
     Opening(SpeId),
     Loading(SpeId, Box<TaskOrder>),
@@ -68,19 +68,19 @@ pub(super) enum PendingCall {
     Publishing(BucketId, LeaseId),
 }
 
-/// What the master was asked.
+/// A question to the master.
 pub(super) enum PendingRequest {
     Report,
     End,
-    /// A step of the output to its place.
+    /// A step of the output commit.
     CommitStepDone,
-    /// Which of the folders was looked into.
+    /// Which of the folders was listed.
     FolderListed(usize),
     Cleared,
     /// The journal is removed.
     JournalRemoved,
     Locate(Box<Locating>),
-    /// Which copies there are of what this attempt is to read, and cannot for this reason.
+    /// The copies of an attempt's input, which it cannot read for this reason.
     Copies(AttemptId, Refusal),
     Create(BucketId, NodeId),
     Commit(BucketId, LeaseId),
@@ -94,7 +94,7 @@ pub(super) struct Locating {
 }
 
 impl Locating {
-    /// The next slice to be found, and its path.
+    /// The next slice to be located, and its path.
     pub(super) fn missing(&self) -> Option<(SliceId, SectorPath)> {
         self.task.segments.iter().find_map(|segment| match &segment.first.location {
             SegmentLocation::Remote { slice, .. } if !self.found.contains_key(slice) => {
@@ -159,7 +159,7 @@ impl Running {
         }
         self.tick_ending(env, master_link, tag);
         let is_out = self.asked.values().any(|asked| matches!(asked, PendingRequest::Report));
-        // Also while the output gets its place: whoever waits for the master is not lost meanwhile.
+        // Also while the output gets its place: a driver that waits for the master does not count as lost meanwhile.
         let is_told = is_working || matches!(self.ending, Ending::Committing(_));
         if is_told && env.now.monotonic >= self.report_due && !is_out && master_link.session.is_some() {
             self.report_due = env.now.monotonic + REPORT_PERIOD;
@@ -168,7 +168,7 @@ impl Running {
         }
     }
 
-    /// Does what the rules want done.
+    /// Performs the actions of the rules.
     pub(super) fn go_on(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64) {
         while matches!(self.ending, Ending::NotYet)
             && let Some(action) = self.core.poll_action(env.now)
@@ -211,7 +211,7 @@ impl Running {
         }
     }
 
-    /// A timer rang that is nobody's else.
+    /// A timer rang that belongs to nothing else.
     pub(super) fn timer(&mut self, env: &mut Environment, master_link: &mut MasterLink, last: &mut u64, tag: u64) {
         if self.asked.contains_key(&tag) {
             return self.answered(env, master_link, last, tag, None);
@@ -446,7 +446,7 @@ impl Running {
         }
     }
 
-    /// Has a node send again what it kept.
+    /// Has a node send retained output again.
     fn deliver(&mut self, env: &mut Environment, master_link: &MasterLink, delivery: &Delivery) {
         let Delivery { node, attempt, locations: homes } = delivery;
         let place =
@@ -462,7 +462,7 @@ impl Running {
         self.calls.insert(call, PendingCall::Delivering(*attempt));
     }
 
-    /// Says a word to an SPE.
+    /// Sends a message to an SPE.
     pub(super) fn send_message(
         &mut self,
         env: &mut Environment,
@@ -531,8 +531,8 @@ impl Running {
         }
     }
 
-    /// A part of the output will be written: these are the paths at which it may then be. What is in it, only the
-    /// bucket knows.
+    /// A part of the output will be written: these are the paths at which it may then be. Only the bucket knows its
+    /// content.
     fn note_places(&self, env: &mut Environment, bucket: BucketId) {
         let Some(folder) = &self.folder else { return };
         let name = sphere::part_name(bucket.bucket);
@@ -545,7 +545,7 @@ impl Running {
         env.model.publishing.insert(part, places);
     }
 
-    /// What a sabotaged driver does as soon as it has a part.
+    /// The action of a sabotaged driver as soon as it has a part.
     fn commit_early(&mut self, env: &mut Environment, master_link: &mut MasterLink, tag: &mut u64) {
         if env.sabotage == Some(Sabotage::OutputIsRevealedEarly)
             && let Some(folder) = &self.folder
@@ -585,7 +585,7 @@ impl Running {
     }
 }
 
-/// What a driver tells of a job of which it tells nothing else.
+/// The record of a job about which a driver reports nothing else.
 pub(super) fn blank_record(job: JobId, state: JobState) -> JobRecord {
     JobRecord {
         job,
@@ -612,7 +612,7 @@ pub(super) fn refusal_of(reply: Option<ClientReply>) -> Refusal {
     }
 }
 
-/// Where a sabotaged driver writes, and tells nobody.
+/// Where a sabotaged driver writes without telling anyone.
 const ASTRAY: &str = "/astray";
 /// As in `client::job::driver`.
 pub(super) const REPORT_PERIOD: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! Whoever looks at the place of a job's output while the job runs: it must find nothing there, or all of it, as in
-//! `invariants::job_output`.
+//! Watches the place of a job's output while the job runs, as in `invariants::job_output`. It must find nothing there,
+//! or all of it, and never a part.
 
 use protocol::{
     SectorPath, Status,
@@ -19,7 +19,7 @@ pub(super) struct OutputWatch {
     pub(super) target: SectorPath,
     /// How often the journal had been lost when the job began: a master that lost it may have any part of the output.
     pub(super) losses: u32,
-    /// The question under way, and whether it was asked when the output had to be there.
+    /// The open question, and whether the output had to be there when it was asked.
     asked: Option<(u64, bool)>,
 }
 
@@ -28,12 +28,12 @@ impl OutputWatch {
         Self { target, losses: env.model.losses, asked: None }
     }
 
-    /// Whether what is seen still says something.
+    /// Whether an observation still proves anything.
     pub(super) fn counts(&self, env: &Environment) -> bool {
         self.losses == env.model.losses
     }
 
-    /// Looks, unless that is under way; `must` where the output has to be there.
+    /// Looks, unless a look is in progress; `must`: the output has to be there.
     pub(super) fn look(&mut self, env: &mut Environment, master_link: &mut MasterLink, last: &mut u64, must: bool) {
         if self.asked.is_some() || master_link.session.is_none() {
             return;
@@ -50,7 +50,7 @@ impl OutputWatch {
         self.asked.is_some_and(|(asked, _)| asked == tag)
     }
 
-    /// What lies in the place: the parts, where it is there; `None` where nobody has said.
+    /// What is in the place: the parts, if it exists; `None` without an answer.
     pub(super) fn answered(
         &mut self,
         env: &mut Environment,
@@ -61,7 +61,7 @@ impl OutputWatch {
         if !self.counts(env) {
             return None;
         }
-        // What was asked before the end says nothing of what is there now.
+        // A question asked before the end proves nothing about the present state.
         match reply {
             Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => must.then(Vec::new),
             Some(ClientReply::Page(page)) => {

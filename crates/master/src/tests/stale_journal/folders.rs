@@ -58,7 +58,7 @@ fn what_is_written_where_a_folder_stood_that_was_renamed_is_not_taken_along_by_i
         bench.node_mut("n2").mirror = kept;
         bench.lose_journal(0);
         bench.join_each(&["n2"]);
-        // It tells what it holds before what it kept.
+        // It reports its slices before its rows.
         bench.node_mut("n1").answers = false;
         bench.join("n1");
         bench.resume("n1");
@@ -68,8 +68,7 @@ fn what_is_written_where_a_folder_stood_that_was_renamed_is_not_taken_along_by_i
             assert_eq!(["/a/f", "/b/f"].map(|at| content(&bench.stat(at).entry).slice), [old, new]);
             assert_eq!(bench.conflicts(), []);
         } else {
-            // Whoever has it knows nothing of the rename: nobody can say where it was written. Neither replaces the
-            // other.
+            // Its holders know nothing of the rename: nobody can say where it was written. Neither replaces the other.
             let conflicts = bench.conflicts();
             assert!(matches!(&conflicts[..], [(_, ConflictKind::OlderVersion, true)]), "{conflicts:?}");
         }
@@ -126,7 +125,7 @@ fn a_file_stays_with_its_folder_though_the_last_node_knows_it_at_the_old_path() 
         bench.advance(seconds(12));
         bench.rename_or_remove(is_removed, "/b", "/a");
         bench.advance(seconds(3));
-        // Who knows of it has not the file.
+        // The node that knows of it does not have the file.
         bench.node_mut("n1").held.remove(&slice);
         bench.lose_journal(0);
         bench.come(&["n3", "n1", "n2"]);
@@ -172,7 +171,7 @@ fn what_a_backup_wrote_down_of_outdated_paths_undoes_no_later_rename() {
     bench.done("ann", ClientRequest::Rename { from: path("/g"), to: path("/h") });
     bench.advance(seconds(3));
     bench.bring_back(&backup);
-    // It has not the file, and its copy is taken before the others tell.
+    // It does not have the file, and its copy is taken before the others report.
     bench.come(&[&order[2]]);
     bench.come(&[&order[0], &order[1]]);
     bench.advance(seconds(5));
@@ -191,7 +190,7 @@ impl Bench {
         self.done("ann", change);
     }
 
-    /// Puts a file of two copies, and gives its slice and all three nodes, those first that have it.
+    /// Puts a file of two copies. Returns its slice and all three nodes, those that have it first.
     fn put_at_two(&mut self, at: &str) -> (SliceId, Vec<String>) {
         let slice = content(&self.put("ann", CreateRequest { copies: Some(2), ..create(at) }, 1)).slice;
         self.advance(seconds(3));
@@ -202,7 +201,7 @@ impl Bench {
         (slice, order)
     }
 
-    /// A node is started anew, with all that it was given meanwhile.
+    /// A node is restarted, with all rows it was given meanwhile.
     fn come_again(&mut self, id: &str) {
         self.crash(id);
         self.advance(seconds(1));
@@ -211,8 +210,8 @@ impl Bench {
     }
 }
 
-/// A file that is renamed, or removed with its folder, while the second node is away; then that one comes to a master
-/// that was started anew and misses the third.
+/// A file is renamed, or removed with its folder, while the second node is away. Then that node joins a master that was
+/// restarted and misses the third.
 fn with_an_outdated_path(is_removed: bool, has_moved: bool) -> (Bench, SliceId, Vec<String>) {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     bench.mkdir("ann", "/d");
@@ -359,7 +358,7 @@ fn outdated_paths_that_an_old_journal_wrote_down_hold_when_it_proves_stale() {
     bench.join_each(&[&order[1]]);
     bench.mkdir("ann", "/other");
     bench.advance(seconds(3));
-    // It shows the loss, and its copy is taken before the others tell.
+    // It shows the loss, and its copy is taken before the others report.
     bench.come(&[&order[2]]);
     bench.come(&[&order[1], &order[0]]);
     bench.advance(seconds(5));
