@@ -1,5 +1,6 @@
-//! What is being written here by clients, and how far it is: told to the master, which ends the right to write where
-//! nothing comes. Serves upload. It decides nothing, and forgets a write as soon as its conversation ends.
+//! The slices that clients are writing here and their progress. The master is told, and revokes the right to write
+//! where nothing arrives. Serves upload. It forgets a write as soon as its conversation ends, and never decides
+//! anything.
 
 use std::{
     collections::BTreeMap,
@@ -14,11 +15,11 @@ use protocol::{
     message::node_master::{INCOMING_WRITES_PAGE_MAX, IncomingWrite, Report},
 };
 
-/// All writes under way: no more than conversations.
+/// All writes under way; there are never more of them than conversations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ActiveWrites(Arc<Mutex<BTreeMap<SliceId, Arc<WriteProgress>>>>);
 
-/// How far one is.
+/// The progress of one write.
 #[derive(Debug, Default)]
 struct WriteProgress {
     bytes: AtomicU64,
@@ -35,14 +36,14 @@ pub(crate) struct ActiveWrite {
 }
 
 impl ActiveWrites {
-    /// A conversation begins in which this slice is written.
+    /// Registers a conversation in which this slice is written.
     pub(crate) fn begin(&self, slice: SliceId) -> ActiveWrite {
         let progress = Arc::new(WriteProgress::default());
         self.lock().insert(slice, Arc::clone(&progress));
         ActiveWrite { all: self.clone(), slice, progress }
     }
 
-    /// What there is, for the master: one report at least.
+    /// The reports for the master; always at least one.
     pub(crate) fn reports(&self) -> Vec<Report> {
         let all: Vec<_> = self.lock().iter().map(|(slice, progress)| progress.of(*slice)).collect();
         if all.is_empty() {
@@ -65,12 +66,12 @@ impl WriteProgress {
 }
 
 impl ActiveWrite {
-    /// This node waits for bytes from now on.
+    /// From now on this node waits for bytes.
     pub(crate) fn mark_waiting(&self) {
         self.progress.waits.store(true, Ordering::Relaxed);
     }
 
-    /// So many bytes came; what waits now is the writer.
+    /// Bytes arrived; now it is the writer that waits.
     pub(crate) fn add_bytes(&self, bytes: u64) {
         self.progress.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.progress.waits.store(false, Ordering::Relaxed);
@@ -111,7 +112,7 @@ mod tests {
         writing.add_bytes(5);
         writing.add_bytes(6);
         assert_eq!(told(&arrivals), [IncomingWrite { slice, bytes: 11, at_work: true }]);
-        // The writer comes anew before its first connection is known to be gone.
+        // The writer returns before its first connection is known to be gone.
         let again = arrivals.begin(slice);
         drop(writing);
         assert_eq!(told(&arrivals), [IncomingWrite { slice, bytes: 0, at_work: true }]);

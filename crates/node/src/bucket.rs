@@ -1,11 +1,8 @@
-//! The buckets of Sphere jobs on this node: files that gather the pieces of many tasks until they are sealed, and then
-//! are a segment of the next stage or become a slice (Sector/Sphere paper, 3.2 and 3.5.2). It serves the path of a job.
-//!
-//! A piece is in its bucket whole or not at all, each winner's once after the seal; see [`Pieces`]. Nothing here is
-//! synced before it is published: a node that dies loses its buckets, and the job makes them again elsewhere, from what
-//! the nodes that sent the pieces have [kept](RetainedResults).
-//!
-//! All calls wait for the disk: never call them from a task that serves the network.
+//! The buckets of Sphere jobs on this node (Sector/Sphere paper, 3.2 and 3.5.2): files that gather pieces from many
+//! tasks. A sealed bucket is a segment of the next stage or becomes a slice. Each piece is in it whole or not at all;
+//! see [`Pieces`]. Nothing is synced before it is published: the buckets of a node that dies are lost. The job makes
+//! them again elsewhere from what the senders [retained](RetainedResults). All calls block on the disk, so network
+//! tasks never make them.
 
 mod job_folders;
 mod piece_writer;
@@ -42,7 +39,7 @@ pub use scratch::{CLEARED_BYTES, ClosedScratch, Scratch};
 pub use seal::SealOutcome;
 pub use side_file::{SideFile, SideFileContent};
 
-/// All buckets of a node, below the folders for jobs of its disks. Each lies on the disk of its first piece.
+/// All buckets of a node, below the job folders of its disks. Each bucket lies on the disk of its first piece.
 #[derive(Debug)]
 pub struct BucketStore {
     folders: Box<dyn JobFolders>,
@@ -58,7 +55,7 @@ impl BucketStore {
         Self { folders: Box::new(folders), jobs: Mutex::default(), retained: kept, scratch_count: AtomicU64::new(0) }
     }
 
-    /// Begins a piece of `bytes` bytes; [`BeginOutcome::Taken`] when the bucket has it already.
+    /// Begins a piece of `bytes` bytes; [`BeginOutcome::Taken`] when the bucket already has it.
     pub fn begin(&self, piece: PieceId, bytes: u64) -> Result<BeginOutcome, NodeError> {
         let bucket = self.bucket(piece.bucket, None)?;
         if bucket.lock().pieces.has(piece.task, piece.attempt) {
@@ -67,8 +64,8 @@ impl BucketStore {
         PieceWriter::begin(bucket, piece, bytes).map(BeginOutcome::Writer)
     }
 
-    /// Takes a whole file as a piece: without a copy where it is the bucket's first, with `sums` kept for
-    /// the day the bucket is published. The scratch file is used up either way.
+    /// Takes a whole file as a piece. The first piece of a bucket is not copied, and `sums` is kept until the bucket is
+    /// published. The scratch file is used up either way.
     pub fn add_file(
         &self,
         piece: PieceId,
@@ -81,7 +78,7 @@ impl BucketStore {
         if state.pieces.has(piece.task, piece.attempt) {
             return Ok(());
         }
-        // On another disk (where an earlier attempt began it) it cannot simply get the bucket's name.
+        // A file on another disk (where an earlier attempt began the bucket) cannot simply be renamed to the bucket.
         if state.pieces.is_untouched() && bucket.is_on_disk_of(&*self.folders, scratch.path()) {
             let range = state.pieces.reserve(bytes).map_err(|why| piece_refused(piece.bucket, why))?;
             if let Err(error) = scratch.rename(&bucket.path) {
@@ -105,12 +102,12 @@ impl BucketStore {
         seal::sums_of(scratch.file(), bytes).map_err(NodeError::io("read", scratch.path()))
     }
 
-    /// A copy of the first bytes of a scratch file that somebody else may still write to: nobody can write to the copy.
+    /// Copies the first bytes of a scratch file that somebody else may still write to; nobody can write to the copy.
     pub fn copy_of(&self, job: JobId, scratch: &Scratch, bytes: u64) -> Result<Scratch, NodeError> {
         let copy = self.scratch(job)?;
         match copy_range(scratch.file(), 0, copy.file(), 0, bytes) {
             Ok(()) => Ok(copy),
-            // No fault of the disk's: who may write to it has cut it.
+            // Not the disk's fault: whoever may write to the file has truncated it.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(NodeError::Spe("cut its results after it had said that they were whole".into()))
             }
@@ -118,7 +115,7 @@ impl BucketStore {
         }
     }
 
-    /// Keeps what an attempt left in a scratch file, as far as there is room; whether it did.
+    /// Keeps what an attempt left in a scratch file, if there is room; returns whether it did.
     pub fn retain(&self, attempt: AttemptId, scratch: Scratch, chunks: Vec<Chunk>) -> bool {
         let until = chunks.iter().map(|chunk| chunk.offset + chunk.bytes).max().unwrap_or(0);
         let content = match self.retained.read_few(&scratch, until) {
@@ -135,13 +132,13 @@ impl BucketStore {
         is_kept
     }
 
-    /// What attempts of tasks here have left, kept for as long as there is room.
+    /// The results that attempts of tasks here have left, kept for as long as there is room.
     pub fn retained(&self) -> &RetainedResults {
         &self.retained
     }
 
-    /// Makes a bucket final with exactly the winners' pieces. A winner that is not here refuses it with
-    /// [`Status::NotFound`]. The same order twice is one seal.
+    /// Makes a bucket final with exactly the winners' pieces. If a winner's piece is missing, it is refused with
+    /// [`Status::NotFound`]. Repeating the same order has no further effect.
     pub fn seal(&self, order: &SealOrder) -> Result<SealOutcome, NodeError> {
         self.bucket(order.bucket, None)?.seal(order)
     }
@@ -172,7 +169,7 @@ impl BucketStore {
         Ok(content)
     }
 
-    /// Makes a sealed bucket a staged, synced slice. The same publication twice is one.
+    /// Makes a sealed bucket a staged, synced slice. Repeating the same publication has no further effect.
     pub fn publish(&self, id: BucketId, header: SliceHeader, store: &DiskSet) -> Result<SliceMetadata, NodeError> {
         let bucket = self.known(id)?;
         let metadata = bucket.publish(header, store)?;
@@ -186,17 +183,17 @@ impl BucketStore {
         Ok(metadata)
     }
 
-    /// The task that has read all of the bucket `input` has left this bucket, and nothing elsewhere; each bucket is
-    /// read by one task.
+    /// The task that read all of the bucket `input` left only this bucket, and nothing elsewhere. Each bucket is read
+    /// by one task.
     pub fn note_input_bucket(&self, made: BucketId, input: BucketId) {
         if let Ok(made) = self.known(made) {
             made.lock().input_bucket = Some(input);
         }
     }
 
-    /// The master has given a slice its name. Where it was published here, the bucket that it was [made
-    /// from](Self::note_input_bucket) is removed: nobody reads it again, and its bytes lie on this node as it did. Not
-    /// before, since what is published and never gets its name is made again from there.
+    /// The master has given a slice its name. If the slice was published here, the bucket it was [made
+    /// from](Self::note_input_bucket) is removed. Nobody reads that bucket again, and both lie on the same node. It is
+    /// not removed earlier: a published slice that never gets its name is made again from it.
     pub fn note_placed(&self, slice: SliceId) {
         let input = self.lock().all.values_mut().find_map(|job| job.published.remove(&slice));
         if let Some(Ok(bucket)) = input.map(|input| self.known(input)) {
@@ -212,7 +209,7 @@ impl BucketStore {
         self.known(id).ok()?.lock().published.clone()
     }
 
-    /// Removes all that a job left. What is still being written for it is refused from now on.
+    /// Removes all that a job left. Anything still being written for it is refused from now on.
     pub fn forget(&self, job: JobId) -> Result<(), NodeError> {
         let _gone = {
             let mut jobs = self.lock();
@@ -232,10 +229,10 @@ impl BucketStore {
         removed
     }
 
-    /// The place of a side file of this job, one for all who ask.
+    /// The entry of a side file of this job, shared by all who ask.
     ///
     /// # Errors
-    /// When the job has ended, or for one that is more than a job may have.
+    /// When the job has ended, or already has as many side files as a job may.
     pub fn side_file(&self, job: JobId, slice: SliceId) -> Result<Arc<SideFile>, NodeError> {
         let mut jobs = self.lock();
         if jobs.buckets.is_forgotten(job) {
@@ -259,8 +256,8 @@ impl BucketStore {
         Scratch::create(&self.scratch_folder(job)?, &self.scratch_count)
     }
 
-    /// A file for what a task of this job writes, from its beginning: a new one, or one that was [put
-    /// back](Self::recycle_scratch) and is not empty.
+    /// A file that a task of this job writes from its beginning. It is a new file, or one that was
+    /// [returned](Self::recycle_scratch) and is not empty.
     pub fn scratch_for_results(&self, job: JobId) -> Result<Scratch, NodeError> {
         let spare = self.lock().all.get_mut(&job).and_then(|job| job.spare.pop());
         // Its disk may have failed meanwhile.
@@ -268,9 +265,9 @@ impl BucketStore {
         spare.map_or_else(|| self.scratch(job), Ok)
     }
 
-    /// Takes back a scratch file that a task has done with, for the next one. Nobody may be writing to it any more.
+    /// Takes back a scratch file that a task has finished with, for the next task. Nobody may still be writing to it.
     pub fn recycle_scratch(&self, job: JobId, scratch: Scratch) {
-        // What is not worth it, or one too many, is removed.
+        // A file not worth keeping, or one too many, is removed.
         if scratch.clear() {
             let mut jobs = self.lock();
             if !jobs.buckets.is_forgotten(job) {
@@ -282,7 +279,7 @@ impl BucketStore {
         }
     }
 
-    /// A folder for this job's scratch files, where its SPEs work; on whichever disk has room.
+    /// A folder for this job's scratch files, where its SPEs work, on whichever disk has room.
     pub fn scratch_folder(&self, job: JobId) -> Result<PathBuf, NodeError> {
         if self.is_forgotten(job) {
             return Err(forgotten(job));
@@ -292,7 +289,7 @@ impl BucketStore {
         Ok(folder)
     }
 
-    /// The bucket; one that is not known begins in `near`, or where there is room.
+    /// The bucket; an unknown one begins in `near`, or where there is room.
     fn bucket(&self, id: BucketId, near: Option<PathBuf>) -> Result<Arc<Bucket>, NodeError> {
         let (bucket, stale) = {
             let mut jobs = self.lock();
@@ -314,12 +311,12 @@ impl BucketStore {
         Ok(bucket)
     }
 
-    /// The bucket, if anything was ever said of it.
+    /// The bucket, if it was ever mentioned.
     fn known(&self, id: BucketId) -> Result<Arc<Bucket>, NodeError> {
         self.lock().buckets.find(id).map(|bucket| Arc::clone(bucket)).map_err(|why| unavailable(id, why))
     }
 
-    /// Where a new bucket will be, its folder made.
+    /// The path of a new bucket; its folder is created.
     fn begin_path(&self, id: BucketId, near: Option<PathBuf>) -> Result<PathBuf, NodeError> {
         let folder = match near {
             Some(folder) => folder,
@@ -348,21 +345,21 @@ pub enum BeginOutcome {
 #[derive(Debug, Default)]
 struct Jobs {
     buckets: JobBuckets<Arc<Bucket>>,
-    /// What else there is of the same jobs.
+    /// The rest of the state of the same jobs.
     all: BTreeMap<JobId, Job>,
 }
 
 #[derive(Debug, Default)]
 struct Job {
-    /// What its functions read beside their segments, in all runs.
+    /// What its functions read beside their segments, in every run.
     side: BTreeMap<SliceId, Arc<SideFile>>,
-    /// Slices that wait for their name, and what each was made from.
+    /// Slices that wait for their name, and the bucket each was made from.
     published: BTreeMap<SliceId, BucketId>,
     /// Scratch files for its next tasks.
     spare: Vec<Scratch>,
 }
 
-/// One bucket: its file and what is in it. Its file is opened for each piece anew, since a stage may have thousands of
+/// One bucket: its file and its pieces. The file is opened anew for each piece, since a stage may have thousands of
 /// buckets and a process only so many open files.
 #[derive(Debug)]
 struct Bucket {
@@ -374,13 +371,14 @@ struct Bucket {
 #[derive(Debug, Default)]
 struct State {
     pieces: Pieces,
-    /// Sums that were made of the whole piece of a task's attempt when it came.
+    /// Sums that were computed over the whole piece of a task's attempt when it arrived.
     sums: Option<(u32, u32, SliceSums)>,
     sealed_sums: Option<SliceSums>,
     published: Option<SliceMetadata>,
-    /// The bucket of which alone a task here has made it.
+    /// The bucket that was the only input of the task here that made this one.
     input_bucket: Option<BucketId>,
-    /// What was made of it has its name: its file is gone. It stays sealed, so that no late piece begins it anew.
+    /// The slice made from it has its name, and its file is gone. It stays sealed, so that no late piece begins it
+    /// anew.
     is_removed: bool,
 }
 
@@ -446,5 +444,5 @@ fn forgotten(job: JobId) -> NodeError {
 const BUCKETS_FOLDER: &str = "buckets";
 /// Where its scratch files lie.
 const SCRATCH_FOLDER: &str = "scratch";
-/// Spare scratch files of a job: as many as tasks may be at their end at once, on a large machine.
+/// Spare scratch files of a job: as many as tasks may end at once on a large machine.
 const SPARE_MAX: usize = 16;

@@ -1,5 +1,6 @@
-//! Renewing the node's own certificate while it serves (door 4). The new key is made here and never leaves; the new
-//! certificate is written down before it is used, and the old one is good until the master has seen the new one.
+//! Renews the node's own certificate while it serves (door 4). The new certificate is written to disk before it is
+//! used, and the old one stays valid until the master has seen the new one. The new key is made here and never leaves
+//! the node.
 
 use std::{
     net::SocketAddr,
@@ -23,7 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{NodeError, blocking, join::UNEXPECTED_REPLY};
 
-/// What is renewed, and at whom.
+/// The certificate to renew, and the master that is asked.
 pub(crate) struct CertificateRenewal {
     pub(crate) name: NodeId,
     pub(crate) files: CredentialFiles,
@@ -32,7 +33,7 @@ pub(crate) struct CertificateRenewal {
 }
 
 impl CertificateRenewal {
-    /// Looks after the certificate for as long as the node runs.
+    /// Watches the certificate for as long as the node runs.
     pub(crate) async fn run(self) {
         loop {
             let wait = match self.step().await {
@@ -46,7 +47,7 @@ impl CertificateRenewal {
         }
     }
 
-    /// Renews it where it is time, and says how long to wait before the next look.
+    /// Renews the certificate if it is due, and returns how long to wait before the next check.
     async fn step(&self) -> Result<Duration, NodeError> {
         let texts = self.files.read()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -64,7 +65,7 @@ impl CertificateRenewal {
             return Err(NodeError::refused(Status::Failed, UNEXPECTED_REPLY));
         };
         let credentials = key.with_certificate(certificate_pem);
-        // Before it is written down: what cannot be used must not take the place of what can.
+        // Checked before it is written: an unusable certificate must not replace a usable one.
         TlsIdentity::role(&texts.authority_pem, &credentials)?;
         let (files, written) = (self.files.clone(), credentials.clone());
         let write = move || {
@@ -76,7 +77,7 @@ impl CertificateRenewal {
         };
         blocking("writing the new certificate", write).await?;
         self.identity.replace(&texts.authority_pem, &credentials)?;
-        // From this on the old one is worth nothing. Where it fails, the next joining does the same.
+        // From here on the old certificate is worthless. If this request fails, the next join does the same.
         self.ask(Enrolment::Confirm { name: self.name.clone() }).await?;
         tracing::info!("the node has renewed its certificate");
         Ok(Duration::ZERO)
@@ -101,14 +102,14 @@ impl CertificateRenewal {
     }
 }
 
-/// Longest sleep: a machine that was asleep itself looks soon after it woke.
+/// Longest sleep: a machine that was itself suspended checks soon after it woke.
 const RECHECK_AFTER: Duration = Duration::from_secs(3_600);
-/// What is said of a certificate that nobody takes any more.
+/// What is logged about a certificate that nobody accepts any more.
 const ENDED: &str = "the node's certificate has ended, since it was off for too long or its clock is wrong: set the clock, or stop \
     it, remove the certificate, and let it in again with `sector node join` and a ticket of `sector node ticket --for` its name";
-/// Pause before it is looked at again: the clock may have been set.
+/// Pause before the certificate is checked again: the clock may have been set.
 const LOOK_AT_ENDED_AFTER: Duration = Duration::from_secs(60);
-/// Pause after a failure; there is a third of the certificate's life for many tries.
+/// Pause after a failure; a third of the certificate's life remains for retries.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// How long one question may take: the master asks the security server meanwhile.
+/// Time limit of one request: the master asks the security server meanwhile.
 const ANSWER_MAX: Duration = Duration::from_secs(30);

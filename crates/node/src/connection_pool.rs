@@ -1,7 +1,6 @@
-//! Connections to other nodes, kept for a while after use: a task gives pieces to many buckets of few nodes, and a
-//! handshake for each would cost more than the bytes.
-//!
-//! It never gives out a connection that a request has left in an unknown state: who fails drops it.
+//! Connections to other nodes, kept for a while after use. A task gives pieces to many buckets on few nodes, and a
+//! handshake for each would cost more than the bytes. It never hands out a connection that a request left in an unknown
+//! state: a user whose request fails drops the connection.
 
 use std::{
     collections::BTreeMap,
@@ -21,20 +20,20 @@ pub(crate) struct ConnectionPool {
     idle: Mutex<BTreeMap<Peer, Vec<Idle>>>,
 }
 
-/// A node at an address: one that came back elsewhere is another peer.
+/// A node at an address: the same node at another address is another peer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Peer {
     pub(crate) node: NodeId,
     pub(crate) address: SocketAddr,
-    /// Whether it is spoken to without encryption, as a ticket allows.
+    /// Whether the connection is unencrypted, as a ticket allows.
     pub(crate) is_plain: bool,
-    /// How far it is.
+    /// How far away it is.
     pub(crate) locality: Locality,
 }
 
 impl Peer {
-    /// The node of a source, spoken to without encryption where its ticket allows that within `own_site` and it stands
-    /// there itself.
+    /// The node of a source. The connection is unencrypted if its ticket allows that within `own_site` and the source
+    /// is there.
     pub(crate) fn of(source: &Source, own_site: &str) -> Self {
         let within = codec::decode::<Ticket>(&source.ticket.ticket).ok().and_then(|ticket| ticket.plain_within);
         let is_plain = source.place.site == own_site && within.as_deref() == Some(own_site);
@@ -52,8 +51,8 @@ impl ConnectionPool {
         Self { carriers, idle: Mutex::default() }
     }
 
-    /// A connection that was used before, if one is left. The peer may have closed it meanwhile: when the first word
-    /// over it fails, [`dial`](Self::dial).
+    /// An idle connection, if there is one. The peer may have closed it meanwhile; if the first message over it fails,
+    /// call [`dial`](Self::dial).
     pub(crate) fn take_idle(&self, peer: &Peer) -> Option<TransferStream> {
         let mut idle = self.lock();
         let streams = idle.get_mut(peer)?;
@@ -98,11 +97,11 @@ impl ConnectionPool {
     }
 }
 
-/// Connections kept for one node: as many as tasks of this node usually deliver to it at once.
+/// Connections kept per node: as many as tasks of this node usually deliver to it at once.
 const IDLE_PER_PEER_MAX: usize = 8;
 /// Connections kept in all.
 const IDLE_MAX: usize = 256;
-/// How long one is kept: below the time after which the other end closes it ([`REQUEST_IDLE_MAX`]).
+/// How long one is kept: less than the time after which the other end closes it ([`REQUEST_IDLE_MAX`]).
 ///
-/// [`REQUEST_IDLE_MAX`]: crate::door::REQUEST_IDLE_MAX
+/// [`REQUEST_IDLE_MAX`]: crate::transfer_server::REQUEST_IDLE_MAX
 const IDLE_TIME_MAX: Duration = Duration::from_secs(60);

@@ -1,8 +1,6 @@
-//! Whole copies of slices that the master ordered (path *replication*). One that breaks off keeps what came, and the
-//! next order for the same slice goes on behind it, from whichever node it names.
-//!
-//! It never makes a copy visible that is not complete and synced, and keeps no more of broken ones than of broken
-//! uploads: they are kept, bounded and dropped with those.
+//! Whole copies of slices that the master ordered (path *replication*). A copy that breaks off keeps the bytes it has.
+//! The next order for the same slice continues there, from whichever node it names. Partial copies are kept, bounded
+//! and dropped like broken uploads. It never makes a copy visible that is not complete and synced.
 
 use std::sync::Arc;
 
@@ -24,7 +22,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct CopyFailed {
     pub(crate) error: NodeError,
-    /// What is here of it, for the next order.
+    /// The bytes that are kept here for the next order.
     pub(crate) kept_bytes: u64,
 }
 
@@ -34,7 +32,7 @@ impl From<NodeError> for CopyFailed {
     }
 }
 
-/// Makes a copy of a slice; one that is here already is a success at once.
+/// Makes a copy of a slice; if it is here already, that is a success at once.
 pub(crate) async fn copy(context: &NodeContext, order: CopyOrder) -> Result<SliceMetadata, CopyFailed> {
     let slice = order.header.slice;
     let store = Arc::clone(&context.store);
@@ -46,7 +44,7 @@ pub(crate) async fn copy(context: &NodeContext, order: CopyOrder) -> Result<Slic
     });
     let held = match held.await {
         Ok(held) => held,
-        // What is here is not good. The next order finds it put aside.
+        // The copy here is bad. The next order finds it in quarantine.
         Err(error) => return Err(context.quarantine_if_corrupt(slice, error).await.into()),
     };
     if let Some(held) = held {
@@ -69,7 +67,7 @@ async fn copy_small(context: &NodeContext, order: CopyOrder) -> Result<SliceWrit
     fetch(context, &from, slice, 0..bytes, pace, writer).await
 }
 
-/// Fetches what is not here yet.
+/// Fetches the missing bytes.
 async fn go_on(context: &NodeContext, order: CopyOrder) -> Result<SliceWriter, CopyFailed> {
     let CopyOrder { header, bytes, from, pace } = order;
     let slice = header.slice;
@@ -98,10 +96,10 @@ async fn go_on(context: &NodeContext, order: CopyOrder) -> Result<SliceWriter, C
     }
 }
 
-/// Under which key a broken copy is kept. A slice has one content for ever, so that is enough.
+/// The key under which a broken copy is kept. A slice never changes its content, so its id is enough.
 fn key_of(header: &SliceHeader) -> PartialKey {
     PartialKey { user: header.owner.clone(), key: ResumeKey(header.slice.0) }
 }
 
-/// Copies from this length on, in bytes, are kept when they break off: a smaller one is soon fetched again.
+/// Copies of at least this many bytes are kept when they break off; a smaller one is soon fetched again.
 const KEPT_FROM_BYTES: u64 = 4 << 20;

@@ -1,8 +1,6 @@
-//! The disks of a node: opened at its start, looked at every second while it runs. It serves every path at its
-//! beginning, and where a disk ends.
-//!
-//! It never gives up a node for the sake of a disk: what still works goes on, and what failed is said to the log and to
-//! the master, who has other copies made.
+//! The disks of a node: opened at its start and checked every second while it runs. It serves every path at its
+//! beginning, and where a disk fails. What failed is reported to the log and to the master, which has other copies
+//! made. It never stops a node because of one disk: the disks that work go on serving.
 
 use std::{
     fs,
@@ -20,11 +18,11 @@ use store::{DataFolder, Disk, DiskSet, FailedDisk, write_file_atomically};
 
 use crate::{NodeError, blocking, memory_folder::make_folder, node_context::NodeContext, rules::NodeCompletion};
 
-/// Opens the data folders of a node, and its folder in memory if it can have one, whose path is given. Blocks on the
-/// disks.
+/// Opens the data folders of a node and, if it can have one, its folder in memory, whose path is returned. Blocks on
+/// the disks.
 ///
 /// # Errors
-/// When another process has one of them, or none can be opened.
+/// When another process has one of the folders, or none can be opened.
 pub(crate) fn open(
     settings: &NodeSettings,
     disk: &Arc<dyn Disk>,
@@ -60,7 +58,7 @@ pub(crate) fn open(
         );
     }
     let now_known = all.iter().zip(&statuses).filter(|(folder, status)| {
-        // One that could not be opened may hold slices all the same.
+        // A folder that could not be opened may hold slices all the same.
         status.state == DiskState::Ok || known.contains(folder)
     });
     write_note(&note, now_known.map(|(folder, _)| folder));
@@ -81,7 +79,7 @@ fn make_memory(settings: &NodeSettings) -> Option<PathBuf> {
     }
 }
 
-/// Looks after the disks while the node runs.
+/// Watches the disks while the node runs.
 pub(crate) struct DiskWatch {
     context: Arc<NodeContext>,
 }
@@ -91,7 +89,7 @@ impl DiskWatch {
         Self { context: hands }
     }
 
-    /// Looks once; whoever met an error meanwhile has noted it.
+    /// Checks once; whoever met an error meanwhile has recorded it.
     pub(crate) async fn check(&mut self) -> Result<(), NodeError> {
         let store = Arc::clone(&self.context.store);
         for lost in blocking("looking at the disks", move || Ok(store.check_disks())).await? {
@@ -119,13 +117,13 @@ impl BackgroundWork for DiskWatch {
     }
 }
 
-/// The folders that held slices of this node before, a line each.
+/// The folders that held slices of this node before, one a line.
 fn read_note(note: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(note).unwrap_or_default();
     text.lines().filter(|line| !line.starts_with('#')).map(PathBuf::from).collect()
 }
 
-/// Best effort: without it a disk that is not mounted at the next start is begun anew, as on the first one.
+/// Best effort: without the note, a disk that is not mounted at the next start is begun anew, as on the first start.
 fn write_note<'a>(note: &Path, folders: impl Iterator<Item = &'a PathBuf>) {
     let lines: Vec<_> = folders.map(|folder| folder.to_string_lossy()).collect();
     let text = format!("# Folders that hold slices of this node; made by `sector node`.\n{}\n", lines.join("\n"));
@@ -139,7 +137,7 @@ fn write_note<'a>(note: &Path, folders: impl Iterator<Item = &'a PathBuf>) {
 
 /// The note's name in the node's main folder.
 const NOTE_NAME: &str = "disks";
-/// Time between two looks: as often as the master hears of a node.
+/// Time between two checks: as often as the master hears from a node.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -170,7 +168,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(states(&open(&settings)), [DiskState::Ok, DiskState::Missing]);
         }
-        // Taken out of the settings and back in again, it is a new one.
+        // A disk that was taken out of the settings and put back is a new one.
         let alone = NodeSettings { folders: None, ..settings.clone() };
         assert_eq!(states(&open(&alone)), [DiskState::Ok]);
         assert_eq!(states(&open(&settings)), [DiskState::Ok, DiskState::Ok]);

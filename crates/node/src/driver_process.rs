@@ -1,9 +1,7 @@
-//! Drivers of detached jobs: this node starts one for each that the master has told it to drive (path of a job, "The
-//! driver that survives"). A driver is a process of its own: a client, in the name of the user who detached the job,
-//! that needs nothing of this node.
-//!
-//! It lives no longer than the node: the driver reads its order from a pipe, and ends when that closes. It never looks
-//! at how the job goes; the master hears that from the driver, and has another node drive where it hears nothing.
+//! Drivers of detached jobs: this node starts one for each such job that the master assigns (path of a job, "The driver
+//! that survives"). A driver is a client in its own process, acting for the user who detached the job, and needs
+//! nothing from this node. It reads its order from a pipe and ends when that closes, so it lives no longer than the
+//! node. The node never watches the job itself: the driver tells the master, which has another node drive a silent job.
 
 use std::{net::SocketAddr, path::PathBuf, process::Stdio};
 
@@ -13,7 +11,7 @@ use protocol::{
 };
 use tokio::{io::AsyncWriteExt, process::Command};
 
-/// How a driver is started, and what each is told.
+/// How a driver is started, and what each driver is told.
 #[derive(Debug)]
 pub(crate) struct DriverProgram {
     /// An executable with the hidden command `driver`.
@@ -25,7 +23,7 @@ pub(crate) struct DriverProgram {
 }
 
 impl DriverProgram {
-    /// Has a job driven until its driver ends. Dropped before, it ends the driver.
+    /// Runs a driver for a job until the driver ends. Dropping the future ends the driver.
     pub(crate) async fn run_driver(&self, order: DriveOrder) {
         let job = order.job;
         tracing::info!(%job, user = %order.user, "this node drives a job");
@@ -41,7 +39,7 @@ impl DriverProgram {
         let bytes = codec::encode(&start);
         let mut command = Command::new(&self.executable);
         command.arg("driver").stdin(Stdio::piped()).stdout(Stdio::null()).kill_on_drop(true);
-        // Terminals ask only this process to stop; it stops its drivers itself.
+        // A terminal asks only this process to stop; this process stops its drivers itself.
         command.process_group(0);
         let mut driver = command.spawn()?;
         let Some(mut pipe) = driver.stdin.take() else { return Ok(false) };

@@ -1,8 +1,7 @@
-//! Passing a slice on to the next node of its chain while it is still being received (Sector/Sphere paper, 2.4, has the
-//! client send once and the nodes copy; here they do it at the same time). Serves upload.
-//!
-//! It never holds up the one who sends for longer than its bounds: a next node that is slow or gone is left behind, and
-//! the master told, who has the copy made in another way. It never holds more than a few frames.
+//! Forwards a slice to the next node of its chain while it is still being received. In the paper (2.4) the client sends
+//! once and the nodes copy afterwards; here both happen at the same time. Serves upload. A next node that is slow or
+//! gone is left behind, and the master, when told, has that copy made in another way. It never delays the sender beyond
+//! its limits, and never holds more than a few frames.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,8 +24,8 @@ use crate::{
     rules::NodeCompletion,
 };
 
-/// The way to the next node of a chain. Dropped before [`finish`](Self::finish), it breaks off, and so does the chain
-/// behind.
+/// The link to the next node of a chain. If it is dropped before [`finish`](Self::finish), it breaks off, and so does
+/// the rest of the chain.
 pub(crate) struct Forward {
     messages: mpsc::Sender<ForwardMessage>,
 }
@@ -37,8 +36,8 @@ enum ForwardMessage {
 }
 
 impl Forward {
-    /// Begins to pass a slice on; `None` where the chain has no node. `patience` is how long the next node may take to
-    /// say that it is ready.
+    /// Begins to forward a slice; `None` if the chain has no further node. `patience` is how long the next node may
+    /// take to report that it is ready.
     pub(crate) fn begin(
         context: &Arc<NodeContext>,
         slice: SliceId,
@@ -51,8 +50,8 @@ impl Forward {
         }
         let (words, received) = mpsc::channel(FRAMES_AHEAD);
         let context = Arc::clone(context);
-        // It outlives the conversation with the sender, who does not wait for the other nodes' syncs. It ends by
-        // itself.
+        // The task outlives the conversation with the sender, which does not wait for the other nodes' syncs. It ends
+        // by itself.
         tokio::spawn(async move {
             let failed: Vec<_> = chain.iter().map(|source| source.node.clone()).collect();
             if let Err(error) =
@@ -66,12 +65,12 @@ impl Forward {
         Some(Self { messages: words })
     }
 
-    /// Passes a frame on; waits while the next node is behind. False when it is left behind for good.
+    /// Forwards a frame, and waits while the next node is behind. False once the next node is left behind for good.
     pub(crate) async fn send_frame(&self, frame: &Arc<StreamFrame>) -> bool {
         self.messages.send(ForwardMessage::Frame(Arc::clone(frame))).await.is_ok()
     }
 
-    /// All frames were given. The next node's own answer is waited for elsewhere.
+    /// All frames were given. Another task waits for the next node's own answer.
     pub(crate) fn finish(self) {
         tokio::spawn(async move { self.messages.send(ForwardMessage::End).await });
     }
@@ -114,13 +113,13 @@ async fn pass_on(
     while let Some(word) = words.recv().await {
         match word {
             ForwardMessage::Frame(frame) => {
-                // Unlike a slow node, a limit is waited for.
+                // A rate limit, unlike a slow node, is waited for.
                 let (payload, checksums) = (&frame.payload, &frame.checksums);
                 crossing.limiter().send_parts(&mut stream, payload, checksums, FORWARD_STALL_MAX).await?;
             }
             ForwardMessage::End => {
                 within(FORWARD_STALL_MAX, PASSING, async { Ok(stream.end_frames().await?) }).await?;
-                // Its report to the master is what counts; this is for the case that there will be none.
+                // The next node's report to the master is what counts; this is for the case that there is none.
                 let reply = async { Ok(stream.receive::<TransferReply>().await?) };
                 return match within(STALL_MAX, "waiting for the next node's sync", reply).await? {
                     TransferReply::Stored { .. } => {
@@ -133,7 +132,7 @@ async fn pass_on(
             }
         }
     }
-    // Our own sender broke off: the connection is dropped, and with it what the next node has.
+    // Our own sender broke off: the connection is dropped, and with it what the next node received.
     Ok(())
 }
 
@@ -149,7 +148,7 @@ async fn within<T>(
 pub(crate) const READY_TIME_MAX: Duration = Duration::from_secs(5);
 /// ... and longer where it first copies bytes that it has, at this rate in bytes per second.
 pub(crate) const BASE_BYTES_PER_SECOND_MIN: u64 = 32 << 20;
-/// How long the next node may hold up a frame before it is left behind: a write that its disk is slow with, no more.
+/// How long the next node may delay a frame before it is left behind: long enough for one write to a slow disk.
 const FORWARD_STALL_MAX: Duration = Duration::from_secs(10);
-/// Frames that the next node may be behind: 4 MiB.
+/// Frames by which the next node may lag: 4 MiB.
 const FRAMES_AHEAD: usize = 4;

@@ -1,7 +1,6 @@
-//! Frames between a connection and a disk, so that both work at the same time: while one frame is written (hashed,
-//! verified, copied) on a blocking thread, the next is on the wire. It serves every path that moves bytes.
-//!
-//! It never holds more than two frames for a transfer, and never waits for ever for a peer that has stopped.
+//! Moves frames between a connection and a disk, so that both work at the same time. While a blocking thread writes,
+//! hashes, verifies or copies one frame, the next is on the wire. It serves every path that moves bytes. It never holds
+//! more than two frames for a transfer, and never waits for ever for a peer that has stopped.
 
 use std::{mem, time::Duration};
 
@@ -26,18 +25,18 @@ pub(crate) trait FrameSink: Send + 'static {
 /// Where the bytes of sent frames come from. Called on blocking threads, one call at a time.
 pub(crate) trait FrameSource: Send + 'static {
     /// Replaces the content of `frame` by the next bytes, at most [`FRAME_BYTES`]; leaves it empty at the end.
-    /// Checksums are given where they are known already (a sidecar's), else left empty.
+    /// Checksums are filled in if they are known already (from a sidecar), otherwise left empty.
     fn fill(&mut self, frame: &mut StreamFrame) -> Result<(), NodeError>;
 
-    /// The same where it needs no waiting for a disk; else false, and nothing has happened. Called where nothing may
-    /// wait.
+    /// As [`fill`](Self::fill), but only if no disk must be waited for; otherwise returns false and does nothing. For
+    /// callers that must not wait.
     fn try_fill(&mut self, frame: &mut StreamFrame) -> Result<bool, NodeError> {
         let _ = frame;
         Ok(false)
     }
 }
 
-/// Receives frames into `sink` until the end of the data, as fast as `limiter` lets them pass; gives the sink back.
+/// Receives frames into `sink` until the end of the data, as fast as `limiter` lets them pass; returns the sink.
 pub(crate) async fn receive_frames<S: FrameSink>(
     stream: &mut TransferStream,
     sink: S,
@@ -52,7 +51,7 @@ pub(crate) async fn receive_frames<S: FrameSink>(
             Err(_) => return Err(ReceiveError::Stream(stalled("waiting for bytes", stall))),
         };
         if more && frame.payload.is_empty() {
-            // The sender waits for a limit.
+            // The sender waits for a rate limit.
             continue;
         }
         limiter.acquire(frame.payload.len() as u64).await;
@@ -64,12 +63,12 @@ pub(crate) async fn receive_frames<S: FrameSink>(
     }
 }
 
-/// Why frames were not all received.
+/// Why not all frames were received.
 #[derive(Debug)]
 pub(crate) enum ReceiveError {
-    /// The peer went away, stalled or sent damaged bytes: the connection is of no more use.
+    /// The peer went away, stalled or sent damaged bytes; the connection is no longer usable.
     Stream(NodeError),
-    /// They could not be taken here. The peer may still be sending.
+    /// The frames could not be taken here. The peer may still be sending.
     Sink(NodeError),
 }
 
@@ -81,8 +80,8 @@ impl From<ReceiveError> for NodeError {
     }
 }
 
-/// Takes what a peer still sends and drops it, so that it comes to read our refusal; whether its data ended. Gives up
-/// after a bounded number of bytes.
+/// Receives and drops what a peer still sends, so that the peer gets to read our refusal; returns whether its data
+/// ended. Gives up after a bounded number of bytes.
 pub(crate) async fn drain(stream: &mut TransferStream) -> bool {
     let mut frame = StreamFrame::default();
     let mut bytes = 0;
@@ -99,26 +98,25 @@ pub(crate) async fn drain(stream: &mut TransferStream) -> bool {
     timeout(DRAIN_TIME_MAX, draining).await.unwrap_or(false)
 }
 
-/// Bytes on their way out; the first of them are in memory already.
+/// Outgoing bytes; the first of them are in memory already.
 pub(crate) struct FrameWriter<S> {
     first: StreamFrame,
     source: S,
 }
 
 impl<S: FrameSource> FrameWriter<S> {
-    /// Reads the first frame, so that an error can still be said instead of cutting the connection.
+    /// Reads the first frame, so that an error can still be reported instead of cutting the connection.
     pub(crate) async fn begin(source: S) -> Result<Self, NodeError> {
         let (source, first) = filled(fill(source, StreamFrame::default())).await?;
         Ok(Self { first, source })
     }
 
-    /// Where the first frame was read elsewhere.
+    /// Starts with a first frame that was read elsewhere.
     pub(crate) fn resume(first: StreamFrame, source: S) -> Self {
         Self { first, source }
     }
 
-    /// Sends all frames and the end of the data.
-    /// What `limiter` makes it wait for is no stall.
+    /// Sends all frames and the end of the data. Waiting for `limiter` does not count as a stall.
     pub(crate) async fn send(
         self,
         stream: &mut TransferStream,
@@ -126,7 +124,7 @@ impl<S: FrameSource> FrameWriter<S> {
         stall: Duration,
     ) -> Result<(), NodeError> {
         let Self { first: mut frame, mut source } = self;
-        // What is in memory is read by the thread that seals it: the bytes are then still in its processor's cache, and
+        // The thread that seals a frame in memory also reads it. The bytes are then still in its processor's cache, and
         // no other thread must be woken.
         while !frame.payload.is_empty() {
             limiter.send(stream, &frame, stall).await?;
@@ -136,7 +134,7 @@ impl<S: FrameSource> FrameWriter<S> {
                 break;
             }
         }
-        // Where the disk must be waited for, the next frame is read while one is sent.
+        // If the disk must be waited for, the next frame is read while one is sent.
         let mut spare = StreamFrame::default();
         while !frame.payload.is_empty() {
             let next = fill(source, spare);
@@ -151,7 +149,7 @@ impl<S: FrameSource> FrameWriter<S> {
     }
 }
 
-/// A sink between frames, or taking one on a blocking thread.
+/// A sink that is idle between frames, or taking a frame on a blocking thread.
 enum SinkState<S> {
     Idle(S, StreamFrame),
     Busy(JoinHandle<(S, StreamFrame, Result<(), NodeError>)>),
@@ -165,7 +163,7 @@ impl<S: FrameSink> SinkState<S> {
         }))
     }
 
-    /// The sink and a frame whose buffers can be used again.
+    /// The sink, and a frame whose buffers can be reused.
     async fn finish(self) -> Result<(S, StreamFrame), NodeError> {
         match self {
             Self::Idle(sink, frame) => Ok((sink, frame)),
@@ -198,13 +196,13 @@ fn stalled(operation: &'static str, after: Duration) -> NodeError {
     NodeError::Stalled { operation, after }
 }
 
-/// Bytes of a frame of ours: the largest, since each frame costs a thread's wake.
+/// Bytes of a frame we send: the largest allowed, since each frame costs a thread wake-up.
 pub(crate) const FRAME_BYTES: usize = limits::FRAME_BYTES_MAX;
-/// How long a peer that we send to, or a node that sends to us, may keep still.
+/// How long a peer that we send to, or a node that sends to us, may be silent.
 pub(crate) const STALL_MAX: Duration = Duration::from_secs(60);
-/// How long one who uploads may keep still: the source may be a pipe that gives nothing for a while.
+/// How long an uploader may be silent: its source may be a pipe that gives nothing for a while.
 pub(crate) const UPLOAD_STALL_MAX: Duration = Duration::from_secs(15 * 60);
-/// Bytes taken from a peer after it was refused: what two full socket buffers may hold.
+/// Bytes read from a peer after it was refused: what two full socket buffers may hold.
 const DRAIN_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Time for the same.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);

@@ -1,11 +1,8 @@
-//! Native files that already lie on this node and become slices without a copy (path: `docs/paths/rebuild.md`, import).
-//! Only files below the folders that the operator allows, and never by way of `..` or a symbolic link: the kernel
-//! resolves every path from the allowed folder downwards.
-//!
-//! A file is read once, for its sums; then it gets a second name in the data folder, which the store takes as the
-//! slice's. Its own name stays until the slice is published, so that no broken import loses a file; then it is given
-//! up, for a file that someone goes on writing to is no slice. Where the folder lies on another file system, or the
-//! file shall stay with its owner, its bytes are copied.
+//! Imports native files that already lie on this node as slices, without a copy (path: `docs/paths/rebuild.md`,
+//! import). Only files below the allowed folders qualify; the kernel resolves each path from there, so `..` and
+//! symbolic links cannot leave. A file is hashed once and gets a second name in the data folder, which the store takes
+//! over as the slice's. It is copied if its folder is on another file system or its owner keeps it. An import that
+//! fails never loses a file.
 
 use std::{
     collections::BTreeMap,
@@ -28,18 +25,20 @@ use store::{DiskSet, SliceHasher};
 
 use crate::NodeError;
 
-/// The folders of a node from which files may be imported, and what was imported lately.
+/// The folders of a node from which files may be imported, and the recent imports. The native name of a file stays
+/// until the slice is published, so that no broken import loses a file. Then the name is given up: a file that someone
+/// goes on writing to cannot be a slice.
 #[derive(Debug)]
 pub(crate) struct ImportFolders {
     /// The folder that relative paths begin at; always allowed.
     own: PathBuf,
     others: Vec<PathBuf>,
     imported: Mutex<BTreeMap<SliceId, FileFingerprint>>,
-    /// Counts the further names that files got, so that no two are the same.
+    /// Counts the additional names that files were given, so that no two are the same.
     links: AtomicU64,
 }
 
-/// Tells a file, and this content of it, from every other.
+/// Distinguishes a file, with its present content, from every other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileFingerprint {
     device: u64,
@@ -49,7 +48,7 @@ struct FileFingerprint {
 }
 
 impl ImportFolders {
-    /// Those below `import/` in the data folder, and `others`.
+    /// The folders below `import/` in the data folder, and `others`.
     pub(crate) fn new(data_folder: &Path, others: &[PathBuf]) -> Self {
         Self {
             own: data_folder.join(OWN_FOLDER),
@@ -59,7 +58,7 @@ impl ImportFolders {
         }
     }
 
-    /// A page of the files in and below a folder, by path; whether more follow. Blocks.
+    /// A page of the files in and below a folder, sorted by path, and whether more follow. Blocks.
     pub(crate) fn list(&self, folder: &str, after: Option<&str>) -> Result<(Vec<NativeFile>, bool), NodeError> {
         let root = self.open_folder(folder)?;
         let after: Option<Vec<&str>> = after.map(|after| after.split('/').collect());
@@ -88,7 +87,7 @@ impl ImportFolders {
         Ok((files, false))
     }
 
-    /// Makes a file the bytes of a new slice; `progress` hears how many bytes were read. Blocks.
+    /// Makes a file the bytes of a new slice; `progress` is told how many bytes were read. Blocks.
     pub(crate) fn import(
         &self,
         store: &DiskSet,
@@ -106,7 +105,7 @@ impl ImportFolders {
         let root = self.open_folder(folder)?;
         let file = open_file(&root, folder, name)?;
         let before = FileFingerprint::of(&file, &shown)?;
-        // Of several disks the one on which the file lies, if it is one of them.
+        // Of several disks, the one on which the file lies, if it lies on any of them.
         let lies_there = |folder: &PathBuf| folder.metadata().is_ok_and(|found| found.dev() == before.device);
         let jobs = store.jobs_folders().into_iter().find(lies_there).filter(|_| !keep);
         let metadata = if let Some(jobs) = jobs {
@@ -117,11 +116,11 @@ impl ImportFolders {
             };
             read_all(&file, &shown, &mut take, progress)?;
             unchanged(&file, &shown, before)?;
-            // Its own each time: a second try while the first is still at work must not lose its file to it.
+            // A new name each time: a second try must not take the file of a first try that is still at work.
             let linked = jobs.join(format!("import-{slice}-{}", self.links.fetch_add(1, Ordering::Relaxed)));
             link(&file, &linked, &shown)?;
             let adopted = store.ingest_file(header, &linked, hasher.finish());
-            // It has its own name still. Nothing is there where it became the slice.
+            // The file still has its own name. Nothing is left at this one if it became the slice.
             let _ = std::fs::remove_file(&linked);
             adopted?
         } else {
@@ -138,12 +137,12 @@ impl ImportFolders {
         Ok(metadata)
     }
 
-    /// Takes its native name from a file that was imported as this slice, if it is still the same file. Blocks.
+    /// Removes the native name of a file that was imported as this slice, if it is still the same file. Blocks.
     pub(crate) fn unlink_original(&self, folder: &str, name: &str, slice: SliceId) -> Result<(), NodeError> {
         self.leave_while(folder, name, slice, || ())
     }
 
-    /// As [`leave`](Self::exit_now); something else happens in the middle.
+    /// As [`unlink_original`](Self::unlink_original), with `meanwhile` called in the middle.
     fn leave_while(&self, folder: &str, name: &str, slice: SliceId, meanwhile: impl FnOnce()) -> Result<(), NodeError> {
         let shown = Path::new(folder).join(name);
         let root = self.open_folder(folder)?;
@@ -155,13 +154,14 @@ impl ImportFolders {
             move |error: rustix::io::Errno| NodeError::io(operation, &shown)(error.into())
         };
         meanwhile();
-        // To a name that nobody else knows, and looked at once more there: what is removed is what was looked at, and
-        // not what somebody put at the name in between.
+        // Renamed to a name that nobody else knows, and checked once more there. So the file removed is the file
+        // checked, not one that somebody put at the name in between.
         let own = format!(".sector-leave-{slice}-{}", self.links.fetch_add(1, Ordering::Relaxed));
         renameat(&above, last, &above, &own).map_err(failed("rename"))?;
         let found = open_beneath(&above, &own, OFlags::RDONLY | OFlags::NONBLOCK, &shown).map(File::from);
         if let Err(error) = found.and_then(|file| self.is_imported(&file, &shown, slice)) {
-            // A link, which never replaces a file that is there by now. Then it stays where it is, and is told.
+            // Uses a link, which never replaces a file that is there by now. If one is, this file stays here and the
+            // error says so.
             linkat(&above, &own, &above, last, AtFlags::empty()).map_err(|_| {
                 refused(format!("`{}` was replaced meanwhile; the file lies beside it as `{own}`", shown.display()))
             })?;
@@ -173,7 +173,7 @@ impl ImportFolders {
         Ok(())
     }
 
-    /// Fails where this is not the file, with the content, that was imported as this slice.
+    /// Fails unless this is the file, with the same content, that was imported as this slice.
     fn is_imported(&self, file: &File, shown: &Path, slice: SliceId) -> Result<(), NodeError> {
         let now = FileFingerprint::of(file, shown)?;
         let imported = self.imported.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,7 +206,7 @@ impl ImportFolders {
         }
     }
 
-    /// Files and folders in a folder; other things, symbolic links among them, are left out.
+    /// The files and folders in a folder; everything else, including symbolic links, is left out.
     fn items(&self, root: &OwnedFd, folder: &str, path: &str) -> Result<Vec<(String, bool)>, NodeError> {
         let shown = Path::new(folder).join(path);
         let path = if path.is_empty() { "." } else { path };
@@ -253,7 +253,7 @@ impl FileFingerprint {
     }
 }
 
-/// Whether an item of the folder `path` was told in a page before; a folder is, when all that is in it was.
+/// Whether an item of the folder `path` was listed in an earlier page. A folder was if everything in it was.
 fn comes_before(path: &[String], name: &str, is_folder: bool, after: Option<&[&str]>) -> bool {
     let Some(after) = after else { return false };
     let item: Vec<&str> = path.iter().map(String::as_str).chain([name]).collect();
@@ -262,7 +262,7 @@ fn comes_before(path: &[String], name: &str, is_folder: bool, after: Option<&[&s
 
 fn open_file(root: &OwnedFd, folder: &str, name: &str) -> Result<File, NodeError> {
     let shown = Path::new(folder).join(name);
-    // Without waiting: a pipe of that name would never answer.
+    // Opened without blocking: a pipe of that name would never answer.
     open_beneath(root, name, OFlags::RDONLY | OFlags::NONBLOCK, &shown).map(File::from)
 }
 
@@ -314,7 +314,7 @@ fn unchanged(file: &File, shown: &Path, before: FileFingerprint) -> Result<(), N
     Err(refused(message))
 }
 
-/// Gives an open file a further name: that file, whatever has its name by now.
+/// Gives an open file another name: that very file, whatever has its old name by now.
 fn link(file: &File, to: &Path, shown: &Path) -> Result<(), NodeError> {
     let from = format!("/proc/self/fd/{}", file.as_raw_fd());
     linkat(CWD, from.as_str(), CWD, to, AtFlags::SYMLINK_FOLLOW).map_err(|error| match error {
@@ -343,9 +343,9 @@ fn refused(message: String) -> NodeError {
 const OWN_FOLDER: &str = "import";
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
-/// What a file takes in a page besides its path, at most.
+/// Bytes of an entry in a page besides its path, at most.
 const ENTRY_BYTES: usize = 24;
-/// Imports whose native names may still be given up, a few hundred kilobytes; older ones keep theirs.
+/// Imports whose native names may still be removed, a few hundred kilobytes; older ones keep theirs.
 const IMPORTED_MAX: usize = 10_000;
 
 #[cfg(test)]
@@ -435,7 +435,7 @@ mod tests {
         assert_ne!(fs::metadata(staged).unwrap().ino(), fs::metadata(&file).unwrap().ino());
     }
 
-    /// It would be gone with its node, and was its owner's only copy.
+    /// The slice would be gone with its node, and the file was its owner's only copy.
     #[test]
     fn nothing_is_imported_into_memory_and_the_file_stays_where_it_is() {
         let made = fixture();
@@ -497,7 +497,7 @@ mod tests {
         }
         assert_eq!(Fixture::status(made.import(".", "absent", true)), Status::NotFound);
         assert_eq!(Fixture::status(made.import(".", "sub", true)), Status::Refused, "a folder");
-        // Links are not told either.
+        // Links are not listed either.
         let (files, more) = made.import.list("", None).unwrap();
         assert_eq!((files.len(), more), (1, false));
         // A folder whose name begins like an allowed one.

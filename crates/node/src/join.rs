@@ -1,5 +1,5 @@
-//! The session with the master: how it begins (door 4; Sector/Sphere paper, 2.3). It asks again and again, ever more
-//! slowly, until the master lets the node in: a node serves its bytes meanwhile, whatever is with its master.
+//! Opens the session with the master (door 4; Sector/Sphere paper, 2.3). It tries again and again, ever more slowly,
+//! until the master lets the node in; meanwhile the node serves its bytes without a master. It never gives up.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::NodeError;
 
-/// What the node says when it joins, and to whom.
+/// What the node sends when it joins, and to whom.
 pub(crate) struct JoinClient {
     pub(crate) carrier: TcpCarrier,
     pub(crate) master: SocketAddr,
@@ -45,7 +45,7 @@ impl JoinClient {
                 }
                 Err(_) => tracing::warn!(master = %self.master, "the master took too long to let the node in"),
             }
-            // Not all nodes at once when a master comes back: anything from half the pause to the whole.
+            // Spreads the nodes when a master comes back: the pause is anything from half its length to all of it.
             let half_millis = pause.as_millis() as u64 / 2;
             let [jitter] = random::<1>();
             sleep(Duration::from_millis(half_millis + half_millis * u64::from(jitter) / 255)).await;
@@ -73,12 +73,12 @@ impl JoinClient {
     }
 }
 
-/// What is said of a master that answers something else.
+/// The message about a master that answers something else.
 pub(crate) const UNEXPECTED_REPLY: &str =
     "the master answered another question than was asked; use the same version as it";
 /// Pause after the first failure to join; it doubles with each further one.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 /// Longest pause: a master that comes back has its nodes again within seconds.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// How long one try may take: the master asks the security server meanwhile.
+/// Time limit of one try: the master asks the security server meanwhile.
 const JOIN_TIME_MAX: Duration = Duration::from_secs(30);

@@ -1,9 +1,7 @@
-//! The node (the papers' *slave*): keeps slices, moves them, and runs Sphere processing elements (Sector/Sphere paper,
-//! 2.2, 2.3 and 3.3).
-//!
-//! [`rules`] decides, `server` drives it on a real machine, [`bucket`] gathers the results of jobs, [`spe`] runs
-//! functions in child processes. It takes orders from its master alone, gives and takes bytes only for a ticket that
-//! the master signed, and never runs a user's code in its own process.
+//! The node (the papers' *slave*): stores slices, moves them, and runs Sphere processing elements (Sector/Sphere paper,
+//! 2.2, 2.3 and 3.3). [`rules`] decides, `server` drives it on a real machine, [`bucket`] gathers the results of jobs,
+//! and [`spe`] runs functions in child processes. A node takes orders only from its master, and moves bytes only for a
+//! ticket that the master signed. It never runs a user's code in its own process.
 
 mod active_writes;
 pub mod bucket;

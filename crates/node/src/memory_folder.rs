@@ -1,9 +1,7 @@
-//! The folder in memory in which a node keeps the files below `/memory` (path of a job, "Results in memory"). It lies
-//! in a file system in memory (tmpfs), under a random name that the node's data folder remembers: so a node that was
-//! killed finds it again when it starts. One that is stopped in order removes it.
-//!
-//! Such a folder outlives a node that never starts again. So each says of which data folder it is, and whoever starts
-//! next removes those of data folders that are gone. It never touches what another user made, nor what a process holds.
+//! The folder in memory (tmpfs) where a node keeps the files below `/memory` (path of a job, "Results in memory"). Its
+//! random name is stored in the data folder, so a node that was killed finds it again; an orderly stop removes it. Each
+//! folder names its data folder, and any node that starts removes those whose data folder is gone. It never touches a
+//! folder that another user made or a process holds.
 
 use std::{
     fs, io,
@@ -13,8 +11,8 @@ use std::{
 
 use store::{Disk, OsDisk, write_file_atomically};
 
-/// Makes the folder of the node with these data, below `below`; whatever it held is still there. Another process of the
-/// same node may have it: only who has the data folder may use it, or [remove](remove_folder) it.
+/// Creates the folder of the node with this data folder, below `below`; earlier content is still there. Another process
+/// of the same node may have it: only the process that holds the data folder may use it, or [remove](remove_folder) it.
 pub(crate) fn make_folder(below: &Path, data_folder: &Path) -> io::Result<PathBuf> {
     let data_folder = fs::canonicalize(data_folder)?;
     let name = match remembered(&data_folder) {
@@ -31,13 +29,13 @@ pub(crate) fn make_folder(below: &Path, data_folder: &Path) -> io::Result<PathBu
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_own(&path)?,
         made => made?,
     }
-    // Whole or not at all: others that start now read it.
+    // Written whole or not at all: other nodes that start now read it.
     write_file_atomically(&path.join(OWNER_FILE), data_folder.as_os_str().as_encoded_bytes(), 0o600)?;
     remove_orphans(below);
     Ok(path)
 }
 
-/// Removes it with all that it holds: its node was stopped.
+/// Removes the folder with all its content, because its node was stopped.
 pub(crate) fn remove_folder(path: &Path) {
     if let Err(error) = fs::remove_dir_all(path) {
         tracing::warn!(folder = %path.display(), %error, "what was kept in memory could not be removed");
@@ -51,7 +49,7 @@ fn remembered(data_folder: &Path) -> Option<String> {
     name.strip_prefix(NAME_PREFIX).is_some_and(is_name).then_some(name)
 }
 
-/// Everyone may write where such folders lie: one that another user made is none of ours.
+/// Everyone may write where such folders lie, so one that another user made is refused.
 fn check_own(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0 {
@@ -65,28 +63,28 @@ fn remove_orphans(below: &Path) {
     for item in fs::read_dir(below).into_iter().flatten().flatten() {
         let (path, name) = (item.path(), item.file_name());
         let Some(name) = name.to_str().filter(|name| name.starts_with(NAME_PREFIX)) else { continue };
-        // Before anything in it is opened, which may be made to last for ever.
+        // Checked before anything in the folder is opened: opening could be made to block for ever.
         if check_own(&path).is_err() {
             continue;
         }
         let Ok(owner) = fs::read_to_string(path.join(OWNER_FILE)) else { continue };
-        // Only what is surely gone: a disk that cannot be read now may be there again in a moment.
+        // Only if it is surely gone: a disk that cannot be read now may be back in a moment.
         let is_gone = match fs::symlink_metadata(Path::new(&owner).join(NAME_FILE)) {
             Ok(_) => remembered(Path::new(&owner)).is_some_and(|other| other != name),
             Err(error) => error.kind() == io::ErrorKind::NotFound && !owner.is_empty(),
         };
-        // Who holds it may have a data folder that was removed under it.
+        // A process that holds it may have had its data folder removed under it.
         if is_gone && OsDisk.lock_folder(&path).is_ok() && fs::remove_dir_all(&path).is_ok() {
             tracing::info!(folder = %path.display(), owner, "removed what a node that is gone had kept in memory");
         }
     }
 }
 
-/// How the names of these folders begin.
+/// The prefix of these folders' names.
 const NAME_PREFIX: &str = "sector-";
-/// The file in a data folder that names its folder in memory.
+/// The file in a data folder with the name of its folder in memory.
 const NAME_FILE: &str = "memory";
-/// The file in such a folder that names its data folder.
+/// The file in such a folder with the path of its data folder.
 const OWNER_FILE: &str = "data-folder";
 
 #[cfg(test)]
@@ -114,7 +112,7 @@ mod tests {
         fs::rename(&data, &renamed).unwrap();
         assert_eq!(make_folder(&memory, &renamed).unwrap(), folder);
         assert_eq!(fs::read(folder.join("file")).unwrap(), b"x");
-        // In the place of the old one stands another.
+        // Another folder stands in place of the old one.
         fs::create_dir(&data).unwrap();
         assert_ne!(make_folder(&memory, &data).unwrap(), folder);
         assert!(folder.exists());

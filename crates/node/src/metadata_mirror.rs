@@ -1,9 +1,7 @@
-//! The copy of the master's small rows that a node keeps for a master that loses its journal (`docs/paths/rebuild.md`):
-//! folders, policies, what someone missed. Rows are opaque here. A copy is always one that the master once had: changes
-//! come whole, in order, with their mark in one transaction; a new whole copy is gathered beside the old one, which it
-//! replaces with its last page.
-//!
-//! It never judges a row, and never keeps a node from starting: a copy that cannot be read is set aside.
+//! A node's copy of the master's small rows (folders, policies, missed changes), for a master that loses its journal
+//! (`docs/paths/rebuild.md`). The copy is always one that the master once had. Changes arrive whole and in order, with
+//! their position in one transaction. A new full copy is gathered beside the old one and replaces it with its last
+//! page. Rows are opaque and never judged here; an unreadable copy is archived and never keeps a node from starting.
 
 use std::{
     fs, io,
@@ -24,13 +22,13 @@ use store::{DiskSet, Journal, RowChange, StoreError};
 
 use crate::{NodeError, rules::NodeCompletion};
 
-/// The kept rows of one node. All calls block on the disk.
+/// The mirrored rows of one node. All calls block on the disk.
 pub struct MetadataMirror {
     journal: Journal,
     state: Mutex<MirrorState>,
 }
 
-/// Which rows are the copy, and which are on their way to become it.
+/// Which rows are the copy, and which belong to a copy that is still arriving.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct MirrorState {
     whole: Option<MirrorCopy>,
@@ -44,7 +42,7 @@ struct MirrorCopy {
     slot: MirrorSlot,
 }
 
-/// A copy of which pages are still to come.
+/// A copy with pages still to come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PendingCopy {
     mark: MirrorPosition,
@@ -59,10 +57,10 @@ enum MirrorSlot {
 }
 
 impl MetadataMirror {
-    /// Opens the copy in a data folder, or begins an empty one. One that is damaged is set aside under another name.
+    /// Opens the copy in a data folder, or begins an empty one. A damaged copy is archived under another name.
     ///
     /// # Errors
-    /// When the disk does not let it.
+    /// When the disk fails.
     pub fn open(folder: &Path) -> Result<Self, NodeError> {
         let file = folder.join(MIRROR_FILE);
         match Journal::open(&file).map_err(NodeError::from).and_then(Self::from_journal) {
@@ -81,28 +79,28 @@ impl MetadataMirror {
     /// When it cannot be read.
     pub fn from_journal(journal: Journal) -> Result<Self, NodeError> {
         let mut heads = MirrorState::default();
-        // A head of another build is as good as none: the master gives all rows again.
+        // A head of another build counts as none: the master gives all rows again.
         journal.load(HEADS_TABLE, &mut |_, value| heads = codec::decode(value).unwrap_or_default())?;
         Ok(Self { journal, state: Mutex::new(heads) })
     }
 
-    /// How much of which journal the copy has.
+    /// The position of the copy: which journal, and how much of it.
     pub fn mark(&self) -> Option<MirrorPosition> {
         self.state().whole.as_ref().map(|head| head.mark)
     }
 
-    /// What is told after joining: which copy is here, and what lies on which disks.
+    /// What is reported after joining: which copy is here, and what lies on which disks.
     pub fn join_completions(&self, disks: &DiskSet) -> [NodeCompletion; 2] {
         let mark = self.mark();
         let all_seen = mark.is_some_and(|mark| disks.is_all_marked(mark.journal));
         [NodeCompletion::MirrorMark { mark, is_all_marked: all_seen }, NodeCompletion::Inventory(disks.held_by_mark())]
     }
 
-    /// Keeps rows, and marks the disks: a master gives rows only once it was told what lies there. So a disk that is
-    /// away while the names are put together is known by its mark, although its node was there.
+    /// Stores rows, and marks the disks. A master gives rows only once it was told what lies on the disks. So its mark
+    /// shows later that a disk was away while the names were rebuilt, although its node took part.
     ///
     /// # Errors
-    /// As [`keep`](Self::apply).
+    /// As [`apply`](Self::apply).
     pub fn apply_and_mark(&self, keep: &MirrorUpdate, disks: &DiskSet) -> Result<(), NodeError> {
         self.apply(keep)?;
         if let Some(mark) = self.mark().filter(|mark| *mark == keep.position) {
@@ -111,14 +109,14 @@ impl MetadataMirror {
         Ok(())
     }
 
-    /// Keeps rows; they are on the disk when it returns. Repeating it does no harm.
+    /// Stores rows; they are on the disk when it returns. Repeating it does no harm.
     ///
     /// # Errors
-    /// [`Status::Refused`] where they do not fit onto what is kept, and what the disk says.
+    /// [`Status::Refused`] if they do not continue what is stored; else the disk's error.
     pub fn apply(&self, keep: &MirrorUpdate) -> Result<(), NodeError> {
         let mut heads = self.state();
         if heads.whole.as_ref().is_some_and(|whole| whole.mark == keep.position) {
-            // Its answer was lost, or a disk is new.
+            // The earlier answer was lost, or a disk is new.
             return Ok(());
         }
         let (next, side, mut changes) = match keep.base {
@@ -156,10 +154,10 @@ impl MetadataMirror {
         Ok(())
     }
 
-    /// The page of the copy after a row; `None` where there is no whole copy.
+    /// The page of the copy that follows a row; `None` if there is no complete copy.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The disk's error.
     pub fn page(&self, after: Option<MirrorKey>) -> Result<Option<Report>, NodeError> {
         let heads = self.state();
         let Some(MirrorCopy { mark, slot: side }) = heads.whole.clone() else { return Ok(None) };
@@ -178,11 +176,11 @@ impl MetadataMirror {
     }
 
     fn state(&self) -> MutexGuard<'_, MirrorState> {
-        // Changed in one step, after the disk.
+        // Changed in one step, after the disk was written.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The changes that take all rows of a side away.
+    /// The changes that remove all rows of a side.
     fn emptied(&self, side: MirrorSlot) -> Result<Vec<RowChange>, NodeError> {
         let mut changes = Vec::new();
         let table = side.table();
@@ -215,7 +213,7 @@ fn row_change(side: MirrorSlot, row: &MirrorRow) -> RowChange {
     }
 }
 
-/// A table's name and a key as one key, in the order of both: no name holds a zero byte.
+/// A table's name and a key as one key, sorted by both: no name contains a zero byte.
 fn joined(table: &str, key: &[u8]) -> Vec<u8> {
     [table.as_bytes(), &[0], key].concat()
 }
@@ -231,7 +229,7 @@ fn does_not_fit(keep: &MirrorUpdate) -> NodeError {
     NodeError::refused(Status::Refused, message)
 }
 
-/// Gives a file another name that no file has.
+/// Renames a file to a name that no file has.
 fn quarantine_file(file: &Path) -> io::Result<PathBuf> {
     let aside = (1..).map(|number| file.with_extension(format!("redb.aside-{number}"))).find(|aside| !aside.exists());
     let aside = aside.unwrap_or_else(|| file.with_extension("redb.aside"));
@@ -241,11 +239,11 @@ fn quarantine_file(file: &Path) -> io::Result<PathBuf> {
 
 /// The file in a node's data folder.
 pub const MIRROR_FILE: &str = "kept.redb";
-/// The table with the one row that says what is kept.
+/// The table with the one row that describes the copy.
 const HEADS_TABLE: &str = "heads";
 /// Bytes of rows in a page: half a GMP message.
 const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
-/// What a row takes besides its key and value, at most.
+/// Bytes of a row besides its key and value, at most.
 const ROW_HEAD_BYTES: usize = 32;
 
 #[cfg(test)]
@@ -303,7 +301,7 @@ mod tests {
         assert!(kept.apply(&page(6, 1, true, vec![])).is_err(), "a page of another copy");
         kept.apply(&page(5, 1, true, vec![row(4, Some(1))])).unwrap();
         assert_eq!((kept.mark(), all(&kept)), (Some(mark(5)), vec![row(3, Some(1)), row(4, Some(1))]));
-        // And once more, onto a side that was used before.
+        // And once more, onto a slot that was used before.
         kept.apply(&page(9, 0, true, vec![row(5, Some(1))])).unwrap();
         assert_eq!(all(&kept), [row(5, Some(1))]);
     }
@@ -393,7 +391,7 @@ mod tests {
         kept.apply_and_mark(&all(1), &set).unwrap();
         assert!(is_all_seen(&kept, &set));
         drop((kept, set));
-        // A copy of another journal comes while one is not mounted.
+        // A copy of another journal arrives while one disk is not mounted.
         let (kept, set) = open(&disks[..1]);
         assert!(is_all_seen(&kept, &set));
         kept.apply_and_mark(&all(2), &set).unwrap();
@@ -401,7 +399,7 @@ mod tests {
         drop((kept, set));
         let (kept, set) = open(&disks);
         assert!(!is_all_seen(&kept, &set));
-        // The same again, because it is not.
+        // The same again, because that disk is not marked.
         kept.apply_and_mark(&all(2), &set).unwrap();
         assert!(is_all_seen(&kept, &set));
         drop((kept, set));

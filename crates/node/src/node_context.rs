@@ -1,5 +1,5 @@
-//! What every conversation of a node has in hand: the store, the buckets, the ticket door, the connections to other
-//! nodes, the SPE slots, and the way to the rules. It decides nothing.
+//! What every conversation of a node shares: the store, buckets, ticket checks, connections to other nodes, SPE slots,
+//! and the channel to the rules. It never decides anything.
 
 use std::sync::{
     Arc,
@@ -33,7 +33,7 @@ pub(crate) struct NodeContext {
     pub(crate) node: NodeId,
     /// The slices on all disks of this node.
     pub(crate) store: Arc<DiskSet>,
-    /// How far each disk's scrub is.
+    /// The progress of each disk's scrub.
     pub(crate) scrub_statuses: ScrubStatuses,
     pub(crate) buckets: Arc<BucketStore>,
     pub(crate) mirror: Arc<MetadataMirror>,
@@ -41,22 +41,23 @@ pub(crate) struct NodeContext {
     pub(crate) tickets: TicketAuthorizer,
     pub(crate) upload_locks: UploadLocks,
     pub(crate) connections: ConnectionPool,
-    /// What the operator says of copies from other clouds.
+    /// The operator's rules on copies from other clouds.
     pub(crate) foreign_clouds: ForeignCloudPolicy,
-    /// What bytes to and from other sites may take.
+    /// The rate limits of bytes to and from other sites.
     pub(crate) site_limiters: SiteLimiters,
     /// Transfers at once (`transfers_max` of the settings).
     pub(crate) transfer_slots: Arc<Semaphore>,
-    /// Slices passed on by other nodes at once. Apart from the others, so that of two nodes whose turns are all taken
-    /// by uploads neither waits for the other.
+    /// Slices that other nodes forward here at once. They have slots of their own: otherwise two nodes whose slots are
+    /// all taken by uploads would wait for each other.
     pub(crate) forward_slots: Arc<Semaphore>,
-    /// Copies that clients have ordered here at once. Apart from the others too: each waits for a turn at another node.
+    /// Copies that clients have ordered here at once, also apart from the others: each waits for a slot at another
+    /// node.
     pub(crate) pull_slots: Arc<Semaphore>,
     pub(crate) transfers_running: Gauge,
     pub(crate) spe: SpeProgram,
     /// How drivers of detached jobs are started.
     pub(crate) drivers: DriverProgram,
-    /// How SPEs are confined, and what of that is missing here.
+    /// How SPEs are confined, and which layers are missing here.
     pub(crate) sandbox: Arc<Sandbox>,
     /// SPEs at work at once (`spe_slots` of the settings).
     pub(crate) spe_slots: Arc<FairScheduler>,
@@ -67,13 +68,13 @@ pub(crate) struct NodeContext {
 }
 
 impl NodeContext {
-    /// Tells the rules. Waits while they have too much to read; they never wait for us.
+    /// Tells the rules. Waits while their queue is full; they never wait for the caller.
     pub(crate) async fn send_completion(&self, completion: NodeCompletion) {
         // The rules are gone only when the node stops.
         let _ = self.events.send(Event::Completion(completion)).await;
     }
 
-    /// A slice's bytes or sidecar are not what was written: it is put aside and reported.
+    /// Handles a slice whose bytes or sidecar are not what was written: it is quarantined and reported.
     pub(crate) async fn quarantine_slice(&self, slice: SliceId) {
         let store = Arc::clone(&self.store);
         let marked = blocking("putting a corrupt slice aside", move || {
@@ -90,20 +91,20 @@ impl NodeContext {
                     self.send_completion(NodeCompletion::Stored(spare)).await;
                 }
             }
-            // Reported all the same: the master must replace it, whatever this disk still does.
+            // Reported all the same: the master must replace it, whatever this disk still manages.
             Err(error) => tracing::error!(%slice, %error, "the corrupt slice could not be put aside"),
         }
     }
 
-    /// Looks at an error of a job's files for what it says of their disk.
+    /// Checks an error about a job's files for signs of a failing disk.
     pub(crate) fn note_disk_error(&self, error: &NodeError) {
         if let NodeError::Io { operation, path, source } = error {
-            // One file that cannot be read is not yet its disk's end.
+            // One file that cannot be read does not mean that its disk has failed.
             self.store.note_error(path, source, operation.starts_with("read"));
         }
     }
 
-    /// As [`quarantine_slice`](Self::quarantine_slice) where `error` says so; gives the error back.
+    /// As [`quarantine_slice`](Self::quarantine_slice) if `error` says so; returns the error.
     pub(crate) async fn quarantine_if_corrupt(&self, slice: SliceId, error: NodeError) -> NodeError {
         if matches!(&error, NodeError::Store(store::StoreError::Corrupt { .. })) {
             self.quarantine_slice(slice).await;

@@ -1,8 +1,6 @@
-//! The bytes of a third-party copy on their way in: read from one node that has them, and where that one fails from the
-//! next, at the byte after. Serves the path `docs/paths/third-party-copy.md`.
-//!
-//! It never gives out a byte of another slice than the one that was asked for, and never goes on without a client:
-//! tickets live for a minute, and only the client gets new ones.
+//! The incoming bytes of a third-party copy, read from one node that has them. If that node fails, the next one
+//! continues at the following byte. Serves the path `docs/paths/third-party-copy.md`. Tickets live for a minute, and
+//! only the client gets new ones. So it never goes on without a client, and never delivers a byte of another slice.
 
 pub(crate) mod address_policy;
 pub(crate) mod foreign_cloud;
@@ -28,13 +26,13 @@ use crate::{
 use foreign_cloud::ForeignCloudClient;
 use pull_control::PullControl;
 
-/// See the module.
+/// The bytes of a range of one slice, from whichever sources have them.
 pub(crate) struct PullSource<'a> {
     context: &'a NodeContext,
     /// The client that ordered the copy.
     bearer: &'a Bearer,
     control: &'a PullControl,
-    /// The way to the sources, where these are in another cloud.
+    /// The client to the sources, if these are in another cloud.
     foreign_cloud: Option<ForeignCloudClient>,
     slice: SliceId,
     /// The next byte.
@@ -43,9 +41,10 @@ pub(crate) struct PullSource<'a> {
     part: Option<PullRange>,
     /// Sources that have failed since they were last named.
     failed: BTreeSet<NodeId>,
-    /// Where the copy stood when the sources were last named: they are named again only where that has helped.
+    /// The copy's position when the sources were last named. They are asked for again only if naming them made
+    /// progress.
     named_at: Option<u64>,
-    /// Why the last source that was tried did not do.
+    /// Why the last source that was tried failed.
     last: String,
 }
 
@@ -63,7 +62,7 @@ enum RangeOrigin {
     Peer { peer: Peer, stream: Box<TransferStream>, crossing: TransferLimiter },
     /// A node of another cloud.
     ForeignCloud(Box<TransferStream>),
-    /// The disk of this one. `None` while it is read.
+    /// The disk of this node. `None` while it is read.
     LocalDisk(Option<SliceSource>),
 }
 
@@ -94,15 +93,15 @@ impl<'a> PullSource<'a> {
         }
     }
 
-    /// The copy is made, or will not be: whoever was spoken to in another cloud is told.
+    /// The copy is made, or will not be: nodes contacted in another cloud are told.
     pub(crate) fn end(self) {
         if let Some(abroad) = self.foreign_cloud {
             tokio::spawn(abroad.close());
         }
     }
 
-    /// Begins to read what is still missing, or as much of it as is asked for at once, from the first source that gives
-    /// it.
+    /// Begins to read what is still missing, or as much of it as is requested at once, from the first source that
+    /// delivers.
     async fn begin(&mut self) -> Result<PullRange, NodeError> {
         loop {
             let said = self.control.instructions();
@@ -140,7 +139,7 @@ impl<'a> PullSource<'a> {
             RangeOrigin::LocalDisk(Some(self.open_here(source, self.at..until).await?))
         } else {
             let (peer, stream) = begin_reading(self.context, source, self.slice, self.at..until, pace).await?;
-            // Who reads with a client's ticket pays for the way (`site_limiters.rs`).
+            // A node that reads with a client's ticket pays for the link (`site_limiters.rs`).
             let own = TransferQos { rate_bytes_per_second: None, priority: pace.priority };
             let crossing = self.context.site_limiters.for_transfer(Some(&source.place.site), own);
             RangeOrigin::Peer { peer, stream: Box::new(stream), crossing }
@@ -148,7 +147,7 @@ impl<'a> PullSource<'a> {
         Ok(PullRange { source: source.clone(), until, pace, from })
     }
 
-    /// The slice lies here: the client itself shows the ticket for it.
+    /// The slice lies on this node: the client itself presents the ticket for it.
     async fn open_here(&mut self, source: &Source, range: Range<u64>) -> Result<SliceSource, NodeError> {
         let allowed = self.context.tickets.read(self.bearer, &source.ticket, self.slice)?;
         let (store, slice) = (Arc::clone(&self.context.store), self.slice);
@@ -160,7 +159,8 @@ impl<'a> PullSource<'a> {
 
     fn give_up(&mut self, node: &NodeId, error: &NodeError) {
         tracing::info!(slice = %self.slice, %node, %error, at = self.at, "a copy goes on from another node");
-        // What a connection met is for the operator: a client named the address, and is not to learn what is there.
+        // The details of a connection error are for the operator: a client named the address, and must not learn what
+        // is there.
         self.last = match error {
             NodeError::Net(_) => format!("node {node} could not be reached, did not prove itself, or broke off"),
             error => error.to_string(),
@@ -168,7 +168,7 @@ impl<'a> PullSource<'a> {
         self.failed.insert(node.clone());
     }
 
-    /// The next frame of a part; how long it is, and `None` at the part's end.
+    /// The next frame of a range and its length; `None` at the range's end.
     async fn next_of(&mut self, part: &mut PullRange, frame: &mut StreamFrame) -> Result<Option<u64>, NodeError> {
         let left = part.until - self.at;
         let more = match &mut part.from {
@@ -214,8 +214,8 @@ impl<'a> PullSource<'a> {
         }
     }
 
-    /// What remains of a part behind a frame: a limit that was set meanwhile is kept to at once, since what is under
-    /// way without one would bring all the rest.
+    /// Keeps the rest of a range after a frame. A limit that was set meanwhile takes effect at once: a range requested
+    /// without one would bring all the rest.
     fn put_back(&mut self, part: PullRange) {
         let pace = self.control.instructions().pace;
         if part.pace.rate_bytes_per_second.is_some() || pace.rate_bytes_per_second.is_none() {
@@ -233,7 +233,7 @@ impl AsyncFrameSource for PullSource<'_> {
                 None => self.begin().await?,
             };
             match self.next_of(&mut part, frame).await {
-                // The sender waits for a limit.
+                // The sender waits for a rate limit.
                 Ok(Some(0)) => self.put_back(part),
                 Ok(Some(bytes)) => {
                     self.at += bytes;
@@ -258,18 +258,17 @@ impl AsyncFrameSource for PullSource<'_> {
     }
 }
 
-/// What is asked for at once where a limit holds, so that another one is kept to soon: whole frames.
+/// What is requested at once under a limit, in whole frames, so that a changed limit soon takes effect.
 fn bytes_at_once(rate_bytes_per_second: u64) -> u64 {
     let frame = FRAME_BYTES_MAX as u64;
     rate_bytes_per_second.saturating_mul(RANGE_SECONDS).div_ceil(frame).saturating_mul(frame)
 }
 
-/// How long a node sends at a rate before it is asked again.
+/// How long a node sends at a rate before the next request.
 const RANGE_SECONDS: u64 = 4;
-/// How long a source may bring nothing before another takes its place: far above any hiccup, far below a person's
-/// patience.
+/// How long a source may be silent before another takes its place: far above any hiccup, far below a person's patience.
 const SOURCE_STALL_MAX: Duration = Duration::from_secs(10);
-/// Tickets are renewed at two thirds of their life: the rest is for clocks that disagree and for the way.
+/// Tickets are renewed at two thirds of their life: the rest allows for clock skew and transit.
 const RENEW_AFTER: Duration = Duration::from_secs(limits::TICKET_LIFE.as_secs() * 2 / 3);
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! A slice's frames on their way in, to all who take them at the same time: the file, the digest, and the next node of
-//! the chain. Receiving, writing, hashing and passing on each go at their own pace, a few frames apart. Serves upload.
-//!
-//! It never keeps more than a few frames, and never more threads busy than have a frame to work on.
+//! Passes the incoming frames of a slice to all consumers at once: the file, the digest, and the next node of the
+//! chain. Receiving, writing, hashing and forwarding each run at their own pace, a few frames apart. Serves upload. It
+//! never keeps more than a few frames, and never occupies more threads than have a frame to work on.
 
 use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
 
@@ -25,7 +24,7 @@ use crate::{NodeError, active_writes::ActiveWrite, forward::Forward, frame_pipe:
 pub(crate) enum ReceiveEnd {
     /// In order.
     Complete,
-    /// The sender went away, stalled, sent damaged bytes, or was told to stop: the connection is of no more use.
+    /// The sender went away, stalled, sent damaged bytes, or was told to stop; the connection is no longer usable.
     Interrupted(NodeError),
 }
 
@@ -35,10 +34,10 @@ pub(crate) trait AsyncFrameSource: Send {
     fn next(&mut self, frame: &mut StreamFrame) -> impl Future<Output = Result<bool, NodeError>> + Send;
 }
 
-/// Frames of a connection; a peer that keeps still for `stall` is given up.
+/// Frames of a connection; a peer that is silent for `stall` is given up.
 pub(crate) struct ConnectionSource<'a> {
     pub(crate) stream: &'a mut TransferStream,
-    /// What the bytes wait for when they have come: no more are read meanwhile, and so sent.
+    /// The rate limit of the received bytes. While they wait, no more are read, so the sender slows down too.
     pub(crate) limiter: &'a LimiterChain,
     pub(crate) stall: Duration,
 }
@@ -51,7 +50,7 @@ impl AsyncFrameSource for ConnectionSource<'_> {
                 Err(_) => return Err(NodeError::Stalled { operation: "waiting for bytes", after: self.stall }),
             };
             if more && frame.payload.is_empty() {
-                // The sender waits for a limit.
+                // The sender waits for a rate limit.
                 continue;
             }
             self.limiter.acquire(frame.payload.len() as u64).await;
@@ -60,8 +59,8 @@ impl AsyncFrameSource for ConnectionSource<'_> {
     }
 }
 
-/// Receives frames into `writer`, and passes them on, until the end of the data or until `stop` ends; gives the writer
-/// back with all that came. An error is one of writing here; the sender may still be sending.
+/// Receives frames into `writer`, and forwards them, until the end of the data or until `stop` ends. Returns the writer
+/// with all that arrived. An error is one of writing here; the sender may still be sending.
 pub(crate) async fn receive_slice(
     arrival: &mut impl AsyncFrameSource,
     writer: SliceWriter,
@@ -84,7 +83,7 @@ pub(crate) async fn receive_slice(
         match received {
             Ok(true) => {}
             Ok(false) => {
-                // What is left to do is ours.
+                // The sender is done; the rest of the work is ours.
                 arriving.inspect(|arriving| arriving.add_bytes(0));
                 break ReceiveEnd::Complete;
             }
@@ -98,20 +97,20 @@ pub(crate) async fn receive_slice(
             *forward = None;
         }
         if !file.give(&frame).await || !digest.give(&frame).await {
-            // It failed; finishing it says why.
+            // It failed; finishing it returns the reason.
             break ReceiveEnd::Complete;
         }
     };
     let FileSink { file, checkpoint } = file.finish().await?;
     let digest = digest.finish().await?;
     if let Some(checkpoint) = checkpoint {
-        // Its own errors were told; a panic leaves what was safe before.
+        // Its own errors were reported; a panic leaves what was safe before.
         let _ = checkpoint.await;
     }
     Ok((SliceWriter::join(file, digest), ended))
 }
 
-/// One who takes frames on blocking threads, one call at a time, and holds a thread only while there are frames.
+/// A sink that takes frames on blocking threads, one call at a time, and holds a thread only while there are frames.
 struct SinkWorker<S> {
     frames: mpsc::Sender<Arc<StreamFrame>>,
     work: JoinHandle<Result<S, NodeError>>,
@@ -123,12 +122,12 @@ impl<S: FrameSink> SinkWorker<S> {
         Self { frames, work: tokio::spawn(take_all(sink, received)) }
     }
 
-    /// Waits while the taker is behind; false when it has failed.
+    /// Waits while the sink is behind; false when it has failed.
     async fn give(&self, frame: &Arc<StreamFrame>) -> bool {
         self.frames.send(Arc::clone(frame)).await.is_ok()
     }
 
-    /// Waits until all is taken.
+    /// Waits until all frames are taken.
     async fn finish(self) -> Result<S, NodeError> {
         drop(self.frames);
         self.work.await.unwrap_or(Err(NodeError::Panicked { operation: STORING }))
@@ -140,7 +139,7 @@ async fn take_all<S: FrameSink>(mut sink: S, mut frames: mpsc::Receiver<Arc<Stre
         let work = spawn_blocking(move || {
             sink.write_frame(&first)?;
             drop(first);
-            // What has come meanwhile goes without waking another thread.
+            // Frames that arrived meanwhile are taken without waking another thread.
             while let Ok(next) = frames.try_recv() {
                 sink.write_frame(&next)?;
             }
@@ -151,7 +150,7 @@ async fn take_all<S: FrameSink>(mut sink: S, mut frames: mpsc::Receiver<Arc<Stre
     Ok(sink)
 }
 
-/// Frames that are still in someone's hands, the oldest first: their memory is used again.
+/// Frames that are still in use, the oldest first: their memory is reused.
 #[derive(Default)]
 struct FramePool {
     shared: VecDeque<Arc<StreamFrame>>,
@@ -172,7 +171,7 @@ impl FramePool {
     }
 }
 
-/// The file, with the checkpoint that is being made of it on another thread.
+/// The file, with the checkpoint of it that another thread is making.
 struct FileSink {
     file: SliceFile,
     checkpoint: Option<JoinHandle<()>>,
@@ -183,7 +182,7 @@ impl FrameSink for FileSink {
         self.file.write_checked(&frame.payload, &frame.checksums)?;
         if self.file.is_checkpoint_due() {
             if let Some(running) = self.checkpoint.take() {
-                // The disk is a whole checkpoint behind: what is not safe must not grow further.
+                // The disk is a whole checkpoint behind: the unsafe part must not grow further.
                 let _ = Handle::current().block_on(running);
             }
             self.checkpoint = self.file.checkpoint_due().map(|checkpoint| spawn_blocking(move || run(checkpoint)));
@@ -210,5 +209,5 @@ fn run(checkpoint: Checkpoint) {
 }
 
 const STORING: &str = "storing received bytes";
-/// Frames that one who takes them may be behind: 4 MiB, so that a pause of the disk does not stop the network.
+/// Frames by which a sink may lag: 4 MiB, so that a pause of the disk does not stop the network.
 const FRAMES_AHEAD: usize = 4;

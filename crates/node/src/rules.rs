@@ -1,9 +1,7 @@
-//! What a node does with the orders of its master, as a plain struct: no disk, no socket, no clock (architecture, "One
-//! shape for every rule-keeper"; door 4). `server.rs` drives it on a real machine, the simulation drives
-//! the same struct with a disk and a network in memory. It serves the paths upload, replication and removal.
-//!
-//! It never keeps a slice itself and never believes an order that did not come over the session of its own master
-//! (Sector/Sphere paper, 2.3: "slave nodes only accept commands from the Sector master").
+//! What a node does with its master's orders, as a plain struct: no disk, socket or clock (architecture, "One shape for
+//! every rule-keeper"; door 4). `server.rs` drives it on a real machine; the simulation drives the same struct with a
+//! disk and network in memory. It serves the paths upload, replication and removal. It never stores a slice itself, and
+//! never believes an order that did not arrive over its master's session (Sector/Sphere paper, 2.3).
 
 mod copies;
 mod moves;
@@ -30,7 +28,7 @@ use moves::{MoveQueue, QueuedMove};
 use outbox::Outbox;
 pub use outbox::ReportId;
 
-/// The rules of one node.
+/// The rules of one node (Sector/Sphere paper, 2.3: "slave nodes only accept commands from the Sector master").
 ///
 /// After every `handle_…` call, take [`poll_action`](Self::poll_action) until it gives `None`: the queue of actions is
 /// bounded only by that.
@@ -63,8 +61,8 @@ impl Node {
         }
     }
 
-    /// A session with the master has begun. All that was reported before counts for nothing: the inventory tells it
-    /// anew, and reports follow behind it.
+    /// A session with the master has begun. Everything reported before is void: the inventory tells it anew, and
+    /// reports follow behind it.
     pub fn handle_session_opened(&mut self, now: Now, session: SessionId) {
         self.session = Some(session);
         self.status_due = now.monotonic;
@@ -74,9 +72,9 @@ impl Node {
         self.handle_timeout(now);
     }
 
-    /// A session has ended; ignored when it is not the present one. What runs goes on and is told by the next
-    /// inventory; copies that wait are dropped, since their tickets would not outlive the wait and the master orders
-    /// them again.
+    /// A session has ended; ignored unless it is the present one. Running work goes on and is reported by the next
+    /// inventory. Waiting copies are dropped: their tickets would not outlive the wait, and the master orders them
+    /// again.
     pub fn handle_session_lost(&mut self, session: SessionId) {
         if self.session == Some(session) {
             self.session = None;
@@ -85,7 +83,7 @@ impl Node {
         }
     }
 
-    /// An order has come.
+    /// An order has arrived.
     pub fn handle_message(&mut self, _now: Now, from: ReplyTo, order: Order) {
         if self.session != Some(from.session) {
             let refusal = Refusal::new(Status::Refused, "this node takes orders only over its present session");
@@ -98,7 +96,8 @@ impl Node {
             }
             Order::Place { header } => {
                 let refused = self.moves.add(QueuedMove { work: Move::Place { header }, reply_to: Some(from) });
-                // The answer comes when the slice stands there: the master removes what lay there before only then.
+                // The answer is sent when the slice is in place: only then does the master remove what lay there
+                // before.
                 if let Err(refusal) = refused {
                     self.ack(from, Err(refusal));
                 }
@@ -138,7 +137,7 @@ impl Node {
         self.start_waiting();
     }
 
-    /// Something that this struct asked for, or that happened at one of the node's other doors, is complete.
+    /// Something that this struct asked for, or that happened at another door of the node, is complete.
     pub fn handle_completion(&mut self, _now: Now, completion: NodeCompletion) {
         match completion {
             NodeCompletion::Copied { slice, result, kept_bytes } => self.copied(slice, result, kept_bytes),
@@ -166,7 +165,7 @@ impl Node {
         if now.monotonic >= self.status_due {
             self.status_due = now.monotonic + self.limits.status_interval;
             self.actions.push_back(NodeAction::ReportStatus { session });
-            // Beside a status, so that it has no time limit of its own.
+            // Sent with a status, so that it needs no timer of its own.
             if now.monotonic >= self.clock_due {
                 self.clock_due = now.monotonic + CLOCK_EVERY;
                 self.actions.push_back(NodeAction::ReportClock { session, unix_millis: now.unix_millis });
@@ -179,7 +178,7 @@ impl Node {
         self.actions.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, on the monotonic clock.
+    /// When [`handle_timeout`](Self::handle_timeout) must be called next, on the monotonic clock.
     pub fn next_timeout(&self) -> Option<Duration> {
         self.session.map(|_| self.status_due)
     }
@@ -206,7 +205,7 @@ impl Node {
 
     fn remove(&mut self, asker: ReplyTo, slice: SliceId) {
         let result = match self.copies.cancel(slice) {
-            // Nothing of it was here, and now nothing will be.
+            // Nothing of it was here, and now nothing will arrive.
             Cancelled::Waiting => {
                 self.report(Report::Removed(slice));
                 Ok(())
@@ -222,7 +221,7 @@ impl Node {
         let unwanted = self.copies.finished(slice);
         match result {
             Ok(_) if unwanted => {
-                // A full queue leaves the slice here; the next inventory shows it and the master orders again.
+                // If the queue is full, the slice stays here. The next inventory shows it, and the master orders again.
                 let _ = self.moves.add(QueuedMove { work: Move::Remove(slice), reply_to: None });
             }
             Err(_) if unwanted => self.report(Report::Removed(slice)),
@@ -234,7 +233,8 @@ impl Node {
     fn moved(&mut self, id: MoveId, result: Result<(), Refusal>) {
         let Some(QueuedMove { work, reply_to: asker }) = self.moves.finished(id) else { return };
         match work {
-            // What is not here any more is removed too. A disk that could not remove it keeps it in the inventory.
+            // A slice that is already gone counts as removed. If the disk could not remove it, it stays in the
+            // inventory.
             Move::Remove(slice) => match result {
                 Err(refusal) if refusal.status != Status::NotFound => {}
                 _ => self.report(Report::Removed(slice)),
@@ -251,7 +251,7 @@ impl Node {
         if self.outbox.add(report).is_err()
             && let Some(session) = self.session
         {
-            // The master has not answered for thousands of reports: one inventory says the same in less.
+            // The master has not answered thousands of reports: one inventory says the same in less.
             self.handle_session_lost(session);
             self.actions.push_back(NodeAction::Rejoin { session });
         }
@@ -262,7 +262,7 @@ impl Node {
         self.actions.push_back(NodeAction::Ack { to, ack });
     }
 
-    /// Turns whatever waits and may start now into actions.
+    /// Turns waiting work that may start now into actions.
     fn start_waiting(&mut self) {
         while let Some(copy) = self.copies.start() {
             self.actions.push_back(NodeAction::StartCopy(copy));
@@ -278,15 +278,15 @@ impl Node {
     }
 }
 
-/// What the node's hands are asked to do. Nothing here needs to be saved before another is sent: what a report says is
-/// on the disk before its completion is handled.
-// Actions are carried out at once; a box would be an allocation for nothing.
+/// What the rules ask the node to do. Nothing here needs to be saved before another action is sent: what a report says
+/// is on the disk before its completion is handled.
+// Actions are carried out at once; a box would be a needless allocation.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAction {
-    /// Refuse tickets that were given out before, and cut off what runs on them.
+    /// Refuse tickets that were issued before, and cut off what runs on them.
     Revoke(Revocation),
-    /// Refuse the certificates of these machines and of no others, and cut off who shows them.
+    /// Refuse the certificates of exactly these machines, and cut off connections that use them.
     RevokeNodes(Vec<NodeId>),
     /// Answer an order; dropped when its session is gone.
     Ack {
@@ -295,8 +295,8 @@ pub enum NodeAction {
         /// The answer.
         ack: Ack,
     },
-    /// Tell the master, as a request; then [`NodeCompletion::Acknowledged`], whatever the answer was. When no answer
-    /// comes, the session is lost.
+    /// Send the master a report as a request; then [`NodeCompletion::Acknowledged`], whatever the answer was. If no
+    /// answer arrives, the session is lost.
     Report {
         /// Over this session.
         session: SessionId,
@@ -305,13 +305,13 @@ pub enum NodeAction {
         /// What to tell.
         report: Report,
     },
-    /// Tell the master how the node is ([`Report::Status`], filled by the hands). Not kept and not repeated.
+    /// Tell the master how the node is ([`Report::Status`], filled in by the server). Not kept and not repeated.
     ReportStatus {
         /// Over this session.
         session: SessionId,
     },
-    /// Tell the master what the wall clock says ([`Report::Clock`], with the machine's name from the hands). Not kept
-    /// and not repeated.
+    /// Tell the master the wall-clock time ([`Report::Clock`], with the machine's name from the server). Not kept and
+    /// not repeated.
     ReportClock {
         /// Over this session.
         session: SessionId,
@@ -319,7 +319,7 @@ pub enum NodeAction {
         unix_millis: u64,
     },
     /// Call [`Node::handle_completion`] with [`NodeCompletion::MirrorMark`] and [`NodeCompletion::Inventory`] before
-    /// any other completion is handled: whatever is stored or removed from then on is reported on its own.
+    /// any other completion. Whatever is stored or removed from then on is reported on its own.
     TakeInventory,
     /// Give this session up and join again.
     Rejoin {
@@ -332,7 +332,7 @@ pub enum NodeAction {
     Move {
         /// To be named in the completion.
         id: MoveId,
-        /// What.
+        /// The change.
         work: Move,
     },
     /// Drive a detached job.
@@ -341,7 +341,7 @@ pub enum NodeAction {
     ForgetJob(JobId),
     /// Check tickets with these keys from now on.
     SetTicketKeys(TicketKeys),
-    /// Keep to these shares of the limits between sites.
+    /// Apply these shares of the limits between sites.
     SetLinkShares(Vec<LinkShare>),
     /// Keep these rows; then [`NodeCompletion::RowsMirrored`].
     MirrorRows {
@@ -350,14 +350,14 @@ pub enum NodeAction {
         /// The rows.
         keep: MirrorUpdate,
     },
-    /// Read a page of what is kept; then [`NodeCompletion::MirrorPage`].
+    /// Read a page of the metadata mirror; then [`NodeCompletion::MirrorPage`].
     ReadMirror {
         /// The last row of the page before.
         after: Option<MirrorKey>,
     },
 }
 
-/// What the hands give back.
+/// What the server reports back to the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeCompletion {
     /// A copy that was started is complete and synced, or failed.
@@ -384,36 +384,36 @@ pub enum NodeCompletion {
     Inventory(Vec<MarkedSlices>),
     /// The master answered a report.
     Acknowledged(ReportId),
-    /// These slices are not here any more, since their disk has failed.
+    /// These slices are gone, since their disk has failed.
     SlicesLost(Vec<SliceId>),
-    /// A slice that is written here could not be passed on to the next node of its chain.
+    /// A slice being written here could not be forwarded to the next node of its chain.
     ForwardFailed {
         /// The slice.
         slice: SliceId,
         /// The node that does not have it.
         node: NodeId,
     },
-    /// The broken uploads that are kept here; told behind the inventory.
+    /// The broken uploads that are kept here; reported after the inventory.
     Partials(Vec<HeldPartial>),
-    /// Which copy of the master's small rows is here; told before the inventory.
+    /// Which copy of the master's small rows is here; reported before the inventory.
     MirrorMark {
         /// Its mark.
         mark: Option<MirrorPosition>,
-        /// Whether all disks here were there when it was given.
+        /// Whether all disks here were present when it was given.
         is_all_marked: bool,
     },
     /// Rows are kept, or not.
     RowsMirrored {
-        /// Who waits for it.
+        /// Whom to answer.
         to: ReplyTo,
         /// How it went.
         result: Result<(), Refusal>,
     },
-    /// A page of what is kept ([`Report::MirrorPage`]).
+    /// A page of the metadata mirror ([`Report::MirrorPage`]).
     MirrorPage(Report),
 }
 
-/// How often the master is told what the wall clock says: far more often than it looks back, and hardly any words.
+/// How often the master is told the wall-clock time: far more often than it looks back, and with very few bytes.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);
 
 /// A copy to make (see [`Order::Replicate`]).
@@ -423,9 +423,9 @@ pub struct CopyOrder {
     pub header: SliceHeader,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Who has it.
+    /// The node that has it.
     pub from: Source,
-    /// How it is to go.
+    /// The rate and priority of the copy.
     pub pace: TransferQos,
 }
 

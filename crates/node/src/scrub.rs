@@ -1,8 +1,6 @@
-//! The scrub of a node: one background worker a disk reads every slice again within the time that the operator set, so
-//! that bit rot is found while another copy is good. It serves no path and all of them.
-//!
-//! It decides how fast to go, never what a bad slice is: in proportion to what is left to read and to the time left for
-//! it, and slower while others want the disk.
+//! The scrub of a node: one background worker a disk reads every slice again within the operator's period. So bit rot
+//! is found while another copy is still good. It serves no path in particular, and so all of them. It paces itself by
+//! the bytes and time that are left, and slows down while others use the disk. It never decides what a bad slice is.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -17,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::{NodeError, blocking, node_context::NodeContext};
 
-/// How far each disk's scrub is, by the disk's place in the settings.
+/// The progress of each disk's scrub, by the disk's position in the settings.
 #[derive(Debug, Default)]
 pub(crate) struct ScrubStatuses(Mutex<Vec<Option<ScrubStatus>>>);
 
@@ -43,7 +41,7 @@ impl ScrubStatuses {
 pub(crate) fn start(workers: &Workers, hands: &Arc<NodeContext>, clock: Clock, period: Duration) {
     for (disk, scrub) in hands.store.scrubs() {
         let work = DiskScrub::new(Arc::clone(hands), clock, period, disk, scrub);
-        // It reckons its pauses itself.
+        // It computes its pauses itself.
         workers.start(format!("scrub of disk {}", disk + 1), 0.0, work);
     }
 }
@@ -64,7 +62,7 @@ impl DiskScrub {
         Self { context: hands, clock, period, disk, scrub: Some(scrub), saved: Instant::now() }
     }
 
-    /// Takes one step of the scrub and says when the next is due.
+    /// Takes one step of the scrub and returns when the next is due.
     pub(crate) async fn advance(&mut self) -> Result<NextStep, NodeError> {
         let Some(mut scrub) = self.scrub.take() else {
             return Err(NodeError::Panicked { operation: "scrubbing a disk" });
@@ -102,7 +100,7 @@ impl DiskScrub {
         }
     }
 
-    /// Writes down how far it is, now and then. What cannot be written costs only a repetition.
+    /// Saves the progress now and then. A save that fails costs only a repetition.
     async fn save(&mut self, now: bool) {
         if !now && self.saved.elapsed() < SAVE_PERIOD {
             return;
@@ -121,7 +119,7 @@ impl DiskScrub {
         }
     }
 
-    /// Transfers and SPEs that want the disks now.
+    /// Transfers and SPEs that use the disks now.
     fn busy(&self) -> u32 {
         self.context.transfers_running.value() + self.context.spes_running.value()
     }
@@ -138,19 +136,19 @@ impl BackgroundWork for DiskScrub {
     }
 }
 
-/// How long until the next pass begins; `None` during one, and where one is due.
+/// How long until the next pass begins; `None` during a pass, or if one is due.
 fn until_due(status: &ScrubStatus, now_unix_millis: u64, period: Duration) -> Option<Duration> {
     if status.began_unix_millis.is_some() {
         return None;
     }
     let due = status.last_began_unix_millis? + period.as_millis() as u64;
-    // A clock that was set back must not put the pass off for years.
+    // A clock that was set back must not postpone the pass for years.
     let wait = Duration::from_millis(due.saturating_sub(now_unix_millis)).min(period);
     (!wait.is_zero()).then_some(wait)
 }
 
-/// Bytes to read in a second: twice what the rest of the period demands, a part of it while others are at work. What
-/// was held back then is made good later, since the demand grows.
+/// Bytes to read per second: twice what the rest of the period requires, and only part of that while others use the
+/// disk. Reads held back are made up later, since the required rate grows.
 fn rate_bytes_per_second(status: &ScrubStatus, now_unix_millis: u64, period: Duration, busy: u32) -> u64 {
     let began = status.began_unix_millis.unwrap_or(now_unix_millis);
     let passed = Duration::from_millis(now_unix_millis.saturating_sub(began));
@@ -160,21 +158,21 @@ fn rate_bytes_per_second(status: &ScrubStatus, now_unix_millis: u64, period: Dur
     idle / u64::from(1 + busy.min(BUSY_MAX))
 }
 
-/// The pause after a step that read so much.
+/// The pause after a step that read this many bytes.
 fn pause(bytes: u64, rate_bytes_per_second: u64) -> Duration {
     let bytes = bytes.max(SLICE_COST_BYTES);
     Duration::from_secs_f64(bytes as f64 / rate_bytes_per_second.max(1) as f64)
 }
 
-/// Bytes read in one step: in far less than a second, so that a transfer never waits long behind it.
+/// Bytes read in one step: far less than a second's worth, so that a transfer never waits long behind it.
 const STEP_BYTES: u64 = 1 << 20;
-/// Least speed where nobody else is at work: a few percent of what the slowest disk gives.
+/// Lowest rate when nothing else uses the disk: a few percent of what the slowest disk delivers.
 const RATE_MIN_BYTES_PER_SECOND: u64 = 4 << 20;
-/// From so many transfers and SPEs on, it goes no slower.
+/// With more transfers and SPEs than this, the scrub slows down no further.
 const BUSY_MAX: u32 = 7;
-/// What opening a slice counts: about as much disk time as reading so many bytes.
+/// The cost of opening a slice: about as much disk time as reading this many bytes.
 const SLICE_COST_BYTES: u64 = 64 << 10;
-/// A stopped node reads again what it read in this time.
+/// A node that was stopped repeats at most what it read in this time.
 const SAVE_PERIOD: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -201,7 +199,7 @@ mod tests {
         DiskScrub::new(Arc::clone(&made.context), made.clock, 14 * DAY, disk, scrub)
     }
 
-    /// Steps until it waits for something else than its own pace; how many there were.
+    /// Steps until it waits for something other than its own pace; returns how many there were.
     async fn run(scrub: &mut DiskScrub) -> (usize, NextStep) {
         for steps in 1.. {
             match scrub.advance().await.unwrap() {
@@ -233,7 +231,7 @@ mod tests {
         let status = disks[0].scrub.clone().unwrap();
         assert_eq!((status.corrupt, status.began_unix_millis), (1, None));
         assert!(status.finished_unix_millis.is_some());
-        // A node that is started again knows that the pass was made.
+        // A restarted node knows that the pass was made.
         let mut again = scrub_of(&made);
         assert!(matches!(run(&mut again).await, (1, NextStep::IdleFor(_))));
     }

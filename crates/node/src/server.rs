@@ -1,5 +1,5 @@
-//! The node as a process part: the only code that knows both the [rules](crate::rules::Node) and the hands. One task
-//! owns the rules; it never waits for anything but the next event, so nothing that waits for it can hold it up.
+//! The node as part of a process: the only code that knows both the [rules](crate::rules::Node) and the node context.
+//! One task owns the rules. It never waits for anything but the next event, so nothing that waits for it is delayed.
 
 mod actions;
 
@@ -82,14 +82,14 @@ pub async fn serve(settings: Checked<NodeSettings>, spe: SpeProgram, stopping: S
 }
 
 impl NodeServer {
-    /// Opens the data folders and the transfer port. SPEs will be started from `spe`.
+    /// Opens the data folders and the transfer port. SPEs are started from `spe`.
     ///
     /// # Errors
     /// When the credentials cannot be used, the data folder is another process's or the port is in use.
     pub async fn bind(settings: &Checked<NodeSettings>, spe: SpeProgram) -> Result<Self, NodeError> {
         daemon::open_files::raise_limit();
         let files = settings.credential_files();
-        // A renewal that was cut off is finished first.
+        // An interrupted renewal is finished first.
         finish_file_replacement(&[&files.key, &files.certificate])
             .map_err(NodeError::io("renew the certificate", &files.certificate))?;
         let texts = files.read()?;
@@ -99,7 +99,7 @@ impl NodeServer {
         let (store, memory) = blocking("opening the data folders", move || disks::open(&own_settings, &disk)).await?;
         let folder = settings.folder.clone();
         let kept = blocking("opening the kept rows", move || MetadataMirror::open(&folder)).await?;
-        // One memory for those who call and those who are called: a get starts at the rate that the last one found.
+        // One cache for outgoing and incoming connections: a get starts at the rate that the last one found.
         let rates = Arc::new(MemoryRateCache::default());
         let quic = QuicSettings { controller: settings.controller, rate_cache: Some(rates), ..QuicSettings::default() };
         let listener = Listener::bind_both(settings.listen, identity.clone(), quic.clone()).await?;
@@ -174,11 +174,11 @@ impl NodeServer {
         self.listener.address()
     }
 
-    /// Serves until it is stopped. Transfers under way then have a few seconds to end; what is cut off leaves nothing
+    /// Serves until it is stopped. Transfers under way then have a few seconds to end; cutting one off leaves nothing
     /// half done.
     ///
     /// # Errors
-    /// When one of its tasks ends by a bug.
+    /// When one of its tasks ends because of a bug.
     pub async fn run(self, stopping: ShutdownToken) -> Result<(), NodeError> {
         let Self { listener, local, socket, clock, carrier, renewal, settings, context: hands, events, memory } = self;
         let address = settings.advertised(listener.address());
@@ -224,7 +224,7 @@ impl NodeServer {
         };
         let broken = |_| NodeError::Panicked { operation: "serving the transfer port" };
         let outcome = tokio::select! {
-            // Both end when they are asked to; one that ends before must not leave half a node behind.
+            // Both end when they are asked to; one that ends earlier must not leave half a node behind.
             outcome = desk.serve(messages, events, &stopping) => match outcome {
                 Ok(()) => door.await.map_err(broken),
                 Err(error) => {
@@ -234,7 +234,7 @@ impl NodeServer {
             },
             ended = &mut door => ended.map_err(broken),
         };
-        // It has the data folders in hand.
+        // It uses the data folders.
         looking.abort();
         let _ = looking.await;
         renewing.abort();
@@ -253,20 +253,20 @@ impl NodeServer {
     }
 }
 
-/// The rules with the hands that serve them.
+/// The rules with the context that carries out their actions.
 struct ServerLoop {
     clock: Clock,
     node: Node,
     context: Arc<NodeContext>,
     messenger: Messenger,
     link: Arc<JoinClient>,
-    /// Asking the master for a session; there is one or there is a session.
+    /// The task that asks the master for a session; there is either this task or a session.
     joining: Option<JoinHandle<JoinedSession>>,
-    /// What actions have started: no more than the rules allow at once.
+    /// The tasks that actions have started: no more than the rules allow at once.
     work: JoinSet<()>,
-    /// Status reports on their way: one at most.
+    /// Status reports in transit: at most one.
     status_out: Gauge,
-    /// When the next one tells what is being written, on the monotonic clock.
+    /// When the next status also reports what is being written, on the monotonic clock.
     arriving_due: Duration,
 }
 
@@ -288,7 +288,7 @@ impl ServerLoop {
                     Some(MessengerEvent::SessionLost(session)) => self.lose_session(session),
                     None => return Err(NodeError::Panicked { operation: "speaking with the master" }),
                 },
-                // The hands hold a sender, so this never ends.
+                // The context holds a sender, so this never ends.
                 Some(event) = events.recv() => match event {
                     Event::Completion(completion) => self.node.handle_completion(self.clock.now(), completion),
                     Event::SessionFailed(session) => self.lose_session(session),
@@ -324,7 +324,7 @@ impl ServerLoop {
         self.node.handle_session_opened(self.clock.now(), session);
     }
 
-    /// A session is gone, or of no more use: the next is asked for. Said of an old one, it means nothing.
+    /// A session is gone or no longer usable: the next one is requested. For an old session this does nothing.
     fn lose_session(&mut self, session: SessionId) {
         if self.node.session() != Some(session) {
             return;
@@ -343,7 +343,7 @@ impl ServerLoop {
     }
 }
 
-/// What the tasks of a node tell the one that owns the rules.
+/// What the tasks of a node tell the task that owns the rules.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // few wait at a time: a box would be an allocation for nothing
 pub(crate) enum Event {
@@ -375,14 +375,14 @@ fn unspecified_like(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Events that wait for the rules: these take them in microseconds.
+/// Events that wait for the rules, which handle one in microseconds.
 const EVENTS_MAX: usize = 1_024;
-/// Copies from other nodes at once: one keeps a link busy, a few more fill the gaps between small files, and the
-/// rest of the disk is for users.
+/// Copies from other nodes at once. One keeps a link busy, and a few more fill the gaps between small files; the rest
+/// of the disk is for users.
 const COPIES_MAX: usize = 4;
 /// How long background work may take to end its step: it reads a megabyte.
 const BACKGROUND_PATIENCE: Duration = Duration::from_secs(5);
-/// Connections to each transfer at once: most wait for their next request.
+/// Connections per transfer slot: most wait for their next request.
 const CONNECTIONS_PER_TRANSFER: usize = 4;
-/// SPE processes to each slot: those beyond one wait, at some megabytes each, while other jobs' tasks have the slot.
+/// SPE processes per slot: all but one wait, at some megabytes each, while tasks of other jobs have the slot.
 const SPES_PER_SLOT_MAX: usize = 16;

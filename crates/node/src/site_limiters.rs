@@ -1,9 +1,7 @@
-//! What this node's bytes to and from each other site may take: the node's shares of the limits between sites, as the
-//! master gives them out. Serves every path on which bytes leave a site.
-//!
-//! All conversations with one site share one limiter, so that they keep to the share together and by their priorities.
-//! Of two nodes only one pays: whoever sends, but for what a task reads, where the reader does. With a client it is the
-//! node.
+//! Limits this node's bytes to and from each other site, by the shares of the limits between sites that the master
+//! assigns. Serves every path on which bytes leave a site. All conversations with one site share one limiter, so
+//! together they keep to the share, by priority. With a client the node pays. Two nodes never both pay: the sender
+//! does, except that a task's reads are paid by the reader.
 
 use std::{
     collections::BTreeMap,
@@ -39,8 +37,8 @@ struct SiteLimiter {
 }
 
 impl SiteLimiters {
-    /// What the bytes of a conversation with someone at the site `far` wait for: the pace that was asked for, and the
-    /// share of the link. Where it is not known where the other end stands, only the pace counts.
+    /// The limiter of a conversation with a peer at the site `far`: the requested pace, and the share of the link. If
+    /// the peer's site is unknown, only the pace counts.
     pub(crate) fn for_transfer(&self, far: Option<&str>, pace: TransferQos) -> TransferLimiter {
         let own = pace
             .rate_bytes_per_second
@@ -53,7 +51,7 @@ impl SiteLimiters {
         TransferLimiter { site_limiter: site_gate, limiter: LimiterChain::new(gates, pace.priority) }
     }
 
-    /// Takes the shares of this node; sites that are not named have no limit. They hold at once for what is under way.
+    /// Sets the shares of this node; sites that are not named have no limit. They apply at once to transfers under way.
     pub(crate) fn set_shares(&self, shares: &[LinkShare]) {
         for LinkShare { site, .. } in shares {
             self.of(site);
@@ -64,12 +62,12 @@ impl SiteLimiters {
         }
     }
 
-    /// What may go to this site, in bytes per second, where that is limited.
+    /// The limit to this site in bytes per second, if there is one.
     pub(crate) fn limit(&self, far: &str) -> Option<u64> {
         self.lock().get(far)?.limiter.rate_bytes_per_second()
     }
 
-    /// What goes on with each site, for the master.
+    /// The usage of each site's link, for the master.
     pub(crate) fn uses(&self) -> Vec<LinkUse> {
         let mut by_site = self.lock();
         by_site.retain(|_, site_gate| !site_gate.is_idle());
@@ -106,13 +104,13 @@ impl SiteLimiters {
 }
 
 impl SiteLimiter {
-    /// Whether nothing would be lost with it.
+    /// Whether nothing would be lost by dropping it.
     fn is_idle(&self) -> bool {
         self.conversations.load(Ordering::Relaxed) == 0 && self.limiter.rate_bytes_per_second().is_none()
     }
 }
 
-/// One conversation's way, counted while it lives.
+/// The limiter of one conversation, counted while it lives.
 #[derive(Debug)]
 pub(crate) struct TransferLimiter {
     site_limiter: Option<Arc<SiteLimiter>>,
@@ -134,8 +132,8 @@ impl Drop for TransferLimiter {
     }
 }
 
-/// At which site whoever shows a checked ticket stands, where this node is to pay for the way there. A node that uses a
-/// client's ticket pays itself: the ticket says where the client stands.
+/// The site of the peer that presented a checked ticket, if this node pays for the link to it. A node that uses a
+/// client's ticket pays itself: the ticket says where the client is.
 pub(crate) fn remote_site(bearer: &Bearer, ticket: &SignedTicket) -> Option<String> {
     let ticket: Ticket = codec::decode(&ticket.ticket).ok()?;
     match ticket.holder {
@@ -144,7 +142,7 @@ pub(crate) fn remote_site(bearer: &Bearer, ticket: &SignedTicket) -> Option<Stri
     }
 }
 
-/// Sites in mind at once: far more than a cloud has.
+/// Sites remembered at once: far more than a cloud has.
 const SITES_MAX: usize = 1_024;
 
 #[cfg(test)]
@@ -169,7 +167,7 @@ mod tests {
         for _ in 0..4 {
             let crossing = gates.for_transfer(Some("uic"), TransferQos::default());
             tasks.spawn(async move {
-                // A second of endless speed, then what is left.
+                // A second of unlimited speed, then what is left.
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 for _ in 0..16 {
                     crossing.limiter().acquire(64 * 1024).await;

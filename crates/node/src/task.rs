@@ -1,8 +1,7 @@
-//! The conversation of a job's driver with this node (door 6; Sector/Sphere paper, 3.3): a function is loaded into an
-//! SPE, tasks are run one after the other, buckets are sealed, fetched and published. It serves the path of a job.
-//!
-//! It decides nothing about the job: what to run where, and what to do about an error, is the driver's. It never runs a
-//! function in this process, and never says that a task is finished before every piece of it is with its bucket.
+//! The conversation of a job's driver with this node (door 6; Sector/Sphere paper, 3.3). It loads a function into an
+//! SPE, runs tasks one after the other, and seals, fetches and publishes buckets. It serves the path of a job. The
+//! driver decides what runs where and how to handle an error. This file never runs a function in this process, and
+//! never reports a task as finished before every piece of it is with its bucket.
 
 mod deliver;
 mod driver_session;
@@ -29,17 +28,17 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::{NodeError, node_context::NodeContext};
 use driver_session::DriverSession;
 
-/// Who asks for SPEs.
+/// The identity of a driver that asks for SPEs.
 pub(crate) struct DriverIdentity {
-    /// Who shows the tickets.
+    /// The bearer of its tickets.
     pub(crate) bearer: Bearer,
-    /// On whose behalf.
+    /// The user on whose behalf it acts.
     pub(crate) user: UserName,
-    /// For which job.
+    /// The job.
     pub(crate) job: JobId,
 }
 
-/// Answers a driver until it closes, goes away or the node stops; its SPE ends with the conversation.
+/// Answers a driver until it closes, disappears or the node stops; its SPE ends with the conversation.
 pub(crate) async fn serve_driver(
     context: Arc<NodeContext>,
     mut stream: TransferStream,
@@ -53,7 +52,7 @@ pub(crate) async fn serve_driver(
         let Some(Ok(received)) = next.await else { break };
         let Some(request) = received? else { break };
         let bytes = AtomicU64::new(0);
-        // Boxed: what a task goes through is much larger than a conversation at rest.
+        // Boxed: a running task's state is much larger than an idle conversation.
         let work = Box::pin(engine.answer(request, &bytes));
         let Some(answer) =
             stopping.run_until_cancelled(Box::pin(alive(&context, &mut stream, job, &bytes, work))).await
@@ -71,8 +70,8 @@ pub(crate) async fn serve_driver(
     Ok(())
 }
 
-/// Drives `work` while telling the driver that it lives. A driver that is gone shows by this word that cannot be sent:
-/// then the work is dropped, and with it the SPE.
+/// Runs `work` while sending the driver signs of life. If one cannot be sent, the driver is gone: then the work is
+/// dropped, and with it the SPE.
 async fn alive(
     context: &NodeContext,
     stream: &mut TransferStream,
@@ -82,7 +81,7 @@ async fn alive(
 ) -> Result<Result<SpeReply, NodeError>, NodeError> {
     let mut beat = interval(PROGRESS_INTERVAL);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick comes at once; most words are answered before the second.
+    // The first tick fires at once; most requests are answered before the second.
     beat.tick().await;
     loop {
         tokio::select! {
@@ -103,10 +102,10 @@ async fn alive(
     }
 }
 
-/// Time between two signs of life; a driver takes an SPE for dead after many of these.
+/// Time between two signs of life; a driver takes an SPE for dead after it misses many of these.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a driver may leave a conversation idle: it waits for the other tasks of a stage (paper, 3.3: "the SPE may
-/// also timeout if the client is interrupted").
+/// How long a driver may leave a conversation idle, while it waits for the other tasks of a stage. The paper (3.3) has
+/// "the SPE may also timeout if the client is interrupted".
 const DRIVER_IDLE_MAX: Duration = Duration::from_secs(60 * 60);
-/// How long a driver may take no word.
+/// How long a driver may accept no message.
 const DRIVER_STALL_MAX: Duration = Duration::from_secs(60);

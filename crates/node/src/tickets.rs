@@ -1,9 +1,7 @@
-//! Tickets at the node's door (architecture, door 5): who may do what with which bytes, checked here alone, without
-//! asking the master. What a ticket opens, the rules decide ([`TicketVerifier`]); here it meets the clock, real
-//! signatures and the connections on which it is shown. One that is refused is counted by its fault and told to the
-//! master.
-//!
-//! It never lets anything through before the master's public key is known, which comes with the first session.
+//! Checks tickets at the node (architecture, door 5): who may do what with which bytes, decided here without asking the
+//! master. The rules ([`TicketVerifier`]) decide what a ticket opens; here they meet the clock, real signatures and
+//! connections. A refused ticket is counted by its fault and reported to the master. It never lets anything through
+//! before the master's public key is known, which comes with the first session.
 
 use std::{
     collections::BTreeSet,
@@ -35,10 +33,10 @@ use crate::{
 /// Checks tickets, and remembers which slices were written with one.
 pub(crate) struct TicketAuthorizer {
     node: NodeId,
-    /// Where this node stands, as its settings say.
+    /// The site of this node, as its settings say.
     site: String,
     clock: Clock,
-    /// Signatures are checked under this lock for reading, many at once.
+    /// Signatures are checked under this read lock, many at once.
     verifier: Arc<RwLock<TicketVerifier>>,
     used: Arc<Mutex<UsedTickets>>,
     refusals: Mutex<Refusals>,
@@ -46,13 +44,13 @@ pub(crate) struct TicketAuthorizer {
     active_writes: ActiveWrites,
 }
 
-/// What was refused.
+/// The refused tickets.
 #[derive(Default)]
 struct Refusals {
     counts: RefusedTickets,
-    /// Not told to the master yet.
+    /// Not yet reported to the master.
     untold: Vec<TicketRefusal>,
-    /// Those for which there was no room.
+    /// The number of refusals for which there was no room.
     left_out: u64,
 }
 
@@ -64,19 +62,19 @@ impl TicketAuthorizer {
         Self { node, site, clock, verifier, used, refusals, revocations: revoked, active_writes: arrivals }
     }
 
-    /// What is being written with tickets.
+    /// The writes that are under way with tickets.
     pub(crate) fn active_writes(&self) -> &ActiveWrites {
         &self.active_writes
     }
 
-    /// From now on tickets signed with these keys' other halves are good.
+    /// From now on, tickets signed with the matching private keys are good.
     pub(crate) fn set_keys(&self, keys: TicketKeys) {
         // Each change under this lock is complete in itself.
         let mut verifier = self.verifier.write().unwrap_or_else(PoisonError::into_inner);
         verifier.take_keys(self.clock.now(), keys);
     }
 
-    /// Whether this is a good ticket of this bearer's, whatever it allows.
+    /// Whether this is a good ticket of this bearer, whatever it allows.
     pub(crate) fn admits(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
         self.ask(bearer, |rules, now| rules.admit(now, bearer, ticket).map(drop))
     }
@@ -100,7 +98,7 @@ impl TicketAuthorizer {
         Ok((grant, claim))
     }
 
-    /// Whether native files may be listed and taken in.
+    /// Whether native files may be listed and imported.
     pub(crate) fn import(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
         self.ask(bearer, |rules, now| rules.authorize_import(now, bearer, ticket))
     }
@@ -126,33 +124,33 @@ impl TicketAuthorizer {
         self.refuse(bearer, TicketFault::OtherRight, message)
     }
 
-    /// The job to whose buckets a piece may be given; from a node also when its ticket ended while its task ran.
+    /// The job whose buckets may take a piece. A node may deliver it even if its ticket expired while its task ran.
     pub(crate) fn piece(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<JobId, NodeError> {
         self.ask(bearer, |rules, now| rules.authorize_piece(now, bearer, ticket))
     }
 
-    /// Whether the connection on which this ticket is shown may go on without encryption.
+    /// Whether the connection on which this ticket is presented may continue unencrypted.
     pub(crate) fn plain(&self, bearer: &Bearer, ticket: &SignedTicket) -> Result<(), NodeError> {
         self.ask(bearer, |rules, now| rules.authorize_plain(now, bearer, ticket))
     }
 
-    /// Whose tickets are worthless before their time.
+    /// The tickets that were revoked before their time.
     pub(crate) fn revocations(&self) -> &RevocationWatch {
         &self.revocations
     }
 
-    /// A proof that was none.
+    /// Refuses a proof that is invalid.
     pub(crate) fn refuse_proof(&self, bearer: &Bearer) -> NodeError {
         let message = format!("node {} cannot believe that this is the key of a client; log in again", self.node);
         self.refuse(bearer, TicketFault::NotHolder, message)
     }
 
-    /// A range that a ticket does not cover.
+    /// Refuses a range that a ticket does not cover.
     pub(crate) fn refuse_range(&self, bearer: &Bearer, message: String) -> NodeError {
         self.refuse(bearer, TicketFault::OtherRight, message)
     }
 
-    /// Where this node stands, as its settings say.
+    /// The site of this node, as its settings say.
     pub(crate) fn site(&self) -> &str {
         &self.site
     }
@@ -167,21 +165,21 @@ impl TicketAuthorizer {
         self.lock_refusals().counts.clone()
     }
 
-    /// What the master has not been told of; it is given out once.
+    /// The refusals that the master has not been told of; they are returned once.
     pub(crate) fn take_unreported(&self) -> Option<Report> {
         let mut refusals = self.lock_refusals();
         let (refusals, left_out) = (std::mem::take(&mut refusals.untold), std::mem::take(&mut refusals.left_out));
         (!refusals.is_empty() || left_out > 0).then_some(Report::TicketsRefused { refusals, left_out })
     }
 
-    /// What was taken and could not be told: from now on it is only counted.
+    /// Restores refusals that could not be reported: from now on they are only counted.
     pub(crate) fn restore_unreported(&self, untold: &Report) {
         if let Report::TicketsRefused { refusals, left_out } = untold {
             self.lock_refusals().left_out += refusals.len() as u64 + left_out;
         }
     }
 
-    /// Asks the rules, and counts what they refuse.
+    /// Asks the rules, and counts their refusals.
     fn ask<T>(
         &self,
         bearer: &Bearer,
@@ -194,7 +192,7 @@ impl TicketAuthorizer {
         self.counted(bearer, answer)
     }
 
-    /// What the rules said; a refusal is counted.
+    /// The answer of the rules; a refusal is counted.
     fn counted<T>(&self, bearer: &Bearer, answer: Result<T, RefusedTicket>) -> Result<T, NodeError> {
         answer.map_err(|RefusedTicket { fault, user, refusal }| {
             if let Some(fault) = fault {
@@ -247,12 +245,12 @@ pub(crate) struct WriteClaim {
 }
 
 impl WriteClaim {
-    /// How far the write is, for the master.
+    /// The progress of the write, for the master.
     pub(crate) fn active_write(&self) -> &ActiveWrite {
         &self.active_write
     }
 
-    /// The slice is stored: its ticket is good for nothing more, even if the slice is removed again.
+    /// The slice is stored: its ticket is now worthless, even if the slice is removed again.
     pub(crate) fn consume(self) {
         lock(&self.used).add(self.clock.now(), self.slice, self.until_unix_millis);
     }
@@ -314,7 +312,7 @@ mod tests {
             }
         }
 
-        /// The client for whom the tickets are.
+        /// The client that the tickets are for.
         fn client(&self) -> Bearer {
             let stream = stream(None);
             let mut bearer = Bearer::of(&stream).unwrap();
@@ -465,7 +463,7 @@ mod tests {
         let handed = made.holder.delegate(&ended, &NodeId::new("there").unwrap());
         assert_eq!(made.door.piece(&node, &handed).unwrap(), job);
         assert!(made.door.compute(&node, &handed).is_err());
-        // Another node that saw it, or one to which nobody handed it.
+        // Another node that saw the ticket, or one to which nobody assigned it.
         let other = Bearer::of(&stream(Some("elsewhere"))).unwrap();
         assert!(made.door.piece(&other, &handed).is_err());
         assert!(made.door.piece(&node, &ended).is_err());

@@ -1,8 +1,6 @@
-//! The node's transfer port (door 5, and door 6 behind it): takes connections, and on each one request after the other.
-//! It serves the paths upload, download, replication and job.
-//!
-//! It never gives or takes a byte without a ticket that allows just that, and never lets one peer hold up another: each
-//! connection has its own task, and all are counted.
+//! The node's transfer port (door 5, and door 6 behind it): accepts connections, and answers the requests on each in
+//! turn. It serves the paths upload, download, replication and job. Each connection has its own task, and all are
+//! counted, so one peer never delays another. It never gives or takes a byte without a ticket that allows exactly that.
 
 mod import_request;
 mod local_socket;
@@ -43,8 +41,8 @@ use crate::{
 };
 use read::{OPEN_IDLE_MAX, OpenSlices};
 
-/// Serves the port, and the local socket where there is one, until the node stops; then lets what is under way end for
-/// a moment.
+/// Serves the port, and the local socket if there is one, until the node stops. Work under way then has a moment to
+/// end.
 pub(crate) async fn serve(
     context: Arc<NodeContext>,
     listener: Listener,
@@ -64,12 +62,13 @@ async fn serve_port(context: Arc<NodeContext>, listener: Listener, connections_m
     let room = Arc::new(Semaphore::new(connections_max));
     let conversations_max = 2 * connections_max + listener.unauthenticated().limits().total;
     let mut conversations = JoinSet::new();
-    // Whoever comes is taken at once: who waited for room would wait behind strangers, in the system's queue.
+    // Every connection is accepted at once: a peer that waited for room would queue behind unauthenticated ones in the
+    // system.
     while let Some(accepted) = stopping.run_until_cancelled(listener.accept()).await {
         while conversations.try_join_next().is_some() {}
         match accepted {
-            // Strangers are counted where they are let in. Of conversations over connections that are known, as many
-            // may wait for room as may have it.
+            // Unauthenticated peers are counted where they are admitted. Of the authenticated ones, as many may wait
+            // for room as may have it.
             Ok(incoming) if !incoming.is_unauthenticated() && conversations.len() >= conversations_max => {
                 drop(incoming)
             }
@@ -78,7 +77,7 @@ async fn serve_port(context: Arc<NodeContext>, listener: Listener, connections_m
                 conversations.spawn(converse(context, incoming, room, stopping));
             }
             Err(error) => {
-                // Most likely no descriptor is left: one comes free when a conversation ends.
+                // Most likely no descriptor is left; one is freed when a conversation ends.
                 tracing::warn!(%error, "a connection could not be taken");
                 sleep(ACCEPT_PAUSE).await;
             }
@@ -86,7 +85,7 @@ async fn serve_port(context: Arc<NodeContext>, listener: Listener, connections_m
     }
     drop(listener);
     let ended = async { while conversations.join_next().await.is_some() {} };
-    // Whoever is cut off after this tries another node, and nothing half done remains.
+    // A client that is cut off after this tries another node, and nothing half done remains.
     let _ = timeout(STOP_PATIENCE, ended).await;
 }
 
@@ -101,8 +100,8 @@ async fn converse(context: Arc<NodeContext>, incoming: Incoming, room: Arc<Semap
     }
 }
 
-/// Answers one request after the other, until the peer closes. Who has proved nothing has its
-/// [place among strangers](net::strangers); whoever has takes one of the `room`.
+/// Answers one request after the other, until the peer closes. A peer that has proved nothing has its [place among
+/// unauthenticated peers](net::unauthenticated); one that has takes one of the `room`.
 pub(crate) async fn answer_requests(
     context: &Arc<NodeContext>,
     mut stream: TransferStream,
@@ -128,11 +127,11 @@ pub(crate) async fn answer_requests(
         let next = stopping.run_until_cancelled(timeout(admission.patience(), next));
         let Some(Ok(received)) = next.await else { break };
         let Some(request) = received? else { break };
-        // Nothing of these can be cut off in the middle.
+        // Neither of these can be cut off in the middle.
         let request = match request {
             TransferRequest::ProveKey { key, proof } => {
                 if !bearer.take_proof(key, &proof) {
-                    // It is the answer to what comes behind the proof; and there is no second try.
+                    // This answers the request that follows the proof; there is no second try.
                     refuse(&mut stream, &context.tickets.refuse_proof(&bearer)).await?;
                     break;
                 }
@@ -173,9 +172,9 @@ pub(crate) async fn answer_requests(
         }
         let asked = PacedRequest { request, pace: std::mem::take(&mut pace) };
         let after = tokio::select! {
-            // First: where both are ready, what is asked now comes behind the revocation.
+            // Checked first: if both are ready, the request came after the revocation.
             biased;
-            // Cut off in the middle, without a word: whoever has a good session asks for a new ticket.
+            // Cut off in the middle, without a message: a client with a good session asks for a new ticket.
             () = revoked => return Ok(()),
             after = answer(context, &mut stream, &bearer, &mut open, asked, stopping) => after?,
         };
@@ -187,20 +186,20 @@ pub(crate) async fn answer_requests(
     Ok(())
 }
 
-/// Whether a peer has proved something, and its part of the room then: apart from that of strangers, so that these take
-/// nobody's.
+/// Whether a peer has proved anything, and its permit if so. Authenticated peers have permits of their own, so
+/// unauthenticated ones take nobody's.
 struct Admission<'a> {
     room: &'a Arc<Semaphore>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Admission<'_> {
-    /// How long the peer's next request may be awaited.
+    /// How long to wait for the peer's next request.
     fn patience(&self) -> Duration {
         if self.permit.is_some() { REQUEST_IDLE_MAX } else { UNAUTHENTICATED_TIME_MAX }
     }
 
-    /// Takes the first good ticket for the proof that it is; false where there was none, which was said then.
+    /// Takes the first good ticket as proof; false if it was refused, which the peer was told.
     async fn show(
         &mut self,
         context: &NodeContext,
@@ -240,13 +239,13 @@ impl Admission<'_> {
     }
 }
 
-/// A request, and how it is to go.
+/// A request with its rate and priority.
 struct PacedRequest {
     request: TransferRequest,
     pace: TransferQos,
 }
 
-/// Answers one request that leaves the connection here.
+/// Answers a request that does not take the connection over.
 async fn answer(
     context: &Arc<NodeContext>,
     stream: &mut TransferStream,
@@ -258,7 +257,7 @@ async fn answer(
     match request {
         TransferRequest::Read { ticket, slice, from, until } => {
             let Some(_turn) = acquire_slot(context, stream).await? else { return Ok(AfterRequest::Next) };
-            // Boxed, as below: the largest of the conversations decides the size of all.
+            // Boxed, as below: the largest of the conversations determines the size of all.
             Box::pin(read::read(
                 context,
                 stream,
@@ -305,7 +304,7 @@ async fn answer(
             ))
             .await
         }
-        // Taken out before: these change what the connection is.
+        // Handled earlier, since these change the state of the connection.
         TransferRequest::Spe { .. }
         | TransferRequest::ProveKey { .. }
         | TransferRequest::Qos(_)
@@ -313,7 +312,7 @@ async fn answer(
     }
 }
 
-/// Lets the connection go on without encryption, where the ticket allows that.
+/// Lets the connection continue unencrypted, if the ticket allows that.
 async fn go_plain(
     context: &NodeContext,
     stream: &mut TransferStream,
@@ -325,7 +324,7 @@ async fn go_plain(
         refuse(stream, &error).await?;
         return Ok(());
     }
-    // What was opened with an encrypted connection's ticket must be asked for anew.
+    // What was opened with an encrypted connection's ticket must be requested anew.
     open.close_all();
     stream.send(&TransferReply::Ready).await?;
     stream.go_plain().await?;
@@ -333,7 +332,7 @@ async fn go_plain(
     Ok(())
 }
 
-/// The next request, or the end. When none comes for a while, nothing is kept open for it any more.
+/// The next request, or the end. If none arrives for a while, everything kept open for it is closed.
 async fn next_request(
     stream: &mut TransferStream,
     open: &mut OpenSlices,
@@ -348,27 +347,27 @@ async fn next_request(
     }
 }
 
-/// What becomes of a connection after a request.
+/// The state of a connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AfterRequest {
     /// The next request may come.
     Next,
-    /// It stands in the middle of something.
+    /// It stopped in the middle of something.
     Close,
 }
 
-/// One transfer's turn.
+/// The slot of one transfer.
 struct TransferSlot {
     _permit: OwnedSemaphorePermit,
     _counted: GaugeGuard,
 }
 
-/// Waits for a turn; when none comes, the peer is told to come back.
+/// Waits for a slot; if none is free in time, the peer is told to come back.
 async fn acquire_slot(context: &NodeContext, stream: &mut TransferStream) -> Result<Option<TransferSlot>, NodeError> {
     acquire_slot_of(context, &context.transfer_slots, stream).await
 }
 
-/// The same for one who writes; another node passes a slice on, and has turns of its own.
+/// The same for a writer; a node that forwards a slice has slots of its own.
 async fn acquire_write_slot(
     context: &NodeContext,
     stream: &mut TransferStream,
@@ -389,7 +388,7 @@ async fn acquire_slot_of(
     Ok(turn)
 }
 
-/// Waits for a turn, but not for ever.
+/// Waits for a slot, but not for ever.
 async fn wait_for_transfer_slot(context: &NodeContext) -> Option<TransferSlot> {
     wait_for_slot(context, &context.transfer_slots).await
 }
@@ -406,7 +405,7 @@ fn too_busy(context: &NodeContext) -> NodeError {
     NodeError::refused(Status::Unavailable, message)
 }
 
-/// Says no. The connection stays good for another request.
+/// Refuses a request. The connection stays usable for another one.
 async fn refuse(stream: &mut TransferStream, error: &NodeError) -> Result<AfterRequest, NodeError> {
     stream.send(&TransferReply::Refused(error.refusal())).await?;
     Ok(AfterRequest::Next)
@@ -414,11 +413,11 @@ async fn refuse(stream: &mut TransferStream, error: &NodeError) -> Result<AfterR
 
 /// How long a connection may wait for its next request.
 pub(crate) const REQUEST_IDLE_MAX: Duration = Duration::from_secs(5 * 60);
-/// How long who has proved something may wait for room, within the time that it had for the proof.
+/// How long an authenticated peer may wait for room, within the time that it had for its proof.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long a request may wait for its turn before it is sent elsewhere.
+/// How long a request may wait for its slot before it is sent elsewhere.
 const SLOT_WAIT_MAX: Duration = Duration::from_secs(15);
-/// Pause after a connection could not be taken, instead of trying in a loop.
+/// Pause after a connection could not be accepted, instead of retrying in a loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long conversations may go on once the node stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);

@@ -1,7 +1,6 @@
-//! Who writes to which upload that can be gone on with. A client whose connection broke may come back before this node
-//! has noticed: the newest connection counts, and the one before it is told to let go. Serves upload.
-//!
-//! It never lets two write to one upload, and never waits for ever for the one that should let go.
+//! Which connection writes to which resumable upload. A client whose connection broke may return before this node has
+//! noticed. The newest connection wins, and the one before it is told to let go. Serves upload. It never lets two write
+//! to one upload, and never waits for ever for the one that should let go.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +26,7 @@ pub(crate) struct UploadLocks {
 #[derive(Debug)]
 struct ActiveUpload {
     turn: Arc<AsyncMutex<()>>,
-    /// Tells the newest comer that a newer one has come.
+    /// Tells the newest connection that a newer one has come.
     newest: Arc<Notify>,
 }
 
@@ -41,7 +40,7 @@ pub(crate) struct UploadLock {
 }
 
 impl UploadLocks {
-    /// Waits until whoever writes to the upload has let go.
+    /// Waits until the present writer of the upload has let go.
     pub(crate) async fn acquire(&self, key: PartialKey) -> Result<UploadLock, NodeError> {
         let replaced = Arc::new(Notify::new());
         let turn = {
@@ -83,7 +82,7 @@ impl UploadLock {
 impl Drop for UploadLock {
     fn drop(&mut self) {
         let mut active = lock(&self.active);
-        // A newer comer has put its own notice there, and takes the entry away itself.
+        // A newer connection has put its own notice there, and removes the entry itself.
         if active.get(&self.key).is_some_and(|entry| Arc::ptr_eq(&entry.newest, &self.replaced)) {
             active.remove(&self.key);
         }

@@ -1,6 +1,6 @@
-//! Copies from one cloud to another: a node fetches with tickets that were handed to a key of its own, goes nowhere it
-//! should not, and says nothing to whoever does not prove to be who was named. Real nodes of two clouds, real
-//! connections.
+//! Copies from one cloud to another. A node fetches with tickets that were assigned to a key of its own, and connects
+//! to no forbidden address. It sends nothing to a peer that does not prove to be the named node. Real nodes of two
+//! clouds, real connections.
 #![allow(clippy::unwrap_used)]
 
 mod fake_cloud;
@@ -25,7 +25,7 @@ use tokio::{io::AsyncReadExt, net::TcpListener, time::timeout};
 
 const BYTES: usize = (3 << 20) + 12_345;
 
-/// Two clouds: slice 1 lies at the node `there` of the first, and is to be copied to `here` in the second.
+/// Two clouds: slice 1 is at the node `there` of the first, and is to be copied to `here` in the second.
 struct Clouds {
     first: FakeCloud,
     there: FakeNode,
@@ -35,14 +35,14 @@ struct Clouds {
 
 async fn clouds(carrier: CarrierChoice) -> Clouds {
     let (mut first, mut second) = (FakeCloud::start_with(carrier).await, FakeCloud::start_with(carrier).await);
-    // Names say nothing from one cloud to the other.
+    // Both clouds may use the same node name.
     let (there, here) = (first.node("n1").await, second.node("n1").await);
     first.put(&there, 1, &content(BYTES)).await;
     Clouds { first, there, second, here }
 }
 
 impl Clouds {
-    /// Where the slice lies, with the ticket of the first cloud's client in the hand of `to`.
+    /// The source of the slice, with the first cloud's client ticket assigned to `to`.
     fn source(&self, to: Delegate) -> Source {
         let ticket = self.first.handed_to(&self.first.read_ticket(&self.there, 1), to);
         Source { ticket, ..self.first.source(&self.there, &self.there, 1) }
@@ -59,7 +59,7 @@ impl Clouds {
         })
     }
 
-    /// Orders a copy to the slice of this number from where `source` says, once the node has told its key.
+    /// Orders a copy of the slice of this number from the place `source` gives, once the node has named its key.
     async fn copy(
         &self,
         client: &mut TransferStream,
@@ -81,7 +81,7 @@ impl Clouds {
         }
     }
 
-    /// The key of a copy that is then given up.
+    /// The key of a copy that is then abandoned.
     async fn key_of_a_copy(&self) -> HolderKey {
         let mut client = self.second.connect(&self.here).await;
         client.send(&self.order(7, self.first.authority_pem())).await.unwrap();
@@ -120,7 +120,7 @@ async fn tickets_handed_to_a_nodes_key_open_for_nobody_else_and_each_copy_has_it
     assert!(get(&mut with_a_key, seen.clone(), 1, 0..10).await.is_err());
     let mut as_node = clouds.first.connect_as_node(&clouds.there).await;
     assert!(get(&mut as_node, seen, 1, 0..10).await.is_err());
-    // Nor does a ticket in its own client's hand open for the node.
+    // Nor does a ticket assigned to its own client serve the node.
     let mut client = clouds.second.connect(&clouds.here).await;
     let own = |_| Source { ticket: clouds.first.read_ticket(&clouds.there, 1), ..clouds.source(Delegate::Key(key)) };
     let refusal = clouds.copy(&mut client, 2, clouds.first.authority_pem(), own).await.unwrap_err();
@@ -128,7 +128,7 @@ async fn tickets_handed_to_a_nodes_key_open_for_nobody_else_and_each_copy_has_it
     assert_eq!(clouds.second.get(&clouds.here, 2).await.unwrap_err().status, Status::NotFound);
 }
 
-/// Someone who speaks no TLS and keeps all that is said to him.
+/// A peer that speaks no TLS and records everything it receives.
 async fn listener() -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, heard) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
@@ -198,7 +198,7 @@ async fn a_node_is_sent_to_no_address_of_its_own_machine_or_of_many() {
     let write = clouds.second.write_ticket(&elsewhere, 2);
     client.send(&TransferRequest::Pull(Pull { write, ..order })).await.unwrap();
     let TransferReply::Pulling { wants: Some(to), .. } = client.receive().await.unwrap() else { panic!("no word") };
-    // Its own machine's loopback, where the node of the other cloud does listen.
+    // The loopback address of its own machine, where the node of the other cloud does listen.
     client.send(&PullUpdate { qos: TransferQos::default(), sources: vec![clouds.source(to)] }).await.unwrap();
     let refusal = loop {
         match client.receive::<TransferReply>().await.unwrap() {
@@ -233,7 +233,7 @@ async fn an_authority_that_is_none_or_too_long_is_refused_in_words() {
         let refusal = clouds.copy(&mut client, 2, &authority, |to| clouds.source(to)).await.unwrap_err();
         assert!(refusal.message.contains("authority"), "{refusal}");
     }
-    // The connection is good for more.
+    // The connection is still usable.
     let authority = clouds.first.authority_pem();
     clouds.copy(&mut client, 2, authority, |to| clouds.source(to)).await.unwrap();
 }

@@ -1,5 +1,5 @@
-//! A real node with several folders: what it stores where, what it says when a disk goes away while it runs, and that a
-//! disk keeps its slices wherever it is put.
+//! A real node with several folders. The tests show what it stores where, and what it reports when a disk disappears
+//! while it runs. They show that a disk keeps its slices wherever it is attached.
 #![allow(clippy::unwrap_used)]
 
 mod fake_cloud;
@@ -19,14 +19,14 @@ use protocol::{
     },
 };
 
-/// A node with a further disk in `folder`.
+/// A node with another disk in `folder`.
 async fn node_with_disk(cloud: &mut FakeCloud, id: &str, folder: &Path) -> (FakeNode, BTreeSet<u128>) {
     let folders = Some(vec![folder.to_owned()]);
     let (node, held) = cloud.node_with(id, |settings| settings.folders = folders).await;
     (node, held.iter().map(|held| held.metadata.header.slice.0).collect())
 }
 
-/// Stores slices 1 to 8 and gives those that lie in `folder`.
+/// Stores slices 1 to 8 and returns those that are in `folder`.
 async fn fill(cloud: &mut FakeCloud, node: &FakeNode, folder: &Path) -> BTreeSet<u128> {
     for slice in 1..=8 {
         cloud.put(node, slice, &content(100_000 + slice as usize)).await;
@@ -72,7 +72,7 @@ async fn a_disk_that_goes_away_takes_its_slices_along_and_the_node_goes_on() {
         cloud.put(&node, slice, b"new").await;
     }
     assert!(!disk.exists(), "nothing was begun where the disk was");
-    // Started again it goes on without the disk, and with it once it is back.
+    // After a restart it goes on without the disk, and uses it again once it is back.
     node.stop().await;
     let (node, held) = node_with_disk(&mut cloud, "n1", &disk).await;
     assert!(held.is_disjoint(&lost) && held.len() == 12 - lost.len(), "{held:?}");

@@ -1,10 +1,8 @@
-//! Hostile user functions: what each gets from inside the sandbox, and that it would have got it without one. Real
-//! processes, the product's own confinement; the attacks are in `escape/attacks.c`.
-//!
-//! Run as root, an SPE is another user; run as anybody else, it is in a user namespace. The last three tests run all
-//! the others once more: as an ordinary user, where the kernel allows no namespace at all, and as the root of a
-//! container that may change users and nothing else. Where the machine lacks a layer, each test says so loudly and
-//! tests what is there; a test that cannot test anything says `NOT TESTED`, and why.
+//! Hostile user functions: what each gets inside the sandbox, and that it would get more without one. Real processes,
+//! the product's own confinement; the attacks are in `escape/attacks.c`. As root an SPE runs as another user, otherwise
+//! in a user namespace. The last three tests repeat all others: as an ordinary user, without any namespace, and as root
+//! of a container that may only change users. A missing layer is reported loudly; a test that can test nothing says
+//! `NOT TESTED`, and why.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "escape/groups.rs"]
@@ -43,7 +41,7 @@ use tempfile::TempDir;
 
 use groups::{TREE, TestGroup};
 
-/// The SPE: `src/bin/sector-spe.rs`, or where a run of these tests within one of them put it.
+/// The SPE: `src/bin/sector-spe.rs`, or the copy that a nested run of these tests made.
 fn program() -> SpeProgram {
     let executable = env::var_os(SPE).unwrap_or(env!("CARGO_BIN_EXE_sector-spe").into());
     SpeProgram { executable: executable.into(), arguments: vec![] }
@@ -79,7 +77,7 @@ static ATTACKS: LazyLock<Attacks> = LazyLock::new(|| {
     Attacks { library: fs::read(&library).unwrap(), program, folder }
 });
 
-/// What the attack gets where nothing holds it: the proof that it is one.
+/// What the attack gets without confinement: the proof that it is an attack.
 fn outside(attack: &str, argument: &str) -> String {
     let output = Command::new(&ATTACKS.program)
         .args([attack, argument])
@@ -89,12 +87,12 @@ fn outside(attack: &str, argument: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// An SPE with a node's usual settings but for what a test changes.
+/// An SPE with a node's usual settings except for what a test changes.
 struct Spe {
     process: SpeProcess,
     missing: Vec<SandboxLayer>,
     folder: TempDir,
-    /// Behind the process, whose group lies in it.
+    /// Dropped after the process, whose group lies in it.
     _group: Option<TestGroup>,
 }
 
@@ -106,7 +104,7 @@ impl Spe {
     async fn start_for(tenant: RuntimeKind, change: impl FnOnce(&mut NodeSettings)) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let id = NodeId::new(format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed))).unwrap();
-        // Each as a node of its own, so that none is the same user as another.
+        // Each as a node of its own, so that no two have the same user.
         let mut settings = NodeSettings { id, spe_slots: 1, ..NodeSettings::default() };
         let group = env::var_os(TREE).map(|_| TestGroup::make().unwrap());
         settings.spe_cgroup = group.as_ref().map(|group| group.0.clone());
@@ -146,14 +144,14 @@ impl Spe {
         text.trim_end().to_owned()
     }
 
-    /// Runs a function over a segment of a file that is nobody's but the node's.
+    /// Runs a function over a segment of a file that only the node owns.
     async fn run(&mut self, symbol: &str, parameters: &[(&str, &str)]) -> (SpeOutcome, File) {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let code = FunctionCode::Native { library: ATTACKS.library.clone(), symbol: symbol.into() };
         self.run_code(code, parameters).await
     }
 
-    /// The same, while `progress` hears of signs of life.
+    /// The same, while `progress` is told of signs of life.
     async fn run_watched(&mut self, symbol: &str, progress: &mut (dyn FnMut(u64) + Send)) -> (SpeOutcome, File) {
         let code = FunctionCode::Native { library: ATTACKS.library.clone(), symbol: symbol.into() };
         self.run_function(code, vec![], progress).await
@@ -185,8 +183,7 @@ impl Spe {
         self.missing.contains(&layer)
     }
 
-    /// The process in which user code runs, as this machine sees it: of the two that the supervisor started, the
-    /// second.
+    /// The process in which user code runs, as this machine sees it: the second of the two that the supervisor started.
     fn worker(&self) -> u32 {
         let warden = self.process.id().unwrap();
         let children = fs::read_to_string(format!("/proc/{warden}/task/{warden}/children")).unwrap();
@@ -234,7 +231,7 @@ async fn every_layer_that_is_said_to_be_there_shows_from_outside() {
     let shows = |layer| match layer {
         SandboxLayer::Identity => line("Uid")[0] != geteuid().as_raw().to_string() || apart("user"),
         SandboxLayer::Files => apart("mnt"),
-        // No file of the process says so: the attacks do, where this layer stands alone.
+        // No file of the process shows this layer: the attacks do, where it is the only one.
         SandboxLayer::FileRules => !spe.lacks(layer),
         SandboxLayer::Network => apart("net"),
         SandboxLayer::Processes => apart("pid"),
@@ -270,7 +267,7 @@ async fn a_function_reads_and_writes_no_file_but_its_scratch() {
         return not_tested("neither a private root nor Landlock is there");
     }
     assert_eq!(outside("read", key), "ok private key");
-    // It is not even there; by Landlock alone it would be there and refused.
+    // It does not even exist in here; under Landlock alone it would exist and be refused.
     let refused = |got: &str| got == "ENOENT" || got == "EACCES" || got == "EROFS";
     for path in [key, "/etc/passwd", "/proc/self/maps", "/proc/1/environ", "/sys/kernel/notes", "/etc/shadow"] {
         let got = spe.attack("read", path).await;
@@ -380,7 +377,7 @@ async fn a_function_gets_no_more_memory_than_its_own() {
     assert_eq!(outside("memory", "300"), "ok 300");
     let memory = got(spe.attack("memory", "300").await);
     assert!((32..128).contains(&memory), "{memory} MiB");
-    // Without Landlock nothing keeps it from opening the device, and it may share no memory at all.
+    // Without Landlock nothing prevents it from opening the device, so it may share no memory at all.
     let zeros = if spe.lacks(SandboxLayer::FileRules) { "ok 0" } else { "EACCES" };
     let refused =
         [("shared_memory", "ok 0"), ("stack_memory", "ok 0"), ("file_memory", "EPERM"), ("zero_memory", zeros)];
@@ -399,7 +396,7 @@ async fn what_a_function_only_reads_costs_the_kernel_at_most_an_eighth_of_its_me
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim_start_matches(':').trim().strip_suffix(" kB").unwrap().parse().unwrap()
     };
-    // Where programs lie in memory themselves, they are shared memory too.
+    // Where programs themselves lie in memory, they are shared memory too.
     assert_eq!(spe.attack("ordinary", "").await, "ok");
     let before = kilobytes(spe.worker(), "RssShmem");
     spe.attack("zero_pages", "300").await;
@@ -415,7 +412,7 @@ async fn what_a_function_only_reads_costs_the_kernel_at_most_an_eighth_of_its_me
 
 #[tokio::test]
 async fn an_end_for_want_of_memory_is_the_functions_own_error() {
-    // No true one: nothing counts there. What the kernel writes, and its signal, come from this test.
+    // Not a real one: nothing counts there. This test writes the kernel's numbers and sends its signal.
     let group = tempfile::tempdir().unwrap();
     fs::write(group.path().join("cgroup.controllers"), "memory pids").unwrap();
     fs::write(group.path().join("cgroup.procs"), "").unwrap();
@@ -452,7 +449,7 @@ async fn all_processes_of_a_function_together_have_the_memory_of_one() {
     })
     .await;
     let (outcome, _) = spe.run("attacker", &[("attack", "many_memories"), ("argument", "100")]).await;
-    // The function's own error, which is told at once and not tried again elsewhere.
+    // The function's own error, which is reported at once and not retried elsewhere.
     let SpeOutcome::FunctionFailed(error) = outcome else { panic!("{outcome:?}") };
     assert!(error.message.contains("spe_memory_bytes"), "{}", error.message);
     let most = group.spes("memory.max");
@@ -564,7 +561,7 @@ async fn what_a_library_may_not_do_a_program_may_not_either() {
     .await;
     assert_eq!(spe.attack_as_program("ordinary", "").await, "ok");
     let no = &["EPERM", "ENOSYS", "ESRCH", "ENOENT", "EACCES"][..];
-    // 2 is the SPE itself where process numbers are apart: the process that reads what a program says.
+    // 2 is the SPE itself where process numbers are separate: the process that reads what a program says.
     let (id, node) = (victim.id(), std::process::id().to_string());
     for (attack, argument, expected) in [
         ("tcp", ports[0].as_str(), no),
@@ -709,7 +706,7 @@ fn what_is_left_holds_for_the_root_of_a_container_that_may_only_change_users() {
     run_all_again(CONTAINER, &["sh", "-c", IN_A_CONTAINER, "sh"]);
 }
 
-/// Runs the other tests of this file once more, behind the words of a command.
+/// Runs the other tests of this file once more, started through a command.
 fn run_all_again(how: &str, words: &[&str]) {
     if env::var_os(NESTED).is_some() {
         return;
@@ -721,7 +718,7 @@ fn run_all_again(how: &str, words: &[&str]) {
     }
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    // Where these lie, an ordinary user may not even look.
+    // Where these normally are, an ordinary user may not even look.
     let (tests, spe) = (folder.path().join("escape"), folder.path().join("spe"));
     for (from, to) in [(env::current_exe().unwrap(), &tests), (program().executable, &spe)] {
         fs::copy(from, to).unwrap();
@@ -745,15 +742,15 @@ fn is_root() -> bool {
     geteuid().is_root() && env::var_os(NESTED).is_none()
 }
 
-/// Says aloud that a test has shown nothing, and why.
+/// Reports loudly that a test has shown nothing, and why.
 fn not_tested(why: &str) {
-    // Not by `eprintln!`: of a test that passes, the runner would keep it to itself.
+    // Not with `eprintln!`: the runner would hide the output of a test that passes.
     let _ = writeln!(io::stderr(), "\n*** NOT TESTED: {why} ***\n");
 }
 
-/// Before a command that an ordinary user is to run.
+/// Precedes a command that an ordinary user is to run.
 const ORDINARY_USER: [&str; 6] = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
-/// Runs a command as a root that may neither mount nor make namespaces. All users are there, as in no container: fewer
+/// Runs a command as a root that may neither mount nor make namespaces. All users exist, unlike in a container: fewer
 /// would do, but not the numbers that SPEs are given.
 const IN_A_CONTAINER: &str = r#"
     unshare --user sh -c '
@@ -765,13 +762,13 @@ const IN_A_CONTAINER: &str = r#"
     kill -CONT $!
     wait $!
 "#;
-/// Runs of these tests within one of them.
+/// Nested runs of these tests.
 const ORDINARY: &str = "ordinary user";
 const NO_NAMESPACES: &str = "without namespaces";
 const CONTAINER: &str = "root of a container";
-/// Set in such a run, to what it is.
+/// Set in such a run, to its kind.
 const NESTED: &str = "SECTOR_ESCAPE_TESTS_AGAIN";
 /// Where such a run finds the SPE.
 const SPE: &str = "SECTOR_ESCAPE_TESTS_SPE";
-/// Where there is no compiler: a folder with the attacks, compiled (`cargo xtask cgroups`).
+/// For machines without a compiler: a folder with the compiled attacks (`cargo xtask cgroups`).
 const COMPILED: &str = "SECTOR_ESCAPE_TESTS_ATTACKS";

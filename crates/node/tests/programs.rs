@@ -1,5 +1,5 @@
-//! Functions in Python and programs, each in a real SPE: what they are given, what becomes of what they give, and every
-//! way in which they may end. What hostile ones get is in `escape.rs` and in `tests/cluster/`.
+//! Functions in Python and programs, each in a real SPE: their input, their output, and every way in which they may
+//! end. Hostile ones are tested in `escape.rs` and in `tests/cluster/`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{
@@ -34,7 +34,7 @@ struct Spe {
 impl Spe {
     async fn try_with(function: &FunctionSpec, change: impl FnOnce(&mut NodeSettings)) -> Result<Self, Refusal> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
-        // Each as a node of its own, so that none is the same user as another.
+        // Each as a node of its own, so that no two have the same user.
         let id = NodeId::new(format!("node-{}", STARTED.fetch_add(1, Ordering::Relaxed))).unwrap();
         let mut settings = NodeSettings { id, ..NodeSettings::default() };
         change(&mut settings);
@@ -58,7 +58,7 @@ impl Spe {
         (self.process.run(task, &mut |_| {}).await, output)
     }
 
-    /// The one bucket that comes of these bytes.
+    /// The single bucket that these bytes result in.
     async fn results(&mut self, bytes: &[u8], records: RecordFraming) -> String {
         let (_, mut buckets) = finished(self.run(vec![whole(0, bytes, records)], 1).await);
         String::from_utf8(buckets.remove(&0).unwrap_or_default()).unwrap()
@@ -96,7 +96,7 @@ fn segment(number: u64, from: u64, until: u64, records: RecordFraming) -> Segmen
 fn file_with(bytes: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
-    // As the node opens it: nobody may write through it.
+    // Opened as the node opens it: nobody may write through it.
     File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file))).unwrap()
 }
 
@@ -130,7 +130,7 @@ async fn a_python_function_sees_each_record_of_its_part_and_its_results_reach_bu
     let mut spe = Spe::with(&python("f", text)).await;
     let bytes = "bee\ncow\n\nbat\n".repeat(3_000);
     let file = file_with(bytes.as_bytes());
-    // The cut lies within a line: it belongs to the first part.
+    // The cut is within a line, which belongs to the first part.
     let end = bytes.len() as u64;
     let parts = vec![
         (segment(7, 0, 18_002, RecordFraming::Lines), vec![file.try_clone().unwrap().into()]),
@@ -318,7 +318,7 @@ async fn a_pickle_of_the_nodes_own_python_is_taken() {
     let (minor, pickle) = text.trim().split_once('\n').unwrap();
     let bytes: Vec<u8> =
         (0..pickle.len() / 2).map(|at| u8::from_str_radix(&pickle[2 * at..2 * at + 2], 16).unwrap()).collect();
-    // `len(segment)`: a number is nothing that could be emitted.
+    // `len(segment)`: a number cannot be emitted.
     let mut spe = Spe::with(&pickled((3, minor.parse().unwrap()), bytes)).await;
     let error = spe.error(b"abc", RecordFraming::File).await;
     assert!(error.message.starts_with("TypeError: 'int' object is not iterable"), "{}", error.message);
@@ -351,7 +351,7 @@ def g(segment, out):
         let mut spe = Spe::with(&python(name, text)).await;
         let error = spe.error(b"x", RecordFraming::File).await;
         assert!(error.message.starts_with("the function broke its interpreter"), "{}", error.message);
-        // The next segment has a new one.
+        // The next segment gets a new one.
         let error = spe.error(b"x", RecordFraming::File).await;
         assert!(error.message.starts_with("the function broke its interpreter"), "{}", error.message);
     }
@@ -466,7 +466,7 @@ async fn a_program_that_prints_without_end_stops_at_the_length_of_a_file() {
     let SpeOutcome::Refused(refusal) = outcome else { panic!("{outcome:?}") };
     assert!(refusal.message.contains("could not write its results"), "{refusal}");
     assert!(output.metadata().unwrap().size() <= 4 << 20);
-    // The SPE is as good as before.
+    // The SPE is still usable.
     let (outcome, _) = spe.run(vec![], 1).await;
     assert!(matches!(outcome, SpeOutcome::Finished(_)), "{outcome:?}");
 }
@@ -485,7 +485,7 @@ async fn neither_python_nor_a_program_starts_processes_unless_the_settings_allow
 
 #[tokio::test]
 async fn what_a_program_leaves_behind_is_ended_before_the_next_segment() {
-    // Each leaves one behind that holds the output open, and there is room for no more than a few.
+    // Each leaves a process behind that holds the output open, and there is room for only a few.
     let words = ["sh", "-c", "sleep 1000 & echo done"];
     let change = |settings: &mut NodeSettings| {
         settings.spe_fork = true;
@@ -511,7 +511,7 @@ async fn neither_python_nor_a_program_sees_the_nodes_files() {
     assert!(refused.iter().any(|name| error.message.starts_with(name)), "{}", error.message);
 }
 
-/// What Python costs in an SPE, for `docs/performance.md`: no test, since it holds nothing to a limit.
+/// The cost of Python in an SPE, for `docs/performance.md`: not a test, since it checks no limit.
 #[tokio::test]
 #[ignore = "a measurement: `SPE_PYTHON=/venv/bin/python cargo test --release -p sector-node --test programs -- --ignored --nocapture`"]
 async fn what_python_takes_in_an_spe() {

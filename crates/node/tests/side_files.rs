@@ -1,5 +1,5 @@
-//! Side files at a node: that functions in each language read them in a real SPE, and that a node has one copy of each
-//! for all SPEs of a job, which it gives to nobody whom the master did not name.
+//! Side files at a node. Functions in each language read them in a real SPE. A node has one copy of each for all SPEs
+//! of a job, and gives it to nobody that the master did not name.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fake_cloud;
@@ -21,7 +21,7 @@ use protocol::{
     },
 };
 
-/// What a function wrote over two segments, with these side files, or why it failed.
+/// What a function wrote over two segments with these side files, or why it failed.
 async fn written(code: FunctionCode, side: &[(&str, &[u8])]) -> Result<Vec<u8>, String> {
     lone_spe::run(code, side, &["x\n", "x\n"]).await.map(|(written, _)| written)
 }
@@ -44,7 +44,7 @@ def f(segment, out):
 async fn functions_in_every_language_read_the_same_side_file_in_each_call() {
     let words: Vec<u8> = (0..100_000u32).flat_map(|number| number.to_le_bytes()).collect();
     let side = [("words", &words[..]), ("empty", b"")];
-    // Without `/proc` a descriptor has no name: a program finds a file by its variable, or where it lies.
+    // Without `/proc` a descriptor has no name: a program finds a file by its variable, or at its path.
     let by_variable = ["sh", "-c", "test -f \"$SECTOR_SIDE_empty\" && exec cat \"$SECTOR_SIDE_words\""];
     for (language, code) in [
         ("C", in_c(IN_C)),
@@ -125,7 +125,7 @@ async fn a_side_file_that_lies_here_is_verified_and_has_the_length_that_was_said
     damage(&node.file_with(&bad), 250_000);
     let mut driver = cloud.drive(&node).await;
     let refusal = refused(driver.ask(load(&cloud, &node, vec![side(3, &bad, None)])).await);
-    // Not that no node could load it: another one has a good copy.
+    // Not an error for every node: another one has a good copy.
     assert_eq!(refusal.status, Status::Unavailable, "{refusal}");
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(3)));
     let refusal = refused(driver.ask(load(&cloud, &node, vec![side(2, &good[1..], None)])).await);
@@ -144,7 +144,7 @@ async fn no_side_file_is_opened_by_the_drivers_word_alone() {
     cloud.put(&node, 9, &words).await;
     let mut allowed = cloud.drive(&node).await;
     assert_eq!(allowed.ask(load(&cloud, &node, vec![side(2, &words, None)])).await, SpeReply::Loaded);
-    // It is here by now, for those who may read it.
+    // It is here by now, for jobs that may read it.
     let mut driver = cloud.drive(&node).await;
     let without = LoadOrder { inputs: None, ..load_order(&cloud, &node, vec![side(2, &words, None)]) };
     assert_eq!(refused(driver.ask(SpeRequest::Load(without)).await).status, Status::Refused);
@@ -156,7 +156,7 @@ async fn no_side_file_is_opened_by_the_drivers_word_alone() {
     assert_eq!(refused(unloaded).status, Status::Usage);
 }
 
-/// An order to load a function that gives its side file `words`, which may read the slices 1 to 4.
+/// An order to load a function that returns its side file `words`, which may read the slices 1 to 4.
 fn load(cloud: &FakeCloud, node: &FakeNode, side: Vec<SideFileOrder>) -> SpeRequest {
     SpeRequest::Load(load_order(cloud, node, side))
 }
@@ -175,12 +175,12 @@ fn name(text: &str) -> SideFileName {
     SideFileName::new(text).unwrap()
 }
 
-/// Slice 2 at `there`, with the driver's own ticket in the hand of `here`.
+/// Slice 2 at `there`, with the driver's own ticket assigned to `here`.
 fn handed(cloud: &FakeCloud, here: &FakeNode, there: &FakeNode) -> Source {
     Source { ticket: cloud.handed(&cloud.read_ticket(there, 2), here), ..cloud.source(here, there, 2) }
 }
 
-/// What lies in the scratch folder of the job, but for the places of SPEs.
+/// What lies in the scratch folder of the job, except for the folders of SPEs.
 fn fetched(node: &FakeNode) -> Vec<std::path::PathBuf> {
     let scratch = node.folder.join("jobs").join(JOB.to_string()).join("scratch");
     let Ok(entries) = fs::read_dir(scratch) else { return vec![] };
@@ -202,7 +202,7 @@ fn task(number: u32) -> TaskOrder {
     TaskOrder { attempt: attempt(number), segments: vec![segment(0, 2)], output: OutputPlacement::Local, inputs: None }
 }
 
-/// Runs a task, and gives its results.
+/// Runs a task, and returns its results.
 async fn run(driver: &mut Driver, number: u32) -> Vec<u8> {
     let SpeReply::Finished(result) = driver.ask(SpeRequest::Run(task(number))).await else { panic!("not finished") };
     let bucket = BucketId { job: JOB, stage: 0, epoch: 0, bucket: number, generation: 0 };

@@ -1,5 +1,5 @@
-//! The SPE as a whole: a real child process, functions of all three kinds, and every way in which one may end (paper,
-//! 3.3 and 3.5.2). The child is `src/bin/sector-spe.rs`.
+//! The SPE as a whole (paper, 3.3 and 3.5.2): a real child process, functions of all three kinds, and every way they
+//! may end. The child is `src/bin/sector-spe.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{
@@ -34,7 +34,7 @@ const NODE_ARGUMENTS: &[&str] = &["a_node_to_be_killed", "--exact", "--ignored",
 #[tokio::test]
 #[ignore = "the node of another test, to be killed"]
 async fn a_node_to_be_killed() {
-    // By hand (`--include-ignored`) nobody has made the library for it.
+    // When run by hand (`--include-ignored`) there is no library for it.
     let Some(library) = env::var_os(LIBRARY_VARIABLE) else { return };
     let mut spe = Spe::with(&native(&fs::read(library).unwrap(), "never_ends", &[])).await;
     let id = spe.process.id().unwrap();
@@ -60,10 +60,10 @@ fn a_function_that_never_ends_ends_with_its_node() {
         .unwrap();
     let lines = BufReader::new(node.stdout.take().unwrap()).lines();
     let id = lines.map(Result::unwrap).find_map(|line| line.strip_prefix("at work: ").map(str::to_owned)).unwrap();
-    // `kill -9`: no destructor runs, nobody tells the SPE.
+    // `kill -9`: no destructor runs, and nobody tells the SPE.
     node.kill().unwrap();
     node.wait().unwrap();
-    // It is gone, or dead and waits for whoever inherited it.
+    // It is gone, or a zombie that waits for the process that inherited it.
     let is_dead = || fs::read_to_string(format!("/proc/{id}/stat")).map_or(true, |stat| stat.contains(") Z "));
     while !is_dead() {
         thread::yield_now();
@@ -94,7 +94,7 @@ impl Spe {
         spe
     }
 
-    /// Runs a task into a fresh scratch file and gives that back.
+    /// Runs a task into a fresh scratch file and returns that file.
     async fn run(
         &mut self,
         task: u32,
@@ -248,7 +248,7 @@ async fn a_built_in_function_runs_over_the_whole_and_over_parts_of_files() {
     assert_eq!(result.chunks.len(), 1);
 }
 
-/// What a start costs, for `docs/performance.md`: no test, since it holds nothing to a limit.
+/// The cost of a start, for `docs/performance.md`: not a test, since it checks no limit.
 #[tokio::test]
 #[ignore = "a measurement: `cargo test -p sector-node --test spe -- --ignored --nocapture what_the_start`"]
 async fn what_the_start_of_an_spe_takes() {
@@ -256,7 +256,7 @@ async fn what_the_start_of_an_spe_takes() {
     let (mut plain, mut confined) = (Vec::new(), Vec::new());
     for _ in 0..200 {
         let begun = std::time::Instant::now();
-        // The same program, which ends at once where no node is at its standard input.
+        // The same program, which ends at once if no node is at its standard input.
         let status = Command::new(program).stdin(Stdio::null()).stderr(Stdio::null()).status().unwrap();
         plain.push(begun.elapsed());
         assert!(!status.success());
@@ -440,7 +440,7 @@ async fn the_example_in_rust_is_compiled_and_run_and_its_panic_is_its_error() {
     let error = failed(spe.run(2, segments, 1).await);
     assert_eq!(error.message, "the function panicked: found cow in /in/1");
     assert_eq!((error.path.as_str(), error.segment), ("/in/1", 1));
-    // The process has outlived all of that.
+    // The process has survived all of that.
     let (_, buckets) = finished(spe.run(3, vec![whole(0, b"bee", RecordFraming::File)], 1).await);
     assert!(buckets.is_empty());
 }
@@ -524,7 +524,7 @@ async fn a_process_that_is_killed_died_and_its_task_may_be_tried_again() {
         output: spe.output(0),
         buckets: 1,
     };
-    // Killed when its first sign of life shows that it is at work.
+    // Killed when its first sign of life shows that it is working.
     let mut kill = |bytes| {
         assert_eq!(bytes, 1);
         kill_process(pid, Signal::KILL).unwrap();
@@ -557,7 +557,7 @@ async fn dropping_a_task_and_its_process_ends_a_function_that_never_does() {
     assert!(matches!(outcome, SpeOutcome::Died(_)), "a process left in the middle takes no other task");
     assert!(test_kill_process(pid).is_ok());
     drop(spe);
-    // Once it is dead, the runtime collects it: until then it can be signalled as a zombie.
+    // The runtime reaps it once it is dead: until then it can be signalled as a zombie.
     while test_kill_process(pid).is_ok() {
         tokio::task::yield_now().await;
     }
@@ -587,7 +587,7 @@ async fn a_full_disk_and_an_unreadable_input_are_not_the_functions_fault() {
 
     let error = failed(spe.run(3, vec![whole(4, &[0; 250], RecordFraming::Fixed(100))], 1).await);
     assert!(error.message.contains("250 bytes, which is no multiple of its record length of 100 bytes"), "{error:?}");
-    // What was on its way of the tasks before does not reach the next one.
+    // What the earlier tasks had in transit does not reach the next one.
     let (result, buckets) = finished(spe.run(4, vec![whole(0, b"whole", RecordFraming::File)], 1).await);
     assert_eq!((result.bytes_in, &buckets[&0][..]), (5, &b"whole"[..]));
 }

@@ -116,7 +116,7 @@ async fn a_segment_of_another_node_is_read_as_if_it_were_here() {
         }
     }
     assert_eq!(records, 2_002);
-    // `copy` ends every line that it gives.
+    // `copy` ends every line that it emits.
     text.push(b'\n');
     assert!(joined == text, "every line once, {} of {} bytes", joined.len(), text.len());
 }
@@ -129,7 +129,7 @@ async fn tasks_with_few_results_reuse_a_scratch_file_and_none_of_its_old_bytes()
     let mut driver = cloud.drive(&node).await;
     let whole = || vec![segment(local(1), 0, 20, RecordFraming::Lines)];
     let bucket = || OutputPlacement::Buckets(vec![cloud.bucket_place(&node)]);
-    // Nothing after nothing, little after nothing, nothing after little; as results of its own, too.
+    // Nothing after nothing, little after nothing, nothing after little; also as results of its own.
     for (number, contains, bytes) in [(0, "plum", 0), (1, "plum", 0), (2, "pp", 6), (3, "plum", 0), (4, "an", 7)] {
         load(&mut driver, "filter", &[("contains", contains)]).await;
         for output in [bucket(), OutputPlacement::Local] {
@@ -225,7 +225,7 @@ async fn of_the_scratch_files_only_what_went_to_another_node_is_kept() {
     }
     let scratch = here.folder.join("jobs").join(JOB.to_string()).join("scratch");
     let left = std::fs::read_dir(scratch).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    // The folder of the SPE stays as long as that.
+    // The folder of the SPE stays as long as the SPE.
     assert_eq!(left.filter(|name| !name.starts_with("spe-")).count(), 1);
 }
 
@@ -251,7 +251,7 @@ async fn a_library_cannot_change_its_results_and_the_node_computes_their_sums_it
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     cloud.put(&node, 1, &content(100)).await;
-    // A few bytes, which are copied, and many, for which the process is ended.
+    // Small results, which are copied, and large ones, for which the process is ended.
     for (times, first) in [(1usize, 0), (300_000, 2)] {
         let text = "what was computed and is true ";
         let mut driver = cloud.drive(&node).await;
@@ -268,7 +268,7 @@ async fn a_library_cannot_change_its_results_and_the_node_computes_their_sums_it
             assert_eq!(pieces(&result), vec![(number, bytes)]);
             assert_eq!(result.pieces[0].checksum, crc32c::crc32c(&expected));
         }
-        // Of other results, too: what went to a bucket and is kept is what was first there.
+        // The same for other results: what went to a bucket and is kept is what was first there.
         let segments = vec![segment(local(1), 0, 100, RecordFraming::File)];
         let spread = BucketTarget { generation: 7 + first, ..cloud.bucket_place(&node) };
         let spread = OutputPlacement::Buckets(vec![spread]);
@@ -363,7 +363,7 @@ async fn what_a_dead_node_could_not_take_is_kept_and_sent_to_another() {
     let result = run(&mut driver, order(0, places)).await;
     let delivered: Vec<_> = result.pieces.iter().map(|piece| (piece.bucket, piece.is_delivered)).collect();
     assert_eq!(delivered, [(0, true), (1, false)], "{result:?}");
-    // Asked for that piece alone, at another place and in a new making.
+    // Only that piece is requested, at another place and in a new generation.
     let place = BucketTarget { generation: 1, ..cloud.bucket_place(&other) };
     let deliver = |attempt, place: &BucketTarget| {
         let attempt = AttemptId { job: JOB, stage: 0, epoch: 0, task: 0, attempt };
@@ -380,7 +380,7 @@ async fn what_a_dead_node_could_not_take_is_kept_and_sent_to_another() {
     assert_eq!(sealed, SpeReply::Sealed { bytes: winner.bytes, order: vec![0] });
     let SpeReply::Bytes(sent) = there.ask(SpeRequest::Fetch(bucket)).await else { panic!("no bytes") };
     assert_eq!(crc32c::crc32c(&sent), result.pieces[1].checksum);
-    // Done again, for that bucket alone: the same, told but not sent.
+    // Run again for that bucket alone: the same result, reported but not sent.
     let unwanted = BucketTarget { is_wanted: false, ..cloud.bucket_place(&here) };
     let places = vec![unwanted, BucketTarget { generation: 2, ..place }];
     let again = run(&mut driver, order(1, OutputPlacement::Buckets(places))).await;
@@ -404,7 +404,7 @@ async fn a_job_reads_no_slice_that_the_master_did_not_name_whatever_its_driver_s
     let other_job = cloud.ticket(&here.id, TicketRight::Inputs { job: JobId(77), slices: vec![SliceId(2)] });
     let late = cloud.ticket_until(&here.id, TicketRight::Inputs { job: JOB, slices: vec![SliceId(2)] }, 1);
     for (segments, ticket) in [
-        // Its ticket to compute is good for starting SPEs and for nothing else.
+        // Its ticket to compute is good only for starting SPEs.
         (vec![secret()], Some(cloud.compute_ticket(&here))),
         (vec![secret()], Some(cloud.read_ticket(&here, 2))),
         (vec![secret()], Some(cloud.inputs_ticket(&here, &[1]))),
@@ -426,7 +426,7 @@ async fn a_job_reads_no_slice_that_the_master_did_not_name_whatever_its_driver_s
     assert_eq!(pieces(&run(&mut driver, order).await), [(0, 11)]);
 }
 
-/// Stops a process of ours, and waits until all of its threads stand.
+/// Stops a process of ours, and waits until all of its threads have stopped.
 fn halt(process: Pid) {
     kill_process(process, Signal::STOP).unwrap();
     let stands = |task: std::fs::DirEntry| {
@@ -438,19 +438,20 @@ fn halt(process: Pid) {
     }
 }
 
-/// Whether a process ends while we are patient.
+/// Whether a process ends within the time limit.
 async fn has_ended(handle: OwnedFd) -> bool {
     let ended = tokio::task::spawn_blocking(move || {
         let patience = Timespec { tv_sec: fake_cloud::PATIENCE.as_secs() as i64, tv_nsec: 0 };
-        // A process's descriptor is readable when it has ended. Other children that end meanwhile interrupt.
+        // A process's descriptor is readable when it has ended. Other children that end meanwhile interrupt the call.
         retry_on_intr(|| poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience))).unwrap()
     });
     ended.await.unwrap() == 1
 }
 
-/// The process in which functions of this node run: of those in its SPE's folder, or with a scratch folder of its size
-/// in memory, the one whose parent (the supervisor) is there too, and that is not the first in a space of processes.
-/// The SPE with which a node tries its sandbox may look the same: it is waited out.
+/// The process in which functions of this node run. Candidates have a working folder in its SPE's folder, or a scratch
+/// folder of its size in memory. The process is the one whose parent (the supervisor) is a candidate too, and that is
+/// not the first in a process namespace. The SPE with which a node tests its sandbox may look the same; the loop waits
+/// until it is gone.
 fn spe_of(node: &FakeNode) -> Pid {
     let size = format!("size={}k", node.spe_scratch_bytes >> 10);
     let folder = node.folder.join("jobs").join(JOB.to_string()).join("scratch");
@@ -504,7 +505,7 @@ fn bucket(bucket: u32) -> BucketId {
     BucketId { job: JOB, stage: 0, epoch: 0, bucket, generation: 0 }
 }
 
-/// What has come to its bucket, or was already there.
+/// The pieces that reached their bucket, or were already there.
 fn pieces(result: &TaskResult) -> Vec<(u32, u64)> {
     assert!(result.pieces.iter().all(|piece| piece.is_delivered), "{result:?}");
     result.pieces.iter().map(|piece| (piece.bucket, piece.bytes)).collect()
@@ -538,7 +539,7 @@ fn seal(number: u32, winners: &[(u32, u32, u64)]) -> SpeRequest {
     })
 }
 
-/// Seals a small bucket and gives its bytes.
+/// Seals a small bucket and returns its bytes.
 async fn sealed(driver: &mut Driver, number: u32, winners: &[(u32, u32, u64)]) -> Vec<u8> {
     let bytes = winners.iter().map(|winner| winner.2).sum();
     let order = winners.iter().map(|winner| winner.0).collect();
@@ -567,7 +568,7 @@ async fn published(
     cloud.get(node, slice).await.unwrap()
 }
 
-/// Slice 1 at `there`, with the driver's own ticket in the hand of `here`.
+/// Slice 1 at `there`, with the driver's own ticket assigned to `here`.
 fn handed(cloud: &FakeCloud, here: &FakeNode, there: &FakeNode) -> protocol::message::client_master::Source {
     let ticket = cloud.handed(&cloud.read_ticket(there, 1), here);
     protocol::message::client_master::Source { ticket, ..cloud.source(here, there, 1) }

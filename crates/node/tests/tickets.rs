@@ -1,5 +1,5 @@
-//! Tickets at a real node over real connections: who steals one gets nothing, keys roll while nodes serve, and bytes
-//! can be read on the wire only where the operator wants it so.
+//! Tickets at a real node over real connections. A stolen ticket is worthless, keys roll while nodes serve, and bytes
+//! are readable on the wire only where the operator wants it.
 #![allow(clippy::unwrap_used)]
 
 mod fake_cloud;
@@ -37,11 +37,11 @@ async fn a_stolen_ticket_opens_nothing_neither_for_a_stranger_nor_for_another_no
     assert!(refusal.message.contains("made for another client or node"), "{refusal}");
     stranger.send(&TransferRequest::Write { ticket: cloud.write_ticket(&node, 2), chain: vec![] }).await.unwrap();
     assert!(matches!(stranger.receive::<TransferReply>().await.unwrap(), TransferReply::Refused(_)));
-    // A certificate of the cloud is not enough, nor a ticket that was handed to another node.
+    // A certificate of the cloud is not enough, nor is a ticket that was assigned to another node.
     let mut as_node = cloud.connect_as_node(&node).await;
     assert!(get(&mut as_node, stolen.clone(), 1, 0..10).await.is_err());
     assert!(get(&mut as_node, cloud.handed(&stolen, &other), 1, 0..10).await.is_err());
-    // And who says that a key is his must prove it.
+    // And a client that claims a key must prove it.
     let mut liar = cloud.connect_as_stranger(&node).await;
     liar.queue(&TransferRequest::ProveKey { key: cloud.holder_key(), proof: vec![0; 64] }).await.unwrap();
     assert!(get(&mut liar, stolen.clone(), 1, 0..10).await.is_err());
@@ -51,7 +51,7 @@ async fn a_stolen_ticket_opens_nothing_neither_for_a_stranger_nor_for_another_no
     assert_eq!(cloud.get(&node, 1).await.unwrap(), b"some bytes", "its holder reads all the same");
 }
 
-/// Passes bytes on between a client and a node, and keeps them all.
+/// Forwards bytes between a client and a node, and records them all.
 async fn listen_in(node: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
@@ -97,7 +97,7 @@ async fn bytes_go_unencrypted_only_where_the_ticket_allows_it_within_the_nodes_s
         let seen = std::mem::take(&mut *seen.lock().unwrap());
         seen.windows(64).any(|window| window == &bytes[1_000..1_064])
     };
-    // Without leave, and between sites, nothing goes plain, and nothing can be read.
+    // Without permission, and between sites, nothing is sent unencrypted, and nothing can be read.
     for site in [None, Some("jhu")] {
         let ticket = plain_ticket(&cloud, &node, 1, site);
         let mut stream = cloud.connect(&node).await;
@@ -138,7 +138,7 @@ async fn keys_roll_while_a_node_serves_and_old_tickets_live_out_their_minute() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_take_no_room_from_those_who_show_a_good_ticket() {
     let mut cloud = FakeCloud::start().await;
-    // Room for four who have proved something.
+    // Room for four authenticated peers.
     let (node, _) = cloud.node_with("n1", |settings| settings.transfers_max = 1).await;
     let (mut silent, mut chattering) = (Vec::new(), Vec::new());
     for _ in 0..8 {
@@ -149,7 +149,7 @@ async fn strangers_take_no_room_from_those_who_show_a_good_ticket() {
     }
     cloud.put(&node, 1, b"some bytes").await;
     assert_eq!(cloud.get(&node, 1).await.unwrap(), b"some bytes");
-    // A proof of a key that nobody knows, and a ticket that is none, prove nothing.
+    // A proof of an unknown key, and an invalid ticket, prove nothing.
     let mut liar = cloud.connect(&node).await;
     let forged = SignedTicket { signature: vec![7; 64], ..cloud.read_ticket(&node, 1) };
     assert!(get(&mut liar, forged, 1, 0..10).await.is_err());
@@ -167,7 +167,7 @@ async fn a_stranger_that_chatters_is_heard_for_so_many_words_and_no_more() {
         let node = cloud.node("n1").await;
         let mut stranger = cloud.connect_as_stranger(&node).await;
         let ended = async {
-            // Each is a byte at least; what is behind the last one that was heard may have been on its way.
+            // Each is at least a byte; what follows the last one that was read may have been in transit.
             for _ in 0..16 * limits::JOIN_BYTES_MAX {
                 stranger.send(&TransferRequest::Qos(TransferQos::default())).await?;
             }

@@ -1,6 +1,7 @@
-//! How fast slices are written here, beside the disk itself: `cargo run --release -p sector-store --example
-//! write_throughput FOLDER [MB]`. One large slice in 1 MiB writes against a plain write with the same sync; then many
-//! small slices from 16 threads against as many plain files with one sync each.
+//! Measures how fast slices are written here, compared with the disk itself. Run it with `cargo run --release -p
+//! sector-store --example write_throughput FOLDER [MB]`. First one large slice in 1 MiB writes is compared with a plain
+//! write with the same sync. Then many small slices from 16 threads are compared with as many plain files with one sync
+//! each.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Small files that must be whole whenever someone looks: settings, profiles, keys.
+//! Small files that are replaced whole: settings, profiles, keys. A reader never sees half of one.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -11,16 +11,17 @@ use std::{
 use crate::{Disk, OsDisk, disk::drop_page_cache};
 
 /// Writes a small file whole or not at all (settings, keys): temporary file, sync, rename, sync folder. The file has
-/// the permissions `mode` (`0o600` for a key) from its first byte. After an error the old file is as it was; only where
-/// the very last sync failed is it the new one, which the error says: a crash may bring the old one back.
+/// the permissions `mode` (`0o600` for a key) from its first byte. After an error the old file is unchanged. The
+/// exception is a failure of the very last sync. The file is then the new one, and the error says that a crash may
+/// bring the old one back.
 pub fn write_file_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     write_with(path, bytes, mode, &mut |folder| File::open(folder)?.sync_all())
 }
 
-/// Reads a whole file as the disk has it, and not as the system remembers it after a sync that failed.
+/// Reads a whole file as it is on the disk, and not as the system caches it after a failed sync.
 ///
 /// # Errors
-/// What the operating system says, also of what it still had to write.
+/// The operating system's error, including one of writing what it still had to write.
 pub fn read_file_uncached(path: &Path) -> io::Result<Vec<u8>> {
     drop_page_cache(&*OsDisk.open_to_read(path)?)?;
     fs::read(path)
@@ -37,11 +38,11 @@ fn write_with(
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
     };
-    // Not derived from the file's name, which may be as long as a name can be. The number of the process and a count
-    // keep two writers apart.
+    // Not derived from the file's name, which may have the maximal length. The process number and a counter keep two
+    // writers apart.
     let count = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let temporary = folder.join(format!(".sector-{}-{count}.tmp", std::process::id()));
-    // A folder that cannot be synced is found before anything is replaced.
+    // A folder that cannot be synced is detected before anything is replaced.
     let written = write_new(&temporary, bytes, mode)
         .and_then(|()| sync_folder(&folder))
         .and_then(|()| fs::rename(&temporary, folder.join(name)));
@@ -49,7 +50,7 @@ fn write_with(
         let _ = fs::remove_file(&temporary);
         return written;
     }
-    // Not taken back: somebody else may have replaced it once more by now.
+    // Not undone: somebody else may have replaced it again by now.
     sync_folder(&folder).map_err(|error| {
         let message = format!("`{}` has its new content, which a crash may take back: {error}", path.display());
         io::Error::new(error.kind(), message)
@@ -63,7 +64,7 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    // Again, because the process's umask may have taken some away.
+    // Set again, because the process's umask may have removed some.
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
     file.sync_all()

@@ -1,8 +1,7 @@
-//! Small files that only make sense together, replaced so that a crash never leaves one of the old ones beside one of
-//! the new: a certificate and its key. Serves the renewal of certificates.
-//!
-//! The new files are written beside the old ones, the last of them last: once that is there, all are, and whoever
-//! starts next moves them into place ([`finish_file_replacement`]). Before that, the old ones count.
+//! Replaces small files that only make sense together, such as a certificate and its key. Serves the renewal of
+//! certificates. The new files are written beside the old ones. Once the last of them is there, all are, and the next
+//! start moves them into place ([`finish_file_replacement`]); until then the old ones count. After a crash that step
+//! never leaves an old file beside a new one.
 
 use std::{
     ffi::OsString,
@@ -14,14 +13,13 @@ use std::{
 use crate::write_file_atomically;
 
 /// Replaces all of these files, given with their bytes and permissions. After an error, or a crash,
-/// [`finish_file_replacement`] with the same paths in the same order brings either all the old or all the new.
+/// [`finish_file_replacement`] with the same paths in the same order yields either all the old or all the new files.
 ///
 /// # Errors
-/// What the operating system says.
+/// The operating system's error.
 pub fn replace_files_atomically(files: &[(&Path, &[u8], u32)]) -> io::Result<()> {
     let paths: Vec<_> = files.iter().map(|(path, ..)| *path).collect();
-    // An earlier replacement that could not be finished: its last file would say of the first of these that all are
-    // there.
+    // An earlier replacement may be unfinished: its last file would make these look complete after the first of them.
     finish_file_replacement(&paths)?;
     lay_beside(files)?;
     finish_file_replacement(&paths)
@@ -31,10 +29,10 @@ fn lay_beside(files: &[(&Path, &[u8], u32)]) -> io::Result<()> {
     files.iter().try_for_each(|(path, bytes, mode)| write_file_atomically(&beside(path), bytes, *mode))
 }
 
-/// Finishes a replacement that a crash cut off; does nothing where there was none, or where it had hardly begun.
+/// Finishes a replacement that a crash interrupted. Does nothing if there was none, or if it had hardly begun.
 ///
 /// # Errors
-/// What the operating system says.
+/// The operating system's error.
 pub fn finish_file_replacement(paths: &[&Path]) -> io::Result<()> {
     let Some(last) = paths.last() else { return Ok(()) };
     if !beside(last).try_exists()? {
@@ -46,7 +44,7 @@ pub fn finish_file_replacement(paths: &[&Path]) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             moved => moved?,
         }
-        // Before the next one moves: the last one says that there is something to finish.
+        // Synced before the next one moves: the last file shows that there is something to finish.
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             File::open(folder)?.sync_all()?;
         }
@@ -54,7 +52,7 @@ pub fn finish_file_replacement(paths: &[&Path]) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the new file waits.
+/// The place of the new file until it moves.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".next");

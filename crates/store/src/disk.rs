@@ -1,8 +1,6 @@
-//! What this crate asks of a disk. Every file of a node's data folder is reached through [`Disk`], so that the same
-//! code runs on the operating system ([`crate::OsDisk`]) and, in tests and in the simulation, on a disk in memory that
-//! loses power ([`crate::MemoryDisk`]).
-//!
-//! Never here: what a slice is.
+//! What this crate needs from a disk. Every file of a node's data folder is reached through [`Disk`]. So the same code
+//! runs on the operating system ([`crate::OsDisk`]) and in memory ([`crate::MemoryDisk`]). The disk in memory loses
+//! power, in tests and in the simulation. This file never knows what a slice is.
 
 use std::{
     fs::File,
@@ -12,10 +10,10 @@ use std::{
 
 /// A disk. All paths are absolute or relative as the implementation's user wishes, but always written the same way.
 ///
-/// What a crash keeps: file content is safe after [`DiskFile::sync_data`]; a name (created, renamed, removed) is safe
-/// after [`Disk::sync_folder`] of the folder it now stands in, or stood in if it was removed. A rename is atomic: after
-/// a crash the file has its old name or its new one. Two changes of names that share no name may survive a crash one
-/// without the other, in either order.
+/// What a crash keeps: file content is safe after [`DiskFile::sync_data`]. A name (created, renamed, removed) is safe
+/// after [`Disk::sync_folder`] of its folder; for a removed name, that is the folder it was in. A rename is atomic:
+/// after a crash the file has its old name or its new one. Two changes of names that share no name may survive a crash
+/// one without the other, in either order.
 pub trait Disk: Send + Sync + 'static {
     /// Creates an empty file for reading and writing; fails if anything has that name.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
@@ -25,19 +23,19 @@ pub trait Disk: Send + Sync + 'static {
     fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Renames a file, replacing a file of the new name. Fails with `IsADirectory` when a folder has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file. Who has it open may go on reading.
+    /// Removes a file. A reader that has it open may go on reading.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty folder.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
-    /// Creates a folder and those above it, where they are missing.
+    /// Creates a folder and its missing ancestors.
     fn create_folder_all(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a folder safe against a crash.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
-    /// What is in a folder, in no particular order. Names that are not UTF-8 are left out: nothing of ours has one.
+    /// The content of a folder, in no particular order. Names that are not UTF-8 are left out: none of ours is.
     fn list(&self, folder: &Path) -> io::Result<Vec<FolderItem>>;
     /// The length of a file in bytes; `None` if nothing, or a folder, has that name.
     fn bytes(&self, path: &Path) -> io::Result<Option<u64>>;
-    /// Bytes that can still be written to the file system of `folder`; an error where it cannot be written at all.
+    /// Bytes that can still be written to the file system of `folder`; an error if it cannot be written at all.
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
     /// Claims a folder for this process until the lock is dropped; fails with `WouldBlock` if another has it.
     fn lock_folder(&self, folder: &Path) -> io::Result<FolderLock>;
@@ -51,16 +49,16 @@ pub trait DiskFile: Send + Sync {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes content and length safe against a crash.
     fn sync_data(&self) -> io::Result<()>;
-    /// A hint to begin writing these bytes to the disk, so that the final sync is short, and to drop from memory those
-    /// of them that are there already. Does not wait for them.
+    /// Hints that these bytes should be written to the disk, so that the final sync is short. Those already written may
+    /// be dropped from memory. Does not wait for them.
     fn start_writeback(&self, from: u64, bytes: u64) -> io::Result<()>;
-    /// Cuts or extends (with zeros) to this length in bytes.
+    /// Truncates or extends (with zeros) to this length in bytes.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
     /// The length in bytes.
     fn bytes(&self) -> io::Result<u64>;
-    /// The operating system's file, if there is one: for handing the descriptor to an SPE or to `copy_file_range`.
+    /// The operating system's file, if there is one, for handing the descriptor to an SPE or to `copy_file_range`.
     fn os_file(&self) -> Option<&File>;
-    /// What tells this file from every other of its disk, whatever its name is; another may have it once this is gone.
+    /// Identifies this file on its disk, whatever its name is; the number may be reused once the file is gone.
     fn id(&self) -> io::Result<u64>;
 }
 
@@ -75,7 +73,7 @@ pub struct FolderItem {
     pub bytes: u64,
 }
 
-/// A claim on a folder, given up when dropped or when the process ends, however it ends.
+/// A claim on a folder, released when dropped or when the process ends, however it ends.
 #[derive(Debug)]
 pub struct FolderLock {
     _file: Option<File>,
@@ -93,12 +91,12 @@ impl FolderLock {
     }
 }
 
-/// Whether an error of a read says that the disk has lost these bytes: a bad sector, as long as it is the only one.
+/// Whether a read error says that the disk has lost these bytes: a bad sector, as long as it is the only one.
 pub(crate) fn is_bad_sector(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
-/// Fills `buffer` from `offset`; fails with `UnexpectedEof` when the file ends before.
+/// Fills `buffer` from `offset`; fails with `UnexpectedEof` when the file ends first.
 pub(crate) fn read_exactly(file: &dyn DiskFile, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !buffer.is_empty() {
         match file.read_at(buffer, offset) {
@@ -114,10 +112,10 @@ pub(crate) fn read_exactly(file: &dyn DiskFile, mut buffer: &mut [u8], mut offse
     Ok(())
 }
 
-/// Sees to it that what is read next is what the disk has. After a sync that failed the system may take the bytes for
-/// safe and show them, although they never got there; whoever goes on from them builds on what a crash takes away.
+/// Makes the next read return what is on the disk. After a failed sync the system may treat the bytes as safe and
+/// return them, although they never reached the disk. Building on them means building on what a crash takes away.
 pub(crate) fn drop_page_cache(file: &dyn DiskFile) -> io::Result<()> {
-    // Only what is not being written can be dropped.
+    // Only pages that are not being written can be dropped.
     file.sync_data()?;
     file.start_writeback(0, file.bytes()?)
 }
@@ -142,8 +140,8 @@ pub(crate) fn is_folder(disk: &dyn Disk, path: &Path) -> bool {
 
 /// Removes everything below a folder, and keeps the folder.
 pub(crate) fn empty_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
-    // Folders are removed after what is in them, hence twice: found on the way down, removed on the way back. A stack
-    // of our own, because a job may have nested its scratch folders deeper than a thread's stack goes.
+    // Folders are removed after their content, hence two passes: found on the way down, removed on the way back. It
+    // uses its own stack, because a job may have nested its scratch folders deeper than a thread's stack allows.
     let mut unread = vec![folder.to_owned()];
     let mut found: Vec<PathBuf> = Vec::new();
     while let Some(inside) = unread.pop() {
@@ -157,12 +155,12 @@ pub(crate) fn empty_folder(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
             }
         }
     }
-    // A folder is always found before what lies in it.
+    // A folder is always found before its content.
     found.iter().rev().try_for_each(|path| disk.remove_folder(path))
 }
 
-/// Removes a folder that holds nothing but empty folders; `false` if there is a file anywhere in it, and then nothing
-/// is removed.
+/// Removes a folder that contains nothing but empty folders. If there is a file anywhere in it, returns `false` and
+/// removes nothing.
 pub(crate) fn remove_if_only_folders(disk: &dyn Disk, folder: &Path) -> io::Result<bool> {
     let mut found = vec![folder.to_owned()];
     let mut next = 0;
@@ -187,7 +185,7 @@ mod tests {
     use super::*;
     use crate::MemoryDisk;
 
-    /// A file that gives one byte at a time and is interrupted before each.
+    /// A file that returns one byte at a time and is interrupted before each.
     struct Slow(std::sync::Mutex<bool>);
 
     impl DiskFile for Slow {

@@ -1,10 +1,8 @@
-//! A disk that remembers its own failure. An error that speaks of the disk and not of one file (a write or a sync that
-//! did not get there, a file system that has become read-only, a device that is gone) is noted by whoever meets it, on
-//! whatever path: upload, download, copy, order, scrub. A full disk is no failed disk. Nor is one with a bad sector:
-//! the first file whose bytes cannot be read is only noted, the second ends the disk.
-//!
-//! From then on nothing is written there any more, so that nothing is acknowledged that may not be safe. It never hides
-//! an error and never repairs anything: who owns the disks decides what follows (see [`crate::DiskSet`]).
+//! A disk that remembers its own failure. Any path (upload, download, copy, order, scrub) that meets an error of the
+//! disk, not of one file, records it. A full disk has not failed, nor has one with a bad sector: the first unreadable
+//! file is only recorded, the second fails the disk. A failed disk is no longer written, so nothing unsafe is
+//! acknowledged. It never hides an error and never repairs anything: the owner of the disks decides what follows (see
+//! [`crate::DiskSet`]).
 
 use std::{
     fs::File,
@@ -18,24 +16,24 @@ use crate::{
     locking::lock,
 };
 
-/// Whether and why a disk has failed. Once failed it stays so until the node is started again.
+/// Whether and why a disk has failed. Once failed it stays so until the node is restarted.
 #[derive(Debug, Default)]
 pub(crate) struct DiskFailure {
     why: OnceLock<String>,
-    /// The first file that could not be read. Not remembered over a restart: what could not be read was put aside then,
-    /// and nobody reads it again.
+    /// The first file that could not be read. It is not remembered over a restart: such a file was quarantined, and
+    /// nobody reads it again.
     unreadable: Mutex<Option<Unreadable>>,
 }
 
 #[derive(Debug)]
 struct Unreadable {
-    /// By its number ([`DiskFile::id`]): its name changes when it is put aside.
+    /// The file's number ([`DiskFile::id`]): its name changes when it is quarantined.
     file: Option<u64>,
     path: PathBuf,
 }
 
 impl DiskFailure {
-    /// Notes a failure; the first one counts.
+    /// Records a failure; the first one counts.
     pub(crate) fn note(&self, why: impl Into<String>) {
         let _ = self.why.set(why.into());
     }
@@ -45,7 +43,7 @@ impl DiskFailure {
         self.why.get().map(String::as_str)
     }
 
-    /// Notes a file whose bytes cannot be read. One is a bad sector; a second is a disk that goes to pieces.
+    /// Records a file whose bytes cannot be read. One is a bad sector; a second means that the disk is failing.
     pub(crate) fn note_unreadable(&self, file: Option<u64>, path: &Path, error: &io::Error) {
         let mut first = lock(&self.unreadable);
         match &*first {
@@ -70,26 +68,27 @@ impl DiskFailure {
         result
     }
 
-    /// Refuses a change of a disk that has failed.
+    /// Refuses a change to a failed disk.
     fn check(&self) -> io::Result<()> {
         match self.why() {
-            // Whatever it said first: that is told elsewhere, and a caller needs to know only that it is the disk.
+            // Hides the first error, which is reported elsewhere: a caller only needs to know that the disk is at
+            // fault.
             Some(_) => Err(rustix::io::Errno::IO.into()),
             None => Ok(()),
         }
     }
 }
 
-/// Whether an error says that the disk is of no use, and not merely that one file is not.
+/// Whether an error means that the disk is unusable, and not just one file.
 pub(crate) fn is_disk_failure(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ReadOnlyFilesystem
         || error.raw_os_error().is_some_and(|code| DISK_ERRORS.iter().any(|errno| errno.raw_os_error() == code))
 }
 
-/// See the module.
+/// A disk whose errors are recorded, and which is no longer changed once it has failed.
 pub(crate) struct WatchedDisk {
     disk: Arc<dyn Disk>,
-    /// The folder that is asked for whether the disk is there at all.
+    /// The folder that shows whether the disk is there at all.
     folder: PathBuf,
     failure: Arc<DiskFailure>,
 }
@@ -166,7 +165,7 @@ impl Disk for WatchedDisk {
 /// A file of a watched disk.
 struct WatchedFile {
     file: Box<dyn DiskFile>,
-    /// What it was called when it was opened.
+    /// Its name when it was opened.
     path: PathBuf,
     disk: Arc<dyn Disk>,
     folder: PathBuf,
@@ -174,7 +173,7 @@ struct WatchedFile {
 }
 
 impl WatchedFile {
-    /// A read that gave nothing for these bytes: of this file alone, if the disk answers otherwise.
+    /// Records a read that failed for these bytes: a failure of this file alone, if the disk still answers otherwise.
     fn note_unreadable(&self, error: &io::Error) {
         if self.failure.watch(self.disk.free_bytes(&self.folder)).is_ok_and(|_| self.failure.why().is_none()) {
             self.failure.note_unreadable(self.file.id().ok(), &self.path, error);
@@ -225,9 +224,9 @@ impl DiskFile for WatchedFile {
     }
 }
 
-/// What the system says when a disk, its file system or the way to it is broken: unreadable or unwritable blocks, a
-/// file system that was made read-only after an error or found damaged, a device or a mount that went away. Not among
-/// them: no room, no permission, no such file, too many open files.
+/// The system's errors for a broken disk, file system or connection to it. Blocks are unreadable or unwritable. Or a
+/// file system was found damaged or made read-only after an error. Or a device or a mount went away. Not among them: no
+/// room, no permission, no such file, too many open files.
 const DISK_ERRORS: [rustix::io::Errno; 9] = {
     use rustix::io::Errno;
     [

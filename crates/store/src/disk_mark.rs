@@ -1,8 +1,7 @@
-//! Which master was told all that lies on a disk: the mark of the small rows which that master gave afterwards stands
-//! on the disk itself, in `seen`. So what a disk holds that came from elsewhere, was away, or is new is known from what
-//! lies on its neighbours, and a disk keeps the knowledge wherever it goes (`docs/paths/rebuild.md`).
-//!
-//! Never says what a master makes of it.
+//! The mark on each disk, in the file `seen`: which master was told everything that lies there. It is the position of
+//! the small rows which that master gave afterwards. By it a node knows a disk that came from elsewhere, was away, or
+//! is new, and a disk keeps it wherever it goes (`docs/paths/rebuild.md`). It never says what a master concludes from
+//! it.
 
 use std::path::Path;
 
@@ -13,17 +12,17 @@ use protocol::{
 
 use crate::{Disk, DiskSet, SliceStore, StoreError, disk::read_whole, error::WhileDoing, locking::lock};
 
-/// Slices of disks of which one master was told, or of which none was.
+/// Slices of disks that were all reported to one master, or to none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkedSlices {
-    /// What the master gave that was told of them.
+    /// The position that this master gave.
     pub mark: Option<MirrorPosition>,
     /// The slices, by id.
     pub slices: Vec<HeldSlice>,
 }
 
 impl DiskSet {
-    /// As [`held`](Self::held), with what is known of the disks on which they lie.
+    /// As [`held`](Self::held), grouped by the marks of the disks on which they lie.
     pub fn held_by_mark(&self) -> Vec<MarkedSlices> {
         let mut all: Vec<MarkedSlices> = Vec::new();
         for (disk, store) in self.usable() {
@@ -37,14 +36,14 @@ impl DiskSet {
         all
     }
 
-    /// Whether a master with this journal was told of all disks that work. Of one in memory, nobody asks: it begins
+    /// Whether a master with this journal was told of all disks that work. A disk in memory does not count: it begins
     /// empty.
     pub fn is_all_marked(&self, journal: JournalId) -> bool {
         self.persistent().all(|(_, store)| store.disk_mark().is_some_and(|mark| mark.journal == journal))
     }
 
-    /// A master was told all that lies here, and gave this. With `anew` every disk is marked with it, else those that
-    /// were known to another journal.
+    /// Records that a master was told everything here, and gave this position. With `anew` every disk is marked,
+    /// otherwise only those without a mark of this journal.
     pub fn mark_disks(&self, mark: MirrorPosition, anew: bool) {
         for (_, store) in self.usable() {
             let before = store.disk_mark();
@@ -53,7 +52,7 @@ impl DiskSet {
                 continue;
             }
             if let Err(error) = store.write_mark(mark) {
-                // Then it counts as new at the next start, which does no harm.
+                // The disk then counts as new at the next start, which does no harm.
                 tracing::warn!(folder = %store.folder().display(), %error, "a disk cannot be marked as known");
             }
         }
@@ -61,7 +60,7 @@ impl DiskSet {
 }
 
 impl SliceStore {
-    /// What the master gave that was told all that lies here.
+    /// The position given by the master that was told everything here.
     pub(crate) fn disk_mark(&self) -> Option<MirrorPosition> {
         *lock(&self.disk_mark)
     }
@@ -79,7 +78,7 @@ impl SliceStore {
     }
 }
 
-/// What the mark in a data folder says. One that cannot be read says nothing, which does no harm.
+/// The mark in a data folder. An unreadable mark counts as none, which does no harm.
 pub(crate) fn read(disk: &dyn Disk, folder: &Path) -> Option<MirrorPosition> {
     let bytes = read_whole(disk, &folder.join(DISK_MARK_FILE), SEEN_BYTES_MAX).ok()?;
     decode(std::str::from_utf8(&bytes).ok()?)
@@ -89,7 +88,7 @@ fn encode(mark: &MirrorPosition) -> String {
     format!("{} {} {}\n", mark.journal.0, mark.generation, mark.sequence)
 }
 
-/// A build before wrote the journal alone: then nobody knows since when, and it counts as since the beginning.
+/// An earlier build wrote only the journal: then the time is unknown, and the mark counts as from the beginning.
 fn decode(text: &str) -> Option<MirrorPosition> {
     let mut numbers = text.split_whitespace().map(|word| word.parse::<u64>().ok());
     let journal = JournalId(numbers.next()??);
@@ -103,7 +102,7 @@ fn decode(text: &str) -> Option<MirrorPosition> {
 
 /// The file in each data folder that says under which journal a master was told what lies there.
 pub const DISK_MARK_FILE: &str = "seen";
-/// Three numbers and what is between them.
+/// Three numbers and their separators.
 const SEEN_BYTES_MAX: u64 = 256;
 
 #[cfg(test)]
@@ -140,7 +139,7 @@ mod tests {
         let set = open(&[&one, &new]);
         assert!(!set.is_all_marked(JournalId(1)));
         assert_eq!(set.held_by_mark().iter().map(|of| of.mark).collect::<Vec<_>>(), [Some(mark(1, 7)), None]);
-        // Changes of what is kept need no mark anew, and a whole copy renews it.
+        // Changes of the mirrored rows need no new mark, but a whole copy renews it.
         set.mark_disks(mark(1, 9), false);
         assert_eq!(
             set.held_by_mark().iter().map(|of| of.mark).collect::<Vec<_>>(),

@@ -1,11 +1,7 @@
-//! The slices of a node that has several disks: one [`SliceStore`] a disk, each with its own lock, recovery and
-//! staging, behind the calls of one. Serves every path that touches slices. A disk that fails goes out of service
-//! alone.
-//!
-//! Beside them there may be a disk in memory, for what has a path below `/memory` and for nothing else.
-//!
-//! It says which disk a new slice goes to and what is true where two disks disagree; it never moves a slice between
-//! disks and never deletes one of which no other good copy was just read.
+//! The slices of a node with several disks: one [`SliceStore`] a disk, each with its own lock, recovery and staging,
+//! behind one interface. Serves every path that touches slices. A failing disk goes out of service alone. There may
+//! also be a disk in memory, only for paths below `/memory`. The set chooses a new slice's disk, and decides where two
+//! disks disagree. It never moves a slice between disks, and never deletes one unless another good copy was just read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,16 +31,16 @@ use crate::{
 
 /// The disks of a node. All calls block on a disk; they may come from several threads at once.
 ///
-/// Where two disks hold the same slice (disks were moved between nodes by hand), one copy serves: a placed one before a
-/// staged one before a retired one, then that of the disk that stands first in the settings. The other is a *spare*:
-/// not listed and not read, until the first is found damaged or its disk fails; it is removed once the first was read
-/// whole and found good.
+/// Two disks hold the same slice if disks were moved between nodes by hand. One copy then serves: placed comes before
+/// staged, and staged before retired. Among equals, the disk that is first in the settings counts. The other copy is a
+/// *spare*, which is not listed and not read until the first is found damaged or its disk fails. The spare is removed
+/// once the first was read whole and found good.
 pub struct DiskSet {
     slots: Vec<Slot>,
     spares: Mutex<BTreeSet<(SliceId, usize)>>,
-    /// Held while a disk is chosen, so that two who write the same slice write it on the same disk.
+    /// Held while a disk is chosen, so that two writers of the same slice use the same disk.
     choosing: Mutex<()>,
-    /// Counts jobs' scratch files, to spread them over the disks that are about equally empty.
+    /// Counts jobs' scratch files, to spread them over disks that are about equally empty.
     turns: AtomicUsize,
 }
 
@@ -55,11 +51,10 @@ pub struct DataFolder {
     pub disk: Arc<dyn Disk>,
     /// The folder.
     pub folder: PathBuf,
-    /// Whether it held slices of this node before: where they are not to be seen now, the disk is not mounted, and a
-    /// new folder must not be begun in its place.
+    /// Whether it held slices of this node before. If so and none are there now, the disk is not mounted, and no new
+    /// folder may be begun in its place.
     pub known: bool,
-    /// Where it lies in memory: the most bytes that its slices may take. Only what has a path below `/memory` goes
-    /// there.
+    /// For a disk in memory, the most bytes that its slices may take. Only slices with a path below `/memory` go there.
     pub memory_bytes: Option<u64>,
 }
 
@@ -68,15 +63,15 @@ pub struct DataFolder {
 pub struct FailedDisk {
     /// Its folder.
     pub folder: PathBuf,
-    /// What it said first.
+    /// Its first error.
     pub why: String,
-    /// Slices that are not on this node any more.
+    /// Slices that are no longer on this node.
     pub lost: Vec<SliceId>,
-    /// Slices of which a spare on another disk serves from now on.
+    /// Slices that a spare on another disk serves from now on.
     pub replaced: Vec<SliceMetadata>,
 }
 
-/// Reads one disk of the set through, slice after slice; see [`crate::Scrub`].
+/// A disk of the set whose slices are read one after the other; see [`crate::Scrub`].
 pub(crate) struct DiskRef {
     pub(crate) set: Arc<DiskSet>,
     pub(crate) disk: usize,
@@ -84,7 +79,7 @@ pub(crate) struct DiskRef {
 
 struct Slot {
     folder: PathBuf,
-    /// `None` where it could not be opened.
+    /// `None` if it could not be opened.
     store: Option<Arc<SliceStore>>,
     failure: Arc<DiskFailure>,
     missing: bool,
@@ -92,11 +87,11 @@ struct Slot {
 }
 
 impl DiskSet {
-    /// Opens all folders and keeps `reserve_bytes` free on each; the files that were put aside come along. One that
-    /// cannot be opened is out of service, as if it had failed, as long as another can.
+    /// Opens all folders and keeps `reserve_bytes` free on each; also returns the quarantined files. A folder that
+    /// cannot be opened is out of service, like a failed disk, as long as another can be opened.
     ///
     /// # Errors
-    /// When another process has one of them, or none can be opened.
+    /// When another process has one of the folders, or none can be opened.
     pub fn open(folders: Vec<DataFolder>, reserve_bytes: u64) -> Result<(Arc<Self>, Vec<PathBuf>), StoreError> {
         let (mut slots, mut put_aside, mut first_error) = (Vec::new(), Vec::new(), None);
         for DataFolder { disk, folder, known, memory_bytes } in folders {
@@ -105,7 +100,7 @@ impl DiskSet {
             let disk = Arc::new(WatchedDisk::new(disk, &slot.folder, Arc::clone(&slot.failure)));
             let opened = match (open_known(disk, &slot.folder, known), slot.failure.why()) {
                 (Err(error @ StoreError::Locked { .. }), _) => return Err(error),
-                // What it said first says more than what came of it.
+                // The first error says more than its consequences.
                 (_, Some(_)) => Err(slot.error()),
                 (opened, None) => opened,
             };
@@ -144,21 +139,21 @@ impl DiskSet {
         Arc::new(Self { slots: vec![slot], spares, choosing, turns })
     }
 
-    /// As [`SliceStore::begin`], on the disk with the largest share of its room still free; of several about equally
-    /// empty ones, where the fewest slices are being written now.
+    /// As [`SliceStore::begin`], on the disk with the largest share of its room still free. Of several about equally
+    /// empty disks it takes the one where the fewest slices are being written now.
     ///
     /// # Errors
-    /// [`StoreError::Reserve`] where no disk has room, [`StoreError::DiskFailed`] where all have failed,
-    /// [`StoreError::MemoryFull`] where it is to be kept in memory and there is none.
+    /// [`StoreError::Reserve`] if no disk has room, [`StoreError::DiskFailed`] if all have failed,
+    /// [`StoreError::MemoryFull`] if it is to be kept in memory and there is none.
     pub fn begin(&self, header: SliceHeader) -> Result<SliceWriter, StoreError> {
         check_header(&header)?;
         let (store, writing) = self.claim(&header, |store| store.is_writing(header.slice))?;
-        // Outside the lock: a slow disk must not keep others from beginning on another.
+        // Outside the lock: a slow disk must not prevent others from beginning on another.
         SliceWriter::begin(store, header, writing)
     }
 
     /// As [`SliceStore::begin_resumable`], on the disk that has the first bytes, else as [`begin`](Self::begin). In
-    /// memory nothing is kept of what breaks off.
+    /// memory, nothing of a broken upload is kept.
     ///
     /// # Errors
     /// As both.
@@ -186,8 +181,7 @@ impl DiskSet {
         self.serving(slice).and_then(|(_, store)| store.bytes_of(slice))
     }
 
-    /// As [`SliceStore::ingest_file`], on the disk where the file lies; from there into memory, where the slice is to
-    /// be kept in it.
+    /// As [`SliceStore::ingest_file`], on the disk where the file lies. A slice that is kept in memory is copied there.
     pub fn ingest_file(&self, header: SliceHeader, file: &Path, sums: SliceSums) -> Result<SliceMetadata, StoreError> {
         if self.contains(header.slice) {
             return Err(StoreError::Exists(header.slice));
@@ -202,7 +196,7 @@ impl DiskSet {
         }
     }
 
-    /// The file is read from the cache of its disk, where nobody has asked for it to be synced.
+    /// The file is read from its disk's cache, since nobody asked for it to be synced.
     fn ingest_into_memory(
         &self,
         header: SliceHeader,
@@ -226,13 +220,13 @@ impl DiskSet {
             at += count as u64;
         }
         let metadata = memory.ingest_file(header, copy.path(), sums)?;
-        // The slice is there; the rest goes with the job's scratch.
+        // The slice is there; the rest goes with the job's scratch files.
         let _ = from.disk.remove_file(file);
         Ok(metadata)
     }
 
-    /// As [`SliceStore::place`], also with regard to what other disks have at the path: another slice there is retired
-    /// once this one stands at it.
+    /// As [`SliceStore::place`], also with regard to the path on other disks: another slice at it is retired once this
+    /// one is in place.
     pub fn place(&self, header: &SliceHeader) -> Result<(), StoreError> {
         let (slice, path) = (header.slice, &header.path);
         let (disk, store) = self.serving(slice).ok_or(StoreError::NotHeld(slice))?;
@@ -256,7 +250,7 @@ impl DiskSet {
     /// As [`SliceStore::open_slice`].
     ///
     /// # Errors
-    /// [`StoreError::DiskFailed`] also where a missing file turns out to be a missing disk.
+    /// [`StoreError::DiskFailed`] also if a missing file turns out to be a missing disk.
     pub fn open_slice(&self, slice: SliceId) -> Result<SliceReader, StoreError> {
         let (disk, store) = self.serving(slice).ok_or(StoreError::NotHeld(slice))?;
         store.open_slice(slice).map_err(|error| match self.probe(disk) {
@@ -293,36 +287,36 @@ impl DiskSet {
         self.persistent().map(|(_, store)| store.used_bytes()).sum()
     }
 
-    /// Bytes that the disks that work can still take, above what is kept free on each; memory not counted.
+    /// Bytes that the working disks can still take, above each disk's reserve; memory not counted.
     pub fn available_bytes(&self) -> u64 {
         self.persistent().filter_map(|(_, store)| store.available_bytes().ok()).sum()
     }
 
-    /// Bytes that new slices may still take in memory; 0 where none are kept there.
+    /// Bytes that new slices may still take in memory; 0 if none are kept there.
     pub fn memory_available_bytes(&self) -> u64 {
         let in_memory = self.usable().filter(|(disk, _)| self.slots[*disk].is_memory);
         in_memory.filter_map(|(_, store)| store.available_bytes().ok()).sum()
     }
 
-    /// How each disk is, in the order of the settings; without that in memory.
+    /// The status of each disk, in the order of the settings; without the one in memory.
     pub fn statuses(&self) -> Vec<DiskStatus> {
         self.slots.iter().filter(|slot| !slot.is_memory).map(Slot::status).collect()
     }
 
-    /// Folders for scratch files of Sphere jobs, one a disk; a bucket is [adopted](Self::ingest_file) on its own disk.
+    /// Folders for scratch files of Sphere jobs, one a disk; a bucket is [ingested](Self::ingest_file) on its own disk.
     pub fn jobs_folders(&self) -> Vec<PathBuf> {
         self.persistent().map(|(_, store)| store.jobs_folder()).collect()
     }
 
-    /// Which of them the next scratch file should be in: one with much room, in turns where several are about equal.
+    /// The folder for the next scratch file: one with much room, in turns if several are about equal.
     pub fn emptiest_jobs_folder(&self) -> Result<PathBuf, StoreError> {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         let count = self.slots.len();
         Ok(self.choose_disk(false, |disk, _| (disk + count - turn % count) % count)?.jobs_folder())
     }
 
-    /// As [`SliceStore::mark_corrupt`]. A spare of it serves from now on: [`contains`](Self::contains) then is still
-    /// true. Where not the slice but its disk is the trouble, that is noted instead.
+    /// As [`SliceStore::mark_corrupt`]. A spare of the slice serves from now on: [`contains`](Self::contains) then is
+    /// still true. If not the slice but its disk is at fault, the disk's failure is recorded instead.
     pub fn mark_corrupt(&self, slice: SliceId) -> Result<(), StoreError> {
         let Some((disk, store)) = self.serving(slice) else { return Ok(()) };
         if self.probe(disk).is_err() {
@@ -333,8 +327,8 @@ impl DiskSet {
         marked
     }
 
-    /// Notes an error that someone met who reaches a disk by himself (files of jobs), if it speaks of the disk. A file
-    /// that could not be read (`reading`) may be the only one.
+    /// Records an error of a caller that accesses a disk directly (files of jobs), if it concerns the disk. An
+    /// unreadable file (`reading`) may be the only one.
     pub fn note_error(&self, file: &Path, error: &io::Error, reading: bool) {
         let slot = self.slots.iter().filter(|slot| file.starts_with(&slot.folder)).max_by_key(depth);
         let Some(slot) = slot.filter(|_| is_disk_failure(error)) else { return };
@@ -347,14 +341,14 @@ impl DiskSet {
         }
     }
 
-    /// Looks at every disk, and gives those that failed since the last look. Their slices are given up.
+    /// Checks every disk, and returns those that failed since the last check. Their slices are given up.
     pub fn check_disks(&self) -> Vec<FailedDisk> {
         let mut lost = Vec::new();
         for (disk, slot) in self.slots.iter().enumerate() {
             let Some(store) = &slot.store else { continue };
             let _ = self.probe(disk);
             let Some(why) = slot.failure.why() else { continue };
-            // What was finished while the disk failed is given up by the next look.
+            // A slice finished while the disk failed is given up by the next check.
             let given_up = store.drop_all_slices();
             if given_up.is_none() {
                 continue;
@@ -377,12 +371,12 @@ impl DiskSet {
         lost
     }
 
-    /// The disks that work now, by their place in the settings.
+    /// The working disks, by their position in the settings.
     pub(crate) fn usable(&self) -> impl Iterator<Item = (usize, &Arc<SliceStore>)> {
         self.slots.iter().enumerate().filter_map(|(disk, slot)| slot.store().map(|store| (disk, store)))
     }
 
-    /// Of these, those that are not in memory.
+    /// Those of them that are not in memory.
     pub(crate) fn persistent(&self) -> impl Iterator<Item = (usize, &Arc<SliceStore>)> {
         self.usable().filter(|(disk, _)| !self.slots[*disk].is_memory)
     }
@@ -415,7 +409,7 @@ impl DiskSet {
         self.usable().find(|(disk, store)| store.contains(slice) && !lock(&self.spares).contains(&(slice, *disk)))
     }
 
-    /// Asks a disk for its free space, which says whether it is there and can be written.
+    /// Asks a disk for its free space, which shows whether it is there and can be written.
     pub(crate) fn probe(&self, disk: usize) -> Result<(), StoreError> {
         let slot = &self.slots[disk];
         if let Some(store) = slot.store()
@@ -426,8 +420,8 @@ impl DiskSet {
         if slot.failure.why().is_some() { Err(slot.error()) } else { Ok(()) }
     }
 
-    /// The disk for a new slice, which then counts as being written there: one that `has` something of it, else the
-    /// best.
+    /// The disk for a new slice, which then counts as being written there: the disk that `has` a part of it, else the
+    /// best one.
     fn claim(
         &self,
         header: &SliceHeader,
@@ -446,8 +440,8 @@ impl DiskSet {
         Ok((Arc::clone(store), writing))
     }
 
-    /// The disk, real or in memory, with the largest share of its room still free, or of those about equal the one that
-    /// `rank` puts first.
+    /// The disk, real or in memory, with the largest share of its room still free. Among those about equal it is the
+    /// one that `rank` puts first.
     fn choose_disk<R: Ord>(
         &self,
         in_memory: bool,
@@ -484,8 +478,8 @@ impl DiskSet {
         }
     }
 
-    /// Retires the spares that stand below a path where a file is to be. Nobody is told of a spare, so nobody would
-    /// ever order it away.
+    /// Retires the spares that are below a path where a file is to be. No spare is ever reported, so nobody would order
+    /// its removal.
     fn retire_spares_below(&self, path: &SectorPath) -> Result<(), StoreError> {
         let spares: Vec<_> = lock(&self.spares).iter().copied().collect();
         let stores = spares.into_iter().filter_map(|(slice, disk)| Some((slice, self.slots[disk].store()?)));
@@ -549,7 +543,7 @@ impl Slot {
     }
 }
 
-/// A further disk's folder may lie below the main one: the innermost counts.
+/// Another disk's folder may lie below the main one: the innermost counts.
 fn depth(slot: &&Slot) -> usize {
     slot.folder.components().count()
 }
@@ -570,7 +564,7 @@ fn is_missing(error: &StoreError) -> bool {
     matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
-/// Which of two copies of a slice on two disks serves: less is better.
+/// Which of two copies of a slice on two disks serves: the lower rank does.
 fn state_rank(state: HeldState) -> u8 {
     match state {
         HeldState::Placed => 0,
@@ -579,7 +573,7 @@ fn state_rank(state: HeldState) -> u8 {
     }
 }
 
-/// How much of what slices have and may still take is free, in thousandths. What others keep on the disk does not
+/// The free share, in thousandths, of the space that slices have and may still take. Other data on the disk does not
 /// count: a small disk and a large one fill up at the same time.
 fn free_permille(room_bytes: u64, used_bytes: u64) -> u64 {
     let whole = u128::from(room_bytes) + u128::from(used_bytes);
@@ -588,8 +582,8 @@ fn free_permille(room_bytes: u64, used_bytes: u64) -> u64 {
 
 /// Disks whose free shares differ by less are equally good: work goes where there is least of it.
 const ABOUT_EQUAL_PERMILLE: u64 = 50;
-/// Bytes copied at once into memory.
+/// Bytes copied into memory at once.
 const COPIED_BYTES: usize = 1 << 20;
-/// What is said of a folder that lost its slices between two starts.
+/// The message about a folder that lost its slices between two starts.
 const NOT_MOUNTED: &str = "it held slices before and has no `slices` now: mount its disk and start the node again, or \
                            make that folder if the disk was replaced by an empty one";

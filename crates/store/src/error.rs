@@ -1,5 +1,6 @@
-//! What can go wrong between this crate and a disk. Each variant names the operation and the thing;
-//! [`StoreError::class`] says what a caller may do about it, [`StoreError::refusal`] what a person should.
+//! The errors between this crate and a disk. Each variant names the operation and the object. [`StoreError::class`]
+//! says what a caller may do about it, [`StoreError::refusal`] what a person should. An error never says whether other
+//! files of the disk are good.
 
 use std::{
     io,
@@ -19,9 +20,9 @@ pub enum StoreError {
     Io {
         /// What was being done, as a verb: `write`.
         operation: &'static str,
-        /// To which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
@@ -30,15 +31,15 @@ pub enum StoreError {
     DiskFull {
         /// What was being done, as a verb: `write`.
         operation: &'static str,
-        /// To which file or folder.
+        /// The file or folder.
         path: PathBuf,
     },
-    /// What is to be kept in memory does not fit into what the node lends for it.
+    /// A slice to be kept in memory does not fit into what the node lends for it.
     #[error(
         "no room in the memory that this node lends to files below `/memory` ({bytes_max} bytes, `memory_bytes`): remove some of them, or add a node"
     )]
     MemoryFull {
-        /// The most that they may take, in bytes; 0 where none are kept.
+        /// The most bytes that they may take; 0 if none are kept.
         bytes_max: u64,
     },
     /// Only the reserve is left.
@@ -54,7 +55,7 @@ pub enum StoreError {
     DiskFailed {
         /// The data folder.
         folder: PathBuf,
-        /// What the disk said first.
+        /// The disk's first error.
         why: String,
     },
     /// Another process has the data folder.
@@ -92,14 +93,14 @@ pub enum StoreError {
         /// The slice.
         slice: SliceId,
     },
-    /// What arrived is not what was announced.
+    /// The received bytes are not the announced ones.
     #[error("slice {slice} arrived with digest {found} instead of {expected}: send it again")]
     DigestMismatch {
         /// The slice.
         slice: SliceId,
-        /// What the sender announced.
+        /// The digest that the sender announced.
         expected: Digest,
-        /// What was written.
+        /// The digest of what was written.
         found: Digest,
     },
     /// Stored bytes are not those that were written.
@@ -110,14 +111,14 @@ pub enum StoreError {
         /// What does not match.
         what: String,
     },
-    /// Something that is no slice and may not be moved stands at the path. The slice stays staged.
+    /// Something that is not a slice and may not be moved is at the path. The slice stays staged.
     #[error("slice {slice} cannot be placed at `{path}`: the folder `{}` there is not empty; move its files away", obstacle.display())]
     PathBlocked {
         /// The slice.
         slice: SliceId,
         /// Where it should go.
         path: SectorPath,
-        /// What stands there.
+        /// What is there.
         obstacle: PathBuf,
     },
     /// A sidecar that this build must not touch.
@@ -143,14 +144,14 @@ pub enum StoreError {
         /// What does not fit.
         why: String,
     },
-    /// The journal could not be read or written. After a failed commit nobody knows whether it took place.
+    /// The journal could not be read or written. After a failed commit it is unknown whether it took effect.
     #[error("to {operation} the journal `{}` failed: {why}; see to the disk and start again", file.display())]
     Journal {
         /// What was being done, as a verb: `commit to`.
         operation: &'static str,
         /// The journal.
         file: PathBuf,
-        /// What the embedded store said.
+        /// The embedded store's error.
         why: String,
     },
 }
@@ -177,7 +178,7 @@ impl StoreError {
         }
     }
 
-    /// The same as words that travel.
+    /// The same in a form that is sent to others.
     pub fn refusal(&self) -> Refusal {
         let status = match self {
             Self::DiskFull { .. }
@@ -212,7 +213,7 @@ impl StoreError {
     }
 }
 
-/// Adds to a disk's result what was being done, and to what.
+/// Adds the operation and its object to a disk's result.
 pub(crate) trait WhileDoing<T> {
     /// `operation` is a verb, `path` the file or folder.
     fn while_doing(self, operation: &'static str, path: &Path) -> Result<T, StoreError>;

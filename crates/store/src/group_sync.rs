@@ -1,5 +1,6 @@
-//! One sync of a folder for all who ask for it at about the same time. Many small slices finish at once, each needs
-//! `staging/` synced, and one sync covers every rename done before it began.
+//! One sync of a folder for all callers that need it at about the same time. Many small slices finish at once and each
+//! needs `staging/` synced; one sync covers every rename done before it began. It never lets a caller go before such a
+//! sync has ended.
 
 use std::{
     io,
@@ -8,7 +9,7 @@ use std::{
 
 use crate::locking::lock;
 
-/// See the module.
+/// Shares the syncs of one folder.
 #[derive(Default)]
 pub(crate) struct GroupSync {
     state: Mutex<State>,
@@ -20,7 +21,7 @@ pub(crate) struct GroupSync {
 struct State {
     begun: u64,
     ended: u64,
-    /// The newest that failed, and how. 0: none.
+    /// The newest sync that failed, and its error. 0: none.
     failed: u64,
     failure: Option<io::ErrorKind>,
 }
@@ -29,7 +30,7 @@ impl GroupSync {
     /// Returns when a sync that began after this call has ended; runs it, unless another caller does.
     pub(crate) fn sync(&self, run: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut state = lock(&self.state);
-        // One that runs already may have begun before the caller's rename: the next counts.
+        // A running sync may have begun before the caller's rename, so the next one counts.
         let wanted = state.begun + 1;
         while state.ended < wanted {
             if state.begun == state.ended {
@@ -48,8 +49,8 @@ impl GroupSync {
             state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         match state.failure {
-            // The system reports a failed sync once. Who shared it must hear of it too, and not try again and believe
-            // the second answer. (That a later one failed instead is possible; then the caller fails needlessly.)
+            // The system reports a failed sync only once. All callers that shared it must get the error, and not retry
+            // and believe the second answer. (A later sync may have failed instead; the caller then fails needlessly.)
             Some(kind) if state.failed >= wanted => Err(kind.into()),
             _ => Ok(()),
         }

@@ -1,5 +1,5 @@
-//! The sums of a slice, computed while its bytes pass (upload, copy, bucket), never in a second read: BLAKE3 of the
-//! whole and CRC32C of each [block](protocol::limits::BLOCK_BYTES).
+//! The sums of a slice: BLAKE3 of the whole and CRC32C of each [block](protocol::limits::BLOCK_BYTES). They are
+//! computed while the bytes pass (upload, copy, bucket), and never in a second read.
 
 use protocol::{Digest, limits};
 
@@ -23,9 +23,9 @@ impl SliceHasher {
         self.blocks.update(bytes);
     }
 
-    /// As `update`, where the CRC32C of each 64 KiB block of `bytes` is already known and checked (a frame's). They are
-    /// used where `bytes` begins at a block of the slice; where it does not, they are blocks of something else and the
-    /// checksums are computed anew.
+    /// As `update`, for callers that already know and have checked the CRC32C of each 64 KiB block of `bytes` (a
+    /// frame's). The checksums are used if `bytes` begins at a block of the slice. Otherwise they belong to other
+    /// blocks and are computed anew.
     pub fn update_checked(&mut self, bytes: &[u8], checksums: &[u32]) {
         self.whole.update(bytes);
         self.blocks.update_checked(bytes, checksums);
@@ -36,14 +36,14 @@ impl SliceHasher {
         self.blocks.bytes
     }
 
-    /// Where we are now, for [`rollback`](Self::rollback).
+    /// The present position, for [`rollback`](Self::rollback).
     pub fn mark(&self) -> HasherMark {
         HasherMark { whole: self.whole.clone(), partial: self.blocks.partial, bytes: self.blocks.bytes }
     }
 
     /// Forgets all bytes since the mark, which must be this hasher's own.
     pub fn rollback(&mut self, mark: HasherMark) {
-        // Blocks completed since are behind the mark's number of full blocks; those before it never change.
+        // Blocks completed since then follow the mark's number of full blocks; those before it never change.
         self.blocks.full.truncate((mark.bytes / limits::BLOCK_BYTES) as usize);
         self.whole = mark.whole;
         self.blocks.partial = mark.partial;
@@ -56,19 +56,19 @@ impl SliceHasher {
     }
 }
 
-/// CRC32C of each 64 KiB block: the half of a [`SliceHasher`] that goes with the file. The other half, BLAKE3, may be
+/// CRC32C of each 64 KiB block: the half of a [`SliceHasher`] that belongs to the file. The other half, BLAKE3, may be
 /// computed on another thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockSums {
     /// Checksums of the full blocks.
     full: Vec<u32>,
-    /// Checksum of the bytes behind the last full block.
+    /// Checksum of the bytes after the last full block.
     partial: u32,
     bytes: u64,
 }
 
 impl BlockSums {
-    /// The sums of whole blocks that are there already.
+    /// The sums of whole blocks that already exist.
     pub(crate) fn of_blocks(full: Vec<u32>) -> Self {
         let bytes = full.len() as u64 * limits::BLOCK_BYTES;
         Self { full, partial: 0, bytes }
@@ -162,7 +162,7 @@ mod tests {
         bytes
     }
 
-    /// The slow obvious way.
+    /// The slow, obvious way.
     fn sums(bytes: &[u8]) -> SliceSums {
         SliceSums {
             bytes: bytes.len() as u64,
@@ -201,7 +201,7 @@ mod tests {
     fn checksums_given_for_aligned_bytes_are_kept_and_for_others_computed_anew() {
         let bytes = bytes(3 * BLOCK_BYTES);
         let mut hasher = SliceHasher::new();
-        // Wrong on purpose, to see which are kept.
+        // Wrong on purpose, to see which are used.
         hasher.update_checked(&bytes[..BLOCK_BYTES], &[1]);
         hasher.update(b"x");
         hasher.update_checked(&bytes[..BLOCK_BYTES], &[2]);

@@ -1,6 +1,6 @@
-//! Looking at what lies on a node's disk while no node uses it (`sector inspect sidecar|inventory`): prints what is
-//! there, says what does not fit together, and what the next start would do about it. Only [`rebuild_sidecar`] changes
-//! anything, and only where it is told to.
+//! Inspects a node's disk while no node uses it (`sector inspect sidecar|inventory`). It prints what is there, what is
+//! inconsistent, and what the next start would do about it. It never changes a slice or a sidecar, except through
+//! [`rebuild_sidecar`] on request.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,11 +24,11 @@ use crate::{
 /// A sidecar and the bytes beside it.
 #[derive(Clone, Debug)]
 pub struct SidecarReport {
-    /// What it says; `None` where it cannot be read.
+    /// Its content; `None` if it cannot be read.
     pub sidecar: Option<Sidecar>,
-    /// Where its bytes lie, or should.
+    /// Where its bytes lie, or should lie.
     pub bytes_file: PathBuf,
-    /// How many there are; `None` where there is no such file.
+    /// The number of bytes; `None` if there is no such file.
     pub bytes_found: Option<u64>,
     /// What is wrong, a sentence each.
     pub problems: Vec<String>,
@@ -39,9 +39,9 @@ pub struct SidecarReport {
 pub struct FolderReport {
     /// Its slices, by path and id.
     pub slices: Vec<FoundSlice>,
-    /// What does not fit together, and what comes of it.
+    /// The inconsistencies, and their consequences.
     pub problems: Vec<FolderProblem>,
-    /// Files in `slices/` that are no slices: someone's own.
+    /// Files in `slices/` that are not slices: someone's own.
     pub foreign_files: Vec<PathBuf>,
     /// Files in `unfinished/` and `jobs/` that the next start removes.
     pub leftovers: u64,
@@ -54,13 +54,13 @@ pub struct FolderReport {
 /// A slice of a data folder.
 #[derive(Clone, Debug)]
 pub struct FoundSlice {
-    /// What its sidecar says.
+    /// The content of its sidecar.
     pub metadata: SliceMetadata,
-    /// Where it stands.
+    /// Where it is.
     pub state: HeldState,
 }
 
-/// Something that does not fit together in a data folder.
+/// An inconsistency in a data folder.
 #[derive(Clone, Debug)]
 pub struct FolderProblem {
     /// The file.
@@ -69,14 +69,14 @@ pub struct FolderProblem {
     pub what: String,
     /// What the next start of the node, or `--repair`, does about it.
     pub outcome: &'static str,
-    /// Whether bytes or a sidecar are damaged; else it is what a crash or a removal leaves.
+    /// Whether bytes or a sidecar are damaged; otherwise it is what a crash or a removal leaves.
     pub is_damage: bool,
 }
 
-/// Looks at a sidecar; with `check` also reads the bytes beside it and compares them. Blocks.
+/// Inspects a sidecar; with `check` also reads the bytes beside it and compares them. Blocks.
 ///
 /// # Errors
-/// When a file cannot be read, but for a damaged sidecar and missing bytes: those are told.
+/// When a file cannot be read. A damaged sidecar and missing bytes are no errors: they are reported.
 pub fn inspect_sidecar(file: &Path, check: bool) -> Result<SidecarReport, StoreError> {
     let bytes_file = bytes_beside(file)?;
     let bytes_found = OsDisk.bytes(&bytes_file).while_doing("look at", &bytes_file)?;
@@ -101,11 +101,11 @@ pub fn inspect_sidecar(file: &Path, check: bool) -> Result<SidecarReport, StoreE
     Ok(report)
 }
 
-/// Writes a sidecar for the bytes beside it, where there is none that can be read. What only the old one knew is lost:
-/// slice id (but for a file named by it), version, owner, copies, record format, user metadata. Blocks.
+/// Writes a sidecar for the bytes beside it, if there is none that can be read. Information that only the old one had
+/// is lost: slice id (unless the file is named by it), version, owner, copies, record format, user metadata. Blocks.
 ///
 /// # Errors
-/// [`StoreError::Locked`] while a node uses the data folder; [`StoreError::Exists`] where the sidecar can be read.
+/// [`StoreError::Locked`] while a node uses the data folder; [`StoreError::Exists`] if the sidecar can be read.
 pub fn rebuild_sidecar(file: &Path, new_slice: SliceId, owner: &UserName) -> Result<SliceMetadata, StoreError> {
     let _lock = match data_folder_of(file) {
         Some(folder) => Some(lock_folder(&folder)?),
@@ -132,9 +132,9 @@ pub fn rebuild_sidecar(file: &Path, new_slice: SliceId, owner: &UserName) -> Res
         copies: 1,
         records: RecordFraming::File,
         user: BTreeMap::new(),
-        // No journal's: a master looks at it as at any slice that it does not know.
+        // No journal's: a master treats it like any slice that it does not know.
         journal: JournalId(0),
-        // Nobody knows any more what it said: until someone says so anew, it is for its owner and administrators.
+        // The old entry is unknown: until it is set anew, the slice is for its owner and administrators.
         acl: Some(Acl::default()),
     };
     let metadata = SliceMetadata { header, bytes: sums.bytes, digest: sums.digest };
@@ -143,10 +143,10 @@ pub fn rebuild_sidecar(file: &Path, new_slice: SliceId, owner: &UserName) -> Res
     Ok(sidecar.metadata)
 }
 
-/// Looks at a data folder that no node uses; with `check` all bytes are read and compared. Blocks.
+/// Inspects a data folder that no node uses; with `check` all bytes are read and compared. Blocks.
 ///
 /// # Errors
-/// [`StoreError::Locked`] while a node uses it, and what the disk says.
+/// [`StoreError::Locked`] while a node uses it, and the disk's error.
 pub fn inspect_folder(folder: &Path, check: bool) -> Result<FolderReport, StoreError> {
     let _lock = lock_folder(folder)?;
     let layout = Layout::new(folder);
@@ -227,7 +227,7 @@ impl Inspection {
         };
         let slice = sidecar.metadata.header.slice;
         if bytes_found.is_none() {
-            // Perhaps they lie elsewhere: a crash in the middle of a move. The next start finds them.
+            // They may lie elsewhere, after a crash in the middle of a move. The next start finds them.
             self.problem(file.to_owned(), "a sidecar without bytes beside it".into(), JOINED, false);
         } else if !problems.is_empty() {
             self.problem(file.to_owned(), problems.join("; "), UNREADABLE, true);
@@ -275,7 +275,7 @@ fn sums_of(file: &Path) -> Result<SliceSums, StoreError> {
     Ok(hasher.finish())
 }
 
-/// All files in and below a folder with their lengths, by path; none where there is no such folder.
+/// All files in and below a folder with their lengths, by path; none if there is no such folder.
 fn files_below(folder: &Path) -> Result<Vec<(PathBuf, u64)>, StoreError> {
     let (mut files, mut rest) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = rest.pop() {

@@ -1,5 +1,5 @@
-//! What a data folder holds, in memory: complete, synced slices, by id and (the placed ones) by path. Rebuilt from the
-//! disk at every start; the disk is the truth.
+//! The content of a data folder, in memory: complete, synced slices, by id and (the placed ones) by path. The disk is
+//! the truth: the inventory is rebuilt from it at every start, and is never stored.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use protocol::{
     message::node_master::{HeldSlice, HeldState},
 };
 
-/// See the module.
+/// The slices of one data folder.
 #[derive(Default)]
 pub(crate) struct Inventory {
     slices: BTreeMap<SliceId, Held>,
@@ -20,7 +20,7 @@ pub(crate) struct Inventory {
     used_bytes: u64,
     /// Slices whose files are in `staging/` and not yet synced there: not held, and nobody else may finish them.
     staging: BTreeSet<SliceId>,
-    /// Slices whose move to `staging/` could not be synced: the disk failed, and the sync is still owed.
+    /// Slices whose move to `staging/` could not be synced: the disk failed, and the sync must still be done.
     unsynced: BTreeSet<SliceId>,
 }
 
@@ -47,7 +47,7 @@ impl Inventory {
 
     /// Whether any slice is placed below a path.
     pub(crate) fn any_placed_below(&self, path: &SectorPath) -> bool {
-        // Paths between the two by order (`/a-b` stands between `/a` and `/a/b`) begin with the path too.
+        // Paths that sort between the two (`/a-b` is between `/a` and `/a/b`) begin with the path too.
         let from = self.placed.range(path..).take_while(|(placed, _)| placed.as_str().starts_with(path.as_str()));
         from.into_iter().any(|(placed, _)| placed != path && placed.is_within(path))
     }
@@ -60,7 +60,7 @@ impl Inventory {
         self.slices.len() as u64
     }
 
-    /// Takes all slices out.
+    /// Removes and returns all slices.
     pub(crate) fn take_all(&mut self) -> Vec<SliceId> {
         self.placed.clear();
         self.unsynced.clear();
@@ -68,7 +68,7 @@ impl Inventory {
         std::mem::take(&mut self.slices).into_keys().collect()
     }
 
-    /// The first slice behind `after`, by id.
+    /// The first slice after `after`, by id.
     pub(crate) fn next_after(&self, after: Option<SliceId>) -> Option<SliceId> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.slices.range((from, Bound::Unbounded)).next().map(|(slice, _)| *slice)
@@ -79,7 +79,7 @@ impl Inventory {
         self.slices.values().map(held).collect()
     }
 
-    /// Takes a slice in, or changes where it stands.
+    /// Adds a slice, or changes its state.
     pub(crate) fn set(&mut self, metadata: Arc<SliceMetadata>, state: HeldState) {
         let slice = metadata.header.slice;
         self.remove(slice);
@@ -113,7 +113,7 @@ impl Inventory {
         };
     }
 
-    /// Claims a slice for the one who is about to finish it; `false` if someone else has.
+    /// Claims a slice for a caller that is about to finish it; `false` if another one has it.
     pub(crate) fn begin_staging(&mut self, slice: SliceId) -> bool {
         self.staging.insert(slice)
     }
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!((inventory.placed_at(&a), inventory.placed_at(&b)), (None, Some(SliceId(2))));
         inventory.set(metadata(2, "/b", 5), HeldState::Retired);
         inventory.set(metadata(1, "/b", 10), HeldState::Placed);
-        // The one that is retired no longer has the path, so its removal leaves the other there.
+        // The retired slice no longer has the path, so its removal leaves the other one there.
         inventory.remove(SliceId(2));
         assert_eq!(inventory.placed_at(&b), Some(SliceId(1)));
         assert_eq!((inventory.used_bytes(), inventory.len()), (10, 1));

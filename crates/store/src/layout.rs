@@ -1,4 +1,4 @@
-//! Where things are in a data folder. Names only: nothing here touches the disk.
+//! The paths in a data folder. Names only: it never touches the disk.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ impl Layout {
         }
     }
 
-    /// The files of whichever slice is placed at a path.
+    /// The files of the slice that is placed at a path.
     pub(crate) fn files_at(&self, path: &SectorPath) -> SliceFiles {
         let bytes = self.native_path(path);
         let sidecar =
@@ -68,13 +68,13 @@ impl Layout {
         SliceFiles { bytes: folder.join(slice.to_string()), sidecar: folder.join(format!("{slice}{SIDECAR_SUFFIX}")) }
     }
 
-    /// Where a path of the cloud lies on this disk.
+    /// The native path of a path in the cloud.
     pub(crate) fn native_path(&self, path: &SectorPath) -> PathBuf {
         self.slices.join(path.relative())
     }
 }
 
-/// What a name in `staging/` or `retired/` stands for.
+/// The meaning of a name in `staging/` or `retired/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SliceFileName {
     Bytes(SliceId),
@@ -82,19 +82,19 @@ pub(crate) enum SliceFileName {
 }
 
 impl SliceFileName {
-    /// `None` for a name that we do not give.
+    /// `None` for a name that this crate never uses.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (digits, kind): (_, fn(SliceId) -> Self) = match name.strip_suffix(SIDECAR_SUFFIX) {
             Some(digits) => (digits, Self::Sidecar),
             None => (name, Self::Bytes),
         };
         let slice: SliceId = digits.parse().ok()?;
-        // Only the one spelling that we write: `1` and `01` must not be two names of one slice.
+        // Only the spelling that we write: `1` and `01` must not be two names of one slice.
         (slice.to_string() == digits).then(|| kind(slice))
     }
 }
 
-/// The name of the slice whose sidecar is called so; `None` if it is no sidecar's name.
+/// The slice's name for a sidecar's name; `None` if it is not a sidecar's name.
 pub(crate) fn slice_name(sidecar_name: &str) -> Option<&str> {
     sidecar_name.strip_prefix(SIDECAR_PREFIX)?.strip_suffix(SIDECAR_SUFFIX).filter(|name| !name.is_empty())
 }

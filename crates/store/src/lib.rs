@@ -1,9 +1,7 @@
-//! Everything that touches a disk: slice files with their sidecars, the inventory of a node's data folder, the journal
-//! of the master and the security server, small files written whole, and the disks themselves ([`OsDisk`], and
-//! [`MemoryDisk`] for the simulation).
-//!
-//! This room keeps bytes and says what it keeps; it never opens a socket and never decides what is worth keeping. What
-//! lies on a disk, byte by byte and in which order it is synced, stands in `docs/formats-on-disk.md`.
+//! Everything that touches a disk: slice files with their sidecars, the inventory of a node's data folder, and small
+//! files written whole. Also the journal of the master and the security server, and the disks themselves ([`OsDisk`],
+//! and [`MemoryDisk`] for the simulation). `docs/formats-on-disk.md` describes the bytes on a disk and the order of
+//! syncs. This crate keeps bytes and reports them. It never opens a socket, and never decides what is worth keeping.
 
 mod atomic_file;
 mod atomic_file_set;

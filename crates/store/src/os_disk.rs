@@ -1,5 +1,5 @@
 //! The operating system's disk (Linux, also builds on other Unixes): plain files through `std`, hints and free space
-//! through `rustix`. Used by every real node.
+//! through `rustix`. Used by every real node. It never interprets the content of a file.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -82,7 +82,7 @@ impl Disk for OsDisk {
     fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
         let counts = rustix::fs::statvfs(folder)?;
         if counts.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
-            // As a file system makes itself after an error. It may have room, but none of it can be written.
+            // A file system becomes read-only after an error. It may have room, but nothing can be written.
             return Err(rustix::io::Errno::ROFS.into());
         }
         Ok(counts.f_bavail.saturating_mul(counts.f_frsize))
@@ -116,9 +116,9 @@ impl DiskFile for OsFile {
 
     #[cfg(target_os = "linux")]
     fn start_writeback(&self, from: u64, bytes: u64) -> io::Result<()> {
-        // Linux answers DONTNEED by starting to write the dirty pages of the range and by dropping the clean ones;
-        // pages just written are dirty, so they stay cached for the replication that soon reads them. The same as
-        // sync_file_range(2), which no safe wrapper offers.
+        // Linux handles DONTNEED by starting to write the dirty pages of the range and by dropping the clean ones.
+        // Pages just written are dirty, so they stay cached for the replication that soon reads them. The effect is
+        // that of sync_file_range(2), which no safe wrapper offers.
         let Some(bytes) = NonZeroU64::new(bytes) else { return Ok(()) };
         Ok(rustix::fs::fadvise(&self.0, from, Some(bytes), rustix::fs::Advice::DontNeed)?)
     }

@@ -1,6 +1,6 @@
-//! The file of an upload that can be gone on with: its bytes in `partial/`, and beside them the record of those that
-//! are safe. Serves upload. Never lets bytes count that no record covers, and never holds up who writes: what makes
-//! bytes safe is a [`Checkpoint`], which may run on another thread.
+//! The file of a resumable upload: its bytes in `partial/`, and beside them the record of the safe ones. Serves upload.
+//! A [`Checkpoint`] makes bytes safe and may run on another thread. It never lets bytes count that no record covers,
+//! and never delays a writer.
 
 use std::{
     path::PathBuf,
@@ -19,14 +19,15 @@ use crate::{
     partial_uploads::{PARTIAL_BYTES_MIN, RECORD_SUFFIX},
 };
 
-/// An upload's bytes while they are written. Dropped, what the last checkpoint made safe is kept for the next attempt.
+/// An upload's bytes while they are written. When it is dropped, what the last checkpoint made safe is kept for the
+/// next attempt.
 pub(crate) struct PartialFile {
     store: Arc<SliceStore>,
     key: PartialKey,
     file: Arc<dyn DiskFile>,
     path: PathBuf,
     record: Arc<RecordFile>,
-    /// The sums of what was there at the beginning.
+    /// The sums of the bytes that were there at the beginning.
     there: Vec<u32>,
     /// Full blocks for which a checkpoint was taken, whether it has run or not.
     taken: usize,
@@ -34,8 +35,8 @@ pub(crate) struct PartialFile {
 }
 
 impl PartialFile {
-    /// Opens an upload that this caller has claimed, or begins it where nothing (good) is `there`; also gives the hash
-    /// of the bytes before the end.
+    /// Opens an upload that this caller has claimed, or begins it if nothing good is `there`. Also returns the hash of
+    /// the bytes so far.
     pub(crate) fn open(
         store: Arc<SliceStore>,
         key: PartialKey,
@@ -56,7 +57,7 @@ impl PartialFile {
         Ok((Self { store, key, file, path, record, there, taken, is_done: false }, whole))
     }
 
-    /// Drops what is there and begins anew.
+    /// Drops the existing bytes and begins anew.
     pub(crate) fn restart(mut self) -> Result<Self, StoreError> {
         self.is_done = true;
         let (store, key) = (Arc::clone(&self.store), self.key.clone());
@@ -82,7 +83,7 @@ impl PartialFile {
         (sums.full().len() - self.taken.min(sums.full().len())) as u64 * limits::BLOCK_BYTES
     }
 
-    /// A checkpoint for all full blocks so far, if at least `bytes_min` bytes have come since the last.
+    /// A checkpoint for all full blocks so far, if at least `bytes_min` bytes have arrived since the last.
     pub(crate) fn checkpoint(&mut self, sums: &BlockSums, bytes_min: u64) -> Option<Checkpoint> {
         let blocks = sums.full().get(self.taken..)?;
         if blocks.is_empty() || (blocks.len() as u64) * limits::BLOCK_BYTES < bytes_min {
@@ -101,7 +102,7 @@ impl PartialFile {
         Some(checkpoint)
     }
 
-    /// The bytes are a slice now, and no partial upload any more.
+    /// The bytes are now a slice, and no longer a partial upload.
     pub(crate) fn finished(mut self) {
         self.is_done = true;
         self.store.remove_partial_files(&self.key);
@@ -116,7 +117,7 @@ impl Drop for PartialFile {
         }
         let safe = lock(&self.record.state).blocks as u64 * limits::BLOCK_BYTES;
         let mut partials = lock(&self.store.partials);
-        // Nothing is there where a failed finish has taken the file along.
+        // The file is missing if a failed finish has moved it.
         let is_there = matches!(self.store.disk.bytes(&self.path), Ok(Some(bytes)) if bytes >= safe);
         if is_there && safe >= PARTIAL_BYTES_MIN {
             partials.release(&self.key, safe);
@@ -128,7 +129,7 @@ impl Drop for PartialFile {
 }
 
 /// Makes the bytes of an upload safe up to a point. Checkpoints of one upload must run one after the other, in the
-/// order in which they were taken; writing may go on meanwhile.
+/// order in which they were taken; writing may continue meanwhile.
 pub struct Checkpoint {
     store: Arc<SliceStore>,
     key: PartialKey,
@@ -140,14 +141,14 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Blocks until the disk has the bytes and their checksums. After an error the upload goes on, and what was safe
+    /// Blocks until the disk has the bytes and their checksums. After an error the upload continues, and what was safe
     /// before stays safe.
     pub fn run(self) -> Result<(), StoreError> {
         // Bytes before the record that says that they are there.
         self.file.sync_data().while_doing("sync", &self.path)?;
         let mut state = lock(&self.record.state);
         if state.blocks != self.first {
-            // An earlier one failed: behind its gap nothing can be entered.
+            // An earlier checkpoint failed: nothing can be entered after its gap.
             return Ok(());
         }
         let (path, disk) = (&self.record.path, &self.store.disk);
@@ -165,7 +166,7 @@ impl Checkpoint {
         file.write_all_at(&entry, end).while_doing("write", path)?;
         file.sync_data().while_doing("sync", path)?;
         if is_new {
-            // Both names, that of the bytes too.
+            // Both names, including that of the bytes.
             let folder = &self.store.layout.partial;
             disk.sync_folder(folder).while_doing("sync", folder)?;
         }
@@ -175,7 +176,7 @@ impl Checkpoint {
     }
 }
 
-/// The record's file and how far it is.
+/// The record's file and its position.
 struct RecordFile {
     path: PathBuf,
     state: Mutex<RecordState>,
@@ -191,7 +192,7 @@ struct RecordState {
     blocks: usize,
 }
 
-/// The parts of a [`PartialFile`], before there is one.
+/// The parts of a [`PartialFile`] before it exists.
 struct Opened {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
@@ -219,7 +220,7 @@ impl Claim<'_> {
         Ok(Opened { file: Arc::from(file), path, record, there: Vec::new(), whole: blake3::Hasher::new() })
     }
 
-    /// Opens what is there and reads it whole: up to the first bad block it is good. `None` where nothing is, or where
+    /// Opens the existing file and reads it whole; it is good up to the first bad block. `None` if there is nothing, or
     /// it cannot be read: then it is sent again.
     fn reopen(&self) -> Option<Opened> {
         let (path, record_path) = self.paths();
@@ -249,7 +250,7 @@ impl Claim<'_> {
     }
 }
 
-/// How many blocks from the beginning are as they should be, and their hash.
+/// The number of good blocks from the beginning, and their hash.
 fn verify(file: &dyn DiskFile, blocks: &[u32]) -> (usize, blake3::Hasher) {
     let mut whole = blake3::Hasher::new();
     let mut buffer = vec![0; VERIFY_BLOCKS * limits::BLOCK_BYTES as usize];
@@ -257,7 +258,7 @@ fn verify(file: &dyn DiskFile, blocks: &[u32]) -> (usize, blake3::Hasher) {
     for some in blocks.chunks(VERIFY_BLOCKS) {
         let buffer = &mut buffer[..some.len() * limits::BLOCK_BYTES as usize];
         let from = good as u64 * limits::BLOCK_BYTES;
-        // A file that is cut short is read block by block, up to where it ends.
+        // A truncated file is read block by block, up to its end.
         let is_read = read_exactly(file, buffer, from).is_ok();
         for (block, checksum) in buffer.chunks_mut(limits::BLOCK_BYTES as usize).zip(some) {
             let at = good as u64 * limits::BLOCK_BYTES;

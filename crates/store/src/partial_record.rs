@@ -1,19 +1,17 @@
-//! The small file beside what arrived of a broken upload: whose it is, and the checksums of the blocks that are safe.
-//! It grows by one entry at each checkpoint. Bytes that no entry covers do not exist. Format:
-//! `docs/formats-on-disk.md`.
-//!
-//! Bytes from a disk are anyone's bytes: decoding never panics, and never reserves more than the bytes it was given.
-//! What cannot be read is dropped, since the sender has it all.
+//! The small file beside the received bytes of a broken upload: its owner, and the checksums of the safe blocks. Each
+//! checkpoint adds one entry; bytes that no entry covers do not count. Format: `docs/formats-on-disk.md`. What cannot
+//! be read is dropped, since the sender has it all. Bytes from a disk are untrusted: decoding never panics, and never
+//! reserves more than the bytes it was given.
 
 use protocol::{ResumeKey, UserName, limits};
 
 use crate::PartialKey;
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartialRecord {
     pub(crate) key: PartialKey,
-    /// CRC32C of each block that is safe.
+    /// CRC32C of each safe block.
     pub(crate) blocks: Vec<u32>,
     /// Where the last whole entry ends in the record's file, in bytes.
     pub(crate) end: u64,
@@ -42,7 +40,7 @@ impl PartialRecord {
         sealed(bytes)
     }
 
-    /// Reads a record up to its last whole entry; `None` when not even its beginning is one.
+    /// Reads a record up to its last whole entry; `None` if not even its head is valid.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
         let (magic, head) = head.split_first_chunk::<4>()?;
@@ -72,7 +70,7 @@ impl PartialRecord {
     }
 }
 
-/// The entry that `bytes` begin with, and its length, if it is whole and comes behind `first` blocks.
+/// The entry at the start of `bytes`, and its length, if it is whole and follows `first` blocks.
 fn decode_entry(bytes: &[u8], first: u64) -> Option<(impl Iterator<Item = u32> + '_, usize)> {
     let head = bytes.first_chunk::<ENTRY_BYTES>()?;
     let (number, count) = head.split_first_chunk::<8>()?;

@@ -1,7 +1,6 @@
-//! What a data folder keeps of broken uploads, so that the same user can go on where one broke off. Serves upload. Only
-//! which there are and whether someone writes to them: the bytes are in `partial`, the records in `partial_record`.
-//!
-//! Nothing here is promised to anyone: the sender has all bytes. So what is damaged, old or in the way is dropped.
+//! The broken uploads that a data folder keeps, so that the same user can resume them. Serves upload. It records only
+//! which there are and whether someone writes to them; the bytes are in `partial`, the records in `partial_record`. It
+//! never promises to keep anything: the sender has all bytes, so what is damaged, old or in the way is dropped.
 
 use std::{
     collections::BTreeMap,
@@ -22,17 +21,17 @@ use crate::{
     slice_store::check_header,
 };
 
-/// Whose upload, and which.
+/// Identifies an upload and its user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartialKey {
-    /// Who may go on with it.
+    /// The user who may resume it.
     pub user: UserName,
-    /// What the client made of the file and its destination.
+    /// The key that the client derived from the file and its destination.
     pub key: ResumeKey,
 }
 
 impl PartialKey {
-    /// The name of its file; its record has `.record` behind it.
+    /// The name of its file; its record has the suffix `.record`.
     pub(crate) fn file_name(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"sector partial upload\0");
@@ -43,7 +42,7 @@ impl PartialKey {
     }
 }
 
-/// See the module.
+/// The kept uploads of one data folder.
 #[derive(Debug, Default)]
 pub(crate) struct Partials {
     by_key: BTreeMap<PartialKey, PartialEntry>,
@@ -85,14 +84,14 @@ impl Partials {
         Ok(partials)
     }
 
-    /// Claims an upload for one who writes; how many bytes of it are there. Fails when someone else writes.
+    /// Claims an upload for a writer; returns how many bytes of it are there. Fails while someone else writes.
     fn claim(&mut self, key: &PartialKey) -> Option<u64> {
         let kept =
             self.by_key.entry(key.clone()).or_insert(PartialEntry { bytes: 0, idle_since: Some(Instant::now()) });
         kept.idle_since.take().map(|_| kept.bytes)
     }
 
-    /// Nobody writes to it any more, and so many bytes are safe.
+    /// Ends a writer's claim; this many bytes are safe.
     pub(crate) fn release(&mut self, key: &PartialKey, bytes: u64) {
         self.by_key.insert(key.clone(), PartialEntry { bytes, idle_since: Some(Instant::now()) });
     }
@@ -112,8 +111,8 @@ impl Partials {
 }
 
 impl SliceStore {
-    /// As [`begin`](Self::begin), for an upload that can be gone on with when it breaks off: the writer stands behind
-    /// the bytes that are there from an earlier attempt, which were read and compared with their checksums. Fails with
+    /// As [`begin`](Self::begin), for an upload that can be resumed after it breaks off. The writer continues after the
+    /// bytes of an earlier attempt, which were read and compared with their checksums. Fails with
     /// [`StoreError::BeingFinished`] while another writer has the upload.
     pub fn begin_resumable(
         self: &std::sync::Arc<Self>,
@@ -132,7 +131,7 @@ impl SliceStore {
         Ok(SliceWriter::resume(std::sync::Arc::clone(self), header, writing, file, whole))
     }
 
-    /// Whether bytes of this upload are here, or someone writes them now.
+    /// Whether bytes of this upload are here, or someone is writing them now.
     pub(crate) fn has_partial(&self, key: &PartialKey) -> bool {
         lock(&self.partials).by_key.contains_key(key)
     }
@@ -144,7 +143,7 @@ impl SliceStore {
         idle.map(|(key, kept)| HeldPartial { user: key.user.clone(), key: key.key, bytes: kept.bytes }).collect()
     }
 
-    /// Drops what is kept of uploads that nobody has gone on with for this long; how many.
+    /// Drops the uploads that nobody has resumed for this long; returns their number.
     pub fn drop_idle_partials(&self, idle_for: Duration) -> usize {
         let mut partials = lock(&self.partials);
         let old: Vec<_> = partials.idle().into_iter().filter(|(since, _)| since.elapsed() >= idle_for).collect();
@@ -154,7 +153,7 @@ impl SliceStore {
         old.len()
     }
 
-    /// Drops the longest idle until no more than `count` are kept, `but` not counted.
+    /// Drops the longest idle until at most `count` are kept, not counting `but`.
     fn evict_partials(&self, count: usize, but: &PartialKey) {
         let mut partials = lock(&self.partials);
         let idle: Vec<_> = partials.idle().into_iter().filter(|(_, key)| key != but).collect();
@@ -163,13 +162,13 @@ impl SliceStore {
         }
     }
 
-    /// Removes an idle one; under the lock, so that nobody claims it meanwhile.
+    /// Removes an idle one, under the lock, so that nobody claims it meanwhile.
     fn drop_partial(&self, partials: &mut Partials, key: &PartialKey) {
         partials.remove(key);
         self.remove_partial_files(key);
     }
 
-    /// Removes both files; what cannot be removed is nobody's, and removed when the folder is next opened.
+    /// Removes both files; one that cannot be removed belongs to nobody, and is removed when the folder is next opened.
     pub(crate) fn remove_partial_files(&self, key: &PartialKey) {
         let name = key.file_name();
         // The record first: bytes without one are dropped.
@@ -184,8 +183,8 @@ fn cut(disk: &dyn Disk, path: &Path, bytes: u64) -> io::Result<()> {
     if file.bytes()? > bytes { file.set_len(bytes) } else { Ok(()) }
 }
 
-/// Less than this is not worth keeping: it is sent again in the time that its syncs would take.
+/// Less than this is not worth keeping: sending it again takes no longer than its syncs.
 pub(crate) const PARTIAL_BYTES_MIN: u64 = 1 << 20;
 pub(crate) const RECORD_SUFFIX: &str = ".record";
-/// Hexadecimal digits of a file's name: 128 bits, so that no two uploads meet.
+/// Hexadecimal digits of a file's name: 128 bits, so that no two uploads collide.
 const NAME_DIGITS: usize = 32;

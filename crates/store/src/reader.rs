@@ -1,5 +1,5 @@
-//! A slice on its way out (download, copy, check, SPE): every byte given out was verified against its block's checksum
-//! in this very read.
+//! A slice being read (download, copy, check, SPE). Its reads never return a byte that was not verified against its
+//! block's checksum in this very read.
 
 use std::{fs::File, io, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     sidecar::SIDECAR_BYTES_MAX,
 };
 
-/// An open slice: keeps its version although the path gets another. May be used from several threads at once. Holds 64
+/// An open slice: keeps its version even if the path gets another. May be used from several threads at once. Takes 64
 /// KB of checksums for each GB of the slice.
 pub struct SliceReader {
     metadata: Arc<SliceMetadata>,
@@ -47,22 +47,21 @@ impl SliceReader {
         Ok(Self { metadata: Arc::clone(&held.metadata), blocks: sidecar.blocks, file })
     }
 
-    /// What the slice is.
+    /// The slice's metadata.
     pub fn metadata(&self) -> &SliceMetadata {
         &self.metadata
     }
 
-    /// Reads `bytes` bytes from `offset`, fewer where the slice ends, none behind it. `buffer` holds exactly these
-    /// afterwards; one that is used again and again costs least. Every block they touch is verified whole: if one does
-    /// not match, the error is [`StoreError::Corrupt`] and the buffer is empty.
+    /// Reads `bytes` bytes from `offset`: fewer at the slice's end, and none after it. `buffer` contains exactly these
+    /// afterwards; reusing one buffer costs least. Every block they touch is verified whole: if one does not match, the
+    /// error is [`StoreError::Corrupt`] and the buffer is empty.
     pub fn read_at(&self, buffer: &mut Vec<u8>, offset: u64, bytes: usize) -> Result<(), StoreError> {
         self.read_through(buffer, offset, bytes, |blocks, first| self.read_blocks(blocks, first).map(|()| true))?;
         Ok(())
     }
 
-    /// As [`read_at`](Self::read_at), but only if the bytes are in memory: it never waits for the disk, so it may be
-    /// called where nothing may wait. False where they are not, or where the file system cannot tell; the buffer is
-    /// then empty.
+    /// As [`read_at`](Self::read_at), but only if the bytes are in memory. It never waits for the disk, so code that
+    /// must not wait may call it. False if they are not, or if the file system cannot tell; the buffer is then empty.
     pub fn read_cached_at(&self, buffer: &mut Vec<u8>, offset: u64, bytes: usize) -> Result<bool, StoreError> {
         let Some(file) = self.file.os_file() else {
             buffer.clear();
@@ -76,7 +75,7 @@ impl SliceReader {
         })
     }
 
-    /// The checksums of the blocks that `bytes` bytes from `offset` are made of; none where they are not whole blocks.
+    /// The checksums of the blocks that make up `bytes` bytes from `offset`; none if these are not whole blocks.
     pub fn checksums(&self, offset: u64, bytes: u64) -> &[u32] {
         let until = offset.saturating_add(bytes);
         let is_whole = offset.is_multiple_of(limits::BLOCK_BYTES)
@@ -85,7 +84,7 @@ impl SliceReader {
         if is_whole { self.blocks.get(blocks).unwrap_or_default() } else { &[] }
     }
 
-    /// Verifies all blocks that `from..until` touches without giving them out.
+    /// Verifies all blocks that `from..until` touches without returning them.
     pub fn verify(&self, from: u64, until: u64) -> Result<(), StoreError> {
         let until = until.min(self.metadata.bytes);
         let mut buffer = Vec::new();
@@ -99,8 +98,8 @@ impl SliceReader {
         Ok(())
     }
 
-    /// Lets the system forget what it has of `bytes` bytes from `offset` in its memory, so that the next read comes
-    /// from the disk. A hint.
+    /// Lets the system drop `bytes` bytes from `offset` from its cache, so that the next read comes from the disk. A
+    /// hint.
     pub(crate) fn drop_cached(&self, offset: u64, bytes: u64) {
         let _ = self.file.start_writeback(offset, bytes);
     }
@@ -111,7 +110,7 @@ impl SliceReader {
         self.file.os_file()
     }
 
-    /// Reads the blocks that a range touches by `read`, and leaves of them the range; nothing where that gives false.
+    /// Reads the blocks that a range touches with `read`, and keeps only the range; nothing if `read` gives false.
     fn read_through(
         &self,
         buffer: &mut Vec<u8>,
@@ -142,7 +141,7 @@ impl SliceReader {
     fn read_blocks(&self, buffer: &mut [u8], first: u64) -> Result<(), StoreError> {
         read_exactly(&*self.file, buffer, first).map_err(|source| match source.kind() {
             io::ErrorKind::UnexpectedEof => self.corrupt("its file was cut".to_owned()),
-            // A bad sector costs this copy and no more; that the disk is gone altogether is for its owner to see.
+            // A bad sector costs only this copy; a disk that is gone altogether is for its owner to notice.
             _ if is_bad_sector(&source) => self.corrupt(format!("its file cannot be read: {source}")),
             _ => StoreError::Io { operation: "read", path: self.name().into(), source },
         })?;
@@ -172,7 +171,7 @@ impl SliceReader {
     }
 }
 
-/// Fills the buffer from the page cache; false where not all of it is there.
+/// Fills the buffer from the page cache; false if not all of it is there.
 #[cfg(target_os = "linux")]
 fn read_if_cached(file: &File, buffer: &mut [u8], offset: u64) -> bool {
     let wanted = buffer.len();

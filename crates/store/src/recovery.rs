@@ -1,9 +1,8 @@
-//! What lies in a data folder when it is opened, and how what a crash interrupted is completed. Serves every start of a
-//! node; after it, each slice has both files in one of the three places where a slice of its state has them.
-//!
-//! A crash may have kept any of the renames of a move and lost the others, so nothing is concluded from where a file
-//! lies alone: bytes and sidecars are joined by slice id, and bytes found at a path by what they contain where more
-//! than one slice may own them. Bytes are deleted only when they were never acknowledged, or lie here twice.
+//! Scans a data folder when it is opened, and completes what a crash interrupted. Serves every start of a node; after
+//! it, both files of each slice are in one of three places, by its state. A crash may keep any of the renames of a move
+//! and lose the others, so a file's place alone proves nothing. Bytes and sidecars are joined by slice id; if several
+//! slices may own bytes at a path, their content decides. Bytes are deleted only if they were never acknowledged, or
+//! lie here twice.
 
 use std::{
     cmp::Reverse,
@@ -25,7 +24,7 @@ use crate::{
     slice_moves::quarantine_path,
 };
 
-/// Scans the folder, completes what was interrupted and fills the inventory. Also gives the largest number of a
+/// Scans the folder, completes what was interrupted and fills the inventory. Also returns the largest number of a
 /// sidecar.
 pub(crate) fn recover(
     disk: &dyn Disk,
@@ -45,7 +44,7 @@ pub(crate) fn recover(
     }
     recovery.quarantine_damaged()?;
     if !recovery.report.quarantined.is_empty() {
-        // What could not be read must not be there again at the next start.
+        // What could not be read must not be back at the next start.
         disk.sync_folder(&layout.corrupt).while_doing("sync", &layout.corrupt)?;
     }
     recovery.move_all(joined, inventory)?;
@@ -67,11 +66,11 @@ struct ScanResult {
     /// Files named by id, with their length in bytes.
     staged: BTreeMap<SliceId, u64>,
     retired: BTreeMap<SliceId, u64>,
-    /// Files in `slices/` that are no sidecars, with their length in bytes. Many may be no slices either.
+    /// Files in `slices/` that are not sidecars, with their length in bytes. Many may not be slices either.
     native: BTreeMap<SectorPath, u64>,
     /// Sidecars that cannot be read.
     damaged: Vec<DamagedSidecar>,
-    /// Files in `slices/` that several may own and that could not be read to tell whose they are.
+    /// Files in `slices/` that several slices may own and that could not be read to identify the owner.
     unreadable: BTreeSet<SectorPath>,
 }
 
@@ -79,14 +78,14 @@ struct FoundSidecar {
     metadata: SliceMetadata,
     sequence: u64,
     file: PathBuf,
-    /// Where it lies; with the path beside whose file it lies, if it does.
+    /// Where it is; if it lies beside a file, with that file's path.
     state: HeldState,
     beside: Option<SectorPath>,
 }
 
 struct DamagedSidecar {
     sidecar: PathBuf,
-    /// The file it stands for, if that turns out to be nobody's.
+    /// The file that it describes, if that turns out to have no other owner.
     bytes: PathBuf,
     beside: Option<SectorPath>,
 }
@@ -129,7 +128,7 @@ impl Recovery<'_> {
     }
 
     fn scan_slices(&mut self) -> Result<(), StoreError> {
-        // As deep as a path can be, no deeper: below, nothing can be ours.
+        // As deep as a path can be: nothing below that can be ours.
         let mut unread = vec![SectorPath::root()];
         while let Some(folder) = unread.pop() {
             let native = self.layout.native_path(&folder);
@@ -159,7 +158,7 @@ impl Recovery<'_> {
         let decoded = match read_whole(self.disk, &files.sidecar, SIDECAR_BYTES_MAX) {
             Ok(bytes) => Sidecar::decode(&bytes),
             Err(error) if is_damage(&error) => Err(SidecarError::Torn),
-            // Out of descriptors, say: no reason to think ill of the slice.
+            // For example out of descriptors, which says nothing about the slice.
             Err(error) => return Err(StoreError::io("read", &files.sidecar, error)),
         };
         match decoded {
@@ -168,7 +167,7 @@ impl Recovery<'_> {
                 let sidecar = FoundSidecar { metadata, sequence, file: files.sidecar, state, beside };
                 self.found.sidecars.entry(slice).or_default().push(sidecar);
             }
-            // Whole, and written by another build: someone started the wrong one. Nothing is touched.
+            // Intact, but written by another build: someone started the wrong one. Nothing is touched.
             Err(source @ SidecarError::Version(_)) => return Err(StoreError::Sidecar { path: files.sidecar, source }),
             Err(error) => {
                 tracing::warn!(sidecar = %files.sidecar.display(), %error, "put aside");
@@ -178,12 +177,13 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Which slice owns the file at a path, where any may.
+    /// The slice that owns the file at a path, if several may.
     fn owners_of_paths(&mut self) -> Result<BTreeMap<SectorPath, SliceId>, StoreError> {
         self.found.sidecars.values_mut().for_each(|sidecars| sidecars.sort_by_key(FoundSidecar::rank));
         let mut claims: BTreeMap<SectorPath, BTreeSet<SliceId>> = BTreeMap::new();
         for (slice, sidecars) in &self.found.sidecars {
-            // Bytes under the slice's id are the slice's. It may have those at its path too, if its sidecar is there.
+            // Bytes named by the slice's id are the slice's. It may have those at its path too, if its sidecar is
+            // there.
             let claiming = if !self.found.has_by_id(*slice) {
                 &sidecars[..]
             } else if sidecars[0].is_at_its_path() {
@@ -216,12 +216,12 @@ impl Recovery<'_> {
             let lies_beside = |sidecar: &FoundSidecar| sidecar.beside.as_ref() == Some(path);
             !self.found.has_by_id(*slice) && self.found.sidecars[slice].iter().any(lies_beside)
         });
-        // The rule: a file with its own sidecar beside it, and nobody else who asks.
+        // The usual case: a file with its own sidecar beside it, and no other claimant.
         if claimants.len() == 1 && beside.is_some() {
             return Ok(beside);
         }
         // A crash in the middle of a move, or a removed slice whose sidecar came back. The content decides; of two
-        // slices with the same content the newer version has it.
+        // slices with the same content the newer version gets it.
         let native = self.layout.native_path(path);
         let mut owner: Option<(&SliceMetadata, SliceId)> = None;
         for slice in claimants {
@@ -238,8 +238,8 @@ impl Recovery<'_> {
         Ok(owner.map(|(_, slice)| slice).or(beside))
     }
 
-    /// Whether a file may be that slice's: the length, and some of its blocks. A wrong yes would be found by the first
-    /// read, which verifies every block. `None` where they cannot be read.
+    /// Whether a file may be that slice's: checks the length, and some of its blocks. A wrong yes would be found by the
+    /// first read, which verifies every block. `None` if they cannot be read.
     fn content_matches(&self, native: &Path, bytes: u64, found: &FoundSidecar) -> Result<Option<bool>, StoreError> {
         if bytes != found.metadata.bytes {
             return Ok(Some(false));
@@ -289,7 +289,7 @@ impl Recovery<'_> {
             return self.give_up(files.collect(), in_doubt.filter(|path| !owners.contains_key(path)));
         };
         for (twice, _) in places {
-            // Removed and written again, and then the removal was lost.
+            // The slice was removed and written again, and then the removal was lost.
             let file = self.bytes_file(slice, twice);
             self.disk.remove_file(&file).while_doing("remove", &file)?;
         }
@@ -304,8 +304,8 @@ impl Recovery<'_> {
         Ok(Some(RecoveredSlice { metadata: newest.metadata, from, state, stale }))
     }
 
-    /// The sidecars of a slice without bytes: it was removed, and the sidecar came back; or it was never complete.
-    /// Where a file that cannot be read may be its bytes, all are put aside.
+    /// Handles the sidecars of a slice without bytes. It was removed and the sidecar came back, or it was never
+    /// complete. If an unreadable file may be its bytes, all are quarantined.
     fn give_up(
         &mut self,
         sidecars: Vec<PathBuf>,
@@ -334,8 +334,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// What nobody owns: bytes of a slice that was not finished are removed, those that may belong to a damaged sidecar
-    /// are put aside with it.
+    /// Handles files without an owner. Bytes of an unfinished slice are removed. Those that may belong to a damaged
+    /// sidecar are quarantined with it.
     fn quarantine_damaged(&mut self) -> Result<(), StoreError> {
         let damaged = std::mem::take(&mut self.found.damaged);
         let staged = std::mem::take(&mut self.found.staged).into_keys().map(|slice| (BytesAt::Staging, slice));
@@ -366,9 +366,9 @@ impl Recovery<'_> {
             self.move_one(slice, inventory, &mut sidecars)?;
         }
         if !stale.is_empty() {
-            // A stale sidecar is the last to know where the bytes were, until their own rename is safe.
+            // A stale sidecar alone knows where the bytes were, until their own rename is safe.
             self.disk.sync_folder(&self.layout.staging).while_doing("sync", &self.layout.staging)?;
-            // A rename above may have put a true one in its place.
+            // A rename above may have put a true sidecar in its place.
             for file in stale.iter().filter(|file| !sidecars.contains(*file)) {
                 self.disk.remove_file(file).while_doing("remove", file)?;
             }
@@ -425,8 +425,8 @@ impl Recovery<'_> {
 }
 
 impl FoundSidecar {
-    /// Sorts the truest first. Only a sidecar copied by hand has the number of another; then it counts which lies where
-    /// it says.
+    /// Sorts the truest first. Only a sidecar copied by hand has the same number as another; then the one in its proper
+    /// place counts.
     fn rank(&self) -> (Reverse<u64>, bool) {
         (Reverse(self.sequence), self.state == HeldState::Placed && !self.is_at_its_path())
     }
@@ -435,7 +435,7 @@ impl FoundSidecar {
         self.beside.as_ref() == Some(&self.metadata.header.path)
     }
 
-    /// Where in `slices/` the bytes may be.
+    /// The paths in `slices/` where the bytes may be.
     fn paths(&self) -> impl Iterator<Item = &SectorPath> {
         std::iter::once(&self.metadata.header.path).chain(&self.beside)
     }
@@ -447,11 +447,11 @@ impl ScanResult {
     }
 }
 
-/// Where a slice belongs of which the truest sidecar and the bytes were found; each line is a move and how far it got.
+/// The state of a slice whose truest sidecar and bytes were found; each arm is a move and how far it got.
 fn recovered_state(sidecar: &FoundSidecar, at: BytesAt<'_>) -> HeldState {
     let at_its_path = sidecar.is_at_its_path();
     match (at, sidecar.state) {
-        // Placing: the sidecar went ahead, or the bytes did.
+        // Placing: the sidecar was moved first, or the bytes were.
         (BytesAt::Staging, HeldState::Placed) if at_its_path => HeldState::Placed,
         (BytesAt::Path(path), HeldState::Staged) if *path == sidecar.metadata.header.path => HeldState::Placed,
         // In place.
@@ -462,16 +462,16 @@ fn recovered_state(sidecar: &FoundSidecar, at: BytesAt<'_>) -> HeldState {
         (BytesAt::Path(_), HeldState::Retired) | (BytesAt::Retired, HeldState::Placed | HeldState::Retired) => {
             HeldState::Retired
         }
-        // Staged, or on the way to another path, or moved by hand: the master says where it belongs.
+        // Staged, or moving to another path, or moved by hand: the master says where it belongs.
         _ => HeldState::Staged,
     }
 }
 
-/// Whether an error of a read says that the file itself is bad, not that reading is impossible now.
+/// Whether a read error means that the file itself is bad, not that reading is impossible now.
 fn is_damage(error: &io::Error) -> bool {
     is_bad_sector(error) || matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::FileTooLarge)
 }
 
-/// Most blocks of a file that are compared to tell whose it is (1 MiB): enough to tell two slices apart, little enough
-/// that a start stays quick whatever lies there.
+/// Most blocks of a file that are compared to identify its owner (1 MiB). They are enough to tell two slices apart, and
+/// few enough to keep a start quick whatever lies there.
 const BLOCKS_COMPARED_MAX: usize = 16;

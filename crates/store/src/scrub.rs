@@ -1,9 +1,8 @@
-//! Reading everything again, before it is needed: bit rot is found while another copy is still good. A [`SliceCheck`]
-//! compares one slice with its block checksums and its digest (`sector check`); a [`Scrub`] does so with every slice of
-//! a disk, in the order of their ids, and remembers over restarts how far it is.
-//!
-//! Both only look, in steps as small as the caller wants; what becomes of a bad slice, and how fast to go, is decided
-//! by whoever calls. They read from the disk, not from the system's memory of it.
+//! Reads everything again before it is needed, so that bit rot is found while another copy is still good. A
+//! [`SliceCheck`] compares one slice with its block checksums and its digest (`sector check`). A [`Scrub`] does so with
+//! every slice of a disk, by id, and remembers its position over restarts. Both read from the disk, not from the
+//! system's cache, in steps of the caller's size. They never decide the pace, or what becomes of a bad slice: the
+//! caller does.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -14,8 +13,8 @@ use crate::{
     writer::UnfinishedFile,
 };
 
-/// A slice being compared with what its sidecar says. That the sidecar is whole and its own was checked when the reader
-/// was opened.
+/// Compares a slice with its sidecar. Opening the reader has already checked that the sidecar is intact and belongs to
+/// it.
 pub struct SliceCheck {
     reader: SliceReader,
     whole: blake3::Hasher,
@@ -23,16 +22,16 @@ pub struct SliceCheck {
     next: u64,
 }
 
-/// What a step of a [`SliceCheck`] came to.
+/// The outcome of a step of a [`SliceCheck`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckStep {
-    /// So many bytes were good; there are more.
+    /// This many bytes were good; there are more.
     More(u64),
-    /// All bytes are good, the last so many among them.
+    /// All bytes are good; this many of them were read in the last step.
     Good {
         /// Bytes of this step.
         bytes: u64,
-        /// The digest of the whole slice, computed from what was read.
+        /// The digest of the whole slice, computed from the bytes read.
         digest: Digest,
     },
 }
@@ -43,10 +42,10 @@ impl SliceCheck {
         Self { reader, whole: blake3::Hasher::new(), buffer: Vec::new(), next: 0 }
     }
 
-    /// Reads about `bytes_max` further bytes, at least one block.
+    /// Reads about `bytes_max` more bytes, at least one block.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] where a block or, at the end, the digest does not match.
+    /// [`StoreError::Corrupt`] if a block or, at the end, the digest does not match.
     pub fn step(&mut self, bytes_max: u64) -> Result<CheckStep, StoreError> {
         let (bytes_all, slice) = (self.reader.metadata().bytes, self.slice());
         let wanted = bytes_max.clamp(1, bytes_all.max(1)).next_multiple_of(READ_BYTES);
@@ -68,27 +67,27 @@ impl SliceCheck {
         Ok(CheckStep::Good { bytes, digest })
     }
 
-    /// Which slice.
+    /// The slice.
     pub fn slice(&self) -> SliceId {
         self.reader.metadata().header.slice
     }
 }
 
-/// One disk of a [`DiskSet`] being read through, again and again.
+/// Reads one disk of a [`DiskSet`] from beginning to end, again and again.
 pub struct Scrub {
     served: DiskRef,
     record: ScrubStatus,
     current: Option<SliceCheck>,
 }
 
-/// What a step of a [`Scrub`] came to.
+/// The outcome of a step of a [`Scrub`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScrubStep {
-    /// So many bytes are good.
+    /// This many bytes are good.
     Read(u64),
-    /// A slice is damaged. It is for the caller to take it out of service; the scrub goes on behind it.
+    /// A slice is damaged. The caller must take it out of service; the scrub goes on after it.
     Corrupt {
-        /// Which.
+        /// The slice.
         slice: SliceId,
         /// What does not match.
         what: String,
@@ -98,8 +97,7 @@ pub enum ScrubStep {
 }
 
 impl DiskSet {
-    /// A scrub for each real disk that works, by its place in the settings, each as far as it was when it was last
-    /// saved.
+    /// A scrub for each working real disk, by its position in the settings. Each continues where it was last saved.
     pub fn scrubs(self: &Arc<Self>) -> Vec<(usize, Scrub)> {
         let disks: Vec<_> = self.persistent().map(|(disk, _)| disk).collect();
         let scrub = |disk| {
@@ -111,7 +109,7 @@ impl DiskSet {
 }
 
 impl Scrub {
-    /// Reads about `bytes_max` further bytes, at least one block. The first step of a pass sets its beginning to
+    /// Reads about `bytes_max` more bytes, at least one block. The first step of a pass sets its beginning to
     /// `now_unix_millis`.
     ///
     /// # Errors
@@ -131,7 +129,7 @@ impl Scrub {
                     self.record.finished_unix_millis = Some(now_unix_millis);
                     return Ok(ScrubStep::PassDone);
                 };
-                // A spare is not read: it goes when the copy that serves was found good.
+                // A spare is not read: it is removed when the serving copy was found good.
                 let opened = if set.serves(self.served.disk, slice) { Some(set.open_slice(slice)) } else { None };
                 match opened {
                     Some(Ok(reader)) => SliceCheck::begin(reader),
@@ -157,7 +155,7 @@ impl Scrub {
                 set.drop_spares(slice)?;
                 Ok(ScrubStep::Read(bytes))
             }
-            // Removed, or put aside by one who read it, while we had it open.
+            // Removed, or quarantined by another reader, while it was open here.
             Err(_) if set.store(self.served.disk).is_ok() && !set.contains(slice) => {
                 self.record.position = Some(slice);
                 Ok(ScrubStep::Read(0))
@@ -166,12 +164,12 @@ impl Scrub {
         }
     }
 
-    /// How far it is.
+    /// The position and the counts so far.
     pub fn status(&self) -> ScrubStatus {
         ScrubStatus { total_bytes: self.store().map_or(0, |store| store.used_bytes()), ..self.record.clone() }
     }
 
-    /// Writes down how far it is, whole or not at all.
+    /// Saves the position, whole or not at all.
     pub fn save(&self) -> Result<(), StoreError> {
         let store = self.store()?;
         let name = store.layout.unfinished.join(format!("{RECORD_NAME}.{}", store.next_number()));
@@ -184,10 +182,10 @@ impl Scrub {
         store.disk.sync_folder(store.folder()).while_doing("sync", store.folder())
     }
 
-    /// A damaged slice is noted and passed; any other error is the disk's.
+    /// A damaged slice is recorded and skipped; any other error is the disk's.
     fn bad(&mut self, slice: SliceId, error: StoreError) -> Result<ScrubStep, StoreError> {
         let StoreError::Corrupt { what, .. } = error else { return Err(error) };
-        // What cannot be read is no damage of the slice where the whole disk is at its end.
+        // An unreadable slice is not damaged if the whole disk is failing.
         self.served.set.probe(self.served.disk)?;
         self.record.position = Some(slice);
         self.record.corrupt += 1;
@@ -203,7 +201,7 @@ fn record_file(store: &SliceStore) -> PathBuf {
     store.folder().join(RECORD_NAME)
 }
 
-/// What the last save wrote; a pass from the start where there is none that can be read.
+/// The last saved position; a pass from the start if there is none that can be read.
 fn load(store: &SliceStore) -> ScrubStatus {
     let file = record_file(store);
     match read_whole(&*store.disk, &file, RECORD_BYTES_MAX) {

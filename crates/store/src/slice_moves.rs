@@ -1,5 +1,6 @@
-//! Where a slice's files go once it is complete: to its path, aside, away. Serves the master's orders. Every step is a
-//! rename; a crash between any two leaves files that [`recovery`](crate::recovery) joins again by slice id.
+//! Moves a slice's files once it is complete: to its path, out of the way, or away. Serves the master's orders. Every
+//! step is a rename; after a crash between any two, [`recovery`](crate::recovery) joins the files again by slice id. It
+//! never deletes a slice unless its removal was asked for.
 
 use std::{
     io,
@@ -20,7 +21,7 @@ use crate::{
 };
 
 impl SliceStore {
-    /// See [`SliceStore::place`]. The caller has the lock on moves.
+    /// See [`SliceStore::place`]. The caller holds the lock on moves.
     pub(crate) fn place_locked(&self, header: &SliceHeader) -> Result<(), StoreError> {
         let (slice, path) = (header.slice, &header.path);
         let held = self.inventory().get(slice).ok_or(StoreError::NotHeld(slice))?;
@@ -35,7 +36,7 @@ impl SliceStore {
             self.sync_staged(slice)?;
         }
         self.clear_path(slice, path)?;
-        // Read anew: both steps before may have moved the slice itself.
+        // Read again: both earlier steps may have moved the slice itself.
         let held = self.inventory().get(slice).ok_or(StoreError::NotHeld(slice))?;
         self.move_files(&held, HeldState::Placed)
     }
@@ -51,11 +52,11 @@ impl SliceStore {
             return if self.has_unsynced_removals.load(Ordering::Relaxed) { self.sync_removals() } else { Ok(()) };
         };
         let files = self.files(&held);
-        // By way of `unfinished/`: the path is free at once, while deleting a large file takes a moment (done by the
-        // guard, after the lock). The bytes leave first, because a sidecar without bytes is known to be left over,
-        // while bytes without a sidecar might be anyone's.
+        // Moved through `unfinished/`: the path is free at once, while deleting a large file takes a moment (the guard
+        // does it after the lock). The bytes leave first. A sidecar without bytes is known to be a leftover, while
+        // bytes without a sidecar might be anyone's.
         if let Err(error) = unless_missing(self.disk.rename(&files.bytes, removed.path())) {
-            // It is here as before, and whoever orders it away again must not hear that it is gone.
+            // It is still here, and a caller that orders the removal again must not hear that it is gone.
             let mut inventory = self.inventory_mut();
             inventory.set(held.metadata, held.state);
             inventory.set_synced(slice, was_synced);
@@ -72,13 +73,13 @@ impl SliceStore {
         Ok(())
     }
 
-    /// Makes all removals so far safe: one sync of the folder into which their bytes went, for all who remove at about
-    /// the same time, wherever the slices stood. A sidecar that a crash brings back finds no bytes, and is known to be
-    /// left over.
+    /// Makes all removals so far safe. One sync of the folder into which their bytes went serves all callers at about
+    /// the same time, wherever the slices were. A sidecar that a crash brings back finds no bytes, and is known to be a
+    /// leftover.
     fn sync_removals(&self) -> Result<(), StoreError> {
         let unfinished = &self.layout.unfinished;
         let synced = self.removal_sync.sync(|| self.disk.sync_folder(unfinished));
-        // Who orders the removal again finds nothing to remove, and must not be told that it is safe.
+        // A caller that orders the removal again finds nothing to remove, and must not be told that it is safe.
         self.has_unsynced_removals.store(synced.is_err(), Ordering::Relaxed);
         synced.while_doing("sync", unfinished)
     }
@@ -97,7 +98,7 @@ impl SliceStore {
         Ok(())
     }
 
-    /// Retires a slice that is placed below a path, where a file is to be.
+    /// Retires a slice that is placed below a path where a file is to be.
     pub(crate) fn retire_below(&self, slice: SliceId, path: &SectorPath) -> Result<(), StoreError> {
         let _moves = lock(&self.moves);
         let Some(held) = self.inventory().get(slice) else { return Ok(()) };
@@ -126,13 +127,13 @@ impl SliceStore {
         if held.state == HeldState::Placed {
             self.remove_empty_parents(&held.metadata.header.path);
         }
-        // Synced, unlike other moves: a damaged slice must not come back with the next start.
+        // Synced, unlike other moves: a damaged slice must not be back after the next start.
         self.disk.sync_folder(&self.layout.corrupt).while_doing("sync", &self.layout.corrupt)
     }
 
-    /// Gives a slice another path, owner or wish. It is staged afterwards, wherever it stood, and safe there: only then
-    /// do its old sidecar and, later, its bytes move on, so that after a crash the bytes are where one of its sidecars
-    /// says.
+    /// Gives a slice another path, owner or desired replication. Wherever it was, it is staged afterwards, and safe
+    /// there. Only then do its old sidecar and, later, its bytes move on. So after a crash the bytes are where one of
+    /// its sidecars says.
     fn restage(&self, held: &Held, header: &SliceHeader) -> Result<(), StoreError> {
         let slice = header.slice;
         let (from, staged) = (self.files(held), Layout::files_by_id(&self.layout.staging, slice));
@@ -140,7 +141,7 @@ impl SliceStore {
         sidecar.metadata.header = header.clone();
         sidecar.sequence = self.next_number();
         let (file, written) = self.write_sidecar(&sidecar)?;
-        // Before the rename, which replaces the old sidecar of a staged slice: a torn one would cost the slice.
+        // Done before the rename, which replaces the old sidecar of a staged slice: a torn one would cost the slice.
         file.sync_data().while_doing("sync", written.path())?;
         written.rename(&staged.sidecar).while_doing("rename", &staged.sidecar)?;
         if held.state != HeldState::Staged
@@ -170,7 +171,7 @@ impl SliceStore {
         Ok(())
     }
 
-    /// Sees to it that a file can be created at the path: folders above it, nothing at it.
+    /// Makes sure that a file can be created at the path: folders above it, nothing at it.
     fn clear_path(&self, slice: SliceId, path: &SectorPath) -> Result<(), StoreError> {
         let native = self.layout.native_path(path);
         let folder = native.parent().unwrap_or(&self.layout.slices);
@@ -191,9 +192,8 @@ impl SliceStore {
         Ok(())
     }
 
-    /// Clears a folder that no slice is placed in; `false` if one is. The files in it are someone's own, or what a
-    /// crash left of slices that had been removed (the bytes without their sidecar): nobody would ever order those
-    /// away.
+    /// Clears a folder that has no slice placed in it; `false` if it has one. Its files are someone's own, or leftovers
+    /// of removed slices after a crash (the bytes without their sidecar). Nobody would ever order their removal.
     fn clear_folder(&self, path: &SectorPath, native: &Path) -> Result<bool, StoreError> {
         if self.inventory().any_placed_below(path) {
             return Ok(false);
@@ -212,7 +212,7 @@ impl SliceStore {
         remove_if_only_folders(&*self.disk, native).while_doing("remove", native)
     }
 
-    /// Moves away a file that stands at a path: a slice is retired, anything else put aside.
+    /// Moves away a file at a path: a slice is retired, anything else is quarantined.
     fn clear_file(&self, path: &SectorPath) -> Result<(), StoreError> {
         let placed = self.inventory().placed_at(path).and_then(|slice| self.inventory().get(slice));
         if let Some(held) = placed {
@@ -225,14 +225,14 @@ impl SliceStore {
         Ok(())
     }
 
-    /// Puts a file that is no slice where the operator finds it.
+    /// Puts a file that is not a slice where the operator finds it.
     fn quarantine_file(&self, file: &Path, name: &str) -> Result<(), StoreError> {
         let aside = quarantine_path(&*self.disk, &self.layout, name).while_doing("put aside", file)?;
         tracing::warn!(file = %file.display(), aside = %aside.display(), "a file that is no slice was in the way");
         self.disk.rename(file, &aside).while_doing("put aside", file)
     }
 
-    /// Moves both files to where a slice in that state has them; nothing is in the way there.
+    /// Moves both files to the place of a slice in that state; nothing is in the way there.
     fn move_files(&self, held: &Held, state: HeldState) -> Result<(), StoreError> {
         let header = &held.metadata.header;
         let (from, to) = (self.files(held), self.layout.files(header.slice, state, &header.path));
@@ -276,9 +276,9 @@ impl SliceStore {
     }
 }
 
-/// A free name in `corrupt/` for a file put aside, which keeps enough of its own to be recognised.
+/// A free name in `corrupt/` for a quarantined file, which keeps enough of its own name to be recognised.
 pub(crate) fn quarantine_path(disk: &dyn Disk, layout: &Layout, name: &str) -> io::Result<PathBuf> {
-    // The first characters only: within what a file system allows whatever the name is.
+    // The first characters only, so that every name fits the file system's limit.
     let name: String = name.trim_start_matches('.').chars().take(50).collect();
     let mut number = disk.list(&layout.corrupt)?.len();
     loop {

@@ -1,8 +1,7 @@
-//! The slices of one data folder: what a node keeps. Serves upload and copy (through [`SliceWriter`]), publishing of
-//! buckets (`adopt`), download and SPEs (through [`SliceReader`]) and the master's orders (`place`, `remove`).
-//!
-//! The disk is the truth and the inventory a memory of it. Nothing is reported as held before it is synced; nothing is
-//! deleted that was not ordered to be.
+//! The slices of one data folder of a node. Serves upload and copy (through [`SliceWriter`]), publishing of buckets
+//! (`ingest_file`), download and SPEs (through [`SliceReader`]) and the master's orders (`place`, `remove`). The disk
+//! is the truth, and the inventory a memory of it. It never reports a slice as held before it is synced, and never
+//! deletes one without an order.
 
 use std::{
     collections::BTreeMap,
@@ -24,54 +23,58 @@ use crate::{
     partial_uploads::Partials, recovery::recover, writer::UnfinishedFile,
 };
 
-/// The slices of one data folder: `slices/` (placed, `/a/b` at `slices/a/b` with sidecar `slices/a/.b.sector`),
-/// `staging/` (complete, synced, not yet placed, named by slice id), `retired/` (set aside by a newer one at their
-/// path), `corrupt/` (put aside for the operator), `unfinished/` (never seen, emptied at open), `partial/` (what is
-/// safe of broken uploads), `jobs/` (scratch of Sphere jobs, emptied at open; its content is the node's business).
+/// The slices of one data folder, which has these subfolders:
+/// - `slices/`: placed slices, `/a/b` at `slices/a/b` with sidecar `slices/a/.b.sector`;
+/// - `staging/`: complete and synced, not yet placed, named by slice id;
+/// - `retired/`: replaced by a newer slice at their path;
+/// - `corrupt/`: quarantined for the operator;
+/// - `unfinished/`: never visible, emptied at open;
+/// - `partial/`: the safe bytes of broken uploads;
+/// - `jobs/`: scratch files of Sphere jobs, emptied at open; the node manages its content.
 ///
 /// All calls block on the disk; they may come from several threads at once.
 pub struct SliceStore {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Layout,
     inventory: RwLock<Inventory>,
-    /// Held by whoever moves files of slices, so that files and inventory change as one. Taken before `inventory`.
+    /// Held while files of slices are moved, so that files and inventory change as one. Taken before `inventory`.
     pub(crate) moves: Mutex<()>,
     pub(crate) staging_sync: GroupSync,
     pub(crate) removal_sync: GroupSync,
     /// Whether a sync of removals failed, and none has succeeded since.
     pub(crate) has_unsynced_removals: AtomicBool,
-    /// What is kept of broken uploads, and what is being written so that it can be kept.
+    /// The kept parts of broken uploads, and the resumable uploads under way.
     pub(crate) partials: Mutex<Partials>,
     /// The last number given to a sidecar or to a file in `unfinished/`, which was empty at the start.
     number: AtomicU64,
-    /// How many write each slice now.
+    /// The number of present writers of each slice.
     writing: Arc<Mutex<BTreeMap<SliceId, u32>>>,
-    /// Bytes of those that are being written.
+    /// Bytes of the slices that are being written.
     writing_bytes: Arc<AtomicU64>,
     /// Bytes of the disk that new slices may not take.
     reserve_bytes: AtomicU64,
     /// The most that slices may take.
     bytes_max: AtomicU64,
     given_up: AtomicBool,
-    /// What the master gave that was told all that lies here.
+    /// The position given by the master that was told everything here.
     pub(crate) disk_mark: Mutex<Option<MirrorPosition>>,
     _lock: FolderLock,
 }
 
-/// What opening found.
+/// The result of opening a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenReport {
     /// Slices held now.
     pub slices: u64,
     /// Moves that a crash had interrupted, completed now.
     pub completed_moves: u64,
-    /// Damaged files, where they lie now: for the operator.
+    /// Damaged files, at their present place, for the operator.
     pub quarantined: Vec<PathBuf>,
 }
 
 impl SliceStore {
-    /// Opens a data folder, creating what is missing; completes what a crash interrupted and drops what was unfinished.
-    /// Fails with [`StoreError::Locked`] when another process has it.
+    /// Opens a data folder and creates what is missing. Completes what a crash interrupted and drops what was
+    /// unfinished. Fails with [`StoreError::Locked`] when another process has it.
     pub fn open(disk: Arc<dyn Disk>, folder: &Path) -> Result<(Arc<Self>, OpenReport), StoreError> {
         let layout = Layout::new(folder);
         disk.create_folder_all(folder).while_doing("create", folder)?;
@@ -82,10 +85,10 @@ impl SliceStore {
         for subfolder in layout.subfolders() {
             disk.create_folder_all(subfolder).while_doing("create", subfolder)?;
         }
-        // Without this a crash could take `staging/` itself away, with all that was synced in it.
+        // Without this a crash could remove `staging/` itself, with everything that was synced in it.
         disk.sync_folder(folder).while_doing("sync", folder)?;
         if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            // It matters on the first start only, and on any other we may not even be allowed to open it.
+            // This matters on the first start only; on any other we may not even be allowed to open it.
             let _ = disk.sync_folder(parent);
         }
         for subfolder in [&layout.unfinished, &layout.jobs] {
@@ -118,7 +121,7 @@ impl SliceStore {
         Ok((Arc::new(store), report))
     }
 
-    /// Begins to write a slice. Two may write the same slice at once (a client that lost its connection comes back
+    /// Begins to write a slice. Two writers may write the same slice at once (a client that lost its connection returns
     /// before we notice); the first to finish wins. Fails with [`StoreError::Exists`] if the slice is held.
     pub fn begin(self: &Arc<Self>, header: SliceHeader) -> Result<SliceWriter, StoreError> {
         check_header(&header)?;
@@ -130,8 +133,8 @@ impl SliceStore {
     }
 
     /// Makes a finished file on this disk (a bucket) a staged slice: sync, sidecar, rename. The file moves. `sums` must
-    /// be those of its bytes; only the length is compared. On an error the file is still there, unless the error came
-    /// from the very last sync.
+    /// be those of its bytes; only the length is compared. After an error the file is still there, unless the very last
+    /// sync failed.
     pub fn ingest_file(&self, header: SliceHeader, file: &Path, sums: SliceSums) -> Result<SliceMetadata, StoreError> {
         check_header(&header)?;
         let slice = header.slice;
@@ -147,29 +150,29 @@ impl SliceStore {
         self.stage(header, &*opened, file, sums)
     }
 
-    /// Puts a slice at its header's path in `slices/`, and makes its sidecar say what the header says. Another slice
-    /// there is retired, and so is one that stands where a folder must be; files that are no slices, there or in a
-    /// folder that is there, are put aside in `corrupt/`; a folder with another slice placed in it is left, the slice
-    /// stays staged and the error names the folder. Repeating the call does no harm.
+    /// Puts a slice at its header's path in `slices/`, and makes its sidecar agree with the header. Repeating the call
+    /// does no harm. What is in the way is handled like this:
+    /// - Another slice at the path is retired, and so is one in the place of a folder above it.
+    /// - Files that are not slices, at the path or in a folder there, are quarantined in `corrupt/`.
+    /// - A folder with another slice placed in it stays; the slice stays staged and the error names the folder.
     ///
-    /// When it returns, the slice's header is safe against a crash, though the files may be found in `staging/` after
-    /// it.
+    /// When it returns, the slice's header is safe against a crash, though the files may be in `staging/` after one.
     pub fn place(&self, header: &SliceHeader) -> Result<(), StoreError> {
         check_header(header)?;
         let _moves = lock(&self.moves);
         self.place_locked(header)
     }
 
-    /// Removes a slice, wherever it stands. Who reads it now may finish. No error if it is not here. When it returns,
-    /// the slice does not come back; a crash before may bring it back, whole, and it is reported again.
+    /// Removes a slice, wherever it is. Present readers may finish. No error if it is not here. When it returns, the
+    /// slice does not come back; a crash before that may bring it back, whole, and it is reported again.
     pub fn remove(&self, slice: SliceId) -> Result<(), StoreError> {
         self.remove_files(slice)
     }
 
-    /// Opens a slice for reading; the reader keeps this slice although its path gets another or it is removed.
+    /// Opens a slice for reading; the reader keeps this slice even if its path gets another or it is removed.
     pub fn open_slice(&self, slice: SliceId) -> Result<SliceReader, StoreError> {
-        // Moves are renames and short, so most openings need no lock; one that meets a move tries again, at last with
-        // the lock, and then a missing file is truly missing.
+        // Moves are renames and short, so most openings need no lock. One that meets a move tries again, at last with
+        // the lock; then a missing file is truly missing.
         for _ in 0..UNLOCKED_OPENINGS {
             let held = self.inventory().get(slice).ok_or(StoreError::NotHeld(slice))?;
             if let Ok(reader) = SliceReader::open(&*self.disk, &self.layout, &held) {
@@ -196,24 +199,24 @@ impl SliceStore {
         self.inventory().list()
     }
 
-    /// Bytes that the slices here have, sidecars not counted.
+    /// Bytes of the slices here, sidecars not counted.
     pub fn used_bytes(&self) -> u64 {
         self.inventory().used_bytes()
     }
 
     /// Bytes that can still be written to the data folder's disk.
     pub fn free_bytes(&self) -> Result<u64, StoreError> {
-        // Not of the data folder, which is still there, and of another disk, when what was mounted on it is gone.
+        // Not of the data folder: when its disk is unmounted, that folder still exists, on another disk.
         self.disk.free_bytes(&self.layout.slices).while_doing("measure", &self.layout.slices)
     }
 
-    /// Keeps so many bytes of the disk free: who writes a new slice is refused before it takes them. Moves and sidecars
-    /// may use them; that is what they are for. 0 at first.
+    /// Keeps so many bytes of the disk free: the writer of a new slice is refused before it takes them. They are there
+    /// for moves and sidecars. 0 at first.
     pub fn set_reserve_bytes(&self, bytes: u64) {
         self.reserve_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Lets slices take so many bytes in all, those that are being written included. As many as there are at first.
+    /// Lets slices take so many bytes in all, including those being written. Unlimited at first.
     pub fn set_bytes_max(&self, bytes: u64) {
         self.bytes_max.store(bytes, Ordering::Relaxed);
     }
@@ -233,29 +236,29 @@ impl SliceStore {
         &self.layout.folder
     }
 
-    /// The folder for the scratch files of Sphere jobs; on the same disk as the slices, so that a bucket can be
-    /// [adopted](Self::ingest_file).
+    /// The folder for the scratch files of Sphere jobs. It is on the same disk as the slices, so that a bucket can be
+    /// [ingested](Self::ingest_file).
     pub fn jobs_folder(&self) -> PathBuf {
         self.layout.jobs.clone()
     }
 
-    /// Takes a slice whose bytes are damaged out of service, also across a crash: it is no longer listed, and its files
-    /// are put aside in `corrupt/` for the operator. No error if it is not here.
+    /// Takes a slice with damaged bytes out of service, also across a crash. It is no longer listed, and its files are
+    /// quarantined in `corrupt/` for the operator. No error if it is not here.
     pub fn mark_corrupt(&self, slice: SliceId) -> Result<(), StoreError> {
         self.quarantine_slice(slice)
     }
 
     /// Counts `bytes` more as being written. Fails as [`check_available`](Self::check_available), and with
-    /// [`StoreError::MemoryFull`] where slices would take more than they may.
+    /// [`StoreError::MemoryFull`] if slices would take more than they may.
     pub(crate) fn allocate_bytes(&self, writing: &mut WriteGuard, bytes: u64) -> Result<(), StoreError> {
         self.check_available(bytes)?;
-        // Counted before it is compared: two who take the last room at once must not both have it.
+        // Counted before it is compared: two writers that claim the last room at once must not both get it.
         writing.grow(bytes);
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         if self.taken_bytes() > bytes_max { Err(StoreError::MemoryFull { bytes_max }) } else { Ok(()) }
     }
 
-    /// Fails with [`StoreError::Reserve`] where `bytes` more would go into the reserve.
+    /// Fails with [`StoreError::Reserve`] if `bytes` more would use the reserve.
     pub(crate) fn check_available(&self, bytes: u64) -> Result<(), StoreError> {
         let reserve_bytes = self.reserve_bytes.load(Ordering::Relaxed);
         if reserve_bytes == 0 || self.free_bytes()? >= bytes.saturating_add(reserve_bytes) {
@@ -274,14 +277,14 @@ impl SliceStore {
         self.check_available(1).err().unwrap_or_else(no_room)
     }
 
-    /// Forgets all slices, since their disk has failed; `None` when there was nothing left to forget.
+    /// Forgets all slices, since their disk has failed; `None` if there was nothing left to forget.
     pub(crate) fn drop_all_slices(&self) -> Option<Vec<SliceId>> {
         let slices = self.inventory_mut().take_all();
         let is_first = !self.given_up.swap(true, Ordering::Relaxed);
         (is_first || !slices.is_empty()).then_some(slices)
     }
 
-    /// Notes that a slice is being written, until the result is dropped.
+    /// Records that a slice is being written, until the result is dropped.
     pub(crate) fn claim_writing(&self, slice: SliceId) -> WriteGuard {
         *lock(&self.writing).entry(slice).or_default() += 1;
         let (all, bytes_of_all) = (Arc::clone(&self.writing), Arc::clone(&self.writing_bytes));
@@ -311,7 +314,7 @@ impl SliceStore {
         self.unfinished_named(&slice.to_string())
     }
 
-    /// As [`unfinished`](Self::unfinished), of a file that is no slice's.
+    /// As [`unfinished`](Self::unfinished), for a file that belongs to no slice.
     pub(crate) fn unfinished_named(&self, name: &str) -> UnfinishedFile {
         let path = self.layout.unfinished.join(format!("{name}.{}", self.next_number()));
         UnfinishedFile::new(Arc::clone(&self.disk), path)
@@ -352,7 +355,7 @@ impl Drop for WriteGuard {
     }
 }
 
-/// Refuses what a sidecar cannot hold or a path cannot take, before a byte is written.
+/// Refuses a header that a sidecar cannot hold or a path cannot take, before a byte is written.
 pub(crate) fn check_header(header: &SliceHeader) -> Result<(), StoreError> {
     let user_bytes: usize = header.user.iter().map(|(key, value)| key.len() + value.len()).sum();
     let why = if header.path.is_root() {

@@ -1,6 +1,6 @@
-//! How complete bytes become a slice: the crash-safe order of syncs and renames (`docs/formats-on-disk.md` says why
-//! this order and not fewer syncs). Serves upload, copy and publishing. After [`SliceStore::stage`] returns, no crash
-//! takes the slice away; before, none leaves a half of it.
+//! Makes a slice of complete bytes: the crash-safe order of syncs and renames (`docs/formats-on-disk.md` says why this
+//! order and not fewer syncs). Serves upload, copy and publishing. After [`SliceStore::stage`] returns, no crash
+//! removes the slice; before that, a crash never leaves half of it.
 
 use std::{path::Path, sync::Arc};
 
@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl SliceStore {
-    /// Syncs the bytes in `from`, gives them a sidecar and moves both to `staging/`. If the same slice is held by now
-    /// with the same bytes, that one is the answer and `from` stays where it is.
+    /// Syncs the bytes in `from`, gives them a sidecar and moves both to `staging/`. If the same slice is meanwhile
+    /// held with the same bytes, that one is the answer and `from` stays where it is.
     pub(crate) fn stage(
         &self,
         header: SliceHeader,
@@ -39,8 +39,8 @@ impl SliceStore {
         let staged = Layout::files_by_id(&self.layout.staging, slice);
         let outcome = self.move_to_staging(&staged, from, sidecar_at);
         if outcome.is_err() {
-            // Whatever came of it must not stay: the caller was told that there is no such slice. And it goes while the
-            // claim still holds: from then on the same names may be those of another writer who is told that it is
+            // Whatever happened must not stay, since the caller was told that there is no such slice. It goes while the
+            // claim still holds. Afterwards the same names may belong to another writer that was told that its slice is
             // safe.
             for path in [&staged.sidecar, &staged.bytes] {
                 let _ = self.disk.remove_file(path);
@@ -59,7 +59,7 @@ impl SliceStore {
         let bytes = sidecar.encode();
         let file = self.disk.create(at.path()).while_doing("create", at.path())?;
         file.write_all_at(&bytes, 0).while_doing("write", at.path())?;
-        // A hint; if it fails, the sync will tell.
+        // A hint; if it fails, the sync will report it.
         let _ = file.start_writeback(0, bytes.len() as u64);
         Ok((file, at))
     }
@@ -70,7 +70,7 @@ impl SliceStore {
         self.staging_sync.sync(|| self.disk.sync_folder(staging)).while_doing("sync", staging)
     }
 
-    /// Claims the slice for the caller, or gives the metadata of the one that is held already.
+    /// Claims the slice for the caller, or returns the metadata of the one that is already held.
     fn claim_staging(&self, slice: SliceId, metadata: &SliceMetadata) -> Result<Option<SliceMetadata>, StoreError> {
         let mut inventory = self.inventory_mut();
         match inventory.get(slice) {

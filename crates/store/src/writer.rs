@@ -1,6 +1,6 @@
-//! A slice on its way in (upload, copy): bytes go to a file, are hashed as they pass, and are sent on to the disk in
-//! the background, so that little is left for the sync at the end. File and digest are halves that two threads may feed
-//! at the same time.
+//! A slice being written (upload, copy). Its bytes go to a file and are hashed as they pass. They are sent to the disk
+//! in the background, so that little is left for the sync at the end. Two threads may feed the two halves, file and
+//! digest, at the same time. A slice is never visible before [`SliceWriter::finish`].
 
 use std::{
     io,
@@ -15,8 +15,8 @@ use crate::{
     partial_file::PartialFile, slice_store::WriteGuard,
 };
 
-/// A slice being written. Dropped without `finish`: nothing remains, unless it was begun as one that can be
-/// [resumed](SliceStore::begin_resumable).
+/// A slice being written. If it is dropped without `finish`, nothing remains, unless it was begun as a
+/// [resumable](SliceStore::begin_resumable) one.
 pub struct SliceWriter {
     file: SliceFile,
     digest: SliceDigest,
@@ -32,7 +32,7 @@ pub struct SliceFile {
     /// Until it is dropped the slice counts as being written.
     writing: WriteGuard,
     sums: BlockSums,
-    /// Up to here the disk has been told to write, in bytes.
+    /// The disk has been told to write up to here, in bytes.
     sent_on: u64,
     failed: bool,
 }
@@ -43,7 +43,7 @@ pub struct SliceDigest {
     bytes: u64,
 }
 
-/// Where the bytes are until they are a slice.
+/// The place of the bytes until they are a slice.
 enum WriteTarget {
     Unfinished(UnfinishedFile),
     Partial(PartialFile),
@@ -59,7 +59,7 @@ impl SliceWriter {
         Ok(Self { file, digest: SliceDigest { whole: blake3::Hasher::new(), bytes: 0 } })
     }
 
-    /// Goes on behind what `partial` has, whose hash is `whole`.
+    /// Continues after the bytes of `partial`, whose hash is `whole`.
     pub(crate) fn resume(
         store: Arc<SliceStore>,
         header: SliceHeader,
@@ -94,7 +94,8 @@ impl SliceWriter {
         self.write_checked(bytes, &[])
     }
 
-    /// As `write`, where the CRC32C of each 64 KiB block of `bytes` is already known and checked (a frame's).
+    /// As `write`, for callers that already know and have checked the CRC32C of each 64 KiB block of `bytes` (a
+    /// frame's).
     pub fn write_checked(&mut self, bytes: &[u8], checksums: &[u32]) -> Result<(), StoreError> {
         self.file.write_checked(bytes, checksums)?;
         self.digest.update(bytes);
@@ -112,7 +113,7 @@ impl SliceWriter {
         Ok(())
     }
 
-    /// Bytes so far, with those that were there at the beginning.
+    /// Bytes so far, including those that were there at the beginning.
     pub fn bytes(&self) -> u64 {
         self.digest.bytes
     }
@@ -127,13 +128,13 @@ impl SliceWriter {
         (self.file, self.digest)
     }
 
-    /// Puts the halves together again.
+    /// Joins the halves again.
     pub fn join(file: SliceFile, digest: SliceDigest) -> Self {
         Self { file, digest }
     }
 
-    /// Syncs data, sidecar and folder; the slice is then staged. Refuses when `expected` names another digest. On an
-    /// error nothing remains, but for what an upload that can be resumed had made safe.
+    /// Syncs data, sidecar and folder; the slice is then staged. Refuses when `expected` is another digest. After an
+    /// error nothing remains, except for what a resumable upload had made safe.
     pub fn finish(self, expected: Option<Digest>) -> Result<SliceMetadata, StoreError> {
         let Self { file: SliceFile { file, at, store, header, writing: _writing, sums, failed, .. }, digest } = self;
         let slice = header.slice;
@@ -153,8 +154,8 @@ impl SliceWriter {
 }
 
 impl SliceFile {
-    /// As [`SliceWriter::write_checked`], for this half; checksums of another number than there are blocks are computed
-    /// anew.
+    /// As [`SliceWriter::write_checked`], for this half. If there are not as many checksums as blocks, they are
+    /// computed anew.
     pub fn write_checked(&mut self, bytes: &[u8], checksums: &[u32]) -> Result<(), StoreError> {
         let slice = self.header.slice;
         if self.failed {
@@ -175,7 +176,7 @@ impl SliceFile {
         }
         self.sums.update_checked(bytes, checksums);
         if end - self.sent_on >= WRITEBACK_BYTES {
-            // A hint; if the disk fails, the sync will tell.
+            // A hint; if the disk fails, the sync will report it.
             let _ = self.file.start_writeback(self.sent_on, end - self.sent_on);
             self.sent_on = end;
         }
@@ -190,14 +191,14 @@ impl SliceFile {
         }
     }
 
-    /// What makes the bytes so far safe, where it is time for it and the slice can be resumed. To be
-    /// [run](Checkpoint::run), on whatever thread, before the next one is asked for.
+    /// A checkpoint that makes the bytes so far safe, if one is due and the slice is resumable. It must be
+    /// [run](Checkpoint::run), on any thread, before the next one is requested.
     pub fn checkpoint_due(&mut self) -> Option<Checkpoint> {
         self.checkpoint(CHECKPOINT_BYTES)
     }
 
-    /// Nothing more comes: makes what there is safe for the next attempt, where the slice can be resumed, up to a whole
-    /// block. Every checkpoint must have run. How many bytes are kept, 0 if it is not worth it.
+    /// Ends the writing: makes the bytes safe for the next attempt, if the slice is resumable, up to a whole block.
+    /// Every checkpoint must have run. Returns how many bytes are kept, 0 if it is not worth it.
     pub fn save_partial(mut self) -> Result<u64, StoreError> {
         if self.failed {
             return Ok(0);
@@ -259,14 +260,14 @@ impl UnfinishedFile {
 
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
-        // Nothing is there after a rename. If it cannot be removed, the next opening of the folder does it.
+        // The file is gone after a rename. If it cannot be removed, the next opening of the folder does it.
         let _ = self.disk.remove_file(&self.path);
     }
 }
 
-/// The disk is told to write after this many bytes: enough for large requests, little enough that the disk begins at
-/// once and the last sync is short.
+/// The disk is told to write after this many bytes. That is enough for large requests, and few enough that the disk
+/// begins at once and the last sync is short.
 const WRITEBACK_BYTES: u64 = 4 << 20;
-/// Bytes between two checkpoints of an upload that can be resumed: what is sent again at most, a second or less on most
-/// links, and few enough syncs that they cost nothing beside the bytes.
+/// Bytes between two checkpoints of a resumable upload, and so the most that is sent again: a second or less on most
+/// links. The syncs are so few that they cost nothing beside the bytes.
 const CHECKPOINT_BYTES: u64 = 64 << 20;

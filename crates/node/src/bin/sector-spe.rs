@@ -1,5 +1,5 @@
-//! An SPE process and nothing else, for the tests of this crate: a test program has threads before its first line, and
-//! an SPE must be confined before it has any. What is installed is `sector spe`, which is the same call.
+//! A bare SPE process for the tests of this crate. A test program has threads before its first line runs, but an SPE
+//! must be confined before it has any. It is never installed: users get `sector spe`, which makes the same call.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! Where jobs keep their files: a folder on each disk of the node. It only names folders; what is in them is the
-//! business of [`BucketStore`](super::BucketStore).
+//! Where jobs keep their files: a folder on each disk of the node. It only names folders, and never touches the files
+//! in them: those belong to [`BucketStore`](super::BucketStore).
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ pub trait JobFolders: fmt::Debug + Send + Sync {
     /// All of them, on the disks that work.
     fn all(&self) -> Vec<PathBuf>;
 
-    /// The one that a file lies in: a rename to there costs nothing.
+    /// The folder that contains a file: a rename to there costs nothing.
     fn of_file(&self, file: &Path) -> Option<PathBuf> {
         self.all().into_iter().find(|folder| file.starts_with(folder))
     }

@@ -1,5 +1,5 @@
-//! Writing one piece into its reserved range of a bucket's file. Dropped before [`PieceWriter::commit`], nothing of the
-//! piece is in the bucket.
+//! Writes one piece into its reserved range of a bucket's file. A writer dropped before [`PieceWriter::commit`] never
+//! adds anything of the piece to the bucket.
 
 use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc};
 
@@ -84,7 +84,8 @@ impl Drop for PieceWriter {
         }
         let mut state = self.bucket.lock();
         if let Some(bytes) = state.pieces.abandon(self.range) {
-            // Under the lock: the next piece is reserved right here. What fails to be cut now is cut by the seal.
+            // Done under the lock, because the next piece is reserved exactly here. If truncating fails now, the seal
+            // does it.
             let _ = self.file.set_len(bytes);
         }
     }
@@ -98,7 +99,7 @@ pub(super) fn copy_range(from: &File, offset: u64, to: &File, at: u64, bytes: u6
         match copy_file_range(from, Some(&mut offset), to, Some(&mut at), want) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) | Err(Errno::INTR) => {}
-            // Some file systems, or two of them, cannot; then the bytes go through this process.
+            // Some file systems, or a pair of them, cannot do this; then the bytes go through this process.
             Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM | Errno::BADF) => {
                 return copy_through_memory(from, offset, to, at, until - offset);
             }
@@ -121,7 +122,7 @@ fn copy_through_memory(from: &File, mut offset: u64, to: &File, mut at: u64, mut
     Ok(())
 }
 
-/// Bytes copied in one call: large enough that calls do not count, small enough that a stop is not held up.
+/// Bytes copied per call: large enough that the calls cost little, small enough that a stop is not delayed.
 const COPY_BYTES: usize = 8 * 1024 * 1024;
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! Which pieces lie where in a bucket's file, and which of them count: pure rules (Sector/Sphere paper, 3.5.2: "each
-//! bucket handler also records the status of incoming results from each data segment").
-//!
-//! A piece first **reserves** its range behind all others, is written there, and then **commits**; so several pieces
-//! arrive at once and no slow sender holds up another. A piece that breaks off leaves a dead range and no entry: it is
-//! in the bucket whole or not at all. What the dead ranges and the losing attempts leave is dropped by the seal.
+//! The ranges of a bucket's file: which piece each holds, and which pieces count. Pure rules (Sector/Sphere paper,
+//! 3.5.2: "each bucket handler also records the status of incoming results from each data segment"). A piece
+//! **reserves** a range behind all others, is written there, and then **commits**. So several pieces arrive at once,
+//! and no slow sender delays another. A piece that breaks off leaves a dead range, which the seal drops with the losing
+//! attempts; it is never in the bucket by halves.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +42,7 @@ impl Pieces {
         Ok(range)
     }
 
-    /// The reserved range now holds the whole piece. The first of two equal attempts stays; a piece that comes after
+    /// The reserved range now holds the whole piece. The first of two equal attempts stays; a piece that arrives after
     /// the seal is refused.
     pub fn commit(&mut self, task: u32, attempt: u32, range: PieceRange) -> Result<(), PieceRefused> {
         self.reserved = self.reserved.saturating_sub(1);
@@ -64,13 +63,13 @@ impl Pieces {
         None
     }
 
-    /// Whether nothing is here and nothing is coming: a file may then be taken as the first piece.
+    /// Whether the bucket has no piece and expects none, so that a file may be taken as the first piece.
     pub fn is_untouched(&self) -> bool {
         self.end == 0 && self.reserved == 0 && self.committed.is_empty() && self.sealed.is_none()
     }
 
-    /// How to make the bucket consist of exactly the winners' pieces, each once; where that is asked for, in the order
-    /// of the list.
+    /// Plans how to reduce the bucket to exactly the winners' pieces, each once. On request they are in the order of
+    /// the list.
     pub fn plan_seal(&self, winners: &[Winner], in_order: bool) -> Result<SealPlan, SealRefused> {
         let mut ranges = Vec::with_capacity(winners.len());
         let mut wanted = BTreeMap::new();
@@ -90,7 +89,8 @@ impl Pieces {
             let done = || SealPlan::Done { bytes: sealed.bytes, order: sealed.order.clone() };
             return if sealed.winners == wanted { Ok(done()) } else { Err(SealRefused::Sealed) };
         }
-        // A sender that is still at work has its range below `end` and not among the winners: then they are fewer.
+        // A sender that is still writing has its range below `end` and is not among the winners, so the winners are
+        // shorter.
         if bytes == self.end && (!in_order || ranges.is_sorted_by_key(|(range, _)| range.from)) {
             ranges.sort_by_key(|(range, _)| range.from);
             return Ok(SealPlan::Keep { bytes, order: ranges.into_iter().map(|(_, task)| task).collect() });
@@ -99,7 +99,7 @@ impl Pieces {
         Ok(SealPlan::Rewrite { ranges: ranges.into_iter().map(|(range, _)| range).collect(), bytes, order })
     }
 
-    /// The plan has been carried out: nothing more is taken.
+    /// The plan has been carried out: no further piece is taken.
     pub fn seal(&mut self, winners: &[Winner], bytes: u64, order: &[u32]) {
         let winners = winners.iter().map(|winner| (winner.task, (winner.attempt, winner.bytes))).collect();
         self.sealed = Some(SealState { winners, bytes, order: order.to_vec() });
@@ -111,7 +111,7 @@ impl Pieces {
         self.sealed.as_ref().map(|sealed| sealed.bytes)
     }
 
-    /// Whether the bucket is the whole piece of one attempt, so that sums made for that piece are the bucket's.
+    /// Whether the bucket is exactly the whole piece of one attempt, so that the sums of that piece are the bucket's.
     pub fn consists_of(&self, task: u32, attempt: u32) -> bool {
         let sealed_with = |sealed: &SealState| {
             sealed.winners.len() == 1 && sealed.winners.get(&task).is_some_and(|winner| winner.0 == attempt)
@@ -146,7 +146,7 @@ pub enum SealPlan {
         /// The tasks in the order of their pieces.
         order: Vec<u32>,
     },
-    /// Only these ranges belong into a new file, in this order.
+    /// Only these ranges go into a new file, in this order.
     Rewrite {
         /// The winners' ranges.
         ranges: Vec<PieceRange>,
@@ -157,7 +157,7 @@ pub enum SealPlan {
     },
 }
 
-/// Why a piece is not taken.
+/// Why a piece is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceRefused {
     /// The bucket is final.
@@ -169,7 +169,7 @@ pub enum PieceRefused {
 }
 
 impl PieceRefused {
-    /// What its sender hears.
+    /// The status that its sender gets.
     pub fn status(self) -> Status {
         match self {
             Self::Sealed => Status::Refused,
@@ -179,7 +179,7 @@ impl PieceRefused {
     }
 }
 
-/// Why a bucket cannot be sealed so.
+/// Why a bucket cannot be sealed in this way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealRefused {
     /// A winner's piece is not here.
@@ -201,7 +201,7 @@ pub enum SealRefused {
 }
 
 impl SealRefused {
-    /// What the driver hears.
+    /// The status that the driver gets.
     pub fn status(&self) -> Status {
         match self {
             Self::Missing(_) | Self::Length { .. } => Status::NotFound,

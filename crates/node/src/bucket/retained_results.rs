@@ -1,10 +1,7 @@
-//! What tasks here have left for buckets of other nodes, kept after it was sent: where such a bucket is lost with its
-//! node, the piece is sent again, and the task need not run again (Sector/Sphere paper, 3.5.2: "Each SPE dumps the
-//! result to local disk before attempting to send the results to buckets on other nodes. In this way, if one node is
-//! down, the result can be sent to the same buckets on other nodes"). The rules say what is kept ([`RetainedOutputs`]);
-//! here are its bytes.
-//!
-//! It never promises to have anything: what was kept longest goes when there is too much, and then the task runs again.
+//! The results that tasks here have sent to buckets of other nodes, kept after sending. If such a bucket is lost with
+//! its node, the piece is sent again and the task need not run again (Sector/Sphere paper, 3.5.2). [`RetainedOutputs`]
+//! decides what is kept; this file has its bytes. It never promises to have anything: the oldest goes when there is too
+//! much, and that task runs again.
 
 use std::{
     os::unix::fs::FileExt,
@@ -17,7 +14,9 @@ use sphere::{RetainedOutputs, RetainedSize};
 use super::{ClosedScratch, Scratch};
 use crate::{NodeError, spe::Chunk};
 
-/// See the module.
+/// The kept results of a node. The paper (3.5.2) has "Each SPE dumps the result to local disk before attempting to send
+/// the results to buckets on other nodes. In this way, if one node is down, the result can be sent to the same buckets
+/// on other nodes".
 #[derive(Debug, Default)]
 pub struct RetainedResults {
     shelf: Mutex<RetainedOutputs<Arc<RetainedResult>>>,
@@ -26,9 +25,9 @@ pub struct RetainedResults {
 /// What one attempt left.
 #[derive(Debug)]
 pub struct RetainedResult {
-    /// Its bytes; gone with the last who holds this.
+    /// Its bytes; removed with the last holder of this value.
     pub content: RetainedContent,
-    /// What of it belongs to which bucket, in the order of the file.
+    /// Which part of it belongs to which bucket, in the order of the file.
     pub chunks: Vec<Chunk>,
 }
 
@@ -37,7 +36,7 @@ pub struct RetainedResult {
 pub enum RetainedContent {
     /// In the scratch file of the attempt.
     File(ClosedScratch),
-    /// Here: they are few, and their scratch file is another task's by now.
+    /// In memory: the bytes are few, and their scratch file already serves another task.
     Memory(Arc<[u8]>),
 }
 
@@ -53,15 +52,15 @@ impl RetainedResult {
 }
 
 impl RetainedResults {
-    /// Keeps what an attempt left; false where it is more than may be kept at all.
+    /// Keeps what an attempt left; false if it is larger than everything that may be kept.
     pub fn retain(&self, attempt: AttemptId, kept: RetainedResult) -> bool {
         let size = kept.size();
         let gone = self.lock().retain(attempt, size, Arc::new(kept));
-        // The files of what goes are removed here, where nobody waits for the lock.
+        // The files of dropped results are removed here, where nobody waits for the lock.
         gone.is_ok()
     }
 
-    /// The bytes of a scratch file up to this one, where they are few enough to be kept in memory.
+    /// The bytes of a scratch file up to `until`, if they are few enough to be kept in memory.
     pub(super) fn read_few(&self, scratch: &Scratch, until: u64) -> Option<Arc<[u8]>> {
         let has_room = self.lock().has_memory_for(until);
         let mut bytes = vec![0; has_room.then_some(until)? as usize];

@@ -1,4 +1,4 @@
-//! A file for what a task writes, or for what it fetched: gone when it is dropped, unless it became a bucket.
+//! A file that a task writes or that was fetched for a job. It never outlives its owner, unless it became a bucket.
 
 use std::{
     fs::{self, File},
@@ -17,8 +17,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates an empty one in `folder` under a name that `count` makes unique in this process; what earlier processes
-    /// left was removed when the store was opened.
+    /// Creates an empty file in `folder` under a name that `count` makes unique in this process. Files of earlier
+    /// processes were removed when the store was opened.
     pub(super) fn create(folder: &Path, count: &AtomicU64) -> Result<Self, NodeError> {
         let path = folder.join(count.fetch_add(1, Ordering::Relaxed).to_string());
         let file = File::options().read(true).write(true).create_new(true).open(&path);
@@ -41,15 +41,15 @@ impl Scratch {
         self.file.try_clone().map_err(NodeError::io("share", self.path()))
     }
 
-    /// Makes it ready for another task, which costs a file system much less than a new file; whether it is. A byte
-    /// stays, for the next to write over: a file that was emptied and written again ext4 takes for one that replaces
-    /// another, and brings it to the disk when it is closed.
+    /// Prepares the file for another task, which costs a file system much less than a new file; returns whether it did.
+    /// One byte stays, to be overwritten by the next task. The reason is ext4: a file that was truncated to nothing and
+    /// rewritten looks like a replacement, so ext4 flushes it when it is closed.
     pub(super) fn clear(&self) -> bool {
         let is_short = self.file.metadata().is_ok_and(|found| found.len() <= CLEARED_BYTES_MAX);
         is_short && self.file.set_len(CLEARED_BYTES).and_then(|()| (&self.file).rewind()).is_ok()
     }
 
-    /// Closes the file and keeps its name: a task may have more of them than a process may have open.
+    /// Closes the file and keeps its name: a task may have more files than a process may have open.
     pub fn close(self) -> ClosedScratch {
         self.name
     }
@@ -62,9 +62,9 @@ impl Scratch {
     }
 }
 
-/// What is longer is cheaper to remove than to clear: it may never have been on the disk.
+/// A longer file is cheaper to remove than to clear: it may never have been on the disk.
 const CLEARED_BYTES_MAX: u64 = 64 << 10;
-/// What stays in a file that is used again, until it is written over.
+/// The bytes that stay in a reused file until they are overwritten.
 pub const CLEARED_BYTES: u64 = 1;
 
 /// A scratch file that is not open.
@@ -89,7 +89,7 @@ impl ClosedScratch {
 impl Drop for ClosedScratch {
     fn drop(&mut self) {
         if !self.kept {
-            // It may be gone with its job's folder; what cannot be removed goes when the node is started again.
+            // It may be gone with its job's folder. A file that cannot be removed goes when the node restarts.
             let _ = fs::remove_file(&self.path);
         }
     }

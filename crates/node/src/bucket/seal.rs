@@ -1,4 +1,5 @@
-//! Making a bucket final, and making it a slice.
+//! Makes a bucket final, and publishes it as a slice. It never takes a piece that is not among the winners of the seal
+//! order.
 
 use std::{
     fs::{self, File},
@@ -57,7 +58,7 @@ impl Bucket {
     pub(super) fn publish(&self, header: SliceHeader, store: &DiskSet) -> Result<SliceMetadata, NodeError> {
         let mut state = self.lock();
         if let Some(published) = &state.published {
-            // The answer to the first time may have been lost.
+            // The answer to the first request may have been lost.
             if published.header.slice == header.slice {
                 return Ok(published.clone());
             }
@@ -75,8 +76,8 @@ impl Bucket {
         Ok(metadata)
     }
 
-    /// Puts a file of these ranges alone in the place of the bucket's. Whoever still writes a piece has the old one
-    /// open.
+    /// Replaces the bucket's file by one of these ranges only. A writer that is still at work on a piece has the old
+    /// file open.
     fn rewrite(&self, ranges: &[PieceRange]) -> Result<(), NodeError> {
         let path = with_suffix(&self.path, ".sealed");
         let from = self.open()?;
@@ -93,8 +94,7 @@ impl Bucket {
         fs::rename(&path, &self.path).map_err(NodeError::io("rename the sealed bucket", &path))
     }
 
-    /// The sums of the sealed bucket: those that were made of it already where it is one whole piece, else from its
-    /// bytes.
+    /// The sums of the sealed bucket: the known ones if it is one whole piece, otherwise computed from its bytes.
     fn sums(&self, state: &State, bytes: u64) -> Result<SliceSums, NodeError> {
         if let Some((task, attempt, sums)) = &state.sums
             && state.pieces.consists_of(*task, *attempt)

@@ -1,6 +1,5 @@
-//! A side file of a job on this node: brought here once, by whichever of the job's SPEs asks first, and read by all of
-//! them. It serves the path *job*. How it is brought is the business of who asks; it never hands out what was not
-//! brought whole.
+//! A side file of a job on this node. The first of the job's SPEs that asks has it fetched once, and all of them read
+//! it. It serves the path *job*. The caller decides how to fetch it; an incomplete file is never handed out.
 
 use std::fs::File;
 
@@ -10,7 +9,7 @@ use tokio::sync::OnceCell;
 use super::ClosedScratch;
 use crate::NodeError;
 
-/// The place of a side file, which is empty until somebody has brought it.
+/// The entry of a side file, empty until somebody has fetched the file.
 #[derive(Debug)]
 pub struct SideFile {
     slice: SliceId,
@@ -21,7 +20,7 @@ pub struct SideFile {
 #[derive(Debug)]
 pub struct SideFileContent {
     file: File,
-    /// Where it lies if it was fetched; it goes with the job.
+    /// The fetched file, if it was fetched; it is removed with the job.
     _fetched: Option<ClosedScratch>,
 }
 
@@ -35,8 +34,8 @@ impl SideFile {
         self.slice
     }
 
-    /// Waits until it is here. Where nobody has brought it, `bring` does while all others wait; where that fails or is
-    /// given up, the next who waits tries with his own.
+    /// Waits until the file is here. If nobody has fetched it, `bring` does so while all others wait. If that fails or
+    /// is dropped, the next waiting caller tries with its own `bring`.
     pub async fn get_or_fetch(
         &self,
         bring: impl Future<Output = Result<SideFileContent, NodeError>>,
@@ -44,10 +43,10 @@ impl SideFile {
         self.content.get_or_try_init(|| bring).await.map(drop)
     }
 
-    /// A further descriptor of it for an SPE; `None` where it is not here.
+    /// Another descriptor of it for an SPE; `None` if it is not here.
     ///
     /// # Errors
-    /// When this process has as many open as it may.
+    /// When this process has as many files open as it may.
     pub fn share(&self) -> Result<Option<File>, std::io::Error> {
         self.content.get().map(|brought| brought.file.try_clone()).transpose()
     }
@@ -61,7 +60,7 @@ impl SideFileContent {
 
     /// One that was fetched.
     pub fn fetched(scratch: ClosedScratch) -> Result<Self, NodeError> {
-        // Opened anew, for reading alone: SPEs share it.
+        // Opened anew for reading only, because SPEs share it.
         Ok(Self { file: scratch.open()?, _fetched: Some(scratch) })
     }
 }

@@ -1,25 +1,23 @@
-//! To which addresses a client may send this node for the bytes of a copy (path `docs/paths/third-party-copy.md`): a
-//! node stands within its operator's network and on its own machine, where others cannot go, and is not to go there for
-//! them.
-//!
-//! Pure. It knows nothing of names: what a node is told is always an address.
+//! The addresses to which a client may send this node for the bytes of a copy (path `docs/paths/third-party-copy.md`).
+//! A node stands inside its operator's network and on its own machine, which others cannot reach, and must not reach
+//! those for them. Pure. It never sees a name: a node is always given an address.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// See the module.
+/// Decides by the node's own address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AddressPolicy {
     own: IpAddr,
 }
 
 impl AddressPolicy {
-    /// Of a node that others reach at this address.
+    /// The policy of a node that others reach at this address.
     pub(crate) fn of(own: SocketAddr) -> Self {
         Self { own: own.ip().to_canonical() }
     }
 
-    /// Whether the node may go there. To its own machine and to neighbours without an address of their own (link-local)
-    /// only where it is reached in that way itself; never to many at once, or to nobody in particular.
+    /// Whether the node may connect there. Its own machine and link-local neighbours are allowed only if others reach
+    /// the node itself in that way. Multicast, broadcast and unspecified addresses are never allowed.
     pub(crate) fn may_connect_to(self, address: SocketAddr) -> bool {
         let to = address.ip().to_canonical();
         let is_one = !to.is_unspecified() && !to.is_multicast() && !is_nobody(to) && address.port() != 0;
@@ -29,7 +27,7 @@ impl AddressPolicy {
     }
 }
 
-/// The network 0.0.0.0/8, which systems take for their own machine, and the address of all.
+/// The network 0.0.0.0/8, which systems take for their own machine, and the broadcast address.
 fn is_nobody(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.octets()[0] == 0 || ip.is_broadcast(),

@@ -1,10 +1,8 @@
-//! Reading from the nodes of another cloud, for a copy that a client of both has ordered (path
-//! `docs/paths/third-party-copy.md`). This node is nobody there: it comes as a client does, with a key that was made
-//! for this copy and that its client has handed its tickets to.
-//!
-//! It never says a word, nor shows a ticket, to one who has not proved to be the node that was named, by a certificate
-//! of the authority that the client trusts; and whatever is found at an address where that fails, the client hears one
-//! sentence, after one time.
+//! Reads from the nodes of another cloud for a copy ordered by a client of both (path
+//! `docs/paths/third-party-copy.md`). This node has no standing there: it connects as a client, with a key made for
+//! this copy, to which its client assigned its tickets. A peer must first prove, by a certificate of the authority the
+//! client trusts, to be the named node. If that fails, the client gets one sentence after one fixed time; an unproven
+//! peer never gets a message or a ticket.
 
 use std::{ops::Range, time::Duration};
 
@@ -31,7 +29,7 @@ use crate::{
     fetch::{exchange_paced, unexpected_reply},
 };
 
-/// What this node's operator says of copies.
+/// The operator's rules on copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForeignCloudPolicy {
     pub(crate) from: ThirdPartyFrom,
@@ -41,7 +39,7 @@ pub(crate) struct ForeignCloudPolicy {
 }
 
 impl ForeignCloudPolicy {
-    /// A way into the cloud of this authority, for one copy.
+    /// A client into the cloud of this authority, for one copy.
     pub(crate) fn open_client(self, node: &NodeId, authority: &str) -> Result<ForeignCloudClient, NodeError> {
         if self.from == ThirdPartyFrom::OwnCloud {
             let message = format!(
@@ -62,22 +60,22 @@ impl ForeignCloudPolicy {
     }
 }
 
-/// See the module.
+/// A client of another cloud, for one copy.
 pub(crate) struct ForeignCloudClient {
     carriers: Carriers,
     holder: HolderKeyPair,
     addresses: AddressPolicy,
-    /// The connection that was used last, where everything on it was read.
+    /// The connection that was used last, if everything on it was read.
     idle: Option<(Source, TransferStream)>,
 }
 
 impl ForeignCloudClient {
-    /// The key that tickets are to be handed to.
+    /// The key to which tickets are assigned.
     pub(crate) fn key(&self) -> HolderKey {
         self.holder.public()
     }
 
-    /// Asks a node for a range; its frames are the next that come over the connection.
+    /// Requests a range from a node; its frames are the next on the connection.
     pub(crate) async fn begin_reading(
         &mut self,
         source: &Source,
@@ -103,7 +101,7 @@ impl ForeignCloudClient {
         self.idle = Some((source, stream));
     }
 
-    /// Says farewell to whoever was spoken to, so that nobody waits for this copy.
+    /// Closes the connections, so that no peer waits for this copy.
     pub(crate) async fn close(self) {
         if let Some((_, stream)) = self.idle {
             stream.close().await;
@@ -129,7 +127,7 @@ impl ForeignCloudClient {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer".to_owned(),
         };
-        // For the operator's eyes. Nobody else is to learn from words or time what is there.
+        // For the operator only. Nobody else may learn from words or timing what is there.
         tracing::info!(node = %source.node, address = %source.address, why, "a node of another cloud was not reached");
         sleep_until(due).await;
         let message = format!("node {} of the other cloud could not be reached, or did not prove itself", source.node);
@@ -153,8 +151,8 @@ fn reading(source: &Source, stream: TransferStream, reply: TransferReply) -> Res
     }
 }
 
-/// How long it takes to say that a node was not reached: as long as it takes to reach one on the other side of the
-/// planet by a way that loses packets, UDP being blocked.
+/// The fixed time after which an unreachable node is reported. It suffices to reach a node on the other side of the
+/// planet over a lossy path with UDP blocked.
 const REACH_TIME: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -174,7 +172,7 @@ mod tests {
         let authority = Authority::create("other").unwrap();
         let node = NodeId::new("here").unwrap();
         let mut abroad = borders.open_client(&node, authority.certificate_pem()).unwrap();
-        // Nobody listens there any more: the system says so at once.
+        // Nobody listens there any more, which the system reports at once.
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let source = Source {
             node,

@@ -1,9 +1,7 @@
-//! What the two halves of a third-party copy tell each other: the one that fetches the bytes, and the one that speaks
-//! with the client who ordered the copy. Serves the path `docs/paths/third-party-copy.md`.
-//!
-//! The node always speaks first and the client answers, so that the connection never stands in the middle of a word
-//! when the copy ends. A client that answers no more is gone, and the copy with it. It never holds up the bytes: they
-//! go on while a word is on its way, but where they wait for what the client is to answer.
+//! Links the two halves of a third-party copy: the one that fetches the bytes, and the one that talks to the client
+//! that ordered it. Serves the path `docs/paths/third-party-copy.md`. The node always speaks first and the client
+//! answers, so no message is ever half sent when the copy ends. A client that no longer answers is gone, and the copy
+//! ends with it. It never delays the bytes, except where they need the client's answer.
 
 use std::{
     sync::{
@@ -29,16 +27,16 @@ use tokio::{
 
 use crate::{NodeError, frame_pipe::STALL_MAX};
 
-/// See the module.
+/// The state that both halves share.
 #[derive(Debug)]
 pub(crate) struct PullControl {
-    /// To whom tickets are to be handed.
+    /// The key to which tickets are to be assigned.
     puller: Delegate,
     bytes: AtomicU64,
-    /// Fresh sources are waited for.
+    /// Whether fresh sources are awaited.
     is_wanting: AtomicBool,
     is_over: AtomicBool,
-    /// Wakes whoever speaks.
+    /// Wakes the half that talks to the client.
     call: Notify,
     /// The client is gone.
     gone: Notify,
@@ -48,16 +46,16 @@ pub(crate) struct PullControl {
 /// What the client said last.
 #[derive(Clone, Debug)]
 pub(crate) struct PullInstructions {
-    /// How the copy is to go.
+    /// The rate and priority of the copy.
     pub(crate) pace: TransferQos,
-    /// Who has the slice, the best first.
+    /// The nodes that have the slice, the best first.
     pub(crate) sources: Arc<[Source]>,
     /// When the sources were named.
     pub(crate) named: Instant,
 }
 
 impl PullControl {
-    /// A conversation that the client has just begun with these words.
+    /// A conversation that the client has just begun with these instructions.
     pub(crate) fn new(puller: Delegate, pace: TransferQos, sources: Vec<Source>) -> Self {
         let said = PullInstructions { pace, sources: at_most(sources), named: Instant::now() };
         Self {
@@ -76,25 +74,25 @@ impl PullControl {
         self.instructions.borrow().clone()
     }
 
-    /// So many bytes of the slice are here.
+    /// Sets how many bytes of the slice are here.
     pub(crate) fn set_progress(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Has the client name the sources anew, and waits until it has.
+    /// Asks the client to name the sources anew, and waits for its answer.
     pub(crate) async fn request_sources(&self) {
         let mut said = self.instructions.subscribe();
         self.is_wanting.store(true, Ordering::Relaxed);
         self.call.notify_one();
         while self.is_wanting.load(Ordering::Relaxed) {
-            // The answer to a word that was on its way before is not the one that is waited for.
+            // The answer to an earlier message may arrive first; it is not the one awaited.
             if said.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    /// The copy is made, or will not be: nothing more is said.
+    /// The copy is made, or will not be: nothing more is sent.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.call.notify_one();
@@ -105,7 +103,7 @@ impl PullControl {
         self.gone.notified().await;
     }
 
-    /// Speaks with the client until the [end](Self::end); the connection then stands between two words.
+    /// Talks to the client until the [end](Self::end); the connection is then between two messages.
     pub(crate) async fn serve_client(&self, stream: &mut TransferStream) -> Result<(), NodeError> {
         let spoken = self.speak_to_the_end(stream).await;
         if spoken.is_err() {
@@ -154,6 +152,6 @@ fn at_most(mut sources: Vec<Source>) -> Arc<[Source]> {
     sources.into()
 }
 
-/// How often the client hears how far the copy is, and the node whether the client is there: as often as a person wants
-/// to see something move.
+/// How often the client hears of the progress, and the node checks that the client is there. A person wants to see
+/// something move this often.
 const UPDATE_PERIOD: Duration = Duration::from_millis(250);

@@ -1,7 +1,6 @@
-//! Slices to be placed and removed: several at once, since each waits for the disk's sync, but in the order of the
-//! orders wherever two touch the same slice or the same path.
-//!
-//! It never lets a later order overtake an earlier one of the same slice or path: the last order must win.
+//! Slices to be placed and removed. Several moves run at once, since each waits for the disk's sync, but moves of the
+//! same slice or path stay in order. A later order never overtakes an earlier one of the same slice or path, because
+//! the last order must win.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,7 +8,7 @@ use protocol::{Refusal, SectorPath, SliceHeader, SliceId, Status};
 
 use super::ReplyTo;
 
-/// A change of where a slice stands.
+/// A change of where a slice is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
     /// Put it at its header's path (see [`Order::Place`](protocol::message::node_master::Order::Place)).
@@ -31,7 +30,7 @@ impl Move {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MoveId(pub u64);
 
-/// A move and who waits for its answer.
+/// A move and the recipient of its answer.
 #[derive(Debug)]
 pub(super) struct QueuedMove {
     pub(super) work: Move,
@@ -69,7 +68,7 @@ impl MoveQueue {
                 Move::Remove(_) => removals < REMOVALS_RUNNING_MAX,
             };
             let free = has_hands && !busy.touches(&waiting.work);
-            // One that must wait holds back what comes behind it for the same slice or path.
+            // A move that must wait holds back later ones of the same slice or path.
             busy.add(&waiting.work);
             free
         })?;
@@ -121,11 +120,11 @@ impl MoveConflicts {
     }
 }
 
-/// Slices placed at once: enough that the file system commits several in one turn of its journal.
+/// Slices placed at once: enough that the file system commits several in one journal transaction.
 const MOVES_RUNNING_MAX: usize = 8;
-/// Slices removed at once: all of them wait for one sync, so that 100,000 files take some thousands.
+/// Slices removed at once: all of them wait for one sync, so 100,000 files need only some thousands of syncs.
 const REMOVALS_RUNNING_MAX: usize = 32;
 /// Moves that may wait: the rename of a folder with more files than this is ordered in parts.
 const MOVES_WAITING_MAX: usize = 16_384;
-/// How far behind the first waiting move another is looked for: bounds the work per call.
+/// How far behind the first waiting move the search goes; this bounds the work per call.
 const LOOK_AHEAD_MOVES: usize = 64;

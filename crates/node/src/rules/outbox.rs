@@ -1,7 +1,6 @@
-//! Reports on their way to the master: kept until acknowledged, in order for each slice, behind the inventory that
-//! every session begins with.
-//!
-//! It never grows without the master: while there is no session nothing is kept, since the next inventory says it all.
+//! Reports on their way to the master: kept until acknowledged, in order for each slice, after the inventory that every
+//! session begins with. It never grows without the master: without a session nothing is kept, since the next inventory
+//! says it all.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,10 +18,10 @@ pub struct ReportId(pub u64);
 /// The reports of the present session.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// Counts over all sessions, so that a late acknowledgement of an old one hits nothing.
+    /// Counts over all sessions, so that a late acknowledgement of an old session matches no report.
     next: u64,
     phase: Phase,
-    /// What to say before the inventory.
+    /// What to send before the inventory.
     mark: Option<Report>,
     pages: VecDeque<Report>,
     waiting: VecDeque<Report>,
@@ -30,13 +29,13 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// A session begins: the inventory will come.
+    /// A session begins: the inventory will follow.
     pub(super) fn open(&mut self) {
         self.close();
         self.phase = Phase::Inventory;
     }
 
-    /// The session ends; what it still had to say will be in the next inventory.
+    /// The session ends; the next inventory covers what was still to be sent.
     pub(super) fn close(&mut self) {
         self.phase = Phase::Closed;
         self.mark = None;
@@ -79,7 +78,7 @@ impl Outbox {
     pub(super) fn send(&mut self) -> Option<(ReportId, Report)> {
         match self.phase {
             Phase::Closed | Phase::Inventory => None,
-            // One page at a time: the master must see the last one last, and no report before it.
+            // One page at a time: the master must see the last page last, and no report before it.
             Phase::Paging if !self.in_flight.is_empty() => None,
             Phase::Paging => {
                 if let Some(page) = self.pages.pop_front() {
@@ -90,7 +89,7 @@ impl Outbox {
             }
             Phase::Open => {
                 let slice = slice_of(self.waiting.front()?);
-                // Two reports on one slice may overtake each other on the way; the later one is the truth.
+                // Two reports on one slice may overtake each other in transit; the later one is the truth.
                 let overtakes = slice.is_some() && self.in_flight.values().any(|flying| *flying == slice);
                 if overtakes || self.in_flight.len() >= REPORTS_IN_FLIGHT_MAX {
                     return None;
@@ -114,7 +113,7 @@ impl Outbox {
     }
 }
 
-/// How far a session's beginning is.
+/// How far the start of a session is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// No session.
@@ -124,7 +123,7 @@ enum Phase {
     Inventory,
     /// Its pages are being sent.
     Paging,
-    /// Reports are sent as they come.
+    /// Reports are sent as they arrive.
     Open,
 }
 
@@ -151,8 +150,8 @@ fn slice_of(report: &Report) -> Option<SliceId> {
     }
 }
 
-/// Cuts an inventory into pages that fit a message each, and says before those of a disk what is known of it; at least
-/// one page, so that an empty node is heard too.
+/// Cuts an inventory into pages that each fit a message, and puts what is known of a disk before its pages. There is at
+/// least one page, so that an empty node reports too.
 fn pages(disks: Vec<MarkedSlices>) -> VecDeque<Report> {
     let mut pages = VecDeque::new();
     for MarkedSlices { mark: seen, slices } in disks.into_iter().filter(|disk| !disk.slices.is_empty()) {
@@ -176,9 +175,9 @@ fn pages(disks: Vec<MarkedSlices>) -> VecDeque<Report> {
     pages
 }
 
-/// Reports sent and not yet acknowledged: enough that a far master (100 ms) hears of hundreds of small files a second.
+/// Reports sent and not yet acknowledged: enough to report hundreds of small files a second to a far master (100 ms).
 const REPORTS_IN_FLIGHT_MAX: usize = 64;
-/// Reports that may wait: at some hundred bytes each a few megabytes; beyond it an inventory is cheaper.
+/// Reports that may wait: a few megabytes at some hundred bytes each; beyond that an inventory is cheaper.
 const REPORTS_WAITING_MAX: usize = 16_384;
 /// Bytes of a page's slices: half a GMP message, since one slice with the most user metadata has 68 KiB.
 const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;

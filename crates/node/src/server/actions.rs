@@ -1,4 +1,5 @@
-//! Carrying out what the rules ask for. Whatever takes time runs in a task of its own and comes back as an event.
+//! Carries out what the rules ask for. Whatever takes time runs in its own task and returns as an event, so the task
+//! that owns the rules never waits here.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +24,7 @@ use crate::{
 };
 
 impl ServerLoop {
-    /// An order from the master, or what calls itself one.
+    /// A message that claims to be an order from the master.
     pub(super) fn deliver(&mut self, delivered: Delivered) {
         let Delivered { session, request, body } = delivered;
         // Orders are requests; a notice has no meaning here.
@@ -38,7 +39,7 @@ impl ServerLoop {
         }
     }
 
-    /// Does all that the rules want done now.
+    /// Does everything that the rules ask for now.
     pub(super) fn perform(&mut self) {
         while let Some(action) = self.node.poll_action() {
             match action {
@@ -50,7 +51,7 @@ impl ServerLoop {
                 NodeAction::ReportClock { session, unix_millis } => {
                     let told = codec::encode(&Report::Clock { unix_millis, machine: net::clock::boot_id() });
                     let messenger = self.messenger.clone();
-                    // Lost with its session, which the status finds out; and told again in a minute.
+                    // Lost with its session, which the status detects; sent again in a minute.
                     self.work.spawn(async move {
                         drop(messenger.request(session, told, STATUS_ANSWER_TIME_MAX).await);
                     });
@@ -123,7 +124,7 @@ impl ServerLoop {
             let event =
                 match messenger.request_as(class_of(&report), session, codec::encode(&report), ANSWER_TIME_MAX).await {
                     Ok(reply) => {
-                        // A refusal is an answer too: the master has heard it and will not hear it otherwise.
+                        // A refusal is an answer too: the master has received the report and will answer no other way.
                         if let Ok(Ack::Refused(refusal)) = codec::decode(&reply) {
                             tracing::warn!(%refusal, ?report, "the master refused a report");
                         }
@@ -153,8 +154,8 @@ impl ServerLoop {
             let status = codec::encode(&status(&context).await);
             let asked = messenger.request_as(Class::Urgent, session, status, STATUS_ANSWER_TIME_MAX);
             let mut is_answered = asked.await.is_ok();
-            // So often, and so many at once, as a status goes: whoever shows bad tickets by the thousand fills no
-            // record.
+            // Sent with each answered status and one at a time: a peer that presents bad tickets by the thousand cannot
+            // fill the audit record.
             if is_answered && let Some(untold) = context.tickets.take_unreported() {
                 let told = messenger.request(session, codec::encode(&untold), STATUS_ANSWER_TIME_MAX).await;
                 is_answered = told.is_ok();
@@ -210,7 +211,7 @@ impl ServerLoop {
                 Ok(()) => Ok(()),
                 Err(error) => {
                     tracing::warn!(%error, "an order could not be carried out");
-                    // A sidecar that cannot be read is met here first, where the slice is to get another header.
+                    // An unreadable sidecar is first noticed here, when the slice is to get another header.
                     Err(context.quarantine_if_corrupt(slice, error).await.refusal())
                 }
             };
@@ -219,7 +220,7 @@ impl ServerLoop {
     }
 }
 
-/// How soon a report leaves beside others: what the master waits for never waits behind what is only long.
+/// The priority of a report among others: what the master waits for never queues behind what is merely long.
 fn class_of(report: &Report) -> Class {
     match report {
         Report::Inventory { .. } | Report::DisksSeen(_) | Report::Partials(_) | Report::MirrorPage { .. } => {
@@ -231,10 +232,10 @@ fn class_of(report: &Report) -> Class {
 
 async fn status(context: &NodeContext) -> Report {
     let store = Arc::clone(&context.store);
-    // Asked away from the network's threads: a sick disk may take long to answer even this.
+    // Measured away from the network's threads: a failing disk may be slow to answer even this.
     let measured = blocking("measuring the disks", move || {
         let room_bytes = store.available_bytes();
-        // What nobody comes back for goes after a while, and at once where its room is wanted.
+        // An upload that nobody resumes goes after a while, or at once if its space is needed.
         let life = if room_bytes < PARTIALS_FREE_BYTES_MIN { Duration::ZERO } else { limits::PARTIAL_LIFE };
         store.drop_idle_partials(life);
         Ok((room_bytes, store.memory_available_bytes(), store.statuses()))
@@ -255,12 +256,12 @@ async fn status(context: &NodeContext) -> Report {
     }
 }
 
-/// How long the master may take to answer; after this the session is given up. It answers from memory, so longer than
-/// this means that it, or the way to it, is gone.
+/// How long the master may take to answer; after this the session is given up. The master answers from memory, so a
+/// longer wait means that it, or the path to it, is gone.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
-/// The same for a status, which a master answers without a thought. One that was started again says that it knows the
-/// session no more; this is for one that is away, or whose key is another.
+/// The same for a status, which a master answers at once. A restarted master says that it no longer knows the session.
+/// This limit is for a master that is away, or has another key.
 const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
-/// While the disk has less free than this, no broken uploads are kept: twice what a master by default leaves free at a
-/// node.
+/// While the disk has less free than this, no broken uploads are kept. It is twice what a master leaves free at a node
+/// by default.
 const PARTIALS_FREE_BYTES_MIN: u64 = 512 << 20;

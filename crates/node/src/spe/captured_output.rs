@@ -1,5 +1,6 @@
-//! What user code prints: read so that it never blocks, logged line by line, and its last line kept, since that is
-//! often the reason of a crash ("double free detected"). Serves the path *job*. It never keeps more than one line.
+//! The output of user code: read so that it never blocks, and logged line by line. The last line is kept, since it
+//! often gives the reason of a crash ("double free detected"). Serves the path *job*. It never keeps more than one
+//! line.
 
 use std::{
     io::PipeReader,
@@ -22,7 +23,7 @@ pub(super) struct CapturedOutput {
 }
 
 impl CapturedOutput {
-    /// Begins to read. Ends when the last process that holds the other end has ended, or when this is dropped.
+    /// Begins to read. Ends when the last process holding the other end has ended, or when this is dropped.
     pub(super) fn read(pipe: PipeReader) -> std::io::Result<Self> {
         let pipe = Receiver::from_owned_fd(OwnedFd::from(pipe))?;
         let last = Arc::new(Mutex::new(None));
@@ -62,7 +63,7 @@ async fn read_lines(pipe: Receiver, last: Arc<Mutex<Option<String>>>) {
     }
 }
 
-/// Longest line in bytes; a longer one is taken as several.
+/// Longest line in bytes; a longer one is split into several.
 const LINE_BYTES_MAX: u64 = 400;
 /// How long the end of the pipe is waited for once the process has ended.
 const LAST_WAIT: Duration = Duration::from_millis(500);

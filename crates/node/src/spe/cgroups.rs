@@ -1,8 +1,7 @@
-//! Control groups (cgroup v2) around SPEs, where the system has delegated a tree of them to this node: one each, so
-//! that the kernel counts all that an SPE makes it keep, of all its processes together. Serves the path *job*. Where
-//! there is none, the limits of each process hold alone, and [`Cgroups::find`] says why.
-//!
-//! It never changes a group that other processes live in, and gives a group nothing that its own does not have.
+//! Control groups (cgroup v2) around SPEs, if the system has delegated a tree of them to this node. Each SPE has its
+//! own group, so the kernel counts the memory of all its processes together. Serves the path *job*. Without a tree only
+//! the limits of each process hold, and [`Cgroups::find`] says why. It never changes a group that other processes live
+//! in, and never gives a group more than its own group has.
 
 use std::{
     collections::BTreeMap,
@@ -23,14 +22,14 @@ use super::Confinement;
 #[derive(Debug)]
 pub(super) struct Cgroups {
     folder: PathBuf,
-    /// Groups whose processes were ended and had not gone yet, those of an earlier node too.
+    /// Groups whose processes were killed but are not gone yet, including those of an earlier node.
     ended: Mutex<Vec<PathBuf>>,
-    /// Keeps nodes of other processes away, which would take what runs here for an earlier node's.
+    /// Keeps out nodes of other processes, which would take the groups here for those of an earlier node.
     _hold: TreeLock,
 }
 
 impl Cgroups {
-    /// The folder where this process could make groups: the one that the settings name, or its own.
+    /// The folder where this process could make groups: the one named in the settings, or its own.
     ///
     /// # Errors
     /// A sentence on why there is none.
@@ -60,13 +59,13 @@ impl Cgroups {
         Ok(folder)
     }
 
-    /// Makes the tree ready: where this process is in its root, it goes into a group of its own, since only groups
-    /// without processes divide what they have. What an earlier node left there is removed.
+    /// Prepares the tree. A process in its root moves into a group of its own, since only groups without processes can
+    /// divide their resources. Groups that an earlier node left there are removed.
     ///
     /// # Errors
     /// A sentence on why there is none.
     pub(super) fn find(named: Option<&Path>) -> Result<Self, String> {
-        // Several nodes of one process would look at what another is about to change.
+        // Several nodes of one process would otherwise inspect what another is about to change.
         static FINDING: Mutex<()> = Mutex::new(());
         let _turn = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = Self::probe(named)?;
@@ -75,7 +74,7 @@ impl Cgroups {
         Ok(Self { folder, ended: Mutex::new(ended), _hold: hold })
     }
 
-    /// Gives the groups of an earlier node that are not gone yet.
+    /// Returns the groups of an earlier node that are not gone yet.
     fn prepare(folder: &Path) -> io::Result<Vec<PathBuf>> {
         let own = process::id().to_string();
         let entries = fs::read_dir(folder)?.flatten();
@@ -101,7 +100,7 @@ impl Cgroups {
             let folder = self.folder.join(format!("{PREFIX}{}-{number}", process::id()));
             match fs::create_dir(&folder) {
                 Ok(()) => break folder,
-                // Of an earlier process of this number, as in containers: it has not gone yet.
+                // The group of an earlier process with this number, as in containers: it is not gone yet.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -109,10 +108,10 @@ impl Cgroups {
         let group = Cgroup { folder, cgroups: Arc::clone(self) };
         let memory = limits.memory_bytes.saturating_add(limits.scratch_bytes).saturating_add(OWN_BYTES);
         group.set("memory.max", &memory.to_string())?;
-        // All of it is memory of one function: half of them would go on with what they do not understand.
+        // All of it is memory of one function: a surviving half would go on in an undefined state.
         group.set("memory.oom.group", "1")?;
         group.set("pids.max", &limits.threads.saturating_add(OWN_PROCESSES).to_string())?;
-        // Kernels without swap have no such file; where there is swap, it must not be another way to as much again.
+        // Kernels without swap have no such file. Where there is swap, it must not double the limit.
         let swap = group.folder.join("memory.swap.max");
         if swap.exists() {
             fs::write(swap, "0")?;
@@ -126,7 +125,7 @@ impl Cgroups {
     }
 }
 
-/// The group of one SPE. Dropping it ends what is in it.
+/// The group of one SPE. Dropping it ends the processes in it.
 #[derive(Debug)]
 pub(super) struct Cgroup {
     folder: PathBuf,
@@ -134,19 +133,19 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Takes a process in, with all that it will start.
+    /// Adds a process, and with it all that it will start.
     pub(super) fn add_process(&self, process: u32) -> io::Result<()> {
         self.set("cgroup.procs", &process.to_string())
     }
 
-    /// Whose fault it is that the kernel has ended processes of it for want of memory; `None` where it has not.
+    /// Who is to blame if the kernel has killed processes of the group for lack of memory; `None` if it has not.
     pub(super) fn fault(&self) -> Option<OomFault> {
         let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
         let happened = |name: &str| {
             let count = events.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
             count.is_some_and(|count| count.trim() != "0")
         };
-        // The kernel counts an end where the process was, but that there was no more where the bound is.
+        // The kernel counts a kill in the process's group, but the shortage in the group whose limit was reached.
         happened("oom_kill").then(|| if happened("oom") { OomFault::Own } else { OomFault::OfOthers })
     }
 
@@ -155,12 +154,12 @@ impl Cgroup {
     }
 }
 
-/// Whose want of memory it was that ended processes of a group.
+/// Whose lack of memory killed processes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OomFault {
-    /// Its own: they took more than it has.
+    /// The group's own: its processes took more than it has.
     Own,
-    /// That of all: a group above it, or the machine, had no more.
+    /// Everyone's: a group above it, or the machine, had no more.
     OfOthers,
 }
 
@@ -172,10 +171,11 @@ impl Drop for Cgroup {
     }
 }
 
-/// A tree is this process's, for all of its nodes together, until the last of them lets it go or the process ends.
+/// A tree belongs to this process, for all of its nodes together, until the last of them releases it or the process
+/// ends.
 #[derive(Debug)]
 struct TreeLock {
-    /// The device and the number of the tree's folder.
+    /// The device and the inode number of the tree's folder.
     folder: (u64, u64),
 }
 
@@ -209,16 +209,16 @@ impl Drop for TreeLock {
         let Some((file, nodes)) = held.get_mut(&self.folder) else { return };
         *nodes -= 1;
         if *nodes == 0 {
-            // By name, since a process that is being started may have the same open file for a moment.
+            // Unlocked explicitly, since a process that is being started may have the same open file for a moment.
             let _ = file.unlock();
             held.remove(&self.folder);
         }
     }
 }
 
-/// Ends what is in a group and removes it; whether it is gone. Processes that were ended take a moment to go.
+/// Ends the processes in a group and removes it; returns whether it is gone. Killed processes take a moment to go.
 fn end(folder: &Path) -> bool {
-    // Kernels before 5.14 have no such file: there, what ends an SPE ends all of it too.
+    // Kernels before 5.14 have no such file; there, whatever ends an SPE ends all of it too.
     if folder.join("cgroup.kill").exists() {
         let _ = fs::write(folder.join("cgroup.kill"), "1");
     }
@@ -235,8 +235,9 @@ fn is_left(name: &str) -> bool {
     !(is_own && process == process::id().to_string())
 }
 
-/// Whether what this process starts can be moved into a group: the kernel asks who may write where both groups come
-/// together, which for a group that was given to an ordinary user is above it, unless the user's process began in it.
+/// Whether the processes that this one starts can be moved into a group. The kernel requires write access to the
+/// closest common ancestor of both groups. For a group given to an ordinary user, that ancestor is above it, unless the
+/// user's process began in it.
 fn may_be_entered(folder: &Path) -> Result<(), String> {
     let Ok(own) = own_group() else { return Ok(()) };
     let Some(both) = folder.ancestors().find(|above| own.starts_with(above)) else { return Ok(()) };
@@ -272,21 +273,21 @@ fn unusable(folder: &Path, error: &io::Error) -> String {
     format!("the control group {} is not this process's to divide: {error}", folder.display())
 }
 
-/// The trees that nodes of this process divide, each with its folder, locked, and how many they are. The lock goes with
-/// the process, however that ends.
+/// The trees that nodes of this process share, each with its folder, locked, and the number of nodes. The lock ends
+/// with the process, however it ends.
 static HELD: Mutex<BTreeMap<(u64, u64), (File, usize)>> = Mutex::new(BTreeMap::new());
 /// How many groups this process has made, for all of its nodes.
 static MADE: AtomicU64 = AtomicU64::new(0);
-/// What a tree must be able to bound.
+/// The controllers that a tree must have.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
-/// How groups of SPEs are called: then the node's process, and a number.
+/// The prefix of the names of SPE groups; the node's process number and a counter follow.
 const PREFIX: &str = "spe-";
 /// The group into which the node itself goes.
 const NODE: &str = "node";
-/// What an SPE takes beside what a function may have: its supervisor, the first process of its space, the tables of the
-/// kernel.
+/// What an SPE takes besides the function's memory: its supervisor, the first process of its namespace, and the
+/// kernel's tables.
 const OWN_BYTES: u64 = 32 << 20;
-/// Its processes beside those of the function: the supervisor and the first of its space.
+/// Its processes besides the function's: the supervisor and the first of its namespace.
 const OWN_PROCESSES: u32 = 2;
 
 #[cfg(test)]
@@ -381,7 +382,7 @@ mod tests {
         let folder = tree("memory pids", "");
         let spe = folder.path().join("spe-1-1");
         fs::create_dir(&spe).unwrap();
-        // As a node of another process has it: locked by way of another open file.
+        // As a node of another process holds it: locked through another open file.
         let other = File::open(folder.path()).unwrap();
         other.try_lock().unwrap();
         let why = Cgroups::find(Some(folder.path())).unwrap_err();

@@ -1,10 +1,8 @@
-//! What runs in the SPE process: the hidden command `sector spe` (paper, 3.3). It accepts segments from its node over
-//! the socket at descriptor 0, runs the function over each, and says how far it is. Serves the path *job*, door 7.
-//!
-//! It knows no network, no ticket and no other process; a file comes to it open or not at all. Before it loads a
-//! function it locks itself in ([`sandbox`]), and from then on runs in a child of the process that the node started.
-//! That one ends it when the node's end of the socket is gone, whatever the function does meanwhile. (The kernel's
-//! parent-death signal would not do: it fires when the *thread* that started the process ends.)
+//! Runs in the SPE process: the hidden command `sector spe` (paper, 3.3). It receives segments from its node over the
+//! socket at descriptor 0, runs the function over each, and reports its progress. Serves the path *job*, door 7. Before
+//! it loads a function it locks itself in ([`sandbox`]) and goes on in a child of the process that the node started.
+//! That process ends it when the node's end of the socket closes, whatever the function does. It never knows a network,
+//! a ticket or another process, and gets its files from the node already open.
 
 use std::{
     fs::{self, File},
@@ -38,7 +36,8 @@ use super::{
     side_file_maps::{MappedSideFiles, NamedFile},
 };
 
-/// Serves the node at the other end of descriptor 0 until it closes it.
+/// Serves the node at the other end of descriptor 0 until the node closes it. The kernel's parent-death signal would
+/// not do to end it: that signal fires when the *thread* that started the process ends.
 pub fn run() -> ExitCode {
     match Child::new().and_then(|mut child| child.serve()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -55,7 +54,7 @@ struct Child {
     link: ChildLink,
     folder: PathBuf,
     launcher: ProgramLauncher,
-    /// Libraries written so far: each gets a file name of its own, since the loader knows files by name.
+    /// Libraries written so far: each gets its own file name, since the loader identifies files by name.
     libraries: u32,
     function: Option<LoadedFunction>,
     task: Option<Task>,
@@ -83,7 +82,7 @@ impl Child {
             return Err(io::Error::other("this command is started by a node, not by hand"));
         }
         let socket = UnixStream::from(stdin.as_fd().try_clone_to_owned()?);
-        // What a function reads from its standard input must not be the node's words.
+        // A function that reads its standard input must not get the node's messages.
         dup2_stdin(File::open("/dev/null")?)?;
         let mut link = ChildLink { socket, told: Instant::now() };
         let Some((ToChild::Confine(confinement), _)) = link.receive()? else {
@@ -155,7 +154,7 @@ impl Child {
             ChildCode::Native { symbol } => {
                 let library = self.write_library(file?)?;
                 let loaded = LoadedFunction::native(&symbol, parameters, &library);
-                // What is loaded stays loaded without a name.
+                // A loaded library stays loaded without its name.
                 let _ = fs::remove_file(library);
                 loaded.and_then(|function| with_side(function, &side))
             }
@@ -173,7 +172,7 @@ impl Child {
         })
     }
 
-    /// A copy of the library under a name: the loader opens nothing without one, and no descriptor has a name in here.
+    /// A copy of the library with a name: the loader opens nothing without one, and no descriptor has a name in here.
     fn write_library(&mut self, mut library: File) -> io::Result<PathBuf> {
         self.libraries += 1;
         let path = self.folder.join(format!("function-{}.so", self.libraries));
@@ -184,7 +183,7 @@ impl Child {
     }
 
     fn process(&mut self, word: &SegmentSpec, files: &[File]) -> io::Result<()> {
-        // Segments of a task that has failed meanwhile were on their way already: nobody waits for them.
+        // Segments of a task that has failed meanwhile were already sent: nobody waits for them.
         let Some(mut task) = self.task.take() else { return Ok(()) };
         let attempt = task.attempt;
         match task.process(word, files, self.function.as_mut(), &mut self.link) {
@@ -274,25 +273,25 @@ impl Task {
     }
 }
 
-/// Where the function's results and signs of life go during one segment.
+/// The destination of the function's results and signs of life during one segment.
 struct SegmentSink<'a> {
     task: AttemptId,
     writer: &'a mut BucketWriter,
     link: &'a mut ChildLink,
     /// Bytes of the task's earlier segments.
     before: u64,
-    /// Bytes of this one, as the function says.
+    /// Bytes of this one, as the function reports.
     done: u64,
     segment_bytes: u64,
-    /// Of all the task's segments: when this one fails, the whole attempt is lost with what it counted.
+    /// Counts of all segments of the task: when this segment fails, the whole attempt is lost with its counts.
     counters: &'a mut Counters,
-    /// Why something could not be counted: the function's error, once it has returned.
+    /// Why something could not be counted; it becomes the function's error once it has returned.
     uncounted: Option<CounterError>,
 }
 
 impl SegmentSink<'_> {
     fn tell(&mut self) {
-        // When the node is gone, the supervisor ends this process: nothing is to be done about it here.
+        // When the node is gone, the supervisor ends this process, so there is nothing to do here.
         let _ = self.link.tell_progress(self.task, self.before + self.done);
     }
 }
@@ -321,7 +320,7 @@ impl Sink for SegmentSink<'_> {
 /// The child's end of the socket.
 struct ChildLink {
     socket: UnixStream,
-    /// When progress was last told.
+    /// When progress was last reported.
     told: Instant,
 }
 
@@ -342,7 +341,7 @@ impl ChildLink {
         Ok(Some((message, descriptors)))
     }
 
-    /// Fills `bytes`; `false` when the node has closed its end before.
+    /// Fills `bytes`; `false` when the node closed its end first.
     fn fill(&mut self, bytes: &mut [u8], all: &mut Vec<OwnedFd>) -> io::Result<bool> {
         let mut filled = 0;
         while filled < bytes.len() {
@@ -364,7 +363,7 @@ impl ChildLink {
         self.socket.write_all(&messages::encode(message))
     }
 
-    /// Tells progress, unless it was told a moment ago.
+    /// Reports progress, unless it did so a moment ago.
     fn tell_progress(&mut self, attempt: AttemptId, bytes: u64) -> io::Result<()> {
         if self.told.elapsed() < PROGRESS_INTERVAL {
             return Ok(());
@@ -386,7 +385,7 @@ pub(super) fn clip(mut text: String, bytes_max: usize) -> String {
     text
 }
 
-/// Least time between two messages of progress: often enough for a progress bar, seldom enough to cost nothing.
+/// Least time between two progress messages: often enough for a progress bar, seldom enough to cost nothing.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

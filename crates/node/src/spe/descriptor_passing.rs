@@ -1,5 +1,5 @@
-//! Open files through a Unix socket (`SCM_RIGHTS`): this is how a slice reaches an SPE without a copy. Serves the path
-//! *job*, door 7. It knows no messages: bytes with some descriptors at their front.
+//! Sends open files through a Unix socket (`SCM_RIGHTS`), which is how a slice reaches an SPE without a copy. Serves
+//! the path *job*, door 7. It moves bytes with descriptors at their front, and never interprets a message.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -20,7 +20,7 @@ use rustix::net::{
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    // The buffer may have room for one more, because of its alignment.
+    // The buffer may have room for one more because of its alignment.
     if descriptors.len() > DESCRIPTORS_MAX {
         return Err(io::Error::other(format!("a message carries at most {DESCRIPTORS_MAX} descriptors")));
     }
@@ -30,7 +30,7 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_
     Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }
 
-/// Receives some bytes, and the descriptors that came with them. Zero bytes: the other end is closed.
+/// Receives some bytes, and the descriptors that came with them. Zero bytes mean that the other end is closed.
 pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

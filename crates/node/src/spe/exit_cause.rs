@@ -1,5 +1,6 @@
-//! What the end of an SPE process means: the user function's fault, which is reported and not retried, or a mishap,
-//! after which the task is tried again (paper, 3.5.2). Serves the path *job*; it only reads exit statuses.
+//! Interprets the end of an SPE process (paper, 3.5.2). The user function's fault is reported and not retried; after a
+//! mishap the task is tried again. Serves the path *job*. It reads exit statuses and the kernel's counts of OOM kills,
+//! and never ends a process.
 
 use std::{fs, os::unix::process::ExitStatusExt, process::ExitStatus};
 
@@ -10,23 +11,23 @@ pub(super) enum ExitCause {
     Function(String),
     /// Nobody's: killed from outside.
     Process(String),
-    /// Probably the function's: killed from outside while the machine ended processes for want of memory.
+    /// Probably the function's: killed from outside while the machine killed processes for lack of memory.
     OutOfMemory(String),
 }
 
-/// What is known of memory at an end.
+/// What is known about memory at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OomEvidence {
-    /// The kernel ended it because it took more than its own.
+    /// The kernel ended it because it exceeded its own memory limit.
     OwnRanOut,
-    /// The machine, or the container that the node is in, has ended some process meanwhile because there was no more.
+    /// The machine, or the container of the node, has meanwhile ended some process for lack of memory.
     MachineRanOut,
     /// Nothing.
     Unknown,
 }
 
 impl ExitCause {
-    /// Reads an exit status. `said` is the last that `who` printed.
+    /// Interprets an exit status. `said` is the last line that `who` printed.
     pub(super) fn from_status(
         status: ExitStatus,
         who: ProcessKind<'_>,
@@ -60,7 +61,7 @@ impl ExitCause {
     }
 }
 
-/// Whose end it is.
+/// The kind of process that ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ProcessKind<'a> {
     /// An SPE with a function in it.
@@ -69,8 +70,7 @@ pub(super) enum ProcessKind<'a> {
     Program(&'a str),
 }
 
-/// How often this machine has ended a process for want of memory, its own or a control group's; 0 where it does not
-/// say.
+/// How often this machine, or its control group, has ended a process for lack of memory; 0 if unknown.
 pub(super) fn oom_kills() -> u64 {
     let counts = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     kills_of(&counts)
@@ -80,10 +80,10 @@ fn kills_of(counts: &str) -> u64 {
     counts.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
 }
 
-/// What is said where an SPE took more than its own memory.
+/// The message about an SPE that exceeded its own memory.
 const OWN_RAN_OUT: &str =
     "all that it and its processes keep in memory is more than they may have (`spe_memory_bytes` of the node)";
-/// What is said where the machine ran out of memory.
+/// The message after the machine ran out of memory.
 pub(super) const MACHINE_RAN_OUT: &str =
     "the machine had no more memory (let functions have less: `spe_memory_bytes` and `spe_slots` of the node)";
 /// SIGKILL.
@@ -154,7 +154,7 @@ mod tests {
         assert!(matches!(&own, ExitCause::Function(why) if why.contains("spe_memory_bytes")), "{own:?}");
         let machine = end(9, OomEvidence::MachineRanOut);
         assert!(matches!(&machine, ExitCause::OutOfMemory(why) if why.contains("no more memory")), "{machine:?}");
-        // Memory ends nobody in another way.
+        // Lack of memory ends no process in another way.
         assert!(matches!(end(15, OomEvidence::MachineRanOut), ExitCause::Process(_)));
         assert!(matches!(end(11, OomEvidence::OwnRanOut), ExitCause::Function(why) if why.contains("SIGSEGV")));
         assert_eq!(kills_of("pgfault 1\noom_kill 7\noom_kill_x 9\n"), 7);

@@ -1,6 +1,5 @@
-//! A loaded function: a built-in one or a symbol of a user's library (paper, 3.3: "The SPE then opens the dynamic
-//! libraries and obtains the various processing functions"). Serves the path *job*, door 7; in the SPE process alone:
-//! from the moment a library is opened, its code runs here.
+//! A loaded function: a built-in one, or a symbol of a user's library. Serves the path *job*, door 7. From the moment a
+//! library is opened its code runs here, so this file runs in the SPE process only and never in the node's.
 #![allow(unsafe_code)]
 
 use std::{
@@ -18,7 +17,8 @@ use udf::{
 
 use super::{parts::SegmentPart, program::Program, python::LoadedPython, side_file_maps::MappedSideFiles};
 
-/// A function with its parameters, ready to be called.
+/// A function with its parameters, ready to be called (paper, 3.3: "The SPE then opens the dynamic libraries and
+/// obtains the various processing functions").
 pub(super) struct LoadedFunction {
     code: Code,
     parameters: Vec<(String, String)>,
@@ -48,7 +48,7 @@ impl From<FunctionError> for CallError {
 }
 
 impl LoadedFunction {
-    /// Finds a function of ours.
+    /// Finds a built-in function.
     pub(super) fn built_in(name: &str, parameters: Vec<(String, String)>) -> Result<Self, Refusal> {
         let function = functions::find(name).ok_or_else(|| {
             let message = format!(
@@ -60,7 +60,7 @@ impl LoadedFunction {
         Ok(Self::new(Code::BuiltIn(function), parameters))
     }
 
-    /// Finds a function in the file of a library.
+    /// Finds a function in a library file.
     pub(super) fn native(symbol: &str, parameters: Vec<(String, String)>, library: &Path) -> Result<Self, Refusal> {
         Ok(Self::new(Code::Native(open_symbol(library, symbol)?), parameters))
     }
@@ -79,13 +79,13 @@ impl LoadedFunction {
         Self { code, parameters, side: MappedSideFiles::default() }
     }
 
-    /// The same function with side files, for one that runs in this process.
+    /// The same function with side files, for a function that runs in this process.
     pub(super) fn with_side_files(self, side: MappedSideFiles) -> Self {
         Self { side, ..self }
     }
 
-    /// Calls it over one segment of these parts, the first of which is `input`. A panic of a built-in function is its
-    /// error; in a library, `udf::export!` sees to that.
+    /// Calls it over one segment of these parts, the first of which is `input`. A panic of a built-in function becomes
+    /// its error; in a library, `udf::export!` does the same.
     pub(super) fn call(
         &mut self,
         input: Input<'_>,
@@ -104,8 +104,8 @@ impl LoadedFunction {
                 })?;
                 Ok(())
             }
-            // SAFETY: the symbol comes from a library that says it keeps to this version of the header, and the library
-            // is never closed. If it lies, this process suffers and no other.
+            // SAFETY: the symbol comes from a library that declares this version of the header, and the library is
+            // never closed. If the declaration is false, only this process suffers.
             Code::Native(function) => Ok(unsafe { abi::call(*function, &input, output) }?),
             Code::Python(function) => function.call(&input, parts, output),
             Code::Program(program) => program.call(&input, &self.parameters, output),
@@ -113,7 +113,7 @@ impl LoadedFunction {
     }
 }
 
-/// Only Python has a reader of Parquet at hand.
+/// Only Python has a Parquet reader available.
 const NO_ROWS: &str =
     "row groups of Parquet go to functions in Python alone: write one, or read the file with `--records file`";
 
@@ -124,7 +124,7 @@ fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
         refuse(Status::Usage, format!("cannot be loaded on this node: {}", loader_message(&error, file)))
     })?;
-    // Never closed: threads or exit handlers of user code may still need it. A process sees at most one per stage.
+    // Never closed: threads or exit handlers of user code may still need it. A process loads at most one per stage.
     let library = Box::leak(Box::new(library));
     // SAFETY: the symbol has this type in every version of the header.
     let version = unsafe { library.get::<NativeVersion>(abi::VERSION_SYMBOL.as_bytes()) }.map_err(|_| {
@@ -155,7 +155,7 @@ fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {
     Ok(*function)
 }
 
-/// The loader's own sentence, without the place where this node happens to keep the library.
+/// The loader's own message, without the path where this node keeps the library.
 fn loader_message(error: &libloading::Error, file: &Path) -> String {
     let message = error.source().map_or_else(|| error.to_string(), |source| source.to_string());
     message.replace(&*file.to_string_lossy(), "the file")

@@ -1,12 +1,12 @@
-//! What a child process may say, for the fuzzer: a user's function can write to its process's socket what it likes.
-//! Built with the feature `fuzzing` only; it starts no process and serves nobody.
+//! Feeds the fuzzer with what a child process may send: a user's function can write anything to its process's socket.
+//! Built with the feature `fuzzing` only. It never starts a process and never serves anybody.
 
 use super::messages::{self, FromChild, LENGTH_BYTES};
 
-/// Takes the bytes as what came from a child, one message behind the other, as the node's end of the socket does.
+/// Treats the bytes as received from a child, one message after the other, as the node's end of the socket does.
 ///
 /// # Panics
-/// When a message that was taken does not survive its own encoding.
+/// When an accepted message does not survive its own encoding.
 pub fn child_words(mut bytes: &[u8]) {
     while let Some((first, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() {
         let Some(body) = messages::body_bytes(*first).and_then(|length| rest.get(..length)) else { return };

@@ -1,6 +1,6 @@
-//! The node's side of an SPE: starts the process, hands it a function and then tasks, and learns how each ended. Serves
-//! the path *job*, door 7. It never maps a slice nor runs user code, and believes nothing that the process says beyond
-//! its own task: a function may have taken the process over.
+//! The node's side of an SPE: starts the process, gives it a function and then tasks, and learns how each ended. Serves
+//! the path *job*, door 7. A function may have taken the process over. So it never maps a slice or runs user code, and
+//! believes nothing that the process says beyond its own task.
 
 use std::{
     env,
@@ -59,19 +59,19 @@ pub struct SpeProcess {
     process: Child,
     link: HostLink,
     captured: CapturedOutput,
-    /// Who lives in it.
+    /// The kind of code it runs.
     runtime: RuntimeKind,
-    /// What the function that it was given last is called.
+    /// The name of the function that it was given last.
     function: String,
-    /// What it found missing of its sandbox; `None` until it said so, which is before it loads anything.
+    /// The missing layers of its sandbox; `None` until it reported them, which is before it loads anything.
     missing: Option<Vec<SandboxLayer>>,
-    /// Behind the process: its user and its folder are lent again when it is gone.
+    /// Dropped after the process: its user and its folder are free again when it is gone.
     place: SandboxAllocation,
-    /// Whether a library of a user's was ever loaded into it: then it may hold whatever it was given.
+    /// Whether a user's library was ever loaded into it: then it may still hold whatever it was given.
     has_library: bool,
-    /// How often the machine had ended a process for want of memory when its task began.
+    /// How often the machine had ended a process for lack of memory when its task began.
     oom_kills: u64,
-    /// Not in the middle of a conversation. Stays false when a call was dropped halfway or the process failed.
+    /// Whether it is between conversations. Stays false when a call was dropped halfway or the process failed.
     ready: bool,
 }
 
@@ -79,9 +79,9 @@ pub struct SpeProcess {
 pub struct TaskRun {
     /// The task and the attempt at it.
     pub attempt: AttemptId,
-    /// Its segments, each with a file for each of its [sources](SegmentOrder::sources), which are opened when its turn
-    /// comes unless they are open already. Offsets of a file are those of the slice; for lines, the file goes on behind
-    /// the segment to the end of its last line.
+    /// Its segments, each with a file for each of its [sources](SegmentOrder::sources). A file that is not open yet is
+    /// opened when its turn comes. Offsets in a file are those of the slice; for lines, the file continues after the
+    /// segment to the end of its last line.
     pub segments: Vec<(SegmentOrder, Vec<SegmentFile>)>,
     /// The scratch file for its results: empty and writable.
     pub output: File,
@@ -89,8 +89,8 @@ pub struct TaskRun {
     pub buckets: u32,
 }
 
-/// A file of a segment: open, or to be opened when its turn comes, so that a task of thousands of small files does not
-/// hold thousands of descriptors.
+/// A file of a segment, open or to be opened when its turn comes. So a task of thousands of small files does not hold
+/// thousands of descriptors.
 pub enum SegmentFile {
     /// Open for reading.
     Open(File),
@@ -116,14 +116,14 @@ impl SegmentFile {
 pub enum SpeOutcome {
     /// It is processed; its results are in the scratch file (not synced).
     Finished(TaskOutput),
-    /// The function failed on it: not to be tried again (paper, 3.5.2).
+    /// The function failed on it: must not be tried again (paper, 3.5.2).
     FunctionFailed(FunctionFailure),
-    /// The process was ended while the machine had no more memory, probably because of the function: may be tried again
-    /// once.
+    /// The process was ended while the machine had no more memory, probably because of the function: may be tried once
+    /// more.
     OutOfMemory(FunctionFailure),
-    /// This node could not give it its input or keep its output: may be tried elsewhere. The SPE lives.
+    /// This node could not provide its input or keep its output: may be tried elsewhere. The SPE lives.
     Refused(Refusal),
-    /// The process is gone, or of no more use, through no fault of the function: drop it and try again.
+    /// The process is gone or unusable, through no fault of the function: drop it and try again.
     Died(String),
 }
 
@@ -136,14 +136,14 @@ pub struct TaskOutput {
     pub bytes_in: u64,
     /// Records written.
     pub records_out: u64,
-    /// What of the scratch file belongs to which bucket, in the order of the file, which has no gaps.
+    /// Which part of the scratch file belongs to which bucket, in the order of the file, which has no gaps.
     pub chunks: Vec<Chunk>,
     /// What the function counted.
     pub counters: Counters,
 }
 
 impl SpeProcess {
-    /// Starts a process for `tenant` that is confined as `place` says. To be called within a Tokio runtime.
+    /// Starts a process for `tenant`, confined as `place` says. Must be called within a Tokio runtime.
     pub fn start(program: &SpeProgram, place: SandboxAllocation, tenant: RuntimeKind) -> Result<Self, SpeError> {
         let (ours, theirs) = StdUnixStream::pair().map_err(SpeError::Connect)?;
         let mut link = HostLink::new(ours).map_err(SpeError::Connect)?;
@@ -158,15 +158,15 @@ impl SpeProcess {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(writer.try_clone().map_err(SpeError::Connect)?))
             .stderr(Stdio::from(writer))
-            // It makes a session and a group of its own: Ctrl-C stops the node in order instead of everything at once.
+            // It makes its own session and group: Ctrl-C then stops the node in order instead of everything at once.
             .kill_on_drop(true);
         let process = command
             .spawn()
             .map_err(|source| SpeError::Start { program: program.executable.display().to_string(), source })?;
-        // `command` holds the other ends until here; only when they are gone does the end of the process show.
+        // `command` holds the other ends until here; only when they are closed does the end of the process show.
         drop(command);
         if let (Some(group), Some(id)) = (place.cgroup(), process.id()) {
-            // It does nothing before it hears how it is to be confined.
+            // It does nothing before it is told how it is confined.
             group
                 .add_process(id)
                 .map_err(|error| SpeError::Allocate(format!("the control group of an SPE: {error}")))?;
@@ -206,13 +206,13 @@ impl SpeProcess {
         self.ready
     }
 
-    /// Whether it may still hold a writable descriptor of results that it has left: code of a user's has run in the
-    /// process itself. What others are told of such a file is believed only of a copy, or after the [end](Self::end).
+    /// Whether it may still hold a writable descriptor of results that it has handed over, because user code has run in
+    /// the process itself. Others then rely only on a copy of such a file, or on the file after the [end](Self::end).
     pub fn may_hold_results(&self) -> bool {
         self.has_library
     }
 
-    /// Ends the process in order; whether nothing of it is left that could hold a descriptor.
+    /// Ends the process in order; returns whether nothing is left that could hold a descriptor.
     pub async fn end(mut self) -> bool {
         self.ready = false;
         let (may_start, is_apart) = (self.place.limits().fork, self.missing.as_deref());
@@ -223,17 +223,17 @@ impl SpeProcess {
         timeout(EXIT_TIME_MAX, process.wait()).await.is_ok_and(|ended| ended.is_ok()) && (is_apart || !may_start)
     }
 
-    /// Waits until the process has locked itself in, and gives the layers that are missing.
+    /// Waits until the process has locked itself in, and returns the missing layers.
     ///
     /// # Errors
-    /// When it could not, or when a layer is missing that the settings require.
+    /// When it could not, or when a layer that the settings require is missing.
     pub async fn await_confinement(&mut self) -> Result<&[SandboxLayer], Refusal> {
         if self.missing.is_none() {
             let missing = match timeout(CONFINE_TIME_MAX, self.link.next()).await {
                 Ok(Ok(FromChild::Confined(missing))) => missing,
                 Ok(Ok(_)) => return Err(Refusal::new(Status::Unavailable, "the SPE answered out of turn")),
                 Ok(Err(_)) => {
-                    // No function was loaded yet: whatever the process said, it is this node's affair.
+                    // No function was loaded yet: whatever the process said, this node is responsible.
                     let has_ended = timeout(EXIT_TIME_MAX, self.process.wait()).await.is_ok_and(|ended| ended.is_ok());
                     let said = if has_ended { self.captured.last_line().await } else { None };
                     let said = said.unwrap_or_else(|| "it said nothing".into());
@@ -260,7 +260,7 @@ impl SpeProcess {
     }
 
     /// Loads a function with its side files, open for reading. After a refusal with [`Status::Unavailable`] or
-    /// [`Status::Failed`] the process is of no more use.
+    /// [`Status::Failed`] the process is unusable.
     pub async fn load(&mut self, function: &FunctionSpec, side: Vec<(SideFileName, File)>) -> Result<(), Refusal> {
         self.take_turn().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))?;
         self.await_confinement().await?;
@@ -298,7 +298,8 @@ impl SpeProcess {
             Ok(Ok(_)) => Err(Refusal::new(Status::Failed, "the SPE answered out of turn")),
             Ok(Err(_)) => Err(match self.exit_cause().await {
                 ExitCause::Function(sentence) => {
-                    // What is too large for an SPE is so everywhere: no other node is to find that out.
+                    // A function that is too large for this SPE is too large everywhere, so no other node needs to try
+                    // it.
                     let status = if self.group_fault() == Some(OomFault::Own) { Status::Usage } else { Status::Failed };
                     Refusal::new(status, format!("while it was loaded, {sentence}"))
                 }
@@ -313,8 +314,8 @@ impl SpeProcess {
         }
     }
 
-    /// Runs the loaded function over a task. `progress` hears of bytes processed; a caller that hears nothing for long
-    /// drops the call and the process.
+    /// Runs the loaded function over a task. `progress` is told of bytes processed. A caller that hears nothing for
+    /// long drops the call and the process.
     pub async fn run(&mut self, task: TaskRun, progress: &mut (dyn FnMut(u64) + Send)) -> SpeOutcome {
         if let Err(sentence) = self.take_turn() {
             return SpeOutcome::Died(sentence);
@@ -332,13 +333,13 @@ impl SpeProcess {
         self.link.send(&ToChild::Begin { attempt, buckets }, Some(output.into()));
         let mut progression = SegmentQueue::new(self.function.clone(), segments);
         let task_max = self.place.sandbox().task_max();
-        // Boxed: it lives across every await of the node's conversation.
+        // Boxed, because it lives across every await of the node's conversation.
         let conversation = Box::pin(self.converse(attempt, &mut progression, progress));
         let outcome = match task_max {
             Some(most) => timeout(most, conversation).await.map_err(|_| most),
             None => Ok(conversation.await),
         };
-        // A function that says that it goes on, and never ends, holds its SPE no longer than one that is silent.
+        // A function that reports progress and never ends holds its SPE no longer than a silent one.
         let outcome = outcome.unwrap_or_else(|most| progression.failure(None, None, too_long(most), vec![]));
         match outcome {
             SpeOutcome::Finished(result) => match check(&result, &output_file, buckets) {
@@ -360,7 +361,7 @@ impl SpeProcess {
     ) -> SpeOutcome {
         loop {
             if let Err(refusal) = segments.send(&mut self.link) {
-                // The next `Begin` makes the process forget what it has of this task.
+                // The next `Begin` makes the process discard what it has of this task.
                 self.ready = true;
                 return SpeOutcome::Refused(refusal);
             }
@@ -382,13 +383,13 @@ impl SpeProcess {
                 }
                 FromChild::Broken { attempt: of, message: sentence } if of == attempt => {
                     self.ready = true;
-                    // A program that it started may have been the one that was ended.
+                    // A program that it started may have been the process that was ended.
                     if self.runtime.is_spawned() && self.machine_ran_out() {
                         return segments.failure(None, None, sentence, vec![]).for_want_of_memory();
                     }
                     return SpeOutcome::Refused(Refusal::new(Status::Unavailable, sentence));
                 }
-                // Of an earlier task that was refused or had failed.
+                // Belongs to an earlier task that was refused or had failed.
                 FromChild::Progress { .. }
                 | FromChild::Done { .. }
                 | FromChild::Finished(_)
@@ -409,17 +410,17 @@ impl SpeProcess {
         }
     }
 
-    /// Whether the machine has ended some process for want of memory since the task began.
+    /// Whether the machine has ended some process for lack of memory since the task began.
     fn machine_ran_out(&self) -> bool {
         oom_kills() > self.oom_kills
     }
 
-    /// Whose fault an end for want of memory was, where it has a group that tells.
+    /// Who is to blame for an end for lack of memory, if its group can tell.
     fn group_fault(&self) -> Option<OomFault> {
         self.place.cgroup()?.fault()
     }
 
-    /// Why the connection is gone.
+    /// Why the connection was lost.
     async fn exit_cause(&mut self) -> ExitCause {
         let Ok(Ok(status)) = timeout(EXIT_TIME_MAX, self.process.wait()).await else {
             return ExitCause::Process("the SPE closed its connection".into());
@@ -441,7 +442,7 @@ impl SpeProcess {
         Ok(())
     }
 
-    /// The next message; after too long a silence a sentence about the function, whose process is of no more use then.
+    /// The next message; after too long a silence, a sentence about the function, whose process is then unusable.
     async fn sign_of_life(&mut self) -> Result<Result<FromChild, host_link::Closed>, String> {
         let Some(silence_max) = self.place.sandbox().silence_max() else { return Ok(self.link.next().await) };
         timeout(silence_max, self.link.next()).await.map_err(|_| {
@@ -453,7 +454,7 @@ impl SpeProcess {
         })
     }
 
-    /// A library or another code as a file without a name: the process copies it to where it can load it. Nothing is
+    /// Puts a library or other code into an unnamed file, which the process copies to where it can load it. Nothing is
     /// written where user code could have put something in the way.
     fn pass_code(&mut self, code: &[u8]) -> Result<OwnedFd, Refusal> {
         if code.len() > limits::LIBRARY_BYTES_MAX {
@@ -465,7 +466,7 @@ impl SpeProcess {
         let written = memfd_create("function", flags).map_err(io::Error::from).and_then(|file| {
             let mut file = File::from(file);
             file.write_all(code)?;
-            // It lies in memory that counts as nobody's: what was loaded before must not make it longer.
+            // The file lies in memory that is charged to nobody: code loaded earlier must not make it longer.
             let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
             fcntl_add_seals(&file, seals)?;
             Ok(file)
@@ -489,7 +490,7 @@ impl Drop for SpeProcess {
 }
 
 impl SpeOutcome {
-    /// An error of the function that may be tried once more, since it is not certain to be its own.
+    /// An error of the function that may be tried once more, since the function may not be at fault.
     fn for_want_of_memory(self) -> Self {
         match self {
             Self::FunctionFailed(error) => Self::OutOfMemory(error),
@@ -499,7 +500,7 @@ impl SpeOutcome {
 }
 
 impl TaskOutput {
-    /// The length of what it left.
+    /// The length of its results.
     pub fn bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.bytes).sum()
     }
@@ -527,7 +528,7 @@ fn python_spec(function: &PythonFunction, interpreter: PathBuf) -> PythonSpec {
     PythonSpec { interpreter, name: function.name.clone(), file, python, requires: function.requires.clone() }
 }
 
-/// A sentence about a task that took more time than there is.
+/// A message about a task that exceeded its time.
 fn too_long(most: Duration) -> String {
     format!(
         "the function had not ended after {} s: give it smaller segments (`--segment-bytes`), or raise `spe_task_seconds` of \
@@ -536,7 +537,7 @@ fn too_long(most: Duration) -> String {
     )
 }
 
-/// Whether what the process says of its results agrees with the scratch file.
+/// Whether what the process says about its results agrees with the scratch file.
 fn check(result: &TaskOutput, file: &File, buckets: u32) -> Result<(), String> {
     let file_bytes =
         file.metadata().map_err(|error| format!("the scratch file of a task cannot be read: {error}"))?.len();
@@ -547,7 +548,7 @@ fn check(result: &TaskOutput, file: &File, buckets: u32) -> Result<(), String> {
         }
         end = end.saturating_add(chunk.bytes);
     }
-    // A file that another task has used before may have a byte of it, where nothing was written over that.
+    // A file reused from another task may still have one of its bytes, if nothing was written over it.
     let is_whole = end == file_bytes || end == 0 && file_bytes <= CLEARED_BYTES;
     if !is_whole {
         return Err("the SPE gave a wrong account of the length of its results".into());
@@ -555,7 +556,7 @@ fn check(result: &TaskOutput, file: &File, buckets: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// What of the node's environment a function may see.
+/// The environment variables of the node that a function may see.
 const PASSED_ENVIRONMENT: &[&str] = &["LANG", "LC_ALL", "TZ"];
 /// How long a process may take to lock itself in: some milliseconds, unless the machine is very busy.
 const CONFINE_TIME_MAX: Duration = Duration::from_secs(60);

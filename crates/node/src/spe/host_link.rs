@@ -1,5 +1,5 @@
 //! The node's end of the socket to an SPE: whole messages out of a stream that may stop at any byte. Serves the path
-//! *job*, door 7. Both directions go on at once, so that neither end ever waits for one that waits for it.
+//! *job*, door 7. Both directions run at once, so the two ends never wait for each other.
 
 use std::{
     collections::VecDeque,
@@ -22,9 +22,9 @@ use super::{
 pub(super) struct HostLink {
     socket: UnixStream,
     received: Vec<u8>,
-    /// Encoded messages, with their descriptors. Bounded by the caller, who sends few before it hears of them.
+    /// Encoded messages with their descriptors. The caller bounds them: it sends few before it gets answers.
     to_send: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
-    /// Bytes of the first that are sent.
+    /// Bytes of the first message that are already sent.
     sent_bytes: usize,
 }
 
@@ -40,16 +40,16 @@ impl HostLink {
         Ok(Self { socket, received: Vec::new(), to_send: VecDeque::new(), sent_bytes: 0 })
     }
 
-    /// Closes this end: all that the process still says goes nowhere.
+    /// Closes this end: whatever the process still sends is lost.
     pub(super) fn close(&mut self) {
         // It may be closed at the other end already.
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Sends a message as far as it goes at once; what is left travels during [`next`](Self::next).
+    /// Sends as much of a message as possible at once; [`next`](Self::next) sends the rest.
     pub(super) fn send(&mut self, message: &ToChild, descriptors: impl IntoIterator<Item = OwnedFd>) {
         self.to_send.push_back((messages::encode(message), descriptors.into_iter().collect()));
-        // At once, so that the process works on this segment while the caller opens the next one.
+        // At once, so that the process works on this segment while the caller opens the next.
         self.send_some(false);
     }
 
@@ -71,7 +71,7 @@ impl HostLink {
         }
     }
 
-    /// A whole message from what was received. Nonsense from the process counts as its end.
+    /// A whole message from the received bytes. Nonsense from the process counts as its end.
     fn take_message(&mut self) -> Result<Option<FromChild>, Closed> {
         let Some((first, rest)) = self.received.split_first_chunk() else { return Ok(None) };
         let bytes = messages::body_bytes(*first).ok_or(Closed)?;
@@ -90,8 +90,8 @@ impl HostLink {
         }
     }
 
-    /// `ready`: the runtime says that the socket is writable, and is told when it no longer is. Else the socket is
-    /// tried without asking the runtime, which does not know yet and would say no.
+    /// `ready`: the runtime reports the socket as writable, and is told when it no longer is. Otherwise the socket is
+    /// tried without the runtime, which does not know yet and would say no.
     fn send_some(&mut self, ready: bool) {
         while let Some((bytes, descriptors)) = self.to_send.front() {
             let at_front = descriptors.iter().filter(|_| self.sent_bytes == 0);

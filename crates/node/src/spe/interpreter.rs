@@ -1,6 +1,6 @@
-//! The Python of this node: where it is, what belongs to it, which version it is. Found by asking it, outside the
-//! sandbox: the interpreter is the operator's, and it is run without a line of a user's. It serves the path *job*; the
-//! folders that it names become readable for functions, so none may lie above the node's own data.
+//! The Python of this node: where it is, what belongs to it, and its version. The node asks the interpreter outside the
+//! sandbox, since it is the operator's and runs no user code here. It serves the path *job*. Functions can read the
+//! folders that it names, so these never lie above the node's own data.
 
 use std::{
     collections::BTreeSet,
@@ -22,12 +22,12 @@ use super::{Sandbox, sandbox::LIBRARIES};
 pub struct Interpreter {
     /// The executable, by a name that works in the sandbox.
     pub(super) executable: PathBuf,
-    /// Files and folders that belong to it and are not among the system's libraries.
+    /// Files and folders that belong to it besides the system's libraries.
     pub(super) read_paths: Vec<PathBuf>,
 }
 
 impl Sandbox {
-    /// This node's Python; it is looked for until it was found once.
+    /// This node's Python; the search is repeated until it succeeds once.
     pub(super) async fn interpreter(&self) -> Result<Arc<Interpreter>, Refusal> {
         let found = self.python.found.get_or_try_init(|| async {
             let asked = self.python.setting.clone().unwrap_or_else(|| DEFAULT.into());
@@ -87,7 +87,7 @@ impl Interpreter {
         }
     }
 
-    /// The executable with every link on the way to it, and the folders that are not everybody's already.
+    /// The executable with every link on the way to it, and the folders that are not already readable for everyone.
     fn with(executable: &Path, folders: &[PathBuf]) -> std::io::Result<Self> {
         let first = in_true_folder(executable)?;
         let mut paths = vec![first.clone()];
@@ -103,7 +103,7 @@ impl Interpreter {
             paths.push(fs::canonicalize(folder)?);
         }
         let mut kept = BTreeSet::new();
-        // In order, a folder comes before what lies in it.
+        // In sorted order, a folder comes before its content.
         for path in paths.into_iter().collect::<BTreeSet<_>>() {
             let is_there = LIBRARIES.iter().map(Path::new).chain(kept.iter().map(PathBuf::as_path));
             let is_there = is_there.into_iter().any(|there: &Path| path.starts_with(there));
@@ -115,23 +115,23 @@ impl Interpreter {
     }
 }
 
-/// A file's path whose folder has no link in it, while the file itself may be one.
+/// The path of a file with all links in its folder resolved; the file itself may be a link.
 fn in_true_folder(file: &Path) -> std::io::Result<PathBuf> {
     let folder = fs::canonicalize(file.parent().unwrap_or(Path::new("/")))?;
     Ok(folder.join(file.file_name().map(OsString::from).unwrap_or_default()))
 }
 
-/// What is run where the settings name nothing.
+/// The program that is run if the settings name none.
 const DEFAULT: &str = "python3";
 /// The oldest Python that can take descriptors over a socket.
 const VERSION_MIN: (u32, u32) = (3, 9);
 /// How long an interpreter may take to answer: it may have to be read from a disk at rest.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
-/// Most links from a name to an executable, as the kernel has it.
+/// Most links from a name to an executable, the same as in the kernel.
 const LINKS_MAX: usize = 40;
-/// Where a Python of the system lies among much else: its libraries are readable anyway.
+/// Folders where a system's Python lies among much else: its libraries are readable anyway.
 const TOO_WIDE: &[&str] = &["/", "/usr", "/usr/local", "/usr/bin", "/usr/local/bin", "/bin", "/home", "/root"];
-/// Answers with version, executable, and a folder a line.
+/// Prints the version, the executable, and one folder a line.
 const QUESTION: &str = "\
 import sys
 print('%d.%d' % sys.version_info[:2])

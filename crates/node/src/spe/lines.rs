@@ -1,11 +1,11 @@
-//! Which lines a segment owns. A file of lines is cut at any byte, since its lines are not known before they are read;
-//! a segment then owns the lines that **start** in `from..until`, so that neighbours share none and miss none. Serves
-//! the path *job*.
+//! Decides which lines a segment owns. A file of lines is cut at any byte, since its lines are not known before they
+//! are read. Serves the path *job*. A segment owns the lines that **start** in `from..until`, so two neighbours never
+//! share a line and never miss one.
 
 use std::io;
 
-/// The first place at or after `at` where a line starts, or `file_bytes` where none does. `read_at` fills a buffer from
-/// a place in the file.
+/// The first offset at or after `at` where a line starts, or `file_bytes` if there is none. `read_at` fills a buffer
+/// from an offset in the file.
 pub(super) fn line_start(
     at: u64,
     file_bytes: u64,
@@ -14,7 +14,7 @@ pub(super) fn line_start(
     if at == 0 || at >= file_bytes {
         return Ok(at.min(file_bytes));
     }
-    // A line starts at `at` when the byte before it ends one: so the search begins there.
+    // A line starts at `at` when the byte before it ends one, so the search begins there.
     let mut place = at - 1;
     let mut block = vec![0; SEARCH_BYTES_FIRST];
     while place < file_bytes {
@@ -29,9 +29,9 @@ pub(super) fn line_start(
     Ok(file_bytes)
 }
 
-/// Bytes of the first look for a line's end: most lines are shorter.
+/// Bytes of the first read for a line's end: most lines are shorter.
 const SEARCH_BYTES_FIRST: usize = 1024;
-/// Bytes of each further look.
+/// Bytes of each further read.
 const SEARCH_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]

@@ -1,10 +1,7 @@
-//! What a node and its SPE say to each other over their socket. Private to this room: both ends are the same
-//! executable, so this may change with any release. Serves the path *job*, door 7.
-//!
-//! A message is four bytes of length (big-endian), then the message in the [codec](protocol::wire::codec). Descriptors
-//! travel with its message's first byte. The node: `Confine`, `Load`, then for each task `Begin`, `Segment`s, `End`.
-//! The SPE: `Confined`; `Loaded` or `Refused`; then `Progress`, a `Done` for each segment, and `Finished`,
-//! `FunctionFailed` or `Broken`, after which it drops what is left of the task and waits for the next `Begin`.
+//! The messages between a node and its SPE over their socket. Private to this crate: both ends are the same executable,
+//! so they may change with any release. Serves the path *job*, door 7. A message is four bytes of length (big-endian),
+//! then the [codec](protocol::wire::codec)'s bytes; its descriptors travel with its first byte. The types here never
+//! decide anything.
 
 use std::path::PathBuf;
 
@@ -21,28 +18,28 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::sandbox::Confinement;
 
-/// What the node says.
+/// The node's messages: `Confine`, `Load`, then for each task `Begin`, `Segment`s and `End`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToChild {
-    /// Lock yourself in; before anything else, and once.
+    /// Lock yourself in; sent before anything else, and once.
     Confine(Confinement),
-    /// Get a function ready. With the descriptor of its library or its code, where it has one.
+    /// Prepare a function. Comes with the descriptor of its library or its code, if it has one.
     Load {
         /// Where its code is.
         code: ChildCode,
         /// Its parameters.
         parameters: Vec<(String, String)>,
-        /// The names of its side files, whose descriptors come behind that of its code.
+        /// The names of its side files, whose descriptors follow that of its code.
         side: Vec<String>,
     },
-    /// A task begins. With the descriptor of the scratch file for its results, which is empty.
+    /// A task begins. Comes with the descriptor of the scratch file for its results, which is empty.
     Begin {
         /// The task.
         attempt: AttemptId,
         /// Number of buckets of its output.
         buckets: u32,
     },
-    /// A segment of the task. With the descriptors of its files.
+    /// A segment of the task. Comes with the descriptors of its files.
     Segment(SegmentSpec),
     /// That was the last segment.
     End,
@@ -53,12 +50,12 @@ pub(super) enum ToChild {
 pub(super) enum ChildCode {
     /// In this executable.
     BuiltIn(String),
-    /// In the library that comes along.
+    /// In the library whose descriptor follows.
     Native {
         /// The function's symbol.
         symbol: String,
     },
-    /// For the interpreter, in the file that comes along.
+    /// For the interpreter, in the file whose descriptor follows.
     Python(PythonSpec),
     /// A program of the machine, and its arguments.
     Program(Vec<String>),
@@ -74,23 +71,23 @@ impl ChildCode {
     }
 }
 
-/// A function in Python whose code comes along.
+/// A function in Python whose code comes as a descriptor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PythonSpec {
     /// The interpreter.
     pub(super) interpreter: PathBuf,
     /// What the function is called.
     pub(super) name: String,
-    /// The file that the code is the text of; empty for a pickle.
+    /// The file whose text the code is; empty for a pickle.
     pub(super) file: String,
     /// The Python that made the pickle; `None` for a text.
     pub(super) python: Option<(u8, u8)>,
-    /// Modules, and versions, that it needs.
+    /// The modules that it needs, with their versions.
     pub(super) requires: Vec<(String, Option<String>)>,
 }
 
-/// A [`SegmentOrder`](protocol::message::spe::SegmentOrder) whose files come along: of each part its own, and behind it
-/// that of its index, where it has one.
+/// A [`SegmentOrder`](protocol::message::spe::SegmentOrder) whose files are passed along: each part's own file,
+/// followed by that of its index, if it has one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SegmentSpec {
     /// Its number in the stage's input.
@@ -106,22 +103,22 @@ pub(super) struct PartSpec {
     pub(super) path: String,
     /// First byte.
     pub(super) from: u64,
-    /// First byte no longer part of it.
+    /// The first byte after it.
     pub(super) until: u64,
-    /// How its bytes fall into records.
+    /// How its bytes are divided into records.
     pub(super) records: RecordFraming,
-    /// What tells where its records are, where its bytes do not.
+    /// Where its records are, if its bytes do not show it.
     pub(super) guide: Option<GuideSpec>,
 }
 
 /// A [`RecordLocator`](protocol::message::spe::RecordLocator).
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum GuideSpec {
-    /// These bytes of the index that comes along.
+    /// These bytes of the index that is passed along.
     Offsets {
         /// First byte.
         from: u64,
-        /// First byte behind them.
+        /// First byte after them.
         until: u64,
     },
     /// The end of the part's own file.
@@ -136,7 +133,7 @@ pub(super) enum GuideSpec {
 }
 
 impl SegmentSpec {
-    /// What an SPE is told of an order.
+    /// The part of an order that an SPE is told.
     pub(super) fn of(order: &SegmentOrder) -> Self {
         let part = |part: &PartOrder| PartSpec {
             path: part.path.as_str().to_owned(),
@@ -154,10 +151,12 @@ impl SegmentSpec {
     }
 }
 
-/// What the SPE says.
+/// The SPE's messages: `Confined`, then `Loaded` or `Refused`. During a task follow `Progress` and a `Done` for each
+/// segment, then `Finished`, `FunctionFailed` or `Broken`. After that the SPE drops the rest of the task and waits for
+/// the next `Begin`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromChild {
-    /// It is locked in, but for these layers, which the kernel does not offer.
+    /// It is locked in, except for these layers, which the kernel does not offer.
     Confined(Vec<SandboxLayer>),
     /// The function is ready.
     Loaded,
@@ -185,9 +184,9 @@ pub(super) enum FromChild {
         segment: u64,
         /// The record in the segment, where known.
         record: Option<u64>,
-        /// What it said.
+        /// Its error message.
         message: String,
-        /// How that record begins.
+        /// The beginning of that record.
         record_start: Vec<u8>,
     },
     /// The SPE failed, not the function: it could not read a segment's file or write results.
@@ -210,14 +209,14 @@ pub(super) struct FinishedMessage {
     pub(super) bytes_in: u64,
     /// Records written.
     pub(super) records_out: u64,
-    /// What of the scratch file belongs to which bucket, in the order of the file; at most [`CHUNKS_MAX`].
+    /// Which part of the scratch file belongs to which bucket, in the order of the file; at most [`CHUNKS_MAX`].
     #[serde(deserialize_with = "few::<CHUNKS_MAX, _, _>")]
     pub(super) chunks: Vec<Chunk>,
     /// What the function counted.
     pub(super) counters: Counters,
 }
 
-/// A run of bytes of the scratch file that belongs to one bucket. A bucket's content is its chunks in their order.
+/// A run of bytes of the scratch file that belongs to one bucket. A bucket's content is its chunks in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// The bucket.
@@ -228,11 +227,11 @@ pub struct Chunk {
     pub bytes: u64,
 }
 
-/// A message as it travels, length first.
+/// A message in its transmitted form, length first.
 pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     let body = codec::encode(message);
     let mut bytes = Vec::with_capacity(LENGTH_BYTES + body.len());
-    // A message that is longer is refused by the other end, as it would be if its length fitted.
+    // A longer message is refused by the other end, as it would be if its length fitted.
     bytes.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
     bytes.extend(body);
     bytes
@@ -251,10 +250,10 @@ pub(super) fn body_bytes(first: [u8; LENGTH_BYTES]) -> Option<usize> {
 
 /// Bytes of a message's length.
 pub(super) const LENGTH_BYTES: usize = 4;
-/// Longest message in bytes: the longest list of chunks fits, at 15 bytes each where they are far into a long file.
+/// Longest message in bytes: it fits the longest list of chunks, at 15 bytes each for offsets far into a long file.
 pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// Most chunks of a task, at 24 bytes each in the node's memory: 24 MiB. Six gigabytes of results in 4,096 buckets have
-/// as many, and more than a hundred gigabytes in 256.
+/// as many, and so do more than a hundred gigabytes in 256.
 pub(super) const CHUNKS_MAX: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The Sphere Processing Engine (Sector/Sphere paper, 3.3): a child process of the node that runs one user function
-//! over segments. It serves the path *job*, doors 6 and 7.
-//!
-//! [`host`] is the node's side: it starts the process, hands it open files, and learns how it ended. [`child`] is what
-//! runs inside: it maps a segment's file, calls the function, and appends the results to one scratch file. Between them
-//! is a Unix socket and the messages of `words`. User code runs nowhere else, and never in the node's own process.
+//! over segments. It serves the path *job*, doors 6 and 7. [`host`] is the node's side: it starts the process, passes
+//! open files, and learns how it ended. [`child`] runs inside: it maps a segment's file, calls the function, and
+//! appends the results to a scratch file. They exchange `messages` over a Unix socket. User code runs nowhere else, and
+//! never in the node's own process.
 
 mod captured_output;
 mod cgroups;

@@ -1,6 +1,5 @@
-//! The results of a task on their way to its scratch file (paper, 3.5.2: "Each SPE dumps the result to local disk
-//! before attempting to send the results to buckets on other nodes"). In the SPE process alone. Records for the same
-//! bucket are gathered, so that the file falls into few chunks; memory stays bounded however many buckets there are.
+//! Writes the results of a task to its scratch file. In the SPE process alone. Records of the same bucket are gathered,
+//! so that the file consists of few chunks. However many buckets there are, memory never exceeds a fixed bound.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -8,7 +7,8 @@ use udf::Stopped;
 
 use super::messages::{CHUNKS_MAX, Chunk};
 
-/// Buffers by bucket over one file.
+/// One file with a buffer for each bucket. The paper (3.5.2) has "Each SPE dumps the result to local disk before
+/// attempting to send the results to buckets on other nodes".
 pub(super) struct BucketWriter {
     file: File,
     file_bytes: u64,
@@ -22,7 +22,7 @@ pub(super) struct BucketWriter {
 
 /// What a finished task left in the scratch file.
 pub(super) struct WrittenResults {
-    /// What belongs to which bucket.
+    /// The chunks of each bucket.
     pub(super) chunks: Vec<Chunk>,
     /// Records written.
     pub(super) records: u64,
@@ -43,15 +43,15 @@ impl BucketWriter {
         }
     }
 
-    /// Takes records for a bucket, modulo their number. After a failure of the disk, nothing more. Returns whether
-    /// bytes went to the file.
+    /// Takes records for a bucket, modulo the number of buckets. After a disk error it takes nothing more. Returns
+    /// whether bytes went to the file.
     pub(super) fn emit(&mut self, bucket: u64, bytes: &[u8], records: u64) -> Result<bool, Stopped> {
         if self.failure.is_some() {
             return Err(Stopped);
         }
         self.records += records;
         let count = self.buffers.len() as u64;
-        // A division costs more than all the rest for a small record, and most functions do not need it.
+        // A division costs more than all the rest for a small record, and most functions need none.
         let bucket = if bucket < count { bucket } else { bucket % count } as usize;
         let buffer = &mut self.buffers[bucket];
         if buffer.len() + bytes.len() <= self.buffer_bytes {
@@ -75,7 +75,7 @@ impl BucketWriter {
         self.buffers.len() as u32
     }
 
-    /// What went wrong with the disk, if anything did.
+    /// The disk error, if there was one.
     pub(super) fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
@@ -101,7 +101,7 @@ impl BucketWriter {
         result
     }
 
-    /// Appends bytes of a bucket to the file. A chunk grows as long as its bucket has no neighbour.
+    /// Appends bytes of a bucket to the file. A chunk grows until another bucket's bytes follow it.
     fn append(&mut self, bucket: usize, bytes: &[u8]) -> Result<(), Stopped> {
         if bytes.is_empty() {
             return Ok(());
@@ -132,7 +132,7 @@ impl BucketWriter {
 
 /// Most bytes of all buffers together: an SPE stays small beside the segment it maps.
 const BUFFERS_BYTES: usize = 32 * 1024 * 1024;
-/// Least bytes of a bucket's buffer; with the most buckets there may be, all of them together are within the bound.
+/// Least bytes of a bucket's buffer; even with the most buckets, all buffers together stay within the limit.
 const BUFFER_BYTES_MIN: usize = 8 * 1024;
 /// Most bytes of a bucket's buffer: larger writes are no faster.
 const BUFFER_BYTES_MAX: usize = 1024 * 1024;
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// The content of each bucket, put together from the chunks.
+    /// The content of each bucket, reassembled from the chunks.
     fn buckets(mut file: &File, chunks: &[Chunk], count: usize) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         file.rewind().unwrap();

@@ -1,6 +1,6 @@
 //! The parts of a segment, one for each input stream of the job, as functions of any kind get them. Serves the path
-//! *job*, door 7; in the SPE process alone. It decides nothing of what a function may see: what came along is all there
-//! is.
+//! *job*, door 7; in the SPE process alone. It never decides what a function may see: only what was passed along exists
+//! here.
 
 use std::fs::File;
 
@@ -12,7 +12,7 @@ use super::{
     messages::{GuideSpec, PartSpec, SegmentSpec},
 };
 
-/// A part of a segment: mapped, and as it came.
+/// A part of a segment: mapped, and as it was received.
 pub(super) struct SegmentPart<'a> {
     pub(super) spec: &'a PartSpec,
     /// Its file.
@@ -22,7 +22,7 @@ pub(super) struct SegmentPart<'a> {
     pub(super) map: MappedPart,
 }
 
-/// Maps the parts of a segment, whose files lie in `files` as the [word](SegmentWord) says.
+/// Maps the parts of a segment, whose files are in `files` as the [message](SegmentSpec) says.
 pub(super) fn map_parts<'a>(word: &'a SegmentSpec, files: &'a [File]) -> Result<Vec<SegmentPart<'a>>, MapError> {
     let mut files = files.iter();
     let missing =
@@ -56,19 +56,19 @@ impl<'a> SegmentPart<'a> {
         }
     }
 
-    /// It as the segment that a function sees first.
+    /// This part as the segment that a function sees first.
     pub(super) fn input(&'a self, segment: u64) -> Input<'a> {
         let input = Input::new(self.map.bytes(), self.format()).at(&self.spec.path, segment, self.map.from());
         input.with_starts(self.map.starts())
     }
 
-    /// It as what goes with a segment.
+    /// This part as an addition to a segment.
     pub(super) fn beside(&self) -> Beside<'_> {
         let (bytes, from, starts) = (self.map.bytes(), self.map.from(), self.map.starts());
         Beside { bytes, format: self.format(), path: &self.spec.path, from, starts }
     }
 
-    /// How its record of this number begins; nothing where there is no such record, or nobody knows where.
+    /// The beginning of the record with this number; empty if there is none, or its place is unknown.
     pub(super) fn record_start(&self, record: u64) -> &[u8] {
         let found = record_of(self.map.bytes(), self.spec.records, self.map.starts(), self.map.from(), record);
         let found = found.unwrap_or_default();
@@ -77,7 +77,7 @@ impl<'a> SegmentPart<'a> {
 
     fn format(&self) -> udf::RecordFormat {
         match self.spec.records {
-            // No library knows rows: only what reads the file itself is given such a part.
+            // No library handles rows: only code that reads the file itself is given such a part.
             RecordFraming::File | RecordFraming::Parquet => udf::RecordFormat::File,
             RecordFraming::Lines => udf::RecordFormat::Lines,
             RecordFraming::Fixed(record_bytes) => udf::RecordFormat::Fixed(record_bytes),
@@ -112,7 +112,7 @@ fn record_of<'a>(
             let edge = |at: usize| usize::try_from(u64::from_le(*starts.get(at)?).checked_sub(from)?).ok();
             segment.get(edge(at)?..edge(at + 1)?)
         }
-        // Rows are in columns: no bytes of the file are one.
+        // Rows are stored in columns: no byte range of the file is one.
         RecordFraming::Parquet => None,
     }
 }

@@ -1,5 +1,6 @@
-//! What of the sandbox this machine offers, found by trying: an SPE is started, locks itself in, says what was missing,
-//! and is ended. Serves the path *job*: a node says aloud at its start what it has not. It runs no user code.
+//! Finds out by trial which parts of the sandbox this machine offers. An SPE is started, locks itself in, reports what
+//! was missing, and is ended. Serves the path *job*: a node reports at its start what it lacks. It never runs user
+//! code.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,23 +9,23 @@ use protocol::sandbox::SandboxLayer;
 use super::{MemoryBound, RuntimeKind, Sandbox, SpeProcess, SpeProgram};
 use crate::{blocking, node_context::NodeContext};
 
-/// Starts an SPE in a new folder in `parent`, and gives the layers that it found missing. To be called within a Tokio
-/// runtime.
+/// Starts an SPE in a new folder in `parent`, and returns the layers that it found missing. Must be called within a
+/// Tokio runtime.
 ///
 /// # Errors
-/// A sentence, when no SPE can be started or confined here at all; functions are then refused for the same reason.
+/// A sentence if no SPE can be started or confined here at all; functions are then refused for the same reason.
 pub async fn probe(program: &SpeProgram, sandbox: &Arc<Sandbox>, parent: &Path) -> Result<Vec<SandboxLayer>, String> {
     let place = sandbox.allocate(parent).map_err(|error| error.to_string())?;
     let mut process = SpeProcess::start(program, place, RuntimeKind::Library).map_err(|error| error.to_string())?;
     match process.await_confinement().await {
         Ok(missing) => Ok(missing.to_vec()),
-        // It is confined, and less than required: that is an answer.
+        // It is confined, but less than required: that is an answer.
         Err(_) if sandbox.missing().is_some() => Ok(sandbox.missing().unwrap_or_default().to_vec()),
         Err(refusal) => Err(refusal.message),
     }
 }
 
-/// What a node does with it: the log says what is missing, and from then on every report of how the node is.
+/// How a node uses the probe: the log says what is missing, and so does every later status report.
 pub(crate) async fn check_sandbox(context: Arc<NodeContext>) {
     let store = Arc::clone(&context.store);
     let found = match blocking("finding a folder for an SPE", move || Ok(store.emptiest_jobs_folder()?)).await {

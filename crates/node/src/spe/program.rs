@@ -1,9 +1,7 @@
-//! A program as a function: started anew for each segment, which it reads on its standard input; what it writes to its
-//! standard output are the results (the first Sector's habit, and Hadoop streaming's). Serves the path *job*, door 7;
-//! in the SPE process alone, which stays locked in, and the program more so ([`sandbox`]).
-//!
-//! One thread serves all three pipes, so that neither end waits for the other: a program may read nothing, print before
-//! it has read, or never end; the last is the node's to notice.
+//! A program as a function: started anew for each segment, which it reads on standard input. Its standard output is the
+//! results, as in the first Sector and in Hadoop streaming. Serves the path *job*, door 7; in the SPE process alone,
+//! which is locked in, and the program even more ([`sandbox`]). A program may read nothing, print before it reads, or
+//! never end (the node notices that). One thread serves all three pipes, so the two ends never wait for each other.
 
 use std::{
     collections::VecDeque,
@@ -33,16 +31,16 @@ use super::{
 /// A program with its arguments, found to be there.
 pub(super) struct Program {
     words: Vec<String>,
-    /// Exit codes that are no errors.
+    /// Exit codes that are not errors.
     good_codes: Vec<i32>,
-    /// Of each side file its name, and the file that it is in the scratch folder.
+    /// The name of each side file, and its file in the scratch folder.
     side: Vec<(String, String)>,
     folder: PathBuf,
     launcher: ProgramLauncher,
 }
 
 impl Program {
-    /// Looks whether the program is there; it is not run.
+    /// Checks that the program exists; it is not run.
     pub(super) fn find(
         words: Vec<String>,
         parameters: &[(String, String)],
@@ -71,7 +69,7 @@ impl Program {
         Ok(Self { words, good_codes, side: Vec::new(), folder, launcher: started })
     }
 
-    /// The same program, which finds these side files by their names in its environment.
+    /// The same program with these side files, which it finds by their names in its environment.
     pub(super) fn with_side_files(self, files: &[NamedFile]) -> Result<Self, Refusal> {
         let side = side_file_maps::write_copies(files, &self.folder)?;
         Ok(Self { side, ..self })
@@ -94,7 +92,7 @@ impl Program {
         command.envs(self.side.iter().map(|(name, path)| (format!("SECTOR_SIDE_{name}"), path)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = self.launcher.spawn(&mut command).map_err(|error| match error.kind() {
-            // It is there, and is not what this machine runs: so it is everywhere.
+            // The file exists, but this machine cannot run it, and so no machine can.
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
                 CallError::Function(FunctionError::new(format!("`{name}` could not be started: {error}")))
             }
@@ -108,7 +106,7 @@ impl Program {
         let pumped = running.run_io(input.bytes(), &mut results, output);
         let status = match pumped {
             Ok(status) => status,
-            // The disk is full; who asked knows. What still runs goes.
+            // The disk is full, and the caller knows. The running program is ended.
             Err(ProgramIoError::Stopped) => return Err(CallError::Function(Stopped.into())),
             Err(ProgramIoError::Io(error)) => return Err(broken("fed", &error)),
         };
@@ -118,7 +116,7 @@ impl Program {
                 match ExitCause::from_status(status, ProcessKind::Program(name), OomEvidence::Unknown, said.as_deref())
                 {
                     ExitCause::Function(message) => CallError::Function(FunctionError::new(message)),
-                    // In here nobody knows of the machine's memory: the node does.
+                    // The SPE does not know about the machine's memory: the node does.
                     ExitCause::Process(message) | ExitCause::OutOfMemory(message) => CallError::Broken(message),
                 },
             );
@@ -131,9 +129,9 @@ impl Program {
 }
 
 impl Program {
-    /// Writes what further input streams have of the segment into files of the scratch folder, which the program finds
-    /// by their names in its environment. Copies: a program that is given a file may want to read it by name, more than
-    /// once.
+    /// Writes the segment's data of further input streams into files of the scratch folder, which the program finds by
+    /// their names in its environment. They are copies, because a program may want to read a file by name, and more
+    /// than once.
     fn lay_beside(&self, input: &Input<'_>) -> io::Result<Vec<(String, String)>> {
         let mut names = Vec::new();
         for (stream, part) in (2..).zip(input.beside()) {
@@ -151,7 +149,7 @@ impl Program {
     }
 }
 
-/// A program at work. Dropping it ends it, and all that it started.
+/// A running program. Dropping it ends it, and all that it started.
 struct Running<'a> {
     process: Child,
     said: StderrTail,
@@ -190,7 +188,7 @@ impl<'a> Running<'a> {
         Ok(running)
     }
 
-    /// Feeds `bytes` and takes what comes, until the program has ended and has nothing more to say.
+    /// Feeds `bytes` and takes the output, until the program has ended and its pipes are empty.
     fn run_io(
         &mut self,
         mut bytes: &[u8],
@@ -204,7 +202,7 @@ impl<'a> Running<'a> {
         let mut ended = None;
         loop {
             if bytes.is_empty() {
-                // Its end of file.
+                // End of its input.
                 stdin = None;
             }
             let mut came = false;
@@ -215,22 +213,22 @@ impl<'a> Running<'a> {
                         stdout.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
                         stderr.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
                     ],
-                    // Once it has ended, what it left in the pipes is all that is waited for.
+                    // Once it has ended, only what is left in the pipes is read.
                     if ended.is_some() { Duration::ZERO } else { LOOK_INTERVAL },
                 )?;
             } else if ended.is_none() {
-                // It may close its pipes and go on: that it does not end is the node's to notice.
+                // It may close its pipes and go on; the node notices if it never ends.
                 ended = Some(self.process.wait()?);
             }
             if let Some(pipe) = &mut stdin {
                 match pipe.write(&bytes[..bytes.len().min(WRITE_BYTES)]) {
                     Ok(written) => {
                         bytes = &bytes[written..];
-                        // That it reads is a sign of life.
+                        // Reading is a sign of life.
                         output.progress((total - bytes.len()) as u64);
                     }
                     Err(error) if is_later(&error) => {}
-                    // It wants no more: that is its right.
+                    // It wants no more input, which is allowed.
                     Err(_) => stdin = None,
                 }
             }
@@ -242,7 +240,7 @@ impl<'a> Running<'a> {
                 Ok(())
             })?;
             match ended {
-                // What somebody else holds open is not waited for.
+                // A pipe that somebody else holds open is not waited for.
                 Some(status) if !came => return Ok(status),
                 None if !came => ended = self.process.try_wait()?,
                 _ => {}
@@ -259,7 +257,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Waits until one of these is ready; whether one is.
+/// Waits until one of these is ready; returns whether one is.
 fn wait(pipes: [Option<(BorrowedFd<'_>, PollFlags)>; 3], most: Duration) -> io::Result<bool> {
     let mut watched: Vec<_> =
         pipes.into_iter().flatten().map(|(pipe, flags)| PollFd::from_borrowed_fd(pipe, flags)).collect();
@@ -271,7 +269,7 @@ fn wait(pipes: [Option<(BorrowedFd<'_>, PollFlags)>; 3], most: Duration) -> io::
     }
 }
 
-/// Reads what a pipe holds, up to one buffer; at its end it is closed.
+/// Reads what a pipe holds, up to one buffer; the pipe is closed at its end.
 fn read_some(
     pipe: &mut Option<impl Read>,
     buffer: &mut [u8],
@@ -291,11 +289,11 @@ fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// What the program printed, on its way to buckets. Into one bucket it goes as it is; into several by lines, each to
-/// the bucket of what stands before its first tab.
+/// Sends the program's output to buckets. A single bucket gets it unchanged; with several, each line goes to the bucket
+/// of the text before its first tab.
 struct Results {
     by_line: bool,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     rest: Vec<u8>,
 }
 
@@ -340,13 +338,13 @@ fn emit_line(line: &[u8], output: &mut Output<'_>) -> Result<(), Stopped> {
     output.emit_key(&line[..end], line)
 }
 
-/// The end of what a program said on standard error. The node's log has all of it.
+/// The end of what a program wrote to standard error. The node's log has all of it.
 #[derive(Default)]
 struct StderrTail(VecDeque<u8>);
 
 impl StderrTail {
     fn take(&mut self, bytes: &[u8]) {
-        // A log that is not read any more is no reason to end.
+        // A log that is no longer read is no reason to end.
         let _ = io::stderr().write_all(bytes);
         self.0.extend(bytes);
         let surplus = self.0.len().saturating_sub(SAID_BYTES_MAX);
@@ -364,13 +362,13 @@ impl StderrTail {
     }
 }
 
-/// The surroundings of any process that an SPE starts.
+/// The environment of any process that an SPE starts.
 pub(super) fn environment(folder: &Path) -> Vec<(&'static str, std::ffi::OsString)> {
     let kept = ["LANG", "LC_ALL", "TZ"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     [("PATH", FOLDERS.into()), ("HOME", folder.into()), ("TMPDIR", folder.into())].into_iter().chain(kept).collect()
 }
 
-/// What a program may want to know of its segment.
+/// The variables that describe its segment to a program.
 fn segment_environment(input: &Input<'_>, parameters: &[(String, String)]) -> Vec<(String, String)> {
     let records = match input.format() {
         RecordFormat::File => "file".into(),
@@ -393,19 +391,19 @@ fn segment_environment(input: &Input<'_>, parameters: &[(String, String)]) -> Ve
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(given).collect()
 }
 
-/// Where programs are looked for.
+/// The search path for programs.
 const FOLDERS: &str = "/usr/local/bin:/usr/bin:/bin";
-/// The parameter that names exit codes which are no errors: `grep` ends with 1 where it finds nothing.
+/// The parameter with exit codes that are not errors: `grep` ends with 1 if it finds nothing.
 const GOOD_CODES: &str = "exit_codes";
 /// Bytes read from a pipe at once: as much as it holds.
 const READ_BYTES: usize = 64 * 1024;
 /// Bytes offered to a pipe at once.
 const WRITE_BYTES: usize = 64 * 1024;
-/// Time after which it is looked at whether a silent program has ended, whose pipes somebody else may hold.
+/// Interval of checks whether a silent program has ended, whose pipes another process may hold.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Bytes kept of what a program says on standard error.
+/// Bytes kept of a program's standard error.
 const SAID_BYTES_MAX: usize = 2 * 1024;
-/// Lines of it that come with an error.
+/// Lines of it that are attached to an error.
 const SAID_LINES_MAX: usize = 5;
 
 #[cfg(test)]

@@ -1,24 +1,7 @@
 //! The Python of an SPE, seen from the process that starts it: one interpreter a stage, kept between segments. It gets
-//! a segment as an open file and gives its results back in batches over one socket. Serves the path *job*, door 7; in
-//! the SPE process alone, which stays locked in, and the interpreter more so ([`sandbox`](super::sandbox)). What runs
-//! in there is `python/runner.py`; nothing that it says is believed beyond its own task.
-//!
-//! To Python: three numbers of 32 bits (little-endian, as all here): 1 load or 2 segment, bytes of JSON, bytes after
-//! it; descriptors come with the first byte: of a function its side files, of a segment each part's file, and behind it
-//! that of its index, if it has one. From Python: a head of 24 bytes: kind, a 32-bit number `a`, two
-//! 64-bit ones `b` and `c`, then
-//!
-//! | kind | what | after the head |
-//! |---|---|---|
-//! | `load` | the function is ready | |
-//! | `deny` | it is not | `c` bytes: a sentence |
-//! | `life` | `b` bytes of the segment are done | |
-//! | `numb` | `a` records for numbered buckets | `a` buckets of 64 bits, `a` lengths of 32, `c` bytes of records |
-//! | `keys` | `a` records for buckets by key | `a` lengths of keys, `a` of records, `b` bytes of keys, `c` of records |
-//! | `one ` | `b` records for one bucket | a key of `a` bytes, or a bucket of 64 bits where `a` is all ones; `c` bytes |
-//! | `cntr` | `b` more for the counter that is called so | a name of `a` bytes |
-//! | `done` | the segment is processed | |
-//! | `fail` | the function failed at record `b`, or at none | `c` bytes: what happened |
+//! a segment as an open file and returns its results in batches over one socket. It runs `python/runner.py`. Serves the
+//! path *job*, door 7; in the SPE process alone, which is locked in, and the interpreter even more
+//! ([`sandbox`](super::sandbox)). What the interpreter says is never believed beyond its own task.
 
 use std::{
     io::{self, BufReader, Read},
@@ -52,12 +35,13 @@ pub(super) struct LoadedPython {
     side: Vec<NamedFile>,
     folder: PathBuf,
     launcher: ProgramLauncher,
-    /// `None` after it was ended in the middle of a segment: the next one starts another.
+    /// `None` after it was ended in the middle of a segment: the next segment starts another.
     interpreter: Option<InterpreterProcess>,
 }
 
 impl LoadedPython {
-    /// Starts the interpreter and has it load the function. When the interpreter dies of it, this process dies alike.
+    /// Starts the interpreter and has it load the function. If the interpreter dies of it, this process ends in the
+    /// same way.
     pub(super) fn load(
         word: PythonSpec,
         code: Vec<u8>,
@@ -88,7 +72,7 @@ impl LoadedPython {
         interpreter.send(SEGMENT, &segment_json(input, parts), &[], &files).map_err(lost)?;
         let ended = interpreter.take_results(output);
         if !matches!(ended, Err(SegmentEnd::Stopped | SegmentEnd::ProtocolError(_))) {
-            // It waits for the next segment; elsewise it is dropped, which ends it.
+            // It waits for the next segment; otherwise it is dropped, which ends it.
             self.interpreter = Some(interpreter);
         }
         match ended {
@@ -130,6 +114,24 @@ impl LoadedPython {
 }
 
 /// A running interpreter. Dropping it ends it.
+///
+/// A message to Python is three numbers of 32 bits, then their bytes; all numbers are little-endian. The numbers are
+/// the kind (1 load, 2 segment), the bytes of JSON, and the bytes after it. Descriptors come with the first byte. A
+/// function has its side files. A segment has each part's file, followed by that of its index, if it has one.
+///
+/// A message from Python has a head of 24 bytes: kind, a 32-bit number `a`, two 64-bit ones `b` and `c`. Then follows
+///
+/// | kind | what | after the head |
+/// |---|---|---|
+/// | `load` | the function is ready | |
+/// | `deny` | it is not | `c` bytes: a sentence |
+/// | `life` | `b` bytes of the segment are done | |
+/// | `numb` | `a` records for numbered buckets | `a` buckets of 64 bits, `a` lengths of 32, `c` bytes of records |
+/// | `keys` | `a` records for buckets by key | `a` lengths of keys, `a` of records, `b` bytes of keys, `c` of records |
+/// | `one ` | `b` records for one bucket | a key of `a` bytes, or a bucket of 64 bits if `a` is all ones; `c` bytes |
+/// | `cntr` | `b` more for the counter of this name | a name of `a` bytes |
+/// | `done` | the segment is processed | |
+/// | `fail` | the function failed at record `b`, or at none | `c` bytes: what happened |
 struct InterpreterProcess {
     process: Child,
     socket: BufReader<UnixStream>,
@@ -139,7 +141,7 @@ struct InterpreterProcess {
 enum SegmentEnd {
     Failed(FunctionError),
     Stopped,
-    /// What it said makes no sense: the function has the socket.
+    /// Its message makes no sense: the function has the socket.
     ProtocolError(String),
 }
 
@@ -231,7 +233,7 @@ impl InterpreterProcess {
         Ok(())
     }
 
-    /// Bytes for one bucket: as many as there are, some at a time.
+    /// Takes bytes for one bucket: as many as there are, some at a time.
     fn take_one(&mut self, head: &Head, output: &mut Output<'_>) -> Result<(), SegmentEnd> {
         let bucket = if head.a == NO_KEY {
             u64::from_le_bytes(self.bytes(8)?.try_into().unwrap_or_default())
@@ -266,7 +268,7 @@ impl InterpreterProcess {
         Ok(bytes.chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap_or_default())).collect())
     }
 
-    /// Bytes that fall into parts of these lengths.
+    /// Bytes that consist of parts of these lengths.
     fn batch(&mut self, bytes: u64, lengths: &[u32]) -> io::Result<Vec<u8>> {
         let bytes = bounded(bytes, BATCH_BYTES_MAX)?;
         if lengths.iter().map(|length| u64::from(*length)).sum::<u64>() != bytes as u64 {
@@ -286,7 +288,7 @@ impl InterpreterProcess {
         Ok(bytes)
     }
 
-    /// Fills `bytes`. When the interpreter has ended, this process ends alike: so the node reads how it was.
+    /// Fills `bytes`. If the interpreter has ended, this process ends in the same way, so that the node sees the cause.
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         match self.socket.read_exact(bytes) {
             Err(error) if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => {
@@ -304,7 +306,7 @@ impl Drop for InterpreterProcess {
     }
 }
 
-/// Bytes cut into parts of these lengths, which they have together.
+/// Bytes cut into parts of these lengths, which add up to them.
 struct SplitByLengths<'a> {
     rest: &'a [u8],
     lengths: &'a [u32],
@@ -335,7 +337,7 @@ fn length(bytes: usize) -> io::Result<u32> {
 }
 
 fn load_json(word: &PythonSpec, parameters: &[(String, String)], side: &[NamedFile]) -> io::Result<String> {
-    // As on a command line, the last of a name wins.
+    // As on a command line, the last value of a name wins.
     let parameters: serde_json::Map<_, _> =
         parameters.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
     let python = word.python.map(|(major, minor)| format!("{major}.{minor}"));
@@ -352,7 +354,7 @@ fn segment_json(input: &Input<'_>, parts: &[SegmentPart<'_>]) -> String {
     serde_json::json!({ "segment": input.segment(), "buckets": input.buckets(), "parts": parts }).to_string()
 }
 
-/// Where the part lies in its file, and what guides through it: a range of its index, or its row group.
+/// The part's place in its file, and its guide: a range of its index, or its row group.
 fn part_json(part: &SegmentPart<'_>) -> serde_json::Value {
     let (format, record_bytes) = match part.spec.records {
         RecordFraming::File => ("file", 0),
@@ -372,9 +374,9 @@ fn part_json(part: &SegmentPart<'_>) -> serde_json::Value {
     })
 }
 
-/// What runs in the interpreter.
+/// The code that runs in the interpreter.
 const RUNNER: &str = include_str!("python/runner.py");
-/// An SPE is one of as many as the node has processors: a library that starts a thread for each would slow all of them.
+/// A node has as many SPEs as processors: a library with a thread for each processor would slow all of them.
 const LIBRARY_THREADS: &[(&str, &str)] = &[("OMP_NUM_THREADS", "1"), ("OPENBLAS_NUM_THREADS", "1")];
 const LOAD: u32 = 1;
 const SEGMENT: u32 = 2;
@@ -387,18 +389,18 @@ const KEYED: [u8; 4] = *b"keys";
 const ONE: [u8; 4] = *b"one ";
 const DONE: [u8; 4] = *b"done";
 const FAILED: [u8; 4] = *b"fail";
-/// In the place of a key's length: a number follows.
+/// Stands in place of a key's length: a number follows.
 const NO_KEY: u32 = u32::MAX;
-/// In the place of a record's number: none is known.
+/// Stands in place of a record's number: none is known.
 const NO_RECORD: u64 = u64::MAX;
 const HEAD_BYTES: usize = 24;
 /// Bytes read from the socket at once.
 const READ_BYTES: usize = 256 * 1024;
 /// Most records of a batch: the runner sends 8,192.
 const BATCH_RECORDS_MAX: usize = 1 << 16;
-/// Most bytes of a batch's keys, and of its records. The runner sends half a MiB, and a long key with it.
+/// Most bytes of a batch's keys, and of its records. The runner sends half a MiB, plus one long key.
 const BATCH_BYTES_MAX: usize = 64 << 20;
 /// Most bytes of the key of one long record.
 const KEY_BYTES_MAX: usize = 64 << 20;
-/// Most bytes of what a function raised; what travels on is clipped further.
+/// Most bytes of an exception's text; it is clipped further before it is passed on.
 const TEXT_BYTES_MAX: usize = 1 << 20;

@@ -1,20 +1,20 @@
-//! What a program reports on standard error in whole lines, as programs for Hadoop streaming do:
-//! `reporter:counter:NAME,N` adds to a counter (Hadoop's `GROUP,COUNTER,N` is one whose name has a comma),
-//! `reporter:status:…` is a sign of life. In the SPE process alone. All other lines are none of its business.
+//! Finds the reports of a program on standard error, in whole lines as for Hadoop streaming. `reporter:counter:NAME,N`
+//! adds to a counter (Hadoop's `GROUP,COUNTER,N` is one with a comma in its name), and `reporter:status:…` is a sign of
+//! life. In the SPE process alone. It never interprets any other line.
 
 use udf::{FunctionError, Output};
 
-/// Finds reports in what comes piece by piece.
+/// Finds reports in text that arrives piece by piece.
 #[derive(Default)]
 pub(super) struct Reporter {
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
-    /// What was to be a counter and is none: the first such line.
+    /// The first line that looks like a counter but is none.
     wrong: Option<String>,
 }
 
 impl Reporter {
-    /// Takes what the program said; it has been fed `fed` bytes of its segment.
+    /// Takes the program's text; the program has been fed `fed` bytes of its segment.
     pub(super) fn take(&mut self, mut bytes: &[u8], fed: u64, output: &mut Output<'_>) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.keep(&bytes[..end]);
@@ -27,7 +27,7 @@ impl Reporter {
     /// The program has ended well: a last line needs no end.
     ///
     /// # Errors
-    /// Where a line that begins as a counter's is none: its count would be missing without a word.
+    /// If a line begins like a counter but is none: its count would be missing without notice.
     pub(super) fn finish(mut self, fed: u64, output: &mut Output<'_>) -> Result<(), FunctionError> {
         self.end_line(fed, output);
         let Some(line) = self.wrong else { return Ok(()) };
@@ -38,7 +38,7 @@ impl Reporter {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        // One byte more than a report may have shows that it is none.
+        // One byte more than a report may have shows that the line is none.
         let room = (LINE_BYTES_MAX + 1).saturating_sub(self.line.len());
         self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
@@ -60,7 +60,7 @@ impl Reporter {
     }
 }
 
-/// Whether a line is a report and no word of the program's.
+/// Whether a line is a report and not ordinary text.
 pub(super) fn is_report(line: &str) -> bool {
     line.starts_with(STATUS) || line.starts_with(COUNTER)
 }
@@ -69,7 +69,7 @@ const STATUS: &str = "reporter:status:";
 const COUNTER: &str = "reporter:counter:";
 /// Longest report in bytes: a name, and room for a group.
 const LINE_BYTES_MAX: usize = 512;
-/// Characters that are shown of a report that is none.
+/// Characters shown of an invalid report.
 const SHOWN_CHARS: usize = 80;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Who is to live in an SPE: a library, in the process itself; or a program or a Python, which the process starts and
-//! which is locked in further. It serves the path *job*: what is readable in the sandbox differs, so an SPE is started
-//! for one of them and never turns into another.
+//! The kind of code an SPE is made for. A library runs in the process itself; a program or a Python is started by the
+//! process and locked in further. It serves the path *job*. The readable files in the sandbox differ, so an SPE is
+//! started for one kind and never turns into another.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -8,10 +8,10 @@ use protocol::{Refusal, message::spe::FunctionCode};
 
 use super::{Sandbox, interpreter::Interpreter};
 
-/// Who is to live in an SPE.
+/// The kind of code that an SPE runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuntimeKind {
-    /// A function that is built in or in a library: it starts nothing.
+    /// A function that is built in or in a library; it starts no process.
     Library,
     /// Programs of the machine, one process a segment.
     Program,
@@ -34,7 +34,7 @@ impl RuntimeKind {
         }
     }
 
-    /// What it reads beside the system's libraries.
+    /// The files it reads besides the system's libraries.
     pub(super) fn read_paths(&self) -> Vec<PathBuf> {
         match self {
             Self::Library => Vec::new(),
@@ -45,10 +45,10 @@ impl RuntimeKind {
 }
 
 impl Sandbox {
-    /// Who lives in the SPE for a function of this kind. The first function in Python asks the interpreter who it is.
+    /// The kind of SPE for a function's code. The first function in Python asks the interpreter about itself.
     ///
     /// # Errors
-    /// `Unavailable` when this node has no Python, or none that will do.
+    /// `Unavailable` if this node has no Python, or none that is usable.
     pub async fn runtime_kind(&self, code: &FunctionCode) -> Result<RuntimeKind, Refusal> {
         match code {
             FunctionCode::BuiltIn(_) | FunctionCode::Native { .. } => Ok(RuntimeKind::Library),
@@ -58,5 +58,5 @@ impl Sandbox {
     }
 }
 
-/// Where the machine's programs lie, and the links by which a system chooses between several of a name.
+/// The folders of the machine's programs, and the links by which a system chooses between several of one name.
 const PROGRAMS: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin", "/etc/alternatives"];

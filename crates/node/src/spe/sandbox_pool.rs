@@ -1,5 +1,5 @@
-//! Who SPEs of this node are and where they work: a user number and a folder for each, lent while it runs. Serves the
-//! path *job*. It starts nothing; what the numbers are for is in [`sandbox`](super::sandbox).
+//! Assigns each SPE of this node a user number and a folder while it runs. Serves the path *job*. It never starts a
+//! process; the numbers are used in [`sandbox`](super::sandbox).
 
 use std::{
     collections::BTreeSet,
@@ -32,41 +32,41 @@ pub struct Sandbox {
     limits: Confinement,
     /// What bounds the memory of all processes of an SPE together, or why nothing does.
     cgroups: Result<Arc<Cgroups>, String>,
-    /// Bytes of the disk that results leave free.
+    /// Bytes of the disk that results must leave free.
     reserve_bytes: u64,
-    /// Whether a function is refused where a layer is missing.
+    /// Whether functions are refused if a layer is missing.
     required: bool,
-    /// What functions in Python run in.
+    /// The Python for functions in Python.
     pub(super) python: NodePython,
-    /// How long a function may be without a sign of life.
+    /// How long a function may show no sign of life.
     silence_max: Option<Duration>,
     /// How long one task may take.
     task_max: Option<Duration>,
-    /// Numbers that SPEs may be, where this process may choose.
+    /// The user numbers for SPEs, if this process may choose.
     users: Option<RangeInclusive<u32>>,
-    /// Where in the range this node begins, so that several nodes of a machine seldom lend the same number.
+    /// Where in the range this node begins, so that several nodes of a machine seldom use the same number.
     first: u32,
     lent: Mutex<AllocatedIds>,
-    /// What a process of this node found missing.
+    /// The layers that a process of this node found missing.
     missing: OnceLock<Vec<SandboxLayer>>,
 }
 
 /// What bounds the memory of an SPE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryBound {
-    /// A control group: all of its processes together, with what the kernel keeps for them.
+    /// A control group: it counts all of its processes together, with the kernel memory they use.
     Group,
-    /// The limits of each process, each for itself; with a sentence on why there are no control groups.
+    /// The separate limits of each process; with a sentence on why there are no control groups.
     Process(String),
 }
 
 impl MemoryBound {
-    /// What this process has by itself, without changing anything.
+    /// What this process has without changing anything.
     pub fn detect(settings: &NodeSettings) -> Self {
         Cgroups::probe(settings.spe_cgroup.as_deref()).map_or_else(Self::Process, |_| Self::Group)
     }
 
-    /// What an operator can do to get the better one.
+    /// How an operator can get the better bound.
     pub const ADVICE: &str = "`Delegate=yes` in the unit of the node's service, or name a control group of version 2 that is \
                               the node's alone as `spe_cgroup`";
 }
@@ -78,7 +78,7 @@ struct AllocatedIds {
 }
 
 impl Sandbox {
-    /// As the settings say, with what this process may do and how much memory the machine has.
+    /// As the settings say, with this process's rights and the machine's memory.
     pub fn new(settings: &NodeSettings) -> Self {
         let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         let users = may_change_users().then(|| settings.spe_users.range()).filter(|users| is_mapped(users, &map));
@@ -98,7 +98,7 @@ impl Sandbox {
             starts_programs: false,
         };
         let name = format!("{} {}", settings.id, std::process::id());
-        // FNV-1a: near names are far apart.
+        // FNV-1a: similar names are far apart.
         let first = name.bytes().fold(0x811c_9dc5_u32, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         Self {
             limits,
@@ -128,7 +128,7 @@ impl Sandbox {
         }
     }
 
-    /// How long a function may give no sign of life; `None`: for ever.
+    /// How long a function may show no sign of life; `None`: for ever.
     pub fn silence_max(&self) -> Option<Duration> {
         self.silence_max
     }
@@ -143,7 +143,7 @@ impl Sandbox {
         self.missing.get().map(Vec::as_slice)
     }
 
-    /// Takes what a process found. The first word stands: the kernel does not change.
+    /// Records what a process found. The first report stands: the kernel does not change.
     pub(super) fn note_missing(&self, missing: &[SandboxLayer]) {
         let _ = self.missing.set(missing.to_vec());
     }
@@ -151,7 +151,7 @@ impl Sandbox {
     /// A user number and a new folder in `parent` for an SPE.
     ///
     /// # Errors
-    /// When all numbers are lent, or the folder cannot be made.
+    /// When all numbers are in use, or the folder cannot be made.
     pub fn allocate(self: &Arc<Self>, parent: &Path) -> Result<SandboxAllocation, SpeError> {
         let (user, number) = self.lend_numbers()?;
         let user = AllocatedUser { sandbox: Arc::clone(self), user };
@@ -171,14 +171,14 @@ impl Sandbox {
         Ok(place)
     }
 
-    /// The next user number that is free, and a number for a folder.
+    /// The next free user number, and a number for a folder.
     fn lend_numbers(&self) -> Result<(Option<u32>, u64), SpeError> {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         lent.folders += 1;
         let number = lent.folders;
         let Some(users) = &self.users else { return Ok((None, number)) };
         let count = u64::from(users.end() - users.start()) + 1;
-        // Round about, so that the processes of a number's last borrower are long gone.
+        // Round robin, so that the processes of a number's last user are long gone.
         let user = (0..count).find_map(|step| {
             let place = (u64::from(self.first) + number + step) % count;
             let user = users.start() + u32::try_from(place).unwrap_or_default();
@@ -190,10 +190,10 @@ impl Sandbox {
     }
 }
 
-/// What an SPE has while it runs. Dropping it takes it back: the folder goes with all that is in it.
+/// What an SPE has while it runs. Dropping it takes everything back, and removes the folder with its content.
 #[derive(Debug)]
 pub struct SandboxAllocation {
-    /// The first to go: it ends what is left of the processes.
+    /// Dropped first: it ends what is left of the processes.
     group: Option<Cgroup>,
     user: AllocatedUser,
     folder: PathBuf,
@@ -216,7 +216,7 @@ impl SandboxAllocation {
         self.group.as_ref()
     }
 
-    /// The sandbox it is a place in.
+    /// The sandbox that it belongs to.
     pub fn sandbox(&self) -> &Sandbox {
         &self.user.sandbox
     }
@@ -243,7 +243,7 @@ impl Drop for AllocatedUser {
     }
 }
 
-/// A time of the settings, where 0 is none.
+/// A time of the settings, where 0 means none.
 fn time_limit(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
@@ -254,7 +254,7 @@ fn may_change_users() -> bool {
     geteuid().is_root() && capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
-/// Whether these numbers exist in this process's user namespace; `map` is its `uid_map`: lines of first number in here,
+/// Whether these numbers exist in this process's user namespace. `map` is its `uid_map`: lines of first number inside,
 /// first number outside, count.
 fn is_mapped(users: &RangeInclusive<u32>, map: &str) -> bool {
     map.lines().any(|line| {
@@ -271,20 +271,20 @@ fn machine_bytes() -> u64 {
     machine.totalram.saturating_mul(u64::from(machine.mem_unit))
 }
 
-/// The memory of one SPE where the settings do not say: each slot has its share of the machine.
+/// The memory of one SPE if the settings do not say: each slot gets its share of the machine.
 fn memory_share(machine_bytes: u64, slots: u32) -> u64 {
     (machine_bytes / u64::from(slots.max(1))).max(MEMORY_BYTES_MIN)
 }
 
-/// How long a file may become where the settings do not say: what is free but for what the node keeps free, and half of
-/// what is free on a disk that is nearly full.
+/// The longest file if the settings do not say: the free space minus the node's reserve. On a nearly full disk it is
+/// half of the free space.
 fn file_share(free_bytes: u64, reserve_bytes: u64) -> u64 {
     free_bytes.saturating_sub(reserve_bytes).max(free_bytes / 2).max(FILE_BYTES_MIN)
 }
 
 /// Least memory of an SPE whose share is not set: its own buffers take 32 MiB, and libraries some more.
 const MEMORY_BYTES_MIN: u64 = 512 << 20;
-/// Least bytes of a file where the disk is full already: the disk itself then says so, in better words.
+/// Least file length when the disk is already full: the disk's own error is then clearer.
 const FILE_BYTES_MIN: u64 = 1 << 20;
 
 #[cfg(test)]

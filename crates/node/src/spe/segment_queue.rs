@@ -1,5 +1,5 @@
-//! A task's segments on their way to an SPE's process. Serves the path *job*, door 7: it opens each file when its turn
-//! comes, sends few ahead, and knows which segment an error is about. It never reads what it sends.
+//! The queue of a task's segments to an SPE's process. Serves the path *job*, door 7. It opens each file when its turn
+//! comes, sends few ahead, and knows which segment an error is about. It never reads the files it sends.
 
 use std::{collections::VecDeque, os::fd::OwnedFd};
 
@@ -15,21 +15,21 @@ use super::{
     messages::{SegmentSpec, ToChild},
 };
 
-/// A task's segments on their way to the process. Few are sent ahead: a descriptor counts until it has been received.
+/// A task's segments on their way to the process. Few are sent ahead: a descriptor counts until it is received.
 pub(super) struct SegmentQueue {
-    /// What the function is called.
+    /// The function's name.
     function: String,
     waiting: VecDeque<(SegmentOrder, Vec<SegmentFile>)>,
-    /// Sent and not done; the process works on the first.
+    /// Sent but not done; the process works on the first.
     sent: VecDeque<SegmentOrder>,
     /// The last one done.
     last: Option<SegmentOrder>,
-    /// The process knows that no more come.
+    /// Whether the process knows that no more will come.
     ended: bool,
 }
 
 impl SegmentQueue {
-    /// None of them is sent yet. `function` is what the function is called.
+    /// A queue with nothing sent yet. `function` is the function's name.
     pub(super) fn new(function: String, segments: Vec<(SegmentOrder, Vec<SegmentFile>)>) -> Self {
         Self { function, waiting: segments.into(), sent: VecDeque::new(), last: None, ended: false }
     }
@@ -60,12 +60,12 @@ impl SegmentQueue {
         self.sent.iter().map(|order| order.sources().count()).sum()
     }
 
-    /// The first of those sent is processed.
+    /// The first of the sent segments is processed.
     pub(super) fn done(&mut self) {
         self.last = self.sent.pop_front().or(self.last.take());
     }
 
-    /// An error of the function: on the segment it names, or on the one it was at.
+    /// An error of the function, on the segment it names or else on the current one.
     pub(super) fn failure(
         &mut self,
         segment: Option<u64>,
@@ -73,7 +73,7 @@ impl SegmentQueue {
         message: String,
         mut record_start: Vec<u8>,
     ) -> SpeOutcome {
-        // The process belongs to the function: what it says is no longer than it may be.
+        // The process belongs to the function: its text is cut to the allowed length.
         record_start.truncate(limits::FUNCTION_RECORD_BYTES_MAX);
         let named = self.sent.iter().find(|order| Some(order.segment) == segment);
         let Some(order) = named.or(self.sent.front()).or(self.last.as_ref()) else {
@@ -90,6 +90,6 @@ impl SegmentQueue {
     }
 }
 
-/// Files of segments that are sent and not yet processed, beyond which no more are sent: enough that the process never
-/// waits for the node, few enough for any limit of descriptors in flight.
+/// Most files of segments that are sent and not yet processed. There are enough that the process never waits for the
+/// node, and few enough for any limit of descriptors in flight.
 const FILES_AHEAD_MAX: usize = 32;

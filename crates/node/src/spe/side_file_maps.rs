@@ -1,6 +1,6 @@
-//! The side files of a function: mapped for one that runs in this process, and laid into the scratch folder for
-//! programs, which find a file by its name alone. Serves the path *job*, door 7; in the SPE process alone. It never
-//! writes to what came: the node's other SPEs read the same file.
+//! The side files of a function. A function in this process gets them mapped; a program, which finds a file only by
+//! name, gets copies in the scratch folder. Serves the path *job*, door 7; in the SPE process alone. It never writes to
+//! the received file, because the node's other SPEs read the same one.
 
 use std::{
     fs::{self, File},
@@ -15,7 +15,7 @@ use udf::SideFiles;
 
 use super::mapped_part;
 
-/// A side file as it came: what the function calls it by, and the file.
+/// A side file as received: the function's name for it, and the file.
 pub(super) type NamedFile = (String, File);
 
 /// Mapped side files, by name; `None` for one without bytes.
@@ -40,9 +40,9 @@ impl SideFiles for MappedSideFiles {
     }
 }
 
-/// Lays copies into the folder `side` of `folder`, in the place of those of an earlier function, and gives each name
-/// with its file's. There is no `/proc` in here, by which an open file has a name; and a copy can be read from its
-/// beginning by each program anew.
+/// Writes copies into the folder `side` of `folder`, replacing those of an earlier function, and returns each name with
+/// its file's. There is no `/proc` in here to give an open file a name. And each program can read a copy from its
+/// beginning.
 pub(super) fn write_copies(files: &[NamedFile], folder: &Path) -> Result<Vec<(String, String)>, Refusal> {
     let place = folder.join(FOLDER);
     let cleared = match fs::remove_dir_all(&place) {
@@ -72,9 +72,9 @@ fn refused(what: &str, error: &io::Error) -> Refusal {
     Refusal::new(Status::Unavailable, message)
 }
 
-/// Where programs find side files, in the folder in which they start.
+/// Where programs find side files, below their start folder.
 const FOLDER: &str = "side";
-/// A program that changes its copy would read something else in the next segment.
+/// A program that changed its copy would read something else in the next segment.
 const READ_ONLY: u32 = 0o400;
 
 #[cfg(test)]

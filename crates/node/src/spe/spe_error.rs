@@ -1,11 +1,12 @@
-//! Why an SPE could not be started. What happens to a running one is an [outcome](super::SpeOutcome), not an error.
+//! Why an SPE could not be started. What happens to a running one is an [outcome](super::SpeOutcome), and never an
+//! error of this type.
 
 use std::io;
 
 use protocol::{Refusal, Status, status::ErrorClass};
 use thiserror::Error;
 
-/// An SPE that does not come to life: this node's fault, never the function's.
+/// An SPE that could not be started: this node's fault, never the function's.
 #[derive(Debug, Error)]
 pub enum SpeError {
     /// No socket or pipe for it.

@@ -1,8 +1,7 @@
-//! Results of a task on their way to their buckets: by a rename or a copy within this node, over kept connections to
-//! others, several at once. Which goes when, and what a refusal means, the rules say ([`ShuffleWrite`]).
-//!
-//! It never counts a piece as delivered before its bucket has it whole. A piece that comes twice is taken once, so that
-//! a delivery may be made again. What went to other nodes is [kept](crate::bucket::KeptResults).
+//! Delivers the results of a task to their buckets, several at once. Within this node it renames or copies; to others
+//! it uses kept connections. The rules ([`ShuffleWrite`]) decide the order and what a refusal means. A piece that
+//! arrives twice is taken once, so a delivery may be repeated. What went to other nodes is
+//! [retained](crate::bucket::RetainedResults). It never counts a piece as delivered before its bucket has it whole.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -34,11 +33,11 @@ use crate::{
     spe::{Chunk, TaskOutput},
 };
 
-/// Delivers the pieces of a task; what it has for each bucket. A piece that another node could not take is kept, and so
-/// is what was taken, for the day on which that node is lost.
+/// Delivers the pieces of a task; returns what it has for each bucket. All pieces for other nodes are kept, whether
+/// they were taken or not, in case such a node is lost later.
 ///
 /// # Errors
-/// Where a piece can be neither delivered nor kept, or a bucket does not want it any more.
+/// If a piece can be neither delivered nor kept, or a bucket no longer wants it.
 pub(super) async fn deliver(
     context: &Arc<NodeContext>,
     attempt: AttemptId,
@@ -106,7 +105,7 @@ async fn spread(
         Ok((parts, pieces))
     };
     let (parts, mut pieces) = blocking("reading a task's results", sum_up).await?;
-    // The host of the SPE has checked that there is no bucket without a place.
+    // The host of the SPE has checked that no bucket lacks a place.
     let spreading = ShuffleWrite::new(attempt, &context.node, places, sized(parts));
     let spreading = send_all(context, spreading, results).await?;
     let is_of_use = spreading.is_worth_keeping() && !context.buckets.is_forgotten(attempt.job);
@@ -185,7 +184,7 @@ async fn send(context: &NodeContext, spread: ShufflePiece<BucketPart>, results: 
             let crossing = context.site_limiters.for_transfer(Some(&site), TransferQos::default());
             let sent = flow.send(&mut stream, crossing.limiter(), STALL_MAX).await;
             drop(crossing);
-            // Who stops taking says why before closing.
+            // A peer that stops accepting bytes says why before it closes.
             let patience = if sent.is_ok() { STALL_MAX } else { LAST_MESSAGE_TIME_MAX };
             match (timeout(patience, stream.receive()).await, sent) {
                 (Ok(Ok(reply)), _) => reply,
@@ -213,7 +212,7 @@ fn sized(parts: Vec<BucketPart>) -> Vec<(u32, u64, BucketPart)> {
     parts.into_iter().map(|part| (part.bucket, part.bytes, part)).collect()
 }
 
-/// What of a scratch file goes to one bucket.
+/// The part of a scratch file that goes to one bucket.
 #[derive(Debug, PartialEq, Eq)]
 struct BucketPart {
     bucket: u32,
@@ -234,7 +233,7 @@ impl BucketPart {
         parts.into_values().collect()
     }
 
-    /// What it is, with its sum: a task that is done again must come to the same.
+    /// Its length and checksum: a repeated task must have the same result.
     fn result(&self, from: &Results) -> Result<PieceResult, NodeError> {
         let (mut checksum, mut buffer) = (0, Vec::new());
         for chunk in &self.chunks {
@@ -317,7 +316,7 @@ impl FrameSource for PartSource {
 
 /// Bytes read at once to compute a sum: they stay in the processor's cache.
 const SUM_BYTES: usize = 256 << 10;
-/// How long to wait for the reason after a peer has stopped taking bytes.
+/// How long to wait for the reason after a peer has stopped accepting bytes.
 const LAST_MESSAGE_TIME_MAX: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What a conversation with a driver has at work: its SPE, the function in it, and the buckets of its job.
+//! The state of a conversation with a driver: its SPE, the function in it, and the buckets of its job. It never opens
+//! an input slice that the master did not allow the job to read.
 
 use std::sync::{
     Arc,
@@ -33,23 +34,23 @@ use crate::{
 
 pub(super) struct DriverSession {
     context: Arc<NodeContext>,
-    /// Who asks.
+    /// The driver.
     driver: Bearer,
-    /// Whose share of the node's slots its tasks use.
+    /// The user whose share of the node's slots its tasks use.
     user: UserName,
     job: JobId,
-    /// Loaded last, and to be loaded again into a fresh SPE.
+    /// The function loaded last, which is loaded again into a fresh SPE.
     function: Option<Arc<Loaded>>,
     spe: Option<Spe>,
 }
 
-/// A function with what it reads beside its segments.
+/// A function with its side files.
 struct Loaded {
     function: FunctionSpec,
     side: LoadedSideFiles,
 }
 
-/// A process with its place among those allowed.
+/// A process with its permit.
 struct Spe {
     process: SpeProcess,
     _place: OwnedSemaphorePermit,
@@ -61,7 +62,7 @@ impl DriverSession {
         Self { context: hands, driver, user, job, function: None, spe: None }
     }
 
-    /// Does what a driver asks; `bytes` is how much of a task's input has been read.
+    /// Does what a driver asks; `bytes` counts how much of a task's input has been read.
     pub(super) async fn answer(&mut self, request: SpeRequest, bytes: &AtomicU64) -> Result<SpeReply, NodeError> {
         match request {
             SpeRequest::Load(order) => self.load(order).await,
@@ -88,7 +89,7 @@ impl DriverSession {
         }
     }
 
-    /// To be called when an answer was given up: its SPE may still be at work for nobody.
+    /// To be called when a request was abandoned: its SPE may still be working for nobody.
     pub(super) fn drop_unusable_spe(&mut self) {
         if self.spe.as_ref().is_some_and(|spe| !spe.process.is_ready()) {
             self.spe = None;
@@ -114,7 +115,7 @@ impl DriverSession {
         let function =
             function.ok_or_else(|| NodeError::refused(Status::Usage, "load a function before running it"))?;
         let input = sole_bucket(&order.segments).filter(|_| matches!(order.output, OutputPlacement::Local));
-        // Before the slot is taken: what is fetched over the network keeps no processor busy.
+        // Done before the slot is taken: fetching over the network keeps no processor busy.
         let segments = input::open(&self.context, self.job, order.segments).await?;
         let (store, job) = (Arc::clone(&self.context.buckets), self.job);
         let scratch = blocking("creating a scratch file", move || store.scratch_for_results(job)).await?;
@@ -154,9 +155,9 @@ impl DriverSession {
         }
     }
 
-    /// The results of a task in a file that nobody but the node can write to. A library may have kept the descriptor
-    /// that it was given: a few bytes are copied, and for many its process is ended, which costs less than to write
-    /// them twice.
+    /// The results of a task in a file that only the node can write to. A library may have kept the descriptor that it
+    /// was given. Small results are therefore copied. For large ones the process is ended, which costs less than
+    /// writing them twice.
     async fn own_results(&mut self, scratch: Scratch, bytes: u64) -> Result<Scratch, NodeError> {
         if !self.spe.as_ref().is_some_and(|spe| spe.process.may_hold_results()) {
             return Ok(scratch);
@@ -165,7 +166,7 @@ impl DriverSession {
             && let Some(spe) = self.spe.take()
             && spe.process.end().await
         {
-            // Until now it could still be cut or made longer.
+            // Until now it could still be truncated or extended.
             let found = scratch.file().metadata().map_err(NodeError::io("read", scratch.path()))?.len();
             if found == bytes {
                 return Ok(scratch);
@@ -181,7 +182,7 @@ impl DriverSession {
         let (header, claim) = match self.context.tickets.write(&self.driver, ticket) {
             Ok((grant, claim)) => (grant.header, claim),
             Err(error) => {
-                // The ticket may have been used for just this, and the answer lost.
+                // The ticket may have been used for exactly this, and the answer lost.
                 let published = self.context.buckets.published(bucket).filter(|slice| ticket_names(ticket, slice));
                 let metadata = published.ok_or(error)?;
                 return Ok(SpeReply::Published { bytes: metadata.bytes, digest: metadata.digest });
@@ -195,7 +196,7 @@ impl DriverSession {
         Ok(reply)
     }
 
-    /// Loads a function into this conversation's SPE, which is started where there is none.
+    /// Loads a function into this conversation's SPE, which is started if there is none.
     async fn load_into_process(&mut self, loaded: &Loaded) -> Result<(), NodeError> {
         let function = &loaded.function;
         if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready() && spe.process.may_load(&function.code)) {
@@ -223,7 +224,8 @@ impl DriverSession {
         loaded.map_err(NodeError::Refused)
     }
 
-    /// Refuses what is not this job's, and what no driver of ours asks; the number of the task's buckets.
+    /// Refuses orders for another job, and orders that our own driver never sends; returns the number of the task's
+    /// buckets.
     fn check(&self, order: &TaskOrder) -> Result<u32, NodeError> {
         let mut jobs = vec![order.attempt.job];
         for segment in &order.segments {
@@ -248,8 +250,8 @@ impl DriverSession {
         }
     }
 
-    /// Refuses a slice that the master did not say the job may read. The driver is the user's own program: what it says
-    /// of itself counts for nothing, and a right to compute opens no slice.
+    /// Refuses a slice that the master did not allow the job to read. The driver is the user's own program: its claims
+    /// count for nothing, and a right to compute opens no slice.
     fn check_inputs(
         &self,
         ticket: Option<&SignedTicket>,
@@ -273,14 +275,14 @@ impl DriverSession {
     }
 }
 
-/// The bucket of which alone all these segments are.
+/// The bucket that contains all of these segments, if there is exactly one.
 fn sole_bucket(segments: &[SegmentOrder]) -> Option<BucketId> {
     let mut sources = segments.iter().flat_map(SegmentOrder::sources);
     let SegmentSource::Bucket(first) = sources.next()? else { return None };
     sources.all(|source| matches!(source, SegmentSource::Bucket(other) if other == first)).then_some(*first)
 }
 
-/// Refuses parts that no cut of ours makes.
+/// Refuses parts that our own segmentation never makes.
 fn check_parts(segment: &SegmentOrder) -> Result<(), NodeError> {
     let usage = |message| Err(NodeError::refused(Status::Usage, message));
     let streams = segment.parts().count();
@@ -300,7 +302,7 @@ fn check_parts(segment: &SegmentOrder) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// Whether a write ticket, good or used, is for this very slice.
+/// Whether a write ticket, unused or used, is for this very slice.
 fn ticket_names(ticket: &SignedTicket, metadata: &protocol::SliceMetadata) -> bool {
     use protocol::{
         ticket::{Ticket, TicketRight},
@@ -310,6 +312,6 @@ fn ticket_names(ticket: &SignedTicket, metadata: &protocol::SliceMetadata) -> bo
     matches!(named, Some(TicketRight::Write { header, .. }) if header.slice == metadata.header.slice)
 }
 
-/// Results that are copied where their SPE may still write to them: as many bytes take about as long as to start
-/// another process in its place.
+/// Up to this size, results are copied if their SPE may still write to them. Copying so many bytes takes about as long
+/// as starting another process in its place.
 const COPIED_BYTES_MAX: u64 = 8 << 20;

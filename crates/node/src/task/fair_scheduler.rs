@@ -1,12 +1,7 @@
-//! Who computes next on a node: as many tasks at once as it has slots for SPEs, shared between users. Serves the path
-//! of a job.
-//!
-//! A slot that is free goes to the user who waits and has had the least of the node's time for his weight, so that ten
-//! jobs of one user have no more of it than one job of another. Who comes after a pause begins with as much as the
-//! least of those who are at work: neither is what he left unused kept for him, nor is he made to pay for having been
-//! there before. Within a user's own tasks the first to wait is the first to run.
-//!
-//! It never takes a slot away from who has one: tasks are short, and a slow one is overtaken elsewhere.
+//! Decides which task runs next on a node: as many at once as it has SPE slots, shared between users. Serves the path
+//! of a job. A free slot goes to the waiting user with the least node time so far, relative to the user's weight. So
+//! ten jobs of one user get no more time than one job of another. A user's own tasks run in the order of arrival. It
+//! never takes a slot away from a running task: tasks are short, and a slow one is overtaken elsewhere.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -39,7 +34,7 @@ pub(crate) struct SpeSlot {
 pub(crate) struct FairSharing {
     /// Tasks of one user at once.
     pub(crate) user_max: u32,
-    /// Of users whose share is not one.
+    /// The weights of users whose weight is not one.
     pub(crate) weights: BTreeMap<UserName, u32>,
 }
 
@@ -55,7 +50,7 @@ impl FairScheduler {
         Arc::new(Self { clock, queue: Mutex::new(FairQueue::new(slots, sharing)) })
     }
 
-    /// Waits for a slot. Who stops waiting is passed over.
+    /// Waits for a slot. A caller that stops waiting is skipped.
     pub(crate) async fn acquire(self: &Arc<Self>, user: &UserName) -> Option<SpeSlot> {
         let (sender, slot) = oneshot::channel();
         self.lock().wait(self.clock.now().monotonic, user, sender);
@@ -63,12 +58,12 @@ impl FairScheduler {
         slot.await.ok()
     }
 
-    /// Gives out what is free.
+    /// Hands out the free slots.
     fn dispatch(self: &Arc<Self>) {
         loop {
             let began = self.clock.now().monotonic;
             let Some((user, sender)) = self.lock().next(began) else { return };
-            // One that nobody waits for any more is given back by its drop, which gives it to another.
+            // A slot that nobody waits for any more is returned by its drop, which hands it to another.
             drop(sender.send(SpeSlot { slots: Arc::clone(self), user, began }));
         }
     }
@@ -87,12 +82,15 @@ impl Drop for SpeSlot {
     }
 }
 
-/// The rules: who waits, who is at work, and what each has had. `W` is who waits.
+/// The rules: which users wait, which run tasks, and how much time each has had. `W` is one waiting task.
+///
+/// A user who returns after a pause starts with the least time of the active users. Unused time is not saved up for
+/// that user, and earlier use is not held against the user either.
 #[derive(Debug)]
 struct FairQueue<W> {
     free: u32,
     sharing: FairSharing,
-    /// Those who wait or are at work, and those who have had more than the least of these.
+    /// The users who wait or run tasks, and those who have had more than the least of these.
     users: BTreeMap<UserName, UserShare<W>>,
 }
 
@@ -100,12 +98,12 @@ struct FairQueue<W> {
 struct UserShare<W> {
     waiting: VecDeque<W>,
     running: u32,
-    /// The times at which those at work began, added up.
+    /// The start times of the running tasks, added up.
     began: Duration,
-    /// What his tasks that have ended took, divided by his weight.
+    /// The time of the user's finished tasks, divided by the weight.
     had: Duration,
     weight: u32,
-    /// When the last of his tasks ended; it means nothing while he is here.
+    /// When the user's last task ended; meaningless while the user is active.
     idle_since: Duration,
 }
 
@@ -114,12 +112,12 @@ impl<W> UserShare<W> {
         self.running > 0 || !self.waiting.is_empty()
     }
 
-    /// Whether he has been away for so long that what he left unused is not kept for him.
+    /// Whether the user has been away for so long that unused time is no longer saved up.
     fn is_idle(&self, now: Duration) -> bool {
         !self.is_active() && now.saturating_sub(self.idle_since) > PAUSE_MAX
     }
 
-    /// What he has had until now, divided by his weight.
+    /// The time the user has had until now, divided by the weight.
     fn had(&self, now: Duration) -> Duration {
         self.had + (now * self.running).saturating_sub(self.began) / self.weight
     }
@@ -165,7 +163,7 @@ impl<W> FairQueue<W> {
         Some((user, who))
     }
 
-    /// A task of this user, which began then, has ended.
+    /// A task of this user that started at `began` has ended.
     fn end(&mut self, now: Duration, user: &UserName, began: Duration) {
         self.free += 1;
         if let Some(share) = self.users.get_mut(user) {
@@ -174,18 +172,18 @@ impl<W> FairQueue<W> {
             share.had += now.saturating_sub(began) / share.weight;
             share.idle_since = now;
         }
-        // Of who is away only that counts which he has had more than others.
+        // Users who are away are remembered only if they have had more than the others.
         let least = self.least(now);
         self.users.retain(|_, share| !share.is_idle(now) || least.is_some_and(|least| share.had > least));
     }
 
-    /// The least that anyone who is here has had.
+    /// The least time that any active user has had.
     fn least(&self, now: Duration) -> Option<Duration> {
         self.users.values().filter(|share| share.is_active()).map(|share| share.had(now)).min()
     }
 }
 
-/// A driver takes a moment between an SPE's results and its next task: for so long its user has not gone away.
+/// A driver takes a moment between an SPE's results and its next task; for that long its user counts as present.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
@@ -203,8 +201,8 @@ mod tests {
         FairSharing { user_max, weights: weights.iter().map(|(name, weight)| (user(name), *weight)).collect() }
     }
 
-    /// Lets users keep so many tasks waiting at a time, all of them as long as one another, and counts what each was
-    /// given in so many steps.
+    /// Lets users keep so many tasks waiting at a time, all of equal length. Counts what each was given in so many
+    /// steps.
     fn given(slots: u32, sharing: FairSharing, users: &[(&str, u32)], steps: u32) -> BTreeMap<String, u32> {
         let mut queue = FairQueue::new(slots, sharing);
         let mut counts = BTreeMap::new();
@@ -291,7 +289,7 @@ mod tests {
         given_up.abort();
         assert!(given_up.await.unwrap_err().is_cancelled());
         drop(first);
-        // Bob's place in the queue is passed over.
+        // Bob's place in the queue is skipped.
         let second = slots.acquire(&user("eve")).await.unwrap();
         assert_eq!(slots.lock().free, 0);
         drop(second);

@@ -1,8 +1,6 @@
-//! The files of a task's segments. Bytes that lie here are verified and then handed over as they lie; bytes of other
-//! nodes are fetched first, into a file in which they stand at the same offsets, so that the function and the rules for
-//! lines see no difference.
-//!
-//! It never hands over a byte of a slice that was not verified in this very task.
+//! The files of a task's segments. Local bytes are verified and then handed over in place. Bytes of other nodes are
+//! fetched first, into a file with the same offsets. So the function and the rules for lines see no difference. It
+//! never hands over a byte of a slice that was not verified in this very task.
 
 use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
 
@@ -27,7 +25,7 @@ use crate::{
     spe::SegmentFile,
 };
 
-/// The files of these segments, for each of their sources one, opened (and verified) when its turn comes; remote ones
+/// The files of these segments, one for each of their sources, opened (and verified) when its turn comes. Remote ones
 /// are here on return.
 pub(super) async fn open(
     context: &Arc<NodeContext>,
@@ -69,7 +67,7 @@ async fn open_part(
         }
         SegmentSource::Remote { slice, from } => {
             let scratch = fetch_part(context, job, *slice, from, part).await?;
-            // Once it is open, the file needs its name no longer: `scratch` ends here and removes it.
+            // Once open, the file no longer needs its name: `scratch` ends here and removes it.
             SegmentFile::opened_by(move || scratch.open().map_err(|error| error.refusal()))
         }
     })
@@ -80,9 +78,9 @@ async fn open_part(
 pub(super) struct SlicePart {
     from: u64,
     until: u64,
-    /// Whether it goes on behind `until`, to the end of the line that byte `until - 1` is in.
+    /// Whether it continues after `until`, to the end of the line that contains byte `until - 1`.
     to_line_end: bool,
-    /// Where in the same slice stands what describes it.
+    /// Where in the same slice its description is.
     footer: Option<(u64, u64)>,
 }
 
@@ -94,7 +92,7 @@ impl SlicePart {
 
     fn of(order: &PartOrder) -> Self {
         let to_line_end = order.records == RecordFraming::Lines && order.from < order.until;
-        // Whether a line starts at `from` is said by the byte before it.
+        // The byte before `from` shows whether a line starts there.
         let from = if to_line_end { order.from.saturating_sub(1) } else { order.from };
         let footer = match order.locator {
             Some(RecordLocator::Footer { from, until, .. }) => Some((from, until)),
@@ -104,7 +102,7 @@ impl SlicePart {
     }
 }
 
-/// A slice's file, its part verified.
+/// A slice's file, with its part verified.
 pub(super) fn open_slice(context: &Arc<NodeContext>, slice: SliceId, part: SlicePart) -> Result<File, Refusal> {
     let opened = context.store.open_slice(slice).map_err(NodeError::from).and_then(|reader| {
         verify(&reader, part)?;
@@ -142,7 +140,7 @@ fn verify(reader: &SliceReader, part: SlicePart) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// The same as [`NodeContext::quarantine_slice`], from where nothing can be awaited.
+/// As [`NodeContext::quarantine_slice`], for code that cannot await.
 fn report_corrupt(context: &Arc<NodeContext>, slice: SliceId) {
     let context = Arc::clone(context);
     if let Ok(runtime) = Handle::try_current() {
@@ -153,7 +151,7 @@ fn report_corrupt(context: &Arc<NodeContext>, slice: SliceId) {
     }
 }
 
-/// Fetches a part of another node's slice into a file of the same offsets, the rest of which is a hole.
+/// Fetches a part of another node's slice into a file with the same offsets; the rest of the file is a hole.
 pub(super) async fn fetch_part(
     context: &Arc<NodeContext>,
     job: JobId,
@@ -174,8 +172,8 @@ pub(super) async fn fetch_part(
         let ahead = if part.to_line_end { FRAME_BYTES as u64 } else { 0 };
         let mut until = part.until.saturating_add(ahead);
         sink = fetch(context, from, slice, part.from..until, TransferQos::default(), sink).await?;
-        // A line longer than was fetched ahead: more, and each time twice as much. Where fewer bytes came than were
-        // asked for, the slice has ended, and with it its last line.
+        // The line is longer than what was fetched ahead: fetch more, each time twice as much. If fewer bytes arrived
+        // than were requested, the slice has ended, and with it its last line.
         while part.to_line_end && !sink.line_ended && sink.next == until {
             until = until.saturating_add(until - part.until);
             let range = sink.next..until;
@@ -201,7 +199,7 @@ pub(super) async fn fetch_part(
     Ok(scratch.close())
 }
 
-/// Writes frames at their place, and watches for the end of the last line.
+/// Writes frames at their place, and looks for the end of the last line.
 struct PartSink {
     file: File,
     path: PathBuf,
@@ -221,7 +219,7 @@ impl FrameSink for PartSink {
     }
 }
 
-/// Waits for the disk without holding up the other tasks of this thread, where the runtime has other threads.
+/// Waits for the disk without delaying the other tasks of this thread, if the runtime has other threads.
 fn in_place<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -229,7 +227,7 @@ fn in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Bytes looked at in one step for the end of a line: a block.
+/// Bytes searched in one step for the end of a line: a block.
 const LINE_STEP_BYTES: usize = protocol::limits::BLOCK_BYTES as usize;
 
 #[cfg(test)]

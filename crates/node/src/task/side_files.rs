@@ -1,8 +1,6 @@
 //! The side files of a function: whole slices, of which a node has one copy for all SPEs of a job (path *job*, row 7).
-//! One that lies here is verified and read where it lies; one that lies elsewhere is fetched into the job's scratch
-//! folder.
-//!
-//! It never lets a job read a slice; the engine has looked at the ticket before.
+//! A local one is verified and read in place; another is fetched into the job's scratch folder. It never grants a job
+//! the right to read a slice; the engine has checked the ticket before.
 
 use std::{collections::BTreeSet, fs::File, path::PathBuf, sync::Arc};
 
@@ -15,15 +13,15 @@ use crate::{
     node_context::NodeContext,
 };
 
-/// The side files of a function, which are here.
+/// The side files of a function, all present on this node.
 pub(super) struct LoadedSideFiles(Vec<(SideFileName, Arc<SideFile>)>);
 
 impl LoadedSideFiles {
-    /// Brings here what is not here yet.
+    /// Fetches the missing ones.
     ///
     /// # Errors
-    /// `Usage` for an order that no driver of ours gives; `Unavailable` for whatever else is in the way, since another
-    /// node may have the file, or this one the next time.
+    /// `Usage` for an order that our own driver never sends. `Unavailable` for every other obstacle, since another node
+    /// may have the file, or this one the next time.
     pub(super) async fn fetch_missing(
         context: &Arc<NodeContext>,
         job: JobId,
@@ -34,7 +32,7 @@ impl LoadedSideFiles {
         for order in orders {
             let file = context.buckets.side_file(job, order.slice)?;
             let name = order.name.clone();
-            // Boxed: a fetch is much larger than a conversation at rest.
+            // Boxed: a fetch is much larger than an idle conversation.
             let brought = Box::pin(file.get_or_fetch(open_or_fetch(context, job, order))).await;
             brought.map_err(|error| out_of_reach(context, &name, error))?;
             files.push((name, file));
@@ -54,7 +52,7 @@ impl LoadedSideFiles {
     }
 }
 
-/// Refuses what no driver of ours asks for.
+/// Refuses orders that our own driver never sends.
 fn check(orders: &[SideFileOrder]) -> Result<(), NodeError> {
     let usage = |sentence| Err(NodeError::refused(Status::Usage, sentence));
     if orders.len() > limits::SIDE_FILES_MAX {
@@ -85,7 +83,7 @@ async fn open_or_fetch(
         return SideFileContent::fetched(fetch_part(context, job, slice, &from, whole).await?);
     }
     let store = Arc::clone(context);
-    // Where a corrupt block is found, that is reported from a task of the runtime, which `blocking` still is in.
+    // A corrupt block is reported from a task of the runtime, which `blocking` still is part of.
     let opened = blocking("opening a side file", move || open_slice(&store, slice, whole).map_err(NodeError::Refused));
     let file = opened.await?;
     let path = PathBuf::from(slice.to_string());
@@ -96,7 +94,8 @@ async fn open_or_fetch(
     Ok(SideFileContent::local(file))
 }
 
-/// Another node may have what this one cannot get: nothing here may end the job as if no node could load its function.
+/// Another node may have what this one cannot get, so no error here may end the job as if no node could load its
+/// function.
 fn out_of_reach(context: &NodeContext, name: &SideFileName, error: NodeError) -> NodeError {
     context.note_disk_error(&error);
     let Refusal { status, message: sentence } = error.refusal();

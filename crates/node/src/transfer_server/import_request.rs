@@ -1,5 +1,6 @@
-//! Listing and taking in native files of this node, for whoever has a ticket that allows it. Says again and again how
-//! far it is, since a large file takes minutes to be read.
+//! Lists and imports native files of this node for clients whose ticket allows it. Reports its progress regularly,
+//! since a large file takes minutes to read. It never opens a file itself:
+//! [`ImportFolders`](crate::import::ImportFolders) does.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use tokio::sync::mpsc;
 use super::{AfterRequest, refuse};
 use crate::{NodeError, blocking, node_context::NodeContext, rules::NodeCompletion};
 
-/// What is to be imported.
+/// The file to import.
 pub(super) struct ImportRequest {
     pub(super) folder: String,
     pub(super) file: String,
@@ -56,7 +57,7 @@ pub(super) async fn import(
     let work = blocking("importing a file", move || {
         let mut told = 0;
         let mut progress = |bytes: u64| {
-            // Whoever is behind hears the next one.
+            // A client that lags gets the next report.
             if bytes - told >= PROGRESS_BYTES && heard.try_send(bytes).is_ok() {
                 told = bytes;
             }
@@ -67,7 +68,7 @@ pub(super) async fn import(
     let metadata = loop {
         tokio::select! {
             done = &mut work => break done,
-            // Where the peer has gone, the work ends by itself and its slice by its lease.
+            // If the peer has gone, the work ends by itself, and its slice with its lease.
             Some(bytes) = hear.recv() => stream.send(&TransferReply::Imported { bytes }).await?,
         }
     };
@@ -105,7 +106,7 @@ pub(super) async fn unlink_original(
     }
 }
 
-/// Bytes between two words on how far it is: a few a second.
+/// Bytes between two progress reports: a few reports a second.
 const PROGRESS_BYTES: u64 = 64 << 20;
-/// Such words that wait to be sent.
+/// Progress reports that may wait to be sent.
 const PROGRESS_MAX: usize = 2;

@@ -1,9 +1,7 @@
-//! The node's local door (door 5 on one machine): a client of this machine gets a slice's file itself, open for
-//! reading, with its block checksums, and reads and verifies it alone; or gives a file of its own to be stored. Serves
-//! the paths *download* and *upload*.
-//!
-//! It never passes a file without a ticket for the whole slice, never one that can be written through, and never lets
-//! one client hold up another: each conversation has its own task, all are counted, and each wait has an end.
+//! The node's local socket (door 5 on one machine). A client of this machine gets a slice's open file with its block
+//! checksums and verifies what it reads. Or it passes a file of its own to be stored. Serves the paths *download* and
+//! *upload*. Each conversation has its own task, all are counted, and each wait has an end, so one client never delays
+//! another. It never passes a file without a ticket for the whole slice, and never one that is writable.
 
 use std::{ops::Range, os::fd::AsFd, sync::Arc};
 
@@ -46,7 +44,7 @@ pub(super) async fn serve(
         while conversations.try_join_next().is_some() {}
         match accepted {
             Ok(stream) => {
-                // Who comes when there is no room is hung up on, and goes to the transfer port without waiting here.
+                // A client that finds no room is disconnected, and goes to the transfer port without waiting here.
                 let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
                 let (context, stopping, socket) = (Arc::clone(&context), stopping.clone(), Arc::clone(&socket));
                 conversations.spawn(async move {
@@ -74,7 +72,7 @@ async fn answer_requests(
     mut stream: LocalStream,
     stopping: &ShutdownToken,
 ) -> Result<(), NodeError> {
-    // In all before the first good ticket, whatever is said.
+    // The total time before the first good ticket, whatever is sent.
     let hello_until = Instant::now() + UNAUTHENTICATED_TIME_MAX;
     let mut is_known = false;
     let mut bearer = Bearer::local(socket);
@@ -96,7 +94,7 @@ async fn answer_requests(
                 if bearer.take_local_proof(context.tickets.now(), key, unix_millis, &proof) {
                     continue;
                 }
-                // It is the answer to what comes behind the proof; and there is no second try.
+                // This answers the request that follows the proof; there is no second try.
                 let error = context.tickets.refuse_proof(&bearer);
                 let _ = timeout(STALL_MAX, refuse(&mut stream, &error)).await;
                 return Err(error);
@@ -117,7 +115,7 @@ async fn answer_requests(
                 let upload = LocalUpload { ticket, chain, file, bytes };
                 let stored = tokio::select! {
                     biased;
-                    // Cut off without a word, as at the transfer port.
+                    // Cut off without a message, as at the transfer port.
                     () = context.tickets.revocations().wait_revoked(&shown, &bearer) => return Ok(()),
                     stored = local_write::store(context, &mut stream, &bearer, upload, stopping) => stored,
                 };
@@ -132,7 +130,7 @@ async fn answer_requests(
     }
 }
 
-/// The ticket with which a request comes; a proof comes without.
+/// The ticket of a request; a proof has none.
 fn ticket_of(request: &LocalRequest) -> Option<&SignedTicket> {
     match request {
         LocalRequest::Open { ticket, .. }
@@ -142,7 +140,7 @@ fn ticket_of(request: &LocalRequest) -> Option<&SignedTicket> {
     }
 }
 
-/// Opens a slice for one whose ticket is for all of it.
+/// Opens a slice for a client whose ticket covers all of it.
 async fn open(
     context: &NodeContext,
     bearer: &Bearer,
@@ -167,7 +165,7 @@ async fn open(
     Ok(reader)
 }
 
-/// The file, and then its checksums in pieces.
+/// Sends the file, and then its checksums in pieces.
 async fn give(stream: &mut LocalStream, reader: &SliceReader) -> Result<(), NodeError> {
     let metadata = reader.metadata();
     let Some(file) = reader.os_file() else {
@@ -182,7 +180,8 @@ async fn give(stream: &mut LocalStream, reader: &SliceReader) -> Result<(), Node
     Ok(())
 }
 
-/// A client found bytes that do not have their checksums. Its own memory may be at fault; so we read them ourselves.
+/// A client found bytes that do not match their checksums. Its own memory may be at fault, so the node reads them
+/// itself.
 async fn recheck(
     context: &NodeContext,
     bearer: &Bearer,

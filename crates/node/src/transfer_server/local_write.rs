@@ -1,7 +1,6 @@
-//! Taking a new slice from a client of this machine: it passes its file, and the node reads it itself, so that no byte
-//! is copied from process to process. Serves the path *upload*; all else is as for bytes that come over a connection.
-//!
-//! It never writes to the file that it was given, and believes nothing of it but the bytes that it reads.
+//! Takes a new slice from a client of this machine. The client passes its file and the node reads it, so no byte is
+//! copied between processes. Serves the path *upload*; everything else is as for bytes that arrive over a connection.
+//! It never writes to the file that it was given, and believes nothing about it but the bytes that it reads.
 
 use std::{fs::File, future::pending, io, mem, os::fd::OwnedFd, os::unix::fs::FileExt, sync::Arc};
 
@@ -32,13 +31,13 @@ use crate::{
 pub(super) struct LocalUpload {
     pub(super) ticket: SignedTicket,
     pub(super) chain: Vec<Source>,
-    /// What came with the word.
+    /// The descriptor that came with the request.
     pub(super) file: Option<OwnedFd>,
-    /// How long the client says that it is.
+    /// The length that the client claims.
     pub(super) bytes: u64,
 }
 
-/// Stores a file; its length and digest.
+/// Stores a file; returns its length and digest.
 pub(super) async fn store(
     context: &Arc<NodeContext>,
     stream: &mut LocalStream,
@@ -69,7 +68,7 @@ pub(super) async fn store(
     let mut forward = if from == 0 {
         Forward::begin(context, slice, chain, Priority::default(), READY_TIME_MAX)
     } else {
-        // What is there already cannot be passed on in frames.
+        // Bytes that are already here cannot be forwarded in frames.
         report_forward_failed(context, slice, chain.into_iter().map(|source| source.node)).await;
         stream.send(&LocalReply::Partial { bytes: from }).await?;
         None
@@ -87,7 +86,7 @@ pub(super) async fn store(
     finished
 }
 
-/// Goes on behind what an earlier attempt left, where the file begins with just that.
+/// Continues after what an earlier attempt left, if the file begins with exactly that.
 async fn go_on(writer: SliceWriter, file: &Arc<File>) -> Result<SliceWriter, NodeError> {
     let (bytes, file) = (writer.bytes(), Arc::clone(file));
     if bytes == 0 {
@@ -111,14 +110,14 @@ async fn go_on(writer: SliceWriter, file: &Arc<File>) -> Result<SliceWriter, Nod
     .await
 }
 
-/// The bytes of the passed file. The client is told of them now and then, so that it sees that something happens; when
-/// it is gone, that is noticed here.
+/// The bytes of the passed file. The client gets a progress report now and then, so that it sees progress. If the
+/// client is gone, that is noticed here.
 struct PassedFileSource<'a> {
     stream: &'a mut LocalStream,
     file: Arc<File>,
     next: u64,
     until: u64,
-    /// Bytes taken of which the client does not know yet.
+    /// Bytes taken that the client does not know of yet.
     untold: u64,
 }
 
@@ -147,7 +146,7 @@ impl AsyncFrameSource for PassedFileSource<'_> {
     }
 }
 
-/// Turns down what is no ordinary file: reading a pipe or a device might never end.
+/// Refuses anything but an ordinary file: reading a pipe or a device might never end.
 fn only_a_file(file: File) -> Result<File, NodeError> {
     let metadata = file.metadata().map_err(unread)?;
     if metadata.is_file() { Ok(file) } else { Err(wrong("what came is no ordinary file")) }
@@ -167,5 +166,5 @@ fn wrong(why: &str) -> NodeError {
     NodeError::refused(Status::Usage, format!("{why}; the file is to be sent over the network"))
 }
 
-/// How often the client is told of progress: some twenty times a second.
+/// Bytes between two progress reports: some twenty reports a second.
 const TOLD_BYTES: u64 = 32 << 20;

@@ -1,4 +1,4 @@
-//! Taking a piece of a bucket from another node's task.
+//! Takes a piece of a bucket from another node's task. It never acknowledges a piece before its bucket has all of it.
 
 use std::sync::Arc;
 

@@ -1,9 +1,7 @@
-//! Making a copy of a slice that lies elsewhere, for a client that sees no byte of it (path
-//! `docs/paths/third-party-copy.md`). What comes is taken as an upload's bytes are: hashed, passed on along the chain,
-//! synced before it is acknowledged, kept for the next attempt where it breaks off.
-//!
-//! It never reads with a right of this node's own: every byte comes by a ticket that the client was given and handed
-//! on.
+//! Copies a slice from elsewhere for a client that sees none of its bytes (path `docs/paths/third-party-copy.md`). The
+//! bytes are treated as an upload's: hashed, forwarded along the chain, and synced before they are acknowledged. If the
+//! copy breaks off, they are kept for the next attempt. It never reads with a right of this node's own: every byte
+//! comes by a ticket that the client was given and assigned.
 
 use std::sync::Arc;
 
@@ -30,7 +28,7 @@ use crate::{
     upload_locks::UploadLock,
 };
 
-/// What a client asks for, and how it is to go.
+/// What a client asks for, with its rate and priority.
 pub(super) struct PullRequest {
     pub(super) pull: Pull,
     pub(super) pace: TransferQos,
@@ -73,7 +71,7 @@ pub(super) async fn pull(
     if from == 0 {
         forward = Forward::begin(context, copied, chain, pace.priority, READY_TIME_MAX);
     } else {
-        // What is there already cannot be passed on in frames.
+        // Bytes that are already here cannot be forwarded in frames.
         report_forward_failed(context, copied, chain.into_iter().map(|source| source.node)).await;
     }
     let talk = PullControl::new(puller, pace, sources);
@@ -119,7 +117,7 @@ async fn begin(
     if writer.bytes() <= bytes {
         return Ok((writer, Some(turn)));
     }
-    // It was of something else: the key was not what it should be.
+    // The earlier bytes were of something else: the key was not what it should be.
     Ok((blocking("beginning a copy anew", move || Ok(writer.restart()?)).await?, Some(turn)))
 }
 

@@ -1,8 +1,7 @@
-//! Giving bytes of a slice: every block is verified before it leaves; a bad one is never served, and is reported.
-//!
-//! A connection keeps what it has read from open for a while, with the ticket that opened it: a small read then costs
-//! no signature, no sidecar and one thread's work, and a reader that comes back for more gets it although the path has
-//! another content meanwhile.
+//! Serves bytes of a slice. A connection keeps a slice it has read open for a while, with the ticket that opened it. A
+//! small read then costs no signature, no sidecar and one thread's work. A reader that returns for more gets the same
+//! slice, even if the path has another content meanwhile. Every block is verified before it leaves; a bad one is
+//! reported and never served.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -28,7 +27,7 @@ pub(super) struct ReadRequest {
     pub(super) ticket: SignedTicket,
     pub(super) slice: SliceId,
     pub(super) range: Range<u64>,
-    /// How the bytes are to go.
+    /// The rate and priority of the bytes.
     pub(super) pace: TransferQos,
 }
 
@@ -42,7 +41,7 @@ pub(super) async fn read(
     let shown = ticket.clone();
     let mut begun = begin(context, bearer, open, ticket.clone(), slice, range.clone()).await;
     if matches!(&begun, Err(error) if open.forget_if_corrupt(slice, error)) {
-        // What was kept open was bad; what is here now may be a good copy made since.
+        // The open file was bad; a good copy may have been made since.
         begun = begin(context, bearer, open, ticket, slice, range.clone()).await;
     }
     let (first, source) = match begun {
@@ -60,7 +59,7 @@ pub(super) async fn read(
         if source.next < source.until {
             return FrameWriter::resume(first, source).send(stream, limiter, STALL_MAX).await;
         }
-        // The whole answer at once: a word, a frame, the end.
+        // The whole answer at once: a message, a frame, the end.
         limiter.send(stream, &first, STALL_MAX).await?;
         match timeout(STALL_MAX, stream.end_frames()).await {
             Ok(sent) => sent?,
@@ -71,13 +70,14 @@ pub(super) async fn read(
     };
     match sent.await {
         Ok(()) => Ok(AfterRequest::Next),
-        // The connection is dropped: fewer bytes than announced are no answer, and the reader turns to another copy.
+        // The connection is dropped: an answer with fewer bytes than announced is invalid, and the reader turns to
+        // another copy.
         Err(error) => Err(recheck_if_corrupt(context, slice, range, error).await),
     }
 }
 
-/// Where `error` says that bytes are bad, looks at them once more before the copy is put aside: they may have been
-/// those of an earlier copy, which was open here while a good one took its place. Gives the error back.
+/// If `error` says that bytes are bad, checks them once more before the copy is quarantined. They may belong to an
+/// earlier copy that was open here while a good one took its place. Returns the error.
 async fn recheck_if_corrupt(context: &NodeContext, slice: SliceId, range: Range<u64>, error: NodeError) -> NodeError {
     if !is_corrupt(&error) {
         return error;
@@ -99,8 +99,8 @@ fn is_corrupt(error: &NodeError) -> bool {
     matches!(error, NodeError::Store(store::StoreError::Corrupt { .. }))
 }
 
-/// Checks the ticket, opens the slice and reads the first frame. The first two only where the connection has not done
-/// so before, and all without waking another thread where the bytes are in memory.
+/// Checks the ticket, opens the slice and reads the first frame. The first two are skipped if the connection has done
+/// them before. If the bytes are in memory, no other thread is woken.
 async fn begin(
     context: &NodeContext,
     bearer: &Bearer,
@@ -149,18 +149,18 @@ async fn begin(
     Ok((frame, source))
 }
 
-/// What one connection has open.
+/// The slices that one connection has open.
 #[derive(Default)]
 pub(super) struct OpenSlices {
-    /// The one used last is the last.
+    /// In order of use, the most recent last.
     kept: Vec<OpenSlice>,
-    /// A frame whose memory is used again.
+    /// A frame whose memory is reused.
     spare: StreamFrame,
 }
 
 struct OpenSlice {
     slice: SliceId,
-    /// The ticket that was checked, and what it allows. It is known by its bytes.
+    /// The ticket that was checked, recognised by its bytes, and what it allows.
     ticket: SignedTicket,
     allowed: Range<u64>,
     since: Instant,
@@ -168,13 +168,13 @@ struct OpenSlice {
 }
 
 impl OpenSlices {
-    /// Closes everything: nobody has asked for a while.
+    /// Closes everything after a long time without a request.
     pub(super) fn close_all(&mut self) {
         *self = Self::default();
     }
 
-    /// What a ticket allows that was checked on this connection before. A ticket is to begin reading with; so it stays
-    /// good here for longer than it lives, as it would for one long read; but not for longer than its user may do that.
+    /// What a ticket allows that was checked on this connection before. A ticket is needed to begin reading, so here it
+    /// stays good beyond its lifetime, as it would for one long read. It ends when its user loses the right.
     fn find(&mut self, revoked: &RevocationWatch, ticket: &SignedTicket, slice: SliceId) -> Option<Range<u64>> {
         let is_good =
             |kept: &OpenSlice| kept.since.elapsed() < limits::READING_TIME_MAX && !revoked.covers_signed(&kept.ticket);
@@ -198,7 +198,7 @@ impl OpenSlices {
         self.kept.push(OpenSlice { slice, ticket, allowed, since: Instant::now(), reader });
     }
 
-    /// Closes a slice where `error` says that its bytes are bad; whether it was open.
+    /// Closes a slice if `error` says that its bytes are bad; returns whether it was open.
     fn forget_if_corrupt(&mut self, slice: SliceId, error: &NodeError) -> bool {
         let before = self.kept.len();
         self.kept.retain(|kept| kept.slice != slice || !is_corrupt(error));
@@ -221,7 +221,7 @@ impl SliceSource {
         range: &Range<u64>,
         allowed: &Range<u64>,
     ) -> Result<Self, NodeError> {
-        // "To the end" may be said by any number behind it.
+        // Any number behind the end means "to the end".
         let until = range.end.min(reader.metadata().bytes);
         if range.start < allowed.start || until > allowed.end {
             return Err(NodeError::refused(Status::Refused, out_of_range(slice, allowed)));
@@ -235,8 +235,8 @@ impl SliceSource {
         frame_end.min(self.until).saturating_sub(self.next)
     }
 
-    /// The frame was read: with the checksums of the sidecar, where it is made of whole blocks. It was just compared
-    /// with them.
+    /// Adds the sidecar's checksums to a frame that was read, if it consists of whole blocks. It was just verified
+    /// against them.
     fn pass(&mut self, frame: &mut StreamFrame, bytes: u64) {
         frame.checksums.extend(self.reader.checksums(self.next, bytes));
         self.next += bytes;
@@ -261,10 +261,9 @@ impl FrameSource for SliceSource {
     }
 }
 
-/// Slices that one connection keeps open: who reads several files at random uses several connections.
+/// Slices that one connection keeps open: a reader of several files at random uses several connections.
 const OPEN_SLICES_MAX: usize = 2;
-/// How long a connection that is not used keeps its slices open: the disk gets the room of a removed one back only
-/// then.
+/// How long an idle connection keeps its slices open: only then does the disk regain the space of a removed one.
 pub(super) const OPEN_IDLE_MAX: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Taking a new slice: hashed while it arrives, passed on to the next node of its chain, synced before it is
-//! acknowledged. When the sender goes away before the end it is gone without a trace, unless the master's ticket says
-//! under which key it is kept for the next attempt.
+//! Takes a new slice: hashed while it arrives, and forwarded to the next node of its chain. If the sender breaks off
+//! early, nothing remains. The exception is a master's ticket with a key, under which the bytes are kept for the next
+//! attempt. It never acknowledges a slice before it is synced.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,11 +35,11 @@ use crate::{
     upload_locks::UploadLock,
 };
 
-/// What a writer asks for.
+/// A writer's request.
 pub(super) struct WriteRequest {
     pub(super) ticket: SignedTicket,
     pub(super) chain: Vec<Source>,
-    /// How the bytes come; they go on to the next node with the same priority.
+    /// The rate and priority of the incoming bytes; they go on to the next node with the same priority.
     pub(super) pace: TransferQos,
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn write(
                 Err(error) => return refuse(stream, &error).await,
             };
             let writer = offer(stream, writer, &turn).await?;
-            // What is there already cannot be passed on in frames.
+            // Bytes that are already here cannot be forwarded in frames.
             let is_resumed = writer.bytes() > 0;
             let forward = if is_resumed {
                 report_forward_failed(context, slice, chain.into_iter().map(|source| source.node)).await;
@@ -102,7 +102,7 @@ pub(super) async fn write(
     }
 }
 
-/// Receives what comes behind the writer's bytes, and finishes the slice.
+/// Receives what follows the writer's bytes, and finishes the slice.
 async fn take(
     context: &Arc<NodeContext>,
     (stream, toll): (&mut TransferStream, &LimiterChain),
@@ -148,8 +148,8 @@ async fn take(
     }
 }
 
-/// Takes what arrives to its end; the writer with all of it. Where it breaks off, also because `gone` or the node's
-/// stop ends it, what came is kept for the next attempt.
+/// Receives the data to its end; returns the writer with all of it. If it breaks off, also through `gone` or the node's
+/// stop, the received bytes are kept for the next attempt.
 pub(super) async fn receive_upload(
     context: &NodeContext,
     arrival: &mut impl AsyncFrameSource,
@@ -179,7 +179,7 @@ pub(super) async fn receive_upload(
     }
 }
 
-/// Makes the slice of what was written, and tells the master: the writer's commit waits for that.
+/// Finishes the slice, and tells the master: the writer's commit waits for that.
 pub(super) async fn finish(
     context: &NodeContext,
     writer: SliceWriter,
@@ -221,7 +221,7 @@ async fn begin_with(context: &NodeContext, header: SliceHeader, base: SliceId) -
     })
 }
 
-/// The newest connection of an upload has it.
+/// The writer of a resumable upload; the newest connection gets it.
 pub(crate) async fn begin_resumable(
     context: &NodeContext,
     header: SliceHeader,
@@ -233,7 +233,8 @@ pub(crate) async fn begin_resumable(
     Ok((turn, writer))
 }
 
-/// Offers what is there of an upload, and makes of the writer what its sender wants: one that goes on, or begins anew.
+/// Tells the sender what is here of an upload, and prepares the writer as the sender wants: to continue, or to begin
+/// anew.
 async fn offer(stream: &mut TransferStream, writer: SliceWriter, turn: &UploadLock) -> Result<SliceWriter, NodeError> {
     let bytes = writer.bytes();
     if bytes == 0 {
@@ -241,7 +242,7 @@ async fn offer(stream: &mut TransferStream, writer: SliceWriter, turn: &UploadLo
     }
     stream.send(&TransferReply::Partial { bytes, digest: writer.digest_so_far() }).await?;
     let answer = tokio::select! {
-        // The sender reads and hashes as many bytes first.
+        // The sender first reads and hashes as many bytes.
         answer = timeout(UPLOAD_STALL_MAX, stream.receive::<ResumeFrom>()) => answer,
         () = turn.replaced() => {
             return Err(NodeError::refused(Status::Unavailable, "a newer connection goes on with this upload"));
@@ -255,7 +256,7 @@ async fn offer(stream: &mut TransferStream, writer: SliceWriter, turn: &UploadLo
     }
 }
 
-/// Ends when an upload that can be gone on with is to be broken off: a newer connection has come, or the node stops.
+/// Ends when a resumable upload must be interrupted: a newer connection has come, or the node stops.
 pub(super) async fn wait_for_preemption(turn: Option<&UploadLock>, stopping: &ShutdownToken) {
     match turn {
         Some(turn) => tokio::select! {
@@ -266,7 +267,7 @@ pub(super) async fn wait_for_preemption(turn: Option<&UploadLock>, stopping: &Sh
     }
 }
 
-/// Keeps what came of a broken upload or copy, where it can be gone on with; else drops it. How many bytes are kept.
+/// Keeps what arrived of a broken upload or copy if it can be resumed, else drops it. Returns how many bytes are kept.
 pub(crate) async fn save_partial(writer: SliceWriter, turn: Option<UploadLock>) -> u64 {
     let kept = blocking("keeping what broke off", move || Ok(writer.split().0.save_partial()?)).await;
     let kept = kept.unwrap_or_else(|error| {
@@ -280,7 +281,7 @@ pub(crate) async fn save_partial(writer: SliceWriter, turn: Option<UploadLock>) 
     kept
 }
 
-/// Where the disk is full, what is kept of broken uploads goes first.
+/// If the disk is full, the kept parts of broken uploads go first.
 pub(super) async fn evict_partials_if_full(context: &NodeContext, error: &NodeError) {
     if error.is_full() {
         let store = Arc::clone(&context.store);
@@ -296,7 +297,7 @@ fn gone(metadata: &SliceMetadata) -> NodeError {
     )
 }
 
-/// Says no to one who is still sending. It reads our word only when it has got rid of its own.
+/// Refuses a peer that is still sending. It reads our message only after it has sent its own.
 pub(super) async fn refuse_midway(stream: &mut TransferStream, error: &NodeError) -> Result<AfterRequest, NodeError> {
     stream.send(&TransferReply::Refused(error.refusal())).await?;
     Ok(if drain(stream).await { AfterRequest::Next } else { AfterRequest::Close })
@@ -308,6 +309,5 @@ impl FrameSink for SliceWriter {
     }
 }
 
-/// How long an upload that can be gone on with may still come to its end when the node stops: its bytes must be safe
-/// before the door closes.
+/// How long a resumable upload may still end when the node stops: its bytes must be safe before the port closes.
 const STOP_PATIENCE: Duration = Duration::from_secs(1);

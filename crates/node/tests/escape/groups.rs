@@ -1,4 +1,4 @@
-//! A control group of version 2 for a test, in a tree that is the tests' alone. It changes nothing where there is none.
+//! A control group of version 2 for a test, in a tree that only the tests use. Without one it changes nothing.
 
 use std::{
     env, fs,
@@ -6,14 +6,14 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A control group of version 2 that is one test's alone: in [`TREE`], or below that of this process.
+/// A control group of version 2 that only one test uses: in [`TREE`], or below that of this process.
 pub(super) struct TestGroup(pub(super) PathBuf);
 
 impl TestGroup {
     pub(super) fn make() -> Result<Self, String> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let parent = env::var_os(TREE).map_or_else(Self::own, |named| Ok(named.into()))?;
-        // Before anything is made: what has not this is not ours to touch.
+        // Before anything is made: a group without these controllers is not ours to touch.
         let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
         if !["memory", "pids"].iter().all(|name| controllers.split_whitespace().any(|found| found == *name)) {
             return Err(format!(
@@ -37,7 +37,7 @@ impl TestGroup {
         Ok(Path::new(mount).join(group))
     }
 
-    /// The number that a file of the only group in it holds.
+    /// The number in a file of the only group in it.
     pub(super) fn spes(&self, name: &str) -> u64 {
         let mut entries = fs::read_dir(&self.0).unwrap().flatten().map(|entry| entry.path());
         let group = entries.find(|path| path.is_dir()).unwrap();
@@ -54,6 +54,6 @@ impl Drop for TestGroup {
     }
 }
 
-/// A control group of version 2 that is these tests' alone, whose groups have the controllers `memory` and `pids`: then
-/// each SPE is in one (`cargo xtask cgroups`).
+/// A control group of version 2 that only these tests use, whose groups have the controllers `memory` and `pids`. Each
+/// SPE is then in one (`cargo xtask cgroups`).
 pub(super) const TREE: &str = "SECTOR_TEST_CGROUP";

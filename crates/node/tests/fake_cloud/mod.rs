@@ -1,5 +1,5 @@
-//! A cloud for one test: real nodes on ports of this machine, and in the place of the master someone who lets them in,
-//! signs any ticket, gives the orders the test wants and keeps what is reported.
+//! A cloud for one test: real nodes on ports of this machine, and a fake master. The fake master lets the nodes in,
+//! signs any ticket, gives the orders the test wants and keeps all reports.
 #![allow(clippy::unwrap_used)]
 // Each test file uses its own part of this.
 #![allow(dead_code)]
@@ -43,7 +43,7 @@ use protocol::{
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 
-/// How long anything may take before a test is given up; nothing is asserted about time.
+/// How long anything may take before a test is given up; nothing is asserted about timing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct FakeCloud {
@@ -56,7 +56,7 @@ pub(crate) struct FakeCloud {
     messenger: Messenger,
     joins: mpsc::Receiver<(SessionId, JoinRequest)>,
     reports: mpsc::Receiver<(SessionId, Report)>,
-    /// Reports of other sessions than the one that was waited for: nodes of a chain report in any order.
+    /// Reports of other sessions than the awaited one: nodes of a chain report in any order.
     deferred: Vec<(SessionId, Report)>,
     clock: Clock,
     folder: TempDir,
@@ -79,13 +79,13 @@ impl FakeCloud {
         Self::start_with(CarrierChoice::Auto).await
     }
 
-    /// A cloud in which clients and nodes speak to nodes in this way.
+    /// A cloud in which clients and nodes talk to nodes over this carrier.
     pub(crate) async fn start_with(carrier: CarrierChoice) -> Self {
         let authority = Authority::create("test").unwrap();
         let identity = TlsIdentity::role(authority.certificate_pem(), &authority.issue("master").unwrap()).unwrap();
         let (listener, socket) = loop {
             let listener = Listener::bind(([127, 0, 0, 1], 0).into(), identity.clone()).await.unwrap();
-            // The same number may be taken for UDP.
+            // The same number may be in use for UDP.
             if let Ok(socket) = bind_udp(listener.address()).await {
                 break (listener, socket);
             }
@@ -144,14 +144,14 @@ impl FakeCloud {
         }
     }
 
-    /// A node that has joined and told its inventory.
+    /// A node that has joined and reported its inventory.
     pub(crate) async fn node(&mut self, id: &str) -> FakeNode {
         let (node, held) = self.node_with_inventory(id).await;
         assert!(held.is_empty(), "{held:?}");
         node
     }
 
-    /// The same for one that holds something already.
+    /// The same for a node that already holds slices.
     pub(crate) async fn node_with_inventory(&mut self, id: &str) -> (FakeNode, Vec<HeldSlice>) {
         self.node_with(id, |_| ()).await
     }
@@ -201,7 +201,7 @@ impl FakeCloud {
             spe_slots: 2,
             carrier: self.carrier,
             status_interval_millis: 100,
-            // A test's disk may be nearly full, and nothing happens in it that it does not ask for.
+            // A test's disk may be nearly full, and nothing happens that the test does not ask for.
             reserve_bytes: 0,
             scrub_period_seconds: 0,
             ..NodeSettings::default()
@@ -247,7 +247,7 @@ impl FakeCloud {
         }
     }
 
-    /// The next report of this session; those of others wait until they are asked for.
+    /// The next report of this session; reports of others wait until they are asked for.
     pub(crate) async fn report(&mut self, session: SessionId) -> Report {
         if let Some(at) = self.deferred.iter().position(|(from, _)| *from == session) {
             return self.deferred.remove(at).1;
@@ -278,18 +278,18 @@ impl FakeCloud {
         self.signer.sign(&self.unsigned(node, right, Holder::Client(self.holder.public()), until_unix_millis))
     }
 
-    /// A ticket that only the node `by` may show.
+    /// A ticket that only the node `by` may present.
     pub(crate) fn ticket_of_node(&self, by: &FakeNode, node: &NodeId, right: TicketRight) -> SignedTicket {
         let until_unix_millis = self.clock.now().unix_millis + 60_000;
         self.signer.sign(&self.unsigned(node, right, Holder::Node(by.id.clone()), until_unix_millis))
     }
 
-    /// The client's ticket, in the hand of the node `to`.
+    /// The client's ticket, assigned to the node `to`.
     pub(crate) fn handed(&self, ticket: &SignedTicket, to: &FakeNode) -> SignedTicket {
         self.holder.delegate(ticket, &to.id)
     }
 
-    /// The same in the hand of anyone.
+    /// The same, assigned to anyone.
     pub(crate) fn handed_to(&self, ticket: &SignedTicket, to: Delegate) -> SignedTicket {
         self.holder.delegate_to(ticket, to)
     }
@@ -340,7 +340,7 @@ impl FakeCloud {
         self.ticket(&node.id, write_right(slice))
     }
 
-    /// A node of a chain with its write ticket, which `by` passes bytes on to.
+    /// A node of a chain with its write ticket, to which `by` forwards bytes.
     pub(crate) fn source_with(&self, by: &FakeNode, node: &FakeNode, right: TicketRight) -> Source {
         let ticket = self.ticket_of_node(by, &node.id, right);
         Source {
@@ -363,18 +363,18 @@ impl FakeCloud {
         self.ticket(&node.id, TicketRight::Inputs { job: JOB, slices })
     }
 
-    /// Where the node `by` can read a slice.
+    /// A source from which the node `by` can read a slice.
     pub(crate) fn source(&self, by: &FakeNode, node: &FakeNode, slice: u128) -> Source {
         let right = TicketRight::Read { slice: SliceId(slice), from: 0, until: u64::MAX };
         self.source_with(by, node, right)
     }
 
-    /// The same in the hand of the node as which [`connect_as_node`](Self::connect_as_node) connects.
+    /// The same, assigned to the node as which [`connect_as_node`](Self::connect_as_node) connects.
     pub(crate) fn handed_compute_ticket(&self, node: &FakeNode) -> SignedTicket {
         self.holder.delegate(&self.compute_ticket(node), &NodeId::new(SOME_NODE).unwrap())
     }
 
-    /// Where a bucket is, for the node `n1`, whose tasks deliver to it.
+    /// The place of a bucket for the node `n1`, whose tasks deliver to it.
     pub(crate) fn bucket_place(&self, node: &FakeNode) -> BucketTarget {
         BucketTarget {
             node: node.id.clone(),
@@ -395,7 +395,7 @@ impl FakeCloud {
         stream
     }
 
-    /// A connection of someone who has no key that a ticket names.
+    /// A connection of a client without a key that a ticket names.
     pub(crate) async fn connect_as_stranger(&self, node: &FakeNode) -> TransferStream {
         let identity = TlsIdentity::client(self.authority.certificate_pem()).unwrap();
         let settings = CarrierSettings { choice: self.carrier, ..CarrierSettings::default() };
@@ -418,7 +418,7 @@ impl FakeCloud {
         TcpCarrier::new(identity).connect(node.address, node.id.as_str()).await.unwrap()
     }
 
-    /// Uploads a slice and gives its digest, once the node has reported it.
+    /// Uploads a slice and waits until the node has reported it.
     pub(crate) async fn put(&mut self, node: &FakeNode, slice: u128, bytes: &[u8]) {
         let mut stream = self.connect(node).await;
         let reply = put(&mut stream, self.write_ticket(node, slice), bytes).await;
@@ -452,7 +452,7 @@ impl FakeNode {
         self.stop.finish(PATIENCE).await.unwrap();
     }
 
-    /// The only file below a folder of its data that has this content, for damaging it.
+    /// The only file below its data folder that has this content, for damaging it.
     pub(crate) fn file_with(&self, bytes: &[u8]) -> PathBuf {
         let mut unread = vec![self.folder.clone()];
         let mut found = Vec::new();
@@ -471,12 +471,12 @@ impl FakeNode {
 /// The driver's end of a conversation with a node.
 pub(crate) struct Driver {
     pub(crate) stream: TransferStream,
-    /// What the master says that the job may read.
+    /// What the master allows the job to read.
     pub(crate) inputs: SignedTicket,
 }
 
 impl Driver {
-    /// Asks with the master's leave to read, and gives the answer behind the signs of life.
+    /// Sends a request with the ticket for its inputs, and returns the answer that follows the signs of life.
     pub(crate) async fn ask(&mut self, request: SpeRequest) -> SpeReply {
         self.tell(request).await;
         loop {
@@ -499,7 +499,7 @@ pub(crate) async fn put(stream: &mut TransferStream, ticket: SignedTicket, bytes
     put_along(stream, ticket, vec![], bytes).await
 }
 
-/// The same with a chain behind the first node.
+/// The same with a chain after the first node.
 pub(crate) async fn put_along(
     stream: &mut TransferStream,
     ticket: SignedTicket,
@@ -600,5 +600,5 @@ pub(crate) fn child_program() -> SpeProgram {
 pub(crate) const JOB: JobId = JobId(7);
 const FRAME_BYTES: usize = 300_000;
 
-/// The name of a node that is none of those under test.
+/// The name of a node that is not under test.
 pub(crate) const SOME_NODE: &str = "some-node";

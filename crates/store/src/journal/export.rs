@@ -1,9 +1,7 @@
-//! All rows of a journal as one run of bytes, and back: what a backup keeps (`docs/paths/backup.md`). The rows are
-//! those of one moment, and they are written while the journal goes on being changed; at no time are they all in
-//! memory. The form is ours (`docs/formats-on-disk.md`, rows of a backup), so that it outlives the embedded store's own
-//! files.
-//!
-//! Never changes the journal that it reads, and never writes into one that is there.
+//! All rows of a journal as one run of bytes, and back: the content of a backup (`docs/paths/backup.md`). The rows are
+//! those of one moment, although the journal changes while they are written; they are never all in memory. The format
+//! is our own (`docs/formats-on-disk.md`, rows of a backup), so that it outlives the embedded store's files. It never
+//! changes the journal that it reads, and never writes into an existing one.
 
 use std::{
     fs::{File, OpenOptions},
@@ -24,10 +22,10 @@ pub enum RowsError {
     /// The bytes could not be read.
     #[error("cannot be read: {0}")]
     Read(#[from] io::Error),
-    /// They are no rows.
+    /// They are not rows.
     #[error("it does not begin as the rows of a journal do")]
     NotRows,
-    /// They are of another version of the form.
+    /// They have another version of the format.
     #[error("it has version {0}, and this program reads version {VERSION}")]
     Version(u8),
     /// They end too early.
@@ -36,34 +34,34 @@ pub enum RowsError {
     /// They are not what was written.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
-    /// Who wrote them says why it did not go on.
+    /// The writer's reason for not going on.
     #[error("{0}")]
     Refused(String),
-    /// Who takes the rows could not.
+    /// The receiver of the rows failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Journal {
-    /// Writes all rows as they are now. Changes go on meanwhile and are not in it; the file of the journal grows by
-    /// what they replace until this returns. What cannot be read ends the bytes with a sentence that says so.
+    /// Writes all rows as they are now. Later changes are not included; the journal's file grows by what they replace
+    /// until this returns. If something cannot be read, the bytes end with a sentence that says so.
     ///
     /// # Errors
-    /// What the disk says, and what `out` says.
+    /// The disk's error, or that of `out`.
     pub fn export(&self, out: &mut dyn Write) -> Result<u64, StoreError> {
         let written = self.write_rows(out);
         if let Err(error) = &written {
-            // Whoever reads may be the one who has gone; then nobody misses the sentence.
+            // The reader may be the one that has gone; then nobody misses the sentence.
             let _ = write_refusal(out, &error.to_string());
         }
         written
     }
 
-    /// Begins a journal in a new file with the rows that `from` holds, but for those of tables that `keeps` does not
-    /// want. What is left after an error is of no use.
+    /// Begins a journal in a new file with the rows that `from` has, except for those of tables that `keeps` rejects.
+    /// After an error the file is unusable.
     ///
     /// # Errors
-    /// When the file is there, when the bytes are not whole rows, and what the disk says.
+    /// When the file exists, when the bytes are not whole rows, and the disk's error.
     pub fn import(path: &Path, from: &mut dyn Read, keeps: &dyn Fn(&str) -> bool) -> Result<u64, RowsError> {
         let mut options = OpenOptions::new();
         let file =
@@ -122,10 +120,10 @@ impl Journal {
 /// Takes a row: table, key, value.
 pub type RowVisitor<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<(), StoreError> + 'a;
 
-/// Gives the rows that `from` holds to `take`: table, key, value. Says how many there were.
+/// Passes the rows in `from` to `take`: table, key, value. Returns their number.
 ///
 /// # Errors
-/// When the bytes are not whole rows; some may have been given by then.
+/// When the bytes are not whole rows; some may have been passed on by then.
 pub fn read_rows(from: &mut dyn Read, take: &mut RowVisitor<'_>) -> Result<u64, RowsError> {
     let magic: [u8; 4] = bytes(from).map_err(|error| if is_truncated(&error) { RowsError::NotRows } else { error })?;
     let [version] = bytes(from)?;
@@ -170,7 +168,7 @@ pub fn read_rows(from: &mut dyn Read, take: &mut RowVisitor<'_>) -> Result<u64, 
 /// Ends rows with a sentence that says why there are no more.
 ///
 /// # Errors
-/// What `out` says.
+/// The error of `out`.
 pub fn write_refusal(out: &mut dyn Write, message: &str) -> io::Result<()> {
     let length = u32::try_from(message.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     out.write_all(&[REFUSED])?;
@@ -179,7 +177,7 @@ pub fn write_refusal(out: &mut dyn Write, message: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Rows on their way into a new journal, as many as make a transaction worth its sync.
+/// Rows for a new journal, gathered until a transaction is worth its sync.
 struct Batch<'a> {
     path: &'a Path,
     database: &'a Database,
@@ -236,7 +234,7 @@ fn bytes<const N: usize>(from: &mut dyn Read) -> Result<[u8; N], RowsError> {
     Ok(read)
 }
 
-/// Reads so many bytes. A length that is a lie fills no memory: it grows with what comes.
+/// Reads so many bytes. A false length fills no memory: it grows with the bytes that arrive.
 fn read_into(from: &mut dyn Read, length: u32, into: &mut Vec<u8>) -> Result<(), RowsError> {
     into.clear();
     let read = from.take(u64::from(length)).read_to_end(into).map_err(cut)?;
@@ -251,18 +249,18 @@ fn is_truncated(error: &RowsError) -> bool {
     matches!(error, RowsError::Truncated)
 }
 
-/// How the bytes begin.
+/// The first bytes.
 const MAGIC: &[u8; 4] = b"SROW";
-/// The form of what follows.
+/// The version of the format that follows.
 const VERSION: u8 = 1;
-/// What comes next: the end with the number of rows, a table, a row of the last table, a sentence instead of more.
+/// What comes next: the end with the number of rows, a table, a row of the last table, or a sentence instead of more.
 const END: u8 = 0;
 const TABLE: u8 = 1;
 const ROW: u8 = 2;
 const REFUSED: u8 = 3;
 /// Bytes of rows that are written in one transaction: some tens of thousands of rows a sync, and little memory.
 const BATCH_BYTES: usize = 8 << 20;
-/// What a row takes in memory beside its bytes, about.
+/// Memory of a row besides its bytes, about.
 const ROW_OVERHEAD_BYTES: usize = 96;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Rows that must outlive the process: the master's names and jobs, the security server's users and nodes. A thin coat
-//! over redb that offers one thing: a batch of changes that is on the disk, whole, when the call returns.
+//! Rows that must outlive the process: the master's names and jobs, the security server's users and nodes. A thin layer
+//! over redb with one promise: when a commit returns without error, the whole batch is on the disk. A batch is never
+//! applied in part.
 
 mod export;
 
@@ -32,7 +33,7 @@ use crate::{
 pub struct Journal {
     file: PathBuf,
     open: Box<dyn Fn() -> Result<Database, StoreError> + Send + Sync>,
-    /// `None` after a failed commit: redb refuses everything after an error of the disk, so the file is opened anew.
+    /// `None` after a failed commit: redb refuses everything after a disk error, so the file is reopened.
     database: Mutex<Option<Database>>,
 }
 
@@ -48,7 +49,7 @@ pub enum RowChange {
         /// Its value.
         value: Vec<u8>,
     },
-    /// The row is no more; no error if it was not there.
+    /// The row is removed; no error if it was not there.
     Remove {
         /// The table's name.
         table: &'static str,
@@ -58,23 +59,23 @@ pub enum RowChange {
 }
 
 impl Journal {
-    /// Opens a journal, or begins an empty one where there is no file; after a crash it is as the last commit left it.
-    /// It is read from the disk, never from what the system remembers of a commit that failed. Fails with
+    /// Opens a journal, or begins an empty one if there is no file; after a crash it is as the last commit left it. It
+    /// is read from the disk, never from the system's cache of a failed commit. Fails with
     /// [`StoreError::JournalLocked`] or [`StoreError::NotAJournal`].
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         let path = file.to_owned();
         Self::open_by(file, Box::new(move || open_file(&path)))
     }
 
-    /// As [`open`](Self::open), on any disk: for the simulation, whose disks lose power. Nothing keeps a second process
-    /// away.
+    /// As [`open`](Self::open), on any disk: for the simulation, whose disks lose power. Nothing keeps out a second
+    /// process.
     pub fn open_on(disk: Arc<dyn Disk>, file: &Path) -> Result<Self, StoreError> {
         let path = file.to_owned();
         Self::open_by(file, Box::new(move || open_on_disk(&*disk, &path)))
     }
 
-    /// Makes all changes, in order, or none; they are on the disk when it returns. After an error nobody knows which:
-    /// who cannot live with that loads the rows again.
+    /// Makes all changes, in order, or none; they are on the disk when it returns. After an error the outcome is
+    /// unknown: a caller that needs to know loads the rows again.
     pub fn commit(&self, changes: &[RowChange]) -> Result<(), StoreError> {
         let mut database = lock(&self.database);
         let outcome = commit(self.opened(&mut database)?, changes);
@@ -84,8 +85,8 @@ impl Journal {
         outcome.map_err(|error| self.error("commit to", error))
     }
 
-    /// Gives every row of a table (key, value) in the order of the keys; none if nothing was ever set in it. `row` may
-    /// use the journal; it sees the rows as they were when `load` was called.
+    /// Passes every row of a table (key, value) to `row` in the order of the keys; none if nothing was ever set in it.
+    /// `row` may use the journal; it sees the rows as they were when `load` was called.
     pub fn load(&self, table: &'static str, row: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
         let begin = || -> Result<ReadTransaction, StoreError> {
             let mut database = lock(&self.database);
@@ -95,7 +96,7 @@ impl Journal {
         load(&begin()?, table, row).map_err(|error| self.error("load", error))
     }
 
-    /// Gives rows of a table after a key (all where it is `None`), in order, until `row` says that it wants no more.
+    /// Passes the rows of a table after a key (all if it is `None`), in order, until `row` wants no more.
     pub fn load_after(
         &self,
         table: &'static str,
@@ -145,12 +146,12 @@ fn open_file(path: &Path) -> Result<Database, StoreError> {
     builder().create_file(file).map_err(|error| open_error(path, error))
 }
 
-/// Begins an empty journal: made under another name, synced, and only then put in its place. So whatever has its name
-/// was whole once, and what a first start left half made (a full disk, a power cut) is in nobody's way. `None` where
-/// another process was first.
+/// Begins an empty journal: made under another name, synced, and only then renamed. So a file of that name was whole
+/// once. What a first start left half made (a full disk, a power cut) does no harm. `None` if another process was
+/// first.
 fn begin_file(path: &Path) -> Result<Option<Database>, StoreError> {
     let new = new_name(path);
-    // For its owner alone: the security server's journal holds password hashes.
+    // For its owner only: the security server's journal contains password hashes.
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(&new).while_doing("open", path)?;
@@ -159,7 +160,7 @@ fn begin_file(path: &Path) -> Result<Option<Database>, StoreError> {
         Err(TryLockError::WouldBlock) => return Err(StoreError::JournalLocked { file: path.to_owned() }),
         Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &new, error)),
     }
-    // With the lock: whoever had it before may have ended what he began.
+    // With the lock held: its previous holder may have finished its work.
     if has_bytes(&OsDisk, path)? {
         return Ok(None);
     }
@@ -195,12 +196,12 @@ fn begin_on_disk(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
     disk.sync_folder(folder_of(path)).while_doing("sync", folder_of(path))
 }
 
-/// Whether there is anything under a name; an empty file is nothing.
+/// Whether there is content under a name; an empty file counts as none.
 fn has_bytes(disk: &dyn Disk, path: &Path) -> Result<bool, StoreError> {
     Ok(disk.bytes(path).while_doing("open", path)?.is_some_and(|bytes| bytes > 0))
 }
 
-/// What a journal is called until it is whole.
+/// The name of a journal until it is whole.
 fn new_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -224,7 +225,7 @@ fn open_error(path: &Path, error: DatabaseError) -> StoreError {
         DatabaseError::UpgradeRequired(version) => {
             StoreError::NotAJournal { file, why: format!("its format has version {version}") }
         }
-        // A file too short for its own head is no journal; any other error is the disk's.
+        // A file too short for its own head is not a journal; any other error is the disk's.
         DatabaseError::Storage(StorageError::Io(source))
             if !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
         {
@@ -236,7 +237,7 @@ fn open_error(path: &Path, error: DatabaseError) -> StoreError {
 
 fn commit(database: &Database, changes: &[RowChange]) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
-    // The changes of one table usually stand together: open it once for each run of them.
+    // The changes of one table usually follow each other: open it once for each run of them.
     for run in changes.chunk_by(|a, b| a.table() == b.table()) {
         let Some(first) = run.first() else { continue };
         let mut table = transaction.open_table(definition(first.table()))?;
@@ -331,7 +332,7 @@ impl fmt::Debug for DiskBackend {
 }
 
 /// Memory for pages of the journal, in bytes. Rows are read once, at the start, and live in the owner's memory after
-/// that; redb's own default is 1 GiB.
+/// that. The default of redb is 1 GiB.
 const CACHE_BYTES: usize = 32 << 20;
 
 #[cfg(test)]

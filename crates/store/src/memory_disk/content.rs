@@ -1,20 +1,21 @@
-//! The content of one file of a [`MemoryDisk`](super::MemoryDisk), with what it takes to undo what was not synced.
+//! The content of one file of a [`MemoryDisk`](super::MemoryDisk), with the data to undo what was not synced. It never
+//! decides what a crash keeps: the caller does.
 
 use std::{collections::BTreeMap, io};
 
-/// Bytes now, and the pages as they were at the last sync where they have changed since.
+/// The present bytes, and for each page changed since the last sync its content at that sync.
 #[derive(Default)]
 pub(super) struct Content {
-    /// No other file of the disk has it.
+    /// A number that no other file of the disk has.
     number: u64,
     now: Vec<u8>,
     synced_bytes: u64,
-    /// By page number; a page that had no bytes then is empty.
+    /// By page number; a page without bytes at that time is empty.
     before: BTreeMap<u64, Box<[u8]>>,
-    /// What the disk has of pages that a failed sync did not bring there, by page number. The system shows them as they
-    /// were to be, takes them for safe, and never writes them again.
+    /// The disk's content of pages that a failed sync did not write, by page number. The system returns them as they
+    /// were intended, treats them as safe, and never writes them again.
     lost: BTreeMap<u64, Box<[u8]>>,
-    /// A page that cannot be read, by its number. It stays with the file whatever its name is, also across a crash.
+    /// The number of a page that cannot be read. It stays with the file whatever its name is, also across a crash.
     bad_page: Option<u64>,
 }
 
@@ -32,8 +33,7 @@ impl Content {
         self.now.len() as u64
     }
 
-    /// Copies out what is there from an offset on; an input/output error where that touches the page that cannot be
-    /// read.
+    /// Copies the bytes from an offset on; an input/output error if that touches the unreadable page.
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let end = offset.saturating_add(buffer.len() as u64).min(self.bytes());
         if self.bad_page.is_some_and(|page| page * PAGE_BYTES < end && offset < (page + 1) * PAGE_BYTES) {
@@ -50,7 +50,7 @@ impl Content {
         self.bad_page = offset.map(|offset| offset / PAGE_BYTES);
     }
 
-    /// Writes within the length; what would lie beyond is not written.
+    /// Writes within the length; bytes beyond it are not written.
     pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
         self.remember(offset, offset + bytes.len() as u64);
         let from = (offset as usize).min(self.now.len());
@@ -74,7 +74,7 @@ impl Content {
         self.synced_bytes = self.bytes();
     }
 
-    /// Drops the pages of a range that count as safe from memory: what is read next is what the disk has.
+    /// Drops the pages of a range that count as safe from memory: the next read returns what is on the disk.
     pub(super) fn drop_cached(&mut self, from: u64, bytes: u64) {
         let pages = from.div_ceil(PAGE_BYTES)..from.saturating_add(bytes).div_ceil(PAGE_BYTES);
         let dropped: Vec<u64> = self.lost.keys().copied().filter(|page| pages.contains(page)).collect();
@@ -95,12 +95,12 @@ impl Content {
         Ok(())
     }
 
-    /// Takes back each page for which `keeps` says no; gives the length after.
+    /// Takes back each page that `keeps` rejects; returns the length after that.
     pub(super) fn crash(&mut self, keeps: &mut dyn FnMut() -> bool) -> u64 {
         self.drop_cached(0, u64::MAX);
         let new_bytes = self.bytes();
         self.now.resize(new_bytes.max(self.synced_bytes) as usize, 0);
-        // The length that arrived: of a growing file any page's end on the way may have.
+        // The length that reached the disk: a growing file may end at any page in between.
         let mut bytes = if keeps() { new_bytes } else { self.synced_bytes };
         for (page, before) in std::mem::take(&mut self.before) {
             if keeps() {
@@ -118,7 +118,7 @@ impl Content {
         self.bytes()
     }
 
-    /// Puts a page back as it was, as far as the file goes.
+    /// Restores a page, as far as the file reaches.
     fn restore(&mut self, page: u64, before: &[u8]) {
         let from = (page * PAGE_BYTES) as usize;
         let until = (from + PAGE_BYTES as usize).min(self.now.len());
@@ -142,5 +142,5 @@ impl Content {
     }
 }
 
-/// What a disk writes whole or not at all, in bytes.
+/// The unit, in bytes, that a disk writes whole or not at all.
 const PAGE_BYTES: u64 = 4096;

@@ -1,5 +1,5 @@
-//! A disk in memory that loses power on command: the disk of the simulation and of the crash tests. Its crash model
-//! stands at [`MemoryDisk`]; it must never be gentler than a real disk and file system may be.
+//! A disk in memory that loses power on command: the disk of the simulation and of the crash tests. Its crash model is
+//! described at [`MemoryDisk`]; it must never be gentler than a real disk and file system may be.
 
 mod content;
 mod names;
@@ -26,23 +26,22 @@ use crate::{
 ///
 /// # Crash model
 ///
-/// A crash keeps what was synced and, of the rest, what the seed says:
-/// - **Content** since the last `sync_data`: each page of 4 KiB is the new one or the old one (a torn write); the
-///   length is the old one, the new one, or a page's end between them; pages that are kept out but lie below the length
-///   are zeros.
+/// A crash keeps what was synced; the seed decides about the rest:
+/// - **Content** since the last `sync_data`: each page of 4 KiB is the new one or the old one (a torn write). The
+///   length is the old one, the new one, or a page's end between them. Lost pages below the length are zeros.
 /// - **Names** changed since the last `sync_folder` of their folder: each creation, rename and removal happened or did
-///   not, on its own, but for what every journalling file system holds to: a rename is atomic, changes of one name keep
-///   their order, and nothing exists in a folder that does not. A rename is safe once the folder of the *new* name is
+///   not, independently. Only the rules of every journalling file system hold. A rename is atomic, changes of one name
+///   keep their order, and nothing exists in a missing folder. A rename is safe once the folder of the *new* name is
 ///   synced.
-/// - One crash in four loses everything unsynced, one in four keeps everything, as gentle and rude disks do.
-/// - Unsynced content does not become old content by itself; names do after 256 further changes, as a kernel writes
-///   them back after a while.
+/// - One crash in four loses everything unsynced, and one in four keeps everything, as harsh and gentle disks do.
+/// - Unsynced content never becomes old content by itself. Names become safe after 256 further changes, as a kernel
+///   writes them back after a while.
 ///
-/// Handles and files opened before a crash belong to the process that died: everything they are asked fails.
+/// Handles and files opened before a crash belong to the dead process: every call on them fails.
 #[derive(Clone)]
 pub struct MemoryDisk {
     disk: Arc<Mutex<State>>,
-    /// Which life of the disk this handle belongs to; see [`State::life`].
+    /// The life of the disk that this handle belongs to; see [`State::life`].
     life: u64,
 }
 
@@ -63,8 +62,8 @@ impl MemoryDisk {
         Self { disk: Arc::new(Mutex::new(state)), life: 0 }
     }
 
-    /// Loses power: what is left is what the crash model keeps. All handles and files from before are dead; the one
-    /// returned is the disk after the restart.
+    /// Loses power: only what the crash model keeps is left. All handles and files from before are dead; the returned
+    /// one is the disk after the restart.
     #[must_use = "the old handles are dead, only this one works"]
     pub fn crash(&self) -> Self {
         let mut state = lock(&self.disk);
@@ -85,7 +84,7 @@ impl MemoryDisk {
         Self { disk: Arc::clone(&self.disk), life: state.life }
     }
 
-    /// Sets how many bytes can still be written, in bytes; removing files gives room back.
+    /// Sets how many bytes can still be written; removing files gives room back.
     pub fn set_free_bytes(&self, bytes: u64) {
         lock(&self.disk).free_bytes = bytes;
     }
@@ -96,10 +95,10 @@ impl MemoryDisk {
         lock(state.names.file(path)?).flip_bit(offset)
     }
 
-    /// Makes one page of a file unreadable, the one around `offset`, or the whole file readable again (`None`): a read
-    /// that touches it gives `EIO`, as a bad sector does, while everything else goes on. The sector stays with the file
-    /// whatever it is renamed to, also across a crash, and is gone with it. Of a folder nothing can be listed; there
-    /// the offset does not matter, and it is the name that is bad.
+    /// Makes one page of a file unreadable, the one around `offset`, or the whole file readable again (`None`). A read
+    /// that touches the page gives `EIO`, as a bad sector does, while everything else works. The sector stays with the
+    /// file through renames and crashes, and is gone with it. A folder with a bad sector cannot be listed. For a folder
+    /// the offset does not matter, and the fault belongs to the name.
     pub fn set_bad_sector(&self, path: &Path, offset: Option<u64>) -> io::Result<()> {
         let mut state = lock(&self.disk);
         if state.names.is_folder(path) {
@@ -118,7 +117,7 @@ impl MemoryDisk {
         lock(&self.disk).changes
     }
 
-    /// Lets this many more changes through; then the power is off: every call fails until [`crash`](Self::crash).
+    /// Lets this many more changes through, then switches the power off: every call fails until [`crash`](Self::crash).
     pub fn power_off_after(&self, changes: u64) {
         let mut state = lock(&self.disk);
         state.changes_max = state.changes.saturating_add(changes);
@@ -130,8 +129,8 @@ impl MemoryDisk {
         state.failing_change = state.changes.checked_add(changes);
     }
 
-    /// Breaks the disk, or repairs it (`None`): from now on what the fault says fails with its error, also after a
-    /// crash.
+    /// Breaks the disk, or repairs it (`None`): from now on the calls named by the fault fail with its error, also
+    /// after a crash.
     pub fn set_fault(&self, fault: Option<DiskFault>) {
         lock(&self.disk).fault = fault;
     }
@@ -170,7 +169,7 @@ impl MemoryDisk {
 impl Disk for MemoryDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.change()?;
-        // As many files as changes at most: the count of these tells them apart.
+        // There are at most as many files as changes, so the count of changes tells them apart.
         let content = Arc::new(Mutex::new(Content::numbered(state.changes)));
         state.names.change(NameChange::Create(path.to_owned(), Name::File(Arc::clone(&content))))?;
         drop(state);
@@ -249,7 +248,7 @@ struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// Grows the file to `bytes` as far as there is room, and says how far it got.
+    /// Grows the file to `bytes` as far as there is room, and returns how far it got.
     fn grow(&self, state: &mut State, bytes: u64) -> u64 {
         let mut content = lock(&self.content);
         let more = bytes.saturating_sub(content.bytes()).min(state.free_bytes);
@@ -277,7 +276,7 @@ impl DiskFile for MemoryFile {
         let mut state = self.disk.change()?;
         let end = offset + bytes.len() as u64;
         let reached = self.grow(&mut state, end);
-        // As on a real disk, what still had room is written before the disk is full.
+        // As on a real disk, what still fits is written before the disk is full.
         let written = &bytes[..bytes.len().min(reached.saturating_sub(offset) as usize)];
         lock(&self.content).write(written, offset);
         if reached < end { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
@@ -304,7 +303,7 @@ impl DiskFile for MemoryFile {
         let mut state = self.disk.change()?;
         let before = lock(&self.content).bytes();
         if bytes > before {
-            // As on a real disk: a file is made longer whole, or not at all.
+            // As on a real disk: a file is extended fully, or not at all.
             if bytes - before > state.free_bytes {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -340,26 +339,26 @@ struct State {
     changes: u64,
     /// The power goes off when `changes` reaches this.
     changes_max: u64,
-    /// The change that fails, and nothing else does.
+    /// The one change that fails.
     failing_change: Option<u64>,
     fault: Option<DiskFault>,
     /// Folders that cannot be listed.
     bad_folders: BTreeSet<PathBuf>,
 }
 
-/// How a disk in memory is broken, with the system's error number (`EIO`, `EROFS`, …) that it answers with.
+/// How a disk in memory is broken, with the error number (`EIO`, `EROFS`, …) that it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskFault {
-    /// It can be read, and nothing can be changed.
+    /// It can be read but not changed.
     Changes(i32),
     /// Nothing works.
     Everything(i32),
-    /// Content that is synced does not reach the disk. The error is told, and from then on the system takes the content
-    /// for safe: it is read as written, as long as it stays in memory, and no later sync writes it.
+    /// Synced content does not reach the disk. The error is returned once, and from then on the system treats the
+    /// content as safe. It is read as written while it stays in memory, and no later sync writes it.
     Syncs(i32),
 }
 
-/// How a crash treats what was not synced.
+/// How a crash treats unsynced changes.
 #[derive(Clone, Copy)]
 enum CrashMode {
     LoseAll,

@@ -1,5 +1,5 @@
-//! The names of a [`MemoryDisk`](super::MemoryDisk): as a process sees them, as a crash would leave them, and the
-//! changes between the two that no sync has made safe yet.
+//! The names of a [`MemoryDisk`](super::MemoryDisk): as a process sees them and as a crash would leave them. Between
+//! the two are the changes that no sync has made safe yet. It never decides what a crash keeps: the caller does.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,14 +20,14 @@ pub(super) struct Names {
     pending: VecDeque<Pending>,
 }
 
-/// What has a name.
+/// The object of a name.
 #[derive(Clone)]
 pub(super) enum Name {
     Folder,
     File(Arc<Mutex<Content>>),
 }
 
-/// One change, all of it or nothing.
+/// One change, applied whole or not at all.
 pub(super) enum NameChange {
     Create(PathBuf, Name),
     Rename { from: PathBuf, to: PathBuf },
@@ -35,7 +35,7 @@ pub(super) enum NameChange {
 }
 
 impl Names {
-    /// A disk has its root, absolute and relative.
+    /// A disk with its root, absolute and relative.
     pub(super) fn new() -> Self {
         let roots = BTreeMap::from([(PathBuf::from("/"), Name::Folder), (PathBuf::new(), Name::Folder)]);
         Self { now: roots.clone(), safe: roots, pending: VecDeque::new() }
@@ -156,7 +156,7 @@ impl Names {
         Ok(())
     }
 
-    /// Loses each pending change for which `keeps` says no, and those that presuppose it.
+    /// Loses each pending change that `keeps` rejects, and those that presuppose it.
     pub(super) fn crash(&mut self, keeps: &mut dyn FnMut() -> bool) {
         let mut lost: Vec<Pending> = Vec::new();
         for pending in std::mem::take(&mut self.pending) {
@@ -177,7 +177,7 @@ impl Names {
         }
     }
 
-    /// What lies below a folder, at any depth.
+    /// Everything below a folder, at any depth.
     fn below<'a>(&'a self, folder: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Name)> {
         // Paths compare component by component, so all that lies below a folder follows it.
         self.now
@@ -238,7 +238,7 @@ impl Pending {
         Self { change, hashes }
     }
 
-    /// Whether this change cannot have happened without the earlier one: it concerns the same name, needs the folder
+    /// Whether this change cannot have happened without the earlier one. It concerns the same name, needs the folder
     /// that the other created, or needs the folder empty that the other changed.
     fn presupposes(&self, earlier: &Self) -> bool {
         let removes = matches!(self.change, NameChange::Remove(_));
@@ -251,6 +251,6 @@ impl Pending {
     }
 }
 
-/// Most changes of names that are not safe yet; beyond, the oldest becomes safe by itself. Large enough for every
-/// sequence of steps that has to be crash-safe, small enough that a simulation of hours stays fast.
+/// Most changes of names that are not safe yet; beyond that, the oldest becomes safe by itself. Large enough for every
+/// sequence of steps that must be crash-safe, small enough to keep a simulation of hours fast.
 const PENDING_CHANGES_MAX: usize = 256;

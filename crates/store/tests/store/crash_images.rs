@@ -18,7 +18,7 @@ pub(crate) enum Step {
     Write(u128, &'static str),
     Adopt(u128, &'static str),
     Place(u128, &'static str),
-    /// As `Place`, with another wish for copies.
+    /// As `Place`, with another desired number of copies.
     Wish(u128, &'static str, u8),
     Remove(u128),
 }
@@ -31,13 +31,13 @@ pub(crate) struct Promises {
 
 struct Promise {
     content: Vec<u8>,
-    /// It was acknowledged, and nobody asked for its removal since.
+    /// It was acknowledged, and nobody has requested its removal since.
     must_be_there: bool,
-    /// Its removal was acknowledged, and nobody wrote it since.
+    /// Its removal was acknowledged, and nobody has written it since.
     must_be_gone: bool,
-    /// What it may say of itself, path and copies: what was acknowledged last, and what was asked for since.
+    /// The path and copies it may report: what was acknowledged last, and what was requested since.
     says: Vec<(&'static str, u8)>,
-    /// All that it ever said.
+    /// Everything that it ever reported.
     said_ever: BTreeSet<(&'static str, u8)>,
 }
 
@@ -80,7 +80,7 @@ impl Promises {
             {
                 Err(error)
             }
-            // A folder in the way, a slice that is not there: part of the game.
+            // A folder in the way, or a missing slice: part of the test.
             _ => Ok(()),
         }
     }
@@ -155,10 +155,10 @@ fn adopt(store: &SliceStore, disk: &MemoryDisk, slice: u128, at: &str, content: 
     store.ingest_file(header(slice, at, slice as u64), &bucket, hasher.finish()).map(|_| ())
 }
 
-/// What headers say of copies unless a step says otherwise.
+/// The copies in headers unless a step sets another number.
 const COPIES: u8 = 3;
 
-/// All that happens to slices, with paths that are in each other's way.
+/// Everything that happens to slices, with paths that are in each other's way.
 const STORY: &[Step] = &[
     Step::Write(1, "/x/a"),
     Step::Place(1, "/x/a"),
@@ -187,7 +187,7 @@ const STORY: &[Step] = &[
     Step::Place(6, "/y"),
 ];
 
-/// A story of its own for each seed: few slices, few paths, so that they meet.
+/// A story of its own for each seed: few slices and few paths, so that they collide.
 pub(crate) fn story(seed: u64) -> Vec<Step> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let paths = ["/a", "/a/b", "/a/b/c", "/d", "/d/b"];
@@ -205,8 +205,8 @@ pub(crate) fn story(seed: u64) -> Vec<Step> {
         .collect()
 }
 
-/// Runs a story until the power is cut, and once more while the damage is being repaired; gives the number of changes
-/// if the story came to its end.
+/// Runs a story until the power is cut. For every third case the power is cut once more while the folder is recovered.
+/// Returns the number of changes if the story came to its end.
 fn cut(story: &[Step], seed: u64, changes: u64) -> Option<u64> {
     let told = format!("seed {seed}, cut after {changes} changes of {story:?}");
     let disk = MemoryDisk::new(seed);
@@ -219,7 +219,7 @@ fn cut(story: &[Step], seed: u64, changes: u64) -> Option<u64> {
     let disk = disk.crash();
     // Every third time the power goes again while the folder is being opened.
     let disk = if (seed + changes).is_multiple_of(3) {
-        // Behind the dozen changes that every opening begins with.
+        // After the dozen changes that every opening begins with.
         disk.power_off_after(8 + (seed + changes) / 3 % 16);
         let _ = SliceStore::open(Arc::new(disk.clone()), Path::new(FOLDER));
         disk.crash()
@@ -230,7 +230,7 @@ fn cut(story: &[Step], seed: u64, changes: u64) -> Option<u64> {
     assert_eq!(report.quarantined, Vec::<std::path::PathBuf>::new(), "{told}");
     promises.check(&store, &disk, &told);
     check_settled(&store, &disk, &told);
-    // It can be used as if nothing had been, and whatever was being done can be done again.
+    // The store is usable as if nothing had happened, and every interrupted step can be repeated.
     for step in story {
         promises.take(&store, &disk, *step).unwrap_or_else(|error| panic!("{error}; {told}"));
     }
@@ -238,7 +238,7 @@ fn cut(story: &[Step], seed: u64, changes: u64) -> Option<u64> {
     ended.then_some(taken)
 }
 
-/// Nothing half is left, and opening again changes nothing.
+/// Nothing is left half done, and opening again changes nothing.
 fn check_settled(store: &SliceStore, disk: &MemoryDisk, told: &str) {
     let count = |state| store.held().iter().filter(|held| held.state == state).count();
     for (folder, wanted) in
@@ -296,7 +296,7 @@ fn every_promise_holds_when_one_change_fails_and_the_node_goes_on() {
             disk.fail_one_after(failing);
             let mut promises = Promises::default();
             for step in &story {
-                // An error is an answer; what was promised before it stays.
+                // An error is an answer; earlier promises remain.
                 let _ = promises.take(&store, &disk, *step);
             }
             promises.check(&store, &disk, &told);
@@ -318,7 +318,7 @@ fn a_slice_whose_rename_failed_halfway_and_was_ordered_again_is_safe() {
             write(&store, header(1, "/a", 1), b"bytes").unwrap();
             store.place(&header(1, "/a", 1)).unwrap();
             disk.fail_one_after(failing);
-            // Where the failure was that of the sync, the slice is staged and not yet safe there.
+            // If the sync failed, the slice is staged and not yet safe there.
             let _ = store.place(&header(1, "/b", 1));
             store.place(&header(1, "/b", 1)).unwrap();
             let disk = disk.crash();
@@ -335,7 +335,7 @@ fn whatever_many_writers_were_told_is_true_when_the_power_goes_in_the_midst() {
         let disk = MemoryDisk::new(seed);
         let (store, _) = open(&disk);
         disk.power_off_after(20 + 13 * seed);
-        // They share syncs of `staging/`; who shared one must have been covered by it.
+        // They share syncs of `staging/`; each must have been covered by the sync it shared.
         let acknowledged: Vec<u128> = thread::scope(|scope| {
             let writer = |thread: u128| {
                 let ids = (0..20).map(move |round| thread * 100 + round);

@@ -1,5 +1,5 @@
-//! Several disks behind one door: which one a new slice goes to, what a failing one takes with it, and what is true
-//! where two of them disagree.
+//! Several disks behind one interface: which one a new slice goes to, and what a failing one takes with it. Also, what
+//! holds where two of them disagree.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -37,7 +37,7 @@ impl Disks {
         DiskSet::open(self.folders(), reserve_bytes).unwrap().0
     }
 
-    /// On which disk the files of a slice are, by its id or its path.
+    /// The disks that have the files of a slice, by its id or its path.
     fn disk_of(&self, slice: u128, at: &str) -> Vec<usize> {
         let has = |number: usize, disk: &MemoryDisk| {
             let folder = format!("/disk-{number}");
@@ -98,7 +98,7 @@ fn a_new_slice_goes_where_the_largest_share_is_free_and_a_larger_disk_gets_more(
     }
     let on_first = (0..50).filter(|slice| disks.disk_of(*slice, "/-") == [0]).count();
     assert!((8..=12).contains(&on_first), "about a fifth of the slices on a fifth of the room: {on_first}");
-    // Half of the small disk is taken by others: it gets less.
+    // Half of the small disk is used by others: it gets less.
     disks.0[0].set_free_bytes(100_000);
     write(&set, 100, "/f", &[1; 50_000]).unwrap();
     assert_eq!(disks.disk_of(100, "/-"), [1]);
@@ -115,7 +115,7 @@ fn slices_written_at_once_are_spread_over_disks_that_are_about_equal() {
     };
     assert_eq!([0, 1, 2].map(unfinished), [2, 2, 2]);
     drop(writers);
-    // Nobody writes any more: what was counted is forgotten.
+    // Nobody writes any more: the counts are forgotten.
     let _first = set.begin(header(10, "/f", 1)).unwrap();
     assert_eq!([0, 1, 2].map(unfinished), [1, 0, 0]);
 }
@@ -173,7 +173,7 @@ fn a_disk_that_fails_takes_its_own_slices_out_of_service_and_no_others() {
         (0..10).partition(|slice| disks.disk_of(*slice, &format!("/{slice}")) == [broken]);
     assert!(!lost.is_empty() && !kept.is_empty(), "both disks are used");
     disks.0[broken].set_fault(Some(DiskFault::Everything(EIO)));
-    // Whoever meets the error first makes it known, here a reader in the middle of its slice.
+    // Whoever meets the error first reports it, here a reader in the middle of its slice.
     assert!(open_before.read_at(&mut Vec::new(), 0, 10).is_err());
     let error = read(&set, 0).unwrap_err();
     assert!(matches!(error, StoreError::NotHeld(_)), "{error}");
@@ -237,7 +237,7 @@ fn a_writer_whose_disk_fails_does_not_finish() {
     writer.write(b"bytes").unwrap();
     disks.0[0].set_fault(Some(DiskFault::Everything(EIO)));
     assert_eq!(set.check_disks().len(), 1);
-    // The disk answers again, but nobody knows what it forgot meanwhile.
+    // The disk answers again, but nobody knows what it lost meanwhile.
     disks.0[0].set_fault(None);
     assert!(writer.finish(None).is_err());
     assert!(!set.contains(SliceId(1)));
@@ -276,7 +276,7 @@ fn a_missing_file_on_a_mount_that_is_gone_is_a_failed_disk_and_no_damaged_slice(
     put(&set, 1, "/a", b"bytes");
     std::fs::rename(&data, folder.path().join("unmounted")).unwrap();
     std::fs::create_dir(&data).unwrap();
-    // One who had it open before may take the missing file for damage.
+    // A reader that had it open may take the missing file for damage.
     set.mark_corrupt(SliceId(1)).unwrap();
     assert_eq!(set.check_disks()[0].lost, [SliceId(1)], "it was not put aside");
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0, "nothing is begun where the disk was mounted");
@@ -351,14 +351,14 @@ fn disks_may_be_opened_in_any_order_and_by_another_node() {
     let (set, _) = DiskSet::open(folders.clone(), 0).unwrap();
     assert_eq!(set.held(), before);
     drop(set);
-    // Each disk to a node of its own: together they have what the one had.
+    // Each disk goes to its own node: together they have what the one node had.
     let mut all: Vec<_> =
         folders.into_iter().flat_map(|folder| DiskSet::open(vec![folder], 0).unwrap().0.held()).collect();
     all.sort_by_key(|held| held.metadata.header.slice);
     assert_eq!(all, before);
 }
 
-/// Two disks, both with slice 1; on the first it is staged, on the second placed.
+/// Two disks, both with slice 1: on the first it is staged, on the second placed.
 fn with_a_spare() -> (Disks, Arc<DiskSet>) {
     let disks = Disks::new(2);
     for (number, disk) in disks.0.iter().enumerate() {
@@ -420,7 +420,7 @@ fn a_spare_at_its_old_path_is_no_obstacle_to_a_file_at_one_of_its_folders() {
         store.place(&header(1, "/a/b", 1)).unwrap();
     }
     let set = disks.open();
-    // What serves goes elsewhere; the spare is told nothing.
+    // The serving copy moves elsewhere; the spare is not touched.
     set.place(&header(1, "/c", 1)).unwrap();
     for (slice, at) in [(2, "/x"), (3, "/y")] {
         put(&set, slice, at, &bytes(2, 300));
@@ -428,7 +428,7 @@ fn a_spare_at_its_old_path_is_no_obstacle_to_a_file_at_one_of_its_folders() {
     }
     let placed = |slice: u128| held(&set).contains(&(slice, HeldState::Placed));
     assert!(placed(1) && placed(3), "{:?}", held(&set));
-    // It still serves where the other copy is lost.
+    // The spare still serves if the other copy is lost.
     set.mark_corrupt(SliceId(1)).unwrap();
     assert_eq!(read(&set, 1).unwrap(), bytes(1, 300));
 }
@@ -476,7 +476,7 @@ fn a_bucket_is_adopted_on_the_disk_where_its_file_lies() {
 
 #[test]
 fn wherever_the_power_is_cut_what_two_disks_acknowledged_is_there_once() {
-    // The power goes off for both disks at the same moment; which one was at work is left to the seed.
+    // The power goes off for both disks at the same moment; the seed decides which one was working.
     for seed in 0..12 {
         let mut cut = 0;
         loop {
@@ -502,8 +502,8 @@ fn wherever_the_power_is_cut_what_two_disks_acknowledged_is_there_once() {
     }
 }
 
-/// Writes and places on two disks, of which one is cut after so many changes; whether it came to the end. Notes what
-/// was acknowledged, with the path where that was said.
+/// Writes and places on two disks, of which one is cut after so many changes; returns whether it came to the end.
+/// Records what was acknowledged, with the path given then.
 fn work_until_cut(disks: &Disks, seed: u64, cut: u64, promised: &mut BTreeMap<u128, Option<&str>>) -> bool {
     let set = disks.open();
     disks.0[(seed % 2) as usize].power_off_after(cut);

@@ -1,4 +1,4 @@
-//! What lies in a data folder and is not ours, or no longer good: never a panic, never deleted, never served.
+//! What lies in a data folder and is not ours, or is damaged: never a panic, never deleted, never served.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -120,8 +120,8 @@ fn a_slice_that_someone_moved_by_hand_is_staged_for_the_master_to_place() {
 
 #[test]
 fn of_two_slices_that_claim_one_file_the_one_whose_bytes_it_has_gets_it() {
-    // What a crash leaves when it keeps a rename of the bytes and loses that of the sidecar: slice 2's bytes stand at
-    // slice 1's path beside slice 1's sidecar, and slice 1 was removed.
+    // A crash can keep a rename of the bytes and lose that of the sidecar. Then slice 2's bytes are at slice 1's path
+    // beside slice 1's sidecar, and slice 1 was removed.
     let folder = folder();
     let mut sidecar = Sidecar::decode(&fs::read(staged(&folder, 2, ".sector")).unwrap()).unwrap();
     sidecar.metadata.header.path = path("/d/a");

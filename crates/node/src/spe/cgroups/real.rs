@@ -1,5 +1,6 @@
-//! The groups in a true tree of the kernel's: one that [`TREE`] names, as in the machine of `cargo xtask cgroups`, or
-//! this process's own where that is delegated. Where there is neither, each test says `NOT TESTED`.
+//! Tests the groups in a real tree of the kernel. It is the tree that [`TREE`] names, as in the machine of `cargo xtask
+//! cgroups`, or this process's own if that is delegated. Without either, a test never passes silently: it says `NOT
+//! TESTED`.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -21,7 +22,7 @@ use super::{Cgroups, Confinement, NODE, OomFault};
 struct Tree(PathBuf);
 
 impl Tree {
-    /// `None` where there is nothing to test, which is then said.
+    /// `None` if there is nothing to test, which is then said.
     fn grow() -> Option<Self> {
         static PARENT: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| match env::var_os(TREE) {
             Some(named) => Ok(named.into()),
@@ -29,7 +30,7 @@ impl Tree {
         });
         static GROWN: AtomicU32 = AtomicU32::new(0);
         let parent = PARENT.as_ref().inspect_err(|why| {
-            // Not by `eprintln!`: of a test that passes, the runner would keep it to itself.
+            // Not with `eprintln!`: the runner would hide the output of a test that passes.
             let _ = writeln!(io::stderr(), "\n*** NOT TESTED: {why} ***\n");
         });
         let number = GROWN.fetch_add(1, Ordering::Relaxed);
@@ -55,7 +56,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.is_dir()).collect()
 }
 
-/// Removes a group and all in it, once what was ended in them is gone.
+/// Removes a group and everything in it, once its killed processes are gone.
 fn remove(folder: &Path) {
     folders(folder).iter().for_each(|group| remove(group));
     while fs::remove_dir(folder).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
@@ -81,7 +82,7 @@ fn limits(memory_bytes: u64) -> Confinement {
     }
 }
 
-/// This program once more, in the role that [`ROLE`] names, with its words to and from it. It begins when it is told.
+/// Starts this program once more, in the role that [`ROLE`] names, connected by pipes. It begins when it is told.
 fn helper(role: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "spe::cgroups::real::plays_a_role", "--nocapture"]).env(ROLE, role);
@@ -96,12 +97,12 @@ fn tell(child: &mut Child) {
 /// What a helper said, once it has ended.
 fn answer(child: Child) -> String {
     let output = BufReader::new(child.stdout.unwrap());
-    // All of it, since a runner that is not heard to its end complains.
+    // All of it, since a runner complains if its output is not read to the end.
     let lines: Vec<_> = output.lines().map_while(Result::ok).collect();
     lines.iter().find_map(|line| Some(line.split_once(ANSWER)?.1.to_owned())).unwrap_or_default()
 }
 
-/// No test of its own: what [`helper`] starts.
+/// Not a test of its own: this is what [`helper`] starts.
 #[test]
 fn plays_a_role() {
     let Ok(role) = env::var(ROLE) else { return };
@@ -145,7 +146,7 @@ fn the_kernel_takes_the_limits_and_a_process_and_its_end_ends_the_group() {
     drop(group);
     // Nobody told it to end.
     assert!(!child.wait().unwrap().success());
-    // The next group of the node's is the latest moment at which the one before is gone.
+    // The node's next group is made, at the latest, when the one before is gone.
     let next = groups.make(&limits(64 << 20)).unwrap();
     assert_eq!(tree.groups(), slice::from_ref(&next.folder));
 }
@@ -204,7 +205,7 @@ fn what_a_killed_node_left_goes_with_all_that_lives_in_it() {
     for child in &mut children {
         assert!(!child.wait().unwrap().success());
     }
-    // What had not gone at the start goes with the next group at the latest.
+    // What was not gone at the start goes with the next group at the latest.
     let made = groups.make(&limits(64 << 20)).unwrap();
     assert_eq!(tree.groups(), slice::from_ref(&made.folder));
 }
@@ -255,8 +256,8 @@ fn an_ordinary_user_is_told_of_a_tree_into_which_it_can_take_nothing() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    // As an administrator would who gives a folder away, and starts the node elsewhere: the kernel moves a process only
-    // for who may write where both groups come together.
+    // Acts as an administrator who hands over a folder and starts the node elsewhere. The kernel moves a process only
+    // for a user that may write in the common ancestor of both groups.
     for path in [tree.0.clone(), tree.0.join("cgroup.procs"), tree.0.join("cgroup.subtree_control")] {
         chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }
@@ -265,7 +266,7 @@ fn an_ordinary_user_is_told_of_a_tree_into_which_it_can_take_nothing() {
     tell(&mut outside);
     let why = answer(outside);
     assert!(why.contains("cannot be moved into it"), "{why}");
-    // Started in it, all is well.
+    // A helper started in it can use it.
     let mut inside = helper("finds");
     let mut inside = inside.uid(NOBODY).gid(NOBODY).spawn().unwrap();
     fs::write(tree.0.join("cgroup.procs"), inside.id().to_string()).unwrap();
@@ -275,9 +276,9 @@ fn an_ordinary_user_is_told_of_a_tree_into_which_it_can_take_nothing() {
 
 /// A control group of version 2 that is these tests' alone and gives its groups the controllers `memory` and `pids`.
 const TREE: &str = "SECTOR_TEST_CGROUP";
-/// What a helper is.
+/// The role of a helper.
 const ROLE: &str = "SECTOR_TEST_CGROUP_ROLE";
-/// Before what it says.
+/// The prefix of its answer.
 const ANSWER: &str = "answer: ";
 /// A user that owns nothing.
 const NOBODY: u32 = 65534;

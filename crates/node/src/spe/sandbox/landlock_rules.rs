@@ -1,5 +1,6 @@
-//! Landlock: what files the process may touch, in the kernel's own rules, so that they hold also where the private root
-//! could not be made, and for whatever user. It serves the [sandbox](super).
+//! Landlock: the kernel's own rules on which files the process may touch. They hold for any user, even without a
+//! private root. It serves the [sandbox](super). The rules never allow writing outside the scratch folder, except to
+//! devices.
 
 use std::path::Path;
 
@@ -13,8 +14,8 @@ use super::{
     root::{DEVICES, LIBRARIES, ZERO},
 };
 
-/// Allows reading libraries and what the settings name, and everything in `scratch`; nothing else, no port of TCP, no
-/// abstract socket and no signal to the outside. Whether the kernel took the rules.
+/// Allows reading libraries and the paths in the settings, and everything in `scratch`. Nothing else is allowed: no TCP
+/// port, no abstract socket and no signal to the outside. Returns whether the kernel accepted the rules.
 pub(super) fn restrict(confinement: &Confinement, scratch: &Path) -> bool {
     rules(confinement, scratch).is_ok_and(|status| status != RulesetStatus::NotEnforced)
 }
@@ -36,5 +37,5 @@ fn rules(confinement: &Confinement, scratch: &Path) -> Result<RulesetStatus, Rul
     Ok(status.ruleset)
 }
 
-/// The newest rules that were tried here; an older kernel takes those that it knows.
+/// The newest rules that were tested here; an older kernel applies those that it knows.
 const KNOWN: ABI = ABI::V6;

@@ -1,13 +1,7 @@
-//! The sandbox around user code (Sector/Sphere paper, 2.3; door 7). It serves the path *job*: the SPE process starts
-//! trusted, gets its [`Confinement`] from the node, locks itself in for good, and only then loads what a user wrote.
-//!
-//! The order is forced: namespaces and mounts need privileges, the change of user ends them, and each later step takes
-//! away what the steps before it used. What the kernel does not offer is noted as missing and said aloud by the node; a
-//! step that was begun and fails halfway ends the process. Nothing here ever gives a right back.
-//!
-//! [`root`] makes the folder tree, [`namespaces`] the namespaces and the user, [`supervisor`] the processes,
-//! [`resource_limits`] the limits and privileges, [`landlock_rules`] the Landlock rules, [`seccomp`] the list of system
-//! calls, [`program_launcher`] what is started in here. [`system`] holds the few calls that have no safe form.
+//! The sandbox around user code (Sector/Sphere paper, 2.3; door 7). It serves the path *job*. The SPE process starts
+//! trusted, gets its [`Confinement`] from the node, locks itself in for good, and only then loads user code. A layer
+//! that the kernel lacks is recorded as missing and reported by the node; a step that fails halfway ends the process. A
+//! right that was given up never comes back.
 
 mod landlock_rules;
 mod namespaces;
@@ -38,12 +32,12 @@ use seccomp::{SharedMemory, SpawnPolicy};
 pub(super) use program_launcher::ProgramLauncher;
 pub(super) use root::LIBRARIES;
 
-/// What a process may have and use. Made by the node from its settings, carried out by the SPE.
+/// What a process may have and use. The node makes it from its settings, and the SPE applies it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// User and group number to become; `None` where the node itself may not change users.
+    /// User and group number to become; `None` if the node itself may not change users.
     pub user: Option<u32>,
-    /// Files and folders that may be read beside the system's libraries.
+    /// Files and folders that may be read besides the system's libraries.
     pub read_paths: Vec<PathBuf>,
     /// Most bytes of memory of its own; files mapped for reading do not count.
     pub memory_bytes: u64,
@@ -55,37 +49,48 @@ pub struct Confinement {
     pub threads: u32,
     /// Most files open at once.
     pub open_files: u32,
-    /// Whether it may start further processes, each with as much memory again.
+    /// Whether it may start further processes, each with the same memory limit again.
     pub fork: bool,
-    /// Whether it is to start programs itself, each locked in further: then no code of a user's runs in it.
+    /// Whether it starts programs itself, each locked in further: then no user code runs in it.
     pub starts_programs: bool,
 }
 
-/// What came of it, in the process that goes on.
+/// The result, in the process that goes on.
 #[derive(Debug)]
 pub(super) struct Confined {
-    /// Layers that are not there.
+    /// Layers that are missing.
     pub(super) missing: Vec<SandboxLayer>,
-    /// Its scratch folder, by a name that works in here.
+    /// The path of its scratch folder, as seen in here.
     pub(super) scratch: PathBuf,
     /// How programs are started in here.
     pub(super) launcher: ProgramLauncher,
 }
 
-/// Ends this process as a program that it started has ended: who waits for it takes the one for the other.
+/// Ends this process as a program that it started has ended, so that its parent sees the program's exit status.
 pub(super) fn exit_as(status: ExitStatus) -> ! {
     supervisor::exit_like(status.signal(), status.code())
 }
 
-/// Locks this process in for good. Returns in a child of it, in which everything goes on; the process itself stays
-/// behind as the child's supervisor and ends with it. `socket` is the way to the node, the only descriptor besides the
-/// standard ones that stays open.
+/// Locks this process in for good. Returns in a child of it, in which everything goes on. The process itself stays
+/// behind as the child's supervisor and ends with it. `socket` is the connection to the node, the only descriptor
+/// besides the standard ones that stays open.
+///
+/// The order is forced: namespaces and mounts need privileges, and the change of user ends them. Each later step takes
+/// away what the earlier steps used. The steps are in these modules:
+/// - [`root`]: the folder tree;
+/// - [`namespaces`]: the namespaces and the user;
+/// - [`supervisor`]: the processes;
+/// - [`resource_limits`]: the limits and privileges;
+/// - [`landlock_rules`]: the Landlock rules;
+/// - [`seccomp`]: the list of system calls;
+/// - [`program_launcher`]: the programs that are started in here;
+/// - [`system`]: the few calls that have no safe form.
 pub(super) fn enter(confinement: &Confinement, socket: &UnixStream) -> io::Result<Confined> {
-    // Namespaces and `fork` ask for it; and nothing is said about another thread by what follows.
+    // Namespaces and `fork` require it, and the following steps do not apply to any other thread.
     if fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("it has more than one thread"));
     }
-    // A session of its own: no terminal to push words into, and a group that the node can end as one.
+    // Its own session: there is no terminal to inject input into, and the node can end the group as one.
     setsid()?;
     system::close_all_but(socket.as_raw_fd())?;
     let mut missing = Vec::new();
@@ -114,7 +119,7 @@ pub(super) fn enter(confinement: &Confinement, socket: &UnixStream) -> io::Resul
         (false, true) => SpawnPolicy::Processes,
         (false, false) => SpawnPolicy::Nothing,
     };
-    // What may be opened for writing is only known where the rules of files hold.
+    // Only the Landlock rules say for certain which files may be opened for writing.
     let sharing = if file_rules { SharedMemory::Files } else { SharedMemory::Nothing };
     let system_calls = seccomp::restrict(starts, sharing)?;
     note(SandboxLayer::SystemCalls, system_calls);

@@ -1,9 +1,7 @@
-//! Namespaces and the user: what makes the process another one for the rest of the machine. It serves the
-//! [sandbox](super).
-//!
-//! As root, the namespaces are made first and the user is changed after the mounts. Otherwise a user namespace comes
-//! first, in which an ordinary user may make the others; to the outside the process then still is the node's user, and
-//! the other layers keep it from that user's files and processes.
+//! Namespaces and the user: they separate the process from the rest of the machine. It serves the [sandbox](super). As
+//! root, the namespaces are made first and the user is changed after the mounts. Otherwise a user namespace comes
+//! first, in which an ordinary user may make the others. From outside, the process then still is the node's user; the
+//! other layers keep it from that user's files and processes. It never mounts anything.
 
 use std::{fs, io};
 
@@ -14,7 +12,7 @@ use rustix::{
 
 use super::system;
 
-/// Which spaces the process has to itself.
+/// Which namespaces the process has to itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Namespaces {
     pub(super) mounts: bool,
@@ -25,12 +23,12 @@ pub(super) struct Namespaces {
     users: bool,
     /// A user number that nobody else has.
     own_user: bool,
-    /// Who is to own the scratch folder, where that is not whoever makes it.
+    /// The owner of the scratch folder, if that is not the user who makes it.
     pub(super) owner: Option<u32>,
 }
 
 impl Namespaces {
-    /// Makes as many as the kernel allows. `user` is who the process will become, where it may choose.
+    /// Makes as many as the kernel allows. `user` is the user the process will become, if it may choose.
     pub(super) fn enter(user: Option<u32>) -> io::Result<Self> {
         let mut spaces = Self::default();
         if user.is_some() {
@@ -49,24 +47,25 @@ impl Namespaces {
     pub(super) fn become_user(self, user: Option<u32>) -> io::Result<Self> {
         let Some(number) = user.filter(|_| !self.own_user && !self.users) else { return Ok(self) };
         let (uid, gid) = (Uid::from_raw(number), Gid::from_raw(number));
-        // The groups first, the user last: each step needs the privilege that the last one ends.
+        // The groups first, the user last: each step needs the privilege that the last step ends.
         let changed = set_thread_groups(&[])
             .and_then(|()| set_thread_res_gid(gid, gid, gid))
             .and_then(|()| set_thread_res_uid(uid, uid, uid));
         match changed {
             Ok(()) => Ok(Self { own_user: true, ..self }),
-            // Half a user is none: a root that may not change users (in some containers) fails at the first step.
+            // A half-changed user is an error. A root that may not change users (in some containers) fails at the first
+            // step.
             Err(error) if getegid() == gid => Err(error.into()),
             Err(_) => Ok(self),
         }
     }
 
-    /// Whether it is another user than the node for all that counts.
+    /// Whether it is, for all that matters, another user than the node.
     pub(super) fn is_apart(self) -> bool {
         self.own_user || self.users
     }
 
-    /// Whether the kernel counts this process's threads apart from those of the node.
+    /// Whether the kernel counts this process's threads separately from those of the node.
     pub(super) fn counts_threads(self) -> bool {
         self.is_apart()
     }

@@ -1,6 +1,7 @@
-//! Programs that a confined process starts: each is locked in before its first instruction, as far as the process
-//! itself and one step further. It serves the [sandbox](super). Files, network, user, limits and namespaces are
-//! inherited; what is added is the list of calls that hostile code gets.
+//! Programs that a confined process starts. Each is locked in before its first instruction, as far as the process
+//! itself and one step further. It serves the [sandbox](super). A program inherits files, network, user, limits and
+//! namespaces, and gets in addition the list of system calls for hostile code. It is never less confined than its
+//! starter.
 
 use std::{
     io,
@@ -19,30 +20,30 @@ use super::{
 pub(in crate::spe) struct ProgramLauncher {
     /// Whether they may start further processes.
     pub(super) fork: bool,
-    /// Whether process numbers are apart: what a program left behind can then be ended without a look at it.
+    /// Whether process numbers are separate: leftovers of a program can then be ended without inspecting them.
     pub(super) apart: bool,
-    /// Whether the kernel has lists of calls: then a program without one is not started.
+    /// Whether the kernel has lists of calls: then no program is started without one.
     pub(super) system_calls: bool,
 }
 
 impl ProgramLauncher {
-    /// Starts a program, locked in. Everything else about it is the caller's.
+    /// Starts a program, locked in. The caller sets everything else.
     pub(in crate::spe) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         let started = *self;
         system::before_exec(command, move || started.lock());
         command.spawn()
     }
 
-    /// Ends whatever programs left behind, where they may have.
+    /// Ends whatever programs left behind, if they may have left anything.
     pub(in crate::spe) fn kill_leftovers(&self) {
         if self.fork && self.apart {
             system::kill_all_others();
         }
     }
 
-    /// In the new process, before the program.
+    /// Runs in the new process, before the program.
     fn lock(self) -> io::Result<()> {
-        // Without process numbers apart, this is what ends it with its SPE.
+        // Without separate process numbers, this is what ends it with its SPE.
         set_parent_process_death_signal(Some(Signal::KILL))?;
         let starts = if self.fork { SpawnPolicy::Processes } else { SpawnPolicy::Programs };
         if seccomp::restrict_further(starts)? || !self.system_calls {

@@ -1,4 +1,5 @@
-//! Privileges and limits of a confined process. It serves the [sandbox](super).
+//! Privileges and limits of a confined process. It serves the [sandbox](super). It never raises a limit and never adds
+//! a privilege.
 
 use rustix::{
     fs::Mode,
@@ -11,8 +12,8 @@ use rustix::{
 
 use super::{Confinement, system};
 
-/// Takes every capability out of the set of those that a program could give. To be called while that is allowed; where
-/// it is not, no program can give any, since [`drop_privileges`] sees to that.
+/// Removes every capability from the set that a program could confer. Call it while that is allowed. Otherwise no
+/// program can confer any, because [`drop_privileges`] prevents it.
 pub(super) fn empty_bounding_set() {
     for number in 0..u64::BITS {
         // Numbers that this kernel does not know are refused, and mean nothing.
@@ -20,7 +21,7 @@ pub(super) fn empty_bounding_set() {
     }
 }
 
-/// Gives up all capabilities and the way to get any; whether that is so.
+/// Gives up all capabilities and the means to get any; returns whether that worked.
 pub(super) fn drop_privileges() -> bool {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
@@ -32,11 +33,11 @@ pub(super) fn drop_privileges() -> bool {
     set_capabilities(None, none).is_ok() && set_no_new_privs(true).is_ok()
 }
 
-/// Sets the limits, hard and soft; whether each holds. `counts_threads`: the kernel counts the threads of this user
-/// apart from the node's, so that their number can be limited.
+/// Sets the limits, hard and soft; returns whether all hold. `counts_threads`: the kernel counts this user's threads
+/// separately from the node's, so that their number can be limited.
 pub(super) fn set_limits(confinement: &Confinement, counts_threads: bool) -> bool {
     umask(Mode::RWXG | Mode::RWXO);
-    // An output that grows too long is no fault of the function's: it may fit on another node's disk.
+    // An output that grows too long is not the function's fault: it may fit on another node's disk.
     system::ignore_sigxfsz();
     let mut limits = vec![
         (Resource::Core, 0),
@@ -52,24 +53,24 @@ pub(super) fn set_limits(confinement: &Confinement, counts_threads: bool) -> boo
     if counts_threads {
         limits.push((Resource::Nproc, u64::from(confinement.threads)));
     }
-    // Each is tried, whatever became of the others.
+    // Each limit is tried, whether or not the others worked.
     let set = limits.into_iter().map(|(resource, most)| limit(resource, most)).filter(|is_set| !is_set).count();
     set == 0 && counts_threads
 }
 
 fn limit(resource: Resource, most: u64) -> bool {
-    // What is lower already stays so: nobody may raise it in here.
+    // A lower limit stays: nobody may raise it in here.
     let most = getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));
     setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }).is_ok()
 }
 
-/// Bytes of addresses for each byte of memory: inputs are mapped, and runtimes reserve much that they never use.
-/// Whoever reads here and there in all of them makes the kernel keep tables of a 512th part, which is an eighth of the
-/// memory.
+/// Bytes of address space for each byte of memory: inputs are mapped, and runtimes reserve much that they never use. A
+/// process that reads scattered bytes in all of them makes the kernel keep page tables of a 512th part, an eighth of
+/// the memory.
 const ADDRESSES_FOR_MEMORY: u64 = 64;
-/// Room for the stack of the first thread: deep recursion is somewhere else's fault.
+/// Room for the stack of the first thread; deeper recursion is an error elsewhere.
 const STACK_BYTES: u64 = 64 << 20;
-/// Memory that may not be swapped out: what some random number libraries ask for.
+/// Memory that may not be swapped out: some random number libraries ask for it.
 const LOCKED_BYTES: u64 = 64 << 10;
-/// Signals that wait to be taken.
+/// Signals that may be pending.
 const SIGNALS: u64 = 1_024;

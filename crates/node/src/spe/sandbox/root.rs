@@ -1,6 +1,6 @@
-//! The folder tree of a confined process: a small file system in memory that holds the system's libraries, read-only, a
-//! few devices that give and take nothing, and a scratch folder. It serves the [sandbox](super). Neither the node's
-//! data nor its keys, nor `/proc`, `/sys` or anybody's home has a name in it.
+//! The folder tree of a confined process: a small file system in memory. It contains the system's libraries
+//! (read-only), a few devices that give and take nothing, and a scratch folder. It serves the [sandbox](super). The
+//! tree never has a name for the node's data, its keys, `/proc`, `/sys` or anybody's home.
 
 use std::{
     fs, io,
@@ -22,8 +22,8 @@ use rustix::{
 
 use super::{Confinement, system};
 
-/// Makes the tree the root of this process and its scratch folder the working folder. `None` where the kernel has not
-/// what it takes; the process is then where it was. `owner` is to own the scratch folder, where that is another user.
+/// Makes the tree the root of this process and its scratch folder the working folder. `None` if the kernel lacks what
+/// that needs; the process is then where it was. `owner` owns the scratch folder, if that is another user.
 pub(super) fn change(confinement: &Confinement, owner: Option<u32>) -> io::Result<Option<PathBuf>> {
     let Ok(parts) = RootParts::prepare(confinement) else { return Ok(None) };
     // From here on there is no way back: a failure ends the process.
@@ -41,7 +41,7 @@ struct RootParts {
 
 impl RootParts {
     fn prepare(confinement: &Confinement) -> io::Result<Self> {
-        // What is mounted in here must not show outside.
+        // Mounts made in here must not show outside.
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
         let root = memory_folder(ROOT_BYTES, "0755")?;
         let scratch = memory_folder(confinement.scratch_bytes, "0700")?;
@@ -55,11 +55,11 @@ impl RootParts {
         Ok(parts)
     }
 
-    /// Takes a file or folder of the machine; one that is not there is left out.
+    /// Takes a file or folder of the machine; a missing one is left out.
     fn add(&mut self, path: &Path, device: bool) -> io::Result<()> {
         let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
         if metadata.is_symlink() && !device {
-            // `/lib` is `/usr/lib` on most systems. What it leads to has its own place here, or none.
+            // `/lib` is `/usr/lib` on most systems. The link's target has its own place here, or none.
             self.links.push((path.into(), fs::read_link(path)?));
             return Ok(());
         }
@@ -76,7 +76,7 @@ impl RootParts {
     }
 
     fn assemble(self, owner: Option<u32>) -> io::Result<()> {
-        // A root must be mounted somewhere: over the working folder, which is of no use in here.
+        // A root must be mounted somewhere: it goes over the working folder, which is of no use in here.
         attach(&self.root, Path::new("."))?;
         fchdir(&self.root)?;
         for (path, tree) in &self.trees {
@@ -97,10 +97,10 @@ impl RootParts {
         let scratch = inside(Path::new(SCRATCH));
         fs::create_dir_all(scratch)?;
         if !Path::new("tmp").exists() {
-            // Where programs put what is temporary.
+            // Where programs put temporary files.
             symlink(SCRATCH, "tmp")?;
         }
-        // The old root ends up over the new one, and goes.
+        // The old root ends up over the new one, and is unmounted.
         pivot_root(".", ".")?;
         unmount(".", UnmountFlags::DETACH)?;
         chdir("/")?;
@@ -137,14 +137,14 @@ fn is_folder(tree: &OwnedFd) -> io::Result<bool> {
     Ok(rustix::fs::FileType::from_raw_mode(mode).is_dir())
 }
 
-/// Where an absolute path lies below the folder that becomes the root.
+/// An absolute path as seen below the folder that becomes the root.
 fn inside(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
 /// The scratch folder.
 const SCRATCH: &str = "/scratch";
-/// What the dynamic loader looks at, and where C libraries keep their zones and languages.
+/// What the dynamic loader looks at, and where C libraries keep their time zones and locales.
 pub(in crate::spe) const LIBRARIES: &[&str] = &[
     "/usr/lib",
     "/usr/lib32",
@@ -157,9 +157,9 @@ pub(in crate::spe) const LIBRARIES: &[&str] = &[
     "/etc/ld.so.cache",
     "/etc/localtime",
 ];
-/// Devices that libraries open by name and that hold nothing of anybody.
+/// Devices that libraries open by name and that hold nobody's data.
 pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/full", "/dev/random", "/dev/urandom"];
-/// The device of zeros, for reading alone: mapped for writing and shared, it is memory that counts as nobody's.
+/// The device of zeros, for reading only: mapped shared and writable, it is memory that is charged to nobody.
 pub(super) const ZERO: &str = "/dev/zero";
 /// Room for the folders and empty files on which the others are mounted.
 const ROOT_BYTES: u64 = 1 << 20;

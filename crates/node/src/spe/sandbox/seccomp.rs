@@ -1,15 +1,7 @@
-//! Which system calls a confined process may make (seccomp). It serves the [sandbox](super).
-//!
-//! A list of what is allowed, not of what is not: kernels get new calls each year. It was chosen by what C libraries,
-//! Rust, Python and its numeric libraries use to compute, to read and write files and to run threads. What is not on it
-//! fails with `ENOSYS`, as on an older kernel, so that libraries fall back; the well-known ways out fail with `EPERM`,
-//! which says more to whoever tries. Nothing is killed for trying: libraries probe.
-//!
-//! Some calls are allowed with certain arguments only:
-//! - memory that several processes could share, or that grows like a stack, would not count against the memory limit;
-//! - signals go to this process only;
-//! - descriptors of slices may belong to the node's own user: their mode, owner and times are not to be changed through
-//!   them, nor the attributes that `ioctl` and leases set.
+//! Which system calls a confined process may make (seccomp). It serves the [sandbox](super). It lists what is allowed,
+//! not what is forbidden, since kernels get new calls each year. The list is what C libraries, Rust, Python and its
+//! numeric libraries use to compute, to read and write files and to run threads. A forbidden call never kills the
+//! process, because libraries probe.
 
 use std::{collections::BTreeMap, io};
 
@@ -23,9 +15,9 @@ use seccompiler::{
 /// What a process may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpawnPolicy {
-    /// Threads alone.
+    /// Only threads.
     Nothing,
-    /// It may turn into another program, which is bound by the same lists.
+    /// The process may turn into another program, which is bound by the same lists.
     Programs,
     /// Processes and programs.
     Processes,
@@ -33,22 +25,31 @@ pub(super) enum SpawnPolicy {
     Own,
 }
 
-/// What memory a process may share with others.
+/// Which memory a process may share with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SharedMemory {
-    /// That of files: those it may write to are bounded.
+    /// That of files: the writable ones are bounded.
     Files,
-    /// None: it may be able to open the device of zeros for writing, whose shared memory counts as nobody's.
+    /// None: it may be able to open the device of zeros for writing, whose shared memory is charged to nobody.
     Nothing,
 }
 
-/// Installs the lists; whether the kernel took them.
+/// Installs the lists; returns whether the kernel took them.
+///
+/// A call that is not listed fails with `ENOSYS`, as on an older kernel, so that libraries fall back. The well-known
+/// ways out fail with `EPERM`, which says more to whoever tries.
+///
+/// Some calls are allowed with certain arguments only:
+/// - memory that several processes could share, or that grows like a stack, would not count against the memory limit;
+/// - signals go to this process only;
+/// - descriptors of slices may belong to the node's own user, so their mode, owner and times must not be changed
+///   through them. The same holds for the attributes that `ioctl` and leases set.
 pub(super) fn restrict(starts: SpawnPolicy, sharing: SharedMemory) -> io::Result<bool> {
     let refused = refused(starts)?;
     let mut allowed = allowed(sharing)?;
     if starts == SpawnPolicy::Own {
         allowed.insert(libc::SYS_seccomp, Vec::new());
-        // By which the standard library hears of a program that could not be started. As connected as a stream.
+        // The standard library uses it to learn of a program that could not be started. It is connected, like a stream.
         allowed.insert(libc::SYS_socketpair, pairs(&[libc::SOCK_STREAM, libc::SOCK_SEQPACKET])?);
         allowed.insert(libc::SYS_prctl, is_one_of(0, PRCTLS.iter().chain(PRCTLS_OWN))?);
     }
@@ -58,16 +59,16 @@ pub(super) fn restrict(starts: SpawnPolicy, sharing: SharedMemory) -> io::Result
     }
     let refused = compile(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?;
     let allowed = compile(allowed, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?;
-    // In this order: to install a filter is not among what the second allows.
+    // In this order: the second list does not allow installing a filter.
     Ok(apply_filter(&refused).and_then(|()| apply_filter(&allowed)).is_ok())
 }
 
-/// Adds to the lists of the process that started this one; whether the kernel took it.
+/// Adds to the lists of the process that started this one; returns whether the kernel took it.
 pub(super) fn restrict_further(starts: SpawnPolicy) -> io::Result<bool> {
     let mut refused = refused(starts)?;
-    // Nothing in here needs more of it.
+    // Nothing in here needs another filter.
     refused.insert(libc::SYS_seccomp, Vec::new());
-    // The list that it has already knows the number of another process as its own.
+    // The list that it already has knows another process's number as its own.
     let others =
         [0, own_number()].map(|number| Condition { length: SeccompCmpArgLen::Dword, ..Condition::not(0, number) });
     refused.insert(libc::SYS_prlimit64, any_of(vec![others.into()])?);
@@ -112,7 +113,8 @@ fn allowed(sharing: SharedMemory) -> io::Result<Rules> {
     let by_path = |path, flags| vec![Condition::not(path, 0), Condition::masked(flags, libc::AT_EMPTY_PATH as u64, 0)];
     allow(libc::SYS_utimensat, vec![by_path(1, 3)])?;
     allow(libc::SYS_clone, vec![vec![Condition::masked(0, NAMESPACES as u64, 0)]])?;
-    // A pair of connected streams, as event loops wake themselves with: no other socket, and no datagrams to addresses.
+    // A pair of connected streams, with which event loops wake themselves. No other socket, and no datagrams to
+    // addresses.
     rules.insert(libc::SYS_socketpair, pairs(&[libc::SOCK_STREAM])?);
     rules.insert(libc::SYS_prctl, is_one_of(0, PRCTLS)?);
     Ok(rules)
@@ -137,7 +139,7 @@ fn refused(starts: SpawnPolicy) -> io::Result<Rules> {
     Ok(rules)
 }
 
-/// This process's number as it sees it itself.
+/// This process's number in its own namespace.
 fn own_number() -> u64 {
     u64::from(getpid().as_raw_nonzero().get().unsigned_abs())
 }
@@ -160,7 +162,7 @@ fn is_one_of<'a>(argument: u8, words: impl IntoIterator<Item = &'a i32>) -> io::
     any_of(words.into_iter().map(|word| vec![Condition::is(argument, *word as u64)]).collect())
 }
 
-/// A condition on an argument, of which the lower 32 bits count: none of these calls reads more of it, but for
+/// A condition on an argument, of which the lower 32 bits count. None of these calls reads more of it, except for
 /// pointers.
 struct Condition {
     argument: u8,
@@ -262,7 +264,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_truncate,
     libc::SYS_umask,
     libc::SYS_unlinkat,
-    // What it is told over sockets that it was given.
+    // Messages over sockets that it was given.
     libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
@@ -314,7 +316,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sigaltstack,
     libc::SYS_wait4,
     libc::SYS_waitid,
-    // Time, chance, and where it is.
+    // Time, random numbers, and its location.
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
@@ -449,10 +451,10 @@ const REFUSED: &[c_long] = &[
     libc::SYS_userfaultfd,
 ];
 
-/// What may be asked of a descriptor: whether it is a terminal, what is to be read, and whether reading waits.
+/// Allowed requests on a descriptor: is it a terminal, how much is there to read, does reading wait.
 const IOCTLS: &[u64] = &[libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO, libc::FIOCLEX, libc::FIONCLEX];
 
-/// What may be asked of the process: names of threads and of memory, and what cannot be changed any more.
+/// Allowed requests on the process: names of threads and of memory, timer slack, huge pages, and queries of settings.
 const PRCTLS: &[i32] = &[
     libc::PR_SET_NAME,
     libc::PR_GET_NAME,
@@ -466,10 +468,10 @@ const PRCTLS: &[i32] = &[
     libc::PR_SET_VMA,
 ];
 
-/// What it takes to lock in what an SPE starts. None of them gives anything.
+/// What is needed to lock in the processes that an SPE starts. None of them grants anything.
 const PRCTLS_OWN: &[i32] = &[libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_PDEATHSIG];
 
-/// What may be done with a descriptor: copies, flags, locks. No leases, no signals at changes.
+/// Allowed operations on a descriptor: copies, flags, locks. No leases, no signals on changes.
 const FCNTLS: &[i32] = &[
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -486,7 +488,7 @@ const FCNTLS: &[i32] = &[
     libc::F_GETPIPE_SZ,
 ];
 
-/// Flags of `clone` that ask for a space of one's own, where the kernel is easier to attack.
+/// Flags of `clone` for a namespace of one's own, where the kernel is easier to attack.
 const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS

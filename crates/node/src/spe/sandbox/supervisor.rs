@@ -1,10 +1,7 @@
-//! The processes of a sandbox. The one that the node started becomes the **supervisor**: it stays outside, waits for
-//! the **worker** in which user code runs, ends whatever that left behind, and then ends as the worker ended, so that
-//! the node reads its end as the worker's. It serves the [sandbox](super).
-//!
-//! Where process numbers are apart, a third process that does nothing is number 1 in there: when it ends, the kernel
-//! ends every process of that space, however it hid. User code is not number 1 itself, since the kernel spares number 1
-//! the signals that end others, and `abort()` would not.
+//! The processes of a sandbox. The process that the node started becomes the **supervisor**. It stays outside, waits
+//! for the **worker** in which user code runs, and ends whatever that left behind. Then it ends as the worker ended, so
+//! that the node reads its exit status as the worker's. It serves the [sandbox](super). The supervisor itself never
+//! runs user code.
 
 use std::{
     io,
@@ -23,6 +20,10 @@ use rustix::{
 use super::system;
 
 /// Returns in the worker only.
+///
+/// With separate process numbers, an idle third process is number 1 in there. When it ends, the kernel ends every
+/// process of that namespace, however it hid. User code is not number 1 itself: the kernel spares number 1 the signals
+/// that end others, so `abort()` would not work.
 pub(super) fn fork_worker(socket: &UnixStream, apart: bool) -> io::Result<()> {
     let first = if apart { Some(start_first()?) } else { None };
     let Some(worker) = system::fork()? else {
@@ -42,12 +43,12 @@ pub(super) fn fork_worker(socket: &UnixStream, apart: bool) -> io::Result<()> {
     }
     match status {
         Some(status) => follow(status),
-        // The node is gone, or nothing is known: nobody reads this.
+        // The node is gone, or the cause is unknown: nobody reads this.
         None => system::exit_now(1),
     }
 }
 
-/// Number 1 of the space of processes.
+/// Number 1 of the process namespace.
 fn start_first() -> io::Result<Pid> {
     if let Some(first) = system::fork()? {
         return Ok(first);
@@ -55,18 +56,18 @@ fn start_first() -> io::Result<Pid> {
     // It holds no descriptor that anybody waits for.
     let _ = system::close_all_but(0);
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    // It inherits what programs leave behind, and each counts against the limit of threads until it is forgotten.
+    // It inherits what programs leave behind; each counts against the limit of threads until it is reaped.
     system::ignore_sigchld();
     loop {
         let _ = poll(&mut [], None);
     }
 }
 
-/// Waits for the worker to end, or ends it when the node is gone: then `None`.
+/// Waits for the worker to end, or ends it when the node is gone, which gives `None`.
 fn watch(socket: &UnixStream, worker: Pid) -> io::Result<Option<WaitStatus>> {
     let process: OwnedFd = pidfd_open(worker, PidfdFlags::empty())?;
     loop {
-        // On the socket no event is asked for: a closed other end is told all the same.
+        // No event is requested on the socket: a closed other end is reported all the same.
         let mut watched = [PollFd::new(&process, PollFlags::IN), PollFd::new(socket, PollFlags::empty())];
         match poll(&mut watched, None) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -82,7 +83,7 @@ fn watch(socket: &UnixStream, worker: Pid) -> io::Result<Option<WaitStatus>> {
     }
 }
 
-/// Kills a child and waits until it is gone; with number 1, until its whole space is.
+/// Kills a child and waits until it is gone; for number 1, until its whole namespace is.
 fn end(process: Pid) {
     let _ = kill_process(process, Signal::KILL);
     let _ = retry_on_intr(|| waitpid(Some(process), WaitOptions::empty()));

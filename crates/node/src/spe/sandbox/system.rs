@@ -1,5 +1,5 @@
 //! System calls that have no safe form in our libraries. Each is one function that says why its use here is sound. It
-//! serves the [sandbox](super) and decides nothing.
+//! serves the [sandbox](super) and never decides anything.
 #![allow(unsafe_code)]
 
 use std::{
@@ -18,7 +18,7 @@ pub(super) fn close_all_but(kept: RawFd) -> io::Result<()> {
     let kept = kept.cast_unsigned();
     let ranges = [(FIRST_DESCRIPTOR, kept.saturating_sub(1)), (kept.saturating_add(1).max(FIRST_DESCRIPTOR), u32::MAX)];
     for (first, last) in ranges.into_iter().filter(|(first, last)| first <= last) {
-        // SAFETY: called at the start of a process that has opened nothing but `kept`: nobody holds one of these.
+        // SAFETY: called at the start of a process that has opened nothing but `kept`, so nobody holds one of these.
         let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         if result != 0 {
             return Err(io::Error::last_os_error());
@@ -29,13 +29,13 @@ pub(super) fn close_all_but(kept: RawFd) -> io::Result<()> {
 
 /// Gives this process a namespace of its own.
 pub(super) fn unshare(space: UnshareFlags) -> io::Result<()> {
-    // SAFETY: called with namespaces only, never with the table of descriptors, and in a process of one thread.
+    // SAFETY: called with namespaces only, never with the descriptor table, and in a process of one thread.
     Ok(unsafe { rustix::thread::unshare_unsafe(space) }?)
 }
 
 /// `fork`: the child's number, and `None` in the child.
 pub(super) fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: this process has one thread (that was looked at first, and none was started since), so the child finds no
+    // SAFETY: this process has one thread: that was checked first, and none was started since. So the child finds no
     // lock held by a thread that does not exist there.
     let child = unsafe { libc::fork() };
     if child < 0 {
@@ -54,7 +54,7 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>, devices: bool) -> io::Result<
         userns_fd: 0,
     };
     let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
-    // SAFETY: the path is an empty C string, and the structure lives through the call and has the length that is told.
+    // SAFETY: the path is an empty C string; the structure lives through the call and has the stated length.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -70,26 +70,26 @@ pub(super) fn make_read_only(tree: BorrowedFd<'_>, devices: bool) -> io::Result<
 
 /// Lets a write beyond the limit of a file's length fail instead of ending the process.
 pub(super) fn ignore_sigxfsz() {
-    // SAFETY: to ignore a signal runs no code of ours.
+    // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Has `prepare` called in the process that becomes the program, before it does.
+/// Calls `prepare` in the process that becomes the program, before it does.
 pub(super) fn before_exec(command: &mut Command, prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static) {
     // SAFETY: this process has one thread, so the new one finds no lock held by a thread that does not exist there.
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Ends every process of this space of processes but its first and this one. To be called only where the space is not
+/// Ends every process of this process namespace but its first and this one. Must be called only if the namespace is not
 /// the machine's.
 pub(super) fn kill_all_others() {
-    // SAFETY: touches no memory; whom it reaches is bounded by the space.
+    // SAFETY: touches no memory; the namespace bounds which processes it reaches.
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }
 
-/// Has the kernel forget children that have ended, without anybody asking for them.
+/// Has the kernel reap children that have ended, without anybody waiting for them.
 pub(super) fn ignore_sigchld() {
-    // SAFETY: to ignore a signal runs no code of ours.
+    // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }
 
@@ -104,7 +104,7 @@ pub(super) fn exit_by_signal(signal: i32) -> ! {
     }
 }
 
-/// Ends this process without the exit handlers, which are those of the process it was forked from.
+/// Ends this process without running exit handlers, which belong to the process it was forked from.
 pub(super) fn exit_now(code: i32) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(code) }
