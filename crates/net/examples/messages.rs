@@ -1,7 +1,8 @@
-//! Measures messages between two processes of this machine: requests per second of N tasks that each wait for their
-//! answer, and the time of one large answer. `cargo run --release -p sector-net --example messages -- [TASKS]`.
+//! Measures messages between two processes of this machine. It prints the requests per second of N tasks that each wait
+//! for their answer, and the time of one large answer. `cargo run --release -p sector-net --example messages --
+//! [TASKS]`.
 
-// A measurement, not a server: what fails ends it.
+// This is a measurement, not a server: any failure ends it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::{

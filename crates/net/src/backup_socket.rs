@@ -1,6 +1,6 @@
-//! A door in a role's own folder: a Unix socket at which only the role's own user on this machine, and root, get what
-//! is behind it, as one run of bytes. It serves backups (`docs/paths/backup.md`), whose bytes hold the cloud's secrets:
-//! so it is not to be reached over a network, whoever one says that one is. It never interprets the bytes.
+//! A Unix socket in a role's own folder. Only the role's own user on this machine, and root, can read from it; they get
+//! its content as one run of bytes. It serves backups (`docs/paths/backup.md`), which hold the cloud's secrets.
+//! Therefore nobody can reach it over a network, whatever identity they claim. It never interprets the bytes.
 
 use std::{
     fs::{File, Permissions},
@@ -23,11 +23,12 @@ pub struct BackupSocket {
     file: PathBuf,
 }
 
-/// Writes what is behind the door. Blocks.
+/// Writes the content behind the socket. Blocks.
 pub type BackupWriter = dyn Fn(&mut dyn Write) -> io::Result<()> + Send + Sync;
 
 impl BackupSocket {
-    /// Opens the door in a folder that no other process serves: a socket that is there is a dead one's.
+    /// Opens the socket in a folder that no other process serves. A socket file that is already there belongs to a dead
+    /// process.
     ///
     /// # Errors
     /// What the operating system says.
@@ -43,8 +44,8 @@ impl BackupSocket {
         Ok(Self { socket, file })
     }
 
-    /// Tells whoever comes and may hear it, one after the other. Runs until it is dropped; who is being told then is
-    /// cut off.
+    /// Serves everyone who connects and is allowed to read, one after the other. Runs until the future is dropped; a
+    /// reader that is being served then is cut off.
     pub async fn serve(self, tell: Arc<BackupWriter>) {
         loop {
             match self.socket.accept().await {
@@ -73,12 +74,12 @@ impl BackupSocket {
 
 impl Drop for BackupSocket {
     fn drop(&mut self) {
-        // Else the next start removes it.
+        // Otherwise the next start removes it.
         let _ = std::fs::remove_file(&self.file);
     }
 }
 
-/// Knocks at the door in a folder. Blocks, for as long as others are being told.
+/// Connects to the socket in a folder. Blocks while other readers are being served.
 ///
 /// # Errors
 /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] where nobody serves the folder;
@@ -96,7 +97,7 @@ pub fn connect(folder: &Path) -> io::Result<UnixStream> {
 
 async fn serve_one(stream: UnixStream, tell: Arc<BackupWriter>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    // Who takes nothing for so long keeps the rows of one moment from being forgotten, and others from their turn.
+    // A reader that takes nothing for so long keeps the rows of one moment from being forgotten, and makes others wait.
     stream.set_write_timeout(Some(SILENCE_MAX))?;
     let _cut = CutOff(stream.try_clone()?);
     let telling = spawn_blocking(move || {
@@ -106,12 +107,12 @@ async fn serve_one(stream: UnixStream, tell: Arc<BackupWriter>) -> io::Result<()
     telling.await.map_err(io::Error::other)?
 }
 
-/// Ends a conversation that a thread holds when whoever waits for the thread is gone.
+/// Ends a conversation that a thread serves, once the owner of the thread is gone.
 struct CutOff(UnixStream);
 
 impl Drop for CutOff {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The conversation may have ended by itself.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
@@ -129,7 +130,7 @@ fn reachable(folder: &File) -> PathBuf {
 const SOCKET_FILE: &str = "backup.sock";
 /// Bytes that go out in one call.
 const WRITE_BYTES: usize = 256 * 1024;
-/// How long who is being told may take nothing: a disk that stalls recovers within that, or is out of order.
+/// How long a reader may take nothing. A disk that stalls recovers within that time, or it is broken.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Pause after the operating system refused a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -145,7 +146,7 @@ mod tests {
     #[tokio::test]
     async fn the_own_user_hears_all_and_a_dead_ones_socket_is_no_obstacle() {
         let folder = tempfile::tempdir().unwrap();
-        // Deeper than the name of a socket may be long.
+        // The folder is deeper than the name of a socket may be long.
         let deep = folder.path().join("d".repeat(120));
         std::fs::create_dir(&deep).unwrap();
         assert_eq!(connect(&deep).unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -187,7 +188,7 @@ mod tests {
         serving.abort();
         assert!(serving.await.unwrap_err().is_cancelled());
         let rest = spawn_blocking(move || stream.read_to_end(&mut Vec::new()));
-        // What was on its way, and then the end; a reset is one too.
+        // The reader gets what was on its way, and then the end; a reset is an end too.
         assert!(rest.await.is_ok());
     }
 }

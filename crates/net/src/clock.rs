@@ -1,6 +1,6 @@
-//! The process's two clocks as the rules want them: an argument of every call, read in one place.
-//!
-//! The monotonic clock is the runtime's, so that a test that stops the runtime's time stops the rules' time with it.
+//! The process's two clocks in the form that the rules want: an argument of every call, read in one place. The
+//! monotonic clock is the runtime's, so a test that stops the runtime's time stops the rules' time with it. A clock
+//! never waits and never decides what a time means.
 
 use std::{
     sync::OnceLock,
@@ -25,19 +25,19 @@ impl Clock {
 
     /// One reading of both clocks.
     pub fn now(&self) -> Now {
-        // Before 1970 is a clock that was never set: tickets and dates are wrong then, but nothing breaks.
+        // A clock before 1970 was never set: tickets and dates are wrong then, but nothing breaks.
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Now { monotonic: self.start.elapsed(), unix_millis: u64::try_from(unix.as_millis()).unwrap_or(u64::MAX) }
     }
 
-    /// How long this machine has been suspended since it was started: time that passed, and that the monotonic clock
-    /// does not count.
+    /// How long this machine has been suspended since it was started. The monotonic clock does not count that time.
     pub fn suspended() -> Duration {
         let span = |clock| {
             let time = clock_gettime(clock);
             Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
         };
-        // In this order, so that it comes out at the least, and never as less than nothing.
+        // The clocks are read in this order so that the difference comes out too small rather than too large, and never
+        // negative.
         let awake = span(ClockId::Monotonic);
         span(ClockId::Boottime).saturating_sub(awake)
     }
@@ -48,7 +48,7 @@ impl Clock {
     }
 }
 
-/// Names the running system whose clocks these are: all processes of a machine, also those in containers, share them.
+/// Names the running system whose clocks these are. All processes of a machine share it, also those in containers.
 /// `None` where the operating system does not say.
 pub fn boot_id() -> Option<u128> {
     static MACHINE: OnceLock<Option<u128>> = OnceLock::new();
@@ -58,7 +58,7 @@ pub fn boot_id() -> Option<u128> {
     })
 }
 
-/// Drawn by the kernel at its start.
+/// The kernel draws it when it boots.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Everything that touches a socket: datagrams and the messenger that drives GMP over them, bulk transfer over TCP
-//! with TLS 1.3, identity (certificates, tickets), and a network in memory that delays, loses, reorders and cuts.
+//! Everything that touches a socket: datagrams, the messenger that drives GMP over them, bulk transfer over TCP with
+//! TLS 1.3 or QUIC, identity (certificates, tickets). A network in memory delays, loses, reorders and cuts for tests.
 //!
 //! It never touches files and never decides what a message means.
 

@@ -1,9 +1,7 @@
-//! A node's local socket: words and open files between processes of one machine (door 5, path *download*). It is a Unix
-//! socket in Linux's abstract name space, so no file remains of it, and no other container sees it.
-//!
-//! The name holds the user id of whoever listens, and the kernel says who really does: a name that another user of this
-//! machine has taken over is turned down before a ticket is shown to it. It never interprets the words, and never opens
-//! a file.
+//! A node's local socket: messages and open files between processes of one machine (door 5, path *download*). It is a
+//! Unix socket in Linux's abstract name space, so it leaves no file behind, and no other container sees it. Its name
+//! holds the listener's user id, and the kernel reports the actual one. A client turns down a name that another user of
+//! this machine has taken over, before it shows a ticket. It never interprets the messages, and never opens a file.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -30,7 +28,7 @@ pub struct LocalListener {
     name: String,
 }
 
-/// One conversation over a local socket. When a call fails or is cancelled, it is only good for dropping.
+/// One conversation over a local socket. When a call fails or is cancelled, the conversation can only be dropped.
 pub struct LocalStream {
     socket: UnixStream,
 }
@@ -39,7 +37,7 @@ impl LocalListener {
     /// Listens under a name that nobody can guess, new with every call.
     ///
     /// # Errors
-    /// [`NetError::Socket`], also where the system has no such sockets; a node then goes without.
+    /// [`NetError::Socket`], also where the system has no such sockets; a node then works without one.
     pub fn bind() -> Result<Self, NetError> {
         let number = u128::from_be_bytes(random());
         let name = format!("{NAME_PREFIX}{}-{number:032x}", rustix::process::geteuid().as_raw());
@@ -48,7 +46,7 @@ impl LocalListener {
         Ok(Self { socket, name })
     }
 
-    /// What [`LocalStream::connect`] is given.
+    /// The name to give to [`LocalStream::connect`].
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -66,7 +64,7 @@ impl LocalListener {
 }
 
 impl LocalStream {
-    /// Connects to the socket of this name, and makes sure that it is still held by the user who is named in it.
+    /// Connects to the socket of this name, and makes sure that the user named in it still holds it.
     ///
     /// # Errors
     /// [`NetError::Local`] where nobody listens (it may be another machine's or container's name), or someone else.
@@ -80,7 +78,7 @@ impl LocalStream {
         Ok(Self { socket })
     }
 
-    /// Sends a word.
+    /// Sends a message.
     ///
     /// # Errors
     /// [`NetError::TooLong`] (nothing was sent), [`NetError::Local`].
@@ -88,7 +86,7 @@ impl LocalStream {
         self.send_all(&encode_message(message)?, None).await
     }
 
-    /// Sends a word with an open file, which arrives as a descriptor of its own.
+    /// Sends a message with an open file, which arrives as a descriptor of its own.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -100,7 +98,7 @@ impl LocalStream {
         self.send_all(&encode_message(message)?, Some(file)).await
     }
 
-    /// The next word, with the open file that came with it; `None` when the other end closed between words.
+    /// The next message, with the open file that came with it. `None` when the other end closed between messages.
     ///
     /// # Errors
     /// [`NetError::TooLong`], [`NetError::Local`].
@@ -124,14 +122,14 @@ impl LocalStream {
         }
     }
 
-    /// Fills `bytes`, keeping the first file that comes along; false where the other end closed before the first.
+    /// Fills `bytes`, keeping the first file that comes along. False where the other end closed before the first byte.
     async fn fill(&mut self, bytes: &mut [u8], file: &mut Option<OwnedFd>) -> Result<bool, NetError> {
         let mut filled = 0;
         while filled < bytes.len() {
             let rest = &mut bytes[filled..];
             let (received, came) =
                 self.socket.async_io(Interest::READABLE, || receive_some(&self.socket, rest)).await.map_err(broken)?;
-            // A second file, which no word of ours has, is closed here.
+            // A second file, which none of our messages has, is closed here.
             *file = file.take().or(came);
             match received {
                 0 if filled == 0 => return Ok(false),
@@ -150,14 +148,14 @@ impl LocalStream {
                 .async_io(Interest::WRITABLE, || send_some(&self.socket, &word[sent..], file))
                 .await
                 .map_err(broken)?;
-            // It went with the first byte.
+            // The file went with the first byte.
             file = None;
         }
         Ok(())
     }
 }
 
-/// A word with its length.
+/// A message with its length.
 fn encode_message<T: Serialize>(message: &T) -> Result<Vec<u8>, NetError> {
     let bytes = codec::encode(message);
     match u32::try_from(bytes.len()) {
@@ -172,7 +170,7 @@ fn send_some(socket: &UnixStream, bytes: &[u8], file: Option<BorrowedFd<'_>>) ->
     let mut control = SendAncillaryBuffer::new(&mut space);
     let files = file.map(|file| [file]);
     if let Some(files) = &files {
-        // The space is for one: it fits.
+        // The buffer has space for one, so it fits.
         control.push(SendAncillaryMessage::ScmRights(files));
     }
     Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
@@ -192,7 +190,7 @@ fn receive_some(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Optio
     Ok((received.bytes, file))
 }
 
-/// Tokio's way to say that a name is abstract: a zero byte, which no path has, before it.
+/// Tokio's notation for an abstract name: a leading zero byte, which no path has.
 fn abstract_path(name: &str) -> String {
     format!("\0{name}")
 }
@@ -210,7 +208,7 @@ fn broken(source: io::Error) -> NetError {
     NetError::Local { operation: "exchanging words", source }
 }
 
-/// What all names begin with.
+/// Prefix of all names.
 const NAME_PREFIX: &str = "sector-";
 
 #[cfg(all(test, target_os = "linux"))]
@@ -265,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_held_by_another_user_than_it_says_is_turned_down() {
-        // Who would take over the name of a node that has stopped: here it is we who pose as another user.
+        // Tests a user that takes over the name of a stopped node: here it is we who pose as another user.
         let other = rustix::process::geteuid().as_raw() + 1;
         let name = format!("{NAME_PREFIX}{other}-{:032x}", u128::from_be_bytes(random()));
         let _listener = UnixListener::bind(abstract_path(&name)).unwrap();

@@ -1,6 +1,6 @@
-//! A network in memory, from one seed: datagram sockets between which datagrams are late, lost, doubled, overtaken or
-//! cut off, as the test says while it runs. It keeps the runtime's time, so that a paused runtime makes it both fast
-//! and repeatable. It serves tests and the simulation, and never opens a real socket.
+//! A network in memory, driven by one seed. Its datagrams are delayed, lost, duplicated, reordered or cut off, as the
+//! test sets while it runs. It keeps the runtime's time, so a paused runtime makes it both fast and repeatable. It
+//! serves tests and the simulation, and never opens a real socket.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,23 +24,23 @@ pub struct MemoryNetwork {
     inner: Arc<Mutex<Inner>>,
 }
 
-/// What happens to datagrams on their way. Shares are from 0.0 to 1.0.
+/// The conditions on a link. Shares are from 0.0 to 1.0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkConditions {
-    /// Shortest time on the way.
+    /// Shortest delay.
     pub delay: Duration,
-    /// Added to it at random, up to this much: datagrams overtake each other where it is not zero.
+    /// Added to the delay at random, up to this much: datagrams overtake each other where it is not zero.
     pub jitter: Duration,
     /// Share that is lost.
     pub loss: f64,
     /// Share that arrives twice.
     pub duplication: f64,
-    /// Share that is held back by [`REORDER_DELAY`] more, and so overtaken by what is sent after it.
+    /// Share that is held back by [`REORDER_DELAY`] more, so that later datagrams overtake it.
     pub reorder: f64,
 }
 
 impl MemoryNetwork {
-    /// A network in fine weather, whose chances come from `seed`.
+    /// A network with ideal conditions, whose random choices come from `seed`.
     pub fn new(seed: u64) -> Self {
         let inner = Inner {
             rng: Rng::with_seed(seed),
@@ -73,17 +73,17 @@ impl MemoryNetwork {
         Ok(Arc::new(MemorySocket { network: self.clone(), local, arrived }))
     }
 
-    /// Sets the weather everywhere, but where a link has its own.
+    /// Sets the conditions everywhere, except where a link has its own.
     pub fn set_conditions(&self, weather: LinkConditions) {
         self.lock().conditions = weather;
     }
 
-    /// Sets the weather between two addresses, both ways.
+    /// Sets the conditions between two addresses, both ways.
     pub fn set_link(&self, a: SocketAddr, b: SocketAddr, weather: LinkConditions) {
         self.lock().links.insert(pair(a, b), weather);
     }
 
-    /// Cuts two addresses off from each other. What is on its way still arrives.
+    /// Cuts two addresses off from each other. Datagrams already on their way still arrive.
     pub fn cut(&self, a: SocketAddr, b: SocketAddr) {
         self.lock().cuts.insert(pair(a, b));
     }
@@ -100,7 +100,7 @@ impl MemoryNetwork {
 }
 
 impl LinkConditions {
-    /// Nothing is lost, and the way takes a tenth of a millisecond.
+    /// Nothing is lost, and the delay is a tenth of a millisecond.
     pub const IDEAL: Self =
         Self { delay: Duration::from_micros(100), jitter: Duration::ZERO, loss: 0.0, duplication: 0.0, reorder: 0.0 };
 }
@@ -108,7 +108,7 @@ impl LinkConditions {
 impl Inner {
     fn send(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr) {
         let weather = self.links.get(&pair(from, to)).copied().unwrap_or(self.conditions);
-        // Drawn in any case: a cut or a full inbox does not change what happens to later datagrams.
+        // Drawn in any case, so a cut or a full inbox does not change what happens to later datagrams.
         let is_lost = self.rng.f64() < weather.loss;
         let copies = 1 + usize::from(self.rng.f64() < weather.duplication);
         for _ in 0..copies {
@@ -125,7 +125,7 @@ impl Inner {
         }
     }
 
-    /// The next datagram for `local` if it has arrived, else when it will.
+    /// The next datagram for `local` if it has arrived, otherwise its time of arrival.
     fn receive(&mut self, local: SocketAddr) -> Result<(SocketAddr, Vec<u8>), Option<Instant>> {
         let inbox = self.inboxes.get_mut(&local).ok_or(None)?;
         let first = inbox.on_the_way.first_entry().ok_or(None)?;
@@ -163,7 +163,7 @@ impl DatagramSocket for MemorySocket {
                         return Ok((length, from));
                     }
                     Err(None) => self.arrived.notified().await,
-                    // Another may be sent meanwhile that arrives before.
+                    // Another datagram may be sent meanwhile that arrives earlier.
                     Err(Some(arrival)) => tokio::select! {
                         () = tokio::time::sleep_until(arrival) => {}
                         () = self.arrived.notified() => {}
@@ -217,7 +217,7 @@ mod tests {
         SocketAddr::from(([10, 0, 0, host], 0))
     }
 
-    /// What arrives of 1,000 numbered datagrams in such weather.
+    /// Those of 1,000 numbered datagrams that arrive under such conditions.
     async fn arrivals(seed: u64, weather: LinkConditions) -> Vec<u16> {
         let network = MemoryNetwork::new(seed);
         network.set_conditions(weather);

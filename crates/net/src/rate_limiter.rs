@@ -1,8 +1,7 @@
-//! Waiting for a limit: [`RateLimiter`] lets bytes pass as the rules of [`protocol::rate_limit::TokenBucket`] say, and
-//! a [`LimiterChain`] is the limiters that the bytes of one conversation pass. It serves every path on which bytes of
-//! files travel.
-//!
-//! It never holds bytes itself, and decides nothing: who asks sends, or reads on, when it is let through.
+//! Waiting for a rate limit. [`RateLimiter`] lets bytes pass by the rules of [`protocol::rate_limit::TokenBucket`]. A
+//! [`LimiterChain`] is the limiters that the bytes of one conversation pass. It serves every path on which bytes of
+//! files travel. It never holds bytes itself and never decides what to move: the caller sends, or reads on, when it is
+//! let through.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,10 +37,10 @@ pub struct RateLimiter {
 #[derive(Debug)]
 struct LimiterState {
     bucket: TokenBucket,
-    /// Whose turn it was, and who has not seen it yet. What is written here counts, not what anyone hears: a call may
-    /// come before its hearer listens, or just when it has stopped.
+    /// The waiters that were granted and have not noticed yet. This set counts, not the notification: a notification
+    /// may come before its waiter listens, or just when it has stopped.
     granted: BTreeSet<WaiterId>,
-    /// Where those who wait hear that there is something new for them.
+    /// The channels that notify waiters of something new.
     waiters: BTreeMap<WaiterId, oneshot::Sender<()>>,
 }
 
@@ -53,7 +52,7 @@ impl RateLimiter {
         Self { begun: Instant::now(), state, granted_bytes: AtomicU64::new(0) }
     }
 
-    /// Sets another limit, also for those who wait now.
+    /// Sets another limit, which also applies to current waiters.
     pub fn set_rate(&self, rate_bytes_per_second: Option<u64>) {
         let now = self.now();
         let mut state = self.lock();
@@ -80,7 +79,7 @@ impl RateLimiter {
         self.granted_bytes.load(Ordering::Relaxed)
     }
 
-    /// Waits until `bytes` may pass. More than a burst pass in several turns, so that nobody waits for all of them.
+    /// Waits until `bytes` may pass. More than one burst passes in several turns, so that nobody waits for all of them.
     pub async fn acquire(&self, priority: Priority, bytes: u64) {
         let mut left = bytes;
         while left > 0 {
@@ -136,7 +135,7 @@ impl RateLimiter {
 }
 
 impl LimiterState {
-    /// Lets everyone pass whose turn it is.
+    /// Lets every waiter pass whose turn it is.
     fn grant_next(&mut self, now: Duration) {
         while let Some(id) = self.bucket.try_grant(now) {
             self.granted.insert(id);
@@ -153,7 +152,7 @@ impl LimiterState {
     }
 }
 
-/// One who waits; leaves when it is dropped.
+/// A waiter; it leaves when it is dropped.
 struct Waiter<'a> {
     limiter: &'a RateLimiter,
     id: WaiterId,
@@ -167,7 +166,7 @@ impl Drop for Waiter<'_> {
             state.bucket.cancel(self.id);
             state.granted.remove(&self.id);
             state.waiters.remove(&self.id);
-            // Whoever waited behind this one may be due earlier now.
+            // Waiters behind this one may be due earlier now.
             state.wake_all();
         }
     }
@@ -186,8 +185,8 @@ impl LimiterChain {
         Self::default()
     }
 
-    /// These limiters; those that are shared by more come last, so that nothing of theirs is held while another is
-    /// waited for.
+    /// These limiters. Those that are shared by more conversations come last, so that nothing of theirs is held while
+    /// another is waited for.
     pub fn new(gates: Vec<Arc<RateLimiter>>, priority: Priority) -> Self {
         Self { limiters: gates, priority }
     }
@@ -199,12 +198,12 @@ impl LimiterChain {
         }
     }
 
-    /// How many bytes are to go at once, so that they go evenly.
+    /// How many bytes are to be sent at once, so that they flow evenly.
     pub fn piece_bytes(&self) -> usize {
         piece_bytes(self.limiters.iter().filter_map(|gate| gate.rate_bytes_per_second()).min())
     }
 
-    /// Waits as [`acquire`](Self::acquire), and tells the other end so where it takes long.
+    /// Waits as [`acquire`](Self::acquire), and signals the other end where it takes long.
     async fn acquire_or_signal(&self, stream: &mut TransferStream, bytes: u64) -> Result<(), NetError> {
         let mut paid = std::pin::pin!(self.acquire(bytes));
         loop {
@@ -216,7 +215,7 @@ impl LimiterChain {
         }
     }
 
-    /// Sends a frame, cut where its bytes must go slowly. `deadline` is for each piece alone: the wait for the limit is
+    /// Sends a frame, cut where its bytes must go slowly. `deadline` is for each piece alone: waiting for the limit is
     /// no stall. The checksums, where the frame has any, are those of its blocks.
     ///
     /// # Errors
@@ -262,7 +261,7 @@ impl LimiterChain {
     }
 }
 
-/// How long a sender waits before it says so: well below the patience of whoever waits for its bytes.
+/// How long a sender waits before it signals so: well below the patience of the receiver that waits for its bytes.
 const SIGNAL_PERIOD: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
@@ -282,7 +281,7 @@ mod tests {
         (end(a), end(b))
     }
 
-    /// When each frame came, and its length, of `frames` full ones that were sent through `limiters`.
+    /// The time and length of each frame on arrival, of `frames` full ones that were sent through `limiters`.
     async fn arrivals(gates: Vec<Arc<RateLimiter>>, frames: usize) -> Vec<(Duration, usize)> {
         let (mut here, mut there) = pair();
         let toll = LimiterChain::new(gates, Priority::Normal);
@@ -414,7 +413,7 @@ mod tests {
                     }
                 });
             }
-            // The bound is only there so that one who is forgotten is a failure and not a test that never ends.
+            // The bound is only there so that a forgotten waiter is a failure and not a test that never ends.
             let all = tokio::time::timeout(Duration::from_secs(120), passing.join_all());
             assert!(all.await.is_ok(), "someone still waits at {rate:?}");
             assert_eq!((gate.waiting(), gate.granted_bytes()), (0, 64 * 2_000 * 100));

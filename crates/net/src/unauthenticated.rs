@@ -1,14 +1,7 @@
-//! Who has connected and proved nothing yet: each such **stranger** has a [`UnauthenticatedSlot`], for a while, for a
-//! few words, and each address has so many. It serves every door that a [`Listener`](crate::transfer::Listener) stands
-//! in, over TCP and QUIC.
-//!
-//! Whoever listens takes every connection at once and never waits for a place, so that the system's queue stays empty
-//! for those who come from elsewhere. Where an address has all its places taken, its oldest stranger gives way, if it
-//! has had [`EVICTION_GRACE`]; else the newcomer is hung up on. So an address of many honest clients (behind one
-//! translation of addresses) has its share again and again, since who is honest proves itself within milliseconds;
-//! whoever stands still in there loses its place to the next; and no address costs us more handshakes than its share in
-//! each [`EVICTION_GRACE`], however fast it knocks. Where the whole room is full, the address that has most of it gives
-//! way to one that has less.
+//! Peers that have connected and proved nothing yet, called **strangers**. Each has an [`UnauthenticatedSlot`] for a
+//! limited time and few bytes, and each address has a share of slots ([`UnauthenticatedPeers`]). It serves every door
+//! with a [`Listener`](crate::transfer::Listener), over TCP and QUIC. It never makes a listener wait, and never checks
+//! a proof itself.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -30,9 +23,9 @@ use tokio::{
 /// How many strangers there may be at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnauthenticatedLimits {
-    /// Together.
+    /// In total.
     pub total: usize,
-    /// From one address; of IPv6, from one network of 64 bits, which is what one subscriber has.
+    /// From one address; for IPv6, from one network of 64 bits, which is what one subscriber has.
     pub per_address: usize,
 }
 
@@ -50,6 +43,17 @@ impl UnauthenticatedLimits {
 }
 
 /// The strangers at one door.
+///
+/// A listener takes every connection at once and never waits for a slot, so that the system's queue stays empty for
+/// callers from elsewhere. Where an address has all its slots taken, its oldest stranger is evicted, if it has had
+/// [`EVICTION_GRACE`]; otherwise the newcomer is disconnected. This has three effects:
+///
+/// - An address of many honest clients (behind one address translation) gets its share again and again, since an honest
+///   client proves itself within milliseconds.
+/// - A client that stands still loses its slot to the next.
+/// - No address costs us more handshakes than its share in each [`EVICTION_GRACE`], however fast it connects.
+///
+/// Where all slots are taken, the address that has most of them gives way to one that has fewer.
 #[derive(Debug)]
 pub struct UnauthenticatedPeers {
     limits: UnauthenticatedLimits,
@@ -58,7 +62,7 @@ pub struct UnauthenticatedPeers {
 
 #[derive(Debug, Default)]
 struct SlotTable {
-    /// Who came last; numbers count up, so that the lowest is the oldest.
+    /// The number of the newest stranger; numbers count up, so the lowest is the oldest.
     last: u64,
     present: BTreeMap<u64, SlotEntry>,
     networks: HashMap<IpAddr, Network>,
@@ -71,22 +75,22 @@ struct SlotEntry {
     state: watch::Sender<SlotState>,
 }
 
-/// What one address has here.
+/// The strangers of one address.
 #[derive(Debug)]
 struct Network {
     present: BTreeSet<u64>,
-    /// Those of them whose proof is being looked at: what takes long is not theirs.
+    /// Those whose proof is being checked: a check that takes long is not their fault.
     proving: BTreeSet<u64>,
     turns: Arc<Semaphore>,
 }
 
-/// How it stands with one who came as a stranger.
+/// The state of a peer that came as a stranger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SlotState {
     Unauthenticated,
     /// It has proved something.
     Authenticated,
-    /// Its place went to another.
+    /// Its slot went to another.
     Evicted,
 }
 
@@ -98,13 +102,13 @@ impl Default for Network {
 }
 
 impl UnauthenticatedPeers {
-    /// A door with room for so many.
+    /// A door with so many slots.
     pub fn new(room: UnauthenticatedLimits) -> Arc<Self> {
         Arc::new(Self { limits: room, slots: Mutex::default() })
     }
 
-    /// A place for one who calls from `peer`; none where the address has its share, and none of it is old enough to
-    /// give way.
+    /// A slot for a caller from `peer`. None where the address has used its share, and no stranger of it is old enough
+    /// to be evicted.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<UnauthenticatedSlot> {
         let (now, network) = (Instant::now(), network_of(peer));
         let mut crowd = self.lock();
@@ -114,7 +118,7 @@ impl UnauthenticatedPeers {
         } else if crowd.present.len() >= self.limits.total {
             let (greediest, count) = crowd.largest()?;
             let oldest = crowd.oldest_of(greediest)?;
-            // Among equals nobody is robbed of the time that a proof takes.
+            // Among equals no stranger loses the time that a proof takes.
             let patience = if count > crowd.count(network) + 1 { Duration::ZERO } else { EVICTION_GRACE };
             crowd.evict(oldest, now, patience)?;
         }
@@ -138,7 +142,7 @@ impl UnauthenticatedPeers {
         })
     }
 
-    /// The system has no room for another connection: the oldest stranger of the address that has most goes.
+    /// The system has no room for another connection: evicts the oldest stranger of the address that has most.
     pub fn evict_oldest(&self) {
         let mut crowd = self.lock();
         if let Some((greediest, _)) = crowd.largest()
@@ -169,7 +173,8 @@ impl SlotTable {
         self.networks.get(&network).map_or(0, |of| of.present.len())
     }
 
-    /// Who of an address goes first where somebody has to: whose proof is being looked at is the last.
+    /// The stranger of an address that is evicted first where one must be. Those whose proof is being checked come
+    /// last.
     fn oldest_of(&self, network: IpAddr) -> Option<u64> {
         let oldest = || self.networks.get(&network)?.present.first().copied();
         self.oldest_not_proving(network).or_else(oldest)
@@ -180,7 +185,7 @@ impl SlotTable {
         of.present.difference(&of.proving).next().copied()
     }
 
-    /// Notes whether a stranger's proof is being looked at.
+    /// Notes whether a stranger's proof is being checked.
     fn set_proving(&mut self, network: IpAddr, number: u64, is_judged: bool) {
         let Some(of) = self.networks.get_mut(&network) else { return };
         if !is_judged {
@@ -190,14 +195,14 @@ impl SlotTable {
         }
     }
 
-    /// The address that has most, and how many; of several the one that is longest here.
+    /// The address that has most, and how many; of several, the one that is here longest.
     fn largest(&self) -> Option<(IpAddr, usize)> {
         let oldest_first = |of: &Network| std::cmp::Reverse(of.present.first().copied());
         let most = self.networks.iter().max_by_key(|(_, of)| (of.present.len(), oldest_first(of)));
         most.map(|(network, of)| (*network, of.present.len()))
     }
 
-    /// Ends a stranger's stay, if it has lasted for `patience`.
+    /// Evicts a stranger, if it has been here for `patience`.
     fn evict(&mut self, number: u64, now: Instant, patience: Duration) -> Option<()> {
         let present = self.present.get(&number)?;
         if now.duration_since(present.since) < patience {
@@ -220,7 +225,7 @@ impl SlotTable {
     }
 }
 
-/// A stranger's place, which it leaves when it has proved something or this is dropped.
+/// A stranger's slot, which is freed when the stranger has proved something or this is dropped.
 #[derive(Debug)]
 pub struct UnauthenticatedSlot {
     peers: Arc<UnauthenticatedPeers>,
@@ -232,7 +237,7 @@ pub struct UnauthenticatedSlot {
     turns: Arc<Semaphore>,
 }
 
-/// A stranger's turn to have its proof looked at, until it is dropped.
+/// A stranger's turn to have its proof checked, until it is dropped.
 #[derive(Debug)]
 pub struct ProofPermit<'a> {
     slot: &'a UnauthenticatedSlot,
@@ -246,17 +251,17 @@ impl Drop for ProofPermit<'_> {
     }
 }
 
-/// Why a stranger is heard no longer.
+/// Why a stranger is no longer served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotLoss {
     /// It has proved nothing in [`UNAUTHENTICATED_TIME_MAX`].
     TimedOut,
-    /// Its place went to another.
+    /// Its slot went to another.
     Evicted,
 }
 
 impl UnauthenticatedSlot {
-    /// It has proved something: from now on no bound of strangers is its own, and its place is another's.
+    /// It has proved something: from now on no bound of strangers applies to it, and its slot is free for another.
     pub fn release(&self) {
         self.state.send_if_modified(|standing| {
             let is_stranger = *standing == SlotState::Unauthenticated;
@@ -282,12 +287,12 @@ impl UnauthenticatedSlot {
     /// Does `work`, but no longer than the stranger may stay; without bound where it has proved something meanwhile.
     ///
     /// # Errors
-    /// [`SlotLoss`]; what was done of the work is lost then.
+    /// [`SlotLoss`]; the work done so far is lost then.
     pub async fn run_bounded<T>(&self, work: impl Future<Output = T>) -> Result<T, SlotLoss> {
         self.bounded(Some(self.until), work).await
     }
 
-    /// The same without the end of its time: what it waits for now is ours to do.
+    /// The same without a time limit: the stranger now waits for our own work.
     ///
     /// # Errors
     /// [`SlotLoss::Evicted`].
@@ -295,18 +300,18 @@ impl UnauthenticatedSlot {
         self.bounded(None, work).await
     }
 
-    /// Waits for this address's turn to have a proof looked at, where that costs others time too. Until the turn is
-    /// dropped nobody of its own address takes its place: whom it waits for then is not its fault.
+    /// Waits for this address's turn to have a proof checked, where that costs others time too. Until the permit is
+    /// dropped nobody of its own address takes its slot: the wait is then not its fault.
     pub async fn proof_permit(&self) -> Option<ProofPermit<'_>> {
         let permit = Arc::clone(&self.turns).acquire_owned().await.ok()?;
         self.peers.lock().set_proving(self.network, self.number, true);
         Some(ProofPermit { slot: self, _permit: permit })
     }
 
-    /// Takes `bytes` from what it may say; false where that is used up.
+    /// Takes `bytes` from what it may send; false where that is used up.
     #[must_use]
     pub fn try_consume(&self, bytes: usize) -> bool {
-        // An empty word is one too.
+        // An empty message counts too.
         let bytes = bytes.max(1);
         let taken = |left: usize| left.checked_sub(bytes);
         self.bytes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
@@ -343,7 +348,7 @@ impl Drop for UnauthenticatedSlot {
     }
 }
 
-/// What counts as one address.
+/// The unit that counts as one address.
 fn network_of(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(peer) => peer.into(),
@@ -351,21 +356,21 @@ fn network_of(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// How long a connection may take from its first packet to its first good ticket or proof: a TLS handshake and two
-/// words, with lost packets sent again, from the other side of the planet.
+/// How long a connection may take from its first packet to its first good ticket or proof. That covers a TLS handshake
+/// and two messages, with lost packets sent again, from the other side of the planet.
 pub const UNAUTHENTICATED_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long nobody of its own address takes a stranger's place: a few round trips around the planet.
+/// How long nobody of its own address takes a stranger's slot: a few round trips around the planet.
 pub const EVICTION_GRACE: Duration = Duration::from_secs(2);
 /// Most strangers at a door: each costs some tens of kilobytes, and at most [`limits::JOIN_BYTES_MAX`] more for its
-/// words.
+/// messages.
 const STRANGERS_MAX: usize = 1_024;
-/// Room that there is also where hardly any files may be open.
+/// Slots that there are even where hardly any files may be open.
 const STRANGERS_MIN: usize = 32;
-/// How many addresses it takes to fill the room.
+/// How many addresses it takes to fill all slots.
 const ADDRESSES_AT_LEAST: usize = 4;
-/// Of the files that a process may have open, strangers get one in so many.
+/// Strangers get one in so many of the files that a process may have open.
 const DESCRIPTORS_PER_STRANGER: usize = 4;
-/// Proofs of one address that are looked at together: half of what a master asks its security server at once.
+/// Proofs of one address that are checked together: half of what a master asks its security server at once.
 const TURNS_OF_AN_ADDRESS: usize = 4;
 /// The leading bits of an IPv6 address that are the network's.
 const NETWORK_MASK: u128 = !0 << 64;
@@ -385,7 +390,7 @@ mod tests {
         UnauthenticatedPeers::new(UnauthenticatedLimits { total: in_all, per_address: of_an_address })
     }
 
-    /// Whether a place is still its stranger's.
+    /// Whether a slot is still its stranger's.
     async fn stays(place: &UnauthenticatedSlot) -> bool {
         place.run_until_evicted(std::future::ready(())).await.is_ok()
     }
@@ -402,7 +407,7 @@ mod tests {
         let third = door.admit(address("192.0.2.1")).unwrap();
         assert!(!stays(&silent).await && stays(&second).await && stays(&third).await);
         assert_eq!(door.count(), 3);
-        // Who has proved something is counted no longer, and has no bound.
+        // A peer that has proved something is no longer counted, and has no bound.
         third.release();
         assert!(door.admit(address("192.0.2.1")).is_some());
         advance(UNAUTHENTICATED_TIME_MAX).await;
@@ -418,7 +423,7 @@ mod tests {
         advance(EVICTION_GRACE).await;
         let third = door.admit(address("192.0.2.1")).unwrap();
         assert!(stays(&judged).await && !stays(&silent).await && stays(&third).await);
-        // Where the whole room is full it is the last of its address to go, and it does go.
+        // Where all slots are taken it is the last of its address to go, and it does go.
         let other = door.admit(address("192.0.2.2")).unwrap();
         let _another = door.admit(address("192.0.2.3"));
         assert!(stays(&judged).await && !stays(&third).await);
@@ -437,7 +442,7 @@ mod tests {
         assert!(!stays(&greedy[0]).await && stays(&greedy[1]).await);
         let fourth = door.admit(address("192.0.2.4")).unwrap();
         assert!(!stays(&greedy[1]).await);
-        // One each: whoever comes now waits until someone has had its time.
+        // One each: a newcomer now waits until a stranger has had its time.
         assert!(door.admit(address("192.0.2.5")).is_none());
         assert!(stays(&third).await && stays(&fourth).await && stays(&greedy[2]).await);
         advance(EVICTION_GRACE).await;
@@ -463,7 +468,7 @@ mod tests {
         for _ in 0..9 {
             assert_eq!(place.run_bounded(tokio::time::sleep(Duration::from_secs(1))).await, Ok(()));
         }
-        // The clock is stopped, and moved by who waits for it alone.
+        // The clock is stopped, and only waiting moves it.
         let silent = tokio::time::timeout(Duration::from_secs(60), place.run_bounded(std::future::pending::<()>()));
         assert_eq!(silent.await, Ok(Err(SlotLoss::TimedOut)));
         assert_eq!(begun.elapsed(), Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! What an idle session costs in memory, at the end that has many of them: a master with 100,000 clients must have room
+//! What an idle session costs in memory, at the end that has many of them. A master with 100,000 clients must have room
 //! for their sessions beside its names. Counted at the allocator, so that nothing is forgotten and no page rounds it
 //! up.
 
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 /// A quarter of them, which fill the tables as much as all do.
 const SESSIONS: u64 = 25_000;
-/// Sessions that speak at the same time: fewer than the network in memory has room for datagrams.
+/// Sessions that send at the same time: fewer than the datagrams that fit into the network in memory.
 const AT_ONCE: u64 = 1_000;
 /// 200 MB for all.
 const SESSION_BYTES_MAX: usize = 2_000;
@@ -55,7 +55,7 @@ async fn a_hundred_thousand_idle_sessions_take_less_than_two_hundred_megabytes()
         }
         assert_eq!(asking.join_all().await.len(), AT_ONCE as usize);
     }
-    // Late acknowledgements, so that all are idle. Time stands still until nothing else is to be done.
+    // Late acknowledgements, so that all are idle. Time stands still until there is nothing else to do.
     tokio::time::sleep(PATIENCE).await;
     // Both ends are in this process.
     let session_bytes = (ALLOCATED_BYTES.load(Ordering::Relaxed) - before) / (2 * SESSIONS as usize);
@@ -64,7 +64,7 @@ async fn a_hundred_thousand_idle_sessions_take_less_than_two_hundred_megabytes()
     assert!(session_bytes > 300, "{session_bytes} bytes: less than its keys and windows");
 }
 
-/// The system's allocator, which counts.
+/// The system's allocator, with a counter.
 struct Counting;
 
 static ALLOCATED_BYTES: AtomicUsize = AtomicUsize::new(0);

@@ -1,6 +1,6 @@
-//! Who may do what with a file, or with a folder and all below it (Sector/Sphere paper, 2.3: "the master will check
-//! whether the user has access privileges"). Serves every path that names an entry, and the sidecar, so that rights
-//! survive the masters. What rights mean for each request is the master's; nothing here knows names.
+//! Access rights to a file, or a folder and all below it (Sector/Sphere paper, 2.3: "the master will check whether the
+//! user has access privileges"). It serves every path that names an entry, and the sidecar, so that rights outlive the
+//! masters. It never decides what a right means for a request (the master does), and never knows the name space.
 
 use std::{fmt, str::FromStr};
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{UserName, limits, message::master_security::UserRights};
 
-/// A list of who may do what. Never two entries for one, never an entry without a right; printed and parsed as
-/// `user:alice:rw,group:astro:r,everyone:r`. An empty one, printed as `none`, leaves an entry to its owner and to
-/// administrators.
+/// An access list. It never has two entries for one principal, and never an entry without a right. It is printed and
+/// parsed as `user:alice:rw,group:astro:r,everyone:r`. An empty list, printed as `none`, leaves an entry to its owner
+/// and to administrators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<AclEntry>", into = "Vec<AclEntry>")]
 pub struct Acl(Vec<AclEntry>);
 
-/// What someone may do.
+/// What one principal may do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AclEntry {
     /// Who.
@@ -24,14 +24,14 @@ pub struct AclEntry {
     pub rights: Rights,
 }
 
-/// Of whom an entry speaks.
+/// Whom an entry is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Principal {
-    /// A user, whether or not the security server knows one of that name now.
+    /// A user, whether or not the security server currently knows one of that name.
     User(UserName),
-    /// All users of a group, as the security server said when they logged in.
+    /// All users of a group, as the security server reported it when they logged in.
     Group(String),
-    /// Whoever is logged in.
+    /// Everyone who is logged in.
     Everyone,
 }
 
@@ -41,11 +41,11 @@ pub enum Principal {
 pub struct Rights(u8);
 
 impl Acl {
-    /// A list of these entries, in the order in which all lists stand.
+    /// A list of these entries, in the fixed order of all lists.
     ///
     /// # Errors
-    /// A sentence where an entry has no right, two speak of the same, a group's name is none, or there are more than
-    /// [`ACL_ENTRIES_MAX`](limits::ACL_ENTRIES_MAX).
+    /// A sentence where an entry has no right, two are about the same principal, or a group's name is invalid. Also
+    /// where there are more than [`ACL_ENTRIES_MAX`](limits::ACL_ENTRIES_MAX).
     pub fn new(mut entries: Vec<AclEntry>) -> Result<Self, String> {
         if entries.len() > limits::ACL_ENTRIES_MAX {
             let most = limits::ACL_ENTRIES_MAX;
@@ -66,7 +66,7 @@ impl Acl {
         }
     }
 
-    /// Whoever is logged in may read and run jobs on it, and only owners change it.
+    /// Everyone who is logged in may read it and run jobs on it, and only owners may change it.
     pub fn everyone_reads() -> Self {
         Self(vec![AclEntry { principal: Principal::Everyone, rights: Rights::READ.and(Rights::RUN) }])
     }
@@ -81,7 +81,7 @@ impl Acl {
         self.0.is_empty()
     }
 
-    /// What a user may do: what the entries for the user, for the user's groups and for everyone say, together.
+    /// What a user may do: the union of the entries for the user, for the user's groups and for everyone.
     pub fn rights_of(&self, user: &UserRights) -> Rights {
         let speaks_of = |who: &Principal| match who {
             Principal::User(name) => *name == user.user,
@@ -92,13 +92,13 @@ impl Acl {
         said.fold(Rights::default(), |rights, entry| rights.and(entry.rights))
     }
 
-    /// The same list without what it says of these.
+    /// The same list without the entries for these principals.
     #[must_use]
     pub fn without(&self, whom: &[Principal]) -> Self {
         Self(self.0.iter().filter(|entry| !whom.contains(&entry.principal)).cloned().collect())
     }
 
-    /// What both lists grant. The order of the two does not matter.
+    /// The rights that both lists grant. The order of the two does not matter.
     #[must_use]
     pub fn common(&self, other: &Self) -> Self {
         let of = |who: &Principal| {
@@ -117,28 +117,28 @@ impl Rights {
     pub const WRITE: Self = Self(2);
     /// `x`: run jobs on it, where it may be read too.
     pub const RUN: Self = Self(4);
-    /// `a`: say who may do what, and set its policy.
+    /// `a`: set who may do what, and set its policy.
     pub const ADMINISTER: Self = Self(8);
     /// All of them.
     pub const ALL: Self = Self(15);
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all of `wanted` are there.
+    /// Whether all of `wanted` are in the set.
     pub fn has(self, wanted: Self) -> bool {
         self.0 & wanted.0 == wanted.0
     }
 
-    /// These and those.
+    /// The union of the two sets.
     #[must_use]
     pub const fn and(self, more: Self) -> Self {
         Self(self.0 | more.0)
     }
 
-    /// Those that are in both.
+    /// The rights that are in both sets.
     #[must_use]
     pub fn common(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -150,7 +150,7 @@ fn check_group(group: &str) -> Result<(), String> {
     UserName::new(group).map(drop).map_err(|_| format!("`{}` is not a valid group name", shown(group)))
 }
 
-/// A text of a stranger as it may stand in a sentence.
+/// A stranger's text in a form that may stand in a sentence.
 fn shown(text: &str) -> String {
     text.chars().take(80).flat_map(char::escape_debug).collect()
 }

@@ -1,6 +1,6 @@
-//! Ranges of addresses: from which a user or node may come (Sector/Sphere paper, 2.3: "an IP list and/or an IP range"),
-//! and what stands at which site. They serve the login, the joining of nodes and the topology. They are compared, never
-//! resolved: no names, no lookups.
+//! Ranges of addresses that users and nodes may come from (Sector/Sphere paper, 2.3: "an IP list and/or an IP range").
+//! A site is also given by ranges. They serve the login, the joining of nodes and the topology. They are compared and
+//! never resolved: no names, no lookups.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -24,8 +24,8 @@ pub struct RangeError {
 }
 
 impl AddressRange {
-    /// Whether an address lies in the range. An IPv4 address is the same when it comes dressed as IPv6
-    /// (`::ffff:10.0.0.1`), as it does on a socket that listens for both.
+    /// Whether an address lies in the range. An IPv4 address also matches in its IPv6 form (`::ffff:10.0.0.1`), as it
+    /// appears on a socket that listens for both.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.first, address.to_canonical()) {
             (IpAddr::V4(first), IpAddr::V4(address)) => {
@@ -38,7 +38,8 @@ impl AddressRange {
         }
     }
 
-    /// How many leading bits all its addresses share: of two ranges that hold an address, the one with more says more.
+    /// How many leading bits all its addresses share: of two ranges that hold an address, the one with more bits is
+    /// narrower.
     pub fn prefix_bits(&self) -> u8 {
         self.prefix_bits
     }
@@ -49,7 +50,8 @@ impl AddressRange {
     }
 }
 
-/// How many leading bits two addresses share, out of 128, so that both kinds compare; 0 for two of different kinds.
+/// How many leading bits two addresses share, out of 128 so that both kinds compare. It is 0 for two of different
+/// kinds.
 pub fn common_prefix_bits(a: IpAddr, b: IpAddr) -> u8 {
     let leading = match (a.to_canonical(), b.to_canonical()) {
         (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() * 4,
@@ -60,7 +62,7 @@ pub fn common_prefix_bits(a: IpAddr, b: IpAddr) -> u8 {
 }
 
 fn same_prefix(a: u128, b: u128, free_bits: u8) -> bool {
-    // `/0` of IPv6 leaves 128 free bits, a shift that `>>` does not know.
+    // `/0` of IPv6 leaves 128 free bits, a shift that `>>` cannot do.
     (a ^ b).checked_shr(u32::from(free_bits)).unwrap_or(0) == 0
 }
 

@@ -1,11 +1,11 @@
-//! How bulk bytes may travel, as far as settings, profiles and people speak of it. What each choice does is the
-//! business of the network (`crates/net/src/transfer/`).
+//! How bulk bytes may travel, in the terms of settings, profiles and people. It never moves a byte: the network
+//! implements each choice (`crates/net/src/transfer/`).
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// What carries the bytes of transfers, as an operator or a user says.
+/// The carrier of transfers, as an operator or a user chooses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CarrierChoice {
@@ -14,7 +14,7 @@ pub enum CarrierChoice {
     Auto,
     /// TCP everywhere.
     Tcp,
-    /// QUIC everywhere, and nothing else where it does not get through.
+    /// QUIC everywhere, and no other carrier where it does not get through.
     Quic,
 }
 
@@ -22,7 +22,7 @@ impl CarrierChoice {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Tcp, Self::Quic];
 
-    /// As it is written.
+    /// Its written form.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -47,7 +47,7 @@ impl FromStr for CarrierChoice {
     }
 }
 
-/// Who decides how fast QUIC sends.
+/// The controller that decides how fast QUIC sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ControllerKind {
@@ -56,7 +56,7 @@ pub enum ControllerKind {
     Udt,
     /// BBR, version 3.
     Bbr,
-    /// CUBIC (RFC 9438): what TCP usually has. It takes each loss for congestion.
+    /// CUBIC (RFC 9438): the usual one of TCP. It takes each loss for congestion.
     Cubic,
 }
 
@@ -64,7 +64,7 @@ impl ControllerKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Udt, Self::Bbr, Self::Cubic];
 
-    /// As it is written.
+    /// Its written form.
     pub fn name(self) -> &'static str {
         match self {
             Self::Udt => "udt",

@@ -1,6 +1,6 @@
 //! What functions count, by name (Hadoop's counters; Sector/Sphere paper, 3.3: an SPE reports its progress and its
-//! end). Spoken at doors 6 and 7 with a task's result, and at door 2 with a job's record. Whoever sent them, they are
-//! within the [limits](crate::limits) once they are decoded.
+//! end). They travel at doors 6 and 7 with a task's result, and at door 2 with a job's record. Decoded counters never
+//! exceed the [limits](crate::limits), whoever sent them.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -16,9 +16,9 @@ pub struct Counters(BTreeMap<String, u64>);
 /// Why something was not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterError {
-    /// What cannot be a name, as far as it is shown.
+    /// This cannot be a name; shown in part.
     Name(String),
-    /// There are as many names as there may be.
+    /// There are already as many names as allowed.
     TooMany,
 }
 
@@ -28,10 +28,10 @@ impl Counters {
         Self::default()
     }
 
-    /// Adds to a counter, which is there from then on, also when nothing is added.
+    /// Adds to a counter, which exists from then on, even when 0 was added.
     ///
     /// # Errors
-    /// For what is no name, and for one name too many; nothing is counted then.
+    /// For an invalid name, and for one name too many; nothing is counted then.
     pub fn add(&mut self, name: &str, count: u64) -> Result<(), CounterError> {
         if let Some(known) = self.0.get_mut(name) {
             *known = known.wrapping_add(count);

@@ -1,4 +1,5 @@
-//! How one disk of a node is, and how far the scrub of it: told by a node in its status, shown to people by the master.
+//! The state of one disk of a node, and the progress of its scrub. A node reports it in its status, and the master
+//! shows it to people. It never reads a disk.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use crate::SliceId;
 pub struct DiskStatus {
     /// Its data folder.
     pub folder: String,
-    /// How it is.
+    /// Its state.
     pub state: DiskState,
     /// Bytes its slices take.
     pub used_bytes: u64,
@@ -17,11 +18,11 @@ pub struct DiskStatus {
     pub free_bytes: u64,
     /// What is wrong, where something is.
     pub why: String,
-    /// How far its scrub is; `None` where it is not scrubbed.
+    /// The progress of its scrub; `None` where it is not scrubbed.
     pub scrub: Option<ScrubStatus>,
 }
 
-/// How a disk is.
+/// The state of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DiskState {
     /// It works.
@@ -32,7 +33,7 @@ pub enum DiskState {
     Missing,
 }
 
-/// How far the scrub of a disk is: a pass reads every slice again, in the order of their ids.
+/// The progress of a disk's scrub: a pass reads every slice again, in the order of their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubStatus {
     /// The last slice that was read in this pass.
@@ -45,7 +46,7 @@ pub struct ScrubStatus {
     pub finished_unix_millis: Option<u64>,
     /// Bytes read in this pass.
     pub checked_bytes: u64,
-    /// Bytes there are to read.
+    /// Bytes to read in all.
     pub total_bytes: u64,
     /// Damaged slices that all passes found.
     pub corrupt: u64,

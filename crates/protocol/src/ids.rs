@@ -1,4 +1,4 @@
-//! Names of things: each a type of its own, so that a lease is never mistaken for a session.
+//! Names of things: each is a type of its own, so that a lease is never mistaken for a session.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::limits;
 
-/// What a text that should name something was refused for.
+/// Why a text that should name something was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a valid {what}: {why}")]
 pub struct IdError {
@@ -38,7 +38,7 @@ macro_rules! number_id {
             type Err = IdError;
             fn from_str(text: &str) -> Result<Self, IdError> {
                 let error = |why| IdError { what: $what, text: text.chars().take(64).collect(), why };
-                // `from_str_radix` would take a sign; an id has none.
+                // `from_str_radix` would accept a sign; an id has none.
                 if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                     return Err(error("only hexadecimal digits are allowed"));
                 }
@@ -49,8 +49,8 @@ macro_rules! number_id {
 }
 
 number_id!(
-    /// One version of one file's bytes, wherever its replicas lie. Chosen at random by the master, so that ids stay
-    /// unique although a master that lost everything does not know which it has given out.
+    /// One version of one file's bytes, wherever its replicas lie. The master chooses it at random. So ids stay unique
+    /// although a master that lost everything does not know which it has given out.
     SliceId(u128), "32", "slice id"
 );
 number_id!(
@@ -66,8 +66,8 @@ number_id!(
     LeaseId(u64), "16", "lease id"
 );
 number_id!(
-    /// Stands for one upload of one local file to one path, the same at every attempt: made by the client from what the
-    /// file is (path, length, time of change) and where it goes. Means something only together with the user.
+    /// Identifies one upload of one local file to one path, the same at every attempt. The client makes it from the
+    /// file (path, length, time of change) and its destination. It means something only together with the user.
     ResumeKey(u128), "32", "resume key"
 );
 number_id!(
@@ -75,17 +75,17 @@ number_id!(
     JobId(u64), "16", "job id"
 );
 number_id!(
-    /// A master's journal, from its birth on. Chosen at random, so that what was written under a journal that is lost
-    /// is known without comparing clocks. 0 stands for a journal of before there were such ids.
+    /// A master's journal, from its creation on. Chosen at random, so that what was written under a lost journal is
+    /// recognized without comparing clocks. 0 stands for a journal from before there were such ids.
     JournalId(u64), "16", "journal id"
 );
 number_id!(
-    /// What proved a user: a login session or a named token, as the security server keeps them. Says nothing of the
-    /// secret itself. 0 stands for a password, which begins no session.
+    /// What proved a user: a login session or a named token, as the security server keeps them. It reveals nothing of
+    /// the secret itself. 0 stands for a password, which begins no session.
     CredentialId(u64), "16", "session id"
 );
 number_id!(
-    /// The first 128 bits of the SHA-256 of a public key: short enough for a person to compare, and nobody finds
+    /// The first 128 bits of the SHA-256 of a public key. It is short enough for a person to compare, and nobody finds
     /// another key with the same.
     KeyDigest(u128), "32", "key's digest"
 );
@@ -115,7 +115,7 @@ macro_rules! text_id {
         }
 
         impl $name {
-            /// Takes letters, digits, `-`, `_` and `.`, not starting with `.` or `-`.
+            /// Accepts letters, digits, `-`, `_` and `.`, not starting with `.` or `-`.
             pub fn new(text: impl Into<String>) -> Result<Self, IdError> {
                 let text = text.into();
                 let error = |why| IdError { what: $what, text: text.chars().take(64).collect(), why };

@@ -1,9 +1,7 @@
-//! The ticket with which a machine comes into a cloud: one string that a person carries from the one machine to the
-//! other. It serves `node join` and `master join`. It holds all that the newcomer must know before it may speak: where
-//! to go, whom to trust there, and a secret that is good for one use.
-//!
-//! A mistyped one is refused here, before anything is sent anywhere. (The tickets that allow bytes to move are another
-//! thing: [`ticket`](crate::ticket).)
+//! The ticket with which a machine joins a cloud: one string that a person carries from one machine to the other. It
+//! serves `node join` and `master join`. It holds all that a newcomer must know before its first message: where to go,
+//! whom to trust there, and a secret for one use. A mistyped ticket is refused here, before anything is sent. It never
+//! allows bytes to move: that is another kind of ticket ([`ticket`](crate::ticket)).
 
 use std::{
     fmt,
@@ -18,17 +16,17 @@ use thiserror::Error;
 /// What a person carries to the machine that is to join (`docs/formats.md`, Join ticket).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinTicket {
-    /// What the machine is to be.
+    /// The role that the machine is to have.
     pub kind: MachineKind,
-    /// Where it asks: a master for a node, the security server for a master.
+    /// Where the machine asks: a master for a node, the security server for a master.
     pub address: SocketAddr,
-    /// SHA-256 of the certificate of the cloud's authority: who shows another is not told the secret.
+    /// SHA-256 of the certificate of the cloud's authority: a peer that shows another is not told the secret.
     pub authority: [u8; 32],
-    /// What proves that an administrator wants it.
+    /// Proves that an administrator wants the machine.
     pub secret: TicketSecret,
 }
 
-/// What a machine is to the cloud.
+/// The role of a machine in the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MachineKind {
     /// It keeps slices.
@@ -39,11 +37,11 @@ pub enum MachineKind {
     Security,
 }
 
-/// 128 random bits that are good for one use. Never printed but in its ticket.
+/// 128 random bits that are good for one use. They are never printed except in their ticket.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketSecret(pub [u8; 16]);
 
-/// Why a text is no ticket.
+/// Why a text is not a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("this is not a whole join ticket: {0}; copy it again from where it was printed")]
 pub struct JoinTicketError(&'static str);
@@ -87,7 +85,7 @@ impl FromStr for JoinTicket {
         let decoded = BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes());
         let bytes = decoded.map_err(|_| JoinTicketError("it has letters missing, or that no ticket has"))?;
         let (body, checksum) = bytes.split_last_chunk::<4>().ok_or(JoinTicketError("it is too short"))?;
-        // Before anything is read from it: then what is wrong is wrong in the ticket, not in the copying.
+        // Checked before anything is read from it: a later error is then in the ticket, not in the copying.
         if crc32c::crc32c(body).to_be_bytes() != *checksum {
             return Err(JoinTicketError("its checksum does not fit"));
         }
@@ -128,7 +126,7 @@ impl fmt::Display for MachineKind {
     }
 }
 
-/// What is left of a ticket.
+/// The rest of a ticket.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -143,7 +141,7 @@ fn kind_byte(kind: MachineKind) -> u8 {
     match kind {
         MachineKind::Node => 1,
         MachineKind::Master => 2,
-        // No machine joins as one; the parser takes no such byte.
+        // No machine joins as one; the parser accepts no such byte.
         MachineKind::Security => 3,
     }
 }

@@ -1,10 +1,8 @@
-//! The words two roles must agree on.
-//!
-//! Everything here is pure: no sockets, no files, no clock, no runtime, no global randomness. A type in this crate is
-//! either spoken between two processes ([`message`]), written to a disk ([`mod@slice`]), or decides something that both
-//! ends of a connection must decide alike ([`gmp`], [`topology`], [`path`], [`ticket_verifier`]).
-//!
-//! Bytes become meaning once, at the door: [`wire`] checks them, and behind it nobody checks again.
+//! The types and rules that two roles must agree on. Everything here is pure: no sockets, no files, no clock, no
+//! runtime, no global randomness. A type here is sent between two processes ([`message`]), is written to a disk
+//! ([`mod@slice`]), or decides something that both ends must decide alike. The last are [`gmp`], [`topology`],
+//! [`path`], [`ticket_verifier`]. Bytes are checked once, at the door, by [`wire`]; the code behind it never checks
+//! them again.
 
 pub mod acl;
 pub mod address_range;

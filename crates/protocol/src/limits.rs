@@ -1,5 +1,5 @@
-//! Every limit that two roles must agree on, with its unit and its reason. A limit that only one process needs stands
-//! in that process's settings or beside its use.
+//! Every limit that two roles must agree on, with its unit and its reason. A limit that only one process needs never
+//! stands here, but in that process's settings or beside its use.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ pub const NAME_BYTES_MAX: usize = 64;
 pub const BLOCK_BYTES: u64 = 64 * 1024;
 /// Largest slice in bytes (16 TiB): its block checksums are then 1 GiB, the most a sidecar may hold.
 pub const SLICE_BYTES_MAX: u64 = 1 << 44;
-/// Most bytes of user metadata a sidecar holds, keys and values together.
+/// Most bytes of user metadata that a sidecar holds, keys and values together.
 pub const USER_METADATA_BYTES_MAX: usize = 64 * 1024;
 
 /// Largest bulk-data frame in bytes: a whole number of blocks, large enough that per-frame work is noise.
 pub const FRAME_BYTES_MAX: usize = 1024 * 1024;
-/// Largest word (a message that is not bulk data) on a transfer connection, in bytes.
+/// Largest message that is not bulk data on a transfer connection, in bytes.
 pub const TRANSFER_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Largest GMP datagram in bytes, header and seal included: fits every path MTU of 1,500 with IPv6 and tunnel headers.
 pub const DATAGRAM_BYTES_MAX: usize = 1_400;
-/// Largest GMP message in bytes before cutting. What is larger is paged by the message itself (inventory, listings).
+/// Largest GMP message in bytes before cutting. Larger content (inventory, listings) is sent in pages.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Most entries one page of a listing carries: some 300 KB, which a window of GMP holds, and a millisecond of the
 /// master's time.
@@ -35,39 +35,40 @@ pub const LISTING_PAGE_ENTRIES_MAX: usize = 2_000;
 /// Most slices one inventory report carries.
 pub const INVENTORY_PAGE_SLICES_MAX: usize = 1_000;
 
-/// Most entries of one list of rights: some 5 KB. Who needs more makes a group.
+/// Most entries of one access list: some 5 KB. A user who needs more makes a group.
 pub const ACL_ENTRIES_MAX: usize = 64;
 /// Most slices that one ticket lets a job read at a node: 64 KiB of ids. A task of many small files has fewer.
 pub const JOB_INPUTS_MAX: usize = 4_096;
 
-/// Most copies of one file that may be wished for.
+/// Most copies of one file that may be requested.
 pub const COPIES_MAX: u8 = 16;
 /// Longest life of a ticket (architecture, door 5).
 pub const TICKET_LIFE: Duration = Duration::from_secs(60);
-/// How long one ticket serves on one connection; then the reader needs another. A master keeps who has left in mind for
-/// as long.
+/// How long one ticket serves on one connection; then the reader needs another. A master remembers the readers that
+/// have left for as long.
 pub const READING_TIME_MAX: Duration = Duration::from_secs(60 * 60);
-/// Life of a machine's certificate unless the security server's settings say otherwise: one that was stolen unnoticed
-/// is worth nothing after a season, and a machine may be off for a month without coming back as a stranger.
+/// Life of a machine's certificate unless the security server's settings say otherwise. A certificate stolen unnoticed
+/// is worthless after a season. A machine may be off for a month without coming back as a stranger.
 pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * 24 * 3_600);
-/// Most bytes of the first word of who joins: its longest part is a folder's name, or a password.
+/// Most bytes of a newcomer's first message: its longest part is a folder's name, or a password.
 pub const JOIN_BYTES_MAX: usize = 64 * 1024;
-/// How long one of the master's keys signs tickets: whoever gets hold of one can use it for a day at most, and nodes
-/// hear of a key a day before it is used.
+/// How long one of the master's keys signs tickets. Anyone who steals one can use it for a day at most, and nodes hear
+/// of a key a day before it is used.
 pub const TICKET_KEY_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Life of a write lease that its holder does not renew.
 pub const LEASE_LIFE: Duration = Duration::from_secs(60);
-/// How long what arrived of a broken upload is kept without being asked for: longer than a person needs to see the
-/// error and type the command again, short enough that forgotten ones do not fill the disk.
+/// How long the received part of a broken upload is kept without being asked for. A person needs less to see the error
+/// and type the command again, and forgotten parts must not fill the disk.
 pub const PARTIAL_LIFE: Duration = Duration::from_secs(60 * 60);
 /// Most broken uploads that one node keeps.
 pub const PARTIALS_MAX: usize = 64;
-/// Most parameters of a function, words of a program or modules that it needs, as they are decoded: a hundred times
-/// what a person writes, and a megabyte or three of memory where a word has a byte on the wire and 24 in memory.
+/// Most parameters of a function, arguments of a program or modules that it needs, as they are decoded. That is a
+/// hundred times what a person writes. It is a megabyte or three of memory where an item has a byte on the wire and 24
+/// in memory.
 pub const ORDER_WORDS_MAX: usize = 1 << 16;
 /// Most segments of one task, as they are decoded: a task of many small files has some thousands.
 pub const TASK_SEGMENTS_MAX: usize = 1 << 16;
-/// Most tasks whose pieces one bucket has, as they are decoded: at 16 bytes each as much memory as the message had
+/// Most tasks whose pieces one bucket has, as they are decoded: at 16 bytes each, as much memory as the message had
 /// bytes.
 pub const BUCKET_WINNERS_MAX: usize = 1 << 20;
 /// Most buckets a Sphere stage may have.
@@ -80,26 +81,26 @@ pub const STREAMS_MAX: usize = 8;
 pub const SEGMENT_BYTES_DEFAULT: (u64, u64) = (8 << 20, 128 << 20);
 /// Largest dynamic library sent to an SPE, in bytes.
 pub const LIBRARY_BYTES_MAX: usize = 12 * 1024 * 1024;
-/// Largest side file of a function, in bytes (256 MiB): each node of the job fetches it before its first task, some
-/// seconds over a gigabit, and what is given to a program lies in an SPE's scratch folder, which by default has as
-/// much. What is larger is an input.
+/// Largest side file of a function, in bytes (256 MiB). Each node of the job fetches it before its first task, some
+/// seconds over a gigabit. A program's side files lie in an SPE's scratch folder, which by default has as much room. A
+/// larger file is an input.
 pub const SIDE_FILE_BYTES_MAX: u64 = 256 << 20;
 /// Most side files of a stage: each is an open file of every SPE, and they travel to it in one message.
 pub const SIDE_FILES_MAX: usize = 16;
-/// Most different side files of a job's stages together, each of which stays open, and on disk, at every node until the
-/// job ends.
+/// Most different side files of all stages of a job together. Each stays open, and on disk, at every node until the job
+/// ends.
 pub const JOB_SIDE_FILES_MAX: usize = 64;
-/// Most segments of one job that may be left out because their function erred: the driver keeps each report, of some 5
+/// Most segments of one job that may be left out because their function failed. The driver keeps each report, of some 5
 /// KB at most, until the end.
 pub const FUNCTION_ERRORS_MAX: u32 = 10_000;
-/// Most attempts of a job that its history tells of, when it has ended.
+/// Most attempts of a job that its history lists, when it has ended.
 pub const HISTORY_ATTEMPTS_MAX: usize = 1_000;
 /// Most bytes of a job's history as a message: the paths in it may be long, and the master keeps it in memory.
 pub const HISTORY_BYTES_MAX: usize = 128 * 1024;
-/// Most bytes of the record at which a function failed that its report quotes: enough to know it by, few enough for a
+/// Most bytes that a report quotes of the record at which a function failed: enough to recognize it, few enough for a
 /// log.
 pub const FUNCTION_RECORD_BYTES_MAX: usize = 256;
-/// Most names under which the functions of a stage may count: what a person reads, and a message of every second
+/// Most counter names that the functions of a stage may use: what a person reads, and what a message of every second
 /// carries.
 pub const COUNTERS_MAX: usize = 64;
 /// Most counters that the stages of a job may have together: the master keeps those of a thousand jobs.

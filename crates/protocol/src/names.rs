@@ -1,7 +1,7 @@
 //! Names of events and metrics, in one list, so that a dashboard and the code cannot drift apart. A name here is
-//! stable: it is removed only with a major version.
+//! stable: it is never removed except with a major version.
 
-/// Datagrams that were not ours, not whole or not sealed right, and were dropped.
+/// Datagrams that were dropped: foreign, incomplete, or with a wrong seal.
 pub const METRIC_DATAGRAMS_DROPPED: &str = "gmp_datagrams_dropped_total";
 /// Datagrams sent again because no acknowledgement came.
 pub const METRIC_DATAGRAMS_RETRANSMITTED: &str = "gmp_datagrams_retransmitted_total";

@@ -1,16 +1,14 @@
-//! Where the row groups of a Parquet file lie: the one thing that a driver must know of it, since a row group is a
-//! segment. It serves the path *job*. It reads the footer's Thrift (compact protocol, whose fields are numbered for
-//! good), skips all but some offsets and counts, and never looks at a column's bytes; what is in them is the reader's
-//! of the function.
-//!
-//! Whoever can write a file can write its footer: nothing in it is believed beyond the file's own length.
+//! Where the row groups of a Parquet file lie. A driver needs only that, since a row group is a segment (path *job*).
+//! It parses the footer's Thrift (compact protocol, with permanent field numbers) and skips all but some offsets and
+//! counts. Column bytes belong to the reader of the function. Anyone who can write a file can write its footer. So
+//! nothing in it is believed beyond the file's own length, and a column's bytes are never read.
 
 use thiserror::Error;
 
 /// A row group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowGroup {
-    /// Its first byte in the file. It goes to the next one's, or to the footer.
+    /// Its first byte in the file. It extends to the next row group, or to the footer.
     pub from: u64,
     /// Its rows.
     pub rows: u64,
@@ -19,7 +17,7 @@ pub struct RowGroup {
 /// Why bytes are not the end of a Parquet file that can be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FooterError {
-    /// They are of another kind of file.
+    /// They belong to another kind of file.
     #[error("it is no Parquet file")]
     NoParquet,
     /// Its footer is encrypted.
@@ -28,12 +26,12 @@ pub enum FooterError {
     /// The footer makes no sense.
     #[error("its footer is damaged")]
     Damaged,
-    /// Its columns are in other files, or its row groups lie in no order.
+    /// Its columns are in other files, or its row groups are not in order.
     #[error("its row groups do not follow each other in this file; write it anew")]
     Scattered,
 }
 
-/// The length of the footer of a file of `file_bytes` bytes, by the file's last [`TAIL_BYTES`]; the footer stands just
+/// The length of the footer of a file of `file_bytes` bytes, by the file's last [`TAIL_BYTES`]; the footer ends just
 /// before these.
 ///
 /// # Errors
@@ -52,10 +50,10 @@ pub fn footer_bytes(tail: &[u8], file_bytes: u64) -> Result<u64, FooterError> {
     if fits && bytes <= FOOTER_BYTES_MAX { Ok(bytes) } else { Err(FooterError::Damaged) }
 }
 
-/// The row groups that a footer tells of; it begins at byte `footer_from` of the file.
+/// The row groups listed in a footer, which begins at byte `footer_from` of the file.
 ///
 /// # Errors
-/// Why they cannot be told.
+/// Why they cannot be read.
 pub fn row_groups(footer: &[u8], footer_from: u64) -> Result<Vec<RowGroup>, FooterError> {
     let mut reader = Reader { rest: footer, depth: 0 };
     let mut groups = Vec::new();
@@ -70,7 +68,7 @@ pub fn row_groups(footer: &[u8], footer_from: u64) -> Result<Vec<RowGroup>, Foot
     if !ordered || groups.iter().any(|group| group.from < 4 || group.from > footer_from) {
         return Err(FooterError::Scattered);
     }
-    // Whoever numbers the rows need not look out.
+    // The sum cannot overflow, so code that numbers the rows need not check.
     let rows = groups.iter().try_fold(0_u64, |sum, group| sum.checked_add(group.rows));
     rows.map(|_| groups).ok_or(FooterError::Damaged)
 }
@@ -149,7 +147,7 @@ impl<'a> Reader<'a> {
 
     fn skip(&mut self, kind: u8) -> Result<(), FooterError> {
         match kind {
-            // Of a field, true and false are the kind itself.
+            // For a field, true and false are the kind itself.
             TRUE | FALSE => Ok(()),
             BYTE => self.byte().map(drop),
             I16..=I64 => self.number().map(drop),
@@ -188,7 +186,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A value that is no field: truth takes a byte there.
+    /// A value that is not a field: there a boolean takes a byte.
     fn skip_element(&mut self, kind: u8) -> Result<(), FooterError> {
         if matches!(kind, TRUE | FALSE) { self.byte().map(drop) } else { self.skip(kind) }
     }
@@ -199,7 +197,7 @@ impl<'a> Reader<'a> {
         Ok((self.bounded(count)?, head & 15))
     }
 
-    /// A count of things that take a byte each at the least.
+    /// A count of things that take at least a byte each.
     fn bounded(&self, count: u64) -> Result<u64, FooterError> {
         if count <= self.rest.len() as u64 { Ok(count) } else { Err(FooterError::Damaged) }
     }

@@ -1,4 +1,4 @@
-//! The path of a file or folder in Sector: parsed once, at the door, and valid ever after.
+//! The path of a file or folder in Sector, parsed once at the door. An invalid path never becomes a [`SectorPath`].
 
 use std::{fmt, str::FromStr};
 
@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use crate::limits;
 
-/// An absolute, normal path: `/` or `/a/b`. No empty, `.` or `..` component, no NUL or control character, UTF-8, within
-/// the [`limits`]. It can be joined below a node's data folder and never leaves it.
+/// An absolute, normal path: `/` or `/a/b`. It has no empty, `.` or `..` component, no NUL or control character. It is
+/// UTF-8, within the [`limits`]. It can be joined below a node's data folder and never leaves it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SectorPath(Box<str>);
@@ -99,7 +99,7 @@ impl SectorPath {
         folder.is_root() || self.0.strip_prefix(&*folder.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Whether what stands here is kept in the memory of nodes, and not on their disks: all below `/memory`.
+    /// Whether this path is kept in the memory of nodes, and not on their disks: all below `/memory`.
     pub fn is_in_memory(&self) -> bool {
         let mut components = self.components();
         components.next() == Some(MEMORY_FOLDER) && components.next().is_some()
@@ -141,7 +141,7 @@ impl TryFrom<String> for SectorPath {
 
 impl Serialize for SectorPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // As the text it is, without a copy of it: listings hold thousands.
+        // Serialized as its text, without a copy of it: listings hold thousands.
         serializer.serialize_str(&self.0)
     }
 }

@@ -1,22 +1,23 @@
-//! What an owner wishes for a file or for all that lies below a folder: how many copies, where, for how long, and how
-//! much (Sector/Sphere paper, 2.2: copies "according to the topology"; per file and folder here). A folder's wish holds
-//! for everything below it that does not say otherwise. The master keeps policies; nothing here knows names or nodes.
+//! An owner's policy for a file or for all below a folder: how many copies, where, for how long, and how much. The
+//! Sector/Sphere paper (2.2) has copies "according to the topology"; here the policy is per file and folder. A folder's
+//! policy holds for everything below it that does not say otherwise. The master keeps policies. Nothing here ever knows
+//! names or nodes, and it never places a copy.
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// The policy of one entry. `None`, or an empty list, means: as the folder above says, at last as the cloud's settings
-/// say.
+/// The policy of one entry. `None`, or an empty list, means: as the folder above says, and finally as the cloud's
+/// settings say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// Copies wanted, 1 to [`COPIES_MAX`](crate::limits::COPIES_MAX).
     pub copies: Option<u8>,
     /// Copies that are synced before an upload is answered.
     pub sync_copies: Option<u8>,
-    /// Sites that each shall have a copy.
+    /// Sites that must each have a copy.
     pub sites_wanted: Vec<String>,
-    /// Sites that shall have none.
+    /// Sites that must have none.
     pub sites_forbidden: Vec<String>,
     /// Files are removed this many seconds after they were last written.
     pub lifetime_seconds: Option<u64>,
@@ -29,7 +30,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether it says nothing.
+    /// Whether it sets nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -39,7 +40,7 @@ impl Policy {
         self.quota_bytes.is_some() || self.quota_files.is_some()
     }
 
-    /// Why it makes no sense as it stands, in one sentence, if it does not.
+    /// Why the policy is invalid, in one sentence, if it is.
     pub fn check(&self) -> Result<(), String> {
         for copies in [self.copies, self.sync_copies].into_iter().flatten() {
             if copies == 0 || copies > limits::COPIES_MAX {
@@ -63,7 +64,7 @@ impl Policy {
         }
     }
 
-    /// Why it makes no sense for a file, if it does not.
+    /// Why the policy is invalid for a file, if it is.
     pub fn check_of_file(&self) -> Result<(), String> {
         if self.colocated.is_some() || self.has_quota() {
             return Err("`together` and quotas are for folders; set them on the file's folder".into());

@@ -1,10 +1,8 @@
-//! The file of offsets beside a file whose records have any length (Sector/Sphere paper, 3.1: "the index files are
-//! named by adding an `.idx` postfix to the data file name"). It serves the path *job*: a driver cuts a file by it
-//! without reading the file, and an SPE finds the records of its segment by its portion. `docs/records.md` has the
-//! format.
-//!
-//! The header names the very bytes that were indexed, by length and digest: an index of other bytes is never used. This
-//! file says where something stands in an index; it never reads one.
+//! The index beside a file with records of any length (path *job*; `docs/records.md` has the format). Sector/Sphere
+//! paper, 3.1: "the index files are named by adding an `.idx` postfix to the data file name". A driver cuts a file by
+//! it without reading the file, and an SPE finds its segment's records by a portion. The header names the indexed bytes
+//! by length and digest: an index of other bytes is never used. The code here locates offsets in an index; it never
+//! reads one.
 
 use std::ops::Range;
 
@@ -12,12 +10,13 @@ use thiserror::Error;
 
 use crate::{Digest, SectorPath};
 
-/// The head of an index: which bytes it belongs to.
+/// The head of an index: the bytes it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexHeader {
     /// Length of the indexed file in bytes.
     pub bytes: u64,
-    /// The file's version when it was indexed, for people: it does not decide, since a copy has the same bytes.
+    /// The file's version when it was indexed, for people. It does not decide anything, since a copy has the same
+    /// bytes.
     pub version: u64,
     /// BLAKE3 of the indexed file.
     pub digest: Digest,
@@ -26,10 +25,10 @@ pub struct IndexHeader {
 /// Why bytes are not the head of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum IndexError {
-    /// They begin otherwise.
+    /// They do not begin like one.
     #[error("it is no index of records")]
     NoIndex,
-    /// They are of a version that is not known here.
+    /// Their version is not known here.
     #[error("it is an index of version {0}, and this is known up to version 1")]
     Version(u32),
     /// The offsets do not fill the file.
@@ -74,7 +73,7 @@ impl IndexHeader {
     }
 }
 
-/// How many records an index of `bytes` bytes tells of: it has one offset for each, and one for the end.
+/// How many records an index of `bytes` bytes has: there is one offset for each, and one for the end.
 ///
 /// # Errors
 /// [`IndexError::CutOff`] where that is no whole number.
@@ -83,7 +82,7 @@ pub fn index_records(bytes: u64) -> Result<u64, IndexError> {
     offsets.and_then(|rest| (rest / OFFSET_BYTES).checked_sub(1)).ok_or(IndexError::CutOff(bytes))
 }
 
-/// Where in an index the offsets of these records stand, and after them that of the last one's end.
+/// Where in an index the offsets of these records are, followed by the offset of the last one's end.
 pub fn offsets_of(records: Range<u64>) -> Range<u64> {
     let place = |record: u64| INDEX_HEADER_BYTES + record * OFFSET_BYTES;
     place(records.start)..place(records.end + 1)

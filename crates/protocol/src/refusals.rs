@@ -1,6 +1,6 @@
-//! How many refusals are recorded one by one. Serves the audit record: whoever can have themselves refused must not
-//! decide how large it grows, nor may a clock that was moved keep a refusal out of it. What is above the bounds is
-//! counted.
+//! How many refusals are recorded one by one; those above the bounds are counted. It serves the audit record. A
+//! stranger who causes refusals never decides how large the record grows, and a moved clock never keeps a refusal out
+//! of it.
 
 use std::{
     collections::BTreeMap,
@@ -10,23 +10,23 @@ use std::{
 
 use crate::Now;
 
-/// What of refusals is recorded, and what only counted. Reckons on the monotonic clock alone.
+/// Which refusals are recorded, and which only counted. It uses the monotonic clock alone.
 #[derive(Clone, Debug, Default)]
 pub struct RefusalBudget {
     /// The second that `in_second` counts.
     second: u64,
     in_second: u64,
-    /// When the day ends that the others count.
+    /// When the day ends that the other fields count.
     day_ends: Duration,
     in_day: u64,
     of_source: BTreeMap<String, u64>,
     counted: u64,
-    /// Before this, the count is not told again.
+    /// Before this time the count is not reported again.
     next_count: Duration,
 }
 
 impl RefusalBudget {
-    /// Whether one more from this source is recorded by itself; else it is counted.
+    /// Whether one more from this source is recorded by itself; otherwise it is counted.
     pub fn try_record(&mut self, now: Now, source: &str) -> bool {
         let second = now.monotonic.as_secs();
         if second != self.second {
@@ -51,7 +51,7 @@ impl RefusalBudget {
         is_taken
     }
 
-    /// Counts some that are not recorded one by one.
+    /// Counts refusals that are not recorded one by one.
     pub fn count(&mut self, refusals: u64) {
         self.counted = self.counted.saturating_add(refusals);
     }
@@ -66,7 +66,7 @@ impl RefusalBudget {
     }
 }
 
-/// What counts as one address: of IPv6 a /64, since whoever has one address of it has them all.
+/// The unit that counts as one address: for IPv6 a /64, since the owner of one of its addresses has them all.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -74,18 +74,18 @@ pub fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The source of a refusal at this address, as it was written down.
+/// The source of a refusal at this address, as it was recorded.
 pub fn source_of(address: &str) -> String {
     address.parse().map_or_else(|_| address.to_owned(), |address| network(address).to_string())
 }
 
 /// Refusals recorded one by one in a second: far more than people cause.
 pub const REFUSALS_PER_SECOND_MAX: u64 = 20;
-/// Those of one source in a day: more than anyone reads, of whoever makes a mistake all day.
+/// Those of one source in a day: more than anyone reads, even from someone who errs all day.
 pub const SOURCE_REFUSALS_PER_DAY_MAX: u64 = 500;
 /// Those of all sources in a day: at some 500 bytes each, 10 MB.
 pub const REFUSALS_PER_DAY_MAX: u64 = 20_000;
-/// Sources told apart in a day; what comes from others is counted.
+/// Sources distinguished in a day; refusals of others are counted.
 const SOURCES_MAX: usize = 10_000;
 /// How often the count is recorded at most: 1,440 lines a day.
 const COUNT_EVERY: Duration = Duration::from_secs(60);

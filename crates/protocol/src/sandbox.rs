@@ -1,5 +1,5 @@
-//! What stands between a user function and the machine it runs on (Sector/Sphere paper, 2.3 and 3.3), as far as nodes,
-//! masters and people speak of it. What each layer does, and how, is the business of the node (`crates/node/src/spe/`).
+//! The layers between a user function and the machine it runs on (Sector/Sphere paper, 2.3 and 3.3), as nodes, masters
+//! and people name them. It never builds a layer: the node does (`crates/node/src/spe/`).
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 pub enum SandboxLayer {
     /// A user of its own, or at least a user namespace: the function is not the node's user.
     Identity,
-    /// A root folder of its own, in which nothing lies but libraries and its scratch folder.
+    /// A root folder of its own, with nothing in it but libraries and its scratch folder.
     Files,
-    /// Landlock: rules of the kernel about which files a process may touch, whatever its user may.
+    /// Landlock: kernel rules about which files a process may touch, whatever its user may.
     FileRules,
     /// A network of its own, without any interface.
     Network,
-    /// Process numbers of its own: it sees no other process, and what it starts ends with it.
+    /// Process numbers of its own: it sees no other process, and its children end with it.
     Processes,
     /// Shared memory, queues and host name of its own.
     Ipc,
-    /// No capability, and none to be had by running another program.
+    /// No capability, and none to be gained by running another program.
     Privileges,
     /// A list of the system calls that it may make.
     SystemCalls,
-    /// Bounds of memory, files, threads.
+    /// Limits on memory, files, threads.
     Limits,
 }
 

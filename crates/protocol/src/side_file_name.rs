@@ -1,5 +1,6 @@
-//! What a function calls a side file by: a small slice that every call of a stage's function may read. Spoken at doors
-//! 6 and 7; it is part of a variable's name for programs, and of a file's.
+//! A function's name for a side file: a small slice that every call of a stage's function may read. It travels at doors
+//! 6 and 7, and is part of a variable's name for programs, and of a file's. A decoded name is never invalid, whoever
+//! sent it.
 
 use std::{fmt, str::FromStr};
 
@@ -7,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ids::IdError, limits::NAME_BYTES_MAX};
 
-/// The name of a side file: letters, digits and `_`, not starting with a digit. Whoever sent it, it is one once it is
-/// decoded.
+/// The name of a side file: letters, digits and `_`, not starting with a digit. Decoding checks it too.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SideFileName(String);
@@ -17,7 +17,7 @@ impl SideFileName {
     /// Takes a name.
     ///
     /// # Errors
-    /// For what is empty, longer than [`NAME_BYTES_MAX`] or has other characters.
+    /// For a name that is empty, longer than [`NAME_BYTES_MAX`] or has other characters.
     pub fn new(text: impl Into<String>) -> Result<Self, IdError> {
         let text = text.into();
         let error =

@@ -1,5 +1,5 @@
-//! What is known of a slice: one whole file, never a chunk (Sector/Sphere paper, 2.2). [`SliceMetadata`] is what the
-//! sidecar beside the bytes holds, so that names, owners and copies can be rebuilt from the nodes' disks alone.
+//! What is known of a slice (Sector/Sphere paper, 2.2). The sidecar beside the bytes holds its [`SliceMetadata`], so
+//! that names, owners and copies can be rebuilt from the nodes' disks alone. A slice is one whole file, never a chunk.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -24,7 +24,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// How a slice's bytes fall into records (paper, 3.1 and 3.5.1).
+/// How a slice's bytes are divided into records (paper, 3.1 and 3.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 pub enum RecordFraming {
     /// The whole file is one record.
@@ -34,9 +34,9 @@ pub enum RecordFraming {
     Fixed(u32),
     /// Lines that end with `\n`; the last may lack it.
     Lines,
-    /// Records of any length; where they begin stands in a file of [offsets](crate::record_index) beside it.
+    /// Records of any length; a file of [offsets](crate::record_index) beside it says where they begin.
     Index,
-    /// A Parquet file: records are its rows, which come by row groups.
+    /// A Parquet file: records are its rows, in row groups.
     Parquet,
 }
 
@@ -70,13 +70,13 @@ impl FromStr for RecordFraming {
     }
 }
 
-/// What is decided about a slice before its first byte is written; the master signs it into the write ticket. Path,
-/// owner, copies and rights may change later, and nodes are told then.
+/// The facts about a slice that are decided before its first byte is written; the master signs them into the write
+/// ticket. Path, owner, copies and rights may change later, and nodes are told then.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SliceHeader {
     /// Which slice this is.
     pub slice: SliceId,
-    /// Its path when this replica was last told of it.
+    /// Its path when this replica was last told it.
     pub path: SectorPath,
     /// The version at that path.
     pub version: Version,
@@ -92,14 +92,14 @@ pub struct SliceHeader {
     pub user: BTreeMap<String, String>,
     /// The journal of the master that allowed this version to be written, or this copy to be made.
     pub journal: JournalId,
-    /// Who may do what with it, where the file itself says so; `None`: as its folders say.
+    /// Its own access list; `None`: as its folders say.
     pub acl: Option<Acl>,
 }
 
 /// All that is known of a complete slice: the content of its sidecar, but for the block checksums.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceMetadata {
-    /// What was decided before it was written.
+    /// The facts decided before it was written.
     pub header: SliceHeader,
     /// Length of the slice in bytes.
     pub bytes: u64,

@@ -1,4 +1,5 @@
-//! How a request ends when it does not succeed: one small vocabulary for every door.
+//! How a request ends when it does not succeed: one small vocabulary for every door. It never says what a caller must
+//! do next, only what may help.
 
 use std::fmt;
 
@@ -15,7 +16,7 @@ pub enum Status {
     NotFound,
     /// You may not, or not now (someone else holds the lease). Exit code 4.
     Refused,
-    /// Who is needed cannot be reached or has no room. Exit code 5.
+    /// A needed role cannot be reached or has no room. Exit code 5.
     Unavailable,
     /// The bytes are not those that were written. Exit code 6.
     Corrupt,
@@ -24,7 +25,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The exit code of the contract of the command line.
+    /// The exit code in the contract of the command line.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Failed => 1,
@@ -49,11 +50,11 @@ pub enum ErrorClass {
     Refuse,
     /// Stored or received bytes do not match their checksum.
     Corrupt,
-    /// We are wrong.
+    /// Our own fault.
     Bug,
 }
 
-/// A refusal that travels: what kind, and one sentence for a person that says what to do.
+/// A refusal that travels: its kind, and one sentence for a person that says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The kind of failure.

@@ -1,8 +1,7 @@
-//! A ticket: the master's signed word that someone may move some bytes at a node (architecture, door 5; the paper's
-//! "exclusive data connection that is coordinated by the master", 2.3). A node checks it alone, without asking.
-//!
-//! A ticket alone opens nothing: it names its [`Holder`], and whoever shows it proves to be that one on the very
-//! connection on which it is shown. So one that was read from a log, a memory or a wire is worth nothing to its finder.
+//! A ticket: the master's signed permission to move some bytes at a node (architecture, door 5). It is the paper's
+//! "exclusive data connection that is coordinated by the master" (2.3). A node checks it alone, without asking. A
+//! ticket names its [`Holder`], and its bearer must prove to be this holder on the connection where it is shown. A
+//! ticket alone never opens anything, so one read from a log, a memory or a wire is worthless to its finder.
 
 use std::fmt;
 
@@ -13,24 +12,23 @@ use crate::{JobId, LeaseId, NodeId, ResumeKey, SectorPath, SliceId, UserName, Ve
 /// What a ticket allows, on one node, until a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
-    /// Its number: it grows from ticket to ticket, over the rolls of a master's keys too.
+    /// Its number: it grows from ticket to ticket, also when a master's keys change.
     pub number: u64,
     /// On whose behalf.
     pub user: UserName,
     /// Who may show it.
     pub holder: Holder,
-    /// At which node it is valid, and nowhere else.
+    /// The only node at which it is valid.
     pub node: NodeId,
     /// What may be done.
     pub right: TicketRight,
-    /// Which file's bytes they are, as it was called when the ticket was made. For people and for the audit record:
-    /// what may be done is said by the slice in the right, which has one content for ever while its file may be
-    /// renamed.
+    /// The file whose bytes they are, by its name when the ticket was made. It is for people and for the audit record.
+    /// The slice in the right says what may be done: its content never changes, while its file may be renamed.
     pub file: Option<TicketFile>,
     /// The site within which the bytes may go unencrypted; `None`: they may not.
     pub plain_within: Option<String>,
-    /// The site where its holder stands, as far as the master knows: what goes there is counted with all that goes
-    /// there.
+    /// The site where its holder stands, as far as the master knows: bytes that go there are counted with all others
+    /// that go there.
     pub holder_site: Option<String>,
     /// Valid until this wall-clock time, in milliseconds since the Unix epoch.
     pub until_unix_millis: u64,
@@ -48,7 +46,8 @@ pub struct TicketFile {
 /// Who may show a ticket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Holder {
-    /// Whoever has the private half of this Ed25519 key, which a client made for its session and told at its login.
+    /// The owner of the private half of this Ed25519 key, which a client made for its session and reported at its
+    /// login.
     Client(HolderKey),
     /// The node of this name, proved by its certificate.
     Node(NodeId),
@@ -64,7 +63,7 @@ impl fmt::Debug for HolderKey {
     }
 }
 
-/// The verb of a ticket with what it applies to.
+/// The verb of a ticket with its object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TicketRight {
     /// Read a range of one slice.
@@ -73,18 +72,18 @@ pub enum TicketRight {
         slice: SliceId,
         /// First byte that may be read.
         from: u64,
-        /// First byte that may no longer be read.
+        /// First byte after the range.
         until: u64,
     },
     /// Write one new slice, whole, once.
     Write {
         /// The lease under which it is written.
         lease: LeaseId,
-        /// The new slice, as it will stand in the sidecar.
+        /// The new slice, as it will be in the sidecar.
         header: SliceHeader,
-        /// Under which key the bytes are kept if the connection breaks, for the same user's next attempt.
+        /// The key under which the bytes are kept if the connection breaks, for the same user's next attempt.
         resume: Option<ResumeKey>,
-        /// The slice that the new one begins with: its bytes are copied at the node, what is sent comes behind them.
+        /// The slice that the new one begins with: its bytes are copied at the node, and the sent bytes follow them.
         base: Option<SliceId>,
     },
     /// Run SPEs for a job, keep its intermediate results, and give them to the job's other nodes.
@@ -92,10 +91,10 @@ pub enum TicketRight {
         /// The job.
         job: JobId,
     },
-    /// List and take in native files of the node's import folders.
+    /// List and import native files of the node's import folders.
     Import,
-    /// Let SPEs of a job read these slices, those of this node and those that it fetches from others. A right to
-    /// compute lets them read nothing but what the job made itself.
+    /// Let SPEs of a job read these slices, both those of this node and those that it fetches from others. A right to
+    /// compute lets them read only what the job itself made.
     Inputs {
         /// The job.
         job: JobId,
@@ -111,12 +110,12 @@ pub struct SignedTicket {
     pub ticket: Vec<u8>,
     /// Ed25519 signature, 64 bytes.
     pub signature: Vec<u8>,
-    /// To whom the client that holds it has handed it on, if to anyone.
+    /// To whom its holder has delegated it, if to anyone.
     pub delegation: Option<Delegation>,
 }
 
-/// A client's word that someone may use its ticket in its place: the node that runs a task reads what the task needs,
-/// the node that makes a copy reads what is copied.
+/// A client's signed statement that another may use its ticket in its place. The node that runs a task reads what the
+/// task needs; the node that makes a copy reads what is copied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegation {
     /// Who may use it.
@@ -125,25 +124,25 @@ pub struct Delegation {
     pub signature: Vec<u8>,
 }
 
-/// To whom a ticket is handed.
+/// To whom a ticket is delegated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Delegate {
     /// A node of the same cloud, which proves itself by its certificate.
     Node(NodeId),
-    /// Whoever proves to hold this key, as a client does: a node of another cloud.
+    /// A node of another cloud, which proves that it holds this key, as a client does.
     Key(HolderKey),
 }
 
 /// The public keys with which a node checks tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketKeys {
-    /// Signs now.
+    /// The key that signs now.
     pub current: [u8; 32],
-    /// Will sign next: told long before, so that no node meets a key that it does not know.
+    /// The key that will sign next: announced long before, so that no node meets an unknown key.
     pub next: [u8; 32],
 }
 
-/// Why a node refuses a ticket; each is counted by itself.
+/// Why a node refuses a ticket; each fault is counted by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TicketFault {
     /// It was altered, or signed by another master or for another cloud.
@@ -152,15 +151,15 @@ pub enum TicketFault {
     OtherNode,
     /// Its time has passed.
     Expired,
-    /// Whoever shows it is not its holder: it was stolen, or shown again on another connection.
+    /// Its bearer is not its holder: it was stolen, or shown again on another connection.
     NotHolder,
-    /// What it was good for once has been done.
+    /// It was for one use, and has been used.
     Used,
-    /// It does not allow what is asked: another verb, slice, job or range.
+    /// It does not allow the request: another verb, slice, job or range.
     OtherRight,
     /// The connection is not encrypted, and the ticket does not allow that.
     Plain,
-    /// Its user was put out, or lost a right, after it was given out.
+    /// Its user was removed, or lost a right, after it was given out.
     Revoked,
 }
 
@@ -177,7 +176,7 @@ impl TicketFault {
         Self::Revoked,
     ];
 
-    /// The word by which it is counted.
+    /// The name under which it is counted.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unsigned => "unsigned",
@@ -199,29 +198,29 @@ impl Ticket {
     }
 }
 
-/// What a client signs when it hands a ticket on.
+/// What a client signs when it delegates a ticket.
 pub fn delegation_bytes(ticket: &[u8], to: &Delegate) -> Vec<u8> {
-    // The words of two hand-overs are never the same: neither label begins the other, a name has no zero byte, and a
-    // key has always 32 bytes.
+    // No two delegations sign the same text. Neither label is a prefix of the other, a name has no zero byte, and a key
+    // always has 32 bytes.
     match to {
         Delegate::Node(node) => [DELEGATION_LABEL, node.as_str().as_bytes(), &[0], ticket].concat(),
         Delegate::Key(key) => [KEY_DELEGATION_LABEL, &key.0, ticket].concat(),
     }
 }
 
-/// What a client signs at a local socket, whose two ends are on one machine and so have one clock: nothing of one
-/// conversation is good for another, or for a later time than [`LOCAL_PROOF_LIFE_MILLIS`].
+/// What a client signs at a local socket. Its two ends are on one machine and so have one clock. Nothing of one
+/// conversation is good for another, or for a time later than [`LOCAL_PROOF_LIFE_MILLIS`].
 pub fn local_proof_bytes(node_socket: &str, unix_millis: u64) -> Vec<u8> {
     [LOCAL_LABEL, node_socket.as_bytes(), &[0], &unix_millis.to_be_bytes()].concat()
 }
 
 /// Label of the TLS exporter whose 32 bytes a client signs to prove on a connection that it holds a key.
 pub const HOLDER_LABEL: &[u8] = b"EXPORTER-sector-holder-1";
-/// How long what was signed at a local socket is good, in milliseconds.
+/// How long a signature for a local socket is good, in milliseconds.
 pub const LOCAL_PROOF_LIFE_MILLIS: u64 = 60_000;
-/// Sets what is signed for a hand-over apart from all else that is signed with the same key.
+/// Separates what is signed for a delegation from all else that is signed with the same key.
 const DELEGATION_LABEL: &[u8] = b"sector-hand-1\0";
-/// The same where it is handed to a key.
+/// The same for a delegation to a key.
 const KEY_DELEGATION_LABEL: &[u8] = b"sector-hand-key-1\0";
 /// The same for a local socket.
 const LOCAL_LABEL: &[u8] = b"sector-local-1\0";

@@ -1,8 +1,7 @@
-//! What a ticket opens at a node's door, as a plain struct: no lock, no clock, no cipher (architecture, "One shape for
-//! every rule-keeper"; door 5). A node asks it with real signatures and proofs, the simulation with its own.
-//!
-//! It decides alone, without asking the master, whose ticket it is, for which node, until when, who may show it, for
-//! what, and whether it was used or revoked. It lets nothing through before it knows the master's keys.
+//! What a ticket allows at a node, as a plain struct without lock, clock or cipher (architecture, "One shape for every
+//! rule-keeper"; door 5). A node asks it with real signatures and proofs, the simulation with its own. It decides
+//! without the master: whose ticket it is, for which node, until when, who may show it, and for what. It also decides
+//! whether it was used or revoked. It never lets anything through before it knows the master's keys.
 
 mod keys;
 mod revoked;
@@ -27,21 +26,21 @@ use crate::{
     wire::codec,
 };
 
-/// The rules of one node's door.
+/// The ticket rules of one node.
 #[derive(Clone, Debug)]
 pub struct TicketVerifier {
     node: NodeId,
-    /// Where the node stands, as its settings say.
+    /// The node's site, by its settings.
     site: String,
     is_signed: IsSigned,
     keys: Option<KnownKeys>,
     revocations: Revocations,
 }
 
-/// Whether these words were signed with the other half of this public key.
+/// Whether this text was signed with the private half of this public key.
 pub type IsSigned = fn(key: &[u8; 32], words: &[u8], signature: &[u8]) -> bool;
 
-/// Whoever shows a ticket, as far as the connection has proved who that is.
+/// The bearer of a ticket, as far as the connection has proved who that is.
 pub trait ProvedBearer {
     /// Whether it showed a certificate of the cloud, as nodes do and clients do not.
     fn is_role(&self) -> bool;
@@ -52,19 +51,18 @@ pub trait ProvedBearer {
     /// Whether it proved to hold this key.
     fn has_key(&self, key: HolderKey) -> bool;
 
-    /// Whether what is sent to it, and comes from it, is not encrypted.
+    /// Whether the connection with it is not encrypted.
     fn is_plain(&self) -> bool;
 }
 
 impl TicketVerifier {
-    /// The door of `node` at `site`, before it has met its master.
+    /// The verifier of `node` at `site`, before it has met its master.
     pub fn new(node: NodeId, site: String, is_signed: IsSigned) -> Self {
         Self { node, site, is_signed, keys: None, revocations: Revocations::default() }
     }
 
-    /// From now on tickets signed with these keys' other halves are good. Those that they replace stay good for what
-    /// they have signed; keys of another master, or of this one after it was started again, make all older tickets
-    /// worthless.
+    /// From now on tickets signed with these keys' private halves are good. Replaced keys stay good for what they have
+    /// signed. Keys of another master, or of this one after a restart, make all older tickets worthless.
     pub fn take_keys(&mut self, now: Now, keys: TicketKeys) {
         match &mut self.keys {
             Some(known) if known.is_same_signer(keys) => known.rotate(now, keys),
@@ -75,12 +73,12 @@ impl TicketVerifier {
         }
     }
 
-    /// Takes from the master whose tickets are worthless.
+    /// Takes a revocation from the master.
     pub fn revoke(&mut self, now: Now, revocation: Revocation) {
         self.revocations.revoke(now, revocation);
     }
 
-    /// Takes from the master which machines were struck off: these and no others.
+    /// Takes from the master the machines that are struck off: these and no others.
     pub fn strike_off(&mut self, machines: Vec<NodeId>) {
         self.revocations.strike_off(machines);
     }
@@ -90,7 +88,7 @@ impl TicketVerifier {
         self.revocations.covers(ticket)
     }
 
-    /// The same for a ticket as it was shown. One that cannot be read allows nothing anyway.
+    /// The same for a ticket as it was shown. An unreadable one allows nothing anyway.
     pub fn is_shown_revoked(&self, ticket: &SignedTicket) -> bool {
         !self.revocations.has_none() && codec::decode(&ticket.ticket).is_ok_and(|ticket| self.is_revoked(&ticket))
     }
@@ -100,10 +98,10 @@ impl TicketVerifier {
         self.revocations.is_struck_off(bearer)
     }
 
-    /// The ticket, when it is genuine, for this node, and its time has not passed.
+    /// The ticket, when it is genuine, for this node, and not expired.
     ///
     /// # Errors
-    /// Which of these it is not.
+    /// Which of these conditions fails.
     pub fn verify(&self, now: Now, signed: &SignedTicket) -> Result<Ticket, RefusedTicket> {
         let Some(keys) = &self.keys else {
             let message = format!("node {} has not met its master yet; try again a little later", self.node);
@@ -115,7 +113,7 @@ impl TicketVerifier {
                 format!("{} refuses the ticket: the master did not sign it; ask the master for a new one", self.node);
             refused(TicketFault::Unsigned, None, message)
         };
-        // The signature first: nothing of an unsigned ticket is even parsed.
+        // The signature first: an unsigned ticket is not even parsed.
         let limit = keys.limit_of(self.is_signed, signed).ok_or_else(unsigned)?;
         let ticket: Ticket = codec::decode(&signed.ticket).map_err(|error| {
             refused(TicketFault::Unsigned, None, format!("{} cannot read the ticket: {error}", self.node))
@@ -138,14 +136,14 @@ impl TicketVerifier {
         Ok(ticket)
     }
 
-    /// The ticket, when it is a good one of this bearer's, whatever it allows.
+    /// The ticket, when it is valid for this bearer, whatever it allows.
     ///
     /// # Errors
     /// Why it is not.
     pub fn admit(&self, now: Now, bearer: &impl ProvedBearer, signed: &SignedTicket) -> Result<Ticket, RefusedTicket> {
         let ticket = self.verify(now, signed)?;
         if self.is_revoked(&ticket) {
-            // Unavailable: who has another session gets a new ticket from the master, who has none hears so there.
+            // Unavailable: a user with another session gets a new ticket from the master; one without hears it there.
             let message = format!("the tickets of {} were revoked; ask the master for a new one", ticket.user);
             let refusal = Refusal::new(Status::Unavailable, message);
             return Err(RefusedTicket { fault: Some(TicketFault::Revoked), user: Some(ticket.user), refusal });
@@ -182,8 +180,8 @@ impl TicketVerifier {
     }
 
     /// The slice that may be written, unless its ticket [is used](UsedTickets::check). While it is unused the ticket
-    /// may be tried again: a writer whose connection broke comes back before that is noticed, and the store keeps the
-    /// first that is finished.
+    /// may be tried again. A writer whose connection broke may come back before that is noticed, and the store keeps
+    /// the first attempt that finishes.
     ///
     /// # Errors
     /// Why none.
@@ -200,7 +198,7 @@ impl TicketVerifier {
         Ok(WriteGrant { header, user, resume, base, until_unix_millis })
     }
 
-    /// Whether native files may be listed and taken in.
+    /// Whether native files may be listed and imported.
     ///
     /// # Errors
     /// Why not.
@@ -235,8 +233,8 @@ impl TicketVerifier {
     }
 
     /// As [`authorize_compute`](Self::authorize_compute), for a piece. A task may take longer than a ticket lives, and
-    /// delivers to many nodes; so another node, which proved itself by a certificate of the cloud and to which the
-    /// driver handed the ticket, by name, may deliver with the one that was good when its task began.
+    /// delivers to many nodes. So another node may deliver with the ticket that was good when its task began. It must
+    /// have proved itself by a certificate of the cloud, and the driver must have delegated the ticket to it by name.
     ///
     /// # Errors
     /// Why none.
@@ -300,11 +298,11 @@ impl TicketVerifier {
 /// A ticket that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedTicket {
-    /// Why, for counting; nothing where it may be good and this node does not know yet.
+    /// Why, for counting; `None` where it may be good and this node does not know yet.
     pub fault: Option<TicketFault>,
-    /// Whom it names, where it was the master's.
+    /// The user it names, where the master signed it.
     pub user: Option<UserName>,
-    /// Why, for the one who showed it.
+    /// Why, for its bearer.
     pub refusal: Refusal,
 }
 
@@ -315,7 +313,7 @@ pub struct WriteGrant {
     pub header: SliceHeader,
     /// Who writes.
     pub user: UserName,
-    /// Under which key it is kept if it breaks off.
+    /// The key under which it is kept if it breaks off.
     pub resume: Option<ResumeKey>,
     /// The slice that it begins with.
     pub base: Option<SliceId>,
@@ -323,13 +321,13 @@ pub struct WriteGrant {
     pub until_unix_millis: u64,
 }
 
-/// Whether `ticket`, whose holder is `holder`, was made for `bearer`, or was handed to it by the one for whom it was.
+/// Whether `ticket`, whose holder is `holder`, was made for `bearer`, or was delegated to it by the holder.
 pub fn is_held(is_signed: IsSigned, bearer: &impl ProvedBearer, ticket: &SignedTicket, holder: &Holder) -> bool {
     match (holder, &ticket.delegation) {
         (Holder::Node(node), _) => bearer.is_node(node),
         (Holder::Client(key), None) => bearer.has_key(*key),
         (Holder::Client(key), Some(Delegation { to, signature })) => {
-            // Who it is first: that costs less than the signature.
+            // The identity first: that costs less than the signature.
             let is_meant = match to {
                 Delegate::Node(node) => bearer.is_node(node),
                 Delegate::Key(to) => bearer.has_key(*to),
@@ -339,8 +337,8 @@ pub fn is_held(is_signed: IsSigned, bearer: &impl ProvedBearer, ticket: &SignedT
     }
 }
 
-/// Slices written whose tickets have not expired: no more than are written in a ticket's life of a minute. Apart from
-/// the door's other rules, since these change with every write and those hardly ever.
+/// Slices written whose tickets have not expired: no more than are written in a ticket's life of a minute. It is
+/// separate from the verifier's other rules, since it changes with every write and those hardly ever.
 #[derive(Clone, Debug, Default)]
 pub struct UsedTickets {
     /// When their tickets expire.
@@ -366,9 +364,9 @@ impl UsedTickets {
         self.until_unix_millis.get(&slice).is_some_and(|until| *until >= now.unix_millis)
     }
 
-    /// The slice is stored: its ticket, which ends then, is good for nothing more.
+    /// The slice is stored: its ticket, which expires then, is no longer good for anything.
     pub fn add(&mut self, now: Now, slice: SliceId, until_unix_millis: u64) {
-        // All are looked at then: not for each of the thousand small files that may be written in a second.
+        // All are checked then, and not for each of the thousand small files that may be written in a second.
         if now.unix_millis.abs_diff(self.swept_unix_millis) >= SWEEP_PERIOD_MILLIS {
             self.until_unix_millis.retain(|_, until| *until >= now.unix_millis);
             self.swept_unix_millis = now.unix_millis;
@@ -385,7 +383,7 @@ fn refused(fault: TicketFault, user: Option<UserName>, message: String) -> Refus
     RefusedTicket { fault: Some(fault), user, refusal: Refusal::new(Status::Refused, message) }
 }
 
-/// How often those that have expired are forgotten.
+/// How often the expired ones are forgotten.
 const SWEEP_PERIOD_MILLIS: u64 = 1_000;
 /// How long after its ticket's end another node may still deliver a piece: longer than any sensible task runs.
 const DELIVERY_TIME_MAX: Duration = Duration::from_secs(6 * 60 * 60);

@@ -1,6 +1,6 @@
-//! Where nodes and clients stand (Sector/Sphere paper, 2.2: "a hierarchical topology, e.g. computer nodes on racks
-//! within multiple data centers"), how far two places are apart, and how much of each link copies may take. Serves
-//! placement, reading and replication. Parsed form only: what a file looks like, `daemon` knows.
+//! Where nodes and clients stand, how far two places are apart, and how much of each link copies may take. See the
+//! Sector/Sphere paper, 2.2: "a hierarchical topology, e.g. computer nodes on racks within multiple data centers". It
+//! serves placement, reading and replication. It never parses a topology file: `daemon` does.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, str::FromStr};
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::{AddressRange, NodeId, limits, rate};
 
-/// Who stands where, and what lies between sites. Made piece by piece; each piece is checked as it is added.
+/// The place of every node, and the links between sites. Made piece by piece; each piece is checked as it is added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     nodes: BTreeMap<NodeId, Place>,
@@ -19,7 +19,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Says where a node stands.
+    /// Sets where a node stands.
     ///
     /// # Errors
     /// When there are too many nodes.
@@ -28,7 +28,7 @@ impl Topology {
         within(self.nodes.len(), "nodes")
     }
 
-    /// Says where everyone with an address of this range stands: clients, and nodes that are not named.
+    /// Sets where every address of this range stands: clients, and nodes that are not named.
     ///
     /// # Errors
     /// When there are too many ranges.
@@ -37,7 +37,7 @@ impl Topology {
         within(self.addresses.len(), "address ranges")
     }
 
-    /// Says what lies between two sites, or within one where both are the same.
+    /// Sets the link between two sites, or within one where both are the same.
     ///
     /// # Errors
     /// When the pair was given before, or a number is out of its range.
@@ -50,7 +50,7 @@ impl Topology {
         within(self.links.len(), "links")
     }
 
-    /// Says what lies between two different sites for which nothing was said.
+    /// Sets the link between two different sites that have none of their own.
     ///
     /// # Errors
     /// When a number is out of its range.
@@ -60,7 +60,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Where a node stands: as its name says here, else as its address says, else as it says itself.
+    /// Where a node stands: by its name here, otherwise by its address, otherwise by its own report.
     pub fn place_of(&self, node: &NodeId, address: IpAddr, said: &Place) -> Place {
         if let Some(place) = self.nodes.get(node) {
             return place.clone();
@@ -72,13 +72,13 @@ impl Topology {
         }
     }
 
-    /// Where someone with this address stands, by the narrowest range that holds it.
+    /// Where this address stands, by the narrowest range that holds it.
     pub fn place_of_address(&self, address: IpAddr) -> Option<&PartialPlace> {
         let holding = self.addresses.iter().filter(|(range, _)| range.contains(address));
         holding.max_by_key(|(range, _)| range.prefix_bits()).map(|(_, spot)| spot)
     }
 
-    /// How far a place is from whoever stands at `from`.
+    /// How far a place is from `from`.
     pub fn network_distance(&self, from: &PartialPlace, to: &Place) -> NetworkDistance {
         let distance = match (from.site == to.site, &from.rack) {
             (true, Some(rack)) if *rack == to.rack => Distance::SameRack,
@@ -122,12 +122,12 @@ impl Topology {
         self.addresses.iter()
     }
 
-    /// What was said of pairs of sites.
+    /// The links of pairs of sites.
     pub fn links(&self) -> impl Iterator<Item = (&SitePair, &Link)> {
         self.links.iter()
     }
 
-    /// What lies between different sites of which nothing was said.
+    /// The link between different sites that have none of their own.
     pub fn default_link(&self) -> Link {
         self.default_link
     }
@@ -142,7 +142,7 @@ pub struct Place {
     pub rack: String,
 }
 
-/// Where someone stands of whom not all may be known: a client, or all of an address range.
+/// Where a client, or a whole address range, stands; perhaps only partly known.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PartialPlace {
     /// The data centre.
@@ -151,14 +151,14 @@ pub struct PartialPlace {
     pub rack: Option<String>,
 }
 
-/// Two sites, in whatever order; or one site twice.
+/// Two sites, in any order; or one site twice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SitePair(String, String);
 
-/// What lies between two sites.
+/// The link between two sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// The round trip in milliseconds, or any number that grows with what a byte costs.
+    /// The round trip in milliseconds, or any number that grows with the cost of a byte.
     pub distance_millis: Option<u32>,
     /// Most bytes per second of copies, in both directions together.
     pub limit_bytes_per_second: Option<u64>,
@@ -177,7 +177,7 @@ pub enum Distance {
     OtherSite,
 }
 
-/// A distance, and between sites how large; smaller is nearer.
+/// A distance, with its size between sites; smaller is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetworkDistance {
     /// By the levels of the topology.
@@ -186,7 +186,7 @@ pub struct NetworkDistance {
     pub millis: u32,
 }
 
-/// What cannot be in a topology.
+/// Why something cannot be in a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TopologyError {
     /// A text is not a place.
@@ -200,13 +200,13 @@ pub enum TopologyError {
     /// A pair of sites is there twice.
     #[error("the link of {0} is there twice; say all of it in one place")]
     Twice(SitePair),
-    /// Copies could not be made in time.
+    /// The limit is so low that copies could not be made in time.
     #[error("a limit of {} is too low: copies would never end; give at least {}", rate::Shown(*.0), rate::Shown(LIMIT_BYTES_PER_SECOND_MIN))]
     Slow(u64),
     /// No network is that long.
     #[error("{0} ms are no distance on this planet; give at most {DISTANCE_MILLIS_MAX}")]
     Far(u32),
-    /// More than a master takes.
+    /// More than a master accepts.
     #[error("there are more than {ENTRIES_MAX} {0}; name whole address ranges instead")]
     Many(&'static str),
 }
@@ -305,7 +305,7 @@ pub fn distance(a: (&NodeId, &Place), b: (&NodeId, &Place)) -> Distance {
     if a.0 == b.0 { Distance::SameNode } else { a.1.distance(b.1) }
 }
 
-/// Whether a text can be the name of a site or rack; what is wrong if not.
+/// Whether a text can be the name of a site or rack; returns what is wrong if not.
 ///
 /// # Errors
 /// See above.
@@ -327,12 +327,12 @@ fn within(count: usize, what: &'static str) -> Result<(), TopologyError> {
     if count > ENTRIES_MAX { Err(TopologyError::Many(what)) } else { Ok(()) }
 }
 
-/// Most entries of a kind: twice the nodes of a master; the whole is still one message of a few hundred kilobytes.
+/// Most entries of a kind: twice the nodes of a master; all are still one message of a few hundred kilobytes.
 pub const ENTRIES_MAX: usize = 4_096;
-/// Lowest limit, in bytes per second: below it a frame takes longer than a connection may keep still.
+/// Lowest limit, in bytes per second: below it a frame takes longer than a connection may be silent.
 pub const LIMIT_BYTES_PER_SECOND_MIN: u64 = 125_000;
-/// Round trip between two sites of which nothing was said, in milliseconds: across a continent, so that every measured
-/// link inside one is preferred.
+/// Round trip assumed between two sites without a link of their own, in milliseconds. It is across a continent, so that
+/// every measured link inside one is preferred.
 pub const DISTANCE_MILLIS_UNKNOWN: u32 = 100;
 /// Longest distance, in milliseconds.
 pub const DISTANCE_MILLIS_MAX: u32 = 60_000;

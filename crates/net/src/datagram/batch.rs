@@ -1,9 +1,8 @@
-//! The two calls of Linux that move many datagrams at once, `recvmmsg` and `sendmmsg`, with what makes a **row** of
-//! them: datagrams of one length to one address, handed over as one and cut by the kernel (`UDP_SEGMENT`), and brought
-//! as one (`UDP_GRO`). Nothing here waits or decides; no pointer outlives its call.
-//!
-//! Own calls: rustix has neither `recvmmsg` nor rows, and quinn-udp forbids the system to cut a datagram that is
-//! too long for a link (its own protocol looks for that length; ours does not), and sends to one address at a time.
+//! Linux's two calls that move many datagrams at once, `recvmmsg` and `sendmmsg`, and **rows**: datagrams of one length
+//! to one address. The kernel cuts a row on sending (`UDP_SEGMENT`) and joins one on receiving (`UDP_GRO`). We call
+//! them ourselves because rustix lacks both. quinn-udp sends to one address at a time, and forbids the system to
+//! fragment (QUIC probes for the longest datagram; GMP does not). It never waits or decides, and no pointer ever
+//! outlives its call.
 
 #![allow(unsafe_code)]
 
@@ -19,14 +18,15 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{BATCH_BUFFERS, BUFFER_BYTES, OutgoingDatagram, ReceiveBatch};
 
-/// Takes what is there; says in how many rooms it lies, at least one. Fewer than [`BATCH_BUFFERS`]: nothing is left.
+/// Takes the datagrams that are there. Returns how many buffers they fill, at least one. Fewer than [`BATCH_BUFFERS`]:
+/// nothing is left.
 pub(super) fn receive(socket: BorrowedFd<'_>, arrivals: &mut ReceiveBatch) -> io::Result<usize> {
     arrivals.clear();
     let mut names: [_; BATCH_BUFFERS] = array::from_fn(|_| SockAddrStorage::zeroed());
     let mut controls = [Control::default(); BATCH_BUFFERS];
     let begin = arrivals.buffers.as_mut_ptr();
     let mut pieces: [_; BATCH_BUFFERS] = array::from_fn(|room| libc::iovec {
-        // Within the rooms, which are ROOMS times ROOM_BYTES long.
+        // This stays within the buffers, which are BATCH_BUFFERS times BUFFER_BYTES long.
         iov_base: begin.wrapping_add(room * BUFFER_BYTES).cast(),
         iov_len: BUFFER_BYTES,
     });
@@ -40,7 +40,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, arrivals: &mut ReceiveBatch) -> io
         header.msg_hdr.msg_controllen = size_of::<Control>();
         header
     });
-    // SAFETY: every pointer of the headers leads to an array above or into `arrivals`, with its true length; all of
+    // SAFETY: every pointer of the headers leads to an array above or into `arrivals`, with its true length. All of
     // them live until the call has returned, and nothing else touches them meanwhile.
     let came = unsafe {
         libc::recvmmsg(
@@ -55,7 +55,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, arrivals: &mut ReceiveBatch) -> io
     for (room, (header, name)) in headers.iter().zip(names).enumerate().take(came) {
         // SAFETY: the kernel wrote an address of that length.
         let from = unsafe { SockAddr::new(name, header.msg_hdr.msg_namelen) }.as_socket();
-        // SAFETY: the kernel wrote whole control messages of that length into `controls`, which still stands.
+        // SAFETY: the kernel wrote whole control messages of that length into `controls`, which is still alive.
         let each = unsafe { segment_bytes(&header.msg_hdr) };
         let bytes = header.msg_len as usize;
         if let Some(from) = from {
@@ -65,8 +65,8 @@ pub(super) fn receive(socket: BorrowedFd<'_>, arrivals: &mut ReceiveBatch) -> io
     Ok(came)
 }
 
-/// Sends what there is room for at once, from the first on; says how many datagrams left, at least one. With `in_rows`,
-/// those of one address that make a row go as one.
+/// Sends as many datagrams as there is room for now, from the first on. Returns how many left, at least one. With
+/// `in_rows`, datagrams to one address that make a row are sent as one.
 pub(super) fn send(socket: BorrowedFd<'_>, departures: &[OutgoingDatagram], in_rows: bool) -> io::Result<usize> {
     let mut pieces = Vec::with_capacity(departures.len());
     let mut rows = Vec::with_capacity(departures.len());
@@ -97,7 +97,7 @@ pub(super) fn send(socket: BorrowedFd<'_>, departures: &[OutgoingDatagram], in_r
         headers.push(header);
         next_piece = next_piece.wrapping_add(*count);
     }
-    // SAFETY: every pointer of the headers leads into `pieces`, `rows` or `departures`, with its true length; the
+    // SAFETY: every pointer of the headers leads into `pieces`, `rows` or `departures`, with its true length. The
     // counts of the rows add up to the pieces. All of them live until the call has returned.
     let left =
         unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), headers.len() as u32, libc::MSG_DONTWAIT) };
@@ -105,7 +105,7 @@ pub(super) fn send(socket: BorrowedFd<'_>, departures: &[OutgoingDatagram], in_r
     Ok(rows.iter().take(left).map(|(_, count, _)| count).sum())
 }
 
-/// Has the runtime tell when a socket is ready.
+/// Registers a socket with the runtime, which then tells when it is ready.
 pub(super) fn watch(socket: UdpSocket, interest: Interest) -> io::Result<AsyncFd<UdpSocket>> {
     // SAFETY: the watch owns the socket and gives it out by shared reference only, through which its descriptor can be
     // neither closed nor exchanged.
@@ -120,7 +120,8 @@ pub(super) fn turn_on(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::
     unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), length) == 0 }
 }
 
-/// How many datagrams from the first on make a row: of one address, as long as the first, the last perhaps shorter.
+/// How many datagrams from the first on make a row: one address, all as long as the first, only the last perhaps
+/// shorter.
 pub(super) fn gso_segments(departures: &[OutgoingDatagram]) -> usize {
     let Some(first) = departures.first() else { return 0 };
     let each_bytes = first.datagram.len();
@@ -128,7 +129,7 @@ pub(super) fn gso_segments(departures: &[OutgoingDatagram]) -> usize {
     for departure in departures.iter().take(GSO_SEGMENTS_MAX) {
         let length = departure.datagram.len();
         let fits = departure.to == first.to && length <= each_bytes && bytes + length <= GSO_BYTES_MAX;
-        // An empty datagram would not be seen in a row.
+        // An empty datagram would be invisible in a row.
         if count > 0 && (!fits || length == 0) {
             break;
         }
@@ -142,17 +143,17 @@ pub(super) fn gso_segments(departures: &[OutgoingDatagram]) -> usize {
 }
 
 fn empty_header() -> libc::mmsghdr {
-    // SAFETY: all zeros is a header without name, pieces and control; the type has private padding on some systems, so
-    // that it cannot be written out.
+    // SAFETY: all zeros is a header without name, pieces and control. The type has private padding on some systems, so
+    // it cannot be written out field by field.
     unsafe { mem::zeroed() }
 }
 
-/// The length that the datagrams of a row have, if the kernel says that it is one.
+/// The length of each datagram of a row, if the kernel says that this is a row.
 ///
 /// # Safety
 /// The header's control must lead to whole control messages of the header's length.
 unsafe fn segment_bytes(header: &libc::msghdr) -> Option<usize> {
-    // SAFETY: by the function's own condition, each header that is found is whole and lies within the control.
+    // SAFETY: by the function's own condition, each header found is whole and lies within the control.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);
         while let Some(found) = message.as_ref() {
@@ -185,18 +186,18 @@ impl Control {
     /// Tells the kernel to cut a row every `bytes`.
     fn segments(bytes: usize) -> Self {
         let mut value = [0; 8];
-        // Longer than that is no datagram, and never in a row of two.
+        // No datagram is longer than that, and a row never has two that long.
         value[..2].copy_from_slice(&u16::try_from(bytes).unwrap_or(u16::MAX).to_ne_bytes());
-        // SAFETY: it only computes.
+        // SAFETY: the macro only computes.
         let cmsg_len = unsafe { libc::CMSG_LEN(size_of::<u16>() as u32) } as usize;
         let head = libc::cmsghdr { cmsg_len, cmsg_level: libc::SOL_UDP, cmsg_type: libc::UDP_SEGMENT };
         Self { head, value }
     }
 }
 
-/// Linux before 6.9 cuts a row into no more.
+/// Linux before 6.9 does not cut a row into more datagrams than this.
 const GSO_SEGMENTS_MAX: usize = 64;
-/// The longest datagram over IPv4; a row is one to the kernel.
+/// The longest datagram over IPv4; the kernel counts a row as one datagram.
 const GSO_BYTES_MAX: usize = 65_507;
 
 const _: () = assert!(mem::offset_of!(Control, value) == size_of::<libc::cmsghdr>(), "a value follows its head");

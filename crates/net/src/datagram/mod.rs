@@ -1,6 +1,6 @@
-//! Datagrams: the trait that UDP and the in-memory network share, and what travels through it many at a time. One
+//! Datagrams: the trait that UDP and the in-memory network share, and batches of datagrams that travel through it. One
 //! socket serves all sessions of a process (Sector/Sphere paper, 2.4: "a single UDP port is used for messaging"). It
-//! knows nothing of what it carries.
+//! never interprets what a datagram carries.
 
 mod batch;
 mod udp;
@@ -9,30 +9,30 @@ use std::{future::Future, io, net::SocketAddr, pin::Pin};
 
 pub use udp::{SOCKET_BUFFER_BYTES, SocketBuffers, bind_udp, granted_buffers};
 
-/// What a datagram socket answers with, later.
+/// The answer of a datagram socket, as a future.
 pub type DatagramFuture<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
 
-/// A bound socket for datagrams, which may be lost, doubled, or overtaken.
+/// A bound socket for datagrams, which may be lost, duplicated or reordered.
 pub trait DatagramSocket: Send + Sync + 'static {
-    /// Where it is bound, with the port that was chosen for port 0.
+    /// The address where it is bound, with the port that was chosen for port 0.
     fn local_address(&self) -> SocketAddr;
-    /// Sends one datagram. Success says that it left, not that it arrives.
+    /// Sends one datagram. Success means that it left, not that it arrives.
     fn send_to<'a>(&'a self, datagram: &'a [u8], to: SocketAddr) -> DatagramFuture<'a, ()>;
-    /// Waits for a datagram, and says how long it is and where it came from. One longer than `buffer` is cut. To stop
-    /// waiting loses nothing.
+    /// Waits for a datagram, and returns its length and its source. A datagram longer than `buffer` is cut. Cancelling
+    /// the wait loses nothing.
     fn receive_from<'a>(&'a self, buffer: &'a mut [u8]) -> DatagramFuture<'a, (usize, SocketAddr)>;
-    /// Sends one datagram at once, or says [`WouldBlock`](io::ErrorKind::WouldBlock): then [`send_to`](Self::send_to)
-    /// waits. Saves a future where there is room, which is nearly always.
+    /// Sends one datagram at once, or returns [`WouldBlock`](io::ErrorKind::WouldBlock): then
+    /// [`send_to`](Self::send_to) waits. Saves a future where there is room, which is nearly always.
     fn try_send_to(&self, _datagram: &[u8], _to: SocketAddr) -> io::Result<()> {
         Err(io::ErrorKind::WouldBlock.into())
     }
-    /// Takes a datagram that is there already, or says [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Takes a datagram that is already there, or returns [`WouldBlock`](io::ErrorKind::WouldBlock).
     fn try_receive_from(&self, _buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         Err(io::ErrorKind::WouldBlock.into())
     }
-    /// Sends as many datagrams as there is room for at once, from the first on: says how many left, at least one. An
-    /// error is that of the first, [`WouldBlock`](io::ErrorKind::WouldBlock) where [`send_to`](Self::send_to) would
-    /// wait; that of a later one is told when it is the first.
+    /// Sends as many datagrams as there is room for now, from the first on. Returns how many left, at least one. An
+    /// error is that of the first datagram: [`WouldBlock`](io::ErrorKind::WouldBlock) where [`send_to`](Self::send_to)
+    /// would wait. The error of a later datagram is returned once it is the first.
     fn try_send_many(&self, departures: &[OutgoingDatagram]) -> io::Result<usize> {
         for (sent, departure) in departures.iter().enumerate() {
             match self.try_send_to(&departure.datagram, departure.to) {
@@ -43,8 +43,8 @@ pub trait DatagramSocket: Send + Sync + 'static {
         }
         Ok(departures.len())
     }
-    /// Waits for datagrams, and takes those along that are there already. What was in `arrivals` is forgotten. To stop
-    /// waiting loses nothing.
+    /// Waits for datagrams, and takes along those that are already there. The previous content of `arrivals` is
+    /// forgotten. Cancelling the wait loses nothing.
     fn receive_many<'a>(&'a self, arrivals: &'a mut ReceiveBatch) -> DatagramFuture<'a, ()> {
         Box::pin(async move {
             arrivals.clear();
@@ -68,7 +68,7 @@ pub struct OutgoingDatagram {
     pub to: SocketAddr,
 }
 
-/// Datagrams that came in one go, and room for them, used again and again.
+/// Datagrams that came together, and buffers for them, used again and again.
 pub struct ReceiveBatch {
     /// [`BATCH_BUFFERS`] of [`BUFFER_BYTES`], one behind the other. The system gives memory only to those that are
     /// used.
@@ -83,7 +83,7 @@ impl Default for ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// Room for datagrams, and none in it.
+    /// Empty buffers for datagrams.
     pub fn new() -> Self {
         Self::default()
     }
@@ -98,8 +98,7 @@ impl ReceiveBatch {
         self.received.is_empty()
     }
 
-    /// The datagram of that number, from 0 in the order in which they came, and where it came from; `None` past the
-    /// last.
+    /// The datagram of that number, from 0 in order of arrival, and its source. `None` past the last.
     pub fn datagram(&mut self, number: usize) -> Option<(&mut [u8], SocketAddr)> {
         let ReceivedDatagram { at, bytes, from } = *self.received.get(number)?;
         Some((self.buffers.get_mut(at..at + bytes)?, from))
@@ -113,7 +112,7 @@ impl ReceiveBatch {
         &mut self.buffers[room * BUFFER_BYTES..][..BUFFER_BYTES]
     }
 
-    /// Notes what a room holds: one datagram, or several of one length (but for the last, which may be shorter).
+    /// Notes the content of a buffer: one datagram, or several of one length (the last may be shorter).
     fn note_received(&mut self, room: usize, bytes: usize, from: SocketAddr, each_bytes: usize) {
         let begin = room * BUFFER_BYTES;
         if bytes <= each_bytes || each_bytes == 0 {
@@ -136,9 +135,9 @@ struct ReceivedDatagram {
     from: SocketAddr,
 }
 
-/// What one call of the system may bring: datagrams, or rows of them.
+/// What one system call may bring: datagrams, or rows of them.
 const BATCH_BUFFERS: usize = 16;
-/// The longest datagram there is over UDP is 65,507 bytes, and so is the longest row that a system brings as one.
+/// The longest UDP datagram has 65,507 bytes, and so has the longest row that a system delivers as one.
 const BUFFER_BYTES: usize = 65_536;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! UDP: one socket, read and written many datagrams at a time. It waits for what comes with the runtime, and writes at
-//! once; the rare full buffer alone is waited for.
+//! UDP: one socket, read and written many datagrams at a time. It waits through the runtime for datagrams that come. It
+//! writes at once, and waits only in the rare case of a full buffer. It never interprets a datagram.
 
 use std::{
     io::{self, ErrorKind},
@@ -18,23 +18,23 @@ use tracing::{debug, info};
 use super::{BATCH_BUFFERS, DatagramFuture, DatagramSocket, OutgoingDatagram, ReceiveBatch, batch};
 use crate::NetError;
 
-/// Binds a UDP port; port 0 takes a free one. The error says in words when the port is in use.
+/// Binds a UDP port; port 0 takes a free one. The error says in words that the port is in use.
 pub async fn bind_udp(address: SocketAddr) -> Result<Arc<dyn DatagramSocket>, NetError> {
     Ok(Arc::new(Udp::bind(address)?))
 }
 
-/// Binds a socket as [`bind_udp`] does, says how much the system lets it keep, and lets it go.
+/// Binds a socket as [`bind_udp`] does, reports how much the system lets it buffer, and closes it.
 pub fn granted_buffers() -> Result<SocketBuffers, NetError> {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     open(address).map(|(_, buffers)| buffers).map_err(|source| NetError::Bind { address, source })
 }
 
-/// What the system lets a socket keep, in bytes: [`SOCKET_BUFFER_BYTES`] were asked for.
+/// The buffers that the system grants a socket, in bytes: [`SOCKET_BUFFER_BYTES`] were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketBuffers {
-    /// Of what came and was not read yet; more is lost.
+    /// For datagrams that came and were not read yet; any more are lost.
     pub receive_bytes: usize,
-    /// Of what was sent and has not left yet; more waits.
+    /// For datagrams that were sent and have not left yet; any more wait.
     pub send_bytes: usize,
 }
 
@@ -46,10 +46,10 @@ impl SocketBuffers {
 }
 
 struct Udp {
-    /// Told of what comes only: that there is room to send again is news after each sending, and wakes for nothing.
+    /// Registered for reading only: otherwise each sending would report new room, and wake tasks for nothing.
     socket: AsyncFd<UdpSocket>,
     local: SocketAddr,
-    /// Whether the kernel cuts rows for this socket; not over every device.
+    /// Whether the kernel cuts rows for this socket; it does not for every device.
     has_gso: AtomicBool,
 }
 
@@ -111,7 +111,8 @@ impl DatagramSocket for Udp {
         let in_rows = self.has_gso.load(Ordering::Relaxed);
         match batch::send(self.socket().as_fd(), departures, in_rows) {
             Err(error) if in_rows && batch::gso_segments(departures) > 1 && error.kind() != ErrorKind::WouldBlock => {
-                // A link that is narrower than the datagrams is one peer's; a device that cannot is everyone's.
+                // A link narrower than the datagrams concerns one peer; a device that cannot cut rows concerns every
+                // peer.
                 if error.raw_os_error() != Some(libc::EMSGSIZE) && !is_path_error(&error) {
                     debug!(%error, "this system sends no rows of datagrams; they go one by one");
                     self.has_gso.store(false, Ordering::Relaxed);
@@ -128,14 +129,14 @@ impl DatagramSocket for Udp {
                 let mut ready = self.socket.readable().await?;
                 match ready.try_io(|socket| batch::receive(socket.get_ref().as_fd(), arrivals)) {
                     Ok(Ok(rooms)) => {
-                        // The next to come is news again: no call is needed to learn that nothing is left.
+                        // The next datagram wakes us again: no extra call is needed to learn that nothing is left.
                         if rooms < BATCH_BUFFERS {
                             ready.clear_ready();
                         }
                         return Ok(());
                     }
                     Ok(Err(error)) => return Err(error),
-                    // What was there is gone: a datagram with a wrong checksum, or one that another took.
+                    // The datagram is gone: it had a wrong checksum, or another task took it.
                     Err(_) => {}
                 }
             }
@@ -143,28 +144,28 @@ impl DatagramSocket for Udp {
     }
 }
 
-/// A bound socket that does not wait, with the buffers that the system gave it.
+/// A bound, non-blocking socket, with the buffers that the system gave it.
 fn open(address: SocketAddr) -> io::Result<(UdpSocket, SocketBuffers)> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    // A wish: the system gives what its own limit allows, and GMP copes with losses.
+    // Only a request: the system gives what its own limit allows, and GMP copes with losses.
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    // Linux doubles what it is asked for, for its own bookkeeping, and says the double.
+    // Linux doubles the size that it is asked for, for its own bookkeeping, and reports the double.
     let buffers =
         SocketBuffers { receive_bytes: socket.recv_buffer_size()? / 2, send_bytes: socket.send_buffer_size()? / 2 };
     Ok((socket.into(), buffers))
 }
 
-/// Whether an error speaks of the way to a peer, and not of how it was sent.
+/// Whether an error is about the path to a peer, and not about how the datagram was sent.
 fn is_path_error(error: &io::Error) -> bool {
     let of_the_way = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::ECONNREFUSED, libc::EPERM, libc::EACCES];
     error.raw_os_error().is_some_and(|number| of_the_way.contains(&number))
 }
 
-/// Socket buffers asked for, in bytes: several sessions' full windows at once, at the kernel's cost of 2,304 bytes for
-/// a datagram of ours.
+/// Socket buffers asked for, in bytes. They hold several sessions' full windows at once, where the kernel charges 2,304
+/// bytes for one of our datagrams.
 pub const SOCKET_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
 #[cfg(test)]
@@ -184,7 +185,7 @@ mod tests {
         lengths.iter().enumerate().map(|at| OutgoingDatagram { datagram: datagram(at), to }).collect()
     }
 
-    /// Takes that many datagrams, however they come.
+    /// Takes that many datagrams, in whatever batches they come.
     async fn take(socket: &Udp, count: usize) -> Vec<OutgoingDatagram> {
         let (mut arrivals, mut taken) = (ReceiveBatch::new(), Vec::new());
         while taken.len() < count {
@@ -197,7 +198,7 @@ mod tests {
         taken
     }
 
-    /// What arrives of departures from `a`: the same, but that it comes from there.
+    /// What `departures` from `a` look like on arrival: the same, but with `a` as the source.
     fn as_from(a: &Udp, departures: &[OutgoingDatagram]) -> Vec<OutgoingDatagram> {
         departures.iter().map(|departure| OutgoingDatagram { to: a.local, ..departure.clone() }).collect()
     }
@@ -237,11 +238,11 @@ mod tests {
     #[tokio::test]
     async fn more_than_one_call_takes_are_all_there_at_the_next() {
         let (a, b) = pair();
-        // Each longer than the one before: no two of them make a row.
+        // Each is longer than the one before, so no two of them make a row.
         let sent = departures(&(100..100 + 3 * BATCH_BUFFERS).collect::<Vec<_>>(), b.local);
         assert_eq!(a.try_send_many(&sent).unwrap(), sent.len());
         assert_eq!(take(&b, sent.len()).await, as_from(&a, &sent));
-        // Nothing is left, and the next one is news again.
+        // Nothing is left, so the next datagram wakes us again.
         let one = departures(&[5], b.local);
         assert_eq!(a.try_send_many(&one).unwrap(), 1);
         assert_eq!(take(&b, 1).await, as_from(&a, &one));
@@ -284,7 +285,7 @@ mod tests {
         let (a, b) = pair();
         let gone = Udp::bind(ANY).unwrap().local;
         for _ in 0..3 {
-            // The answer that no one is there comes back as an error of the socket, on some systems.
+            // On some systems the answer that nobody listens there comes back as an error of the socket.
             let _ = a.try_send_many(&departures(&[30; 4], gone));
         }
         let sent = departures(&[30; 4], b.local);

@@ -1,7 +1,8 @@
-//! The cloud's own certificate authority, kept by the security server: it makes the certificates by which roles know
-//! each other. One self-signed certificate, ECDSA P-256, no intermediate ones.
+//! The cloud's own certificate authority, kept by the security server. It issues the certificates by which roles know
+//! each other. There is one self-signed certificate, ECDSA P-256, and no intermediate ones.
 //!
-//! It never hands its key to anyone but its keeper, and never issues for a name it cannot write down unambiguously.
+//! It never gives its key to anyone but its keeper, and never issues for a name that it cannot write down
+//! unambiguously.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -40,7 +41,7 @@ impl Authority {
         Ok(Self { certificate_pem, issuer: Issuer::new(params, key) })
     }
 
-    /// Takes up an authority that [`Authority::create`] made, so that it can issue again.
+    /// Loads an authority that [`Authority::create`] made, so that it can issue again.
     ///
     /// # Errors
     /// [`NetError::Certificate`] when a text does not parse, the key is not the certificate's, or the certificate was
@@ -68,14 +69,14 @@ impl Authority {
         &self.certificate_pem
     }
 
-    /// The authority's private key, PKCS#8 in PEM. Who has it can be anyone.
+    /// The authority's private key, PKCS#8 in PEM. Whoever has it can impersonate anyone.
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 
-    /// A certificate for server and client use with a new key, whose DNS name is `role` ("master", "security", or a
-    /// node id) + ".sector", valid from yesterday until [`limits::CERTIFICATE_LIFE`] from now. Names that are no
-    /// lower-case DNS label stand in it by their digest.
+    /// A certificate for server and client use, with a new key. Its DNS name is `role` ("master", "security", or a node
+    /// id) followed by ".sector". It is valid from yesterday until [`limits::CERTIFICATE_LIFE`] from now. A name that
+    /// is not a lower-case DNS label is replaced by its digest.
     ///
     /// # Errors
     /// [`NetError::Certificate`] when `role` is empty or longer than 64 bytes.
@@ -85,7 +86,7 @@ impl Authority {
         Ok(Credentials { certificate_pem, key_pem: key.serialize_pem() })
     }
 
-    /// The same with a life of `life`, for a key that its owner made and whose private half stays there.
+    /// The same with a life of `life`, for a key whose owner made it and keeps the private half.
     ///
     /// # Errors
     /// [`NetError::Certificate`] when a name of `subject` is empty or longer than 64 bytes.
@@ -104,23 +105,23 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
-        // Else rcgen makes it from the key, and a key's second certificate would have its first one's number.
+        // Otherwise rcgen derives it from the key, and a key's second certificate would have the number of its first.
         params.serial_number = Some(SerialNumber::from_slice(&random::<16>()));
         set_life(&mut params, life, now(ISSUE)?);
         Ok(params.signed_by(key, &self.issuer).map_err(fail)?.pem())
     }
 }
 
-/// For whom a certificate is.
+/// The subject of a certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The machine's own name, for people.
     pub name: &'a str,
-    /// What those who connect to it expect there: the name of a node, "master" for every master, "security".
+    /// The name that its callers expect: the name of a node, "master" for every master, "security".
     pub role: &'a str,
 }
 
-/// What stands in every authority's certificate, but for its life.
+/// The content of every authority's certificate, except its life.
 fn authority_params(cloud: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
@@ -131,7 +132,7 @@ fn authority_params(cloud: &str) -> CertificateParams {
     params
 }
 
-/// Lets a certificate live from a day before `now` (machines whose clock is late take it too) for `life`.
+/// Makes a certificate valid from a day before `now` for `life`. Machines whose clock is late accept it too.
 fn set_life(params: &mut CertificateParams, life: Duration, now: Duration) {
     let epoch = date_time_ymd(1970, 1, 1);
     params.not_before = epoch + now.saturating_sub(CLOCK_SKEW);
@@ -146,7 +147,7 @@ fn now(operation: &'static str) -> Result<Duration, NetError> {
 }
 
 /// The common name in a subject of the one shape that [`authority_params`] gives: SET { SEQUENCE { OID commonName,
-/// UTF8String } }, each shorter than 128 bytes, so that every length is one byte.
+/// UTF8String } }. Each part is shorter than 128 bytes, so every length is one byte.
 fn common_name(subject: &[u8]) -> Option<&str> {
     // Some parsers keep the outer SEQUENCE around the SET, some do not.
     let name = match subject {
@@ -164,7 +165,7 @@ fn common_name(subject: &[u8]) -> Option<&str> {
     if fits { std::str::from_utf8(text).ok() } else { None }
 }
 
-/// Life of an authority: as long as a machine lives, since changing it means visiting every profile.
+/// Life of an authority: as long as a machine lives, since changing it means editing every profile.
 const AUTHORITY_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 const ISSUE: &str = "issue a certificate";
 /// How far another machine's clock may be behind ours.

@@ -1,10 +1,8 @@
-//! How a newcomer that does not have the authority's certificate yet knows whom it speaks with: the other end shows the
-//! authority's certificate behind its own, and the newcomer compares that with the digest in its ticket. Everything
-//! else is checked as always: that this authority issued the other's certificate, for the role that was expected, and
-//! that the other has its key. It serves `node join` and `master join`.
-//!
-//! Without a digest the newcomer trusts the first authority it meets, as a person does who says so in so many words,
-//! and holds on to it. There is no third way.
+//! How a newcomer without the authority's certificate checks its peer (`node join`, `master join`). The peer shows the
+//! authority's certificate behind its own, and the newcomer compares that with the digest in its ticket. The rest is
+//! checked as always: this authority issued the peer's certificate, for the expected role, and the peer has its key.
+//! Without a digest (an explicit choice of the operator) the newcomer trusts the first authority it meets, and keeps to
+//! it. It never trusts an authority in any third way.
 
 use std::sync::Arc;
 
@@ -22,7 +20,7 @@ use rustls::{
 use super::{certificate_error, fingerprint_of};
 use crate::NetError;
 
-/// Checks the other end by the authority that it shows.
+/// Checks the peer by the authority that it shows.
 #[derive(Debug)]
 struct PinnedAuthorityVerifier {
     /// SHA-256 of the only authority to be trusted; `None`: any.
@@ -42,7 +40,7 @@ pub(super) fn client_config(
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
-    // A resumed session shows no certificates, and here they are what matters.
+    // A resumed session shows no certificates, and they are what is checked here.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
@@ -75,7 +73,7 @@ impl ServerCertVerifier for PinnedAuthorityVerifier {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // Never asked: only TLS 1.3 is spoken.
+        // The library never calls this: only TLS 1.3 is spoken.
         Err(Error::General("TLS 1.2 is not spoken here".into()))
     }
 

@@ -1,9 +1,7 @@
 //! A key pair that its owner makes and keeps, and the request that takes the public half to the cloud's authority
-//! ([`protocol::message::admission::CertificateRequest`]). It serves the joining of machines and the renewal of
-//! certificates.
-//!
-//! The request is four numbers of 32 bytes: no certificate request in ASN.1, so that what a stranger sends meets no
-//! parser before its signature was checked. The private key never leaves [`NewKey`] but as the file of its owner.
+//! ([`protocol::message::admission::CertificateRequest`]). It serves joining machines and renewing certificates. The
+//! request is four numbers of 32 bytes, not a request in ASN.1. So a stranger's bytes meet no parser before their
+//! signature was checked. The private key never leaves [`NewKey`] except as its owner's file.
 
 use std::fmt;
 
@@ -39,8 +37,7 @@ impl NewKey {
         Ok(Self { pair })
     }
 
-    /// Takes up a key pair that was written to a file, so that a machine that waits for a certificate asks with the
-    /// same key after it was started again.
+    /// Loads a key pair from a file. So a machine that waits for a certificate asks with the same key after a restart.
     ///
     /// # Errors
     /// [`NetError::Certificate`] when the text is no such key.
@@ -80,7 +77,7 @@ impl NewKey {
 }
 
 impl ProvedKey {
-    /// Checks that who asks has the private key and means this name. Some fifty microseconds.
+    /// Checks that the requester has the private key and means this name. Takes some fifty microseconds.
     ///
     /// # Errors
     /// [`NetError::Certificate`] when the point is not on the curve or the signature not of that key and name.
@@ -102,7 +99,7 @@ impl ProvedKey {
     }
 }
 
-/// The digest of the key in a request, whether or not the request is sound: for the one who made it.
+/// The digest of the key in a request, whether or not the request is valid: for the machine that made it.
 pub fn key_digest(request: &CertificateRequest) -> KeyDigest {
     let mut point = [UNCOMPRESSED; POINT_BYTES];
     point[1..33].copy_from_slice(&request.x);
@@ -110,8 +107,8 @@ pub fn key_digest(request: &CertificateRequest) -> KeyDigest {
     digest_of(&point)
 }
 
-/// Under which digest the security server knows a ticket's secret. The secret has 128 random bits: nobody guesses it,
-/// so a fast digest without salt is enough.
+/// The digest under which the security server knows a ticket's secret. The secret has 128 random bits that nobody
+/// guesses, so a fast digest without salt is enough.
 pub fn ticket_digest(secret: &TicketSecret) -> [u8; 32] {
     sha256(&[TICKET_LABEL, &secret.0[..]].concat())
 }
@@ -139,9 +136,9 @@ fn digest_of(point: &[u8; POINT_BYTES]) -> KeyDigest {
     KeyDigest(u128::from_be_bytes(first))
 }
 
-/// What the proof is a signature of.
+/// The text that the proof signs.
 fn signed_text(name: Option<&NodeId>, x: &[u8; 32], y: &[u8; 32]) -> Vec<u8> {
-    // The name has no zero in it, so that no two names and keys give the same text.
+    // The name has no zero byte, so no two names and keys give the same text.
     [PROOF_LABEL, name.map_or("", NodeId::as_str).as_bytes(), &[0], x, y].concat()
 }
 
@@ -151,13 +148,13 @@ fn halves(bytes: &[u8]) -> Option<[[u8; 32]; 2]> {
 }
 
 const MAKE: &str = "make a key";
-/// Bytes of a point of P-256 without compression.
+/// Bytes of an uncompressed point of P-256.
 const POINT_BYTES: usize = 65;
 /// First byte of such a point (SEC 1, 2.3.3).
 const UNCOMPRESSED: u8 = 4;
-/// Begins what is signed, so that the signature is good for nothing else.
+/// Prefix of what is signed, so that the signature is good for nothing else.
 const PROOF_LABEL: &[u8] = b"sector certificate request 1\0";
-/// Begins what a ticket's digest is made of.
+/// Prefix of what a ticket's digest is computed from.
 const TICKET_LABEL: &[u8] = b"sector join ticket 1\0";
 
 #[cfg(test)]

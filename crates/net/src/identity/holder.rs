@@ -1,7 +1,7 @@
-//! Who holds a ticket: a client's key, with which it proves on each connection that the tickets it shows are its own
-//! ([`HolderKeyPair`]), and what a connection has proved about the one at its other end ([`Bearer`]). It serves door 5.
+//! Who holds a ticket. A client proves with its key, on each connection, that the tickets it shows are its own
+//! ([`HolderKeyPair`]). [`Bearer`] is what a connection has proved about its peer. It serves door 5.
 //!
-//! The private half never leaves the process that made it, and nothing that is signed is good on another connection.
+//! The private half never leaves the process that made it, and a signature is never good on another connection.
 
 use protocol::{
     NodeId, Now,
@@ -16,7 +16,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 use super::{PeerCertificate, is_signed, random};
 use crate::{NetError, transfer::TransferStream};
 
-/// A client's key for its tickets, made anew for each client.
+/// A client's key for its tickets. Each client makes a new one.
 pub struct HolderKeyPair {
     key: Ed25519KeyPair,
 }
@@ -37,25 +37,25 @@ impl HolderKeyPair {
         HolderKey(bytes)
     }
 
-    /// What proves on this very connection that its end here holds the key.
+    /// A proof, for this very connection, that this end holds the key.
     ///
     /// # Errors
-    /// [`NetError::Handshake`] where the connection never came about.
+    /// [`NetError::Handshake`] where the connection was never established.
     pub fn prove(&self, stream: &TransferStream) -> Result<Vec<u8>, NetError> {
         Ok(self.sign(&stream.export_key(HOLDER_LABEL, &[])?))
     }
 
-    /// What proves it at the local socket of this name, now.
+    /// The proof for the local socket of this name, at this time.
     pub fn prove_locally(&self, socket: &str, unix_millis: u64) -> Vec<u8> {
         self.sign(&local_proof_bytes(socket, unix_millis))
     }
 
-    /// The ticket for the node `to` of the same cloud to use in this client's place.
+    /// The ticket, delegated to the node `to` of the same cloud.
     pub fn delegate(&self, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
         self.delegate_to(ticket, Delegate::Node(to.clone()))
     }
 
-    /// The ticket for `to` to use in this client's place.
+    /// The ticket, delegated to `to`.
     pub fn delegate_to(&self, ticket: &SignedTicket, to: Delegate) -> SignedTicket {
         let signature = self.sign(&delegation_bytes(&ticket.ticket, &to));
         SignedTicket { delegation: Some(Delegation { to, signature }), ..ticket.clone() }
@@ -66,10 +66,10 @@ impl HolderKeyPair {
     }
 }
 
-/// Whoever shows tickets at the other end of a connection, as far as the connection has proved it.
+/// The peer that shows tickets on a connection, as far as the connection has proved who it is.
 #[derive(Clone, Debug)]
 pub struct Bearer {
-    /// Where it is, for people.
+    /// Where it is, for people to read.
     from: String,
     /// The key that it proved to hold.
     key: Option<HolderKey>,
@@ -78,31 +78,31 @@ pub struct Bearer {
     on: Connection,
 }
 
-/// What a proof is bound to.
+/// The connection that a proof is bound to.
 #[derive(Clone, Debug)]
 enum Connection {
-    /// A transfer connection, by what both its ends export under [`HOLDER_LABEL`].
+    /// A transfer connection, identified by the bytes that both its ends export under [`HOLDER_LABEL`].
     Transfer { exported: [u8; 32], is_plain: bool },
     /// A conversation at the local socket of this name.
     Local { socket: String },
 }
 
 impl Bearer {
-    /// The other end of a transfer connection.
+    /// The peer of a transfer connection.
     ///
     /// # Errors
-    /// [`NetError::Handshake`] where the connection never came about.
+    /// [`NetError::Handshake`] where the connection was never established.
     pub fn of(stream: &TransferStream) -> Result<Self, NetError> {
         let on = Connection::Transfer { exported: stream.export_key(HOLDER_LABEL, &[])?, is_plain: false };
         Ok(Self { from: stream.peer().ip().to_canonical().to_string(), key: None, peer: stream.peer_certificate(), on })
     }
 
-    /// The other end of a conversation at a local socket.
+    /// The peer of a conversation at a local socket.
     pub fn local(socket: &str) -> Self {
         Self { from: "this machine".into(), key: None, peer: None, on: Connection::Local { socket: socket.into() } }
     }
 
-    /// Notes that the other end of a transfer connection holds `key`; false where its proof is none.
+    /// Notes that the peer of a transfer connection holds `key`; false where its proof is not valid.
     #[must_use]
     pub fn take_proof(&mut self, key: HolderKey, proof: &[u8]) -> bool {
         let proved = match &self.on {
@@ -190,7 +190,7 @@ mod tests {
         let (here, elsewhere) = (stream(1, None), stream(2, None));
         let mut bearer = Bearer::of(&here).unwrap();
         assert!(!bearer.holds(&ticket(), &holder), "nothing was proved yet");
-        // The thief has the ticket and even saw the proof of another connection.
+        // The thief has the ticket and has even seen the proof of another connection.
         assert!(!bearer.take_proof(pair.public(), &pair.prove(&elsewhere).unwrap()));
         assert!(!bearer.take_proof(pair.public(), &thief.prove(&here).unwrap()));
         assert!(bearer.take_proof(thief.public(), &thief.prove(&here).unwrap()));
@@ -260,7 +260,7 @@ mod tests {
         assert!(!proved(&puller, &here).holds(&by_thief, &holder), "by another client");
         let mixed = SignedTicket { ticket: vec![9], ..handed };
         assert!(!proved(&puller, &here).holds(&mixed, &holder), "another ticket was handed over");
-        // What is signed for a node is good for no key of the same bytes.
+        // A delegation to a node is not good for a key of the same bytes.
         let mut swapped = pair.delegate(&ticket(), &node("node-1"));
         if let Some(handed) = &mut swapped.delegation {
             handed.to = Delegate::Key(puller.public());

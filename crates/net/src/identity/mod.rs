@@ -1,10 +1,8 @@
-//! Who is who: the cloud's certificate authority ([`Authority`]), the keys that ask it for a certificate ([`NewKey`]),
-//! one end's TLS configuration ([`TlsIdentity`]), and the tickets that allow bytes to move ([`TicketSigner`],
-//! [`is_signed`]) with those who may show them ([`HolderKeyPair`], [`Bearer`]). It serves every door that a socket
-//! stands in (architecture, Doors 2 to 6; Sector/Sphere paper, 2.3 and 2.4).
-//!
-//! It never reads or writes files (PEM texts come in and go out), never decides who may do what, and never trusts a
-//! certificate that is not the cloud's own.
+//! Identity: the cloud's certificate authority ([`Authority`]), keys that request certificates ([`NewKey`]), and TLS
+//! configuration ([`TlsIdentity`]). Also transfer tickets ([`TicketSigner`], [`is_signed`]) and their holders
+//! ([`HolderKeyPair`], [`Bearer`]). It serves every door with a socket (architecture, Doors 2 to 6; Sector/Sphere
+//! paper, 2.3 and 2.4). It takes and returns PEM texts and never touches files. It never decides who may do what, and
+//! never trusts a foreign certificate.
 
 mod authority;
 mod authority_pinning;
@@ -42,7 +40,7 @@ pub struct Credentials {
 }
 
 impl fmt::Debug for Credentials {
-    /// Shows that there are some, never the key.
+    /// Shows that there are credentials, but never the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials(…)")
     }
@@ -64,7 +62,7 @@ pub fn fingerprint(certificate_pem: &str) -> Result<[u8; 32], NetError> {
 /// When the system's random generator fails, which Linux rules out once it has booted.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // To go on without randomness would hand out keys that can be guessed: stopping is the only safe answer.
+    // Without randomness we would hand out keys that can be guessed: stopping is the only safe answer.
     #[allow(clippy::expect_used)]
     SystemRandom::new().fill(&mut bytes).expect("the system gives random bytes");
     bytes
@@ -80,7 +78,7 @@ fn certificate(pem: &str, operation: &'static str) -> Result<CertificateDer<'sta
     CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| certificate_error(operation, error))
 }
 
-/// What stands for the certificate of a role on a connection in memory.
+/// Stands in for the certificate of a role on a connection in memory.
 pub(crate) fn role_digest(role: &str) -> [u8; 32] {
     sha256(role.as_bytes())
 }
@@ -92,7 +90,7 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     out
 }
 
-/// A [`NetError::Certificate`] from what a library said.
+/// A [`NetError::Certificate`] from a library's error.
 fn certificate_error(operation: &'static str, why: impl fmt::Display) -> NetError {
     NetError::Certificate { operation, why: why.to_string() }
 }

@@ -1,12 +1,8 @@
-//! One end's TLS 1.3 configuration. Whoever connects knows the role it wants and demands that role's certificate from
-//! the cloud's authority; whoever listens shows its own, and takes callers with a certificate of the cloud or with
-//! none (clients prove themselves by login or ticket). Whoever listens also shows the authority's certificate, for
-//! newcomers who know only its digest ([`authority_pinning`]).
-//!
-//! All copies of an identity change together when its certificate is renewed ([`TlsIdentity::replace`]): connections
-//! that stand are left alone, new ones show the new certificate.
-//!
-//! It never trusts the system's certificates, never speaks below TLS 1.3, and has no way to switch checking off.
+//! One end's TLS 1.3 configuration. A connecting end demands the certificate of the role that it wants, issued by the
+//! cloud's authority. A listening end shows its own certificate and the authority's (for newcomers:
+//! [`authority_pinning`]). It accepts callers with a certificate of the cloud, or with none: clients prove themselves
+//! by login or ticket. It never trusts the system's certificates, never speaks an older TLS version, and never lets
+//! anyone switch checking off.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -22,7 +18,10 @@ use rustls::{
 use super::{Credentials, authority_pinning, certificate, certificate_error, role_digest, sha256};
 use crate::NetError;
 
-/// One end's TLS 1.3 configuration: trusts only the cloud's authority. Copies share it.
+/// One end's TLS 1.3 configuration, which trusts only the cloud's authority.
+///
+/// All copies of an identity share it and change together when its certificate is renewed ([`TlsIdentity::replace`]).
+/// Existing connections are left alone; new ones show the new certificate.
 #[derive(Clone)]
 pub struct TlsIdentity {
     shared: Arc<RwLock<Configurations>>,
@@ -31,13 +30,13 @@ pub struct TlsIdentity {
 struct Configurations {
     connect: Arc<ClientConfig>,
     listen: Option<Arc<ServerConfig>>,
-    /// Known to whoever has the role's key, now and after a restart.
+    /// Known to everyone who has the role's key, now and after a restart.
     secret: Option<[u8; 32]>,
 }
 
 impl TlsIdentity {
-    /// A role with a certificate of its own: can connect with it and listen. Callers without a certificate are let in
-    /// too; a certificate given must be the cloud's.
+    /// A role with a certificate of its own: it can connect with it and listen. Callers without a certificate are
+    /// accepted too; a certificate that is shown must be the cloud's.
     ///
     /// # Errors
     /// [`NetError::Certificate`] when a text does not parse or the key is not the certificate's.
@@ -55,8 +54,9 @@ impl TlsIdentity {
         Ok(Self::sharing(Configurations { connect: Arc::new(connect), listen: None, secret: None }))
     }
 
-    /// A newcomer that can connect only, and knows no more of the authority than the SHA-256 of its certificate; with
-    /// `None` it trusts whichever the other end shows ([`TransferStream::peer_authority`] then says which that was).
+    /// A newcomer that can only connect, and knows no more of the authority than the SHA-256 of its certificate. With
+    /// `None` it trusts whichever authority the peer shows; [`TransferStream::peer_authority`] then says which that
+    /// was.
     ///
     /// # Errors
     /// [`NetError::Certificate`] when TLS cannot be set up.
@@ -70,10 +70,10 @@ impl TlsIdentity {
     /// From now on this identity and all its copies are a role with these credentials.
     ///
     /// # Errors
-    /// As [`role`](Self::role); it is then what it was.
+    /// As [`role`](Self::role); the identity then stays as it was.
     pub fn replace(&self, authority_pem: &str, credentials: &Credentials) -> Result<(), NetError> {
         let configurations = Configurations::role(authority_pem, credentials)?;
-        // What is replaced whole is whole, whatever happened to who held the lock.
+        // The value is replaced as a whole, so it is whole even if a holder of the lock panicked.
         *self.shared.write().unwrap_or_else(PoisonError::into_inner) = configurations;
         Ok(())
     }
@@ -126,22 +126,22 @@ impl Configurations {
             .with_client_cert_verifier(callers)
             .with_single_cert(introducing, key)
             .map_err(fail)?;
-        // A returning caller brings its session along, sealed: we keep no table of them.
+        // A returning caller brings its session along, sealed: we keep no table of sessions.
         listen.ticketer = provider::Ticketer::new().map_err(fail)?;
         let secret = Some(sha256(credentials.key_pem.as_bytes()));
         Ok(Self { connect: Arc::new(connect), listen: Some(Arc::new(listen)), secret })
     }
 }
 
-/// The certificate that the other end of a connection showed. Its handshake has proved that it is the cloud's, and that
-/// the other end has its key.
+/// The certificate that the peer of a connection showed. Its handshake has proved that it is the cloud's, and that the
+/// peer has its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate(Shown);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Shown {
     Certificate(CertificateDer<'static>),
-    /// Of a connection in memory: SHA-256 of the role's name.
+    /// For a connection in memory: SHA-256 of the role's name.
     Memory([u8; 32]),
 }
 
@@ -150,12 +150,13 @@ impl PeerCertificate {
         Self(Shown::Certificate(certificate))
     }
 
-    /// Of a connection in memory, which has no certificates.
+    /// For a connection in memory, which has no certificates.
     pub(crate) fn in_memory(role_sha256: [u8; 32]) -> Self {
         Self(Shown::Memory(role_sha256))
     }
 
-    /// Whether it is a certificate of this role or node. A renewed certificate is of the same node as the old one.
+    /// Whether this certificate belongs to this role or node. A renewed certificate belongs to the same node as the old
+    /// one.
     pub fn is_of(&self, role: &str) -> bool {
         match &self.0 {
             Shown::Memory(digest) => *digest == role_digest(role),
@@ -169,15 +170,15 @@ impl PeerCertificate {
     }
 }
 
-/// The name that the certificate of `role` must bear, as rustls wants it.
+/// The name that the certificate of `role` must bear, in the form that rustls wants.
 pub(crate) fn server_name(role: &str) -> Result<ServerName<'static>, NetError> {
     ServerName::try_from(dns_name(role)).map_err(|error| certificate_error("name the other end", error))
 }
 
 /// The DNS name that stands for a role or node: `role.sector`.
 ///
-/// DNS names know no upper case, and their labels have 63 bytes: two nodes `A` and `a` could pose as each other. So a
-/// name that is no plain lower-case label is replaced by its digest, and so is one that looks like a digest.
+/// DNS names ignore case, and their labels have at most 63 bytes: two nodes `A` and `a` could pose as each other. So a
+/// name that is not a plain lower-case label is replaced by its digest, and so is one that looks like a digest.
 pub(super) fn dns_name(role: &str) -> String {
     let plain = !role.is_empty()
         && role.len() <= LABEL_BYTES_MAX
@@ -189,7 +190,7 @@ pub(super) fn dns_name(role: &str) -> String {
         return format!("{role}.sector");
     }
     let digest = sha256(role.as_bytes());
-    // 28 bytes of SHA-256 are all that fit a label behind the prefix; no one finds two names with the same 224 bits.
+    // 28 bytes of SHA-256 are all that fit a label behind the prefix; nobody finds two names with the same 224 bits.
     let hex: String = digest.iter().take(28).map(|byte| format!("{byte:02x}")).collect();
     format!("{DIGEST_PREFIX}{hex}.sector")
 }
@@ -220,7 +221,7 @@ fn chain(pem: &str, operation: &'static str) -> Result<Vec<CertificateDer<'stati
     if chain.is_empty() { Err(certificate_error(operation, "the text holds no certificate")) } else { Ok(chain) }
 }
 
-/// What both kinds of connecting ends share.
+/// The part that both kinds of connecting ends share.
 fn client_builder(
     roots: Arc<RootCertStore>,
 ) -> Result<rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>, NetError> {
@@ -230,11 +231,11 @@ fn client_builder(
         .with_root_certificates(roots))
 }
 
-/// Servers whose session one end remembers to resume it: the nodes of a large cloud.
+/// Servers whose sessions one end remembers for resumption: the nodes of a large cloud.
 const RESUMABLE_SESSIONS_MAX: usize = 1024;
 /// Longest label of a DNS name in bytes (RFC 1035, 2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
-/// Begins the name of a role that is written by its digest.
+/// Prefix of a role's name that is written as a digest.
 const DIGEST_PREFIX: &str = "sha256-";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What comes from strangers, for the fuzzer: any bytes at the door of a messenger in the midst of a conversation.
-//! Built with the feature `fuzzing` only; it opens no socket and serves nobody.
+//! Datagrams from strangers, for the fuzzer: any bytes sent to a messenger in the middle of a conversation. It is built
+//! only with the feature `fuzzing`. It never opens a socket and never serves a peer.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -19,8 +19,8 @@ use crate::clock::Clock;
 /// Takes the bytes as datagrams, each behind its length in two bytes, network byte order.
 ///
 /// # Panics
-/// When one of them changes anything but counters, is answered with more than it brought or by anything but a stateless
-/// reset, or keeps a true word from being heard afterwards.
+/// When a datagram changes anything but counters, or keeps an authentic message from being heard afterwards. Also when
+/// the answer is longer than the datagram, or is anything but a stateless reset.
 pub fn strangers(mut bytes: &[u8]) {
     let (sender, mut events) = mpsc::channel(64);
     let mut ours = SessionTable::new(Clock::start(), sender.clone());
@@ -36,7 +36,7 @@ pub fn strangers(mut bytes: &[u8]) {
         ours.set_reset_token(session, [9; 16]);
         say(&mut ours, session);
     }
-    // What is under way is taken before, so that only answers are left to depart.
+    // Datagrams under way are taken first, so that only answers are left to depart.
     let mut departures = Vec::new();
     ours.collect_due(&mut departures, 16);
     let before = ours.state();
@@ -75,7 +75,7 @@ fn say(from: &mut SessionTable, session: SessionId) {
     assert!(said.is_ok(), "there is room");
 }
 
-/// The session of [`strangers`] that it opened itself.
+/// The session of [`strangers`] that this messenger opened itself.
 pub const OPENED: SessionId = SessionId(1);
 /// The one that it accepted.
 pub const ACCEPTED: SessionId = SessionId(2);

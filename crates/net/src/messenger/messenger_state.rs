@@ -1,5 +1,5 @@
-//! What the calls and the two tasks of a messenger share under one lock: the session table, and who sends what it has
-//! to say. No call here waits for anything, or sends.
+//! The state that a messenger's calls and its two tasks share under one lock: the session table, and the choice of who
+//! sends. Its calls never wait and never send.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -20,26 +20,26 @@ use crate::{NetError, clock::Clock, datagram::OutgoingDatagram};
 pub(super) struct MessengerState {
     sessions: SessionTable,
     coalescing: SendCoalescing,
-    /// Messages said since the sending task was here last.
+    /// Messages queued since the sending task last ran.
     queued_messages: usize,
     sender: SenderTask,
-    /// Datagrams that the socket had no room for when they were due at once.
+    /// Datagrams to be sent at once for which the socket had no room.
     unsent: Vec<OutgoingDatagram>,
 }
 
-/// What the sending task does.
+/// The state of the sending task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SenderTask {
-    /// It will come by itself: it works, or was woken.
+    /// It will run by itself: it works, or was woken.
     Awake,
-    /// It waits to be woken, at most until then.
+    /// It waits to be woken, at most until this time.
     Asleep(Option<Duration>),
 }
 
-/// What is left to do after something was said.
+/// The work that is left after a message was queued.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SendOutcome {
-    /// To be sent at once by who said it.
+    /// A datagram that the caller sends at once.
     pub(super) datagram: Option<OutgoingDatagram>,
     /// The sending task must be woken.
     pub(super) must_wake: bool,
@@ -56,12 +56,12 @@ impl MessengerState {
         }
     }
 
-    /// The session table, for what says nothing.
+    /// The session table, for calls that queue no message.
     pub(super) fn sessions(&mut self) -> &mut SessionTable {
         &mut self.sessions
     }
 
-    /// Sends a request whose reply goes to `answer`; gives its number.
+    /// Sends a request whose reply goes to `answer`; returns its number.
     pub(super) fn request(
         &mut self,
         session: SessionId,
@@ -79,18 +79,18 @@ impl MessengerState {
         Ok(self.after_send())
     }
 
-    /// Takes a datagram; gives how many messages it brought.
+    /// Takes a datagram; returns how many messages it brought.
     pub(super) fn receive(&mut self, datagram: &mut [u8], from: SocketAddr) -> usize {
         self.sessions.receive(datagram, from)
     }
 
-    /// So many messages came together; gives whether the sending task must be woken.
+    /// Notes that so many messages came together; returns whether the sending task must be woken.
     pub(super) fn note_received(&mut self, messages: usize) -> bool {
         self.coalescing.note_received(messages);
         self.must_wake()
     }
 
-    /// The socket had no room for a datagram that was due at once.
+    /// Keeps a datagram that was to be sent at once and for which the socket had no room.
     pub(super) fn keep_unsent(&mut self, departure: OutgoingDatagram) -> bool {
         if self.unsent.len() < UNSENT_DATAGRAMS_MAX {
             self.unsent.push(departure);
@@ -98,7 +98,7 @@ impl MessengerState {
         self.must_wake()
     }
 
-    /// For the sending task: what is to be sent now. With fewer than `datagrams_max` it may sleep afterwards.
+    /// For the sending task: the datagrams to send now. With fewer than `datagrams_max` it may sleep afterwards.
     pub(super) fn collect_due(&mut self, departures: &mut Vec<OutgoingDatagram>, datagrams_max: usize) -> SenderWork {
         let next = self.sessions.collect_due(departures, datagrams_max);
         departures.splice(0..0, self.unsent.drain(..));
@@ -130,7 +130,7 @@ impl MessengerState {
     }
 }
 
-/// Datagrams kept while the socket is full; more are lost, and sent again by the rules.
+/// Datagrams kept while the socket is full. Any more are lost, and the rules send their content again.
 const UNSENT_DATAGRAMS_MAX: usize = 16;
 
 #[cfg(test)]
@@ -154,7 +154,7 @@ mod tests {
         Message { kind: MessageKind::Notice, body: vec![1; 10] }
     }
 
-    /// What the sending task finds.
+    /// The datagrams that the sending task finds.
     fn departures(desk: &mut MessengerState) -> Vec<OutgoingDatagram> {
         let mut departures = Vec::new();
         desk.collect_due(&mut departures, 16);
@@ -178,7 +178,7 @@ mod tests {
         assert!(!desk.must_wake(), "it comes by itself at first");
         departures(&mut desk);
         assert!(!desk.must_wake(), "there is nothing to do");
-        // The word has left already: it is the time of its second sending that must be kept.
+        // The message has left already: only the time of its retransmission must be kept.
         assert!(desk.send(SESSION, Class::Ordinary, notice()).unwrap().must_wake);
         assert!(!desk.send(SESSION, Class::Ordinary, notice()).unwrap().must_wake, "it was woken already");
         departures(&mut desk);

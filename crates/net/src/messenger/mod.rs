@@ -1,10 +1,8 @@
-//! GMP over a datagram socket: the hand that drives [`protocol::gmp::Endpoint`]. Every word between client, master and
-//! node passes here: it seals and unseals, keeps where each peer is, and matches replies with those who wait for them.
-//! It decides nothing about a message but to whom it goes.
-//!
-//! Two tasks serve all sessions, however many (Sector/Sphere paper, 2.4: "a limited number of threads process the UDP
-//! packets, independent of the number of connections"): one receives, one sends and keeps time. They end with the last
-//! [`Messenger`]. A word that comes alone is sent by who says it (`send_coalescing.rs`): two wakings less on its way.
+//! GMP over a datagram socket, driving [`protocol::gmp::Endpoint`]. All messages between client, master and node pass
+//! here. It seals and unseals, tracks peers' addresses, and matches replies with requests. Two tasks, one that receives
+//! and one that sends and keeps time, serve all sessions (Sector/Sphere paper, 2.4: "a limited number of threads").
+//! They end with the last [`Messenger`]. A caller sends a lone message itself, which saves two wake-ups
+//! (`send_coalescing.rs`). It never decides anything about a message but its recipient.
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -50,7 +48,7 @@ pub use stateless_reset::{STATELESS_RESETS_PER_SECOND_MAX, StatelessResetKey};
 pub struct SessionKeys {
     /// The session.
     pub session: SessionId,
-    /// Derived by both ends from the handshake.
+    /// Both ends derive it from the handshake.
     pub key: [u8; 32],
     /// Which end this is.
     pub role: SessionRole,
@@ -58,16 +56,19 @@ pub struct SessionKeys {
     pub peer: Option<SocketAddr>,
 }
 
-/// Who opened the session: each direction has its own nonce space.
+/// Which end opened the session: each direction has its own nonce space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionRole {
-    /// The one who joined.
+    /// The end that joined.
     Initiator,
-    /// The one who let in.
+    /// The end that accepted.
     Responder,
 }
 
-/// GMP over a datagram socket: requests, replies, notices; sealed. Clones are the same messenger.
+/// GMP over a datagram socket: sealed requests, replies and notices. Clones are the same messenger.
+///
+/// The number of tasks does not grow with the sessions. The Sector/Sphere paper (2.4) says: "a limited number of
+/// threads process the UDP packets, independent of the number of connections".
 #[derive(Clone)]
 pub struct Messenger {
     shared: Arc<Shared>,
@@ -78,7 +79,7 @@ pub struct Messenger {
 /// A request or notice from a peer. It is given once, however often it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
-    /// The session it came in: who says this.
+    /// The session it came in, which tells its sender.
     pub session: SessionId,
     /// For a request: what to give to [`Messenger::reply`].
     pub request: Option<u64>,
@@ -86,7 +87,7 @@ pub struct Delivered {
     pub body: Vec<u8>,
 }
 
-/// What a messenger tells.
+/// What a messenger reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessengerEvent {
     /// A request or notice came.
@@ -96,8 +97,9 @@ pub enum MessengerEvent {
 }
 
 impl Messenger {
-    /// Starts on a bound socket, within a runtime. Events arrive at the receiver (bounded): while it is full, requests
-    /// and notices are not acknowledged, so that peers send them again later. Once it is dropped they are.
+    /// Starts on a bound socket, within a runtime. Events arrive at the receiver, which is bounded. While it is full,
+    /// requests and notices are not acknowledged, so that peers send them again later. Once the receiver is dropped
+    /// they are.
     pub fn start(socket: Arc<dyn DatagramSocket>, clock: Clock) -> (Self, mpsc::Receiver<MessengerEvent>) {
         let (events, receiver) = mpsc::channel(EVENTS_MAX);
         let desk = Mutex::new(MessengerState::new(clock, events.clone()));
@@ -113,33 +115,33 @@ impl Messenger {
         self.shared.socket.local_address()
     }
 
-    /// Adds a session; one of the same id is replaced. The peer is followed when it comes from another address with a
-    /// newer authentic datagram.
+    /// Adds a session; one of the same id is replaced. A peer's address is updated when a newer authentic datagram
+    /// comes from another address.
     pub fn add_session(&self, keys: SessionKeys) {
         self.shared.lock().sessions().add_session(keys);
     }
 
-    /// From now on tells those who speak into a session that is not here that it is gone, in a way that only who has
-    /// this key can: after a restart, peers then notice at once, and not only when they have waited long enough.
+    /// From now on answers datagrams of an unknown session with a stateless reset, which only the owner of this key can
+    /// make. So after a restart peers notice at once that their session is gone, without waiting for a timeout.
     pub fn enable_stateless_resets(&self, key: StatelessResetKey) {
         self.shared.lock().sessions().set_reset_key(key);
     }
 
-    /// What the peer of a session (that was added) will show when it says that the session is gone, as it told when the
-    /// session began. It is believed only then.
+    /// The token with which the peer of an existing session will prove a stateless reset, as it told when the session
+    /// began. A reset is believed only with this token.
     pub fn expect_reset_token(&self, session: SessionId, token: [u8; RESET_TOKEN_BYTES]) {
         self.shared.lock().sessions().set_reset_token(session, token);
     }
 
-    /// Ends a session. What was given to [`reply`](Self::reply) or [`notify`](Self::notify) before is still sent, for
-    /// [`CLOSE_LINGER`] at most; who waits for a reply in it is told that the session has ended.
+    /// Ends a session. Messages given to [`reply`](Self::reply) or [`notify`](Self::notify) before are still sent, for
+    /// [`CLOSE_LINGER`] at most. Whoever waits for a reply in it is told that the session has ended.
     pub fn remove_session(&self, session: SessionId) {
         self.shared.change(|board| board.close_session(session));
     }
 
     /// Sends a request of class [`Ordinary`](Class::Ordinary) and waits for its reply, at most for `deadline`. The peer
     /// sees the request once or, where this fails, perhaps not at all. Where this fails or is dropped, the peer is told
-    /// that nobody waits any more: it does not run what has not arrived, and sends no reply.
+    /// that nobody waits any more. It then does not run a request that has not arrived, and sends no reply.
     pub async fn request(&self, session: SessionId, body: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, NetError> {
         self.request_as(Class::Ordinary, session, body, deadline).await
     }
@@ -159,9 +161,9 @@ impl Messenger {
         answer.within(deadline).await
     }
 
-    /// Sends one request to many peers, at the same time and encoded once, and waits for all their replies, at most for
-    /// `deadline` (the G of GMP; Open Cloud Testbed paper, section 4). There is one result for each session, in their
-    /// order; one that is named twice is asked once.
+    /// Sends one request to many peers at the same time, encoded once, and waits for all replies, at most for
+    /// `deadline`. This is the G of GMP (Open Cloud Testbed paper, section 4). There is one result for each session, in
+    /// their order; a session that is named twice is asked once.
     ///
     /// ```
     /// # async fn tell(messenger: net::messenger::Messenger, nodes: &[protocol::SessionId], order: Vec<u8>) {
@@ -193,8 +195,8 @@ impl Messenger {
         results
     }
 
-    /// The same, for a caller that wants each answer as it comes: the request is sent, and each answer is waited for by
-    /// itself.
+    /// The same, for a caller that wants each answer as it comes: the request is sent, and each answer can be awaited
+    /// by itself.
     pub fn request_each(
         &self,
         class: Class,
@@ -220,7 +222,7 @@ impl Messenger {
     }
 
     /// Answers a request, in class [`Ordinary`](Class::Ordinary). If the session has gone meanwhile, or its queue is
-    /// full twice over, the answer is dropped, and the requester's deadline tells it.
+    /// full twice over, the answer is dropped. The requester then notices by its deadline.
     pub fn reply(&self, session: SessionId, request: u64, body: Vec<u8>) {
         self.reply_as(Class::Ordinary, session, request, body);
     }
@@ -242,13 +244,13 @@ impl Messenger {
         Ok(())
     }
 
-    /// What was counted since the start, by the names in [`protocol::names`].
+    /// Counters since the start, by the names in [`protocol::names`].
     pub fn counters(&self) -> [(&'static str, u64); 2] {
         self.shared.lock().sessions().counters()
     }
 
-    /// Ends all sessions as [`remove_session`](Self::remove_session) does, and waits until they have said what they had
-    /// to say.
+    /// Ends all sessions as [`remove_session`](Self::remove_session) does, and waits until their last messages are
+    /// sent.
     pub async fn close(&self) {
         self.shared.change(SessionTable::close_all);
         let all_gone = async {
@@ -260,12 +262,12 @@ impl Messenger {
                 gone.await;
             }
         };
-        // The rules end every session by then; a second more for the tasks to notice.
+        // The rules end every session by then; the tasks get one more second to notice.
         let _ = tokio::time::timeout(CLOSE_LINGER + Duration::from_secs(1), all_gone).await;
     }
 }
 
-/// What the calls and the tasks share.
+/// The state that the calls and the tasks share.
 struct Shared {
     socket: Arc<dyn DatagramSocket>,
     clock: Clock,
@@ -277,7 +279,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Takes what came, so many datagrams under one lock.
+    /// Takes received datagrams, so many under one lock.
     fn receive(&self, arrivals: &mut ReceiveBatch) {
         let (mut number, mut messages) = (0, 0);
         while number < arrivals.len() {
@@ -293,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// Does what may leave something to send or sessions to end, and has the sending task see to it.
+    /// Makes a change that may leave something to send or sessions to end, and wakes the sending task for it.
     fn change<T>(&self, change: impl FnOnce(&mut SessionTable) -> T) {
         let mut desk = self.lock();
         change(desk.sessions());
@@ -302,7 +304,7 @@ impl Shared {
         }
     }
 
-    /// Does what is left to do after something was said.
+    /// Does the work that is left after a message was queued.
     fn finish_send(&self, said: SendOutcome) {
         let mut wakes = said.must_wake;
         if let Some(departure) = said.datagram {
@@ -318,7 +320,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, MessengerState> {
-        // Nothing in there panics; if it did, the sessions would still be whole, since no call leaves one half changed.
+        // Nothing in there panics. If it did, the sessions would still be whole, since no call leaves one half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -331,7 +333,7 @@ impl Drop for Tasks {
     }
 }
 
-/// A reply that is on its way, or not. Dropped, nobody waits for it any more, and the peer is told.
+/// A reply that is awaited. When it is dropped, nobody waits for the reply any more, and the peer is told.
 pub struct Answer {
     answered: oneshot::Receiver<Vec<u8>>,
     waiting: PendingReply,
@@ -346,7 +348,7 @@ impl Answer {
         self.until(tokio::time::Instant::now() + deadline, deadline).await
     }
 
-    /// The same, for one of several that are waited for together: until `at`, which was `deadline` away.
+    /// The same, for one of several that are awaited together: until `at`, which was `deadline` away.
     async fn until(mut self, at: tokio::time::Instant, deadline: Duration) -> Result<Vec<u8>, NetError> {
         let session = self.waiting.session;
         match tokio::time::timeout_at(at, self.answered).await {
@@ -363,12 +365,12 @@ impl Answer {
     }
 }
 
-/// Takes the requester off the list when it has its reply, or gave up waiting, or was itself dropped.
+/// Takes the requester off the list when it has its reply, gave up waiting, or was itself dropped.
 struct PendingReply {
     messenger: Messenger,
     session: SessionId,
     request: u64,
-    /// Whoever brought the answer has taken it off already.
+    /// The task that delivered the answer has taken it off already.
     is_answered: bool,
 }
 
@@ -395,7 +397,7 @@ async fn read(shared: Arc<Shared>) {
                 shared.receive(&mut arrivals);
             }
             Err(error) => {
-                // On UDP these are echoes of earlier sends (a port that is not open): the socket itself goes on.
+                // On UDP these are echoes of earlier sends (a port that is not open): the socket itself still works.
                 debug!(%error, "a datagram could not be received");
                 tokio::time::sleep(RECEIVE_PAUSE).await;
             }
@@ -403,7 +405,7 @@ async fn read(shared: Arc<Shared>) {
     }
 }
 
-/// The task that sends, keeps time, and tells of lost sessions.
+/// The task that sends, keeps time, and reports lost sessions.
 async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
     let mut departures: Vec<OutgoingDatagram> = Vec::with_capacity(DEPARTURES_MAX);
     loop {
@@ -418,7 +420,7 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
         let at = next.timeout.map(|at| shared.clock.instant(at));
         tokio::select! {
             () = shared.work.notified() => {
-                // Whoever was woken with us says first what he has to say: many words then leave in one datagram.
+                // Tasks woken together with us queue their messages first: many messages then leave in one datagram.
                 tokio::task::yield_now().await;
             }
             () = async { tokio::time::sleep_until(at.unwrap_or_else(tokio::time::Instant::now)).await }, if at.is_some() => {}
@@ -430,8 +432,8 @@ async fn send(shared: Arc<Shared>, events: mpsc::Sender<MessengerEvent>) {
     }
 }
 
-/// Sends datagrams, as many at a time as the socket takes. One that cannot be sent holds up no other: the rules send
-/// what it carried again.
+/// Sends datagrams, as many at a time as the socket takes. One that cannot be sent does not hold up the others: the
+/// rules send its content again.
 async fn dispatch(socket: &dyn DatagramSocket, mut departures: &[OutgoingDatagram]) {
     while let [first, rest @ ..] = departures {
         let sent = match socket.try_send_many(departures) {
@@ -450,11 +452,11 @@ async fn dispatch(socket: &dyn DatagramSocket, mut departures: &[OutgoingDatagra
 }
 
 const NOT_SENT: &str = "a datagram could not be sent; it will be sent again";
-/// Events that may wait for the receiver; at the size of most messages under a megabyte.
+/// Events that may wait for the receiver; most messages are small, so that is under a megabyte.
 const EVENTS_MAX: usize = 1_024;
-/// Datagrams unsealed under one lock, of the many that may have come in one go.
+/// Datagrams unsealed under one lock, of the many that may have come together.
 const ARRIVALS_MAX: usize = 16;
-/// Datagrams sealed under one lock: a requester waits some 30 µs for it at most.
+/// Datagrams sealed under one lock; a requester waits some 30 µs for that at most.
 const DEPARTURES_MAX: usize = 16;
-/// Pause after the socket failed to receive, so that a socket that always fails does not take a core.
+/// Pause after the socket failed to receive, so that a socket that always fails does not take a whole core.
 const RECEIVE_PAUSE: Duration = Duration::from_millis(10);

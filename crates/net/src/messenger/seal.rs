@@ -1,7 +1,7 @@
-//! The seal of a GMP datagram: ChaCha20-Poly1305 over the body, the head covered too, with a key of its own for each
-//! direction and phase. The nonce is the packet number, which the rules never use twice; so no random numbers. The
-//! rules say when a phase ends (`protocol::gmp`); here are the keys, each derived from the one before, which cannot be
-//! computed back (RFC 9001, section 6).
+//! The seal of a GMP datagram: ChaCha20-Poly1305 over the body, with the head covered too. Each direction and phase has
+//! its own key. The rules (`protocol::gmp`) say when a phase ends. Each key is derived from the one before, which
+//! cannot be computed back (RFC 9001, section 6). The nonce is the packet number, which the rules use only once, so the
+//! seal never needs random numbers.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use super::SessionRole;
 pub(super) struct Seal {
     sending: PhaseKey,
     receiving: PhaseKey,
-    /// Made beforehand: a datagram that only says it is of the next phase costs no more than any other.
+    /// Derived in advance: a datagram that only claims to be of the next phase costs no more than any other.
     next: PhaseKey,
-    /// The key of the phase before, and until when it is good.
+    /// The key of the phase before, and until when it is valid.
     previous: Option<([u8; 32], Duration)>,
 }
 
-/// A phase's key, and what the next is derived from.
+/// The key of a phase, and the secret from which the next is derived.
 #[derive(Clone)]
 struct PhaseKey {
     phase: u64,
@@ -45,8 +45,8 @@ impl Seal {
         Self { sending, receiving, next, previous: None }
     }
 
-    /// Seals a datagram (head and body) of such a phase, the last one's or the next, in place; `false` if the body is
-    /// too long for the cipher, which no body is.
+    /// Seals a datagram (head and body) in place, with the key of `phase`: that of the last datagram, or the next.
+    /// Returns `false` if the body is too long for the cipher, which never happens.
     pub(super) fn seal(&mut self, phase: u64, packet: u64, datagram: &mut Vec<u8>) -> bool {
         while self.sending.phase < phase {
             self.sending = self.sending.next();
@@ -60,8 +60,8 @@ impl Seal {
         true
     }
 
-    /// Unseals the body of a datagram from the other side in place; `None` if it is not authentic. One of the next
-    /// phase that is, ends the present one.
+    /// Unseals the body of a datagram from the peer in place; `None` if it is not authentic. An authentic datagram of
+    /// the next phase ends the present one.
     pub(super) fn unseal<'a>(&mut self, now: Duration, head: Head, body: &'a mut [u8]) -> Option<&'a [u8]> {
         let ahead = (u64::from(head.phase) + KEY_PHASES - self.receiving.phase % KEY_PHASES) % KEY_PHASES;
         let key = match ahead {
@@ -84,7 +84,7 @@ impl Seal {
         self.sending.phase
     }
 
-    /// Everything that is kept, for tests that compare it.
+    /// The whole state, for tests that compare it.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn state(&self) -> String {
         let links = [&self.sending, &self.receiving, &self.next].map(|link| (link.phase, link.secret, link.key));
@@ -114,8 +114,9 @@ fn expand(secret: &[u8; 32], label: &[u8]) -> [u8; 32] {
 }
 
 fn cipher(key: &[u8; 32]) -> LessSafeKey {
-    // The only error is a key of another length than 32 bytes. Kept as bytes and made anew for each datagram, which is
-    // a copy: ring's own form has room for every cipher's, some 500 bytes, and there may be 100,000 sessions.
+    // The only error is a key of a length other than 32 bytes. The key is kept as bytes and set up again for each
+    // datagram, which is only a copy. ring's own form has room for every cipher's key, some 500 bytes, and there may be
+    // 100,000 sessions.
     #[allow(clippy::expect_used)]
     let key = UnboundKey::new(&CHACHA20_POLY1305, key).expect("a key of 32 bytes");
     LessSafeKey::new(key)
@@ -132,7 +133,7 @@ const _: () = assert!(ring::aead::MAX_TAG_LEN == SEAL_BYTES, "the datagram's roo
 /// How far the phase before the present one is ahead, modulo [`KEY_PHASES`].
 const LATE: u64 = KEY_PHASES - 1;
 
-/// Labels of what is derived: each direction's first secret, a phase's key, the next phase's secret.
+/// Labels for what is derived: each direction's first secret, a phase's key, the next phase's secret.
 const OPENER: &[u8] = b"sector gmp 2 opener";
 const ACCEPTOR: &[u8] = b"sector gmp 2 acceptor";
 const KEY: &[u8] = b"sector gmp 2 key";

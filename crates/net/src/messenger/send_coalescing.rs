@@ -1,9 +1,8 @@
-//! Who sends: whoever has something to say at once, or the sending task, which gathers what others say into one
-//! datagram. Pure: it is told what came and what left.
-//!
-//! A word alone should leave at once: to wake a task for it takes longer than to send it. Words that come in heaps
-//! should share datagrams: one system call and one seal for all of them. Which it will be is not known beforehand; what
-//! it was last is a good guess, since answers follow requests as heaped as these came.
+//! Chooses who sends a message: the caller at once, or the sending task, which gathers messages into one datagram. A
+//! lone message should leave at once, since waking a task takes longer than sending. Messages that come in groups
+//! should share datagrams: one system call and one seal for all. Which case it will be is unknown. The last case is a
+//! good guess, since answers follow requests in the same grouping. Pure: told what came and what left, it never sends
+//! anything itself.
 
 /// See the module.
 #[derive(Debug)]
@@ -16,20 +15,20 @@ impl SendCoalescing {
         Self { is_alone: true }
     }
 
-    /// Messages came together.
+    /// Notes that messages came together.
     pub(super) fn note_received(&mut self, messages: usize) {
-        // Acknowledgements alone tell nothing about words.
+        // Acknowledgements alone say nothing about messages.
         if messages > 0 {
             self.is_alone = messages == 1;
         }
     }
 
-    /// The sending task has sent all there was, with so many messages said since it did so last.
+    /// Notes that the sending task has sent all there was, with so many messages queued since it last did so.
     pub(super) fn note_flushed(&mut self, messages: usize) {
         self.is_alone = messages <= 1;
     }
 
-    /// Something is said: whether to send it at once. Only the first after a lull or a lone message is.
+    /// Whether to send a queued message at once. Only the first after a pause or a lone message is.
     pub(super) fn is_due(&mut self) -> bool {
         std::mem::take(&mut self.is_alone)
     }

@@ -1,5 +1,6 @@
-//! What a messenger keeps under its lock: the rules, each session's seal and peer, and who waits for which reply. No
-//! call here waits for anything, and nothing that is not authentic changes anything but counters.
+//! The table that a messenger keeps under its lock: the rules, each session's seal and peer, and the requests that wait
+//! for replies. Its calls never wait, and an unauthentic datagram never changes more than counters and the queue of
+//! answers.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -33,14 +34,14 @@ pub(super) struct SessionTable {
     clock: Clock,
     endpoint: Endpoint,
     peers: HashMap<SessionId, Peer>,
-    /// Who waits for the reply to which request; dropping a sender tells that the session has ended.
+    /// The waiter for the reply to each request; dropping a sender means that the session has ended.
     waiting: BTreeMap<(SessionId, u64), oneshot::Sender<Vec<u8>>>,
     next_request: u64,
     events: mpsc::Sender<MessengerEvent>,
-    /// Lost sessions not yet told, for want of room; no more than sessions were added.
+    /// Lost sessions not yet reported, for lack of room; never more than were added.
     lost: VecDeque<SessionId>,
     reset_responder: ResetResponder,
-    /// Answers to strangers, on their way.
+    /// Answers to strangers, waiting to be sent.
     resets: VecDeque<OutgoingDatagram>,
     datagrams_dropped: u64,
     sessions_removed: bool,
@@ -49,15 +50,15 @@ pub(super) struct SessionTable {
 struct Peer {
     seal: Seal,
     address: Option<SocketAddr>,
-    /// What the peer shows when it says that it knows the session no more.
+    /// The token that the peer shows when it no longer knows the session.
     reset_token: Option<[u8; RESET_TOKEN_BYTES]>,
 }
 
-/// What the sending task does after the departures.
+/// The work of the sending task after the departures.
 pub(super) struct SenderWork {
-    /// When to come again, on the monotonic clock.
+    /// When to run again, on the monotonic clock.
     pub(super) timeout: Option<Duration>,
-    /// Whether lost sessions wait to be told.
+    /// Whether lost sessions wait to be reported.
     pub(super) has_lost: bool,
     /// Whether sessions have gone since the last call.
     pub(super) sessions_removed: bool,
@@ -101,7 +102,7 @@ impl SessionTable {
     pub(super) fn close_session(&mut self, session: SessionId) {
         self.stop_all_waiting(session);
         self.endpoint.close_session(self.clock.now(), session);
-        // At once: news of this session must not be taken for news of a later one of the same id.
+        // Done at once: an event of this session must not be taken for one of a later session with the same id.
         self.handle_events();
     }
 
@@ -115,7 +116,7 @@ impl SessionTable {
         self.peers.is_empty()
     }
 
-    /// Sends a request whose reply goes to `answer`; gives its number.
+    /// Sends a request whose reply goes to `answer`; returns its number.
     pub(super) fn request(
         &mut self,
         session: SessionId,
@@ -128,7 +129,7 @@ impl SessionTable {
         Ok(request)
     }
 
-    /// A request of the next number: it may go to several sessions, each of which sees it as its own.
+    /// A request with the next number. It may go to several sessions, each of which sees it as its own.
     pub(super) fn next_request(&mut self, body: Vec<u8>) -> (u64, Arc<Message>) {
         let request = self.next_request;
         self.next_request += 1;
@@ -166,8 +167,8 @@ impl SessionTable {
         })
     }
 
-    /// Nobody waits for this reply any more. Where it has not come, the peer is told; whether there is something to
-    /// send.
+    /// Nobody waits for this reply any more. Where it has not come, the peer is told. Returns whether there is
+    /// something to send.
     pub(super) fn stop_waiting(&mut self, session: SessionId, request: u64) -> bool {
         let was_waiting = self.waiting.remove(&(session, request)).is_some();
         if was_waiting {
@@ -176,7 +177,7 @@ impl SessionTable {
         was_waiting
     }
 
-    /// Takes a datagram from the socket; what is not authentic is counted and dropped. Gives how many messages it
+    /// Takes a datagram from the socket; one that is not authentic is counted and dropped. Returns how many messages it
     /// brought.
     pub(super) fn receive(&mut self, datagram: &mut [u8], from: SocketAddr) -> usize {
         if let Some(gone) = StatelessReset::read(datagram) {
@@ -197,7 +198,7 @@ impl SessionTable {
             self.datagrams_dropped += 1;
             return 0;
         };
-        // No one else sends events without this lock but the sending task, one for each lost session. So there will be
+        // Apart from this lock's holder only the sending task sends events, one for each lost session. So there will be
         // as much room when the messages are delivered.
         let room = self.events.capacity().saturating_sub(self.lost.len());
         self.endpoint.set_receive_capacity(if self.events.is_closed() { usize::MAX } else { room });
@@ -253,14 +254,14 @@ impl SessionTable {
         self.endpoint.is_ready() || self.sessions_removed || !self.lost.is_empty() || !self.resets.is_empty()
     }
 
-    /// Tells of one lost session.
+    /// Reports one lost session.
     pub(super) fn report_lost(&mut self, permit: mpsc::Permit<'_, MessengerEvent>) {
         if let Some(session) = self.lost.pop_front() {
             permit.send(MessengerEvent::SessionLost(session));
         }
     }
 
-    /// No one listens any more.
+    /// Nobody listens any more.
     pub(super) fn forget_lost(&mut self) {
         self.lost.clear();
     }
@@ -273,7 +274,7 @@ impl SessionTable {
         ]
     }
 
-    /// The peer says that it knows a session no more: it is gone, if it is the peer that says so.
+    /// A stateless reset: the session is gone, if the reset comes from its peer.
     fn handle_stateless_reset(&mut self, gone: StatelessReset) {
         let token = self.peers.get(&gone.session).and_then(|peer| peer.reset_token);
         if !token.is_some_and(|token| stateless_reset::is_same(&token, &gone.token)) {
@@ -285,8 +286,8 @@ impl SessionTable {
         self.handle_events();
     }
 
-    /// A datagram of no session here. It proves nothing, so nothing is kept; but its sender may be one who does not
-    /// know that this process was started anew. The answer is shorter than any datagram that it answers.
+    /// A datagram of a session that is unknown here. It proves nothing, so nothing is kept. But its sender may not know
+    /// that this process was restarted. The answer is shorter than any datagram that it answers.
     fn answer_unknown_session(&mut self, now: Duration, session: SessionId, from: SocketAddr) {
         self.datagrams_dropped += 1;
         if self.resets.len() >= RESETS_WAITING_MAX {
@@ -300,7 +301,7 @@ impl SessionTable {
     fn seal(&mut self, sent: Transmit) -> Option<OutgoingDatagram> {
         let Transmit { session, packet, phase, bytes: mut datagram } = sent;
         let peer = self.peers.get_mut(&session)?;
-        // The rules say nothing before the peer was heard, which is when its address is known.
+        // The rules send nothing before the peer was heard, which is when its address is known.
         let to = peer.address?;
         peer.seal.seal(phase, packet, &mut datagram).then_some(OutgoingDatagram { datagram, to })
     }
@@ -317,13 +318,13 @@ impl SessionTable {
         self.peers.get(&session).map_or(0, |peer| peer.seal.sealing_phase())
     }
 
-    /// How many wait for replies.
+    /// How many requests wait for replies.
     #[cfg(test)]
     pub(super) fn waiting_count(&self) -> usize {
         self.waiting.len()
     }
 
-    /// All that is kept, but counters: what is to be compared before and after.
+    /// The whole state, except counters, for comparison before and after.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn state(&self) -> String {
         let mut peers: Vec<_> = self
@@ -336,7 +337,7 @@ impl SessionTable {
         format!("{} {peers:?} {waiting:?} {:?}", self.endpoint.state(), self.lost)
     }
 
-    /// Tells what there is to tell; gives how many messages were among it.
+    /// Reports pending events; returns how many of them were messages.
     fn handle_events(&mut self) -> usize {
         let mut messages = 0;
         while let Some(news) = self.endpoint.poll_event() {
@@ -346,7 +347,7 @@ impl SessionTable {
         messages
     }
 
-    /// Passes news on to whom it is for.
+    /// Passes an event on to its recipient.
     fn handle_event(&mut self, news: EndpointAction) {
         match news {
             EndpointAction::Deliver { session, message } => self.deliver(session, message),
@@ -365,7 +366,7 @@ impl SessionTable {
             MessageKind::Request(request) => Some(request),
             MessageKind::Reply(request) => {
                 match self.waiting.remove(&(session, request)) {
-                    // Who stopped waiting this very moment does not need it.
+                    // A requester that stopped waiting this very moment does not need it.
                     Some(answer) => drop(answer.send(message.body)),
                     None => debug!(%session, request, "a reply came too late"),
                 }
@@ -392,7 +393,7 @@ impl SessionTable {
     }
 }
 
-/// Requests that may wait for their replies at once; each has a task of the caller's, which costs more than this.
+/// Requests that may wait for their replies at once. Each has a task of the caller, which costs more than this.
 const REQUESTS_WAITING_MAX: usize = 65_536;
-/// Answers to strangers that may wait for the sending task; more strangers are not answered.
+/// Answers to strangers that may wait for the sending task; further strangers are not answered.
 const RESETS_WAITING_MAX: usize = 64;

@@ -1,6 +1,6 @@
-//! "There is no such session here": how a process that was started anew tells its old peers at once, without
-//! remembering them, and without letting anyone else say so (the idea of RFC 9000's stateless reset, 10.3). It serves
-//! whoever speaks into a session that is gone; it keeps nothing about them.
+//! "There is no such session here": the stateless reset (the idea of RFC 9000, 10.3). A restarted process uses it to
+//! tell its old peers at once that it does not know their session. Nobody else can forge it. It serves whoever sends
+//! into a session that is gone, and never keeps anything about these senders.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use protocol::{
 };
 use ring::hmac;
 
-/// From this come the tokens of a process: the same after a restart, since it comes from the role's private key.
+/// The key from which a process derives its tokens. It comes from the role's private key, so it survives a restart.
 #[derive(Clone, Debug)]
 pub struct StatelessResetKey(hmac::Key);
 
@@ -21,8 +21,8 @@ impl StatelessResetKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()))
     }
 
-    /// What shows, in this session, that it is this process that says "gone". It is given to the peer when the session
-    /// begins, where nobody else hears it.
+    /// Proves, in this session, that a reset comes from this process. The peer gets it when the session begins, where
+    /// nobody else hears it.
     pub fn token(&self, session: SessionId) -> [u8; RESET_TOKEN_BYTES] {
         let mut token = [0; RESET_TOKEN_BYTES];
         token.copy_from_slice(&hmac::sign(&self.0, &session.0.to_be_bytes()).as_ref()[..RESET_TOKEN_BYTES]);
@@ -30,7 +30,7 @@ impl StatelessResetKey {
     }
 }
 
-/// Who answers strangers, and how many.
+/// Answers strangers, and limits how many.
 #[derive(Default)]
 pub(super) struct ResetResponder {
     key: Option<StatelessResetKey>,
@@ -43,7 +43,7 @@ impl ResetResponder {
         self.key = Some(key);
     }
 
-    /// The answer to a sealed datagram of a session that is not here, if there may be one now.
+    /// The answer to a sealed datagram of an unknown session, if one may be sent now.
     pub(super) fn answer(&mut self, now: Duration, session: SessionId) -> Option<StatelessReset> {
         let key = self.key.as_ref()?;
         if now.saturating_sub(self.second_began) >= Duration::from_secs(1) {
@@ -57,13 +57,13 @@ impl ResetResponder {
     }
 }
 
-/// Whether two tokens are the same, in a time that does not tell where they differ.
+/// Compares two tokens in constant time.
 pub(super) fn is_same(one: &[u8; RESET_TOKEN_BYTES], other: &[u8; RESET_TOKEN_BYTES]) -> bool {
     one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
-/// Answers to strangers in a second: a thousand peers of a restarted master hear within seconds, and what a flood of
-/// strangers draws out of us stays under 15 KB a second.
+/// Answers to strangers in a second. A thousand peers of a restarted master hear of it within seconds. A flood of
+/// strangers draws less than 15 KB a second out of us.
 pub const STATELESS_RESETS_PER_SECOND_MAX: u32 = 512;
 const LABEL: &[u8] = b"sector gmp 2 gone";
 

@@ -1,5 +1,5 @@
-//! The messenger on both kinds of socket: every test of [`transports`] runs over real UDP on the loopback and over the
-//! network in memory with the runtime's time stopped; those at the end need bad weather and run in memory only.
+//! The messenger on both kinds of socket. Every test of [`transports`] runs over real UDP on the loopback, and over the
+//! network in memory with the runtime's time stopped. The tests at the end need a bad network and run in memory only.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,12 +14,12 @@ use crate::{
 
 const SESSION: SessionId = SessionId(0xabc);
 const KEY: [u8; 32] = [42; 32];
-/// Longer than any of it takes; a test that fails by it hangs otherwise.
+/// Longer than any of it takes; a test that exceeds it would hang.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A sealed datagram with nothing but an acknowledgement of so few is shorter, one with a word longer.
+/// A sealed datagram with nothing but an acknowledgement of so few is shorter; one with a message is longer.
 const ACKNOWLEDGEMENT_ALONE_BYTES_MAX: usize = datagram::HEAD_BYTES + datagram::SEAL_BYTES + 16;
 
-/// What sockets are bound on.
+/// The kind of network that a test runs on.
 #[derive(Clone)]
 enum Ground {
     Loopback,
@@ -39,7 +39,7 @@ impl Ground {
         Messenger::start(self.bind().await, Clock::start())
     }
 
-    /// An opener with its acceptor, which does not know yet where the opener is.
+    /// An opener with its acceptor, which does not yet know the opener's address.
     async fn pair(&self) -> Pair {
         let ((opener, opener_events), (acceptor, acceptor_events)) = (self.messenger().await, self.messenger().await);
         opener.add_session(keys(SessionRole::Initiator, Some(acceptor.local_address())));
@@ -47,7 +47,7 @@ impl Ground {
         Pair { opener, opener_events, acceptor, acceptor_events }
     }
 
-    /// The same, and the acceptor answers each request with its bytes turned round.
+    /// The same, where the acceptor answers each request with its bytes reversed.
     async fn answering_pair(&self) -> (Pair, JoinSet<()>) {
         let mut pair = self.pair().await;
         let (acceptor, (_, closed)) = (pair.acceptor.clone(), mpsc::channel(1));
@@ -87,7 +87,7 @@ async fn next(events: &mut mpsc::Receiver<MessengerEvent>) -> Delivered {
     }
 }
 
-/// Waits for something that no one announces.
+/// Waits for a condition that nobody announces.
 async fn until(mut is_so: impl FnMut() -> bool) {
     let waiting = async {
         while !is_so() {
@@ -97,7 +97,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
     tokio::time::timeout(PATIENCE, waiting).await.expect("it never is so");
 }
 
-/// The length of the next datagram at a socket of the test's own, and where it came from.
+/// The length of the next datagram at one of the test's own sockets, and its source.
 async fn heard(socket: &dyn DatagramSocket, buffer: &mut [u8]) -> (usize, SocketAddr) {
     tokio::time::timeout(PATIENCE, socket.receive_from(buffer)).await.expect("nothing came").unwrap()
 }
@@ -106,7 +106,7 @@ fn counter(messenger: &Messenger, name: &str) -> u64 {
     messenger.counters().into_iter().find(|(found, _)| *found == name).unwrap().1
 }
 
-/// Tests that hold on every ground: `async fn test(ground: Ground)`.
+/// Tests that hold on every kind of network: `async fn test(ground: Ground)`.
 macro_rules! transports {
     ($($test:ident),+ $(,)?) => {
         mod over_udp {
@@ -206,14 +206,14 @@ async fn what_is_not_sealed_with_the_key_is_counted_and_dropped(ground: Ground) 
     other_key
         .add_session(SessionKeys { key: [1; 32], ..keys(SessionRole::Initiator, Some(pair.acceptor.local_address())) });
     other_key.notify(SESSION, b"not mine".to_vec()).unwrap();
-    // Datagrams to one socket of one machine do not overtake each other, but those of several tasks may be sent in any
-    // order: wait until all were counted, and see that the true one alone was delivered.
+    // Datagrams to one socket of one machine do not overtake each other, but several tasks may send theirs in any
+    // order. So wait until all were counted, and check that only the authentic one was delivered.
     until(|| counter(&pair.acceptor, names::METRIC_DATAGRAMS_DROPPED) >= 6).await;
     pair.opener.notify(SESSION, b"mine".to_vec()).unwrap();
     assert_eq!(next(&mut pair.acceptor_events).await.body, b"mine");
 }
 
-/// Stands between two messengers: what comes from one side leaves to the other by the socket of that side.
+/// Stands between two messengers: a datagram that comes from one side leaves to the other by that side's socket.
 struct Relay {
     near: Arc<dyn DatagramSocket>,
     opener: Option<SocketAddr>,
@@ -237,7 +237,7 @@ impl Relay {
         datagram
     }
 
-    /// A pair whose opener believes the relay to be the acceptor.
+    /// A pair whose opener takes the relay for the acceptor.
     async fn between(ground: &Ground) -> (Self, Pair) {
         let near = ground.bind().await;
         let ((opener, opener_events), (acceptor, acceptor_events)) =
@@ -256,7 +256,7 @@ async fn a_replayed_datagram_is_neither_delivered_nor_followed(ground: Ground) {
     let stolen = relay.pass(&*honest).await;
     assert_eq!(next(&mut pair.acceptor_events).await.body, b"once");
     let mut buffer = [0; 2_000];
-    // The acknowledgement: the way back leads to where the datagram came from.
+    // The acknowledgement goes back to the address that the datagram came from.
     assert_eq!(heard(&*honest, &mut buffer).await.1, relay.acceptor);
     let dropped = counter(&pair.acceptor, names::METRIC_DATAGRAMS_DROPPED);
     thief.send_to(&stolen, relay.acceptor).await.unwrap();
@@ -277,7 +277,7 @@ async fn an_overtaken_datagram_is_delivered_and_not_followed(ground: Ground) {
     thief.send_to(&held, relay.acceptor).await.unwrap();
     assert_eq!(next(&mut pair.acceptor_events).await.body, b"held back");
     pair.acceptor.notify(SESSION, b"to the honest one".to_vec()).unwrap();
-    // An acknowledgement or two may come before; the word comes to this address or to none.
+    // An acknowledgement or two may come before; the message comes to this address or to none.
     let mut buffer = [0; 2_000];
     while heard(&*honest, &mut buffer).await.0 < ACKNOWLEDGEMENT_ALONE_BYTES_MAX {}
 }
@@ -311,7 +311,7 @@ async fn a_reader_that_is_slow_gets_everything_once(ground: Ground) {
     }
     // The queue of events is full, and stays full for a while.
     until(|| pair.acceptor_events.len() == EVENTS_MAX).await;
-    // Meanwhile the sender is not held up otherwise: what found no room is sent again.
+    // Meanwhile the sender is not held up otherwise: a message that found no room is sent again.
     let before = counter(&pair.opener, names::METRIC_DATAGRAMS_RETRANSMITTED);
     until(|| counter(&pair.opener, names::METRIC_DATAGRAMS_RETRANSMITTED) > before).await;
     let mut received = Vec::new();
@@ -350,7 +350,7 @@ async fn a_requester_is_told_when_its_session_ends(ground: Ground) {
 
 async fn a_session_of_an_old_id_and_a_new_key_is_a_new_one(ground: Ground) {
     let mut pair = ground.pair().await;
-    // Nothing waits in the old one, so it is gone at once, and the news of its end comes before the new one's start.
+    // Nothing waits in the old session, so it is gone at once. The event of its end comes before the new one's start.
     let key = [43; 32];
     let (at, acceptor) = (Some(pair.acceptor.local_address()), pair.acceptor.clone());
     for (messenger, keys) in
@@ -415,7 +415,7 @@ async fn a_cut_that_stays_loses_the_session_and_says_so() {
     let reply = pair.opener.request(SESSION, b"abc".to_vec(), PATIENCE).await;
     assert!(matches!(reply, Err(NetError::SessionLost { session: SESSION })), "{reply:?}");
     assert_eq!(pair.opener_events.recv().await, Some(MessengerEvent::SessionLost(SESSION)));
-    // The other end had nothing to say, and notices nothing until it has.
+    // The other end had nothing to send, and notices nothing until it has.
     pair.acceptor.notify(SESSION, b"anyone?".to_vec()).unwrap();
     assert_eq!(pair.acceptor_events.recv().await, Some(MessengerEvent::SessionLost(SESSION)));
 }
@@ -429,7 +429,7 @@ async fn a_peer_that_does_not_keep_up_fills_the_queue_and_the_sender_is_told() {
     assert!(matches!(refused, Some(NetError::QueueFull { session: SESSION, .. })), "{refused:?}");
 }
 
-/// A socket that takes two datagrams at once, then none until it was waited for, and that cannot send to one address.
+/// A socket that takes two datagrams at once, then none until it was waited for. It cannot send to one address.
 struct Grudging {
     sent: Mutex<Vec<OutgoingDatagram>>,
     unreachable: SocketAddr,

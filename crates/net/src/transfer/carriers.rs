@@ -1,9 +1,8 @@
 //! Which carrier a conversation takes: TCP within a site, QUIC between sites, TCP where UDP does not get through
-//! (decision 17). It serves every path that moves bytes between two machines.
-//!
-//! QUIC is tried first, and TCP a little later beside it; but TCP has won only when QUIC keeps still for longer than
-//! one lost packet explains, since on the links that need QUIC a packet is easily lost, and TCP would then crawl for
-//! the whole of a long transfer. It never gives up a peer to whom either gets through.
+//! (decision 17). It serves every path that moves bytes between two machines. QUIC is tried first, and TCP a little
+//! later beside it. TCP wins only when QUIC stays silent for longer than one lost packet explains. Links that need QUIC
+//! lose packets easily, and TCP would then crawl for a whole long transfer. It never gives up a peer that either
+//! carrier can reach.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
@@ -22,13 +21,12 @@ use super::{
 };
 use crate::{NetError, identity::TlsIdentity};
 
-/// A carrier whose connection can be begun apart from its proof of who is there, so that the round trip is known
-/// between the two.
+/// A carrier that can connect before it proves who the peer is, so that the round trip is known between the two.
 pub(super) trait Dial: Carrier {
-    /// A connection before its proof.
+    /// A connection before that proof.
     type Dialed: Send;
 
-    /// Reaches for an address; how long the peer's answer took.
+    /// Connects to an address, and measures how long the peer's answer took.
     fn dial(
         &self,
         address: SocketAddr,
@@ -43,32 +41,32 @@ pub(super) trait Dial: Carrier {
     ) -> impl Future<Output = Result<TransferStream, NetError>> + Send;
 }
 
-/// What may be chosen about carriers.
+/// The settings of carriers.
 #[derive(Clone, Debug, Default)]
 pub struct CarrierSettings {
-    /// Which carrier is taken.
+    /// The carrier to take.
     pub choice: CarrierChoice,
-    /// How QUIC goes.
+    /// The settings of QUIC.
     pub quic: QuicSettings,
-    /// What an earlier process learned of its peers.
+    /// The peers that an earlier process learned about.
     pub cached_peers: Vec<CachedPeer>,
 }
 
-/// TCP and QUIC, of which each conversation takes the one that suits its way. Clones are the same.
+/// TCP and QUIC; each conversation takes the one that suits its path. Clones are the same.
 #[derive(Clone)]
 pub struct Carriers {
     selector: Arc<CarrierSelector<TcpCarrier, QuicCarrier>>,
 }
 
 impl Carriers {
-    /// Carriers that show `identity`'s certificate, if it has one. A UDP port is opened when QUIC is first wanted.
+    /// Carriers that show `identity`'s certificate, if it has one. A UDP port is opened when QUIC is first needed.
     pub fn new(identity: TlsIdentity, settings: CarrierSettings) -> Self {
         let book = SharedPeerCache::new(settings.cached_peers);
         let quic = QuicCarrier::new(identity.clone(), with_rate_cache(settings.quic, &book));
         Self::of(identity, quic, settings.choice, book)
     }
 
-    /// Carriers of a process that listens: QUIC connects from the same UDP port, so that there is one for all.
+    /// Carriers of a process that listens. QUIC connects from the same UDP port, so that there is one port for all.
     pub fn with_listener(listener: &Listener, identity: TlsIdentity, settings: CarrierSettings) -> Self {
         let book = SharedPeerCache::new(settings.cached_peers);
         let settings =
@@ -82,7 +80,7 @@ impl Carriers {
         Self { selector: Arc::new(CarrierSelector::new(TcpCarrier::new(identity), quic, choice, book)) }
     }
 
-    /// Opens a conversation with `server` at `address`, which is as far as `way` says.
+    /// Opens a conversation with `server` at `address`, whose distance is `way`.
     ///
     /// # Errors
     /// As [`Carrier::connect`].
@@ -90,8 +88,8 @@ impl Carriers {
         self.selector.connect(address, server, way).await
     }
 
-    /// Opens a conversation by TCP, whatever the settings say: one that will go on without encryption, which QUIC
-    /// cannot.
+    /// Opens a conversation by TCP, whatever the settings say. It is for one that will go on without encryption, which
+    /// QUIC cannot do.
     ///
     /// # Errors
     /// As [`Carrier::connect`].
@@ -105,17 +103,17 @@ impl Carriers {
         may_be && self.selector.peers.lock().is_far(address, way)
     }
 
-    /// Ends all connections over QUIC, of a process that is about to end.
+    /// Ends all connections over QUIC, for a process that is about to end.
     pub async fn close(&self) {
         self.selector.quic.close().await;
     }
 
-    /// The longest round trip to any peer that was spoken to.
+    /// The longest round trip to any peer so far.
     pub fn longest_round_trip(&self) -> Option<Duration> {
         self.selector.peers.lock().longest_round_trip()
     }
 
-    /// What is worth being kept for the next process.
+    /// The peers that are worth keeping for the next process.
     pub fn cached_peers(&self) -> Vec<CachedPeer> {
         self.selector.peers.cached_peers()
     }
@@ -129,7 +127,7 @@ pub(super) struct CarrierSelector<T, Q> {
     peers: Arc<SharedPeerCache>,
 }
 
-/// What is known of peers, shared with the carrier that learns it.
+/// The cache of peers, shared with the carrier that fills it.
 #[derive(Debug)]
 pub(super) struct SharedPeerCache {
     peers: Mutex<PeerCache>,
@@ -141,14 +139,14 @@ impl<T: Dial, Q: Carrier> CarrierSelector<T, Q> {
         Self { tcp, quic, choice, peers: book }
     }
 
-    /// Opens a conversation with `server` at `address`, which is as far as `way` says.
+    /// Opens a conversation with `server` at `address`, whose distance is `way`.
     pub(super) async fn connect(
         &self,
         address: SocketAddr,
         server: &str,
         way: Locality,
     ) -> Result<TransferStream, NetError> {
-        // On one machine QUIC would only cost processor time, whatever sites are played there.
+        // On one machine QUIC would only cost processor time, whatever sites its nodes pretend to be at.
         let is_near = address.ip().is_loopback() || way == Locality::Unknown && is_on_local_network(address);
         let way = if is_near { Locality::Near } else { way };
         let plan = || self.peers.lock().plan(self.peers.now(), address, self.choice, way);
@@ -166,7 +164,7 @@ impl<T: Dial, Q: Carrier> CarrierSelector<T, Q> {
         }
     }
 
-    /// QUIC first, TCP after `head_start` beside it, by `dialed` where that was begun.
+    /// QUIC first, and TCP beside it after `head_start`; TCP goes on with `dialed` where that was begun.
     async fn race(
         &self,
         address: SocketAddr,
@@ -186,11 +184,11 @@ impl<T: Dial, Q: Carrier> CarrierSelector<T, Q> {
             self.tcp.finish(dialed, server).await
         });
         tokio::select! {
-            // Where both are ready, QUIC is meant.
+            // Where both are ready, QUIC wins.
             biased;
             connected = &mut quic => match connected {
                 Ok(stream) => Ok(self.got_through(address, stream)),
-                // No reason to wait: the port said no, or a stranger is at it, which TCP will say better.
+                // No reason to wait: the port refused, or a stranger answers, which TCP will report better.
                 Err(error) => self.fall_back(address, tcp.await, &error.to_string()),
             },
             connected = &mut tcp => {
@@ -210,7 +208,7 @@ impl<T: Dial, Q: Carrier> CarrierSelector<T, Q> {
         Ok(dialed)
     }
 
-    /// A conversation that QUIC brought.
+    /// A conversation over QUIC.
     fn got_through(&self, address: SocketAddr, stream: TransferStream) -> TransferStream {
         let (now, mut book) = (self.peers.now(), self.peers.lock());
         book.note_udp_through(now, address);
@@ -221,7 +219,7 @@ impl<T: Dial, Q: Carrier> CarrierSelector<T, Q> {
         stream
     }
 
-    /// What TCP brought, where QUIC did not come about; where TCP brought something, UDP is what is blocked.
+    /// The result of TCP, where QUIC failed. Where TCP succeeded, UDP is blocked.
     fn fall_back(
         &self,
         address: SocketAddr,
@@ -237,14 +235,14 @@ impl<T: Dial, Q: Carrier> CarrierSelector<T, Q> {
 }
 
 impl SharedPeerCache {
-    /// Nothing is known yet, but for what another process kept.
+    /// Nothing is known yet, except what another process kept.
     pub(super) fn new(kept: Vec<CachedPeer>) -> Arc<Self> {
         let mut peers = PeerCache::default();
         kept.into_iter().for_each(|peer| peers.restore(Duration::ZERO, peer));
         Arc::new(Self { peers: Mutex::new(peers), began: Instant::now() })
     }
 
-    /// What is worth being kept for another process.
+    /// The peers that are worth keeping for another process.
     pub(super) fn cached_peers(&self) -> Vec<CachedPeer> {
         self.lock().cached_peers(self.now())
     }
@@ -270,13 +268,13 @@ impl RateCache for SharedPeerCache {
     }
 }
 
-/// Settings with which rates are kept in `book`, unless they are kept elsewhere.
+/// Settings that keep rates in `book`, unless they are kept elsewhere.
 fn with_rate_cache(quic: QuicSettings, book: &Arc<SharedPeerCache>) -> QuicSettings {
     let rates = quic.rate_cache.unwrap_or_else(|| Arc::clone(book) as Arc<dyn RateCache>);
     QuicSettings { rate_cache: Some(rates), ..quic }
 }
 
-/// Whether an address lies in a network of this machine, by the address with which we would speak to it. Sends nothing.
+/// Whether an address lies in a network of this machine, judged by our own address towards it. Sends nothing.
 pub(super) fn is_on_local_network(peer: SocketAddr) -> bool {
     let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let own = UdpSocket::bind(SocketAddr::new(any, 0)).and_then(|socket| {
@@ -291,8 +289,8 @@ fn share_network(own: IpAddr, peer: IpAddr) -> bool {
     common_prefix_bits(own, peer) >= network_bits
 }
 
-/// How long QUIC may keep still while TCP has got through: one flight lost (it is sent again after a second) and the
-/// answer to it from the other side of the planet.
+/// How long QUIC may stay silent while TCP has got through. That covers one lost flight (sent again after a second) and
+/// the answer to it from the other side of the planet.
 const QUIC_PATIENCE: Duration = Duration::from_millis(2_500);
 /// Leading bits, as [`common_prefix_bits`] counts them (four for each of IPv4), that two addresses of one network
 /// share: a /24 of IPv4 ...

@@ -1,9 +1,7 @@
-//! Bulk transfer: connections that carry words (messages) and frames of bytes. They serve doors 3, 5 and 6, and the
-//! one conversation with which a session at doors 2 and 4 begins (architecture, "How bytes and words travel").
-//!
-//! [`Carrier`] says how a connection is made; [`TcpCarrier`] makes it of TCP and TLS 1.3, [`QuicCarrier`] of
-//! QUIC; [`Carriers`] chooses between the two; [`Listener`] takes both; [`TransferStream`] is what comes out, whichever
-//! carrier made it. Nothing here knows what a word means, and nothing here touches a file.
+//! Bulk transfer: connections that carry messages and frames of bytes. They serve doors 3, 5 and 6, and begin sessions
+//! at doors 2 and 4 (architecture, "How bytes and words travel"). [`Carrier`] makes connections: [`TcpCarrier`] of TCP
+//! and TLS 1.3, [`QuicCarrier`] of QUIC. [`Carriers`] chooses between the two, and [`Listener`] takes both. Either
+//! gives a [`TransferStream`]. It never interprets a message and never touches a file.
 
 mod carriers;
 mod channel;

@@ -1,7 +1,6 @@
-//! What is known of the ways to peers: how long a round trip takes, whether UDP gets through, how fast the last
-//! transfer went; and by that, which carrier the next conversation takes. Pure; serves every path that moves bytes.
-//!
-//! It is only ever a hint: whoever is told wrong finds out and says so. It never grows beyond [`PEERS_MAX`].
+//! What is known of the paths to peers: the round trip, whether UDP gets through, and how fast the last transfer was.
+//! From that it chooses the carrier of the next conversation. Pure; it serves every path that moves bytes. It is only a
+//! hint: a caller that got a wrong one finds out and reports it. It never grows beyond [`PEERS_MAX`].
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -16,7 +15,7 @@ pub enum Locality {
     Near,
     /// At another site.
     Far,
-    /// Nobody has said.
+    /// Unknown.
     Unknown,
 }
 
@@ -31,14 +30,14 @@ impl Locality {
     }
 }
 
-/// What is kept of a peer from one process to the next.
+/// What one process keeps of a peer for the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CachedPeer {
     /// The peer's transfer address.
     pub address: SocketAddr,
     /// What the last transfers learned.
     pub learned: Option<PathEstimate>,
-    /// How much longer UDP is not tried, where it did not get through.
+    /// For how much longer UDP is not tried, where it did not get through.
     pub udp_blocked_for: Option<Duration>,
 }
 
@@ -47,15 +46,15 @@ pub struct CachedPeer {
 pub(super) enum DialPlan {
     /// By TCP.
     Tcp,
-    /// By QUIC, and by nothing else.
+    /// By QUIC only.
     Quic,
-    /// By QUIC, and by TCP too where there is no answer within this time.
+    /// By QUIC, and by TCP too where QUIC does not answer within this time.
     QuicFirst(Duration),
     /// By TCP, if that shows that the peer is near.
     Measure,
 }
 
-/// What is known of peers. Named by their addresses alone: what a way is like does not depend on who is at its end.
+/// The known peers, keyed by address alone: what a path is like does not depend on who is at its end.
 #[derive(Debug, Default)]
 pub(super) struct PeerCache {
     peers: BTreeMap<SocketAddr, PeerRecord>,
@@ -67,7 +66,7 @@ struct PeerRecord {
     /// When UDP is tried again.
     blocked_until: Option<Duration>,
     learned: Option<PathEstimate>,
-    /// When something was last noted.
+    /// When an entry was last updated.
     noted: Duration,
 }
 
@@ -108,7 +107,7 @@ impl PeerCache {
     /// A round trip was measured.
     pub(super) fn note_round_trip(&mut self, now: Duration, address: SocketAddr, round_trip: Duration) {
         let known = self.note(now, address);
-        // The shortest is the way; what is above it is somebody's queue.
+        // The shortest one is the path's; anything above it is a queue.
         known.round_trip = Some(known.round_trip.map_or(round_trip, |before| before.min(round_trip)));
     }
 
@@ -135,7 +134,7 @@ impl PeerCache {
         self.peers.get(&address)?.learned
     }
 
-    /// What is worth being kept for another process.
+    /// The peers that are worth keeping for another process.
     pub(super) fn cached_peers(&self, now: Duration) -> Vec<CachedPeer> {
         let remembered = self.peers.iter().map(|(address, known)| CachedPeer {
             address: *address,
@@ -145,7 +144,7 @@ impl PeerCache {
         remembered.filter(|peer| peer.learned.is_some() || peer.udp_blocked_for.is_some()).collect()
     }
 
-    /// Takes what another process kept.
+    /// Takes a peer that another process kept.
     pub(super) fn restore(&mut self, now: Duration, peer: CachedPeer) {
         if let Some(learned) = peer.learned {
             self.learn(now, peer.address, learned);
@@ -170,19 +169,19 @@ impl PeerCache {
     }
 }
 
-/// A round trip from which on a peer of unknown place counts as far: within a site even a busy network takes less, and
-/// no two sites are nearer than about 100 km of glass.
+/// Round trip from which on a peer of unknown place counts as far. Within a site even a busy network takes less, and no
+/// two sites are nearer than about 100 km of glass.
 const FAR_ROUND_TRIP_MIN: Duration = Duration::from_millis(2);
-/// Round trips that QUIC has before TCP is tried beside it: its handshake takes one, and the peer's arithmetic.
+/// Round trips that QUIC has before TCP is tried beside it: its handshake takes one, and then the peer must compute.
 const HEAD_START_ROUND_TRIPS: u32 = 3;
 /// No less, so that a busy peer does not get two handshakes from everyone ...
 const HEAD_START_MIN: Duration = Duration::from_millis(200);
 /// ... and no more, since nobody should wait for long where UDP is blocked.
 const HEAD_START_MAX: Duration = Duration::from_secs(1);
-/// Where no round trip is known.
+/// The head start where no round trip is known.
 const HEAD_START_UNKNOWN: Duration = Duration::from_millis(400);
-/// How long UDP is not tried again with a peer to which it did not get through: a firewall seldom changes, and to try
-/// costs one conversation a few seconds.
+/// How long UDP is not tried again with a peer that it did not reach. A firewall seldom changes, and a try costs one
+/// conversation a few seconds.
 const BLOCKED_TIME: Duration = Duration::from_secs(600);
 /// Peers of which something is known, some 100 bytes each: the nodes of a large cloud.
 pub(super) const PEERS_MAX: usize = 4_096;

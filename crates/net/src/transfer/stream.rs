@@ -1,8 +1,7 @@
-//! What travels on a transfer connection, whatever carries it: words (a length of 4 bytes, then an encoded message) and
-//! frames of bulk bytes with a checksum for each block ([`protocol::wire::frame`]).
+//! The content of a transfer connection, whatever carries it. Messages are a length of 4 bytes, then the encoding.
+//! Frames of bulk bytes have a checksum for each block ([`protocol::wire::stream_frame`]).
 //!
-//! It never reserves memory because a peer says that much will come, and never gives out a frame that it has not
-//! verified.
+//! It never reserves memory because a peer announces a length, and never gives out a frame that it has not verified.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,14 +22,16 @@ use crate::{
     unauthenticated::UnauthenticatedSlot,
 };
 
-/// A connection that carries words and frames of bytes, one thing after the other in each direction.
+/// A connection that carries messages and frames of bytes, one thing after the other in each direction.
 ///
-/// When a call is cancelled (its future dropped) or gives an error, the connection may stand in the middle of a word or
-/// frame and is only good for dropping, with two exceptions: after [`NetError::Corrupt`] it stands behind the bad
-/// frame; and after sending has failed, [`receive`](Self::receive) still gives what the peer said before it closed,
-/// which is usually its refusal.
+/// When a call is cancelled (its future dropped) or fails, the connection may be in the middle of a message or frame.
+/// It can then only be dropped, with two exceptions:
 ///
-/// A connection that is dropped looks to the peer as if it were cut; to end in order, [`close`](Self::close) it.
+/// - After [`NetError::Corrupt`] it stands behind the bad frame.
+/// - After sending has failed, [`receive`](Self::receive) still gives what the peer sent before it closed, which is
+///   usually its refusal.
+///
+/// To the peer a dropped connection looks cut; to end in order, [`close`](Self::close) it.
 pub struct TransferStream {
     channel: Channel,
     peer: SocketAddr,
@@ -38,7 +39,7 @@ pub struct TransferStream {
     head: Vec<u8>,
     /// Signs of waiting since the last frame came.
     waits: u32,
-    /// Of one who has proved nothing yet.
+    /// Of a peer that has proved nothing yet.
     slot: Option<Arc<UnauthenticatedSlot>>,
 }
 
@@ -56,14 +57,14 @@ impl TransferStream {
         Self { channel, peer, head: Vec::new(), waits: 0, slot: None }
     }
 
-    /// The other end is a stranger, and has this place.
+    /// Marks the peer as unauthenticated, with this slot.
     pub(super) fn with_slot(self, place: Arc<UnauthenticatedSlot>) -> Self {
         Self { slot: Some(place), ..self }
     }
 
     /// A connection over `stream`, which stays in this process: nothing is sealed. Both ends are given the same
-    /// `secret` for [`export_key`](Self::export_key), and the peer's role as if it had shown a certificate; the SHA-256
-    /// of its name stands for the certificate's.
+    /// `secret` for [`export_key`](Self::export_key). The peer's role is given as if it had shown a certificate; the
+    /// SHA-256 of its name stands for the certificate's.
     pub fn in_memory(stream: Box<dyn ByteStream>, peer: SocketAddr, peer_role: Option<&str>, secret: [u8; 32]) -> Self {
         Self::new(Channel::Memory(MemoryPipe::new(stream, peer_role.map(role_digest), secret)), peer)
     }
@@ -73,13 +74,13 @@ impl TransferStream {
         self.peer
     }
 
-    /// The place of a peer that [called](super::Listener::accept) and has proved nothing yet. What it says, and how
-    /// long that takes, is bounded until it is [admitted](Self::admit).
+    /// The slot of a peer that [called](super::Listener::accept) and has proved nothing yet. The length and the
+    /// duration of what it sends are bounded until it is [admitted](Self::admit).
     pub fn slot(&self) -> Option<Arc<UnauthenticatedSlot>> {
         self.slot.clone().filter(|place| !place.is_authenticated())
     }
 
-    /// The peer has proved something: it is no stranger any more, on none of its conversations over this connection.
+    /// The peer has proved something: it is no stranger any more, on any of its conversations over this connection.
     pub fn admit(&mut self) {
         if let Some(place) = self.slot.take() {
             place.release();
@@ -91,7 +92,7 @@ impl TransferStream {
         self.channel.fingerprint()
     }
 
-    /// SHA-256 of the certificate of the authority that the peer showed, as everyone who listens does: for a
+    /// SHA-256 of the authority's certificate that the peer showed, as every listener does. It is for a
     /// [newcomer](crate::identity::TlsIdentity::with_pinned_authority), which has checked the peer by it.
     pub fn peer_authority(&self) -> Option<[u8; 32]> {
         self.channel.authority()
@@ -102,10 +103,10 @@ impl TransferStream {
         self.channel.peer_certificate()
     }
 
-    /// Goes on without encryption: what is sent from now on can be read, and changed, by whoever is on the way. Both
-    /// ends call it at the same point of the conversation: one behind the word with which it agrees, the other behind
-    /// having received it; neither may have sent anything else meanwhile. What the TLS connection has proved about its
-    /// ends, and what it exports, stays.
+    /// Continues without encryption: from now on anyone on the path can read and change what is sent. Both ends call it
+    /// at the same point of the conversation. One calls it after sending the message that agrees to it, the other after
+    /// receiving that message. Neither may have sent anything else meanwhile. What the TLS connection has proved about
+    /// its ends, and its exported keys, remain.
     ///
     /// # Errors
     /// [`NetError::Closed`], [`NetError::Broken`]; also when the peer has sent what it should not have.
@@ -124,13 +125,13 @@ impl TransferStream {
         self.channel.is_shared()
     }
 
-    /// Whether the connection under this conversation has ended, or someone waited on it in vain: who has the choice
-    /// begins another one.
+    /// Whether the connection under this conversation has ended, or a conversation waited on it in vain. A caller that
+    /// can choose then begins another one.
     pub fn is_suspect(&self) -> bool {
         self.channel.is_suspect()
     }
 
-    /// How long a round trip to the peer takes, where what carries the bytes measures it.
+    /// How long a round trip to the peer takes, where the carrier measures it.
     pub fn round_trip(&self) -> Option<Duration> {
         self.channel.round_trip()
     }
@@ -138,14 +139,14 @@ impl TransferStream {
     /// 32 bytes that both ends derive from the TLS connection (RFC 8446 exporter).
     ///
     /// # Errors
-    /// [`NetError::Handshake`] when TLS refuses, which it does only for a connection that never came about.
+    /// [`NetError::Handshake`] when TLS refuses, which it does only for a connection that was never established.
     pub fn export_key(&self, label: &[u8], context: &[u8]) -> Result<[u8; 32], NetError> {
         self.channel
             .export_key(label, context)
             .map_err(|error| NetError::Handshake { peer: self.peer.to_string(), why: error.to_string() })
     }
 
-    /// Sends a word, and all that was queued before it.
+    /// Sends a message, and all that was queued before it.
     ///
     /// # Errors
     /// [`NetError::TooLong`] (nothing was sent), [`NetError::Closed`], [`NetError::Broken`].
@@ -161,7 +162,7 @@ impl TransferStream {
         sent.map_err(|error| self.failure(error, SENDING))
     }
 
-    /// Takes a word to be sent together with what is sent next: the frames that it announces.
+    /// Queues a message to be sent together with what is sent next: the frames that it announces.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -176,7 +177,7 @@ impl TransferStream {
         queued.map_err(|error| self.failure(error, SENDING))
     }
 
-    /// The next word.
+    /// The next message.
     ///
     /// # Errors
     /// [`NetError::Closed`] also when the peer closed in order; [`NetError::Broken`]; [`NetError::Malformed`];
@@ -186,16 +187,16 @@ impl TransferStream {
         self.receive_or_end().await?.ok_or(ended)
     }
 
-    /// The next word, or `None` when the peer closed in order between words. It waits as long as it takes: the caller
-    /// sets a deadline where there should be one.
+    /// The next message, or `None` when the peer closed in order between messages. It waits as long as it takes: the
+    /// caller sets a deadline where there should be one.
     ///
     /// # Errors
-    /// As [`receive`](Self::receive), but for a close in order.
+    /// As [`receive`](Self::receive), except for a close in order.
     pub async fn receive_or_end<T: DeserializeOwned>(&mut self) -> Result<Option<T>, NetError> {
         self.receive_message(TRANSFER_MESSAGE_BYTES_MAX).await
     }
 
-    /// The next word of one who may have no more of our memory than `bytes_max`.
+    /// The next message of a peer that may use no more of our memory than `bytes_max`.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -227,7 +228,7 @@ impl TransferStream {
         }
         let mut bytes = Vec::new();
         while bytes.len() < length {
-            // Memory only for what arrives: a caller that has not yet said who it is may claim any length.
+            // Memory only for bytes that arrive: a caller that has not yet said who it is may claim any length.
             let from = bytes.len();
             bytes.resize(length.min(from + MESSAGE_STEP_BYTES), 0);
             self.fill(&mut bytes[from..], "receiving a message").await?;
@@ -248,7 +249,7 @@ impl TransferStream {
     }
 
     /// Like [`send_frame`](Self::send_frame) for bytes whose block checksums are already known, from the disk or from
-    /// another connection: whoever receives them verifies the way from where they were computed.
+    /// another connection. The receiver then verifies the whole path from where they were computed.
     ///
     /// # Errors
     /// As `send_frame`; also [`NetError::TooLong`] when there is not exactly one checksum for each block.
@@ -264,7 +265,7 @@ impl TransferStream {
         .await
     }
 
-    /// Sends a frame with the checksums it has, or, where it has none, with such as are computed here.
+    /// Sends a frame with its own checksums, or with checksums computed here where it has none.
     ///
     /// # Errors
     /// As [`send_checked_frame`](Self::send_checked_frame).
@@ -275,8 +276,8 @@ impl TransferStream {
         self.send_checked_frame(&frame.payload, &frame.checksums).await
     }
 
-    /// Says between two frames that the next one waits for a limit, so that its receiver does not take the silence for
-    /// a stall.
+    /// Signals between two frames that the next one waits for a limit, so that the receiver does not take the silence
+    /// for a stall.
     ///
     /// # Errors
     /// [`NetError::Closed`], [`NetError::Broken`].
@@ -302,13 +303,13 @@ impl TransferStream {
         sent.map_err(|error| self.failure(error, "sending frames"))
     }
 
-    /// Fills `frame` with the next frame and verifies its checksums; false at the end of the data, which leaves the
-    /// frame empty. A frame that is left empty though there is more is the sender's sign that it waits for a limit;
-    /// whoever gives nothing else for too long is given up.
+    /// Fills `frame` with the next frame and verifies its checksums. False at the end of the data, which leaves the
+    /// frame empty. An empty frame although there is more signals that the sender waits for a limit. A sender that
+    /// gives nothing else for too long is given up.
     ///
     /// # Errors
-    /// [`NetError::Corrupt`] when a block does not have its checksum (the frame is then left empty and the next call
-    /// gives the next frame); [`NetError::TooLong`]; [`NetError::Closed`] before the end of the data;
+    /// [`NetError::Corrupt`] when a block does not match its checksum: the frame is then left empty, and the next call
+    /// gives the next frame. [`NetError::TooLong`]; [`NetError::Closed`] before the end of the data;
     /// [`NetError::Broken`].
     pub async fn receive_frame(&mut self, frame: &mut StreamFrame) -> Result<bool, NetError> {
         let received = self.fill_frame(frame).await;
@@ -319,7 +320,7 @@ impl TransferStream {
         received
     }
 
-    /// Whether TLS took up an earlier session.
+    /// Whether TLS resumed an earlier session.
     #[cfg(test)]
     pub(super) fn is_resumed(&self) -> bool {
         matches!(&self.channel, Channel::Tls(socket) if socket.is_resumed())
@@ -342,7 +343,7 @@ impl TransferStream {
         let sent = async {
             self.channel.queue(&self.head).await?;
             self.channel.queue(payload).await?;
-            // A large frame goes at once, so that the peer can begin; small ones share a system call.
+            // A large frame is sent at once, so that the peer can begin; small ones share a system call.
             if payload.len() >= EAGER_BYTES { self.channel.flush().await } else { Ok(()) }
         };
         let sent = sent.await;
@@ -390,8 +391,8 @@ impl TransferStream {
         }
     }
 
-    /// Sends what is still queued, before waiting for an answer to it. When that fails, what the peer said before it
-    /// went is still worth reading; when there is nothing to read, that will fail too, and say so.
+    /// Sends what is still queued, before waiting for an answer to it. Where that fails, what the peer sent before it
+    /// went is still worth reading. Where there is nothing to read, reading will fail too, and say so.
     async fn flush_queued(&mut self) {
         if self.channel.has_queued() {
             let _ = self.channel.flush().await;
@@ -410,10 +411,10 @@ impl TransferStream {
         Ok(())
     }
 
-    /// A failed read or write in our words.
+    /// A failed read or write as our own error.
     fn failure(&self, source: io::Error, operation: &'static str) -> NetError {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-        // With TLS 1.3 the connecting end is done before the other has seen its certificate.
+        // With TLS 1.3 the connecting end has finished before the other has seen its certificate.
         if let Some(why) = identity_error(&source) {
             return NetError::Handshake { peer: self.peer.to_string(), why: why.to_owned() };
         }
@@ -431,15 +432,15 @@ fn too_long(what: &'static str, bytes: usize, bytes_max: usize) -> NetError {
     NetError::TooLong { what, bytes: bytes as u64, bytes_max }
 }
 
-/// What a sender of words does.
+/// What a sender of messages does.
 const SENDING: &str = "sending a message";
-/// What a receiver of words does between two of them.
+/// What a receiver of messages does between two of them.
 const WAITING: &str = "waiting for a message";
 /// What a receiver of frames does.
 const RECEIVING: &str = "receiving a frame";
-/// Signs of waiting taken in a row: at one every few seconds, an hour's.
+/// Waiting signals taken in a row: at one every few seconds, that is an hour.
 const WAITS_MAX: u32 = 1_200;
-/// Memory a word gets ahead of its bytes.
+/// Memory that a message gets ahead of its bytes.
 const MESSAGE_STEP_BYTES: usize = 64 * 1024;
 /// Frames from this length on are handed to the system at once.
 const EAGER_BYTES: usize = 64 * 1024;

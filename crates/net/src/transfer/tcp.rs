@@ -1,7 +1,7 @@
-//! TCP with TLS 1.3: how a connection is made ([`TcpCarrier`]) and taken ([`Listener`], which takes QUIC's beside it
-//! where wanted). It serves every door where bytes or first words travel inside a site.
+//! TCP with TLS 1.3: how a connection is made ([`TcpCarrier`]) and accepted ([`Listener`], which also accepts QUIC's
+//! where wanted). It serves every door where bytes or first messages travel inside a site.
 //!
-//! A handshake is never done inside `accept`, so that a silent caller holds up no one; and no connection is made
+//! A handshake is never done inside `accept`, so a silent caller holds up nobody; and a connection is never made
 //! without one.
 
 use std::{
@@ -45,7 +45,7 @@ impl TcpCarrier {
         Self { identity, from: None }
     }
 
-    /// Connects from this address of the machine, instead of the one that the system would take.
+    /// Connects from this address of the machine, instead of the one that the system would choose.
     #[must_use]
     pub fn with_local_address(self, address: IpAddr) -> Self {
         Self { from: Some(address), ..self }
@@ -69,7 +69,7 @@ impl Dial for TcpCarrier {
     type Dialed = Dialed;
 
     async fn dial(&self, address: SocketAddr, server: &str) -> Result<(Dialed, Duration), NetError> {
-        // A name that is none is told before anyone is bothered.
+        // An invalid name is reported before anything is sent.
         server_name(server)?;
         let is_near = address.ip().is_loopback() || is_on_local_network(address);
         let socket =
@@ -110,14 +110,14 @@ impl Listener {
     /// Listens on `address`; port 0 takes any free one.
     ///
     /// # Errors
-    /// [`NetError::Bind`], which says so in words when the port is in use; [`NetError::Certificate`] when `identity` is
-    /// a client's, which has nothing to show.
+    /// [`NetError::Bind`], which says in words that the port is in use; [`NetError::Certificate`] when `identity` is a
+    /// client's, which has no certificate to show.
     pub async fn bind(address: SocketAddr, identity: TlsIdentity) -> Result<Self, NetError> {
         identity.server_config()?;
         let failed = |source| NetError::Bind { address, source };
-        // What it accepts has the same buffers, and on any other address than this it may come from afar.
+        // Accepted sockets inherit the buffers, and callers of any address but this may be far away.
         let socket = socket_for(address, address.ip().is_loopback()).map_err(failed)?;
-        // A role that restarts takes its port back at once; a port where someone listens is refused all the same.
+        // A role that restarts gets its port back at once; a port with a listener is refused all the same.
         socket.set_reuseaddr(true).map_err(failed)?;
         socket.bind(address).map_err(failed)?;
         let socket = socket.listen(BACKLOG_CONNECTIONS).map_err(failed)?;
@@ -126,7 +126,7 @@ impl Listener {
         Ok(Self { socket, address, identity, quic: None, unauthenticated: strangers })
     }
 
-    /// Listens on `address` for TCP, and on the UDP port of the same number for QUIC; port 0 takes any that is free for
+    /// Listens on `address` for TCP, and on the UDP port of the same number for QUIC. Port 0 takes any that is free for
     /// both.
     ///
     /// # Errors
@@ -143,9 +143,9 @@ impl Listener {
                     listener.quic = Some(quic);
                     return Ok(listener);
                 }
-                // TCP's free port is another's for UDP: take the next.
+                // The free TCP port is taken for UDP: try the next.
                 Err(_) if address.port() == 0 && attempt < FREE_PORT_ATTEMPTS => {}
-                // An earlier life of this role, in this very process, still tells its peers that it has ended.
+                // An earlier run of this role, in this very process, still tells its peers that it has ended.
                 Err(NetError::Bind { source, .. })
                     if source.kind() == io::ErrorKind::AddrInUse && attempt < TAKEN_PORT_ATTEMPTS =>
                 {
@@ -158,20 +158,20 @@ impl Listener {
         Self::bind(address, identity).await
     }
 
-    /// Has so much room for those who have proved nothing, instead of [what suits this
-    /// process](UnauthenticatedLimits::for_this_process). For one that listens for TCP alone.
+    /// Sets the room for unauthenticated peers, instead of [what suits this
+    /// process](UnauthenticatedLimits::for_this_process). For a listener of TCP alone.
     #[must_use]
     pub fn with_limits(mut self, room: UnauthenticatedLimits) -> Self {
         self.unauthenticated = UnauthenticatedPeers::new(room);
         self
     }
 
-    /// Those who have connected and proved nothing yet.
+    /// The peers that have connected and proved nothing yet.
     pub fn unauthenticated(&self) -> &Arc<UnauthenticatedPeers> {
         &self.unauthenticated
     }
 
-    /// A carrier that connects by QUIC from the port where this listens; `None` where it listens for TCP alone.
+    /// A carrier that connects by QUIC from the port of this listener; `None` where it listens for TCP alone.
     pub fn quic_carrier(&self, settings: QuicSettings) -> Option<QuicCarrier> {
         let quic = self.quic.as_ref()?;
         Some(QuicCarrier::with_listener(quic, self.identity.clone(), settings))
@@ -182,10 +182,10 @@ impl Listener {
         self.address
     }
 
-    /// The next TCP connection, whose TLS handshake has not been done yet (so that a silent peer holds up no one), or
-    /// the next conversation over QUIC. Who comes has a [place](crate::unauthenticated) among strangers, and is held to
-    /// it until [`TransferStream::admit`]; those for whom there is none are hung up on here. Can be cancelled without
-    /// loss.
+    /// The next TCP connection, or the next conversation over QUIC. The TLS handshake of a TCP connection has not been
+    /// done yet, so that a silent peer holds up nobody. The caller has a [slot](crate::unauthenticated) among
+    /// strangers, and is held to it until [`TransferStream::admit`]. Callers for whom there is no slot are disconnected
+    /// here. Can be cancelled without loss.
     ///
     /// # Errors
     /// [`NetError::Accept`] when the system has no room for another connection; the call may simply be repeated.
@@ -204,11 +204,11 @@ impl Listener {
                     }
                     None => tracing::debug!(%peer, "hung up on one whose address has enough connections"),
                 },
-                // The caller hung up while it waited in the queue: that is its matter.
+                // The caller hung up while it waited in the queue: that concerns only the caller.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(source) => {
-                    // Out of descriptors or memory. The connection stays in the queue, so that a caller that repeats
-                    // at once would spin. Who has proved nothing makes room for it.
+                    // Out of descriptors or memory. The connection stays in the queue, so a caller that retries at once
+                    // would spin. An unauthenticated peer makes room for it.
                     self.unauthenticated.evict_oldest();
                     sleep(ACCEPT_PAUSE).await;
                     return Err(NetError::Accept { address: self.address, source });
@@ -218,7 +218,7 @@ impl Listener {
     }
 }
 
-/// The next conversation over QUIC; never comes where none is listened for.
+/// The next conversation over QUIC; it never comes where the listener has no QUIC.
 async fn conversation(quic: Option<&QuicListener>) -> Option<TransferStream> {
     match quic {
         Some(quic) => quic.accept().await,
@@ -238,13 +238,13 @@ enum Arrival {
 }
 
 impl Incoming {
-    /// Who calls.
+    /// The caller's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Whether it has proved nothing yet, and so has one of the places of strangers; a conversation over a connection
-    /// that has is counted by nobody but the caller.
+    /// Whether it has proved nothing yet, and so has one of the slots of strangers. A conversation over an
+    /// authenticated connection is counted only by the caller of this function.
     pub fn is_unauthenticated(&self) -> bool {
         match &self.arrival {
             Arrival::Tcp(..) => true,
@@ -255,8 +255,8 @@ impl Incoming {
     /// Does the TLS handshake where it is still to be done, within [`HANDSHAKE_DEADLINE`].
     ///
     /// # Errors
-    /// [`NetError::Handshake`] when the caller does not speak our TLS or shows a foreign certificate;
-    /// [`NetError::Deadline`] when it stays silent; [`NetError::Unauthenticated`] when its place goes to another.
+    /// [`NetError::Handshake`] when the caller does not speak our TLS or shows a foreign certificate.
+    /// [`NetError::Deadline`] when it stays silent; [`NetError::Unauthenticated`] when its slot goes to another.
     pub async fn handshake(self) -> Result<TransferStream, NetError> {
         let (socket, identity, place) = match self.arrival {
             Arrival::Quic(stream) => return Ok(stream),
@@ -272,7 +272,7 @@ impl Incoming {
     }
 }
 
-/// What went wrong with TLS, for a person; `None` when it is not about who the ends are.
+/// What went wrong with TLS, for a person; `None` when it is not about the identity of the ends.
 pub(super) fn identity_error(error: &io::Error) -> Option<&'static str> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     Some(match error {
@@ -330,9 +330,9 @@ async fn tls_handshake(
     }
 }
 
-/// A TCP socket for `address`; for a near one with large buffers at once, which must be there before the connection is,
-/// since the window's scale is agreed in its first packet. For a far one the system finds out how large they must be:
-/// ours would be too small for a long fat pipe, and would stay so.
+/// A TCP socket for `address`. A near one gets large buffers at once. They must be set before the connection, since its
+/// first packet fixes the window's scale. For a far one the system chooses the size: ours would be too small for a long
+/// fat pipe, and would stay so.
 fn socket_for(address: SocketAddr, is_near: bool) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     if is_near && grants_large_buffers() {
@@ -342,8 +342,8 @@ fn socket_for(address: SocketAddr, is_near: bool) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// Whether this system lets us have [`SOCKET_BUFFER_BYTES`]. Where its limit is lower, to ask would be worse than not
-/// to: Linux would cut the request to the limit and stop growing the buffer by itself.
+/// Whether this system grants [`SOCKET_BUFFER_BYTES`]. Where its limit is lower, asking would be worse than not asking.
+/// Linux would cut the request to the limit and stop growing the buffer by itself.
 fn grants_large_buffers() -> bool {
     static GRANTED: OnceLock<bool> = OnceLock::new();
     *GRANTED.get_or_init(|| {
@@ -358,25 +358,25 @@ fn grants_large_buffers() -> bool {
     })
 }
 
-/// What both ends set on a connection.
+/// The options that both ends set on a connection.
 fn set_options(socket: &TcpStream) -> io::Result<()> {
-    // Words are written whole; to hold them back for more would only add a round trip.
+    // Messages are written whole; holding them back for more would only add a round trip.
     socket.set_nodelay(true)?;
     let socket = SockRef::from(socket);
-    // Who waits for a word waits without a deadline: a peer that lost its power must still be noticed.
+    // A receiver waits for a message without a deadline: a peer that lost its power must still be noticed.
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
     socket.set_tcp_keepalive(&keepalive)
 }
 
-/// How long a TCP connection may take to come about: three tries of the system, and far more than any round trip.
+/// How long a TCP connection may take to be established: three tries of the system, and far more than any round trip.
 pub const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a TLS handshake may take: two round trips and some arithmetic, on a busy machine.
+/// How long a TLS handshake may take: two round trips and some computing, on a busy machine.
 pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 /// Bytes wanted in each direction's socket buffer: twice 1 Gbit/s over 16 ms, and a few frames ahead on a local link.
 const SOCKET_BUFFER_BYTES: u32 = 4 * 1024 * 1024;
-/// Connections that may wait for `accept`: all nodes of a cloud that reach for one node at once.
+/// Connections that may wait for `accept`: all nodes of a cloud that connect to one node at once.
 const BACKLOG_CONNECTIONS: u32 = 1024;
 /// Free TCP ports tried until one is free for UDP too.
 const FREE_PORT_ATTEMPTS: u32 = 16;
@@ -384,13 +384,13 @@ const FREE_PORT_ATTEMPTS: u32 = 16;
 const TAKEN_PORT_ATTEMPTS: u32 = 40;
 /// ... with pauses between them, together two seconds: QUIC lets a connection die for three of its timeouts.
 const TAKEN_PORT_PAUSE: Duration = Duration::from_millis(50);
-/// Pause before an `accept` that failed is reported, so that a loop around it does not spin.
+/// Pause before a failed `accept` is reported, so that a loop around it does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Silence after which the system asks whether the peer is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// Time between two such questions.
+/// Time between two such probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// How long sent bytes may stay unacknowledged, and questions unanswered, before the connection counts as cut.
+/// How long sent bytes may stay unacknowledged, and probes unanswered, before the connection counts as cut.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
 

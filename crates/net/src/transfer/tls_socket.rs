@@ -1,5 +1,5 @@
-//! TLS 1.3 over one TCP connection, with buffers made for bulk: rustls is driven directly, many records are sealed
-//! ahead and handed to the system in one gathered write, and the socket is read in large pieces. Where both ends agree
+//! TLS 1.3 over one TCP connection, with buffers made for bulk. It drives rustls directly: many records are sealed
+//! ahead and sent in one gathered write, and the socket is read in large pieces. Where both ends agree
 //! (`insecure_data`), the connection goes on with plain bytes once the handshake has shown who they are.
 //!
 //! It never lets the peer make it hold more than its named buffers, and never goes on after TLS has failed.
@@ -107,7 +107,8 @@ impl TlsSocket {
         if self.is_plain {
             return self.socket.read(out).await;
         }
-        // Who asks for much will ask again; who waits for a word, perhaps for hours, shall not hold a large buffer.
+        // A caller that asks for much will ask again. One that waits for a message, perhaps for hours, must not hold a
+        // large buffer.
         if out.len() > INBOUND_BYTES_QUIET && self.inbound.len() < INBOUND_BYTES {
             self.inbound.resize(INBOUND_BYTES, 0);
         }
@@ -141,7 +142,7 @@ impl TlsSocket {
     /// See [`Channel::go_plain`](super::channel::Channel::go_plain).
     pub(super) async fn go_plain(&mut self) -> io::Result<()> {
         self.flush().await?;
-        // What the session took in and did not give out would be lost, and what it still holds is not plain.
+        // Bytes that the session has taken in but not given out would be lost, and what it still holds is not plain.
         if self.start < self.end || self.session.reader().into_first_chunk().is_ok_and(|chunk| !chunk.is_empty()) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "sealed bytes came after the last sealed word"));
         }
@@ -170,7 +171,7 @@ impl TlsSocket {
         Ok(())
     }
 
-    /// Whether this session takes up an earlier one.
+    /// Whether this session resumes an earlier one.
     #[cfg(test)]
     pub(super) fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
@@ -186,15 +187,15 @@ impl TlsSocket {
         if !self.is_plain {
             self.session.send_close_notify();
         }
-        // A socket that is closed with unread bytes in it is reset by the system, and the reset can overtake the last
-        // word. So: end our direction, then read away what the peer still sends until it ends its own.
+        // The system resets a socket that is closed with unread bytes in it, and the reset can overtake the last
+        // message. So we end our direction, then read and discard what the peer still sends until it ends its own.
         let farewell = async {
             self.flush().await?;
             self.socket.shutdown().await?;
             while self.socket.read(&mut self.inbound).await? > 0 {}
             io::Result::Ok(())
         };
-        // Errors here mean that the peer is gone, which is what was wanted.
+        // Errors here mean that the peer is gone, which is the goal anyway.
         let _ = timeout(CLOSE_LINGER, farewell).await;
     }
 
@@ -214,7 +215,7 @@ impl TlsSocket {
             self.end = self.socket.read(&mut self.inbound).await?;
             self.start = 0;
             if self.end == 0 {
-                // The session must know of the end, to tell one in order from a cut.
+                // The session must know of the end, to tell an orderly one from a cut.
                 self.session.read_tls(&mut io::empty())?;
                 return Ok(false);
             }
@@ -227,7 +228,7 @@ impl TlsSocket {
     }
 }
 
-/// The socket as rustls wants to write to it: all waiting records in one system call, without waiting.
+/// The socket as rustls writes to it: all waiting records in one system call, without waiting.
 struct Gathered<'a>(&'a TcpStream);
 
 impl Write for Gathered<'_> {
@@ -253,7 +254,7 @@ const SEALED_BYTES_MAX: usize = 2 * PIECE_BYTES;
 const QUEUED_PIECES_MAX: usize = 64;
 /// Bytes asked of the socket at once while frames arrive.
 const INBOUND_BYTES: usize = 256 * 1024;
-/// The same while only words arrive; an idle connection keeps no more.
+/// The same while only messages arrive; an idle connection keeps no more.
 const INBOUND_BYTES_QUIET: usize = 16 * 1024;
 /// How long a closing end waits for the other to close too.
 const CLOSE_LINGER: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
-//! Congestion controllers beside each other without sockets: real QUIC connections over the model of a link, in
-//! simulated time, so that every run is the same and a minute takes seconds.
+//! Congestion controllers compared without sockets: real QUIC connections over the model of a link. Time is simulated,
+//! so every run is the same and a minute takes seconds.
 //!
-//! `matrix.rs` is one flow over many links, `sharing.rs` several over one, `changes.rs` what changes meanwhile,
-//! `stalls.rs` what an end does that is not run for a while.
+//! `matrix.rs` is one flow over many links, `sharing.rs` several flows over one. `changes.rs` changes the link
+//! meanwhile, and `stalls.rs` has an end that does not run for a while.
 
 #![allow(clippy::unwrap_used)]
 

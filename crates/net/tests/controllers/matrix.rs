@@ -1,8 +1,8 @@
 //! One flow over many links: goodput as a share of the link's raw rate, headers, handshake and start included.
 //!
-//! The small matrix is compared with `matrix.txt` by every run of the tests (`UPDATE_MATRIX=1` writes it anew); the
-//! large one, which `docs/performance.md` shows, is printed by
-//! `cargo test --release -p sector-net --test controllers -- --ignored --nocapture`.
+//! Every run of the tests compares the small matrix with `matrix.txt` (`UPDATE_MATRIX=1` writes it anew). The large one
+//! is shown in `docs/performance.md` and printed by `cargo test --release -p sector-net --test controllers -- --ignored
+//! --nocapture`.
 
 use std::{env, fmt::Write, fs, time::Duration};
 
@@ -17,7 +17,7 @@ struct Cell {
     round_trip: Duration,
     loss: Loss,
     reorder: f64,
-    /// Queue in parts of what the rate brings in a round trip.
+    /// Queue as a multiple of what the rate brings in a round trip.
     queue: f64,
     bytes: u64,
 }
@@ -74,7 +74,7 @@ impl Cell {
     fn run(&self, kind: Kind, seed: u64) -> Outcome {
         let mut world = World::new(self.rules(), seed, &[Flow::of(kind, self.bytes)]);
         let rate = self.rate_mbit as f64 * 1e6 / 8.0;
-        // Whoever is slower than a hundredth has shown enough by then.
+        // A flow slower than a quarter of the raw rate has shown enough by then.
         let end = Duration::from_secs_f64(self.bytes as f64 / rate * PATIENCE);
         world.run(end);
         let took = world.took(0).unwrap_or(end);
@@ -155,7 +155,7 @@ fn print_the_large_matrix() {
         Cell::clean(10, 50, 50_000_000).lossy(1.0),
     ];
     let seeds = if env::var_os("SEEDS").is_some() { vec![1, 2, 3] } else { vec![1] };
-    // `CELLS="200 Mbit/s, 100 ms"` prints those of that name only.
+    // `CELLS="200 Mbit/s, 100 ms"` prints only the cells of that name.
     let wanted = env::var("CELLS").unwrap_or_default();
     for cell in cells.into_iter().filter(|cell| cell.name().contains(&wanted)) {
         println!("{}", line(&cell, &[Kind::Udt(None), Kind::Bbr3, Kind::Cubic], &seeds));

@@ -1,4 +1,4 @@
-//! A sliding map of bits, on the path of every datagram: which of the next sequence numbers have come (acknowledgement)
+//! A sliding bitmap, used for every datagram. It marks which of the next sequence numbers have come (acknowledgement),
 //! and which of the last packet numbers have (replay filter). It never allocates.
 
 /// `64 * WORDS` bits; bit 0 is the window's lower end.

@@ -1,9 +1,8 @@
-//! How many bytes may be under way at once: additive increase, multiplicative decrease (RFC 5681), counted in bytes of
-//! fragments. Words are small beside bulk data, but a page of a listing in one burst would overflow a socket buffer,
-//! and a hundred nodes that send their inventories at once would overflow the master's.
-//!
-//! In bytes, because fifty small words share a datagram: counted one by one, the few that a window holds after a loss
-//! would be a fraction of one datagram in each round trip, and everyone else's word would wait for seconds.
+//! How many bytes may be under way at once: additive increase, multiplicative decrease (RFC 5681). Messages are small
+//! beside bulk data, but a listing's page in one burst would overflow a socket buffer. The inventories of a hundred
+//! nodes at once would overflow the master's. Fifty small messages share a datagram. A window of a few messages after a
+//! loss would send a fraction of one each round trip, and all messages would wait for seconds. So it never counts
+//! messages.
 
 use super::{FRAGMENT_BYTES_MAX, WINDOW_FRAGMENTS, frame::FRAGMENT_HEAD_BYTES};
 
@@ -11,9 +10,9 @@ use super::{FRAGMENT_BYTES_MAX, WINDOW_FRAGMENTS, frame::FRAGMENT_HEAD_BYTES};
 #[derive(Clone, Debug)]
 pub(super) struct Congestion {
     window_bytes: usize,
-    /// Below it the window doubles with each round trip, above it grows by one full fragment.
+    /// Below it the window doubles with each round trip; above it the window grows by one full fragment.
     threshold_bytes: usize,
-    /// Acknowledged since the window last grew by one.
+    /// Bytes acknowledged since the window last grew by one fragment.
     acknowledged_bytes: usize,
     /// Losses of packets before this one belong to a reduction already made.
     reduced_before_packet: u64,
@@ -48,7 +47,8 @@ impl Congestion {
         self.window_bytes = self.window_bytes.min(WINDOW_MAX_BYTES);
     }
 
-    /// `packet` was lost while later ones arrived; `next_packet` will be sent next. One reduction for each flight.
+    /// `packet` was lost while later ones arrived; `next_packet` will be sent next. There is one reduction for each
+    /// flight.
     pub(super) fn lost(&mut self, packet: u64, next_packet: u64) {
         if packet >= self.reduced_before_packet {
             self.threshold_bytes = (self.window_bytes / 2).max(WINDOW_MIN_BYTES);
@@ -71,7 +71,7 @@ impl Congestion {
 pub(super) const FULL_BYTES: usize = FRAGMENT_HEAD_BYTES + FRAGMENT_BYTES_MAX;
 /// 42 KB: fits the smallest default socket buffer beside other sessions.
 const WINDOW_INITIAL_BYTES: usize = 32 * FULL_BYTES;
-/// Enough that one further loss is found by the datagrams behind it.
+/// Enough that the datagrams behind it reveal one further loss.
 const WINDOW_MIN_BYTES: usize = 4 * FULL_BYTES;
 const WINDOW_MAX_BYTES: usize = WINDOW_FRAGMENTS as usize * FULL_BYTES;
 

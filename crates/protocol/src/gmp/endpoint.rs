@@ -1,4 +1,4 @@
-//! The rule-keeper of GMP: all sessions of one UDP port. Every word between client, master and node passes through here
+//! The rule-keeper of GMP: all sessions of one UDP port. Every message between client, master and node passes here
 //! twice. It never seals, sends or waits: it is told the time and what has come, and says what to do.
 
 use std::{
@@ -14,15 +14,28 @@ use super::{
 use crate::{Now, SessionId, limits, wire::datagram::Head};
 
 /// The sessions of one port. After each call, take the actions until there are none.
+///
+/// ```text
+/// message ──cut──▶ fragments (a sequence number each) ──packed──▶ datagrams (a packet number each) ──sealed──▶ UDP
+/// ```
+///
+/// A **packet number** belongs to one transmission: it is the seal's nonce, is never used twice, and feeds the replay
+/// filter. A **sequence number** belongs to a fragment, however often it is sent: it is acknowledged, and it identifies
+/// duplicates. Messages are delivered whole, once, in the order in which they become whole; they may overtake each
+/// other.
+///
+/// The endpoint chooses the **key phase** that seals a datagram; the keys belong to the driver, `net::messenger`, which
+/// seals and unseals.
 #[derive(Debug, Default)]
 pub struct Endpoint {
     /// Boxed: the map's nodes have room for more than they hold, and an entry is large.
     sessions: BTreeMap<SessionId, Box<Entry>>,
     /// Sessions that may have a datagram to send, each at most once (`Entry::is_ready`).
     ready: VecDeque<SessionId>,
-    /// When which session is due, one for each that is at all (`Entry::timeout`).
+    /// When each session is due; there is one entry for each session that is (`Entry::timeout`).
     timeouts: BTreeSet<(Duration, SessionId)>,
-    /// Messages and ends to be told. Bounded: taken after each call, and a datagram holds a bounded number.
+    /// Messages and ends to be reported. Bounded: they are taken after each call, and a datagram holds a bounded
+    /// number.
     events: VecDeque<EndpointAction>,
     counters: EndpointCounters,
     receive_capacity: ReceiveCapacity,
@@ -35,15 +48,15 @@ pub struct Endpoint {
 pub enum EndpointAction {
     /// Seal and send a datagram.
     Send(Transmit),
-    /// Hand a message to whom it is for. It is acknowledged by the next datagram sent: hand it over before that.
+    /// Hand a message to its recipient. The next datagram sent acknowledges it: hand it over before that.
     Deliver {
         /// The session it came in.
         session: SessionId,
         /// The message.
         message: Message,
     },
-    /// The peer is unreachable, or has [gone](Endpoint::reset_session); the session is gone, and so is what waited in
-    /// it.
+    /// The peer is unreachable, or has [gone](Endpoint::reset_session). The session is gone, and so is all that waited
+    /// in it.
     SessionLost(SessionId),
     /// A [closed](Endpoint::close_session) session is gone; its key may be forgotten.
     SessionClosed(SessionId),
@@ -56,24 +69,24 @@ pub struct Transmit {
     pub session: SessionId,
     /// Its packet number, the nonce of its seal.
     pub packet: u64,
-    /// The key phase that seals it, counted from 0: the one before in this session, or the next.
+    /// The key phase that seals it, counted from 0: that of the session's last datagram, or the next.
     pub phase: u64,
     /// The [head](crate::wire::datagram) and the body to be sealed; the capacity has room for the seal.
     pub bytes: Vec<u8>,
 }
 
-/// How a datagram was taken.
+/// The result of taking a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It is the newest of its session: where it came from is where the peer is.
+    /// It is the newest of its session: its source is the peer's current address.
     Newest,
-    /// It was overtaken by others, and taken.
+    /// Others overtook it; it was accepted.
     Late,
     /// It was replayed, or its session is unknown.
     Dropped,
 }
 
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct EndpointCounters {
     /// Datagrams of no session here, or replayed.
@@ -97,8 +110,8 @@ impl Endpoint {
         self.sessions.insert(session, Box::new(entry));
     }
 
-    /// Takes no more messages in a session and ends it with [`EndpointAction::SessionClosed`] once everything taken so
-    /// far is acknowledged, or after [`CLOSE_LINGER`](super::CLOSE_LINGER).
+    /// Takes no more messages in a session. Ends it with [`EndpointAction::SessionClosed`] once everything taken so far
+    /// is acknowledged, or after [`CLOSE_LINGER`](super::CLOSE_LINGER).
     pub fn close_session(&mut self, now: Now, session: SessionId) {
         self.now = now.monotonic;
         if let Some(entry) = self.sessions.get_mut(&session) {
@@ -117,7 +130,7 @@ impl Endpoint {
         }
     }
 
-    /// Ends a session at once, as if its peer had been silent for too long: it has said that it knows it no more.
+    /// Ends a session at once, as after too long a silence: its peer has said that it no longer knows the session.
     pub fn reset_session(&mut self, session: SessionId) {
         let Some(entry) = self.sessions.get(&session) else { return };
         let is_closed = entry.session.is_closed();
@@ -129,7 +142,7 @@ impl Endpoint {
         });
     }
 
-    /// Takes a message for sending. One that goes to several sessions is given as the same `Arc`, and kept once.
+    /// Takes a message for sending. A message to several sessions is given as the same `Arc`, and stored once.
     pub fn send(
         &mut self,
         now: Now,
@@ -151,8 +164,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Nobody waits for the reply to this request any more. What was not sent of it is not sent; where the peer may
-    /// know of it, it is told: it then delivers the request only if it has done so already, and sends no reply.
+    /// Nobody waits for the reply to this request any more. Its unsent part is not sent. Where the peer may know of it,
+    /// the peer is told. It then delivers the request only if it has already done so, and sends no reply.
     pub fn cancel_request(&mut self, now: Now, session: SessionId, request: u64) {
         self.now = now.monotonic;
         if let Some(entry) = self.sessions.get_mut(&session) {
@@ -161,12 +174,12 @@ impl Endpoint {
         }
     }
 
-    /// Says when a key phase ends, from now on.
+    /// Sets when a key phase ends, from now on.
     pub fn set_key_limits(&mut self, limits: KeyLimits) {
         self.key_limits = limits;
     }
 
-    /// Says for how many more requests and notices there is room. Without room they are not acknowledged, and come
+    /// Sets for how many more requests and notices there is room. Without room they are not acknowledged, and come
     /// again; replies always have room. Unlimited until this is called.
     pub fn set_receive_capacity(&mut self, messages: usize) {
         self.receive_capacity = ReceiveCapacity(messages);
@@ -204,7 +217,7 @@ impl Endpoint {
         }
     }
 
-    /// The next thing to do, if there is one. Deliveries come before the datagrams that acknowledge them.
+    /// The next action, if there is one. Deliveries come before the datagrams that acknowledge them.
     pub fn poll_action(&mut self) -> Option<EndpointAction> {
         if let Some(news) = self.poll_event() {
             return Some(news);
@@ -222,7 +235,7 @@ impl Endpoint {
         None
     }
 
-    /// The next thing to do but sending, for a driver that receives and sends in two places.
+    /// The next action except sending, for a driver that receives and sends in two places.
     pub fn poll_event(&mut self) -> Option<EndpointAction> {
         self.events.pop_front()
     }
@@ -237,7 +250,7 @@ impl Endpoint {
         self.timeouts.first().map(|(at, _)| *at)
     }
 
-    /// Whether nothing of this session waits to be sent or acknowledged; also where there is no such session.
+    /// Whether nothing of this session waits to be sent or acknowledged; also true where there is no such session.
     pub fn is_idle(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_none_or(|entry| entry.session.is_idle())
     }
@@ -247,7 +260,7 @@ impl Endpoint {
         self.sessions.get(&session).is_some_and(|entry| entry.session.is_cancelled(request))
     }
 
-    /// All that is kept of the sessions, as text: for tests that compare it before and after.
+    /// The state of all sessions, as text: for tests that compare it before and after.
     pub fn state(&self) -> String {
         format!("{:?} {:?} {:?} {:?}", self.sessions, self.ready, self.timeouts, self.events)
     }
@@ -257,13 +270,13 @@ impl Endpoint {
         self.counters
     }
 
-    /// Bytes kept for messages that have not wholly come.
+    /// Bytes kept for messages that have not arrived completely.
     #[cfg(test)]
     pub(super) fn kept_bytes(&self) -> usize {
         self.sessions.values().map(|entry| entry.session.kept_bytes()).sum()
     }
 
-    /// Puts a session that was touched where it belongs: among the ready, the due, or the ended.
+    /// Moves a changed session to where it belongs: the ready, the due, or the ended ones.
     fn reschedule(&mut self, session: SessionId) {
         let Some(entry) = self.sessions.get_mut(&session) else { return };
         if let Some(end) = entry.session.end(self.now) {

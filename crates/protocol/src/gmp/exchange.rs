@@ -1,6 +1,7 @@
-//! Requests and replies over a bad or a slow network, from one seed: nothing is lost, nothing runs twice, a lost word
-//! costs little more than a round trip, what is urgent does not wait, and what was given up is not run late. What
-//! `simulation` has one-way and of all kinds is here the way the roles speak: one asks, the other answers.
+//! Requests and replies over a bad or a slow network, from one seed. Nothing is lost or runs twice, and a lost message
+//! costs little more than a round trip. Urgent messages do not wait, and a cancelled request does not run late.
+//! `simulation` sends notices of all kinds; here one end asks and the other answers, as the roles do. It never opens a
+//! socket or reads a clock.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,14 +23,14 @@ const SESSION: SessionId = SessionId(6);
 const ASKER: usize = 0;
 const ANSWERER: usize = 1;
 
-/// The way between the two; shares out of 1,000.
+/// The path between the two; shares out of 1,000.
 #[derive(Clone, Copy, Debug)]
 struct PathConditions {
     one_way: Duration,
     jitter: Duration,
     loss: u32,
     doubled: u32,
-    /// `None`: as many as are sent.
+    /// `None`: unlimited.
     bytes_per_second: Option<u64>,
 }
 
@@ -47,16 +48,16 @@ struct World {
     now: Now,
     on_the_way: BTreeMap<(Duration, u64), (usize, Vec<u8>)>,
     order: u64,
-    /// Until when the way from each end is taken by what was sent before.
+    /// Until when earlier datagrams occupy the path from each end.
     taken_until: [Duration; 2],
     /// When each request was asked, and when it was answered.
     asked: BTreeMap<u64, Duration>,
     answered: BTreeMap<u64, Duration>,
     /// Requests that were run, and when.
     run: BTreeMap<u64, Duration>,
-    /// How large the answers are.
+    /// The size of the answers.
     answer_bytes: usize,
-    /// How long the answerer takes.
+    /// How long the answering end takes.
     answering_takes: Duration,
     to_answer: BTreeSet<(Duration, u64)>,
 }
@@ -133,7 +134,7 @@ impl World {
         }
     }
 
-    /// Goes on to whatever comes next; `false` when nothing does.
+    /// Advances to the next event; `false` when there is none.
     fn step(&mut self) -> bool {
         let arrival = self.on_the_way.first_key_value().map(|((at, _), _)| *at);
         let answer = self.to_answer.first().map(|(at, _)| *at);
@@ -251,7 +252,7 @@ fn an_urgent_request_waits_for_what_is_under_way_and_for_nothing_else() {
 
 #[test]
 fn an_urgent_request_has_a_place_in_a_window_that_is_full() {
-    // So far that the window is full long before the first acknowledgement comes back.
+    // So long a round trip that the window is full well before the first acknowledgement comes back.
     let mut world = World::new(2, PathConditions::steady(300));
     world.ask(0, Class::Ordinary, 100);
     world.run_until(|world| world.answered.contains_key(&0));

@@ -1,6 +1,6 @@
 //! The body of a GMP datagram as bytes: frames, one behind the other, in network byte order (`docs/formats.md` has the
-//! tables). Whatever a frame claims is checked here against the fixed limits; what depends on a session's state is the
-//! receiver's to check.
+//! tables). Every claim of a frame is checked here against the fixed limits. It never checks what depends on a
+//! session's state: the receiver does.
 
 use thiserror::Error;
 
@@ -21,20 +21,20 @@ pub enum Frame<'a> {
     Fragment(Fragment<'a>),
     /// Nobody waits for the reply to a request any more.
     Cancel {
-        /// Its number among the fragments, with which it is acknowledged like one.
+        /// Its sequence number among the fragments, acknowledged like a fragment's.
         sequence: u64,
         /// The request.
         request: u64,
     },
 }
 
-/// A part of a message. All but the last of a message carry exactly [`FRAGMENT_BYTES_MAX`] bytes, so that each has its
-/// place before the others have come.
+/// A part of a message. All but the last part carry exactly [`FRAGMENT_BYTES_MAX`] bytes, so each has its place before
+/// the others have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment<'a> {
     /// Its number in this session and direction.
     pub sequence: u64,
-    /// The number of the message's first fragment, by which its fragments are known: those of more urgent messages may
+    /// The number of the message's first fragment, which identifies its fragments: those of more urgent messages may
     /// come between them.
     pub first: u64,
     /// Its place in the message, from 0.
@@ -53,7 +53,7 @@ pub struct Frames<'a> {
     rest: &'a [u8],
 }
 
-/// Why a body is not frames. The seal was right, so this is a fault of the peer's.
+/// Why a body is not a list of frames. The seal was right, so this is the peer's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// The body ends within a frame.
@@ -189,7 +189,7 @@ impl Fragment<'_> {
             && self.offset() + length <= limits::MESSAGE_BYTES_MAX
     }
 
-    /// Whether there is a place for the fragments between the first and this one, and none where this is the first.
+    /// Whether there are enough numbers between the first fragment and this one, and none where this is the first.
     fn is_behind_first(&self) -> bool {
         let behind = self.sequence.checked_sub(self.first);
         behind.is_some_and(|behind| behind >= u64::from(self.index) && (self.index > 0 || behind == 0))
@@ -216,7 +216,7 @@ pub(super) fn write_acknowledgement(next: u64, map: &Bits<WINDOW_WORDS>, out: &m
 /// The sequence numbers that an acknowledgement's map marks, rising.
 pub(super) fn marked(next: u64, map: &[u8]) -> impl Iterator<Item = u64> {
     map.iter().zip(0u64..).flat_map(move |(byte, at)| {
-        // `next` comes from the peer: it may be so large that there is nothing behind it.
+        // `next` comes from the peer: it may be so large that nothing fits behind it.
         let marked = move |bit: u64| next.checked_add(8 * at + bit).filter(|_| byte >> bit & 1 == 1);
         (0..8).filter_map(marked)
     })

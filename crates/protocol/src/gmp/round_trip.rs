@@ -1,5 +1,5 @@
-//! How long to wait for an acknowledgement: the smoothed round trip of RFC 6298 with Karn's rule. It decides when a
-//! fragment is sent again, and nothing else.
+//! How long to wait for an acknowledgement: the smoothed round trip of RFC 6298 with Karn's rule. It never decides
+//! anything but when a fragment is sent again.
 
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// Takes a measurement from a fragment that was sent once only (Karn: else no one knows which sending was
-    /// acknowledged). Only such a one ends the doubling; otherwise a round trip that suddenly grew is never measured.
+    /// Takes a measurement from a fragment that was sent only once (Karn: otherwise it is unknown which transmission
+    /// was acknowledged). Only such a measurement ends the doubling; otherwise a round trip that suddenly grew is never
+    /// measured.
     pub(super) fn measured(&mut self, round_trip: Duration) {
         self.doublings = 0;
         self.smoothed = Some(match self.smoothed {
@@ -43,12 +44,12 @@ impl RoundTrip {
         (self.estimate() * (1 << self.doublings)).min(RETRANSMISSION_TIME_MAX)
     }
 
-    /// How long an acknowledgement takes at most as far as was measured, without the doubling.
+    /// The longest time that an acknowledgement takes by the measurements, without the doubling.
     pub(super) fn estimate(&self) -> Duration {
         let Some((smoothed, deviation)) = self.smoothed else {
             return RETRANSMISSION_TIME_INITIAL;
         };
-        // A steady round trip's deviation tends to nothing: an eighth of it is left for what was never measured.
+        // The deviation of a steady round trip tends to zero: an eighth of the round trip is kept for surprises.
         let time = smoothed + (deviation * 4).max(smoothed / 8) + ACKNOWLEDGEMENT_DELAY_MAX;
         time.clamp(RETRANSMISSION_TIME_MIN, RETRANSMISSION_TIME_MAX)
     }

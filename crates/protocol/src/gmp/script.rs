@@ -1,20 +1,5 @@
-//! Text scripts: what comes into an endpoint with one session, and what it must then do. The scripts stand in
-//! `scripts/`, and read from top to bottom:
-//!
-//! ```text
-//! speaks first              the session; or `listens`
-//! @5ms                      it is now 5 ms after the start
-//! > request 7 hello         send a message; `*3000` is a body of 3,000 bytes; `>!` an urgent one, `>.` one of bulk
-//! cancel 7                  nobody waits for the reply to request 7 any more
-//! < 0: fragment 0 1/1 notice hi | ack 3 5     datagram 0 comes, with these frames; `2/3@5`: the message began at 5
-//! < 0 1/0: ack 3            the same, of the peer's key phase 1, which has heard our phase 0
-//! < 0: 01ff                 the same, as bytes
-//! = send 0: ack 1           after each line: all that the endpoint does, in order
-//! ~ 305ms                   it wants to be called then; or `never`
-//! keys 3                    a key seals three datagrams
-//! room 1                    there is room for one more request or notice
-//! close                     the session is closed
-//! ```
+//! Text scripts for one endpoint with one session: the input, and what the endpoint must then do. The scripts lie in
+//! `scripts/`; `play` explains their lines. They never open a socket or read a clock.
 
 #![allow(clippy::unwrap_used)]
 
@@ -55,6 +40,22 @@ scripts!(
     a_key_is_followed_by_the_next_once_the_peer_has_heard_it,
 );
 
+/// Runs a script from top to bottom:
+///
+/// ```text
+/// speaks first              the session; or `listens`
+/// @5ms                      it is now 5 ms after the start
+/// > request 7 hello         send a message; `*3000` is a body of 3,000 bytes; `>!` an urgent one, `>.` one of bulk
+/// cancel 7                  nobody waits for the reply to request 7 any more
+/// < 0: fragment 0 1/1 notice hi | ack 3 5     datagram 0 comes, with these frames; `2/3@5`: the message began at 5
+/// < 0 1/0: ack 3            the same, of the peer's key phase 1, which has heard our phase 0
+/// < 0: 01ff                 the same, as bytes
+/// = send 0: ack 1           after each line: all that the endpoint does, in order
+/// ~ 305ms                   it wants to be called then; or `never`
+/// keys 3                    a key seals three datagrams
+/// room 1                    there is room for one more request or notice
+/// close                     the session is closed
+/// ```
 fn play(script: &str) {
     let (mut endpoint, mut now) = (Endpoint::new(), Now::default());
     let mut done = VecDeque::new();

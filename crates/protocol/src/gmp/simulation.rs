@@ -1,5 +1,6 @@
-//! Two endpoints and a bad network between them, from one seed: whatever is lost, late, doubled or overtaken, every
-//! message arrives once and whole, both ends come to rest, and neither keeps more than its bounds.
+//! Two endpoints and a bad network between them, from one seed. Whatever is lost, late, duplicated or overtaken, every
+//! message arrives once and whole, and both ends come to rest. Neither end ever keeps more than its bounds, and the
+//! simulation never opens a socket or reads a clock.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,13 +34,14 @@ struct NetworkConditions {
     delay_ms: (u64, u64),
 }
 
-/// Both ends, and what is on its way.
+/// Both ends, and the datagrams on their way.
 struct World {
     rng: Rng,
     conditions: NetworkConditions,
     ends: [Endpoint; 2],
     now: Now,
-    /// By time of arrival and order: to whom, the key phase that seals it, and the datagram, with zeros for the seal.
+    /// By time of arrival and order: the receiving end, the key phase that seals it, and the datagram, with zeros for
+    /// the seal.
     on_the_way: BTreeMap<(Duration, u64), (usize, u64, Vec<u8>)>,
     /// The newest key phase that each end has unsealed.
     unsealed: [u64; 2],
@@ -54,7 +56,7 @@ impl World {
         let mut ends = [Endpoint::new(), Endpoint::new()];
         ends[0].add_session(SESSION, OpenMode::Active);
         ends[1].add_session(SESSION, OpenMode::Passive);
-        // Keys that are soon used up: phases go by in the midst of everything.
+        // Keys that are soon used up, so that phases change in the middle of everything.
         ends.iter_mut().for_each(|end| end.set_key_limits(KeyLimits { packets_max: 20, ..KeyLimits::default() }));
         let (on_the_way, expected) = (BTreeMap::new(), [BTreeSet::new(), BTreeSet::new()]);
         Self {
@@ -70,7 +72,7 @@ impl World {
         }
     }
 
-    /// Sends a message that is told from all others by its first bytes.
+    /// Sends a message that its first bytes tell from all others.
     fn send(&mut self, from: usize, bytes: usize) -> Result<(), SendError> {
         self.order += 1;
         let mut body = self.order.to_be_bytes().to_vec();
@@ -113,7 +115,7 @@ impl World {
         }
     }
 
-    /// Goes on to whatever comes next; `false` when nothing does.
+    /// Advances to the next event; `false` when there is none.
     fn step(&mut self) -> bool {
         let arrival = self.on_the_way.first_key_value().map(|((at, _), _)| *at);
         let timeout = self.ends.iter().filter_map(Endpoint::next_timeout).min();
@@ -160,7 +162,7 @@ fn every_message_arrives_once_whatever_the_network_does() {
             delay_ms: (delay, delay + rng.u64(0..60)),
         };
         let mut world = World::new(seed, weather);
-        // The listener hears of its peer.
+        // The passive end hears its peer.
         world.send(0, 8).unwrap();
         for _ in 0..rng.usize(1..200) {
             let bytes = if rng.u8(..20) == 0 { rng.usize(0..200_000) } else { rng.usize(0..3_000) };
@@ -223,7 +225,7 @@ fn a_slow_reader_stops_its_peer_and_loses_nothing() {
     for _ in 0..300 {
         world.send(0, 50).unwrap();
     }
-    // Replies need no room; a third of the messages are.
+    // Replies need no room; a third of the messages are replies.
     while world.now.monotonic < Duration::from_secs(3_600) && !world.expected[1].is_empty() {
         assert!(world.step());
         if world.rng.u8(..50) == 0 {

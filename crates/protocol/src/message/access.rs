@@ -1,5 +1,5 @@
-//! Door 2, rights: who may do what with an entry, whose it is, and which slices a job may read at a node. Serves `acl`
-//! and `run`. What the rights mean for other requests is told in `docs/semantics.md`.
+//! Door 2, rights: who may do what with an entry, who owns it, and which slices a job may read at a node. It serves
+//! `acl` and `run`. It never says what a right means for other requests: `docs/semantics.md` does.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,21 +14,21 @@ use crate::{
 pub enum AclRequest {
     /// Who may do what with an entry: [`AclReply::Status`].
     Get(SectorPath),
-    /// Let an entry say this from now on, and nothing else: [`AclReply::Status`].
+    /// Replace an entry's own list by this one: [`AclReply::Status`].
     Set {
         /// The entry.
         path: SectorPath,
-        /// Its own list; it goes before what the folders above say.
+        /// Its own list; it overrides those of the folders above.
         acl: Acl,
     },
-    /// Take what an entry says itself of some away; what is left stays its own list: [`AclReply::Status`].
+    /// Remove these principals from an entry's own list; what is left stays its own list: [`AclReply::Status`].
     Remove {
         /// The entry; it must have a list of its own.
         path: SectorPath,
         /// Of whom.
         principals: Vec<Principal>,
     },
-    /// Let an entry say nothing: what the folders above say holds again: [`AclReply::Status`].
+    /// Remove an entry's own list, so that the folders above decide again: [`AclReply::Status`].
     Clear(SectorPath),
     /// Give an entry to another user, for administrators: [`AclReply::Status`]. What lies below keeps its owners.
     GiveTo {
@@ -38,7 +38,7 @@ pub enum AclRequest {
         owner: UserName,
     },
     /// The right of a job to read slices at a node: [`AclReply::Inputs`]. Refused where the job's user may not read one
-    /// of them and run jobs on it, or where one is no file's content any more.
+    /// of them and run jobs on it. Also refused where one is no longer the content of a file.
     Inputs {
         /// The job; it must be running.
         job: JobId,
@@ -52,7 +52,7 @@ pub enum AclRequest {
 /// The master's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AclReply {
-    /// How it is now.
+    /// The present state.
     Status(AclStatus),
     /// The right of a job, to go with a task.
     Inputs(SignedTicket),
@@ -65,12 +65,12 @@ pub struct AclStatus {
     pub path: SectorPath,
     /// Whose it is.
     pub owner: UserName,
-    /// What it says itself.
+    /// Its own list.
     pub own: Option<Acl>,
-    /// What holds for it.
+    /// The list in effect for it.
     pub effective: Acl,
-    /// The entry that says what holds; `None`: the cloud's settings.
+    /// The entry that the effective list comes from; `None`: the cloud's settings.
     pub from: Option<SectorPath>,
-    /// What the one who asks may do, as owner and administrator too.
+    /// What the asking user may do, also as owner and administrator.
     pub mine: Rights,
 }

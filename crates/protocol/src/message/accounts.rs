@@ -1,6 +1,6 @@
-//! Doors 2 and 3: questions about users, groups, tokens and sessions. A client asks its master, the master passes the
-//! words on to the security server, which alone knows the answers (Sector/Sphere paper, 2.1). No secret that is kept
-//! anywhere travels here: a password goes in once, a token comes out once.
+//! Doors 2 and 3: questions about users, groups, tokens and sessions. A client asks its master, which passes them on to
+//! the security server, which alone knows the answers (Sector/Sphere paper, 2.1). A secret that is kept anywhere never
+//! travels here: a password goes in once, a token comes out once.
 
 use std::{fmt, net::IpAddr};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AddressRange, CredentialId, UserName, message::master_security::KnownUser};
 
-/// What is asked about accounts. Where nothing else is said, only administrators may ask.
+/// Questions about accounts. Unless stated otherwise, only administrators may ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccountsRequest {
     /// Who am I: [`AccountsReply::You`]. Everyone may ask.
@@ -75,7 +75,7 @@ pub enum AccountsRequest {
         /// Its name.
         name: String,
     },
-    /// A page of login sessions: [`AccountsReply::Sessions`]. Who is no administrator sees their own.
+    /// A page of login sessions: [`AccountsReply::Sessions`]. Other users than administrators see their own.
     Sessions {
         /// Only what comes after this one.
         after: Option<CredentialId>,
@@ -86,10 +86,10 @@ pub enum AccountsRequest {
     RevokeSessionsOf(UserName),
 }
 
-/// What becomes of a user.
+/// A change to a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UserChange {
-    /// Whether the user may come in at all; never false for the last administrator.
+    /// Whether the user may log in at all; never false for the last administrator.
     Enabled(bool),
     /// Whether the user administers the cloud; never false for the last administrator.
     Admin(bool),
@@ -131,10 +131,10 @@ pub enum AccountsReply {
     },
 }
 
-/// A token as it is given out, once: for a login session, or by its name for a program.
+/// A token, given out only once: for a login session, or by its name for a program.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewSession {
-    /// What it is listed and revoked by.
+    /// The id by which it is listed and revoked.
     pub credential: CredentialId,
     /// The token, 32 random bytes.
     pub token: [u8; 32],
@@ -194,7 +194,7 @@ pub struct SessionStatus {
 pub struct NewUser {
     /// The name.
     pub user: UserName,
-    /// The password; `None` for one who comes with tokens only.
+    /// The password; `None` for a user with tokens only.
     pub password: Option<Password>,
     /// Groups the user belongs to.
     pub groups: Vec<String>,

@@ -1,9 +1,7 @@
-//! How machines come into a cloud and stay in it: certificates asked for, issued, renewed and struck off. The same
-//! words travel at several doors: a newcomer says an [`Enrolment`] when it joins (doors 2 and 4) or to the security
-//! server (a master), the master passes it on (door 3), and an administrator says an [`AdmissionVerb`] (door 2, passed
-//! on).
-//!
-//! A private key never travels: the owner makes it and sends the public half with a proof that it has the other.
+//! How machines come into a cloud and stay in it: requesting, issuing, renewing and revoking certificates. The same
+//! messages travel at several doors. A newcomer sends an [`Enrolment`] when it joins (doors 2 and 4), or, as a master,
+//! to the security server. The master passes it on (door 3). An administrator sends an [`AdmissionVerb`] (door 2,
+//! passed on). A private key never travels: its owner sends the public half with a proof that it has the other.
 
 use std::net::IpAddr;
 
@@ -12,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::master_security::Asker;
 use crate::{AddressRange, KeyDigest, MachineKind, NodeId, TicketSecret};
 
-/// A public key that wants a certificate: a point of the curve P-256, and an ECDSA signature with its private key over
-/// the name and the key (`net::identity`). All of fixed length, so that a stranger's bytes meet no parser.
+/// A public key for which a certificate is requested: a point of the curve P-256. With it comes an ECDSA signature with
+/// its private key over the name and the key (`net::identity`). All is of fixed length, so a stranger's bytes meet no
+/// parser.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateRequest {
     /// The point's first coordinate.
@@ -26,24 +25,24 @@ pub struct CertificateRequest {
     pub s: [u8; 32],
 }
 
-/// What a machine says that wants a certificate.
+/// The request of a machine that wants a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Enrolment {
     /// It has a ticket: [`AdmissionReply::Issued`].
     WithTicket {
-        /// What it wants to be; the ticket must be for that.
+        /// The role it wants; the ticket must be for that.
         kind: MachineKind,
         /// The ticket's secret.
         secret: TicketSecret,
-        /// How it wants to be called; by default as the ticket says, or the first free `node-N`.
+        /// The name it wants; by default as the ticket says, or the first free `node-N`.
         name: Option<NodeId>,
         /// The key it made.
         key: CertificateRequest,
     },
-    /// A node without a ticket asks, and asks again until an administrator has decided: [`AdmissionReply::Waiting`],
-    /// then [`AdmissionReply::Issued`].
+    /// A node without a ticket asks, and asks again until an administrator has decided. It gets
+    /// [`AdmissionReply::Waiting`], then [`AdmissionReply::Issued`].
     Ask {
-        /// How it wants to be called.
+        /// The name it wants.
         name: NodeId,
         /// The key it made.
         key: CertificateRequest,
@@ -55,7 +54,7 @@ pub enum Enrolment {
         /// The new key it made.
         key: CertificateRequest,
     },
-    /// A machine shows its new certificate for the first time; from then on the old one is worth nothing:
+    /// A machine shows its new certificate for the first time; from then on the old one is worthless:
     /// [`AdmissionReply::Done`].
     Confirm {
         /// Its name.
@@ -66,30 +65,30 @@ pub enum Enrolment {
 /// What the security server is asked about machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AdmissionRequest {
-    /// A machine's own words. From a master: passed on; from a stranger: its own.
+    /// A machine's own request. A master passes it on; a stranger sends its own.
     Enrol {
-        /// The address it comes from; the security server puts in what it sees itself where no master asks.
+        /// The address it comes from. Where no master asks, the security server fills in what it sees itself.
         address: IpAddr,
-        /// SHA-256 of the certificate it has shown, if any; also put in by the security server.
+        /// SHA-256 of the certificate it has shown, if any; also filled in by the security server.
         fingerprint: Option<[u8; 32]>,
         /// What it said.
         enrolment: Enrolment,
     },
-    /// An administrator's words, passed on by the master.
+    /// An administrator's request, passed on by the master.
     Administer {
         /// Who.
         by: Asker,
         /// What.
         verb: AdmissionVerb,
     },
-    /// The words of who sits at the security server itself and has its private key.
+    /// A request from someone at the security server itself, who has its private key.
     Own(AdmissionVerb),
 }
 
 /// What an administrator does about machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AdmissionVerb {
-    /// Take a ticket into the books: [`AdmissionReply::Done`]. Its secret stays with who made it.
+    /// Register a ticket: [`AdmissionReply::Done`]. Its secret stays with its maker.
     AddTicket {
         /// What its bearer may become. One for a master can only be made at the security server.
         kind: MachineKind,
@@ -102,14 +101,14 @@ pub enum AdmissionVerb {
     },
     /// Who waits for a decision: [`AdmissionReply::Waiting`] ones in [`AdmissionReply::Requests`].
     Requests,
-    /// Let a waiting one in: [`AdmissionReply::Done`].
+    /// Admit a waiting machine: [`AdmissionReply::Done`].
     Approve {
         /// Which.
         name: NodeId,
-        /// Its key, to be sure, or to say which of several.
+        /// Its key, to be sure, or to choose one of several.
         key: Option<KeyDigest>,
     },
-    /// Turn all away that want this name: [`AdmissionReply::Done`].
+    /// Turn away all machines that want this name: [`AdmissionReply::Done`].
     Reject {
         /// Which name.
         name: NodeId,
@@ -126,16 +125,16 @@ pub enum AdmissionVerb {
         /// The last one of the page before; none for the first page.
         after: Option<NodeId>,
     },
-    /// Refuse a machine's certificate from now on, or with `undo` take it again: [`AdmissionReply::Done`].
+    /// Refuse a machine's certificate from now on, or with `undo` accept it again: [`AdmissionReply::Done`].
     Strike {
         /// Which.
         name: NodeId,
-        /// Take it again.
+        /// Accept it again.
         undo: bool,
     },
 }
 
-/// What a machine or an administrator hears.
+/// The answer to a machine or an administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AdmissionReply {
     /// A certificate.
@@ -154,11 +153,11 @@ pub enum AdmissionReply {
     },
     /// It is done.
     Done,
-    /// Who waits.
+    /// The waiting machines.
     Requests(Vec<WaitingMachine>),
-    /// A page of who is in, by name.
+    /// A page of the admitted machines, by name.
     Machines {
-        /// They.
+        /// The machines.
         machines: Vec<MachineStatus>,
         /// Whether there is another page.
         more: bool,
@@ -187,7 +186,7 @@ pub struct MachineStatus {
     pub kind: MachineKind,
     /// SHA-256 of its certificate.
     pub fingerprint: [u8; 32],
-    /// When that ends, in milliseconds since 1970; `None` where it was issued before that was written down.
+    /// When that ends, in milliseconds since 1970; `None` where it was issued before that was recorded.
     pub until_unix_millis: Option<u64>,
     /// SHA-256 of the next certificate, which was issued and not yet used.
     pub next_fingerprint: Option<[u8; 32]>,

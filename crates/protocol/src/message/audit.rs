@@ -1,39 +1,40 @@
-//! The audit record: who did what, from where, and how it ended. The master brings what it sees to the security server
-//! (door 3), which keeps it as a chain of lines (`docs/formats-on-disk.md`); administrators read it through the master.
+//! The audit record: who did what, from where, and how it ended. The master sends its events to the security server
+//! (door 3), which keeps them as a chain of lines (`docs/formats-on-disk.md`). Administrators read it through the
+//! master.
 //!
-//! No secret ever stands in an event: no password, no token, no key, no ticket.
+//! An event never contains a secret: no password, no token, no key, no ticket.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{UserName, message::master_security::UserRights, ticket::TicketFault};
 
-/// Something that is to be remembered.
+/// An event to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEvent {
-    /// When it happened, in milliseconds since the Unix epoch, by the clock of who saw it.
+    /// When it happened, in milliseconds since the Unix epoch, by the clock of the process that saw it.
     pub unix_millis: u64,
     /// What kind of thing.
     pub kind: AuditKind,
     /// Who: a user, a node, or a role of the cloud.
     pub who: String,
-    /// From where: an address, or the node that tells it; empty where there is no such place.
+    /// From where: an address, or the node that reports it; empty where there is no such place.
     pub from: String,
-    /// What was done or asked, in a few words that are always the same.
+    /// What was done or asked, in a few fixed words.
     pub what: String,
     /// To what: a path, a node, a user, a job; may be empty.
     pub object: String,
     /// How it ended.
     pub outcome: AuditOutcome,
-    /// Why, or what else is to be said, in a sentence; may be empty.
+    /// Why, or any other remark, in a sentence; may be empty.
     pub note: String,
 }
 
 /// What kind of thing an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum AuditKind {
-    /// Someone logged in, or a node joined; also where it was refused.
+    /// A user logged in, or a node joined; also where it was refused.
     Login,
-    /// Someone asked for what they may not.
+    /// A user asked for something without the right to it.
     Refusal,
     /// A right, an account, an admission, a policy or a quota was given, changed or taken.
     Grant,
@@ -54,11 +55,11 @@ pub enum AuditOutcome {
     Done,
     /// It was refused.
     Refused,
-    /// It went wrong.
+    /// It failed.
     Failed,
 }
 
-/// The end of the record: whoever keeps it notices when lines before it are changed or cut off.
+/// The end of the record. With it one notices that lines before it were changed or cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AuditHead {
     /// Number of the last line; the first is 1, and 0 stands for none.
@@ -70,15 +71,16 @@ pub struct AuditHead {
 /// Events of one writer, in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditBatch {
-    /// A number that this life of the master has drawn.
+    /// A random number of this run of the master.
     pub writer: u64,
-    /// Which of the writer's events the first of these is. What was recorded already is not recorded again.
+    /// The number of the first of these among the writer's events. Events that were recorded already are not recorded
+    /// again.
     pub first: u64,
     /// At most [`BATCH_EVENTS_MAX`].
     pub events: Vec<AuditEvent>,
 }
 
-/// What the master wants of the record.
+/// A request of the master about the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditRequest {
     /// Record these; answered by [`AuditReply::Recorded`] once they are on the disk.
@@ -94,7 +96,7 @@ pub enum AuditRequest {
     Verify {
         /// Who asks.
         by: UserRights,
-        /// The head that the master was told last.
+        /// The head that the master was last told.
         head: Option<AuditHead>,
     },
 }
@@ -174,7 +176,7 @@ pub const BATCH_EVENTS_MAX: usize = 64;
 pub const TEXT_BYTES_MAX: usize = 3_600;
 /// Bytes of lines in one page, after which it ends: half a message.
 pub const PAGE_BYTES_MAX: usize = 512 * 1024;
-/// Most lines looked at for one page, so that no question holds up the record: some tens of milliseconds.
+/// Most lines searched for one page, so that no question holds up the record: some tens of milliseconds.
 pub const PAGE_LINES_MAX: u64 = 100_000;
 
 impl AuditEvent {

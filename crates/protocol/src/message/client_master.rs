@@ -1,4 +1,5 @@
-//! Door 2: what a client asks its master. Words only; bytes go to the nodes with the tickets given here.
+//! Door 2: what a client asks its master. File bytes never travel here: they go to the nodes with the tickets given
+//! here.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -32,14 +33,14 @@ pub enum ClientRequest {
     Create(CreateRequest),
     /// Keep a lease alive while bytes flow: [`ClientReply::Done`].
     Renew(LeaseId),
-    /// Publish what was written, once enough nodes have reported it synced: [`ClientReply::Entry`]. Answered only then,
-    /// or refused when the lease ends before.
+    /// Publish what was written, once enough nodes have reported it synced: [`ClientReply::Entry`]. It is answered only
+    /// then, or refused when the lease ends before.
     Commit {
         /// The lease of the write.
         lease: LeaseId,
         /// Bytes written.
         bytes: u64,
-        /// Their digest, as the node computed and the client believes it.
+        /// Their digest, as the node computed it and the client expects it.
         digest: Digest,
     },
     /// Give a write up; its bytes are removed: [`ClientReply::Done`].
@@ -80,7 +81,7 @@ pub enum ClientRequest {
         path: SectorPath,
         /// Also a folder that is not empty.
         recursive: bool,
-        /// For good; nothing goes to the trash.
+        /// For good: nothing goes to the trash.
         now: bool,
     },
     /// Files, folders and bytes at and below a path: [`ClientReply::Usage`].
@@ -93,11 +94,11 @@ pub enum ClientRequest {
     AdmitJob {
         /// One line for people: functions and input.
         title: String,
-        /// Where its output will be: refused where the user may not write there.
+        /// Where its output will be. Refused where the user may not write there.
         output: Option<SectorPath>,
     },
-    /// Tell the master how a job goes, which keeps it admitted: [`ClientReply::Admitted`] with fresh tickets, or
-    /// refused with [`Status::Refused`] once it was cancelled.
+    /// Report a job's progress to the master, which keeps it admitted: [`ClientReply::Admitted`] with fresh tickets.
+    /// Refused with [`Status::Refused`] once it was cancelled.
     ReportJob(JobRecord),
     /// All jobs known, newest first: [`ClientReply::Jobs`].
     Jobs,
@@ -118,9 +119,9 @@ pub enum ClientRequest {
         /// Read the file again before.
         reload: bool,
     },
-    /// What an entry says of its copies, lifetime and quota, and what holds for it: [`ClientReply::Policy`].
+    /// An entry's own policy for copies, lifetime and quota, and the effective one: [`ClientReply::Policy`].
     Policy(SectorPath),
-    /// Let an entry say this, and nothing else, from now on: [`ClientReply::Policy`].
+    /// Replace an entry's own policy by this one: [`ClientReply::Policy`].
     SetPolicy {
         /// The entry.
         path: SectorPath,
@@ -134,22 +135,22 @@ pub enum ClientRequest {
         /// Only what comes after this (the last of the previous page).
         after: Option<TrashKey>,
     },
-    /// Take something back from the trash: [`ClientReply::Entry`], as it stands then. Refused with
-    /// [`Status::Exists`] where something has its place.
+    /// Take something back from the trash: [`ClientReply::Entry`], as it is afterwards. Refused with [`Status::Exists`]
+    /// where its place is taken.
     Restore {
         /// Where it was when it was removed (of several, the newest), or where it is in the trash.
         path: SectorPath,
-        /// Where to put it; else where it was.
+        /// Where to put it; by default where it was.
         to: Option<SectorPath>,
     },
-    /// Remove for good what is in one's trash: [`ClientReply::Done`], when it cannot be restored any more. The bytes go
-    /// in the background.
+    /// Remove for good what is in one's trash: [`ClientReply::Done`], when it can no longer be restored. The bytes are
+    /// removed in the background.
     EmptyTrash {
         /// Of all users; only administrators may.
         all_users: bool,
     },
-    /// How much users and folders may keep, and do, a page at a time: [`ClientReply::Quotas`]. Who is no administrator
-    /// sees his own.
+    /// How much users and folders may keep, and do keep, a page at a time: [`ClientReply::Quotas`]. Users other than
+    /// administrators see only their own.
     Quotas {
         /// Only what comes after this (the last of the previous page).
         after: Option<QuotaOf>,
@@ -158,17 +159,18 @@ pub enum ClientRequest {
     SetQuota {
         /// Who.
         user: UserName,
-        /// Most bytes of his files, the trash included; `None`: any number.
+        /// Most bytes of the user's files, the trash included; `None`: unlimited.
         bytes: Option<u64>,
         /// Most files.
         files: Option<u64>,
     },
-    /// Every copy of a file, with a ticket to have it verified where its node can be reached: [`ClientReply::Copies`].
+    /// Every copy of a file, each with a ticket for its verification where its node can be reached:
+    /// [`ClientReply::Copies`].
     Copies(SectorPath),
-    /// How the names were put together after the journal was lost: [`ClientReply::Rebuild`], or [`ClientReply::Done`]
-    /// where something is changed.
+    /// How the names were rebuilt after the journal was lost: [`ClientReply::Rebuild`], or [`ClientReply::Done`] where
+    /// something is changed.
     Rebuild(RebuildRequest),
-    /// Take files in that already lie on a node: [`ClientReply::Source`] with a ticket (right: import). Administrators
+    /// Import files that already lie on a node: [`ClientReply::Source`] with a ticket (right: import). Administrators
     /// only.
     Import {
         /// The node.
@@ -178,24 +180,24 @@ pub enum ClientRequest {
     Accounts(AccountsRequest),
     /// Who may do what: [`ClientReply::Acl`].
     Acl(AclRequest),
-    /// About machines that come in, for the security server: [`ClientReply::Admission`].
+    /// About machines that join, for the security server: [`ClientReply::Admission`].
     Admission(AdmissionVerb),
     /// The audit record; administrators only: [`ClientReply::Audit`].
     Audit(AuditQuestion),
-    /// Have a job that was admitted driven by a node, and by another where that one is gone: [`ClientReply::Done`].
+    /// Let a node drive an admitted job, and another node where that one is gone: [`ClientReply::Done`].
     DetachJob {
         /// The job.
         job: JobId,
-        /// The folder of its journal: what every driver begins with.
+        /// The folder of its journal, with which every driver begins.
         journal: SectorPath,
-        /// What proves each driver that it may have, in order; random, [`DRIVERS_MAX`](crate::limits::DRIVERS_MAX) at
-        /// most. One is used once, so that the driver before can no longer say anything.
+        /// The proofs of its possible drivers, in order; random, [`DRIVERS_MAX`](crate::limits::DRIVERS_MAX) at most.
+        /// Each is used once, so that the previous driver can no longer report anything.
         keys: Vec<DriverKey>,
     },
     /// What became of a job's attempts.
     History(HistoryRequest),
-    /// The master's wall clock is right, although it jumped: [`ClientReply::Done`], and what waited for that is removed
-    /// again by time. Administrators only.
+    /// The master's wall clock is right, although it jumped: [`ClientReply::Done`]. What waited for that is again
+    /// removed by time. Administrators only.
     ConfirmClock,
 }
 
@@ -236,12 +238,12 @@ pub enum ClientReply {
     Topology(TopologyStatus),
     /// A policy.
     Policy {
-        /// What the entry itself says.
+        /// The entry's own policy.
         own: Policy,
-        /// What holds for it, with what its folders and the cloud's settings say. Quotas are not inherited: each folder
-        /// counts for itself.
+        /// The effective policy, with what its folders and the cloud's settings add. Quotas are not inherited: each
+        /// folder counts for itself.
         effective: Policy,
-        /// What the one who set it should know, one sentence each.
+        /// Warnings for the user who set it, one sentence each.
         warnings: Vec<String>,
     },
     /// A page of the trash.
@@ -258,28 +260,28 @@ pub enum ClientReply {
     Accounts(AccountsReply),
     /// About rights.
     Acl(AclReply),
-    /// About machines that come in.
+    /// About machines that join.
     Admission(AdmissionReply),
     /// Of the audit record.
     Audit(AuditReply),
     /// What became of a job's attempts.
     History(JobHistory),
-    /// Not now: the user has a share of something already that others want too. Nothing was done.
+    /// Not now: the user already has a share of something that others want too. Nothing was done.
     Throttled(Throttled),
 }
 
 /// See [`ClientReply::Throttled`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttled {
-    /// What is too much; its status is [`Unavailable`](crate::Status::Unavailable), and its sentence ends with when to
+    /// What is too much. Its status is [`Unavailable`](crate::Status::Unavailable), and its sentence ends with when to
     /// try again.
     pub refusal: Refusal,
-    /// The same for programs, in seconds: before that the answer will hardly be another one.
+    /// The same for programs, in seconds: before that the answer will hardly change.
     pub retry_after_seconds: u32,
 }
 
 impl Throttled {
-    /// A refusal of what `sentence` says, for so long.
+    /// A refusal with the sentence `message`, for so long.
     pub fn new(message: impl std::fmt::Display, retry_after_seconds: u32) -> Self {
         let sentence = format!("{message}; try again in {retry_after_seconds} s");
         Self { refusal: Refusal::new(Status::Unavailable, sentence), retry_after_seconds }
@@ -293,9 +295,9 @@ pub struct CreateRequest {
     pub path: SectorPath,
     /// How many bytes to expect; chooses a node with room.
     pub bytes_expected: Option<u64>,
-    /// Copies wanted; where `None`, what the file that is replaced says, else what its folders say.
+    /// Copies wanted. Where `None`: as the replaced file says, otherwise as its folders say.
     pub copies: Option<u8>,
-    /// Copies that must be synced before the commit is answered; as file, folders and cloud say where `None`.
+    /// Copies that must be synced before the commit is answered. Where `None`: as file, folders and cloud say.
     pub sync_copies: Option<u8>,
     /// Record format.
     pub records: RecordFraming,
@@ -305,13 +307,13 @@ pub struct CreateRequest {
     pub condition: Condition,
     /// Make missing parent folders.
     pub parents: bool,
-    /// Write at this node (job output stays where it was made); else the master chooses.
+    /// Write at this node (job output stays where it was made); otherwise the master chooses.
     pub at: Option<NodeId>,
-    /// Names this upload over all its attempts: a later one goes on where an earlier one broke off, and takes over the
-    /// lease that the earlier one left.
+    /// Identifies this upload over all its attempts. A later attempt continues where an earlier one broke off, and
+    /// takes over the lease that the earlier one left.
     pub resume: Option<ResumeKey>,
-    /// Write behind the bytes that the file has: the new version is the old one with what is sent behind it. Where
-    /// there is no file, one is created.
+    /// Append to the file's bytes: the new version is the old one followed by what is sent. Where there is no file, one
+    /// is created.
     pub append: bool,
 }
 
@@ -338,7 +340,7 @@ pub struct Created {
     pub target: Source,
     /// The nodes that get the bytes from the target, one from the other in this order, each with its own write ticket.
     pub chain: Vec<Source>,
-    /// Bytes that the target begins the slice with by itself (an append); 0 otherwise.
+    /// Bytes with which the target itself begins the slice (an append); 0 otherwise.
     pub base_bytes: u64,
 }
 
@@ -351,12 +353,12 @@ pub struct Source {
     pub place: Place,
     /// Its transfer address.
     pub address: SocketAddr,
-    /// How far it is from whoever is to talk to it, where that is known: what carries the bytes depends on it.
+    /// How far it is from its caller, where that is known: the choice of carrier depends on it.
     pub distance: Option<Distance>,
-    /// Name of its local socket, where reader and node may be on one machine: bytes are then read through a passed
-    /// descriptor. Only a hint; who cannot use it takes the address.
+    /// Name of its local socket, where reader and node may be on one machine. Bytes are then read through a passed
+    /// descriptor. It is only a hint; a client that cannot use it takes the address.
     pub local: Option<String>,
-    /// What opens its door.
+    /// The ticket that the node accepts.
     pub ticket: SignedTicket,
 }
 
@@ -375,7 +377,7 @@ pub struct Entry {
     pub kind: EntryKind,
     /// Nodes that hold a good copy, where asked for.
     pub nodes: Vec<NodeId>,
-    /// Whether it says itself who may do what.
+    /// Whether it has its own access list.
     pub has_acl: bool,
 }
 
@@ -401,8 +403,8 @@ pub struct FileContent {
     pub digest: Digest,
     /// Record format.
     pub records: RecordFraming,
-    /// Copies wanted, as they follow from the file's policy and its folders'. In the master's own rows only what the
-    /// file itself says, 0 where it says nothing.
+    /// Copies wanted, as they follow from the file's policy and its folders'. In the master's own rows only the file's
+    /// own number, 0 where it has none.
     pub copies: u8,
     /// The user's own keys and values.
     pub user: BTreeMap<String, String>,
@@ -444,7 +446,7 @@ pub enum CopyState {
     Ok,
     /// Being copied.
     Writing,
-    /// On a node that is not there now.
+    /// On a node that is currently absent.
     Stale,
     /// Found bad; being replaced.
     Corrupt,
@@ -455,7 +457,7 @@ pub enum CopyState {
 pub struct Copies {
     /// The file.
     pub entry: Entry,
-    /// Its copies as the master knows them, by node; not those that are being made or removed now.
+    /// Its copies as the master knows them, by node; without those that are currently being made or removed.
     pub copies: Vec<FoundCopy>,
 }
 
@@ -464,7 +466,7 @@ pub struct Copies {
 pub struct FoundCopy {
     /// Where, and how it is as far as is known.
     pub status: CopyStatus,
-    /// How to reach it; `None` where its node is lost, or has put it aside.
+    /// How to reach it; `None` where its node is lost, or has quarantined it.
     pub source: Option<Source>,
 }
 
@@ -475,8 +477,8 @@ pub struct ListPage {
     pub entries: Vec<Entry>,
     /// Whether more may follow.
     pub more: bool,
-    /// Behind which path they follow, where that is not the last entry: those that one may not see are left out, so a
-    /// page may even be empty.
+    /// The path after which they follow, where that is not the last entry. Entries that the user may not see are left
+    /// out, so a page may even be empty.
     pub next: Option<SectorPath>,
 }
 
@@ -535,7 +537,7 @@ pub struct QuotaPage {
     pub more: bool,
 }
 
-/// How much someone or something keeps, and may.
+/// How much a user or a folder keeps, and may keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaStatus {
     /// Who or what.
@@ -568,13 +570,13 @@ pub struct NodeStatus {
     pub place: Place,
     /// Its transfer address.
     pub address: SocketAddr,
-    /// How it is.
+    /// Its state.
     pub state: NodeState,
     /// Bytes its slices take.
     pub used_bytes: u64,
     /// Bytes its disks can still take, above what it keeps free on each.
     pub free_bytes: u64,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
     /// Its data folder.
     pub folder: String,
@@ -582,7 +584,7 @@ pub struct NodeStatus {
     pub membership: Membership,
     /// Bytes of its disk that are kept free.
     pub reserve_bytes: u64,
-    /// Whether it has no more free than that, and so gets no new slices.
+    /// Whether only its reserve is left free, so that it gets no new slices.
     pub is_full: bool,
     /// Slices that it holds, as far as is known.
     pub slices: u64,
@@ -592,9 +594,9 @@ pub struct NodeStatus {
     pub sandbox_missing: Option<Vec<SandboxLayer>>,
     /// Tickets it has refused since it was started.
     pub refused_tickets: RefusedTickets,
-    /// What it has under way with each site.
+    /// Its transfers with each site.
     pub links: Vec<LinkUse>,
-    /// Attempts of jobs that came to nothing there lately.
+    /// Recent attempts of jobs that failed there.
     pub marks: NodeMarks,
 }
 
@@ -610,16 +612,16 @@ pub fn is_nearly_full(used_bytes: u64, free_bytes: u64, reserve_bytes: u64) -> b
     free_bytes.saturating_sub(reserve_bytes) < used_bytes.saturating_add(free_bytes) / NEARLY_FULL_WHEN_LEFT
 }
 
-/// A node is nearly full when one byte in so many is left: late enough that it is not said for months of a large disk,
-/// early enough to add one.
+/// A node is nearly full when one byte in so many is left. That is late enough that a large disk is not reported for
+/// months, and early enough to add one.
 pub const NEARLY_FULL_WHEN_LEFT: u64 = 20;
 
-/// How a node is.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeState {
     /// It joined and reports.
     Up,
-    /// It joined and has not yet told all that it holds.
+    /// It joined and has not yet reported all that it holds.
     Joining,
     /// It has not been heard of for too long.
     Lost,
@@ -675,8 +677,7 @@ pub struct SpeNode {
     pub source: Source,
     /// SPEs it runs at once.
     pub slots: u32,
-    /// Whether other nodes are to be preferred: lately attempts of jobs came to nothing here far more often than
-    /// elsewhere.
+    /// Whether other nodes are to be preferred: recently attempts of jobs failed here far more often than elsewhere.
     pub is_marked: bool,
 }
 
@@ -689,7 +690,7 @@ pub struct JobRecord {
     pub user: UserName,
     /// One line for people.
     pub title: String,
-    /// How far it is.
+    /// Its state.
     pub state: JobState,
     /// When it was admitted, in milliseconds since the Unix epoch. Filled by the master.
     pub started_unix_millis: u64,
@@ -697,17 +698,17 @@ pub struct JobRecord {
     pub stages: Vec<StageRecord>,
     /// Errors of functions, the first few.
     pub errors: Vec<String>,
-    /// The file in which all of them are written, where the job went on without the segments that they are about
-    /// (docs/functions.md). Where it was written: who has renamed the output since knows better.
+    /// The file that lists all of them, where the job went on without the segments that failed (docs/functions.md). It
+    /// is the path at the time of writing: the output may have been renamed since.
     pub error_slice: Option<SectorPath>,
-    /// What the functions of each stage have counted in the attempts that won, by stage; at most
+    /// The counters of each stage's functions in the attempts that won, by stage; at most
     /// [`JOB_COUNTERS_MAX`](crate::limits::JOB_COUNTERS_MAX) in all.
     pub counters: Vec<Counters>,
     /// The node that drives it, where it was detached. Filled by the master.
     pub driver: Option<NodeId>,
 }
 
-/// What proves to the master who drives a detached job.
+/// Proves the driver of a detached job to the master.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverKey(pub [u8; 32]);
 
@@ -717,7 +718,7 @@ impl std::fmt::Debug for DriverKey {
     }
 }
 
-/// How far a job is.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobState {
     /// At work.

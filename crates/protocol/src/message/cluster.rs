@@ -1,11 +1,11 @@
-//! What an administrator asks of the master about its nodes (door 2): drain, remove, rebalance, topology. Plans say
-//! what would move before anything does.
+//! What an administrator asks of the master about its nodes (door 2): drain, remove, rebalance, topology. A plan or a
+//! dry run never moves anything: it says what would move.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{NodeId, Place, SectorPath, Topology};
 
-/// Whether a node belongs to the cloud for good, apart from whether it can be reached.
+/// Whether a node is a permanent member of the cloud, apart from whether it can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
 pub enum Membership {
     /// It takes new slices as far as it has room.
@@ -41,7 +41,7 @@ pub struct RemoveNodeRequest {
     pub undo: bool,
 }
 
-/// What to do about uneven nodes: [`ClientReply::Rebalance`](super::client_master::ClientReply::Rebalance).
+/// A request about unevenly filled nodes: [`ClientReply::Rebalance`](super::client_master::ClientReply::Rebalance).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RebalanceVerb {
     /// Say what would move.
@@ -50,22 +50,22 @@ pub enum RebalanceVerb {
     Begin,
     /// Move nothing further.
     Stop,
-    /// Say how far it is.
+    /// Report the progress.
     Status,
 }
 
-/// What moves, or would.
+/// What moves, or would move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct MovePlan {
     /// Files in all.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// For how many files a place was sought; where it is fewer than `files`, `moves` are a sample of that size.
+    /// For how many files a place was sought. Where it is fewer than `files`, `moves` are a sample of that size.
     pub planned_files: u64,
     /// From where to where.
     pub moves: Vec<PlannedMove>,
-    /// What keeps it from being done, one sentence each.
+    /// What prevents it, one sentence each.
     pub problems: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub struct NodeRemoval {
     pub fewer_copies: u64,
 }
 
-/// How far a rebalance is.
+/// The progress of a rebalance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct RebalanceStatus {
     /// Whether it goes on.
@@ -115,12 +115,12 @@ pub struct RebalanceStatus {
 /// The topology in use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct TopologyStatus {
-    /// The file it came from; none where nodes say themselves where they stand.
+    /// The file it came from; `None` where nodes themselves say where they stand.
     pub file: Option<String>,
-    /// Why the file as it is now is not in use, if so.
+    /// Why the file in its present form is not in use, if so.
     pub fault: Option<String>,
     /// What the file said when it was last good.
     pub topology: Topology,
-    /// Where each known node stands by it.
+    /// Where each known node stands according to it.
     pub places: Vec<(NodeId, Place)>,
 }

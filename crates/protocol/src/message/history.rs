@@ -1,17 +1,17 @@
-//! Door 2, what became of a job's attempts: told by its driver at the end, asked for by people afterwards. Serves `job
-//! --segments` and `nodes`. Of it only the marks decide something: which nodes later jobs prefer.
+//! Door 2, the outcome of a job's attempts: its driver reports it at the end, and people ask for it afterwards. It
+//! serves `job --segments` and `nodes`. Except for the marks, by which later jobs prefer nodes, it never decides
+//! anything.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{JobId, NodeId, SectorPath};
 
-/// What a client says or asks about the attempts of a job.
+/// A client's report or question about the attempts of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HistoryRequest {
-    /// What became of them, told once, when the job ends:
-    /// [`ClientReply::Done`](super::client_master::ClientReply::Done).
+    /// Their outcome, reported once, when the job ends: [`ClientReply::Done`](super::client_master::ClientReply::Done).
     Submit {
-        /// The job, which must be the teller's.
+        /// The job, which must be the reporter's own.
         job: JobId,
         /// Its history.
         history: JobHistory,
@@ -20,19 +20,19 @@ pub enum HistoryRequest {
     Get(JobId),
 }
 
-/// What became of a job's attempts, and of the nodes that made them.
+/// The outcome of a job's attempts, and of the nodes that made them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobHistory {
-    /// By stage, run and segment; at most [`HISTORY_ATTEMPTS_MAX`](crate::limits::HISTORY_ATTEMPTS_MAX). Of more, those
-    /// that came to nothing and then those that took longest.
+    /// By stage, run and segment; at most [`HISTORY_ATTEMPTS_MAX`](crate::limits::HISTORY_ATTEMPTS_MAX). Where there
+    /// are more, first those that failed and then those that took longest.
     pub attempts: Vec<AttemptRecord>,
     /// How many others there were.
     pub left_out: u64,
-    /// The nodes at which attempts came to nothing, though others could do the same.
+    /// The nodes at which attempts failed, though others could do the same.
     pub marks: Vec<(NodeId, NodeMarks)>,
 }
 
-/// One attempt at a task: at one segment, or at some small ones together.
+/// One attempt at a task: at one segment, or at several small ones together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRecord {
     /// The stage, from 0.
@@ -66,15 +66,15 @@ pub enum AttemptEnd {
     Done,
     /// Another attempt at the same task was quicker.
     Overtaken,
-    /// Its SPE or its node failed, or gave no sign of life.
+    /// Its SPE or its node failed, or showed no sign of life.
     Failed,
-    /// The user's function erred.
+    /// The user's function failed.
     Erred,
-    /// The job ended, or began anew, while it was at work.
+    /// The job ended, or began again, while it was at work.
     Stopped,
 }
 
-/// Attempts of jobs that came to nothing at a node, though another could do the same.
+/// Attempts of jobs that failed at a node, though another node could do the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeMarks {
     /// Their SPE or the node itself failed, and another node did the task.

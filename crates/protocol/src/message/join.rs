@@ -1,6 +1,6 @@
-//! The one TLS conversation with which a session with the master begins (doors 2 and 4): the other side says who it is
-//! and gets a GMP session. The session's key never travels: both ends derive it from the TLS connection
-//! ([`KEY_LABEL`], RFC 8446 exporter, context = session id in network byte order).
+//! The TLS conversation that begins a session with the master (doors 2 and 4). The other side says who it is and gets a
+//! GMP session. The session's key never travels: both ends derive it from the TLS connection ([`KEY_LABEL`], RFC 8446
+//! exporter, context = session id in network byte order).
 
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ use crate::{
 /// Label of the TLS exporter that yields the 32-byte session key.
 pub const KEY_LABEL: &[u8] = b"EXPORTER-sector-gmp-2";
 
-/// Longest name of a machine in a login, in bytes: what a host name has.
+/// Longest name of a machine in a login, in bytes: that of a host name.
 pub const MACHINE_BYTES_MAX: usize = 255;
 
 /// What proves a user.
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The first and only message of the one who joins.
+/// The first and only message of a joining client or node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JoinRequest {
     /// A user logs in.
@@ -51,7 +51,7 @@ pub enum JoinRequest {
         user: UserName,
         /// The proof.
         secret: Secret,
-        /// The public half of a key that the client made for this session: its tickets are good for nobody else.
+        /// The public half of a key that the client made for this session: its tickets are good for no other holder.
         holder: HolderKey,
     },
     /// A node joins; it proves itself by its TLS certificate.
@@ -84,7 +84,7 @@ pub enum JoinRequest {
     Enrol(Enrolment),
     /// Someone logs in with a browser; no session begins yet: [`JoinReply::Device`].
     Device(DeviceRequest),
-    /// The driver of a detached job comes in for the user who detached it.
+    /// The driver of a detached job joins on behalf of the user who detached it.
     Driver {
         /// The job.
         job: JobId,
@@ -98,13 +98,13 @@ pub enum JoinRequest {
 /// The master's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JoinReply {
-    /// A session; words go over GMP from now on, to the same port number by UDP.
+    /// A session; from now on messages go over GMP, to the same port number by UDP.
     Accepted {
         /// The new session.
         session: SessionId,
         /// The master's public keys for tickets.
         ticket_keys: TicketKeys,
-        /// What the master shows when it says, without a seal, that it knows this session no more
+        /// The token that the master shows when it says, without a seal, that it no longer knows this session
         /// ([`StatelessReset`](crate::wire::datagram::StatelessReset)).
         reset_token: [u8; RESET_TOKEN_BYTES],
     },
@@ -112,8 +112,8 @@ pub enum JoinReply {
     Refused(Refusal),
     /// A login session has begun.
     LoggedIn(NewSession),
-    /// What becomes of a machine's certificate.
+    /// The result about a machine's certificate.
     Admission(AdmissionReply),
-    /// How far a login with a browser is.
+    /// The progress of a login with a browser.
     Device(DeviceReply),
 }

@@ -1,7 +1,7 @@
-//! Door 5 on one machine: a client that can reach a node's local socket gets the slice's bytes as an open file
-//! (`SCM_RIGHTS`) instead of having them sent, and gives a file to be stored in the same way. Words only; each is a
-//! length of 4 bytes in network byte order, then the encoded message. It serves the paths *download* and *upload*; a
-//! ticket is needed here as at the transfer port.
+//! Door 5 on one machine, for the paths *download* and *upload*. A client that can reach a node's local socket gets the
+//! slice's bytes as an open file (`SCM_RIGHTS`) instead of having them sent. It gives a file to be stored in the same
+//! way. Each message is a length of 4 bytes in network byte order, then the encoding. Access is never given without a
+//! ticket, as at the transfer port.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub enum LocalRequest {
         /// The slice.
         slice: SliceId,
     },
-    /// These bytes do not have their checksums; look for yourself: [`LocalReply::Done`].
+    /// These bytes do not match their checksums; check them yourself: [`LocalReply::Done`].
     Suspect {
         /// Right: read.
         ticket: SignedTicket,
@@ -30,22 +30,22 @@ pub enum LocalRequest {
         slice: SliceId,
         /// First byte that looked bad.
         from: u64,
-        /// First byte behind them; a node looks at no more than [`SUSPECT_BYTES_MAX`].
+        /// First byte behind them; a node checks no more than [`SUSPECT_BYTES_MAX`].
         until: u64,
     },
-    /// Store the file that comes with this word as a new slice: [`LocalReply::Progress`] now and then, at last
+    /// Store the file that comes with this message as a new slice: [`LocalReply::Progress`] now and then, at last
     /// [`LocalReply::Stored`]. What an earlier attempt left is used where it is the file's beginning; then
     /// [`LocalReply::Partial`] comes first.
     Store {
         /// Right: write.
         ticket: SignedTicket,
-        /// The further nodes that shall have it, as at the transfer port.
+        /// The further nodes that are to have it, as at the transfer port.
         chain: Vec<Source>,
         /// Length of the file in bytes.
         bytes: u64,
     },
-    /// A client shows that it holds the key that its tickets name. The first word of its conversations; it has no
-    /// answer of its own, but a conversation in which it is not true is refused and closed.
+    /// A client proves that it holds the key that its tickets name. It is the first message of its conversations. It
+    /// has no answer of its own, but where the proof is wrong the conversation is refused and closed.
     ProveKey {
         /// The public half.
         key: HolderKey,
@@ -59,7 +59,7 @@ pub enum LocalRequest {
 /// What the node answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LocalReply {
-    /// The slice's file, open for reading, comes with this word's first byte.
+    /// The slice's file, open for reading; it comes with this message's first byte.
     Opened {
         /// Length of the slice in bytes.
         bytes: u64,
@@ -68,13 +68,13 @@ pub enum LocalReply {
     },
     /// CRC32C of the next blocks, at most [`CHECKSUMS_PER_MESSAGE_MAX`].
     Checksums(Vec<u32>),
-    /// It was looked at, and if it is bad it is put aside and reported.
+    /// The bytes were checked; if they are bad, the slice is quarantined and reported.
     Done,
     /// No, and why.
     Refused(Refusal),
     /// So many more bytes of the file were taken.
     Progress {
-        /// Bytes since the last word.
+        /// Bytes since the last message.
         bytes: u64,
     },
     /// So much of the file is here and safe from an earlier attempt.
@@ -91,9 +91,9 @@ pub enum LocalReply {
     },
 }
 
-/// Most checksums in one word: those of a slice of 1 GiB, 80 KiB at most.
+/// Most checksums in one message: those of a slice of 1 GiB, 80 KiB at most.
 pub const CHECKSUMS_PER_MESSAGE_MAX: usize = 16 * 1024;
 /// Most bytes that a node reads again for one suspicion: a suspicion may cost it no more than a frame.
 pub const SUSPECT_BYTES_MAX: u64 = 1024 * 1024;
-/// Longest word at a local socket, in bytes: a full word of checksums with room for its frame, or a ticket.
+/// Longest message at a local socket, in bytes: a full list of checksums with room for its frame, or a ticket.
 pub const LOCAL_MESSAGE_BYTES_MAX: usize = 128 * 1024;

@@ -1,5 +1,5 @@
 //! Doors 2 and 3: logging in with a browser at an identity provider (device flow, RFC 8628). A client asks its master
-//! before it has any session, the master passes the words on to the security server, which alone speaks with the
+//! before it has any session. The master passes the request on to the security server, which alone talks to the
 //! provider. The provider's own codes and tokens never travel here.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{UserName, message::accounts::NewSession};
 
-/// What is asked by one who has no session yet.
+/// A request of a client that has no session yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceRequest {
     /// Begin: [`DeviceReply::Begun`].
@@ -20,7 +20,7 @@ pub enum DeviceRequest {
     },
     /// Has the person in the browser finished? [`DeviceReply::Pending`] or [`DeviceReply::Done`].
     Poll {
-        /// As it was begun.
+        /// The login that was begun.
         login: DeviceLogin,
     },
 }
@@ -30,17 +30,17 @@ pub enum DeviceRequest {
 pub enum DeviceReply {
     /// A login that the person finishes in a browser.
     Begun {
-        /// What to ask with.
+        /// The name of this login, for polling.
         login: DeviceLogin,
         /// The code to enter.
         user_code: String,
         /// Where to enter it.
         verification_url: String,
-        /// Where the code is entered already.
+        /// Where the code is already filled in.
         complete_url: Option<String>,
         /// Seconds between two questions.
         interval_seconds: u32,
-        /// Seconds until the code is worth nothing.
+        /// Seconds until the code expires.
         lives_seconds: u32,
     },
     /// Not yet.
@@ -52,12 +52,12 @@ pub enum DeviceReply {
     Done {
         /// Who.
         user: UserName,
-        /// What proves them from now on; belongs into a profile.
+        /// Proves the user from now on; belongs in a profile.
         session: NewSession,
     },
 }
 
-/// Names a login in a browser; whoever has it gets what comes of it. Never printed.
+/// Names a login in a browser; its owner gets the result. Never printed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DeviceLogin(pub [u8; 32]);
 

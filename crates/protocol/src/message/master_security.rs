@@ -1,5 +1,5 @@
-//! Door 3: the master asks the security server, over mutual TLS (Sector/Sphere paper, 2.3). One request, one reply, in
-//! order, on a kept connection.
+//! Door 3: the master asks the security server, over mutual TLS (Sector/Sphere paper, 2.3), on a kept connection. Each
+//! request gets one reply, and replies are never out of order.
 
 use std::net::IpAddr;
 
@@ -39,7 +39,7 @@ pub enum SecurityRequest {
     },
     /// What a client asked the master about accounts: [`SecurityReply::Accounts`].
     Accounts {
-        /// Who asks, as the master knows the session. The security server looks at its own accounts again.
+        /// Who asks, as the master knows the session. The security server checks its own accounts again.
         by: Asker,
         /// What is asked.
         request: AccountsRequest,
@@ -52,7 +52,7 @@ pub enum SecurityRequest {
         secret: Secret,
         /// The address they come from.
         address: IpAddr,
-        /// What they call the machine, for people.
+        /// Their name for the machine, for people.
         machine: String,
     },
     /// Whose accounts have changed since: [`SecurityReply::Changes`].
@@ -61,7 +61,7 @@ pub enum SecurityRequest {
     Recheck(Vec<HeldSession>),
     /// Who may come in, and with which certificate: [`SecurityReply::Admission`].
     Admission(AdmissionRequest),
-    /// What someone without a session asked the master: [`SecurityReply::Device`].
+    /// A request to the master from a client without a session: [`SecurityReply::Device`].
     Device {
         /// What is asked.
         request: DeviceRequest,
@@ -70,7 +70,7 @@ pub enum SecurityRequest {
     },
     /// About the audit record.
     Audit(AuditRequest),
-    /// What is wrong with you, for people: [`SecurityReply::Health`].
+    /// What is wrong with the security server, for people: [`SecurityReply::Health`].
     Health,
     /// Which machines are struck off: [`SecurityReply::StruckOff`].
     StruckOff,
@@ -101,14 +101,14 @@ pub enum SecurityReply {
     Audit(AuditReply),
     /// What is wrong, one sentence each.
     Health(Vec<String>),
-    /// All machines that are struck off and have a certificate that has not ended.
+    /// All machines that are struck off and have a certificate that has not expired.
     StruckOff(Vec<NodeId>),
 }
 
-/// A point in the life of a security server's accounts.
+/// A position in the changes of a security server's accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeCursor {
-    /// The run of the security server: its numbers mean nothing in another. 0 for one who knows of none.
+    /// The run of the security server: its numbers mean nothing in another. 0 where none is known.
     pub epoch: u64,
     /// Counts changes in that run.
     pub number: u64,
@@ -119,7 +119,7 @@ pub struct ChangeCursor {
 pub struct AccountChanges {
     /// Up to here.
     pub cursor: ChangeCursor,
-    /// Whose; `None`: perhaps everyone's, since the mark asked for is of another run, or too old.
+    /// Whose; `None`: perhaps everyone's, since the given cursor is of another run, or too old.
     pub users: Option<Vec<UserName>>,
 }
 
@@ -134,7 +134,7 @@ pub struct HeldSession {
     pub address: IpAddr,
 }
 
-/// Most sessions in one [`SecurityRequest::Recheck`]: the answer, with every user in many groups, fits a word.
+/// Most sessions in one [`SecurityRequest::Recheck`]: the answer, with every user in many groups, fits a message.
 pub const RECHECKED_MAX: usize = 256;
 
 /// A user who proved who they are.
@@ -151,7 +151,7 @@ pub struct KnownUser {
 /// Who asks about accounts, as the master knows the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asker {
-    /// Who, and what they might do when the session began.
+    /// Who, and their rights when the session began.
     pub rights: UserRights,
     /// What proved them then.
     pub credential: CredentialId,
@@ -159,7 +159,7 @@ pub struct Asker {
     pub address: IpAddr,
 }
 
-/// What a user may do, as far as the security server knows. Rights on files are the master's, from these.
+/// A user's rights, as far as the security server knows. The master derives rights on files from these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserRights {
     /// Who.

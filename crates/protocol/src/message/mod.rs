@@ -1,6 +1,6 @@
 //! Every message of the system, one file per door (see `ARCHITECTURE.md`, Doors). Sender and handler meet here and
-//! nowhere else. One type per meaning; the order of variants and fields is the wire format (see
-//! [`codec`](crate::wire::codec)).
+//! nowhere else. The order of variants and fields is the wire format (see [`codec`](crate::wire::codec)). Each meaning
+//! has one type, and a type never has two meanings.
 
 pub mod access;
 pub mod accounts;

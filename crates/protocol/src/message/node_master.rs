@@ -1,6 +1,6 @@
-//! Door 4: orders (master to node) and reports (node to master). Each is a GMP request answered by [`Ack`] or refused;
-//! the outcome of an order that takes time comes back as a report. No one else orders a node (Sector/Sphere paper,
-//! 2.3: "slave nodes only accept commands from the Sector master").
+//! Door 4: orders (master to node) and reports (node to master). Each is a GMP request answered by [`Ack`] or refused.
+//! The outcome of an order that takes time comes back as a report. A node never takes an order from anyone else
+//! (Sector/Sphere paper, 2.3: "slave nodes only accept commands from the Sector master").
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What the master orders.
-// Messages live for one call; a box would be an allocation for nothing.
+// A message lives for one call; a box would be a needless allocation.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
@@ -31,39 +31,39 @@ pub enum Order {
         bytes: u64,
         /// Who has it, with a read ticket.
         from: Source,
-        /// How it is to go: the node asks its source for it.
+        /// Rate and priority of the copy: the node requests them from its source.
         qos: TransferQos,
     },
-    /// Put a slice that you hold at this header's path of your folder, and let its sidecar say what this header says:
-    /// it was published, renamed, or given another owner or another number of copies. Whatever lay there and is another
-    /// slice is set aside until its own order comes.
+    /// Move a slice that you hold to this header's path in your folder, and update its sidecar from this header. It was
+    /// published, renamed, or given another owner or number of copies. Another slice at that path is set aside until
+    /// its own order comes.
     Place {
         /// What the slice is now.
         header: SliceHeader,
     },
-    /// Remove a slice. Those who read it now may finish.
+    /// Remove a slice. Readers that have it open may finish.
     Remove(SliceId),
     /// Remove all that a job left behind.
     ForgetJob(JobId),
-    /// Keep these rows for a master that loses its journal. Answered when they are on the disk; refused where they do
-    /// not fit onto what is kept.
+    /// Keep these rows for a master that loses its journal. Answered when they are on the disk. Refused where they do
+    /// not follow on the rows already kept.
     Mirror(MirrorUpdate),
-    /// Tell what you keep: [`Report::MirrorPage`], one page.
+    /// Report the rows that you keep: [`Report::MirrorPage`], one page.
     ReadMirror {
         /// The last row of the page before.
         after: Option<MirrorKey>,
     },
-    /// Tickets that were given out before a moment are good for nothing any more, and what runs on them is cut off.
+    /// Tickets that were given out before a moment are no longer valid, and what runs on them is cut off.
     Revoke(Revocation),
     /// Check tickets with these keys from now on.
     TicketKeys(TicketKeys),
-    /// Your shares of the limits between sites: keep to them from now on, also with what is under way. To and from
+    /// Your shares of the limits between sites. Keep to them from now on, also for transfers under way. To and from
     /// sites that are not named there is no limit.
     LinkShares(Vec<LinkShare>),
-    /// Start a driver for a detached job. Answered when the node has taken it; the driver itself reports to the master,
+    /// Start a driver for a detached job. Answered when the node has taken it. The driver itself reports to the master,
     /// as every driver does.
     Drive(DriveOrder),
-    /// These machines were struck off, and no others: whoever shows a certificate of theirs is refused and cut off.
+    /// These machines were struck off, and no others: a peer that shows a certificate of theirs is refused and cut off.
     StruckOff(Vec<NodeId>),
 }
 
@@ -74,13 +74,13 @@ pub struct DriveOrder {
     pub job: JobId,
     /// For whom.
     pub user: UserName,
-    /// What proves the driver to the master.
+    /// Proves the driver to the master.
     pub key: DriverKey,
     /// Where its journal is.
     pub journal: SectorPath,
 }
 
-/// What a driver that a node starts is told on its standard input.
+/// The input that a node gives to a new driver on its standard input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverStart {
     /// What it is to drive.
@@ -94,31 +94,31 @@ pub struct DriverStart {
 /// What a node may take of a limit between its own site and another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkShare {
-    /// The other site; its own where a limit within it is meant.
+    /// The other site; the own site for a limit within it.
     pub site: String,
     /// Most bytes per second, both ways together.
     pub rate_bytes_per_second: u64,
 }
 
-/// What a node has under way with another site.
+/// A node's transfers with another site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkUse {
     /// The other site.
     pub site: String,
-    /// Conversations in which bytes go.
+    /// Conversations that transfer bytes.
     pub conversations: u32,
-    /// How many of them wait for the limit at this moment.
+    /// How many of them currently wait for the limit.
     pub waiting: u32,
     /// The node's share of the limit; `None` where there is none.
     pub rate_bytes_per_second: Option<u64>,
 }
 
-/// Whose tickets are worthless.
+/// A user's tickets that are worthless.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revocation {
     /// Whose.
     pub user: UserName,
-    /// Tickets up to this number, which was the last when they were revoked: what clocks say is no matter.
+    /// Tickets up to this number, which was the last when they were revoked. Clocks do not matter.
     pub last_ticket: u64,
 }
 
@@ -140,14 +140,14 @@ pub enum Report {
         slice: SliceId,
         /// Why.
         refusal: Refusal,
-        /// What came of it and is kept: the next order for it goes on there, from whichever node.
+        /// The part that arrived and is kept: the next order for it continues there, from any node.
         kept_bytes: u64,
     },
     /// A slice's bytes do not match its checksums; it is no longer served.
     Corrupt(SliceId),
     /// A slice is no longer here.
     Removed(SliceId),
-    /// How the node is; sent every second or two, and the sign that it lives.
+    /// The node's state; sent every second or two, and the sign that it lives.
     Status {
         /// Bytes its slices take.
         used_bytes: u64,
@@ -163,12 +163,12 @@ pub enum Report {
         sandbox_missing: Option<Vec<SandboxLayer>>,
         /// Tickets it has refused since it was started.
         refused_tickets: RefusedTickets,
-        /// What is under way with other sites.
+        /// Its transfers with other sites.
         links: Vec<LinkUse>,
         /// Bytes that files below `/memory` can still take.
         memory_free_bytes: u64,
     },
-    /// A slice that is being written here could not be passed on to the next node of its chain, or not whole.
+    /// A slice that is being written here could not be passed on to the next node of its chain, or not completely.
     ForwardFailed {
         /// The slice.
         slice: SliceId,
@@ -180,15 +180,15 @@ pub enum Report {
     Partials(Vec<HeldPartial>),
     /// Which copy of the master's small rows it keeps; sent after joining, before the inventory.
     MirrorPosition {
-        /// The mark; `None` where there is no copy.
+        /// The position; `None` where there is no copy.
         position: Option<MirrorPosition>,
-        /// Whether every disk of the node was told of since that journal was begun: no one of them came later from
+        /// Whether a master was told of every disk of the node since that journal was begun: no disk came later from
         /// elsewhere, or was away.
         all_seen: bool,
     },
     /// A page of that copy.
     MirrorPage {
-        /// The whole copy's mark, at the time of this page.
+        /// The whole copy's position, at the time of this page.
         position: MirrorPosition,
         /// The page before ended with this row.
         after: Option<MirrorKey>,
@@ -204,21 +204,21 @@ pub enum Report {
         /// How many more there were that are only counted.
         left_out: u64,
     },
-    /// What its wall clock says, after joining and every minute: a master whose own clock jumps asks what the others
-    /// say.
+    /// The node's wall clock, after joining and every minute. A master whose own clock jumps compares it with those of
+    /// others.
     Clock {
         /// Milliseconds since the Unix epoch.
         unix_millis: u64,
-        /// The running system whose clock that is: nodes on one machine, or in its containers, share it. `None` where
-        /// the operating system does not say.
+        /// The running system that the clock belongs to: nodes on one machine, or in its containers, share it. `None`
+        /// where the operating system does not say.
         machine: Option<u128>,
     },
-    /// What is being written here by clients, in pages; sent every [`INCOMING_WRITES_EVERY`] also where it is nothing,
-    /// so that the master knows that this node tells it.
+    /// What clients are currently writing here, in pages. It is sent every [`INCOMING_WRITES_EVERY`], even when empty,
+    /// so that the master knows that this node reports it.
     IncomingWrite(Vec<IncomingWrite>),
-    /// The slices of the inventory's pages that follow lie on disks of which a master was told that then gave the small
-    /// rows with this mark; `None` where none was. A node that says it of no page lets
-    /// [`MirrorPosition`](Self::MirrorPosition) hold for all.
+    /// About the slices of the inventory pages that follow. A master was told of their disks, and then gave the small
+    /// rows with this position; `None` where no master was. If a node sends this before no page,
+    /// [`MirrorPosition`](Self::MirrorPosition) holds for all.
     DisksSeen(Option<MirrorPosition>),
 }
 
@@ -229,7 +229,7 @@ pub struct IncomingWrite {
     pub slice: SliceId,
     /// Bytes that have come since its conversation began.
     pub bytes: u64,
-    /// Whether the node itself is at work on it (it copies what the slice begins with, or syncs it), so that no byte
+    /// Whether the node itself is working on it (it copies what the slice begins with, or syncs it), so that no byte
     /// can come.
     pub at_work: bool,
 }
@@ -249,7 +249,7 @@ pub struct TicketRefusal {
     pub why: String,
 }
 
-/// How often a node tells what is being written: far more often than a master gives up a write to which nothing comes.
+/// How often a node reports what is being written: far more often than a master gives up a write that receives nothing.
 pub const INCOMING_WRITES_EVERY: Duration = Duration::from_secs(20);
 /// Most slices of one such report, some 30 bytes each.
 pub const INCOMING_WRITES_PAGE_MAX: usize = 1_000;
@@ -260,9 +260,9 @@ pub const REFUSALS_MAX: usize = 32;
 /// A broken upload whose bytes a node keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldPartial {
-    /// Who may go on with it.
+    /// The user who may continue it.
     pub user: UserName,
-    /// Under which key.
+    /// Its key.
     pub key: ResumeKey,
     /// Bytes that are safe here.
     pub bytes: u64,
@@ -291,7 +291,7 @@ pub enum HeldState {
 /// The answer to an order or a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ack {
-    /// Taken.
+    /// Accepted.
     Done,
     /// No, and why.
     Refused(Refusal),

@@ -1,17 +1,17 @@
-//! What lets a cloud lose its master's disk: the copies of the master's small rows that nodes keep (door 4), and how
-//! the names are put together again (door 2). Serves the path `docs/paths/rebuild.md`. Rows are opaque here: only the
-//! master reads them.
+//! The means to survive the loss of the master's disk. Nodes keep copies of the master's small rows (door 4), and the
+//! names are rebuilt from them and the slices (door 2). It serves the path `docs/paths/rebuild.md`. Rows are opaque
+//! here: only the master ever reads them, and a node never does.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{JournalId, NodeId, SectorPath, SliceId, SliceMetadata};
 
-/// How much of which journal a node's copy of the small rows has.
+/// Which journal a node's copy of the small rows belongs to, and how far it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirrorPosition {
     /// The journal.
     pub journal: JournalId,
-    /// Which journal it is in the life of the cloud: one that was put together from others has a larger number.
+    /// The number of the journal in the life of the cloud: one that was rebuilt from others has a larger number.
     pub generation: u64,
     /// All changes up to this one are in the copy.
     pub sequence: u64,
@@ -22,7 +22,7 @@ pub struct MirrorPosition {
 pub struct MirrorRow {
     /// The table.
     pub table: String,
-    /// The key.
+    /// The value; `None` where the row was removed.
     pub key: Vec<u8>,
     /// The value; `None` where the row is no more.
     pub value: Option<Vec<u8>>,
@@ -31,21 +31,21 @@ pub struct MirrorRow {
 /// Rows to keep; see [`Order::Mirror`](super::node_master::Order::Mirror).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirrorUpdate {
-    /// What the copy has once this is done.
+    /// The position of the copy once this is done.
     pub position: MirrorPosition,
-    /// What it must have before.
+    /// The state that the copy must have before.
     pub base: MirrorBase,
     /// The rows, in order.
     pub rows: Vec<MirrorRow>,
 }
 
-/// What rows are to be added to.
+/// What the rows are added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MirrorBase {
     /// The copy as it is after this change of the same journal.
     Change(u64),
-    /// Nothing: these are the first rows of a whole copy, or further ones of it. What was kept before is replaced when
-    /// the last page is there, and not before.
+    /// Nothing: these are the first rows of a whole copy, or further ones of it. The previous copy is replaced only
+    /// when the last page is there.
     Page {
         /// Counts pages from 0.
         page: u32,
@@ -63,45 +63,45 @@ pub struct MirrorKey {
     pub key: Vec<u8>,
 }
 
-/// What a person may want of a rebuild.
+/// A person's request about a rebuild.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RebuildRequest {
-    /// How far it is, and the conflicts after this slice.
+    /// The progress, and the conflicts after this slice.
     Status {
         /// The last of the page before.
         after: Option<SliceId>,
     },
     /// Wait for no further node. Administrators only.
     Finish,
-    /// Give a slice that was set aside a name. Administrators only.
+    /// Give an archived slice a name. Administrators only.
     Recover {
         /// The slice.
         slice: SliceId,
         /// A free path.
         path: SectorPath,
     },
-    /// Take a conflict off the list, all of them where `None`; slices that were set aside are removed. Administrators
-    /// only.
+    /// Take a conflict off the list, or all of them where `None`; archived slices among them are removed.
+    /// Administrators only.
     Dismiss(Option<SliceId>),
     /// A node will never come back: nothing waits for it any longer. Administrators only.
     Forget(NodeId),
 }
 
-/// How a rebuild is.
+/// The state of a rebuild.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebuildStatus {
-    /// How far.
+    /// The progress.
     pub state: RebuildState,
     /// The present journal.
     pub journal: JournalId,
     /// Its number in the life of the cloud.
     pub generation: u64,
-    /// Nodes that have told all that they hold.
+    /// Nodes that have reported all that they hold.
     pub reported: Vec<NodeId>,
-    /// Nodes that are known and have not.
+    /// Known nodes that have not.
     pub missing: Vec<NodeId>,
-    /// The copy of small rows that was taken, and whose it was.
+    /// The copy of small rows that was taken, and the node that had it.
     pub copy: Option<(NodeId, MirrorPosition)>,
     /// Files that were given their names back.
     pub files: u64,
@@ -115,50 +115,49 @@ pub struct RebuildStatus {
     pub more: bool,
 }
 
-/// How far a rebuild is.
+/// The progress of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RebuildState {
     /// The journal is new, and nothing of an older one has been seen.
     New,
-    /// Names are being put together; they can be read and not be changed.
+    /// Names are being rebuilt; they can be read but not changed.
     Running,
     /// There is nothing to wait for.
     Settled,
 }
 
-/// Something that was decided by rule.
+/// A conflict that was decided by a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
     /// The slice in doubt, with the path at which it was found.
     pub metadata: SliceMetadata,
-    /// The node that told of it first.
+    /// The node that reported it first.
     pub node: NodeId,
     /// What was in doubt.
     pub kind: ConflictKind,
     /// The slice that won, where there were two.
     pub other: Option<SliceId>,
-    /// Whether the slice lies aside, without a name.
+    /// Whether the slice is archived without a name.
     pub is_archived: bool,
 }
 
 /// Why a slice was in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConflictKind {
-    /// Another slice has a newer version at its path, and nobody knows that this one was replaced by it.
+    /// Another slice has a newer version at its path, and it is unknown whether that one replaced it.
     OlderVersion,
-    /// It was written whole and never placed: perhaps it was never published. It has its name.
+    /// It was written completely and never placed: perhaps it was never published. It has its name.
     NeverPlaced,
     /// A folder stands at its path, or a file where its folder should be.
     PathTaken,
-    /// Nodes have it at different paths; it has the name that the node with the newer knowledge said.
+    /// Nodes have it at different paths; it has the name from the node with the newer knowledge.
     TwoPaths,
-    /// Nodes disagree on its owner; it belongs to whom was told first.
+    /// Nodes disagree on its owner; it belongs to the owner that was reported first.
     TwoOwners,
     /// Something was written at its path after the journal was lost.
     WrittenSince,
-    /// Nodes disagree on who may do what with it, and nobody knows who is right; what all of them grant holds.
+    /// Nodes disagree on its access list, and nobody knows which is right; only rights that all of them grant hold.
     TwoAcls,
-    /// A journal that was put back names it, and no node has its bytes; dismissing it removes the name. The node is
-    /// `none`.
+    /// A restored journal names it, and no node has its bytes; dismissing it removes the name. The node is `none`.
     NoBytes,
 }

@@ -1,11 +1,8 @@
 //! Door 6: the driver of a job (the client) and an SPE of a node (Sector/Sphere paper, 3.3). It runs on a transfer
-//! connection after [`TransferRequest::Spe`](crate::message::transfer::TransferRequest::Spe): the driver sends
-//! [`SpeRequest`]s one at a time, the node answers each with one or more [`SpeReply`]s, the last of which is not
-//! [`SpeReply::Progress`]. When the connection breaks, the SPE ends and what it was doing is dropped.
-//!
-//! Results lie in **buckets**: files of a job on nodes that are not yet slices. A bucket takes a piece from each task
-//! whole or not at all; it is **sealed** with the list of the attempts that won, which makes its content exactly once;
-//! then it is a segment of the next stage, or is published as a slice.
+//! connection after [`TransferRequest::Spe`](crate::message::transfer::TransferRequest::Spe). When the connection
+//! breaks, the SPE ends and its work is dropped. Results lie in buckets ([`BucketId`]). The driver sends
+//! [`SpeRequest`]s one at a time; the node answers each with one or more [`SpeReply`]s, the last of which is never
+//! [`SpeReply::Progress`].
 
 use std::net::SocketAddr;
 
@@ -16,18 +13,18 @@ use crate::{
     message::client_master::Source, ticket::SignedTicket, topology::Distance, wire::few::few,
 };
 
-/// What the driver asks of an SPE or of the node's buckets.
+/// A driver's request to an SPE or to the node's buckets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpeRequest {
-    /// Load a function: [`SpeReply::Progress`] while its side files are fetched, then [`SpeReply::Loaded`]. Once before
-    /// the first run, and again to change it.
+    /// Load a function: [`SpeReply::Progress`] while its side files are fetched, then [`SpeReply::Loaded`]. Sent once
+    /// before the first run, and again to change the function.
     Load(LoadOrder),
     /// Run it over the segments of a task: [`SpeReply::Progress`] now and then, at last [`SpeReply::Finished`],
     /// [`SpeReply::FunctionFailed`] or [`SpeReply::Refused`].
     Run(TaskOrder),
     /// Send pieces of a finished attempt, whose results this node has kept, to buckets that lack them:
-    /// [`SpeReply::Delivered`]. Refused with [`Status::NotFound`](crate::Status::NotFound) when they are not kept any
-    /// more.
+    /// [`SpeReply::Delivered`]. Refused with [`Status::NotFound`](crate::Status::NotFound) when they are no longer
+    /// kept.
     Deliver(DeliveryOrder),
     /// Make a bucket of this node final: [`SpeReply::Sealed`]. Refused with
     /// [`Status::NotFound`](crate::Status::NotFound) when a winning piece is missing.
@@ -39,7 +36,7 @@ pub enum SpeRequest {
         /// Right: write.
         ticket: SignedTicket,
     },
-    /// A sealed bucket's bytes, small ones only (at most one frame), back to the driver: [`SpeReply::Bytes`].
+    /// Send a sealed bucket's bytes back to the driver, small ones only (at most one frame): [`SpeReply::Bytes`].
     Fetch(BucketId),
 }
 
@@ -53,17 +50,17 @@ pub enum SpeReply {
         /// Bytes of input processed.
         bytes: u64,
     },
-    /// The task is processed; every piece is with its bucket, or kept by the node until it is asked to deliver it.
+    /// The task is processed. Every piece is in its bucket, or kept by the node until it is asked to deliver it.
     Finished(TaskResult),
-    /// The function failed on this task: its fault or its input's. Not to be tried elsewhere (paper, 3.5.2).
+    /// The function failed on this task: its fault or its input's. It must not be tried elsewhere (paper, 3.5.2).
     FunctionFailed(FunctionFailure),
-    /// The SPE or a bucket's node failed: may be tried again, here or elsewhere.
+    /// The SPE or a bucket's node failed: the task may be tried again, here or elsewhere.
     Refused(Refusal),
     /// The bucket is final.
     Sealed {
         /// Its length in bytes.
         bytes: u64,
-        /// The tasks whose pieces are in it, in the order in which they lie: a bucket that is made again has the same.
+        /// The tasks whose pieces are in it, in the order in which they lie: a rebuilt bucket has the same.
         order: Vec<u32>,
     },
     /// The bucket is a slice now, synced; the master has been told.
@@ -75,10 +72,10 @@ pub enum SpeReply {
     },
     /// The bucket's bytes.
     Bytes(Vec<u8>),
-    /// Every piece that was to be delivered is with its bucket.
+    /// Every piece that was to be delivered is in its bucket.
     Delivered,
-    /// The function's process was ended while the node's machine had no more memory: probably its fault, and perhaps
-    /// not. To be tried once more, and no oftener.
+    /// The function's process was ended while the node's machine was out of memory. That is probably its fault, but
+    /// perhaps not. It is to be tried once more, and no oftener.
     OutOfMemory(FunctionFailure),
 }
 
@@ -103,7 +100,7 @@ impl LoadOrder {
 /// A side file: a whole slice that a node has, or fetches, once for all SPEs of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideFileOrder {
-    /// What the function calls it by; no two of an order are called alike.
+    /// The function's name for it; no two of an order have the same name.
     pub name: SideFileName,
     /// The slice.
     pub slice: SliceId,
@@ -126,7 +123,7 @@ pub struct FunctionSpec {
 /// Where a function's code comes from.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FunctionCode {
-    /// One that every SPE has.
+    /// A function that every SPE has.
     BuiltIn(String),
     /// A symbol of a dynamic library, sent along (paper, 3.3: "in the form of dynamic libraries are sent to each SPE").
     Native {
@@ -137,10 +134,10 @@ pub enum FunctionCode {
     },
     /// A function for the interpreter that the node's `spe_python` names.
     Python(PythonFunction),
-    /// A program of the node's, run once for each segment: it reads the segment on its standard input, and what it
-    /// writes to its standard output are the results. No shell reads these words.
+    /// A program of the node's, run once for each segment. It reads the segment on its standard input, and its standard
+    /// output is the results. No shell reads these arguments.
     Program {
-        /// The program, by name or absolute path, and its arguments; at least one word.
+        /// The program, by name or absolute path, and its arguments; at least one element.
         #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
         words: Vec<String>,
     },
@@ -149,12 +146,12 @@ pub enum FunctionCode {
 /// A function in Python: `f(segment, out)`, or `f(segment)` that returns or yields its records (docs/functions.md).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonFunction {
-    /// What it is called in reports; in a source, the name by which it is found there.
+    /// Its name in reports; for a source, also the name by which it is found there.
     pub name: String,
     /// The function itself, at most [`LIBRARY_BYTES_MAX`](crate::limits::LIBRARY_BYTES_MAX) bytes.
     pub code: PythonCode,
-    /// What must be importable where it runs: module names, and the exact version where only that one will do. Looked
-    /// at before the function is loaded, so that what is missing is said in a sentence and not in a traceback.
+    /// Modules that must be importable where it runs, each with an exact version where only that one will do. They are
+    /// checked before the function is loaded, so that a missing one is reported in a sentence and not in a traceback.
     #[serde(deserialize_with = "few::<{ limits::ORDER_WORDS_MAX }, _, _>")]
     pub requires: Vec<(String, Option<String>)>,
 }
@@ -169,12 +166,12 @@ pub enum PythonCode {
         /// Its text.
         text: String,
     },
-    /// What `cloudpickle.dumps(function)` gave. `cloudpickle` itself is needed where it runs, and need not be named in
-    /// [`requires`](PythonFunction::requires).
+    /// The result of `cloudpickle.dumps(function)`. `cloudpickle` itself is needed where it runs, and need not be named
+    /// in [`requires`](PythonFunction::requires).
     Pickle {
         /// The pickle.
         bytes: Vec<u8>,
-        /// Major and minor version of the Python that made it: another cannot be trusted to read the code in it.
+        /// Major and minor version of the Python that made it: another version cannot be trusted to read its code.
         python: (u8, u8),
     },
 }
@@ -190,8 +187,8 @@ impl PythonFunction {
 }
 
 impl FunctionCode {
-    /// What the function is called: the name of a built-in one, the symbol in its library, its name in Python, or the
-    /// program without its folder.
+    /// The function's name. It is that of a built-in one, the symbol in its library, its name in Python, or the program
+    /// without its folder.
     pub fn name(&self) -> &str {
         match self {
             Self::BuiltIn(name) => name,
@@ -233,7 +230,7 @@ impl std::fmt::Debug for FunctionCode {
     }
 }
 
-/// Some segments to process in one go: neighbours on one node, so that many small files cost few round trips.
+/// Some segments to process together: neighbours on one node, so that many small files cost few round trips.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskOrder {
     /// The task and which attempt at it this is.
@@ -247,12 +244,12 @@ pub struct TaskOrder {
     pub inputs: Option<SignedTicket>,
 }
 
-/// One segment: whole records of one slice or bucket, and what of a job's further input streams goes with them.
+/// One segment: whole records of one slice or bucket, and the parts of a job's further input streams that go with them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentOrder {
     /// Its number in the stage's input stream.
     pub segment: u64,
-    /// Its part of the first stream, by which it is known.
+    /// Its part of the first stream, which identifies it.
     pub first: PartOrder,
     /// Its parts of the further streams, in their order; at most [`STREAMS_MAX`](crate::limits::STREAMS_MAX) in all.
     pub zipped: Vec<PartOrder>,
@@ -267,19 +264,19 @@ pub struct PartOrder {
     pub path: SectorPath,
     /// First byte.
     pub from: u64,
-    /// First byte no longer part of it.
+    /// First byte after it.
     pub until: u64,
-    /// How its bytes fall into records.
+    /// How its bytes are divided into records.
     pub records: RecordFraming,
-    /// What tells where its records are, for formats whose bytes alone do not.
+    /// The record locations, for formats whose bytes alone do not show them.
     pub locator: Option<RecordLocator>,
 }
 
-/// What tells where the records of a part are.
+/// Where the records of a part are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordLocator {
-    /// A part of the file's index: where in the file each record begins, and the last one ends (paper, 3.3: "the
-    /// corresponding portion of the idx index file").
+    /// A part of the file's index: the offset in the file where each record begins, and where the last one ends. It is
+    /// the paper's "corresponding portion of the idx index file" (3.3).
     Offsets {
         /// Where the index is.
         source: SegmentSource,
@@ -312,7 +309,7 @@ impl SegmentOrder {
         std::iter::once(&self.first).chain(&self.zipped)
     }
 
-    /// Where all that it reads comes from: its parts and what guides through them.
+    /// The sources of all that it reads: its parts and their locators.
     pub fn sources(&self) -> impl Iterator<Item = &SegmentSource> {
         self.parts().flat_map(|part| {
             let guide = match &part.locator {
@@ -325,7 +322,7 @@ impl SegmentOrder {
 }
 
 impl PartOrder {
-    /// A part without a guide.
+    /// A part without a locator.
     pub fn plain(source: SegmentSource, path: SectorPath, from: u64, until: u64, records: RecordFraming) -> Self {
         Self { source, path, from, until, records, locator: None }
     }
@@ -377,16 +374,20 @@ pub struct BucketTarget {
     pub distance: Option<Distance>,
     /// Right: compute, at that node.
     pub ticket: SignedTicket,
-    /// The site where it stands.
+    /// The bucket's site.
     pub site: String,
-    /// Which [making](BucketId::generation) of the bucket is there.
+    /// Which [generation](BucketId::generation) of the bucket is there.
     pub generation: u32,
-    /// Whether the bucket wants this task's piece. Where it does not, since it has the piece of an earlier attempt, the
-    /// piece is made and reported, so that the two can be compared, but not sent.
+    /// Whether the bucket wants this task's piece. It does not where it has the piece of an earlier attempt. The piece
+    /// is then made and reported, so that the two can be compared, but not sent.
     pub is_wanted: bool,
 }
 
-/// A bucket of a stage of a job. `run` counts how often the whole job was begun anew; news of an older run is ignored.
+/// A bucket of a stage of a job: a file on a node that holds results and is not yet a slice.
+///
+/// A bucket takes each task's piece as a whole or not at all. It is **sealed** with the list of the attempts that won,
+/// which makes its content exactly once. Then it is a segment of the next stage, or is published as a slice. `epoch`
+/// counts how often the whole job was restarted; messages of an older run are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BucketId {
     /// The job.
@@ -397,8 +398,8 @@ pub struct BucketId {
     pub epoch: u32,
     /// The bucket's number, from 0.
     pub bucket: u32,
-    /// How often it was begun anew because what it held was lost, so that nothing of the old is taken for the new. A
-    /// bucket of a task's own results has the number of the attempt.
+    /// How often it was begun again because its content was lost, so that nothing old is taken for the new. A bucket of
+    /// a task's own results has the number of the attempt.
     pub generation: u32,
 }
 
@@ -447,7 +448,7 @@ pub struct SealOrder {
     pub winners: Vec<Winner>,
     /// Whether the bucket will be published: its digest is needed.
     pub publish: bool,
-    /// Whether the pieces must lie in the order of the list: the bucket is made again, and whoever read it before is to
+    /// Whether the pieces must lie in the order of the list. The bucket is then being rebuilt, and earlier readers must
     /// find the same bytes.
     pub in_order: bool,
 }
@@ -472,29 +473,29 @@ pub struct TaskResult {
     pub bytes_in: u64,
     /// Records (emits) written.
     pub records_out: u64,
-    /// What it has for each bucket, empty pieces left out.
+    /// Its pieces for the buckets, without empty ones.
     pub pieces: Vec<PieceResult>,
     /// What the function counted.
     pub counters: Counters,
 }
 
-/// What a finished task has for one bucket.
+/// A finished task's piece for one bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PieceResult {
     /// The bucket's number.
     pub bucket: u32,
     /// The piece's length in bytes.
     pub bytes: u64,
-    /// CRC32C of its bytes. A task that is done again must come to the same, where others have read what it left first.
+    /// CRC32C of its bytes. A repeated task must give the same, where others have already read its first result.
     pub checksum: u32,
-    /// Whether the bucket has it. Where not, the node has kept it for [`SpeRequest::Deliver`].
+    /// Whether the bucket has it. If not, the node has kept it for [`SpeRequest::Deliver`].
     pub is_delivered: bool,
 }
 
 /// An error of a user function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionFailure {
-    /// Which function, as [`FunctionCode::name`] calls it.
+    /// Which function, by its [`FunctionCode::name`].
     pub function: String,
     /// The path of the input.
     pub path: SectorPath,
@@ -502,9 +503,9 @@ pub struct FunctionFailure {
     pub segment: u64,
     /// The record within the segment, where known.
     pub record: Option<u64>,
-    /// What the function (or its end: a signal, an exit) said.
+    /// The message of the function (or its end: a signal, an exit).
     pub message: String,
-    /// How that record begins, where it is known: at most
+    /// The beginning of that record, where it is known: at most
     /// [`FUNCTION_RECORD_BYTES_MAX`](crate::limits::FUNCTION_RECORD_BYTES_MAX) bytes.
     pub record_start: Vec<u8>,
 }

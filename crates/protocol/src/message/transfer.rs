@@ -1,6 +1,6 @@
-//! Door 5: bytes between client and node, and node and node. One TLS connection carries requests one after the other;
-//! each begins with a [`TransferRequest`] (length-prefixed, encoded) that holds a ticket. Data travels in
-//! [frames](crate::wire::stream_frame), ended by an empty one.
+//! Door 5: bytes between client and node, and between nodes. One TLS connection carries requests one after the other.
+//! Each begins with a [`TransferRequest`] (length-prefixed, encoded) that holds a ticket. Data travels in
+//! [frames](crate::wire::stream_frame). An empty frame ends the data, so a frame with data is never empty.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::{
     ticket::{Delegate, HolderKey, SignedTicket},
 };
 
-/// What one who connects to a node wants.
+/// A request of a client or node to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransferRequest {
     /// Read bytes: [`TransferReply::Reading`], then frames.
@@ -21,11 +21,11 @@ pub enum TransferRequest {
         slice: SliceId,
         /// First byte.
         from: u64,
-        /// First byte no longer wanted.
+        /// First byte not wanted.
         until: u64,
     },
     /// Write a new slice: [`TransferReply::Ready`], then frames from the caller, then [`TransferReply::Stored`]. Where
-    /// bytes of an earlier attempt are there, [`TransferReply::Partial`] comes first, and the caller answers it with
+    /// there are bytes of an earlier attempt, [`TransferReply::Partial`] comes first, and the caller answers it with
     /// [`ResumeFrom`].
     Write {
         /// Right: write.
@@ -33,8 +33,8 @@ pub enum TransferRequest {
         /// The nodes that the bytes go on to, one from the other in this order, each with its own write ticket.
         chain: Vec<Source>,
     },
-    /// Give a piece to a bucket: [`TransferReply::Ready`] or [`TransferReply::Taken`] at once when the bucket has it
-    /// already, then frames, then [`TransferReply::Taken`].
+    /// Give a piece to a bucket: [`TransferReply::Ready`], then frames, then [`TransferReply::Taken`]. When the bucket
+    /// already has it, [`TransferReply::Taken`] comes at once.
     Piece {
         /// Right: compute.
         ticket: SignedTicket,
@@ -43,20 +43,21 @@ pub enum TransferRequest {
         /// Its length in bytes.
         bytes: u64,
     },
-    /// Talk to an SPE from now on, in the words of [`spe`](crate::message::spe): [`TransferReply::Ready`].
+    /// Talk to an SPE from now on, in the messages of [`spe`](crate::message::spe): [`TransferReply::Ready`].
     Spe {
         /// Right: compute.
         ticket: SignedTicket,
     },
-    /// Read a whole slice from the disk and compare it with its checksums and its digest: [`TransferReply::Verifying`]
-    /// now and then, so that a long check is no stall, and at last [`TransferReply::Verified`], or refused as corrupt.
+    /// Read a whole slice from the disk and compare it with its checksums and its digest. [`TransferReply::Verifying`]
+    /// comes now and then, so that a long check is no stall. At last comes [`TransferReply::Verified`], or a refusal as
+    /// corrupt.
     Verify {
         /// Right: read, the whole slice.
         ticket: SignedTicket,
         /// The slice.
         slice: SliceId,
     },
-    /// What files lie in and below a folder of this node that may be imported: [`TransferReply::Files`].
+    /// List the files in and below a folder of this node that may be imported: [`TransferReply::Files`].
     ListFiles {
         /// Right: import.
         ticket: SignedTicket,
@@ -65,7 +66,7 @@ pub enum TransferRequest {
         /// Only those after this one (the last of the page before).
         after: Option<String>,
     },
-    /// Make a native file a slice: [`TransferReply::Imported`] again and again while it is read, then
+    /// Make a native file a slice: [`TransferReply::Imported`] repeatedly while it is read, then
     /// [`TransferReply::Stored`]. The file keeps its name until [`UnlinkFile`](Self::UnlinkFile), so that nothing is
     /// lost where the write is never published.
     ImportFile {
@@ -80,8 +81,8 @@ pub enum TransferRequest {
         /// Copy the bytes, and leave the file to its owner.
         keep: bool,
     },
-    /// Take the native name from a file that was imported and published: [`TransferReply::Ready`]. Refused where the
-    /// file is not that slice's any more.
+    /// Remove the native name of a file that was imported and published: [`TransferReply::Ready`]. Refused where the
+    /// file is no longer that slice.
     UnlinkFile {
         /// Right: import.
         ticket: SignedTicket,
@@ -92,8 +93,8 @@ pub enum TransferRequest {
         /// The slice that it became.
         slice: SliceId,
     },
-    /// A client shows that it holds the key that its tickets name. The first word of its connections; it has no answer
-    /// of its own, but a connection on which it is not true is refused and closed.
+    /// A client proves that it holds the key that its tickets name. It is the first message of its connections. It has
+    /// no answer of its own, but where the proof is wrong the connection is refused and closed.
     ProveKey {
         /// The public half.
         key: HolderKey,
@@ -101,23 +102,23 @@ pub enum TransferRequest {
         /// [`HOLDER_LABEL`](crate::ticket::HOLDER_LABEL), 64 bytes.
         proof: Vec<u8>,
     },
-    /// How the next request on this connection is to go: whoever sends its bytes keeps to it. It has no answer of its
-    /// own.
+    /// Rate and priority of the next request on this connection: the sender of its bytes keeps to them. It has no
+    /// answer of its own.
     Qos(TransferQos),
-    /// Go on without encryption, as `insecure_data` allows within a site: [`TransferReply::Ready`], still sealed, and
-    /// from then on plain bytes both ways.
+    /// Continue without encryption, as `insecure_data` allows within a site. [`TransferReply::Ready`] is still sealed;
+    /// after it both ends send plain bytes.
     Plain {
         /// Any right; it says within which site that is allowed.
         ticket: SignedTicket,
     },
-    /// Fetch a slice from the nodes that have it and store it as a new one, while whoever asks sees no byte of it:
-    /// [`TransferReply::Pulling`] now and then, each answered with a [`PullUpdate`], and at last
+    /// Fetch a slice from the nodes that have it and store it as a new one; the requester sees no byte of it. Now and
+    /// then comes [`TransferReply::Pulling`], each time answered with a [`PullUpdate`], and at last
     /// [`TransferReply::Stored`].
     Pull(Pull),
 }
 
 impl TransferRequest {
-    /// The ticket that says whether it may be.
+    /// The ticket that authorizes the request.
     pub fn ticket(&self) -> Option<&SignedTicket> {
         match self {
             Self::Read { ticket, .. }
@@ -138,8 +139,8 @@ impl TransferRequest {
 /// See [`TransferRequest::Pull`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pull {
-    /// Right: write, for the new slice. Where it has a resume key, what comes is kept when the copy breaks off, and the
-    /// next one with the same key goes on behind it: so the key must stand for the bytes of the slice that is copied.
+    /// Right: write, for the new slice. With a resume key the received part is kept when the copy breaks off, and the
+    /// next copy with the same key continues it. So the key must stand for the bytes of the slice that is copied.
     pub write: SignedTicket,
     /// The nodes that the bytes go on to, as in [`TransferRequest::Write`].
     pub chain: Vec<Source>,
@@ -147,19 +148,19 @@ pub struct Pull {
     pub slice: SliceId,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Who has it, the best first, at most [`PULL_SOURCES_MAX`], with tickets handed to the node that is to fetch it;
-    /// but where that node itself has it, the client's own ticket for it. Each with its distance from that node.
+    /// Who has it, the best first, at most [`PULL_SOURCES_MAX`], with tickets delegated to the fetching node. Where
+    /// that node itself has it, the client's own ticket is given. Each source has its distance from that node.
     pub sources: Vec<Source>,
     /// Where the slice lies in another cloud: the certificate of that cloud's authority, PEM, at most
-    /// [`AUTHORITY_BYTES_MAX`]. The node is nobody there: it makes a key for this copy, and the tickets are to be
-    /// handed to that, once it has told it; so it is told of no sources yet.
+    /// [`AUTHORITY_BYTES_MAX`]. The node is unknown there, so it makes a key for this copy. The tickets are delegated
+    /// to that key once the node has reported it, so no sources are given yet.
     pub authority: Option<String>,
 }
 
 /// The answer to [`TransferReply::Pulling`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullUpdate {
-    /// How the copy is to go from now on.
+    /// Rate and priority of the copy from now on.
     pub qos: TransferQos,
     /// Who has the slice now, as in [`Pull::sources`], with fresh tickets; empty where none were asked for.
     pub sources: Vec<Source>,
@@ -186,12 +187,12 @@ pub enum TransferReply {
     Taken,
     /// No, and why.
     Refused(Refusal),
-    /// So far all is good.
+    /// All good so far.
     Verifying {
         /// Bytes that were compared so far.
         bytes: u64,
     },
-    /// Every block matched its checksum, and the whole its digest.
+    /// Every block matched its checksum, and the slice its digest.
     Verified {
         /// The digest, computed from what the disk gave.
         digest: Digest,
@@ -219,12 +220,12 @@ pub enum TransferReply {
     Pulling {
         /// Bytes, from the slice's beginning.
         bytes: u64,
-        /// To whom fresh tickets for the sources are to be handed, where they are needed.
+        /// To whom fresh tickets for the sources are to be delegated, where they are needed.
         wants: Option<Delegate>,
     },
 }
 
-/// A file on a node's disk that is no slice.
+/// A file on a node's disk that is not a slice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NativeFile {
     /// Its path within the folder that was listed.
@@ -233,13 +234,13 @@ pub struct NativeFile {
     pub bytes: u64,
 }
 
-/// The answer to [`TransferReply::Partial`]: from which byte on frames will come. Either as many as are there, or 0 to
-/// begin anew. [`TransferReply::Ready`] follows.
+/// The answer to [`TransferReply::Partial`]: the byte from which frames will come. It is either the whole length of the
+/// part that is there, or 0 to begin again. [`TransferReply::Ready`] follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeFrom(pub u64);
 
-/// Length of the certificate of another cloud's authority, in bytes: ours have less than one kilobyte, those of others
-/// with large keys some.
+/// Length of the certificate of another cloud's authority, in bytes. Ours have less than one kilobyte; those of others
+/// with large keys have several.
 pub const AUTHORITY_BYTES_MAX: usize = 16 * 1024;
-/// Sources that a copy is told of: a slice seldom has more copies, and one that is left out is asked for again.
+/// Sources given for a copy: a slice seldom has more copies, and a source that is left out can be asked for again.
 pub const PULL_SOURCES_MAX: usize = 16;

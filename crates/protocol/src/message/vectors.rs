@@ -1,10 +1,7 @@
-//! Test vectors: one value of every variant of every top-level message, with its encoding. A build whose encoding
-//! differs does not understand its neighbours, nor the tickets and journals of yesterday; so a changed vector means a
-//! new [`VERSION`](crate::wire::codec::VERSION).
-//!
-//! The vectors stand in `tests/vectors/`, a file for each door, a line for each value: its name and its bytes in
-//! hexadecimal. A new variant does not compile here until it has a value; the failing test prints the line to add, and
-//! with `UPDATE_VECTORS=1` all lines are written anew.
+//! Test vectors: one value of every variant of every top-level message, with its encoding. A build with another
+//! encoding does not understand its neighbours, nor yesterday's tickets and journals. So a changed vector means a new
+//! [`VERSION`](crate::wire::codec::VERSION). The files in `tests/vectors/`, one per door, have a name and hexadecimal
+//! bytes a line. A new variant needs a value to compile. `UPDATE_VECTORS=1` rewrites all lines.
 
 #![allow(clippy::unwrap_used)]
 
@@ -93,7 +90,8 @@ impl Vectors {
     }
 }
 
-/// Compares a value of each variant. The match has no wildcard, so that none is forgotten.
+/// Compares a value of each variant. The match has no wildcard, so that no variant is forgotten. A failing test prints
+/// the line to add.
 macro_rules! compare {
     ($vectors:ident, $type:ident { $($name:literal: $pattern:pat => $value:expr),+ $(,)? }) => {{
         fn name(value: &$type) -> &'static str {
@@ -109,7 +107,7 @@ macro_rules! compare {
     }};
 }
 
-// Behind the macro, which it uses.
+// After the macro, which it uses.
 mod accounts;
 mod acl;
 mod admission;

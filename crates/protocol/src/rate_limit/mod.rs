@@ -1,7 +1,6 @@
-//! How fast bytes may go, and who goes first where not all can at once: what a transfer may be told ([`TransferQos`]),
-//! and the rule by which a limit is kept ([`TokenBucket`]). It serves every path on which bytes of files travel.
-//!
-//! Nothing here waits or reads a clock: the time is an argument.
+//! How fast bytes may go, and who goes first where not all can at once. [`TransferQos`] is the request for one
+//! transfer, and [`TokenBucket`] the rule that keeps a limit. It serves every path on which bytes of files travel. It
+//! never waits or reads a clock: the time is an argument.
 
 mod token_bucket;
 
@@ -13,17 +12,17 @@ use thiserror::Error;
 use crate::limits::{BLOCK_BYTES, FRAME_BYTES_MAX};
 pub use token_bucket::{TokenBucket, WaiterId};
 
-/// How one transfer goes.
+/// The rate and priority of one transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransferQos {
-    /// Most bytes per second; `None` for as fast as it goes.
+    /// Most bytes per second; `None` for as fast as possible.
     pub rate_bytes_per_second: Option<u64>,
     /// Who goes first where others wait for the same limit.
     pub priority: Priority,
 }
 
 /// Who goes first where several transfers wait for the same limit. Each gets a share by its weight, so that none stands
-/// still however many go before it; what one does not use the others get.
+/// still however many go before it. Others get the share that one does not use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Priority {
     /// Someone waits for it.
@@ -31,7 +30,7 @@ pub enum Priority {
     /// What people do.
     #[default]
     Normal,
-    /// Whatever may take its time: copies that repair and rebalance, as long as no file has only one left.
+    /// Anything that may take its time: copies for repair and rebalance, as long as no file has only one left.
     Low,
 }
 
@@ -48,7 +47,7 @@ impl Priority {
         }
     }
 
-    /// The word for it.
+    /// Its written form.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::High => "high",
@@ -78,8 +77,8 @@ impl FromStr for Priority {
 #[error("`{0}` is not a priority: write high, normal or low")]
 pub struct PriorityError(String);
 
-/// How many bytes are sent in one go at a rate, so that they come evenly also where they come slowly: an eighth of a
-/// second's, a block at least and a frame at most, and whole blocks.
+/// How many bytes are sent at once at a rate, so that they flow evenly even at a low rate. That is an eighth of a
+/// second's bytes, in whole blocks, at least a block and at most a frame.
 pub fn piece_bytes(rate_bytes_per_second: Option<u64>) -> usize {
     let Some(rate) = rate_bytes_per_second else { return FRAME_BYTES_MAX };
     let (block, frame) = (BLOCK_BYTES, FRAME_BYTES_MAX as u64);
@@ -87,8 +86,8 @@ pub fn piece_bytes(rate_bytes_per_second: Option<u64>) -> usize {
     (piece - piece % block) as usize
 }
 
-/// The least rate that may be asked for, in bytes per second: at less, a block would keep its reader waiting for longer
-/// than it takes to believe that a node is gone.
+/// The lowest rate that may be requested, in bytes per second. Below it a reader would wait for a block for longer than
+/// it takes to believe that a node is gone.
 pub const RATE_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
 /// See [`piece_bytes`].
 const PIECES_PER_SECOND: u64 = 8;

@@ -1,30 +1,28 @@
-//! A limit that several conversations share: a bucket of tokens that fills at the limit's rate, and three queues before
-//! it. Whoever would move bytes enters and waits for its turn. Serves every path on which bytes travel under a limit.
-//!
-//! What it promises, each proved by a test below: in no span of time more bytes pass than the rate allows in it, and
-//! one burst; while someone waits nothing of the rate is lost; the priorities share it by their weights, so none
-//! starves; of one priority, whoever came first goes first.
+//! A limit that several conversations share: a bucket of tokens that fills at the limit's rate, with three queues
+//! before it. Tests below prove its promises. No span of time passes more bytes than the rate allows in it, and one
+//! burst. While someone waits, nothing of the rate is lost. Priorities share the rate by weight, so none ever starves;
+//! within a priority the first comes first. It serves every path under a limit, and never waits or reads a clock.
 
 use std::{collections::VecDeque, time::Duration};
 
 use super::Priority;
 use crate::limits::BLOCK_BYTES;
 
-/// A limit and those who wait at it.
+/// A limit and its waiters.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     rate_bytes_per_second: Option<u64>,
     /// What may pass now, in billionths of a byte; negative where a limit was lowered meanwhile.
     tokens: i128,
-    /// When the level was right, on the caller's clock.
+    /// When `tokens` was last updated, on the caller's clock.
     at: Duration,
     queues: [Queue; Priority::ALL.len()],
-    /// The place in [`Queue::served`] of whoever passed last: who has waited for nothing meanwhile has no arrears.
+    /// The [`Queue::served`] of the queue that passed last: a queue where nobody waited meanwhile has no arrears.
     served: u64,
     last: u64,
 }
 
-/// Names one who waits.
+/// Identifies a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WaiterId(u64);
 
@@ -36,7 +34,7 @@ struct Queue {
 }
 
 impl TokenBucket {
-    /// One at which nobody waits, with a whole burst to begin with. `None`: there is no limit.
+    /// A limit at which nobody waits, with a whole burst to begin with. `None`: there is no limit.
     pub fn new(now: Duration, rate_bytes_per_second: Option<u64>) -> Self {
         let mut bucket =
             Self { rate_bytes_per_second, tokens: 0, at: now, queues: Default::default(), served: 0, last: 0 };
@@ -49,14 +47,14 @@ impl TokenBucket {
         self.rate_bytes_per_second
     }
 
-    /// Sets another limit; what has gathered under the old one is kept, as far as the new one's burst goes.
+    /// Sets another limit. Tokens gathered under the old one are kept, up to the new one's burst.
     pub fn set_rate(&mut self, now: Duration, rate_bytes_per_second: Option<u64>) {
         self.fill(now);
         self.rate_bytes_per_second = rate_bytes_per_second;
         self.tokens = self.tokens.min(units(self.burst_bytes()));
     }
 
-    /// Most bytes that pass at once after a pause: a twentieth of a second's, a block at least.
+    /// Most bytes that pass at once after a pause: a twentieth of a second's, at least a block.
     pub fn burst_bytes(&self) -> u64 {
         let rate = self.rate_bytes_per_second.unwrap_or(u64::MAX);
         (rate / BURSTS_PER_SECOND).clamp(BLOCK_BYTES, BURST_BYTES_MAX)
@@ -67,7 +65,7 @@ impl TokenBucket {
         self.queues.iter().map(|queue| queue.waiting.len()).sum()
     }
 
-    /// Someone would move `bytes`, a burst at most (more pass too, but later ones wait for it).
+    /// A waiter for `bytes`, a burst at most (more pass too, but later waiters wait for it).
     pub fn enqueue(&mut self, priority: Priority, bytes: u64) -> WaiterId {
         self.last += 1;
         let id = WaiterId(self.last);
@@ -80,14 +78,14 @@ impl TokenBucket {
         id
     }
 
-    /// Someone waits no longer.
+    /// Removes a waiter.
     pub fn cancel(&mut self, id: WaiterId) {
         for queue in &mut self.queues {
             queue.waiting.retain(|(waiting, _)| *waiting != id);
         }
     }
 
-    /// Who passes now, if anyone does: the next of the queue that is furthest behind, once its bytes are there.
+    /// The waiter that passes now, if any: the next of the queue that is furthest behind, once its bytes are there.
     pub fn try_grant(&mut self, now: Duration) -> Option<WaiterId> {
         self.fill(now);
         let next = self.next()?;
@@ -105,7 +103,7 @@ impl TokenBucket {
         Some(id)
     }
 
-    /// When someone passes next; `None` while nobody waits.
+    /// When the next waiter passes; `None` while nobody waits.
     pub fn next_grant_at(&self) -> Option<Duration> {
         let (_, bytes) = self.queues[self.next()? as usize].waiting.front()?;
         let Some(rate) = self.rate_bytes_per_second else { return Some(self.at) };
@@ -135,7 +133,7 @@ fn units(bytes: u64) -> i128 {
 
 /// See [`TokenBucket::burst_bytes`].
 const BURSTS_PER_SECOND: u64 = 20;
-/// The largest burst in bytes: four frames, which hides the wait of a timer on a fast link.
+/// The largest burst in bytes: four frames, which hides the delay of a timer on a fast link.
 const BURST_BYTES_MAX: u64 = 4 << 20;
 
 #[cfg(test)]
@@ -148,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// Lets all pass who may until `until`; when, who, in order.
+    /// Lets all pass who may until `until`; returns when and who, in order.
     fn run(bucket: &mut TokenBucket, until: Duration) -> Vec<(Duration, WaiterId)> {
         let mut passed = Vec::new();
         while let Some(at) = bucket.next_grant_at().filter(|at| *at <= until) {
@@ -159,7 +157,7 @@ mod tests {
         passed
     }
 
-    /// Someone comes this many milliseconds after the one before, with so many bytes.
+    /// Arrivals: each comes this many milliseconds after the one before, with so many bytes.
     fn comers() -> impl Strategy<Value = Vec<(u64, usize, u64)>> {
         prop::collection::vec((0..200_u64, 0..3_usize, 1..=BLOCK_BYTES), 1..200)
     }

@@ -1,6 +1,6 @@
-//! Whose tickets are worthless before their time: of users who were removed, disabled, or whose session was revoked;
-//! and whose certificates: of machines that were struck off. Serves every transfer (docs/paths/login.md). It never
-//! keeps a revocation for longer than there are tickets of before it.
+//! Tickets that are worthless before their time: of users who were removed or disabled, or whose session was revoked.
+//! Also certificates that are: of machines that were struck off. It serves every transfer (docs/paths/login.md). It
+//! never keeps a revocation for longer than older tickets can be used.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,24 +10,24 @@ use std::{
 use super::{DELIVERY_TIME_MAX, ProvedBearer};
 use crate::{NodeId, UserName, limits, message::node_master::Revocation, ticket::Ticket, time::Now};
 
-/// Users with the last of their tickets that are worthless, and machines that are kept out.
+/// Users with the last of their worthless tickets, and machines that are kept out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Revocations {
     users: BTreeMap<UserName, Revoked>,
-    /// By name: that covers every certificate that such a machine ever had.
+    /// By name, which covers every certificate that such a machine ever had.
     machines: BTreeSet<NodeId>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Revoked {
     last_ticket: u64,
-    /// When this was heard last.
+    /// When this was last heard.
     heard: Duration,
 }
 
 impl Revocations {
-    /// Takes a revocation from the master. What is so old that nobody can use its tickets is forgotten: so there are
-    /// never more than a master revokes in that time.
+    /// Takes a revocation from the master. A revocation so old that nobody can use its tickets is forgotten. So there
+    /// are never more than a master revokes in that time.
     pub(super) fn revoke(&mut self, now: Now, revocation: Revocation) {
         let Revocation { user, last_ticket } = revocation;
         self.users.retain(|_, revoked| now.monotonic.saturating_sub(revoked.heard) < KEPT_FOR);
@@ -35,13 +35,13 @@ impl Revocations {
         *revoked = Revoked { last_ticket: last_ticket.max(revoked.last_ticket), heard: now.monotonic };
     }
 
-    /// The tickets of now on are of another master, or of this one after it was started again, and are counted anew;
-    /// those of before are worthless anyway.
+    /// From now on tickets come from another master, or from this one after a restart, and are numbered anew. Older
+    /// ones are worthless anyway.
     pub(super) fn forget_users(&mut self) {
         self.users.clear();
     }
 
-    /// Whether nobody's tickets are revoked.
+    /// Whether no tickets are revoked.
     pub(super) fn has_none(&self) -> bool {
         self.users.is_empty()
     }
@@ -51,7 +51,7 @@ impl Revocations {
         self.users.get(&ticket.user).is_some_and(|revoked| ticket.number <= revoked.last_ticket)
     }
 
-    /// Takes which machines were struck off: these and no others.
+    /// Takes the machines that are struck off: these and no others.
     pub(super) fn strike_off(&mut self, machines: Vec<NodeId>) {
         self.machines = machines.into_iter().collect();
     }

@@ -1,5 +1,5 @@
 //! Messages as bytes: one version byte, then the message in postcard's documented encoding. The order of enum variants
-//! and fields is the format: new variants go last, and a change of an old one is a new version.
+//! and fields is the format. New variants go last, and an old one never changes without a new version.
 
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
@@ -10,7 +10,7 @@ pub const VERSION: u8 = 3;
 /// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CodecError {
-    /// Nothing was there.
+    /// There were no bytes.
     #[error("the message is empty")]
     Empty,
     /// The sender speaks another version.
@@ -29,7 +29,7 @@ pub enum CodecError {
 /// # Panics
 /// Never for the message types of this crate: they contain only what postcard can encode.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    // The types of this crate hold no maps of unknown length, no untagged enums: postcard cannot refuse them, and a
+    // The types of this crate hold no maps of unknown length and no untagged enums, so postcard cannot refuse them. A
     // `Vec` cannot be full.
     #[allow(clippy::expect_used)]
     postcard::to_extend(message, vec![VERSION]).expect("the types of this crate are encodable")

@@ -1,23 +1,6 @@
-//! The heads of GMP datagrams, in network byte order. A **sealed** one, which is every word of a session:
-//!
-//! | bytes | what |
-//! |---|---|
-//! | 0..2 | magic `SG` |
-//! | 2 | version, 2 |
-//! | 3 | kind, 1 |
-//! | 4..12 | session id |
-//! | 12 | key phases, modulo 16: high four bits, the one of this seal; low four, the newest heard from the other end |
-//! | 13..20 | packet number: counts every datagram of this session and direction, never used twice |
-//!
-//! The rest is the sealed body. The head is not secret but is covered by the seal. And **gone**, the stateless answer
-//! to a sealed one of no session here:
-//!
-//! | bytes | what |
-//! |---|---|
-//! | 0..3 | as above |
-//! | 3 | kind, 2 |
-//! | 4..12 | session id |
-//! | 12..28 | token |
+//! The heads of GMP datagrams, in network byte order. [`Head`] begins a sealed datagram, which carries a session's
+//! messages. [`StatelessReset`] answers a sealed datagram of an unknown session. The code here never seals or unseals a
+//! datagram.
 
 use crate::SessionId;
 
@@ -27,18 +10,28 @@ pub const HEAD_BYTES: usize = 20;
 pub const SEAL_BYTES: usize = 16;
 /// Length of a [`StatelessReset`] datagram in bytes.
 pub const STATELESS_RESET_BYTES: usize = 12 + RESET_TOKEN_BYTES;
-/// Length of the token that shows that the one who says "gone" is the one who opened the session, in bytes.
+/// Length, in bytes, of the token which proves that a stateless reset comes from the process that opened the session.
 pub const RESET_TOKEN_BYTES: usize = 16;
 /// Packet numbers of a session and direction: what seven bytes hold, a million a second for 2,000 years.
 pub const PACKETS_MAX: u64 = 1 << 56;
-/// Key phases that the head tells apart.
+/// Key phases that the head can tell apart.
 pub const KEY_PHASES: u64 = 16;
 const MAGIC: [u8; 2] = *b"SG";
 const VERSION: u8 = 2;
 const KIND_SEALED: u8 = 1;
 const KIND_STATELESS_RESET: u8 = 2;
 
-/// The checked head of a sealed datagram.
+/// The checked head of a sealed datagram. The sealed body follows it. The head is not secret but is covered by the
+/// seal.
+///
+/// | bytes | what |
+/// |---|---|
+/// | 0..2 | magic `SG` |
+/// | 2 | version, 2 |
+/// | 3 | kind, 1 |
+/// | 4..12 | session id |
+/// | 12 | key phases, modulo 16: high four bits, the one of this seal; low four, the newest heard from the other end |
+/// | 13..20 | packet number: counts every datagram of this session and direction, never used twice |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The session the datagram belongs to.
@@ -51,12 +44,20 @@ pub struct Head {
     pub heard_phase: u8,
 }
 
-/// "There is no such session here": what a process says that was started anew.
+/// "There is no such session here": the stateless answer of a restarted process, called **gone**.
+///
+/// | bytes | what |
+/// |---|---|
+/// | 0..2 | magic `SG` |
+/// | 2 | version, 2 |
+/// | 3 | kind, 2 |
+/// | 4..12 | session id |
+/// | 12..28 | token |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatelessReset {
-    /// The session that it was asked about.
+    /// The session of the datagram that it answers.
     pub session: SessionId,
-    /// What only the one who opened the session can know, but for the peer, who was told at the time.
+    /// A token that only the process which opened the session can compute; the peer was told it at the time.
     pub token: [u8; RESET_TOKEN_BYTES],
 }
 
@@ -74,7 +75,7 @@ impl Head {
         bytes
     }
 
-    /// Reads the head of a sealed datagram and gives the body behind it; `None` for what is none.
+    /// Reads the head of a sealed datagram and returns it with the body; `None` for any other bytes.
     pub fn split(datagram: &[u8]) -> Option<(Self, &[u8])> {
         let (head, body) = datagram.split_first_chunk::<HEAD_BYTES>()?;
         if head[0..2] != MAGIC || head[2] != VERSION || head[3] != KIND_SEALED || body.len() < SEAL_BYTES {
@@ -102,7 +103,7 @@ impl StatelessReset {
         bytes
     }
 
-    /// Reads a datagram; `None` for what is none of this kind and length.
+    /// Reads a datagram; `None` for any other kind or length.
     pub fn read(datagram: &[u8]) -> Option<Self> {
         let bytes: &[u8; STATELESS_RESET_BYTES] = datagram.try_into().ok()?;
         if bytes[0..2] != MAGIC || bytes[2] != VERSION || bytes[3] != KIND_STATELESS_RESET {

@@ -1,5 +1,5 @@
-//! Lists that are decoded up to a length and no further: an element takes far more memory than bytes on the wire, so
-//! that the length of a message says little of what it makes its reader hold. It never keeps what it refuses.
+//! Lists that are decoded up to a length and no further. An element takes far more memory than bytes on the wire. So a
+//! message's length says little about the memory that its reader needs. It never keeps what it refuses.
 
 use std::{fmt, marker::PhantomData};
 
@@ -31,7 +31,7 @@ impl<'de, const MOST: usize, T: Deserialize<'de>> Visitor<'de> for Few<MOST, T> 
         if announced > MOST {
             return Err(A::Error::invalid_length(announced, &self));
         }
-        // Room for the rest is taken when it comes.
+        // Room for the rest is reserved when it comes.
         let mut all = Vec::with_capacity(announced.min(AT_FIRST));
         while let Some(element) = from.next_element()? {
             if all.len() == MOST {
@@ -63,7 +63,7 @@ mod tests {
             assert_eq!(codec::decode::<Three>(&codec::encode(&list)), Ok(list));
         }
         assert_eq!(codec::decode::<Three>(&codec::encode(&Three(vec![7; 4]))), Err(CodecError::Malformed));
-        // What is announced is not believed before it has come.
+        // An announced length is not believed before its elements have come.
         let mut endless = codec::encode(&Three(vec![]));
         endless.pop();
         endless.extend([0xff, 0xff, 0xff, 0xff, 0x0f]);

@@ -1,17 +1,17 @@
-//! The head of a bulk-data frame on a transfer connection, in network byte order: the payload's length in bytes (4
-//! bytes; 0 ends the data), then the CRC32C of each [block](crate::limits::BLOCK_BYTES) of the payload (4 bytes each,
-//! the last block may be short). A receiver that stores the payload keeps these checksums, so that a slice's blocks are
-//! protected from the writer's memory to the reader's.
+//! The head of a bulk-data frame on a transfer connection, in network byte order. First comes the payload's length in
+//! bytes (4 bytes; 0 ends the data). Then comes the CRC32C of each [block](crate::limits::BLOCK_BYTES) of the payload
+//! (4 bytes each, the last block may be short). A receiver that stores the payload keeps these checksums, so a slice's
+//! blocks are never unprotected between the writer's memory and the reader's.
 
 use crate::limits;
 
 /// Longest head in bytes.
 pub const HEAD_BYTES_MAX: usize = 4 + 4 * (limits::FRAME_BYTES_MAX / limits::BLOCK_BYTES as usize);
 
-/// Instead of a frame's length: the next frame waits for a limit. Nothing of a frame follows.
+/// Sent instead of a frame's length: the next frame waits for a limit. Nothing of a frame follows.
 pub const WAITING: [u8; 4] = [0xff; 4];
 
-/// Checksums that a payload of `payload_bytes` bytes has.
+/// The number of checksums of a payload of `payload_bytes` bytes.
 pub fn checksum_count(payload_bytes: usize) -> usize {
     payload_bytes.div_ceil(limits::BLOCK_BYTES as usize)
 }

@@ -1,11 +1,11 @@
-//! What the rules of GMP promise, through the messenger that drives them: keys that roll in the midst of traffic,
-//! requests that are given up, what is urgent, and one request to many.
+//! The promises of the GMP rules, through the messenger that drives them. They cover key changes in the middle of
+//! traffic, cancelled requests, urgent messages, and one request to many.
 
 use protocol::gmp::{Class, KeyLimits};
 
 use super::*;
 
-/// Lets both ends' keys seal so many datagrams.
+/// Limits both ends' keys to so many datagrams.
 fn roll_keys(pair: &Pair, packets_max: u64) {
     for messenger in [&pair.opener, &pair.acceptor] {
         let limits = KeyLimits { packets_max, ..KeyLimits::default() };
@@ -69,7 +69,7 @@ async fn a_request_that_is_dropped_is_not_answered(ground: Ground) {
             delivered = next(&mut pair.acceptor_events) => delivered.request.unwrap(),
         }
     };
-    // The next word comes after the cancellation, which was sent before it and is more urgent.
+    // The next message comes after the cancellation, which was sent before it and is more urgent.
     let asking = pair.opener.request(SESSION, b"soon".to_vec(), PATIENCE);
     let answering = async {
         let soon = next(&mut pair.acceptor_events).await.request.unwrap();
@@ -115,7 +115,7 @@ async fn an_urgent_request_passes_a_queue_of_long_messages() {
     tokio::time::sleep(Duration::from_millis(220)).await;
     let asked = tokio::time::Instant::now();
     pair.opener.request_as(Class::Urgent, SESSION, b"alive".to_vec(), PATIENCE).await.unwrap();
-    // Simulated time: the network takes no longer however busy the machine is.
+    // Simulated time: the network takes no longer, however busy the machine is.
     assert!(asked.elapsed() <= 2 * delay + Duration::from_millis(20), "{:?}", asked.elapsed());
     assert!(long.try_join_next().is_none(), "the long ones are still under way");
     assert_eq!(long.join_all().await.len(), 8);
@@ -146,7 +146,7 @@ async fn one_request_to_many_has_one_result_each(ground: Ground) {
             }
         });
     }
-    // One is named twice, and one there is not.
+    // One session is named twice, and one does not exist.
     let named = [&sessions[..], &[SessionId(3), SessionId(99)]].concat();
     let deadline = Duration::from_secs(2);
     let results = caller.request_group(Class::Urgent, &named, b"all ".to_vec(), deadline).await;

@@ -1,5 +1,6 @@
-//! What is on the wire, read twice: by the rules and the seal, and by a program in another language that was written
-//! from `docs/formats.md` alone (`tests/read_datagrams.py`). It shows that the document says every byte.
+//! The bytes on the wire, read twice. One reader is the rules and the seal; the other is a program in another language
+//! that was written from `docs/formats.md` alone (`tests/read_datagrams.py`). It shows that the document says every
+//! byte.
 
 use std::{fmt::Write, path::Path, process::Command};
 
@@ -13,11 +14,11 @@ use super::*;
 
 const PRIVATE_KEY: &str = "-----BEGIN PRIVATE KEY-----\nof a test\n";
 
-/// What travels between two switchboards, by side, in the order in which it arrives.
+/// The datagrams between two session tables, by side, in order of arrival.
 struct Wire {
     ends: [(SessionRole, SessionTable); 2],
     captured: Vec<(SessionRole, Vec<u8>)>,
-    /// What is on its way is lost.
+    /// Datagrams on their way are lost.
     is_cut: bool,
     _events: mpsc::Receiver<MessengerEvent>,
 }
@@ -41,7 +42,7 @@ impl Wire {
         self.ends[end].1.send(SESSION, class, Message { kind, body }).unwrap();
     }
 
-    /// Lets both say what they have to say.
+    /// Lets both ends send all that they have.
     fn run(&mut self) {
         let mut departures = Vec::new();
         loop {
@@ -64,7 +65,7 @@ impl Wire {
 
 /// The capture as this crate reads it.
 fn read_here(captured: &[(SessionRole, Vec<u8>)]) -> String {
-    // The other side's keys unseal.
+    // The keys of the other side unseal.
     let mut seals = [seal::Seal::new(&KEY, SessionRole::Responder), seal::Seal::new(&KEY, SessionRole::Initiator)];
     let (mut text, mut phases) = (String::new(), [0u64; 2]);
     for (side, datagram) in captured {
@@ -136,7 +137,7 @@ async fn a_reader_that_knows_only_the_document_reads_every_datagram_alike() {
     let mut wire = Wire::new();
     wire.say(0, Class::Ordinary, MessageKind::Request(1), 20);
     wire.run();
-    // A long one each way, with an urgent one in its midst, until keys have gone round the head's sixteen phases.
+    // A long message each way, with an urgent one in its middle, until keys have gone round the head's sixteen phases.
     for round in 0..20 {
         wire.say(1, Class::Bulk, MessageKind::Reply(1 + round), 8_000);
         wire.say(0, Class::Bulk, MessageKind::Request(100 + round), 500 * round as usize);
@@ -145,7 +146,7 @@ async fn a_reader_that_knows_only_the_document_reads_every_datagram_alike() {
         tokio::time::advance(protocol::gmp::ACKNOWLEDGEMENT_DELAY_MAX).await;
         wire.run();
     }
-    // Lost, given up, and sent again as a cancellation; what comes behind shows the gap.
+    // Lost, given up, and sent again as a cancellation; what follows shows the gap.
     wire.is_cut = true;
     let answer = oneshot::channel().0;
     let request = wire.ends[0].1.request(SESSION, Class::Ordinary, vec![1; 3_000], answer).unwrap();
@@ -155,7 +156,7 @@ async fn a_reader_that_knows_only_the_document_reads_every_datagram_alike() {
     wire.run();
     tokio::time::advance(Duration::from_secs(2)).await;
     wire.run();
-    // One that was changed on its way, and a stranger's, with the answer to it.
+    // A datagram that was changed on its way, and a stranger's datagram with its answer.
     let (side, mut changed) = wire.captured.last().unwrap().clone();
     changed[30] ^= 1;
     wire.captured.push((side, changed));
@@ -164,7 +165,7 @@ async fn a_reader_that_knows_only_the_document_reads_every_datagram_alike() {
     wire.ends[0].1.send(SessionId(77), Class::Ordinary, notice).unwrap();
     let strangers = wire.captured.len();
     wire.run();
-    // It is of another session, and so of other phases: only the answer is read.
+    // It belongs to another session, and so to other phases: only the answer is read.
     wire.captured.remove(strangers);
     let here = read_here(&wire.captured);
     for what in ["phase 17", "ack ", "fragment ", "cancel ", "not authentic", "acceptor gone 000000000000004d: right"] {

@@ -1,5 +1,5 @@
-//! What comes from those who are not known, or are known no more: the stateless answer after a restart, what it takes
-//! to be believed, and that nothing unauthentic changes anything.
+//! Datagrams from unknown senders, or from senders no longer known: the stateless reset after a restart, and what it
+//! takes to be believed. Nothing unauthentic changes anything.
 
 use proptest::{
     collection::vec,
@@ -49,7 +49,7 @@ async fn who_does_not_have_the_token_cannot_end_a_session(ground: Ground) {
     }));
     for gone in &forged {
         thief.send_to(&gone.to_bytes(), pair.opener.local_address()).await.unwrap();
-        // The acceptor was told no token: it believes nobody.
+        // The acceptor was told no token, so it believes nobody.
         thief.send_to(&gone.to_bytes(), pair.acceptor.local_address()).await.unwrap();
     }
     let count = forged.len() as u64;
@@ -68,7 +68,7 @@ async fn only_sealed_datagrams_are_answered_and_no_answer_is_longer_than_they(gr
         [&head.to_bytes()[..], &vec![0; bytes]].concat()
     };
     let gone = StatelessReset { session: SessionId(3), token: [1; 16] }.to_bytes().to_vec();
-    // The last is answered, so that it is known when all were looked at.
+    // The last one is answered, which shows that all were processed.
     for datagram in [sealed(1, 15), gone, b"hello".to_vec(), Vec::new(), sealed(2, 1_400), sealed(4, 16)] {
         stranger.send_to(&datagram, messenger.local_address()).await.unwrap();
     }
@@ -90,7 +90,7 @@ async fn strangers_are_answered_so_often_in_a_second_and_not_more() {
     let datagram = [&head.to_bytes()[..], &[0; 16]].concat();
     for number in 0..4 * limit {
         stranger.send_to(&datagram, messenger.local_address()).await.unwrap();
-        // A few at a time, so that none is refused for want of room to wait.
+        // Only a few at a time, so that none is refused for lack of room to wait.
         if number % 16 == 0 {
             until(|| counter(&messenger, names::METRIC_DATAGRAMS_DROPPED) > u64::from(number)).await;
         }
@@ -102,7 +102,7 @@ async fn strangers_are_answered_so_often_in_a_second_and_not_more() {
     assert_eq!(answers, limit);
 }
 
-/// A session table in the midst of a conversation, and the next datagrams that its peer would send it.
+/// A session table in the middle of a conversation, and the next datagrams that its peer would send it.
 fn switchboard(seed: u64) -> (SessionTable, Vec<Vec<u8>>, mpsc::Receiver<MessengerEvent>) {
     let (events, receiver) = mpsc::channel(EVENTS_MAX);
     let clock = Clock::start();
@@ -120,7 +120,7 @@ fn switchboard(seed: u64) -> (SessionTable, Vec<Vec<u8>>, mpsc::Receiver<Messeng
             let message = Message { kind: MessageKind::Request(round as u64), body: vec![3; bytes] };
             from.send(SESSION, Class::Ordinary, message).unwrap();
         }
-        // The last ones of the peer stay on the way.
+        // The last datagrams of the peer stay on their way.
         peers.collect_due(&mut departures, 100);
         let sent: Vec<_> = departures.iter().map(|departure| departure.datagram.clone()).collect();
         if round == 3 {
@@ -158,7 +158,7 @@ proptest! {
                 let at = usize::from(*at) % changed.len();
                 changed[at] ^= by;
             }
-            // Two changes of one byte may have undone each other.
+            // Two changes of one byte may have cancelled each other.
             if changed != *datagram {
                 forged.push(changed);
             }
@@ -170,7 +170,7 @@ proptest! {
             prop_assert_eq!(&ours.state(), &before);
         }
         prop_assert_eq!(events.try_recv().ok(), None);
-        // The true ones are still taken: nothing of them was used up.
+        // The authentic datagrams are still taken: nothing of them was used up.
         let address = SocketAddr::from(([10, 0, 0, 1], 1));
         for mut datagram in true_ones {
             ours.receive(&mut datagram, address);

@@ -1,4 +1,5 @@
-//! How a QUIC connection is set up: its windows, its packets, its acknowledgements and its controller.
+//! The setup of a QUIC connection: its windows, packets, acknowledgements and controller. It never opens a socket or a
+//! connection itself.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -18,13 +19,13 @@ use super::{
     udt::{PathEstimate, UdtFactory},
 };
 
-/// What may be chosen about QUIC connections.
+/// The settings of QUIC connections.
 #[derive(Clone, Debug, Default)]
 pub struct QuicSettings {
-    /// Who decides how fast to send.
+    /// The controller that decides how fast to send.
     pub controller: ControllerKind,
-    /// Largest UDP payload in bytes that path MTU discovery may arrive at; `None` for what fits into Ethernet's 1,500
-    /// bytes (and more on the loopback). Networks with jumbo frames gain from 6,400, which is the most.
+    /// Largest UDP payload in bytes that path MTU discovery may reach. `None` for what fits into Ethernet's 1,500 bytes
+    /// (and more on the loopback). Networks with jumbo frames gain from 6,400, which is the most.
     pub datagram_bytes_max: Option<u16>,
     /// Where rates are kept from one connection to the next; `None`: nowhere.
     pub rate_cache: Option<Arc<dyn RateCache>>,
@@ -42,7 +43,7 @@ fn factory(controller: ControllerKind, learned: Option<PathEstimate>) -> Arc<dyn
 }
 
 impl QuicSettings {
-    /// Where a connection with `peer` writes down what it has learned.
+    /// Where a connection with `peer` records what it has learned.
     pub(super) fn learning(&self, peer: SocketAddr) -> Option<RateRecorder> {
         self.rate_cache.clone().map(|rates| RateRecorder { cache: rates, peer })
     }
@@ -56,12 +57,12 @@ impl QuicSettings {
         })
     }
 
-    /// The setup of a connection that we make.
+    /// The setup of an outgoing connection.
     pub(super) fn to_peer(&self, peer: SocketAddr) -> Arc<TransportConfig> {
         self.transport(peer, RECEIVE_WINDOW_BYTES)
     }
 
-    /// The setup of a connection that is made to us, perhaps by a stranger: its window opens when bulk is wanted.
+    /// The setup of an incoming connection, perhaps from a stranger: its window opens when bulk is wanted.
     pub(super) fn for_caller(&self, peer: IpAddr) -> Arc<TransportConfig> {
         self.transport(caller_key(peer), NARROW_WINDOW_BYTES)
     }
@@ -81,8 +82,8 @@ impl QuicSettings {
     }
 }
 
-/// How packets of a connection are made, acknowledged and given up, under this controller: all of the setup that a
-/// controller notices. The simulation of controllers takes it from here too, so that it simulates what is used. UDP
+/// How packets of a connection are made, acknowledged and given up under this controller. That is the whole setup that
+/// a controller notices. The simulation of controllers takes it from here too, so that it simulates the real one. UDP
 /// payloads are at most `datagram_bytes_max` long.
 pub fn base_transport_config(
     datagram_bytes_max: u16,
@@ -98,7 +99,7 @@ pub fn base_transport_config(
     let mut transport = TransportConfig::default();
     transport
         .congestion_controller_factory(controller)
-        // One range after the other: all at once would only end all of them late.
+        // One range after the other: sending all at once would only finish all of them late.
         .send_fairness(false)
         .packet_threshold(OVERTAKEN_PACKETS_MAX)
         .initial_rtt(ROUND_TRIP_GUESS)
@@ -107,13 +108,13 @@ pub fn base_transport_config(
     transport
 }
 
-/// Under what a caller is remembered: its port is any, so what is learned of it is of its machine.
+/// The key under which a caller is remembered. Its port may be any, so what is learned belongs to its machine.
 pub(super) fn caller_key(peer: IpAddr) -> SocketAddr {
     SocketAddr::new(peer, 0)
 }
 
-/// Bytes of all conversations of a connection that may be under way or unread: sixteen of them can have stalled readers
-/// before the others feel it.
+/// Bytes of all conversations of a connection that may be under way or unread. Sixteen conversations can have stalled
+/// readers before the others feel it.
 pub(super) const RECEIVE_WINDOW_BYTES: u32 = 512 * 1024 * 1024;
 /// The same before a peer has shown that it may send bulk.
 pub(super) const NARROW_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
@@ -124,17 +125,17 @@ const ACK_EVERY_PACKETS: u32 = 40;
 /// How long an acknowledgement may wait for further packets.
 const ACK_DELAY: Duration = Duration::from_millis(2);
 /// Packets that may overtake one before it counts as lost, on links that carry packets side by side: a millisecond of
-/// 1.5 Gbit/s. With the usual three, what was only held back is sent again, and taken for loss. A slow flow does not
-/// wait for so many: a packet is also lost when a round trip and an eighth have passed.
+/// 1.5 Gbit/s. With the usual three, a packet that was only held back is sent again, and taken for loss. A slow flow
+/// does not wait for so many: a packet is also lost when a round trip and an eighth have passed.
 const OVERTAKEN_PACKETS_MAX: u32 = 128;
-/// The round trip taken for the first packets: between sites it is rarely longer, and a lost first packet is then sent
-/// again after 0.3 s.
+/// The round trip assumed for the first packets. Between sites it is rarely longer, and a lost first packet is then
+/// sent again after 0.3 s.
 const ROUND_TRIP_GUESS: Duration = Duration::from_millis(100);
-/// Silence after which a connection counts as cut; as TCP's.
+/// Silence after which a connection counts as cut, as with TCP.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// Silence after which we ask whether the peer is still there; also keeps open what routers forget after 20 to 30 s.
+/// Silence after which we ask whether the peer is still there. It also keeps open what routers forget after 20 to 30 s.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Largest UDP payload in bytes that we take or send. The library hands ten of them to the kernel at once, which takes
-/// 65,507 bytes; what is more is not sent at all, and looks like loss.
+/// 65,507 bytes. Anything above is not sent at all, and looks like loss.
 pub(super) const DATAGRAM_BYTES_MAX: u16 = 6_400;
 const _: () = assert!(10 * DATAGRAM_BYTES_MAX as usize <= 65_507, "ten datagrams must fit into one call");

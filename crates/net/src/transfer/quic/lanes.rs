@@ -1,10 +1,8 @@
-//! Which lane of which conversation a stream is. A conversation's bytes are dealt out in stripes over several QUIC
-//! streams, its **lanes**: lane 0 is the bidirectional stream with which it began, the others are one-way streams that
-//! open when they are first needed, and say in their first bytes to whom they belong.
-//!
-//! Why lanes: the library closes a whole connection when the unread bytes of one stream have more than 1,024 gaps,
-//! which a long fat pipe makes when its queue overflows. A lane's window is so small that it cannot have as many,
-//! whatever the way loses and whoever is slow to read; and a conversation of many lanes still fills the pipe.
+//! Which lane of which conversation a stream is. A conversation's bytes are striped over several QUIC streams, its
+//! **lanes**. Lane 0 is the bidirectional stream that began it. The others are one-way streams, opened when first
+//! needed; their first bytes name their conversation. The library closes a connection when one stream's unread bytes
+//! have over 1,024 gaps. A long fat pipe makes that many when its queue overflows. A lane's small window never does,
+//! whatever is lost and however slow the reader, and many lanes still fill the pipe.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-/// The lanes that have come on one connection, by conversation.
+/// The lanes that have arrived on one connection, by conversation.
 pub(super) struct Lanes {
     table: Mutex<LaneTable>,
     arrived: Notify,
@@ -31,12 +29,12 @@ struct LaneTable {
     open: HashMap<u64, BTreeMap<u8, RecvStream>>,
     /// Conversations up to here have begun: a lane of one that is not open comes too late.
     begun: Option<u64>,
-    /// Whether the connection gives no further lane.
+    /// Whether the connection will give no further lane.
     has_ended: bool,
 }
 
 impl Lanes {
-    /// Takes the lanes of `connection` until nobody has a conversation on it.
+    /// Takes the lanes of `connection` until it has no conversation.
     pub(super) fn of(connection: &Connection) -> Arc<Self> {
         let this = Arc::new(Self { table: Mutex::default(), arrived: Notify::new(), taking: Mutex::default() });
         let lanes = Arc::downgrade(&this);
@@ -74,13 +72,13 @@ impl Lanes {
         self.lock().open.remove(&number(conversation));
     }
 
-    /// How many conversations have a place.
+    /// How many conversations are open.
     #[cfg(test)]
     pub(super) fn conversations(&self) -> usize {
         self.lock().open.len()
     }
 
-    /// A lane of an open conversation, once it has come; `None` when none will.
+    /// A lane of an open conversation, once it has arrived; `None` when none will.
     pub(super) async fn take(&self, conversation: StreamId, lane: u8) -> Option<RecvStream> {
         let id = number(conversation);
         loop {
@@ -100,11 +98,12 @@ impl Lanes {
         }
     }
 
-    /// A stream has said which lane it is. One of a conversation that is over is dropped, which tells its sender.
+    /// Takes a stream that has said which lane it is. A lane of a finished conversation is dropped, which tells its
+    /// sender.
     fn insert(&self, conversation: StreamId, lane: u8, stream: RecvStream) {
         let mut desks = self.lock();
         let id = number(conversation);
-        // It may overtake the stream with which its conversation begins.
+        // It may overtake the stream that begins its conversation.
         let is_early = desks.begun.is_none_or(|begun| conversation.index() > begun);
         if is_early && !desks.open.contains_key(&id) {
             let begun = desks.begun.map_or(0, |begun| begun + 1);
@@ -142,7 +141,7 @@ pub(super) fn lane_header(conversation: StreamId, lane: u8) -> [u8; LANE_HEADER_
     bytes
 }
 
-/// Which lane a stream is; `None` when it does not say so in the way of [`lane_header`].
+/// Which lane a stream is; `None` when it does not begin like [`lane_header`].
 async fn read_lane_header(mut stream: RecvStream) -> Option<(StreamId, u8, RecvStream)> {
     let mut bytes = [0; LANE_HEADER_BYTES];
     stream.read_exact(&mut bytes).await.ok()?;
@@ -156,16 +155,16 @@ fn number(stream: StreamId) -> u64 {
 }
 
 /// Lanes of a conversation in each direction: with [`LANE_WINDOW_BYTES`] each, 2.6 Gbit/s over 100 ms. A transfer that
-/// wants more has several conversations.
+/// needs more has several conversations.
 pub(super) const LANES: u8 = 16;
 /// Bytes dealt to a lane before the next one's turn: some two hundred packets.
 pub(super) const STRIPE_BYTES: u64 = 256 * 1024;
-/// Bytes of a lane that may be under way or unread. In packets of the least size of 1,200 bytes that is 1,748, with at
-/// most 874 gaps between them.
+/// Bytes of a lane that may be under way or unread. In packets of the smallest size of 1,200 bytes that is 1,748, with
+/// at most 874 gaps between them.
 pub(super) const LANE_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
-/// Length of the bytes by which a lane says what it is: the conversation's stream and the lane's number.
+/// Length of a lane's header: the conversation's stream and the lane's number.
 const LANE_HEADER_BYTES: usize = 9;
-/// How long a lane may take to say it, lost packets included.
+/// How long a lane's header may take to arrive, lost packets included.
 const LANE_HEADER_DEADLINE: Duration = Duration::from_secs(60);
 /// How far a lane may be ahead of the conversations that have begun.
 const EARLY_CONVERSATIONS_MAX: u64 = 64;

@@ -1,8 +1,6 @@
-//! Who is called over QUIC: takes connections at an endpoint, and gives out their conversations one by one, whichever
-//! connection they come on.
-//!
-//! No caller holds up another: each connection has its own task, and all are counted. Conversations that nobody takes
-//! wait in a bounded queue, then in their connections.
+//! The QUIC listener: takes connections at an endpoint, and gives out their conversations one by one, whichever
+//! connection they come on. Conversations that nobody takes wait in a bounded queue, then in their connections. A
+//! caller never holds up another: each connection has its own task, and all are counted.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -37,7 +35,7 @@ impl QuicListener {
     /// Listens at `address`.
     ///
     /// # Errors
-    /// [`NetError::Bind`]; [`NetError::Certificate`] for a client, which has nothing to show.
+    /// [`NetError::Bind`]; [`NetError::Certificate`] for a client, which has no certificate to show.
     pub(in crate::transfer) fn bind(
         address: SocketAddr,
         identity: &TlsIdentity,
@@ -45,7 +43,7 @@ impl QuicListener {
         strangers: &Arc<UnauthenticatedPeers>,
     ) -> Result<Self, NetError> {
         let endpoint = endpoint::open(address, identity.secret())?;
-        // A first configuration opens the door; each connection is then taken with the certificate of its day.
+        // A first configuration to open the port; each connection is then accepted with the certificate of its day.
         endpoint.set_server_config(Some(server_configuration(identity)?));
         let (give, conversations) = mpsc::channel(WAITING_CONVERSATIONS_MAX);
         let strangers = Arc::clone(strangers);
@@ -73,7 +71,7 @@ impl QuicListener {
 
 impl Drop for QuicListener {
     fn drop(&mut self) {
-        // Conversations that were given out go on.
+        // Conversations that were given out continue.
         self.taking.abort();
     }
 }
@@ -97,7 +95,7 @@ impl ConnectionAcceptor {
                 incoming.refuse();
                 continue;
             };
-            // Whoever floods us under foreign addresses is made to show its own, once there is a crowd.
+            // Once there is a crowd, a caller must prove its address: a flood under foreign addresses cannot.
             if room.available_permits() < CONNECTIONS_MAX - CROWD && incoming.may_retry() {
                 let _ = incoming.retry();
                 continue;
@@ -151,7 +149,7 @@ impl ConnectionAcceptor {
     }
 }
 
-/// What we show to who connects now.
+/// Our configuration for a caller that connects now.
 pub(super) fn server_configuration(identity: &TlsIdentity) -> Result<ServerConfig, NetError> {
     let mut tls = (*identity.server_config()?).clone();
     tls.alpn_protocols = vec![ALPN.to_vec()];
@@ -162,7 +160,7 @@ pub(super) fn server_configuration(identity: &TlsIdentity) -> Result<ServerConfi
 
 /// Connections that callers may have with us at once.
 const CONNECTIONS_MAX: usize = 4_096;
-/// From this many on, who calls must first show that it receives what is sent to its address.
+/// From this many on, a caller must first prove that it receives what is sent to its address.
 const CROWD: usize = 64;
 /// Conversations that may wait to be taken.
 const WAITING_CONVERSATIONS_MAX: usize = 64;

@@ -1,10 +1,8 @@
-//! QUIC: the carrier between sites (Sector/Sphere paper, 2.4: UDT). One UDP socket serves all connections of a process;
-//! one connection to a peer serves all conversations with it, so that a further one costs no round trip and starts at
-//! the speed that the others have found. It serves the paths *download*, *upload*, *replication* and *job* between
-//! sites.
-//!
-//! Each [`TransferStream`](super::TransferStream) is a bidirectional stream of its own, with lanes beside it
-//! ([`socket`], [`lanes`]); nothing here knows what is said on it.
+//! QUIC: the carrier between sites (Sector/Sphere paper, 2.4: UDT), for the paths *download*, *upload*, *replication*
+//! and *job*. One UDP socket serves all connections of a process; one connection to a peer serves all conversations
+//! with it. So a further one costs no round trip and starts at the speed that the others have found. Each
+//! [`TransferStream`](super::TransferStream) is a bidirectional stream of its own, with lanes beside it ([`socket`],
+//! [`lanes`]). It never interprets what is sent on it.
 
 mod config;
 mod endpoint;
@@ -46,7 +44,7 @@ use crate::{
     identity::{TlsIdentity, server_name},
 };
 
-/// Connects by QUIC. Clones are the same: they share the socket and the connections.
+/// Connects by QUIC. Clones share the socket and the connections.
 #[derive(Clone)]
 pub struct QuicCarrier {
     inner: Arc<Inner>,
@@ -59,7 +57,7 @@ struct Inner {
     peers: Mutex<BTreeMap<Peer, Arc<AsyncMutex<PeerConnection>>>>,
 }
 
-/// The sockets, opened when they are first wanted.
+/// The sockets, opened when they are first needed.
 #[derive(Default)]
 struct Endpoints {
     v4: Option<Endpoint>,
@@ -76,7 +74,7 @@ struct PeerConnection {
 }
 
 impl QuicCarrier {
-    /// A carrier that shows `identity`'s certificate, if it has one, and takes a UDP port of its own when it first
+    /// A carrier that shows `identity`'s certificate, if it has one. It takes a UDP port of its own when it first
     /// connects.
     pub fn new(identity: TlsIdentity, settings: QuicSettings) -> Self {
         Self::over(identity, settings, Endpoints::default())
@@ -95,8 +93,8 @@ impl QuicCarrier {
         Self { inner: Arc::new(Inner { identity, settings, endpoints, peers: Mutex::default() }) }
     }
 
-    /// Ends all connections and tells the peers, so that none of them waits for one who is gone. For a process that is
-    /// about to end.
+    /// Ends all connections and tells the peers, so that none of them waits in vain. For a process that is about to
+    /// end.
     pub async fn close(&self) {
         let endpoints: Vec<_> = {
             let endpoints = self.inner.endpoints();
@@ -106,13 +104,13 @@ impl QuicCarrier {
             endpoint.close(VarInt::from_u32(0), b"");
         }
         for endpoint in &endpoints {
-            // Its rest, several round trips, is for peers who did not hear it: that is not worth a person's time.
+            // The rest, several round trips, is for peers that did not hear it: that is not worth a person's time.
             let _ = timeout(FAREWELL, endpoint.wait_all_draining()).await;
         }
     }
 
-    /// The connection to `server` at `address`: the one that stands, or a new one. Who asks meanwhile waits for the
-    /// same.
+    /// The connection to `server` at `address`: the existing one, or a new one. Concurrent callers wait for the same
+    /// one.
     async fn connection(&self, address: SocketAddr, server: &str) -> Result<SharedConnection, NetError> {
         let line = self.inner.peer_connection((address, server.to_owned()));
         let mut line = line.lock().await;
@@ -154,7 +152,7 @@ impl Inner {
     fn peer_connection(&self, peer: Peer) -> Arc<AsyncMutex<PeerConnection>> {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if peers.len() >= PEERS_SWEEP {
-            // Lines that nobody waits for and whose connection has gone.
+            // Entries that nobody waits for and whose connection has gone.
             peers.retain(|_, line| Arc::strong_count(line) > 1 || line.try_lock().is_ok_and(|line| line.is_alive()));
         }
         Arc::clone(peers.entry(peer).or_default())
@@ -187,11 +185,11 @@ impl Inner {
         })
     }
 
-    /// What we show to whom we connect to now.
+    /// Our configuration for a peer that we connect to now.
     fn configuration(&self) -> Result<ClientConfig, NetError> {
         let mut tls: rustls::ClientConfig = (*self.identity.client_config()).clone();
         tls.alpn_protocols = vec![ALPN.to_vec()];
-        // A session of TCP is not taken up by QUIC; and what stands is shared, so that new ones are rare.
+        // QUIC cannot resume a session of TCP; and connections are shared, so new ones are rare.
         tls.resumption = Resumption::disabled();
         let crypto = QuicClientConfig::try_from(tls)
             .map_err(|error| NetError::Certificate { operation: "speak QUIC", why: error.to_string() })?;
@@ -230,11 +228,11 @@ impl Endpoints {
     }
 }
 
-/// What we speak over QUIC, so that no other service is taken for ours.
+/// The protocol name that we speak over QUIC, so that no other service is taken for ours.
 const ALPN: &[u8] = b"sector";
-/// How long a farewell may take to leave.
+/// How long the end of a connection may take to leave.
 const FAREWELL: Duration = Duration::from_millis(20);
-/// Peers from which on lines without a connection are swept out.
+/// Number of peers from which on entries without a connection are removed.
 const PEERS_SWEEP: usize = 1_024;
 
 #[cfg(test)]

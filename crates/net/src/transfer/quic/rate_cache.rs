@@ -1,5 +1,6 @@
-//! What connections have learned of the ways to their peers, for the next connection to begin with: a transfer of a few
-//! seconds would else spend them on finding its rate.
+//! What connections have learned of the paths to their peers, for the next connection to begin with. Without it a
+//! transfer of a few seconds would spend them on finding its rate. It is only a hint and never decides how fast to
+//! send.
 
 use std::{
     collections::BTreeMap,
@@ -12,16 +13,16 @@ use noq::{Connection, PathId};
 
 use super::udt::{PathEstimate, Udt};
 
-/// Keeps what was learned. It is only ever a hint: who begins with it still looks whether it holds.
+/// Keeps what was learned. It is only a hint: a connection that begins with it still checks it.
 pub trait RateCache: Send + Sync + fmt::Debug {
-    /// What was learned of the way to a peer.
+    /// What was learned of the path to a peer.
     fn learned(&self, peer: SocketAddr) -> Option<PathEstimate>;
 
-    /// Something was learned of the way to a peer.
+    /// Notes what was learned of the path to a peer.
     fn learn(&self, peer: SocketAddr, learned: PathEstimate);
 }
 
-/// Where a connection writes down what it has learned.
+/// Where a connection records what it has learned.
 #[derive(Clone, Debug)]
 pub(super) struct RateRecorder {
     pub(super) cache: Arc<dyn RateCache>,
@@ -29,7 +30,7 @@ pub(super) struct RateRecorder {
 }
 
 impl RateRecorder {
-    /// Writes down what the controller of `connection` knows by now.
+    /// Records what the controller of `connection` knows by now.
     pub(super) fn record(&self, connection: &Connection) {
         let learned = connection.congestion_state(PathId::ZERO).and_then(Udt::of).and_then(|udt| udt.learned());
         if let Some(learned) = learned {
@@ -38,8 +39,8 @@ impl RateRecorder {
     }
 }
 
-/// Keeps it in memory, machine by machine: what one learned by calling a peer holds as well where that peer calls, from
-/// a port that may be any.
+/// Keeps it in memory, machine by machine. What was learned by calling a peer also holds where that peer calls us, from
+/// whatever port.
 #[derive(Debug, Default)]
 pub struct MemoryRateCache {
     machines: Mutex<BTreeMap<IpAddr, PathEstimate>>,
@@ -54,7 +55,7 @@ impl RateCache for MemoryRateCache {
         let machine = peer.ip().to_canonical();
         let mut machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
         if machines.len() >= MACHINES_MAX && !machines.contains_key(&machine) {
-            // Any one: it is learned anew in a second.
+            // Any entry: it is learned again in a second.
             machines.pop_first();
         }
         machines.insert(machine, learned);

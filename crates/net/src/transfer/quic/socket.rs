@@ -1,9 +1,7 @@
-//! One conversation over QUIC: a bidirectional stream, and the [lanes](super::lanes) that open beside it, of a
-//! connection that others share. It gives the [`Channel`](crate::transfer::channel::Channel) what a TLS socket gives
-//! it.
-//!
-//! A conversation that is dropped is reset, so that its peer sees a cut and not an end; the others on the connection do
-//! not notice.
+//! One conversation over QUIC: a bidirectional stream, and the [lanes](super::lanes) that open beside it, on a
+//! connection that others share. It gives the [`Channel`](crate::transfer::channel::Channel) the same calls as a TLS
+//! socket. When it is dropped it is reset: its peer sees a cut and never an orderly end, and other conversations never
+//! notice.
 
 use std::{
     future::pending,
@@ -50,12 +48,12 @@ impl SharedConnection {
         Self { connection, lanes, is_wide, is_doubted, learning }
     }
 
-    /// Whether a further conversation may be begun on it.
+    /// Whether a further conversation may begin on it.
     pub(super) fn is_good(&self) -> bool {
         self.connection.close_reason().is_none() && !self.is_doubted.load(Ordering::Relaxed)
     }
 
-    /// The same, for one who would use it as long as others do.
+    /// The same, for a user that keeps it only as long as others do.
     pub(super) fn downgrade(&self) -> WeakSharedConnection {
         WeakSharedConnection {
             connection: self.connection.weak_handle(),
@@ -89,17 +87,17 @@ impl WeakSharedConnection {
 pub(in crate::transfer) struct QuicSocket {
     shared: SharedConnection,
     id: StreamId,
-    /// Our lanes, as far as they are open; `sent_bytes` says whose turn it is.
+    /// Our lanes that are open so far; `sent_bytes` says whose turn it is.
     send: Vec<SendStream>,
     sent_bytes: u64,
-    /// The peer's lanes, as far as they were wanted; `received_bytes` says whose turn it is.
+    /// The peer's lanes that were needed so far; `received_bytes` says whose turn it is.
     receive: Vec<RecvStream>,
     received_bytes: u64,
     /// Small pieces that wait for a flush.
     outbound: Vec<u8>,
     /// Whether our direction was ended in order.
     is_closed: bool,
-    /// Since when something is waited for that only the peer can bring.
+    /// Since when we wait for something that only the peer can send.
     waits_since: Option<Instant>,
 }
 
@@ -197,7 +195,7 @@ impl QuicSocket {
         Ok(())
     }
 
-    /// Waits for the peer's next lane. A peer that goes away before it opens it has reset the first.
+    /// Waits for the peer's next lane. A peer that goes away before it opens the lane has reset the first.
     async fn accept_lane(&mut self, lane: usize) -> io::Result<()> {
         let first = &mut self.receive[0];
         let cut = async {
@@ -269,21 +267,21 @@ impl QuicSocket {
             }
             io::Result::Ok(())
         };
-        // What has not arrived by then goes on its way as long as the connection stands.
+        // Bytes that have not arrived by then are still sent as long as the connection lives.
         let _ = timeout(CLOSE_LINGER, farewell).await;
     }
 
-    /// Gives the connection the window of a long fat pipe. Before, a stranger could make us hold that much without
-    /// having shown a ticket: bulk is only read once one was shown.
+    /// Gives the connection the window of a long fat pipe. Opened earlier, a stranger could make us hold that much
+    /// without having shown a ticket: bulk is only read once one was shown.
     fn widen(&self) {
         if !self.shared.is_wide.swap(true, Ordering::Relaxed) {
             self.shared.connection.set_receive_window(VarInt::from_u32(RECEIVE_WINDOW_BYTES));
         }
     }
 
-    /// Lets as much wait for acknowledgement as the controller has under way, and as much again to be sent. More would
-    /// be memory, which a node has to share between all its slow readers; and a piece that was lost waits behind all of
-    /// it, with nothing behind that piece in order at the other end.
+    /// Sets the send window to what the controller has under way, and as much again to be sent. More would cost memory,
+    /// which a node shares between all its slow readers. Also a lost piece waits behind all of it, and the other end
+    /// has nothing in order behind that piece.
     fn open_window(&self) {
         let under_way_bytes = self.shared.connection.path_stats(PathId::ZERO).map_or(0, |path| path.cwnd);
         let ahead_bytes = under_way_bytes.clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX);
@@ -300,8 +298,9 @@ impl QuicSocket {
 impl Drop for QuicSocket {
     fn drop(&mut self) {
         if !self.is_closed && self.waits_since.is_some_and(|since| since.elapsed() >= DOUBT_AFTER) {
-            // Given up by one who waited: perhaps the way is gone from under the connection, as where this machine has
-            // got another address, and no conversation on it will ever bring anything. The next begins with a new one.
+            // Dropped while it waited: perhaps the connection has lost its path, as when this machine gets another
+            // address. Then no conversation on it would ever receive anything. The next one begins with a new
+            // connection.
             self.shared.is_doubted.store(true, Ordering::Relaxed);
         }
         self.shared.lanes.close(self.id);
@@ -310,20 +309,20 @@ impl Drop for QuicSocket {
         }
         if !self.is_closed {
             for lane in &mut self.send {
-                // Left alone, the library would end the stream in order, and the peer take a part for the whole.
+                // Otherwise the library would end the stream in order, and the peer would take a part for the whole.
                 let _ = lane.reset(CUT);
             }
         }
     }
 }
 
-/// Whose turn it is after so many bytes, and for how many.
+/// Whose turn it is after so many bytes, and for how many more.
 fn turn(bytes: u64) -> (usize, usize) {
     let lane = bytes / STRIPE_BYTES % u64::from(LANES);
     (lane as usize, (STRIPE_BYTES - bytes % STRIPE_BYTES) as usize)
 }
 
-/// A failed read in the words of sockets.
+/// A failed read as a socket would report it.
 fn read_failure(error: ReadError) -> io::Error {
     match error {
         ReadError::Reset(_) => ErrorKind::ConnectionReset.into(),
@@ -332,7 +331,7 @@ fn read_failure(error: ReadError) -> io::Error {
     }
 }
 
-/// A failed write in the words of sockets.
+/// A failed write as a socket would report it.
 fn write_failure(error: WriteError) -> io::Error {
     match error {
         WriteError::Stopped(_) => ErrorKind::BrokenPipe.into(),
@@ -341,8 +340,7 @@ fn write_failure(error: WriteError) -> io::Error {
     }
 }
 
-/// Why a connection came to nothing, as a TLS socket would have said it: with rustls's own error where TLS was the
-/// reason.
+/// Why a connection failed, as a TLS socket would report it: with rustls's own error where TLS was the reason.
 pub(super) fn connection_failure(error: ConnectionError) -> io::Error {
     let code = match &error {
         ConnectionError::TransportError(error) => {
@@ -371,20 +369,20 @@ pub(super) fn connection_failure(error: ConnectionError) -> io::Error {
 const CUT: VarInt = VarInt::from_u32(1);
 /// QUIC's error codes for TLS alerts begin here (RFC 9001, 4.8).
 const ALERTS_FROM: u64 = 0x100;
-/// Longest read that is for a word: bulk is read a block at a time.
+/// Longest read that is for a message: bulk is read a block at a time.
 const MESSAGE_BYTES: usize = 16 * 1024;
-/// Small pieces are gathered up to here; larger ones go through, since the library copies them anyway.
+/// Small pieces are gathered up to here; larger ones pass through, since the library copies them anyway.
 const OUTBOUND_BYTES_MAX: usize = 16 * 1024;
-/// Least and most bytes that may wait to be sent: on a slow way no more than a moment's, and nowhere so much that a
-/// lane is dealt a stripe before the one it had last has left, since the library sends all that a lane holds before it
-/// goes on.
+/// Least and most bytes that may wait to be sent. On a slow path they are no more than a moment's. The library sends
+/// all that a lane holds before it goes on. So they are never so many that a lane gets a stripe before its last one has
+/// left.
 const AHEAD_BYTES_MIN: u64 = 2 * STRIPE_BYTES;
 const AHEAD_BYTES_MAX: u64 = (LANES as u64 - 1) * STRIPE_BYTES;
 /// Most bytes of a connection that may wait for acknowledgement: twice 10 Gbit/s over 100 ms.
 const SEND_WINDOW_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Bytes from which on a conversation has something to say of the way: words alone do not fill it.
+/// Bytes from which on a conversation tells something about the path: messages alone do not fill it.
 const LEARN_FROM_BYTES: u64 = 1024 * 1024;
-/// How long a conversation that is given up must have waited for the whole connection to be doubted: whoever ends one
+/// How long a conversation that is given up must have waited for the whole connection to be doubted. One that ends
 /// sooner has another reason.
 const DOUBT_AFTER: Duration = Duration::from_secs(5);
 /// How long a closing end waits until its last bytes are acknowledged.

@@ -34,7 +34,7 @@ async fn listen(identity: TlsIdentity) -> Listener {
     Listener::bind(any_port(), identity).await.unwrap()
 }
 
-/// Both ends' results of one connection to `server` on `listener`.
+/// The results at both ends of one connection to `server` on `listener`.
 async fn meet(
     carrier: &TcpCarrier,
     listener: &Listener,
@@ -145,12 +145,12 @@ async fn a_client_needs_no_certificate_and_a_nodes_is_reported() {
 async fn a_caller_with_a_certificate_of_another_cloud_is_refused_and_told_so() {
     let (ours, other) = (Authority::create("ours").unwrap(), Authority::create("other").unwrap());
     let listener = listen(role(&ours, "master")).await;
-    // It trusts us, but shows what another authority issued.
+    // It trusts us, but shows a certificate of another authority.
     let stranger = TlsIdentity::role(ours.certificate_pem(), &other.issue("node-1").unwrap()).unwrap();
     let (connected, accepted) = meet(&TcpCarrier::new(stranger), &listener, "master").await;
     let error = accepted.err().unwrap();
     assert!(error.to_string().contains("its certificate is not from this cloud's authority"), "{error}");
-    // In TLS 1.3 the caller has finished before it is judged: it learns of it with the first answer.
+    // In TLS 1.3 the caller has finished before its certificate is checked: it learns the result with the first answer.
     let error = connected.unwrap().receive::<u32>().await.unwrap_err();
     assert!(error.to_string().contains("it does not accept our certificate"), "{error}");
     assert_eq!(error.refusal().status, Status::Refused);
@@ -266,7 +266,7 @@ async fn a_silent_caller_is_dropped_at_the_deadline_and_holds_up_no_one() {
 async fn a_connection_cut_inside_a_frame_is_closed_not_a_hang() {
     let authority = Authority::create("cloud").unwrap();
     let listener = listen(role(&authority, "node-1")).await;
-    // Someone between the two ends lets this many sealed bytes of the caller through, then cuts the line.
+    // A relay between the two ends lets this many sealed bytes of the caller through, then cuts the line.
     let wire = TcpListener::bind(any_port()).await.unwrap();
     let address = wire.local_addr().unwrap();
     let cutting = async {
@@ -337,8 +337,8 @@ async fn the_last_word_before_a_close_arrives_although_the_peer_had_unread_bytes
     let reading = async {
         assert_eq!(ours.receive::<String>().await.unwrap(), "last");
         assert_eq!(ours.receive_or_end::<String>().await.unwrap(), None);
-        // The end that closed still reads us away: were its socket gone, with our first word unread, the system would
-        // have answered with a reset, which on a longer way can overtake the last word.
+        // The end that closed still reads and discards our bytes. If its socket were gone with our first message
+        // unread, the system would have answered with a reset. On a longer path that can overtake the last message.
         ours.send(&"still here".to_owned()).await.unwrap();
         drop(ours);
     };

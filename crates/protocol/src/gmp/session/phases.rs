@@ -1,9 +1,8 @@
-//! Which key phase seals the next datagram (the idea of RFC 9001, section 6, for each direction by itself). It serves
-//! every datagram and knows no key: the driver derives the next from the one before whenever the phase goes on.
-//!
-//! A phase ends after so many datagrams or so much time. The next begins only when the peer has said, in the head of an
-//! authentic datagram, that it has heard the present one: so the two are never more than one step apart, and the
-//! receiver needs no more keys than the last, the present and the next.
+//! Which key phase seals the next datagram (the idea of RFC 9001, section 6, for each direction by itself). It knows no
+//! key: the driver derives the next one whenever the phase advances. A phase ends after so many datagrams or so much
+//! time. The next begins only when the peer has said, in the head of an authentic datagram, that it has heard the
+//! present one. So both ends are never more than one step apart, and a receiver never needs more keys than the last,
+//! present and next.
 
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use crate::{
 pub struct KeyLimits {
     /// Datagrams that one key seals.
     pub packets_max: u64,
-    /// How long it does, from its first datagram on.
+    /// How long it seals, from its first datagram on.
     pub age_max: Duration,
 }
 
@@ -30,11 +29,11 @@ impl Default for KeyLimits {
 /// The phases of one session, both directions.
 #[derive(Clone, Debug)]
 pub(super) struct Phases {
-    /// What this end seals with, counted from 0.
+    /// The phase that this end seals with, counted from 0.
     own: u64,
     /// The first datagram of that phase, and when it was sent.
     began: Option<(u64, Duration)>,
-    /// Whether the peer has heard it. It had the first phase from the start.
+    /// Whether the peer has heard it. The peer had the first phase from the start.
     is_confirmed: bool,
     /// The newest of the peer's phases that was heard.
     heard: u64,
@@ -55,7 +54,7 @@ impl Phases {
         self.own
     }
 
-    /// Takes the phases of an authentic datagram's head: its own, and the one it has heard.
+    /// Takes the phases of an authentic datagram's head: its own, and the one that the peer has heard.
     pub(super) fn heard(&mut self, phase: u8, heard_phase: u8) {
         // The driver unseals the phase before, the present and the next; a late one tells nothing new.
         self.heard += u64::from(phase == in_head(self.heard + 1));

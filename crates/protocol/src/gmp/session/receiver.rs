@@ -1,6 +1,6 @@
-//! The receiving half of a session: which fragments have come, the messages they make up, and when to say so. Its
-//! memory is bounded whatever the peer sends: fragments are taken only within the window, and unfinished messages only
-//! until together they claim [`UNFINISHED_BYTES_MAX`].
+//! The receiving half of a session: which fragments have come, the messages they make up, and when to acknowledge. Its
+//! memory is bounded, whatever the peer sends. Fragments outside the window are never taken, and unfinished messages
+//! never claim more than [`UNFINISHED_BYTES_MAX`] together.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,25 +20,25 @@ pub(super) struct Receiver {
     arrived: Bits<WINDOW_WORDS>,
     /// Unfinished messages by the sequence number of their first fragment.
     unfinished: BTreeMap<u64, Unfinished>,
-    /// What they may grow to, together.
+    /// The size that they may reach together.
     claimed_bytes: usize,
     /// Datagrams with data since the last acknowledgement.
     unacknowledged_datagrams: u32,
     acknowledge_at: Option<Duration>,
 }
 
-/// What came of a fragment.
+/// The result of taking a fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FragmentOutcome {
-    /// It was the last that was missing.
+    /// It was the last one missing.
     Whole(Message),
     /// It was kept.
     Part,
-    /// It had come before.
+    /// It had already come.
     Duplicate,
     /// It lies beyond the window, claims too much or contradicts others: the peer's fault.
     Contradiction,
-    /// It is no part of what is still wanted, and is acknowledged only.
+    /// No message needs it; it is only acknowledged.
     Unwanted,
 }
 
@@ -89,7 +89,7 @@ impl Receiver {
         self.take_part(fragment)
     }
 
-    /// Acknowledges a sequence number that carries nothing wanted.
+    /// Acknowledges a sequence number with no needed content.
     pub(super) fn skip(&mut self, sequence: u64) -> FragmentOutcome {
         match self.sequence_state(sequence) {
             SequenceState::Received => FragmentOutcome::Duplicate,
@@ -101,7 +101,7 @@ impl Receiver {
         }
     }
 
-    /// Forgets what has come of a request that nobody waits for any more.
+    /// Forgets what has arrived of a request that nobody waits for any more.
     pub(super) fn forget_request(&mut self, request: u64) {
         let claimed_bytes = &mut self.claimed_bytes;
         self.unfinished.retain(|_, message| {
@@ -111,7 +111,7 @@ impl Receiver {
         });
     }
 
-    /// A datagram with data came. Out of order, repeated, or the second: it is acknowledged at once.
+    /// A datagram with data came. If it is out of order, repeated, or the second one, it is acknowledged at once.
     pub(super) fn datagram_came(&mut self, now: Duration, at_once: bool) {
         self.unacknowledged_datagrams += 1;
         let at_once = at_once || self.arrived.any() || self.unacknowledged_datagrams >= ACKNOWLEDGE_EVERY_DATAGRAMS;
@@ -124,7 +124,7 @@ impl Receiver {
         self.acknowledge_at
     }
 
-    /// Writes the acknowledgement if one is owed, due or not: it rides on what is sent anyway.
+    /// Writes the acknowledgement if one is owed, due or not: it travels with what is sent anyway.
     pub(super) fn write_acknowledgement(&mut self, out: &mut Vec<u8>) {
         if self.acknowledge_at.take().is_some() {
             self.unacknowledged_datagrams = 0;
@@ -183,12 +183,12 @@ enum SequenceState {
 
 impl Unfinished {
     fn new(fragment: &Fragment<'_>) -> Self {
-        // All at once: an honest peer fills it, and what may be claimed bounds how many a dishonest one may begin.
+        // All at once: an honest peer fills it. The limit on claims bounds how many a dishonest peer may begin.
         let body = Vec::with_capacity(usize::from(fragment.count) * FRAGMENT_BYTES_MAX);
         Self { kind: fragment.kind, count: fragment.count, missing: fragment.count, body }
     }
 
-    /// What its body may grow to.
+    /// The size that its body may reach.
     fn bytes_max(&self) -> usize {
         usize::from(self.count) * FRAGMENT_BYTES_MAX
     }
@@ -318,7 +318,7 @@ mod tests {
             for (sequence, index, count) in fragments {
                 let index = index % count;
                 let last = index + 1 == count;
-                // What the frame reader lets through.
+                // What the frame reader accepts.
                 if u64::from(index) <= sequence && !(last && count == 813) {
                     receiver.take(&part(sequence, index, count));
                 }

@@ -1,11 +1,12 @@
-//! The replay filter: a packet number is taken once. It stands before everything else a session does with a datagram.
+//! The replay filter: it runs before everything else that a session does with a datagram, and a packet number is never
+//! taken twice.
 
 use crate::gmp::{REPLAY_WINDOW_PACKETS, bits::Bits};
 
 /// The packet numbers that have come.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
-    /// The window's lower end; what is older is refused.
+    /// The window's lower end; older numbers are refused.
     base: u64,
     seen: Bits<WORDS>,
     /// The highest number taken.
@@ -19,7 +20,7 @@ pub(super) enum Novelty {
     Newest,
     /// New, and overtaken by others.
     Late,
-    /// Had before, or too old to know.
+    /// Seen before, or too old to tell.
     Replayed,
 }
 

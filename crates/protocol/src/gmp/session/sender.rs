@@ -1,6 +1,6 @@
-//! The sending half of a session: cuts messages into fragments, the most urgent first, remembers each until it is
-//! acknowledged, and sends it again when three later datagrams were acknowledged or the retransmission time has passed.
-//! It never copies a message but into the datagram, and holds no more than the queue's limits.
+//! The sending half of a session. It cuts messages into fragments, the most urgent first, and remembers each until it
+//! is acknowledged. A fragment is sent again when three later datagrams were acknowledged or the retransmission time
+//! has passed. It never copies a message except into the datagram, and never holds more than the queue's limits.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -14,27 +14,27 @@ use crate::gmp::{
     SEND_QUEUE_MESSAGES_MAX, congestion::Congestion, frame, round_trip::RoundTrip,
 };
 
-/// What is on its way to the peer.
+/// The messages and fragments on their way to the peer.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
-    /// Messages not wholly cut yet, by class.
+    /// Messages not completely cut yet, by class.
     queues: [Queue; Class::ALL.len()],
-    /// Requests given up of which the peer is to be told.
+    /// Cancelled requests that the peer is to be told of.
     cancels: VecDeque<u64>,
     /// Sequence number of `slots[0]`: all below are acknowledged.
     base: u64,
     /// Cut fragments, at most [`WINDOW_FRAGMENTS`](crate::gmp::WINDOW_FRAGMENTS).
     slots: VecDeque<Slot>,
-    /// The slots that are held for lost and wait to be sent again: class and sequence number.
+    /// The slots that count as lost and wait to be sent again: class and sequence number.
     lost: BTreeSet<(Class, u64)>,
-    /// Slots sent, not acknowledged and not held for lost, and what they took of their packets.
+    /// Slots sent, not acknowledged and not counted as lost, and the bytes they took of their packets.
     in_flight: usize,
     in_flight_bytes: usize,
     /// Bytes of messages not acknowledged yet, cut or not.
     bytes: usize,
     round_trip: RoundTrip,
     congestion: Congestion,
-    /// The highest packet numbers of which we know that they arrived, highest first.
+    /// The highest packet numbers that are known to have arrived, highest first.
     arrived_packets: [u64; REORDERING_DATAGRAMS],
     retransmit_at: Option<Duration>,
 }
@@ -51,7 +51,7 @@ struct Queue {
 /// What leaves next.
 #[derive(Clone, Copy)]
 enum Next {
-    /// A slot that is held for lost.
+    /// A slot that counts as lost.
     Retransmit(u64),
     /// The first of the cancellations.
     Cancel,
@@ -98,8 +98,8 @@ impl Sender {
         !is_full
     }
 
-    /// Sends no more of a request. The peer is told, unless none of it was sent; what is under way goes on as a
-    /// cancellation should it be lost, so that the peer never gets the rest of something it cannot make whole.
+    /// Sends no more of a request. The peer is told, unless none of it was sent. A fragment under way is resent as a
+    /// cancellation should it be lost. So the peer never gets the rest of a message that it cannot complete.
     pub(super) fn cancel_request(&mut self, request: u64) {
         let kind = MessageKind::Request(request);
         for queue in &mut self.queues {
@@ -123,7 +123,7 @@ impl Sender {
         }
     }
 
-    /// Takes back the reply to a request if none of it was sent; whether there is a reply to it, sent or not.
+    /// Takes back the reply to a request if none of it was sent. Returns whether there is a reply to it, sent or not.
     pub(super) fn drop_reply(&mut self, request: u64) -> bool {
         let kind = MessageKind::Reply(request);
         for queue in &mut self.queues {
@@ -196,7 +196,7 @@ impl Sender {
         filled
     }
 
-    /// Takes an acknowledgement; `false` when it speaks of what was never sent.
+    /// Takes an acknowledgement; `false` when it names something never sent.
     pub(super) fn acknowledged(&mut self, now: Duration, next: u64, map: &[u8], next_packet: u64) -> bool {
         let end = self.end();
         if next > end || frame::marked(next, map).last().is_some_and(|sequence| sequence >= end) {
@@ -236,13 +236,13 @@ impl Sender {
         self.retransmit_at
     }
 
-    /// The retransmission time has passed without an acknowledgement: what is older than a round trip is lost.
+    /// The retransmission time has passed without an acknowledgement: everything older than a round trip is lost.
     pub(super) fn time_out(&mut self, now: Duration, next_packet: u64) {
         let in_flight = || self.slots.iter().filter(|slot| slot.state == SlotState::InFlight);
         let oldest = in_flight().map(|slot| slot.sent_at).min().unwrap_or(now);
         let until = now.saturating_sub(self.round_trip.estimate()).max(oldest);
-        // So few had no three datagrams behind them that would have shown the loss: it is a loss like any other, and
-        // says no more of the way than one (RFC 8985, 7, has a probe for it). Silence after that does.
+        // With so few under way, no three datagrams followed that would have shown the loss. So it is a loss like any
+        // other, and says no more about the path than one (RFC 8985, 7, has a probe for it). Silence after that does.
         let is_tail = self.in_flight <= REORDERING_DATAGRAMS && !self.round_trip.is_backed_off();
         let lost = self.lose(|slot| slot.sent_at <= until);
         match lost.filter(|_| is_tail) {
@@ -253,7 +253,7 @@ impl Sender {
         self.retransmit_at = (self.in_flight > 0).then(|| now + self.round_trip.retransmission_time());
     }
 
-    /// The most urgent that may leave; of one class, what is held for lost before what is new.
+    /// The most urgent item that may leave; within a class, lost slots come before new ones.
     fn next(&self) -> Option<Next> {
         Class::ALL.into_iter().find_map(|class| {
             if self.in_flight_bytes >= self.congestion.window_bytes() + class.beyond_congestion_bytes() {
@@ -281,7 +281,7 @@ impl Sender {
     /// The next fragment of the first message of a class, not yet taken from it.
     ///
     /// # Panics
-    /// When its queue is empty; `next` has looked before.
+    /// When its queue is empty; `next` has checked that before.
     fn cut(&self, class: Class) -> Slot {
         let queue = &self.queues[class as usize];
         let first = if queue.cut == 0 { self.end() } else { queue.first };
@@ -299,8 +299,8 @@ impl Sender {
         }
     }
 
-    /// Marks a slot acknowledged; `None` if it was so before, else what it took of its packet, and when it was sent, if
-    /// it was sent once only: only then it tells which packet arrived, and when (Karn).
+    /// Marks a slot acknowledged; `None` if it was acknowledged before. Returns the bytes it took of its packet. If it
+    /// was sent only once it also returns when: only then it tells which packet arrived, and when (Karn).
     fn acknowledge_slot(&mut self, sequence: u64) -> Option<(Option<Duration>, usize)> {
         let slot = self.slots.get_mut((sequence - self.base) as usize)?;
         match slot.state {
@@ -326,7 +326,7 @@ impl Sender {
         Some((Some(sent_at), sent_bytes))
     }
 
-    /// Fast retransmission: holds for lost what enough later datagrams have overtaken.
+    /// Fast retransmission: counts a slot as lost when enough later datagrams have overtaken it.
     fn find_overtaken(&mut self, next_packet: u64) {
         let overtaken_below = self.arrived_packets[REORDERING_DATAGRAMS - 1];
         if let Some(packet) = self.lose(|slot| slot.packet < overtaken_below) {
@@ -334,7 +334,7 @@ impl Sender {
         }
     }
 
-    /// Holds for lost the slots under way that `is_lost` names; gives the highest packet number among them.
+    /// Counts the slots under way that `is_lost` names as lost; returns the highest packet number among them.
     fn lose(&mut self, is_lost: impl Fn(&Slot) -> bool) -> Option<u64> {
         let mut highest = None;
         for (slot, sequence) in self.slots.iter_mut().zip(self.base..) {
@@ -495,7 +495,7 @@ mod tests {
         assert!(sender.push(Class::Urgent, notice(20)) && sender.wants_to_send());
         let sequence = sender.end();
         assert_eq!(sender.fill(ms(0), packet, ROOM, &mut Vec::new()).fragments, 1);
-        // In the midst of the long message: its other fragments name their first.
+        // In the middle of the long message: its other fragments name their first.
         assert!(sender.acknowledged(ms(1), sequence, &[], packet));
         let mut out = Vec::new();
         sender.fill(ms(1), packet, ROOM, &mut out);

@@ -1,5 +1,5 @@
-//! What a sequence number carries, from when it was given until it is acknowledged: a fragment of a message, or the
-//! word that a request is given up. Serves the sender, which keeps them; it never holds bytes of its own.
+//! The content of a sequence number, from its assignment until its acknowledgement: a fragment of a message, or the
+//! cancellation of a request. It serves the sender, which keeps the slots, and never holds bytes of its own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ pub(super) struct Slot {
     pub(super) packet: u64,
     pub(super) sent_at: Duration,
     pub(super) is_retransmission: bool,
-    /// What it took of that packet: its content may become another since.
+    /// The bytes it took of that packet: its content may have changed since.
     pub(super) sent_bytes: usize,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Slot {
 pub(super) enum Content {
     /// A fragment: its message, its place in it, the sequence number of the message's first.
     Part { message: Arc<Message>, index: u16, first: u64 },
-    /// This request is given up.
+    /// This request is cancelled.
     Cancel(u64),
 }
 
@@ -49,7 +49,7 @@ impl Slot {
         message.body.len().div_ceil(FRAGMENT_BYTES_MAX).max(1) as u16
     }
 
-    /// Bytes of a message behind its first `cut` fragments.
+    /// Bytes of a message after its first `cut` fragments.
     pub(super) fn bytes_behind(message: &Message, cut: u16) -> usize {
         message.body.len().saturating_sub(usize::from(cut) * FRAGMENT_BYTES_MAX)
     }

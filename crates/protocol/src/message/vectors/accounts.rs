@@ -1,4 +1,4 @@
-//! Test vectors of what is said about accounts.
+//! Test vectors of the messages about accounts. A vector never changes without a new codec version.
 
 use super::{Vectors, known_user, user};
 use crate::{

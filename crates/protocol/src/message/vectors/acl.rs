@@ -1,4 +1,4 @@
-//! Test vectors of what is said about rights.
+//! Test vectors of the messages about rights. A vector never changes without a new codec version.
 
 use super::{Vectors, acl, node, path, signed, slice, user};
 use crate::{

@@ -1,4 +1,5 @@
-//! The vectors of how machines come into a cloud ([`admission`](crate::message::admission)); see the module above.
+//! Test vectors of how machines come into a cloud ([`admission`](crate::message::admission)); see the module above. A
+//! vector never changes without a new codec version.
 
 use super::{Vectors, address, node, user};
 use crate::{

@@ -1,4 +1,4 @@
-//! The vectors of the audit record's words.
+//! Test vectors of the audit record's messages. A vector never changes without a new codec version.
 
 use super::{Vectors, user};
 use crate::{

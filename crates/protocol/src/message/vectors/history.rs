@@ -1,4 +1,4 @@
-//! What became of a job's attempts.
+//! Test vectors of the outcome of a job's attempts. A vector never changes without a new codec version.
 
 use super::{Vectors, node, path};
 use crate::{

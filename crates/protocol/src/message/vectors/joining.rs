@@ -1,4 +1,5 @@
-//! Test vectors of how people and machines come in: joining, and what a master asks the security server.
+//! Test vectors of how people and machines come in: joining, and what a master asks the security server. A vector never
+//! changes without a new codec version.
 
 use super::{Vectors, accounts, address, audit, known_user, node, place, refusal, rights, user};
 use crate::{

@@ -1,4 +1,4 @@
-//! The vectors of a local socket's words.
+//! Test vectors of a local socket's messages. A vector never changes without a new codec version.
 
 use super::{Vectors, digest, refusal, signed, slice, source};
 use crate::{

@@ -1,4 +1,4 @@
-//! Test vectors of logging in with a browser.
+//! Test vectors of logging in with a browser. A vector never changes without a new codec version.
 
 use super::{Vectors, accounts::new_session, user};
 use crate::message::login::{DeviceLogin, DeviceReply, DeviceRequest};

@@ -1,4 +1,4 @@
-//! Test vectors of what a job's driver and an SPE say to each other.
+//! Test vectors of the messages between a job's driver and an SPE. A vector never changes without a new codec version.
 
 use super::{Vectors, address, bucket, counters, digest, node, path, refusal, signed, slice, source};
 use crate::{

@@ -1,4 +1,4 @@
-//! The vectors of tickets.
+//! Test vectors of tickets. A vector never changes without a new codec version.
 
 use super::{Vectors, header, node, path, signed, slice, user};
 use crate::{

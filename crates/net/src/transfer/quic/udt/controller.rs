@@ -1,5 +1,5 @@
-//! Plugs the control law into QUIC: translates what a connection tells its congestion controller, and answers with the
-//! rate its pacer obeys. It decides nothing.
+//! Connects the control law to QUIC. It translates what a connection tells its congestion controller, and returns the
+//! rate that its pacer obeys. It never decides anything itself.
 
 use std::{
     any::Any,
@@ -23,7 +23,7 @@ pub struct Udt {
     first_window_bytes: u64,
 }
 
-/// Makes controllers, each with lots of its own.
+/// Makes controllers, each with its own random seed.
 #[derive(Debug)]
 pub struct UdtFactory {
     seed: u64,
@@ -32,7 +32,8 @@ pub struct UdtFactory {
 }
 
 impl UdtFactory {
-    /// Controllers whose lots come from `seed`, and which begin with what was `learned` of the peer, if anything was.
+    /// Controllers whose random choices come from `seed`. They begin with what was `learned` of the peer, if anything
+    /// was.
     pub fn new(seed: u64, learned: Option<PathEstimate>) -> Self {
         Self { seed, built: AtomicU64::new(0), learned }
     }
@@ -60,7 +61,7 @@ impl Udt {
         shown.into_any().downcast().ok()
     }
 
-    /// The law, to look at.
+    /// The control law, for inspection.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }

@@ -1,9 +1,9 @@
-//! How long packets wait in the queue of the narrowest link: the round trip now over the shortest one seen lately; and
-//! how long they may.
+//! How long packets wait in the queue of the narrowest link, and how long they may. The wait is the round trip now
+//! above the shortest one seen lately. Pure: it never reads a clock.
 
 use std::{collections::VecDeque, time::Duration};
 
-/// Watches round trips.
+/// Tracks round trips.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delay {
     smoothed: Option<Duration>,
@@ -12,7 +12,7 @@ pub(super) struct Delay {
     period_began: Duration,
     /// When a packet last took no longer than that.
     empty_at: Duration,
-    /// Round trips of late, each shorter than all that came after it.
+    /// Recent round trips, each shorter than all that came after it.
     recent: VecDeque<(Duration, Duration)>,
 }
 
@@ -62,15 +62,15 @@ impl Delay {
         self.empty_at
     }
 
-    /// How long even the luckiest packet of late waited.
+    /// How long even the luckiest recent packet waited.
     pub(super) fn queue(&self) -> Duration {
         let least = self.recent.front().map(|(_, round_trip)| *round_trip);
         least.zip(self.shortest()).map_or(Duration::ZERO, |(least, shortest)| least.saturating_sub(shortest))
     }
 }
 
-/// The queue at which the path counts as full for a flow of so many bytes a second. The faster the earlier, so that of
-/// two flows the faster yields; the same for all round trips, so that near and far flows share.
+/// The queue at which the path counts as full for a flow of so many bytes a second. It is shorter for a faster flow, so
+/// that of two flows the faster yields. It is the same for all round trips, so that near and far flows share.
 pub(super) fn full_at(rate: f64) -> Duration {
     let decades = (QUEUE_RATE_REFERENCE / rate.max(1.0)).log10();
     let seconds = QUEUE_AT_REFERENCE.as_secs_f64() + decades * QUEUE_PER_DECADE.as_secs_f64();
@@ -79,9 +79,9 @@ pub(super) fn full_at(rate: f64) -> Duration {
 
 /// After two such periods a round trip is forgotten, so that a longer path is believed.
 const FORGET_AFTER: Duration = Duration::from_secs(10);
-/// A queue shorter than this, or than one part in a hundred of the round trip, is none.
+/// A queue shorter than this, or than one hundredth of the round trip, counts as empty.
 const EMPTY_WITHIN: Duration = Duration::from_millis(1);
-/// The luckiest packet of this time says how long the queue is: it filters what acknowledgements and timers add.
+/// The luckiest packet of this time gives the queue's length: that filters out what acknowledgements and timers add.
 const WINDOW: Duration = Duration::from_millis(25);
 /// Round trips kept for that.
 const RECENT_MAX: usize = 256;
@@ -89,11 +89,11 @@ const RECENT_MAX: usize = 256;
 const QUEUE_AT_REFERENCE: Duration = Duration::from_millis(5);
 /// Bytes a second: 1 Gbit/s.
 const QUEUE_RATE_REFERENCE: f64 = 125e6;
-/// How much longer a queue a flow of a tenth of that stands: of two flows the richer yields first.
+/// How much longer a queue a flow of a tenth of that rate tolerates: of two flows the faster yields first.
 const QUEUE_PER_DECADE: Duration = Duration::from_millis(10);
-/// Shorter queues are what timers and threads make.
+/// Shorter queues come from timers and threads.
 const QUEUE_MIN: Duration = Duration::from_millis(3);
-/// Longer ones are felt by others.
+/// Longer ones disturb other flows.
 const QUEUE_MAX: Duration = Duration::from_millis(25);
 
 #[cfg(test)]

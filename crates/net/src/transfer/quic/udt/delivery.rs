@@ -1,12 +1,11 @@
-//! How fast packets arrive at the other end, judged from acknowledgements. UDT's receiver measures this and reports it;
-//! QUIC's acknowledgements carry no times, so the sender does.
-//!
-//! Each packet is remembered with what had been delivered when it left. When it is acknowledged, what was delivered
-//! meanwhile over the time that took is the rate of the path, never more than the rate at which it was sent.
+//! How fast packets arrive at the other end, judged from acknowledgements. UDT's receiver measures this and reports it.
+//! QUIC's acknowledgements carry no times, so the sender measures. Each packet is remembered with the bytes delivered
+//! when it left. On its acknowledgement the bytes delivered since, divided by the time that took, are the path's rate.
+//! That is never more than the rate at which they were sent. It never reads a clock.
 
 use std::{collections::VecDeque, time::Duration};
 
-/// Watches what was sent and what arrived.
+/// Tracks what was sent and what arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivery {
     delivered_bytes: u64,
@@ -17,11 +16,11 @@ pub(super) struct Delivery {
     /// While fewer bytes than this were delivered, the sender had at times nothing to send.
     idle_until_bytes: u64,
     departures: VecDeque<Departure>,
-    /// What had been delivered by when, of late.
+    /// Recent totals of delivered bytes, each with its time.
     arrivals: VecDeque<(Duration, u64)>,
 }
 
-/// The state at which packets left.
+/// The state in which a packet left.
 #[derive(Clone, Copy, Debug)]
 struct Departure {
     sent_at: Duration,
@@ -56,7 +55,7 @@ impl Delivery {
             is_idle: self.delivered_bytes < self.idle_until_bytes,
         };
         match self.departures.back() {
-            // What leaves at the same time leaves in the same state; a clock that goes back is not believed.
+            // Packets that leave at the same time leave in the same state; a clock that goes back is not believed.
             Some(last) if last.sent_at >= now => {}
             Some(_) | None => self.departures.push_back(departure),
         }
@@ -76,8 +75,8 @@ impl Delivery {
         self.in_flight_bytes = self.in_flight_bytes.saturating_sub(bytes);
     }
 
-    /// All packets of an acknowledgement were told, the newest left at `newest_sent_at`; `in_flight_bytes` is what the
-    /// connection itself counts, `is_idle` that it had nothing more to send.
+    /// All packets of an acknowledgement were told, the newest of which left at `newest_sent_at`. `in_flight_bytes` is
+    /// the connection's own count. `is_idle` says that it had nothing more to send.
     pub(super) fn on_batch(
         &mut self,
         now: Duration,
@@ -95,7 +94,7 @@ impl Delivery {
         }
         let index = self.departures.partition_point(|departure| departure.sent_at <= newest_sent_at).checked_sub(1)?;
         let departure = *self.departures.get(index)?;
-        // What left earlier is not asked for again but by packets that were overtaken, which say nothing new.
+        // Older departures are asked for again only by packets that were overtaken, which say nothing new.
         self.departures.drain(..index);
         self.acknowledged_sent_at = self.acknowledged_sent_at.max(newest_sent_at);
         self.delivered_at = now;
@@ -109,8 +108,8 @@ impl Delivery {
         Some(Sample { rate_bytes_per_second: bytes as f64 / seconds, is_idle: departure.is_idle || is_idle })
     }
 
-    /// Bytes a second that arrived in the `time` until now: sooner known than a sample, which takes a round trip, but
-    /// more than the path carries where acknowledgements came late and all at once.
+    /// Bytes a second that arrived in the `time` until now. That is known sooner than a sample, which takes a round
+    /// trip. But it exceeds the path's rate where acknowledgements came late and all at once.
     pub(super) fn recent_rate(&self, time: Duration) -> f64 {
         let Some((now, bytes)) = self.arrivals.back() else { return 0.0 };
         let since = now.saturating_sub(time);
@@ -119,20 +118,20 @@ impl Delivery {
         (bytes - before) as f64 / now.saturating_sub(*at).as_secs_f64().max(SAMPLE_SECONDS_MIN)
     }
 
-    /// Bytes that are on their way.
+    /// Bytes under way.
     pub(super) fn in_flight_bytes(&self) -> u64 {
         self.in_flight_bytes
     }
 }
 
-/// Bursts that are remembered on their way. Bursts leave about a millisecond apart, so these are more than the longest
-/// round trips; where it is exceeded the oldest are forgotten and no sample is made of them.
+/// Bursts that are remembered while under way. Bursts leave about a millisecond apart, so these cover more than the
+/// longest round trips. Where it is exceeded the oldest are forgotten, and no sample is made of them.
 const DEPARTURES_MAX: usize = 32_768;
 
 /// Acknowledgements that are remembered.
 const ARRIVALS_MAX: usize = 1_024;
 
-/// A shorter measurement is noise of the clock.
+/// A shorter measurement is only noise of the clock.
 const SAMPLE_SECONDS_MIN: f64 = 0.000_05;
 
 #[cfg(test)]
@@ -141,7 +140,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Sends a packet of 1,000 bytes each millisecond for 200 of them; they arrive 50 later, so does the news.
+    /// Sends a packet of 1,000 bytes each millisecond for 200 of them. They arrive 50 ms later, and so do the
+    /// acknowledgements.
     fn steady(delivery: &mut Delivery) -> Option<Sample> {
         let mut last = None;
         for at in 0..250_u32 {
@@ -188,7 +188,7 @@ mod tests {
         };
         send_and_hear(0, 0, 1_000, false);
         assert_eq!(send_and_hear(50, 0, 1_000, true), Some(true));
-        // What left while the sender had nothing more, and then what left afterwards.
+        // First packets that left while the sender had nothing more, and then packets that left afterwards.
         assert_eq!(send_and_hear(60, 60, 1_000, false), Some(true));
         assert_eq!(send_and_hear(120, 120, 1_000, false), Some(false));
     }

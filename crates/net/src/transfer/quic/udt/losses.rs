@@ -1,6 +1,6 @@
-//! Whether packets are lost because the link is bad or because we send too much. UDT takes every loss for the latter;
-//! then one lost packet in a hundred costs it most of a clean link's rate. Here the share counts: what a link loses by
-//! chance is the same at any rate, what a full queue loses grows with ours.
+//! Whether packets are lost because the link is bad or because we send too much. UDT takes every loss for the latter.
+//! Then one lost packet in a hundred costs it most of a clean link's rate. Here the share decides: a link's random loss
+//! is the same at any rate, while the loss of a full queue grows with our rate. It never reads a clock.
 
 /// Counts packets of one round trip.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,22 +20,22 @@ impl Losses {
         self.lost_packets += packets;
     }
 
-    /// More was lost than chance explains, of at least `expected_packets` a round trip.
+    /// Whether more was lost than chance explains, of at least `expected_packets` a round trip.
     pub(super) fn is_congestion(&self, expected_packets: f64) -> bool {
         let packets = (self.arrived_packets + self.lost_packets).max(expected_packets);
         let by_chance = packets * LOSS_SHARE;
         self.lost_packets > by_chance + CHANCE_DEVIATIONS * by_chance.sqrt() + 1.0
     }
 
-    /// Counts anew.
+    /// Starts counting anew.
     pub(super) fn restart(&mut self) {
         *self = Self::default();
     }
 }
 
-/// What a link may lose by chance: twice the worst that wide-area links are built for.
+/// The share that a link may lose by chance: twice the worst that wide-area links are built for.
 const LOSS_SHARE: f64 = 0.02;
-/// By how many deviations a round trip may be unlucky.
+/// By how many standard deviations a round trip may be unlucky.
 const CHANCE_DEVIATIONS: f64 = 3.0;
 
 #[cfg(test)]

@@ -1,25 +1,24 @@
-//! How late the sender is. QUIC's pacer forgets after two milliseconds what it might have sent; a thread that is not
-//! run for ten therefore sends less than the rate, and the link is idle meanwhile unless packets wait before it.
-//!
-//! So what was missed is made up for, a little faster than the rate, and the queue may be as long as the sender is
-//! late: a punctual one needs none.
+//! How late the sender is. QUIC's pacer forgets after two milliseconds what it might have sent. A thread that does not
+//! run for ten milliseconds thus sends less than the rate. The link is idle meanwhile unless packets queue before it.
+//! So the sender catches up, a little faster than the rate, and the queue may be as long as the sender is late. A
+//! punctual sender needs none. It never reads a clock.
 
 use std::time::Duration;
 
-/// Watches when packets leave.
+/// Tracks when packets leave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PacingDeficit {
     sent_at: Duration,
     /// Bytes that the rate allowed and that did not leave.
     missed_bytes: f64,
-    /// Usual longest gap between departures, without the pacer's own.
+    /// Usual longest gap between departures, without the pacer's own gaps.
     gap: Duration,
     /// The sender had a reason not to send.
     is_limited: bool,
 }
 
 impl PacingDeficit {
-    /// Packets of `bytes` leave, where `rate` (bytes a second) is what should.
+    /// Packets of `bytes` leave, where `rate` (bytes a second) is the target.
     pub(super) fn on_sent(&mut self, now: Duration, bytes: u64, rate: f64) {
         let gap = now.saturating_sub(self.sent_at);
         self.sent_at = self.sent_at.max(now);
@@ -27,7 +26,7 @@ impl PacingDeficit {
             self.missed_bytes = 0.0;
         } else {
             self.missed_bytes += rate * gap.as_secs_f64();
-            // A pacer sends bursts of ten packets: at a slow rate they are apart without anyone being late.
+            // A pacer sends bursts of ten packets: at a slow rate they are apart although nothing is late.
             let of_rate = Duration::from_secs_f64((BURST_BYTES / rate.max(1.0)).min(1.0));
             let gap = gap.saturating_sub(of_rate);
             let forgotten = gap.as_secs_f64() / FORGET_OVER.as_secs_f64();
@@ -38,17 +37,17 @@ impl PacingDeficit {
         self.missed_bytes = (self.missed_bytes - bytes as f64).clamp(-most, most);
     }
 
-    /// The sender has nothing to send, or may not: what does not leave now is not missed.
+    /// The sender has nothing to send, or may not: packets that do not leave now are not missed.
     pub(super) fn mark_limited(&mut self) {
         self.is_limited = true;
     }
 
-    /// Whether something is to be made up for at `rate`.
+    /// Whether the sender must catch up at `rate`.
     pub(super) fn is_behind(&self, rate: f64) -> bool {
         self.missed_bytes > rate * PUNCTUAL.as_secs_f64()
     }
 
-    /// How long the sender sometimes is not run.
+    /// How long the sender's thread sometimes does not run.
     pub(super) fn usual_gap(&self) -> Duration {
         self.gap.saturating_sub(PUNCTUAL).mul_f64(MARGIN)
     }
@@ -56,13 +55,13 @@ impl PacingDeficit {
 
 /// What a pacer sends at once, at most, where the rate is slow.
 const BURST_BYTES: f64 = 15_000.0;
-/// What timers make.
+/// A gap as short as this comes from timers.
 const PUNCTUAL: Duration = Duration::from_millis(2);
-/// How much more queue than the usual longest gap a late sender wants: gaps come in twos.
+/// How much more queue than the usual longest gap a late sender wants: gaps come in pairs.
 const MARGIN: f64 = 1.25;
 /// A longer gap has another reason.
 const GAP_MAX: Duration = Duration::from_millis(30);
-/// What is made up for, in time at the rate.
+/// How much the sender catches up, in time at the rate.
 const MISSED_MAX: Duration = Duration::from_millis(30);
 /// A gap is forgotten over this time.
 const FORGET_OVER: Duration = Duration::from_secs(2);
@@ -74,7 +73,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const RATE: f64 = 125e6;
 
-    /// Sends what the rate brings, at these milliseconds.
+    /// Sends what the rate allows, at these milliseconds.
     fn sends(deficit: &mut PacingDeficit, times: impl IntoIterator<Item = u32>) {
         let mut before = 0;
         for at in times {

@@ -1,13 +1,8 @@
 //! The control law: how fast to send, from what was sent, acknowledged and lost. It serves every bulk conversation
-//! between sites.
-//!
-//! After UDT (UDT4; Sector/Sphere, section 2.4): the rate is set every [`SYN`], rises by a step made of the spare
-//! capacity, and falls by one ninth where packets show that the path is full, once for all that one overload caused.
-//! The window is only a net. What differs, and why, is in `docs/decisions/0020-udt-controller.md`.
-//!
-//! Pure: times are told, since the connection began; lots are drawn from a seed. It never panics whatever it is told,
-//! never sends slower than [`RATE_BYTES_PER_SECOND_MIN`], and takes no silence of the sender for a property of the
-//! path.
+//! between sites. After UDT (UDT4; Sector/Sphere, 2.4) the rate is set every [`SYN`] and rises by a step made of spare
+//! capacity. It falls by one ninth, once per overload, where packets show a full path; the window is only a net.
+//! Differences: `docs/decisions/0020-udt-controller.md`. Pure: times since the start are told. It never panics, never
+//! sends slower than [`RATE_BYTES_PER_SECOND_MIN`], and never takes a sender's silence for a property of the path.
 
 use std::time::Duration;
 
@@ -32,7 +27,12 @@ pub struct PathEstimate {
     pub round_trip: Duration,
 }
 
-/// The law for one path.
+/// The control law for one path.
+///
+/// It is told what was sent, acknowledged and lost, and says how fast to send. `delivery.rs` measures how fast packets
+/// arrive, and `delay.rs` how long the queue is. `losses.rs` tells the link's loss from ours. `pacing_deficit.rs` says
+/// whether the sender keeps up, `stall.rs` whether an end or the path stood still. `start.rs` finds a rate;
+/// `short_path.rs` is the law of paths within a site. `controller.rs` connects the law to QUIC.
 #[derive(Clone, Debug)]
 pub struct Rules {
     rng: Rng,
@@ -58,22 +58,22 @@ pub struct Rules {
 enum Phase {
     /// The rate is unknown.
     Start(Start),
-    /// The start overshot: waits until no more is on its way than the path holds.
+    /// The start overshot: waits until no more is under way than the path holds.
     Drain,
     /// UDT's law.
     Steady,
-    /// The way is shorter than timers are exact.
+    /// The path is shorter than timers are exact.
     Short(ShortPath),
 }
 
-/// A round trip, as packets count it.
+/// A round trip, measured by packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     began_at: Duration,
-    /// Best samples of this one and of the one before.
+    /// Best samples of this round trip and of the one before.
     best: f64,
     best_before: f64,
-    /// Best arrival within a part of it, and of the one before.
+    /// Best arrival rate within a part of it, and of the one before.
     recent_rate: f64,
     recent_rate_before: f64,
     /// Most bytes under way in this one and in the one before.
@@ -82,8 +82,8 @@ struct Round {
 }
 
 impl Round {
-    /// Whether a window of so many bytes is made use of: who sends a word now and then makes no queue, and what he sees
-    /// arrive says nothing of the path.
+    /// Whether the sender makes use of a window of so many bytes. An idle sender makes no queue, and its arrivals
+    /// cannot measure the path.
     fn fills(self, window: f64) -> bool {
         2.0 * self.most.max(self.most_before) as f64 >= window
     }
@@ -94,25 +94,25 @@ impl Round {
 struct Tick {
     at: Duration,
     sent_bytes: u64,
-    /// Share of the rate that is made use of.
+    /// Share of the rate that is used.
     used: f64,
     /// When the sender last had nothing more to send.
     idle_at: Option<Duration>,
-    /// Since when the rate rises without a queue to show for it, and what the path carried then.
+    /// Since when the rate rises without causing a queue, and what the path carried then.
     rising_since: Option<(Duration, f64)>,
 }
 
-/// What is known of the last overload of the path.
+/// The last overload of the path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Overload {
-    /// Packets that left before this were sent too fast, and were answered.
+    /// Packets that left before this were sent too fast; the controller has reacted to them.
     answered_at: Duration,
     has_been: bool,
     reports: u32,
     cuts: u32,
     reports_usual: f64,
     cut_every: u32,
-    /// Until when the queue empties.
+    /// Until when the queue drains.
     drain_until: Option<Duration>,
     /// The queue at the last cut, and how many cuts did not shorten it.
     queue: Duration,
@@ -120,8 +120,8 @@ struct Overload {
 }
 
 impl Rules {
-    /// The law of a new connection. `seed` decides its lots; `learned` is what an earlier connection to the same peer
-    /// knew.
+    /// The law of a new connection. `seed` decides its random choices; `learned` is what an earlier connection to the
+    /// same peer knew.
     pub fn new(seed: u64, packet_bytes: u16, learned: Option<PathEstimate>) -> Self {
         let packet_bytes = f64::from(packet_bytes.max(1));
         let start = Start::new(packet_bytes);
@@ -163,7 +163,7 @@ impl Rules {
         }
     }
 
-    /// All packets of an acknowledgement were told. `in_flight_bytes` is what the connection counts, `is_idle` that it
+    /// All packets of an acknowledgement were told. `in_flight_bytes` is the connection's count. `is_idle` says that it
     /// had nothing more to send.
     pub fn on_acknowledgement(&mut self, now: Duration, in_flight_bytes: u64, is_idle: bool) {
         let Some(newest_sent_at) = self.newest_sent_at.take() else { return };
@@ -173,7 +173,7 @@ impl Rules {
         }
         let sample = self.delivery.on_batch(now, newest_sent_at, in_flight_bytes, is_idle);
         if !self.stall.on_acknowledgement(now, newest_sent_at) && self.delay.shortest().is_some() {
-            // Neither how long it took nor how fast it came.
+            // Neither its delay nor its rate is meaningful.
             self.on_time(now);
             return;
         }
@@ -232,7 +232,7 @@ impl Rules {
         }
     }
 
-    /// Packets are of this length from now on.
+    /// Packets have this length from now on.
     pub fn set_packet_bytes(&mut self, packet_bytes: u16) {
         self.packet_bytes = f64::from(packet_bytes.max(1));
     }
@@ -248,14 +248,14 @@ impl Rules {
         rate.clamp(RATE_BYTES_PER_SECOND_MIN, RATE_BYTES_PER_SECOND_MAX) as u64
     }
 
-    /// Bytes that may be on their way: what the rate brings in a round trip and one [`SYN`], and [`WINDOW_PACKETS`].
+    /// Bytes that may be under way: the rate's bytes of a round trip and one [`SYN`], and [`WINDOW_PACKETS`].
     pub fn window_bytes(&self) -> u64 {
         let least = WINDOW_PACKETS * self.packet_bytes;
         let window = match self.phase {
             Phase::Start(start) => start.window(),
             Phase::Drain => self.path_bytes() + least,
             Phase::Steady => {
-                // Others' queue is a part of the way, but not one that only grows: a link may have become slow.
+                // Others' queue is a part of the path, but not a queue that only grows: a link may have become slow.
                 let smoothed = self.delay.smoothed().unwrap_or(START_ROUND_TRIP);
                 let round_trip = smoothed.min(self.round_trip() + WINDOW_QUEUE_MAX);
                 self.rate * (round_trip + SYN).as_secs_f64() + least
@@ -277,12 +277,12 @@ impl Rules {
         self.delay.queue()
     }
 
-    /// The start, at each acknowledgement: ends where a queue shows that the path is full, or where it carries what it
-    /// once did.
+    /// The start, at each acknowledgement. It ends where a queue shows that the path is full, or where the path carries
+    /// what it once did.
     fn start(&mut self, now: Duration, sample: Option<Sample>) {
         let path_bytes = self.path_bytes();
         let target = self.queue_target();
-        // A newcomer meets the queue of those who are there.
+        // A new flow meets the queue of those already there.
         let is_queueing = self.delay.queue() > target.max((target * 2).min(self.round_trip() / 4));
         let round_trip = self.round_trip();
         self.round.recent_rate = self.round.recent_rate.max(self.delivery.recent_rate(Start::looks_back(round_trip)));
@@ -299,7 +299,7 @@ impl Rules {
         }
     }
 
-    /// Whether the way is so short that another law holds.
+    /// Chooses the law: a short path has another one.
     fn choose_law(&mut self, now: Duration) {
         let is_short = self.delay.shortest().is_some_and(ShortPath::is_short);
         match self.phase {
@@ -315,7 +315,7 @@ impl Rules {
         }
     }
 
-    /// The law of short ways, each [`SYN`].
+    /// The law of short paths, each [`SYN`].
     fn short(&mut self, mut law: ShortPath) {
         let arrived = self.delivery.recent_rate(SYN * 2);
         let expected = arrived * SYN.as_secs_f64() / self.packet_bytes;
@@ -325,7 +325,7 @@ impl Rules {
         self.losses.restart();
     }
 
-    /// What the window holds back is not late.
+    /// Bytes that the window holds back are not late.
     fn mark_limited_where_full(&mut self) {
         if self.delivery.in_flight_bytes() as f64 + self.packet_bytes > self.window_bytes() as f64 {
             self.pacing_deficit.mark_limited();
@@ -345,7 +345,7 @@ impl Rules {
         if self.delivery.in_flight_bytes() as f64 <= self.path_bytes() + WINDOW_PACKETS * self.packet_bytes {
             self.phase = Phase::Steady;
             self.tick.at = now;
-            // What is still told of the queue is of before.
+            // What is still reported of the queue dates from before.
             self.overload.answered_at = now;
         }
     }
@@ -360,8 +360,8 @@ impl Rules {
             self.leave_start(now);
         }
         if matches!(self.phase, Phase::Steady) {
-            // It becomes less only where the path shows that it is full (`cut`): a sender that was late, or had little
-            // to send, says nothing of the path.
+            // It falls only where the path shows that it is full (`cut`). A sender that was late, or had little to
+            // send, says nothing about the path.
             self.delivery_rate = self.delivery_rate.max(self.round.best.max(self.round.best_before));
         }
         self.round = Round {
@@ -405,7 +405,7 @@ impl Rules {
         }
         if queue > target && !self.is_contended() {
             self.tick.rising_since = None;
-            // What was done shows in a round trip, and when the queue had time to empty.
+            // A reaction shows after a round trip, once the queue had time to drain.
             let shows_at = self.overload.drain_until.unwrap_or(self.overload.answered_at) + self.round_trip();
             let is_answered = self.overload.has_been && now < shows_at;
             if !is_answered {
@@ -429,9 +429,10 @@ impl Rules {
         }
     }
 
-    /// One step up for each [`SYN`]. UDT's step is a power of ten of the spare capacity that its receiver measures;
-    /// here the spare capacity is what the queue leaves of its target (`margin`, a share), and the step grows with the
-    /// root of the rate: else of two flows the poorer would be a power of ten slower, and never catch up.
+    /// One step up for each [`SYN`]. UDT's step is a power of ten of the spare capacity that its receiver measures.
+    /// Here the spare capacity is the part of the queue's target that is unused (`margin`, a share). The step grows
+    /// with the root of the rate. With UDT's step the poorer of two flows would be a power of ten slower, and never
+    /// catch up.
     fn rise(&mut self, now: Duration, is_queueing: bool, margin: f64, ticks: f64) {
         let margin = if self.is_contended() { CONTENDED_MARGIN } else { margin };
         let mut is_free = false;
@@ -451,21 +452,21 @@ impl Rules {
         self.rate = (self.rate + step * ticks).min(RATE_BYTES_PER_SECOND_MAX);
         if self.delivery_rate > 0.0 {
             let over = if is_free { RATE_OVER_DELIVERY_FREE } else { RATE_OVER_DELIVERY_MAX };
-            // The slowest are measured by so few packets that timers alone would keep them slow.
+            // The slowest flows are measured by so few packets that timers alone would keep them slow.
             let least = WINDOW_PACKETS * self.packet_bytes / DOUBLING_MIN.as_secs_f64();
             self.rate = self.rate.min((self.delivery_rate * over).max(self.delivery_rate + least));
         }
     }
 
-    /// What is carried grew, and no queue showed for it: the start ended too soon, as on a machine that had no time for
-    /// it then. It goes on from here.
+    /// The path carries more than before, and no queue showed. So the start ended too soon, as on a machine that was
+    /// busy then. It goes on from here.
     fn start_again(&mut self, now: Duration) {
         self.phase = Phase::Start(Start::from(self.rate * self.round_trip().as_secs_f64(), self.packet_bytes));
         self.tick.rising_since = None;
         self.round.began_at = now;
     }
 
-    /// The path is full: one ninth less than it carries, until the queue is empty.
+    /// The path is full: sends one ninth less than it carries, until the queue is empty.
     fn cut(&mut self, now: Duration) {
         let queue = self.delay.queue();
         let is_contended = self.is_contended();
@@ -478,13 +479,12 @@ impl Rules {
         let mut seen = self.round.best.max(self.round.best_before);
         let long = self.round_trip().max(QUEUE_LONG_MIN);
         if queue > long {
-            // No flow makes such a queue: the path became slower, and a round trip is too long to wait for a sample of
-            // it.
+            // No flow makes such a queue: the path became slower, and a round trip is too long to wait for a sample.
             seen = seen.min(self.delivery.recent_rate(long));
             (self.round.best, self.round.best_before) = (seen, seen);
         }
         if seen > 0.0 {
-            // A sender that was late saw no more arrive than it sent, which says little of the path.
+            // A late sender saw no more arrive than it sent, which says little about the path.
             let is_late = self.tick.used <= USED_ENOUGH && queue <= long;
             self.delivery_rate = if is_late { seen.max(self.delivery_rate * CUT) } else { seen };
         }
@@ -493,7 +493,7 @@ impl Rules {
         } else {
             self.rate
         };
-        // Flows that share a queue may keep it from ever being empty; then none knows how long the way is without it.
+        // Flows that share a queue may keep it from ever being empty; then none knows the round trip without it.
         let is_unseen = !is_contended && now.saturating_sub(self.delay.empty_at()) > EMPTY_SEEN_WITHIN;
         let (share, times) = if is_unseen { (DEEP_CUT, DEEP_DRAIN) } else { (CUT, DRAIN) };
         self.rate = (base * share).max(RATE_BYTES_PER_SECOND_MIN);
@@ -504,8 +504,8 @@ impl Rules {
         self.answer(now);
     }
 
-    /// More losses of an overload that was answered: at random some are answered again, so that flows which lost
-    /// together do not rise together; never below half (UDT).
+    /// More losses of an overload that was already reacted to. Some of them, at random, cut the rate again, so that
+    /// flows which lost together do not rise together. The rate never falls below half (UDT).
     fn cut_further(&mut self, now: Duration) {
         self.overload.reports += 1;
         let is_due = self.overload.reports.is_multiple_of(self.overload.cut_every.max(1));
@@ -516,7 +516,7 @@ impl Rules {
         }
     }
 
-    /// What has left up to now was sent too fast, and that was answered.
+    /// Packets that left up to now were sent too fast, and the controller has reacted to that.
     fn answer(&mut self, now: Duration) {
         let overload = &mut self.overload;
         overload.reports_usual += (f64::from(overload.reports) - overload.reports_usual) / 8.0;
@@ -529,7 +529,7 @@ impl Rules {
         self.tick.rising_since = None;
     }
 
-    /// The path was gone for long: begins as at first, with what was learned.
+    /// The path was gone for long: starts again with what was learned.
     fn begin_anew(&mut self, now: Duration) {
         let learned = self.learned().or(self.learned);
         let rng = self.rng.fork();
@@ -542,18 +542,18 @@ impl Rules {
         self.overload = Overload { answered_at: now, has_been: true, ..Overload::default() };
     }
 
-    /// Whether the sender would send more if it might. One that is late does not make use of its rate either.
+    /// Whether the sender would send more if it might. A late sender does not use its rate either.
     fn is_wanting(&self, now: Duration) -> bool {
         let idle = self.tick.idle_at.map(|at| now.saturating_sub(at));
         self.tick.used > USED_ENOUGH || idle.is_none_or(|idle| idle > self.round_trip().max(DOUBLING_MIN))
     }
 
-    /// The queue is someone else's: it stays long though we sent less.
+    /// The queue belongs to another flow: it stays long though we sent less.
     fn is_contended(&self) -> bool {
         self.overload.in_vain >= CUTS_IN_VAIN
     }
 
-    /// The queue at which the path counts as full, and what a late sender needs beside.
+    /// The queue at which the path counts as full, and what a late sender needs in addition.
     fn queue_target(&self) -> Duration {
         full_at(self.rate) + self.pacing_deficit.usual_gap()
     }
@@ -581,32 +581,32 @@ const WINDOW_PACKETS: f64 = 16.0;
 const WINDOW_QUEUE_MAX: Duration = Duration::from_millis(500);
 /// More than any path holds.
 const WINDOW_BYTES_MAX: f64 = 1e12;
-/// Taken for the round trip before it is known.
+/// The round trip assumed before it is known.
 const START_ROUND_TRIP: Duration = Duration::from_millis(100);
-/// Bounds of what is believed of a round trip.
+/// Bounds of a believable round trip.
 const ROUND_TRIP_MIN: Duration = Duration::from_micros(50);
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(10);
 /// UDT's decrease.
 const CUT: f64 = 8.0 / 9.0;
 /// UDT's most cuts for one overload.
 const CUTS_MAX: u32 = 5;
-/// Cuts without a shorter queue after which the queue is someone else's.
+/// Cuts without a shorter queue after which the queue counts as another flow's.
 const CUTS_IN_VAIN: u32 = 3;
-/// A queue empties in so many times its length after a cut.
+/// After a cut a queue drains in so many times its length.
 const DRAIN: u32 = 9;
-/// A queue that was not seen empty for so long is emptied, by half the rate for twice as long as that takes alone.
+/// A queue that was not seen empty for this long is drained, by half the rate for twice as long as that takes alone.
 const EMPTY_SEEN_WITHIN: Duration = Duration::from_secs(4);
 /// What is left of the rate then.
 const DEEP_CUT: f64 = 0.5;
-/// For so many times the queue's length.
+/// Drains for so many times the queue's length.
 const DEEP_DRAIN: u32 = 4;
-/// A queue longer than a round trip, and than this, is that of a path that became slower.
+/// A queue longer than a round trip, and than this, means that the path became slower.
 const QUEUE_LONG_MIN: Duration = Duration::from_millis(100);
-/// Longest time for a queue to empty.
+/// Longest time for a queue to drain.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
-/// How much faster than the rate a late sender makes up for what it missed.
+/// How much faster than the rate a late sender catches up.
 const CATCH_UP: f64 = 1.25;
-/// Share of what the path carries that is sent once the queue is empty.
+/// Share of the path's rate that is sent once the queue is empty.
 const CRUISE: f64 = 0.985;
 /// Step each [`SYN`] on an empty path, as a share of the rate, at [`STEP_REFERENCE`]: 1 Gbit/s rises by a fifth in a
 /// second.
@@ -615,21 +615,20 @@ const STEP_SHARE: f64 = 0.002;
 const STEP_REFERENCE: f64 = 125e6;
 /// Largest step, as a share of the rate.
 const STEP_RATE_SHARE_MAX: f64 = 0.02;
-/// A rise that no queue answers doubles its steps every two round trips, or twice this where that is longer.
+/// A rise without a queue doubles its steps every two round trips, or every two of this where that is longer.
 const DOUBLING_MIN: Duration = Duration::from_millis(100);
-/// Steps that are made up for where no acknowledgement came.
+/// Steps that are caught up where no acknowledgement came.
 const TICKS_MAX: f64 = 4.0;
-/// How fast a rate rises beside someone who keeps the queue full, as a part of how fast it does on an empty path.
+/// How fast a rate rises beside a flow that keeps the queue full, relative to an empty path.
 const CONTENDED_MARGIN: f64 = 0.1;
 /// The rate is never further over what was seen to arrive.
 const RATE_OVER_DELIVERY_MAX: f64 = 1.06;
-/// But where it rose for so many doublings without a queue: what was seen to arrive is then not what the path can
-/// carry.
+/// Except where it rose for so many doublings without a queue: the arrivals are then not all that the path can carry.
 const RATE_OVER_DELIVERY_FREE: f64 = 1.5;
 const FREE_AFTER_DOUBLINGS: f64 = 2.0;
-/// So many times what was carried at first, and still no queue: the path has room for a start.
+/// The path carries so many times what it did at first, and still no queue: it has room for a new start.
 const FREE_GROWTH: f64 = 1.25;
-/// Over so many evaluations the use of the rate is averaged.
+/// The use of the rate is averaged over so many evaluations.
 const USED_OVER: f64 = 8.0;
 /// A rate less used than that is not raised.
 const USED_ENOUGH: f64 = 0.85;

@@ -1,8 +1,7 @@
-//! The law for ways that are shorter than timers and threads are exact: within a site, or on one machine. There a round
-//! trip is noise, and a rate would be only as good as the timers; so a window of what arrived of late rules, and of a
-//! short queue, and it is sent faster than that.
-//!
-//! Pure, as [`rules`](super::rules), which asks it while the way is short.
+//! The law for paths that are shorter than timers and threads are exact: within a site, or on one machine. There a
+//! round trip is noise, and a rate would be only as good as the timers. So a window of the recent arrivals and a short
+//! queue rules, and packets are sent faster than that. Pure, like [`rules`](super::rules), which asks it while the path
+//! is short. It never reads a clock.
 
 use std::time::Duration;
 
@@ -21,12 +20,13 @@ impl ShortPath {
         Self { queue: QUEUE_MAX }
     }
 
-    /// Whether a way is so short.
+    /// Whether a path is so short.
     pub(super) fn is_short(round_trip: Duration) -> bool {
         round_trip < SHORT
     }
 
-    /// Each [`SYN`]: `arrived` and `carried` are bytes a second, of late and as was believed; what is believed now.
+    /// Each [`SYN`]: `arrived` is the recent rate and `carried` the believed one, in bytes a second. Returns the new
+    /// belief.
     pub(super) fn on_time(&mut self, arrived: f64, carried: f64, is_congestion: bool) -> f64 {
         if is_congestion {
             self.queue = self.queue.mul_f64(CUT);
@@ -37,7 +37,7 @@ impl ShortPath {
         }
     }
 
-    /// The path marked packets; what is believed now.
+    /// The path marked packets; returns the new belief.
     pub(super) fn on_marked(carried: f64) -> f64 {
         carried * DELIVERY_RATE_CUT
     }
@@ -47,26 +47,26 @@ impl ShortPath {
         (carried * PACE).max(PACKETS * packet_bytes / SYN.as_secs_f64())
     }
 
-    /// Bytes that may be on their way.
+    /// Bytes that may be under way.
     pub(super) fn window(self, carried: f64, round_trip: Duration, packet_bytes: f64) -> f64 {
         carried * (round_trip + self.queue).as_secs_f64() + PACKETS * packet_bytes
     }
 }
 
-/// A way shorter than this is measured by what arrives, not by round trips.
+/// A path shorter than this is measured by arrivals, not by round trips.
 const SHORT: Duration = Duration::from_millis(2);
-/// The queue that a flow may keep, where there is room for it; what a loss leaves of that, and what comes back each
+/// The queue that a flow may keep, where there is room for it; what a loss leaves of that, and what returns each
 /// [`SYN`].
 const QUEUE_MAX: Duration = Duration::from_millis(4);
 const CUT: f64 = 0.7;
 const QUEUE_STEP: Duration = Duration::from_micros(5);
-/// What is left of what is believed where packets show that the path is full: UDT's decrease.
+/// What is left of the believed rate where packets show that the path is full: UDT's decrease.
 const DELIVERY_RATE_CUT: f64 = 8.0 / 9.0;
-/// How much faster than what arrived is sent.
+/// How much faster than the arrival rate packets are sent.
 const PACE: f64 = 3.0;
-/// What is left each [`SYN`] of what once arrived.
+/// What is left, after each [`SYN`], of a rate that once arrived.
 const FORGET: f64 = 0.98;
-/// Packets that may be on their way at any rate.
+/// Packets that may be under way at any rate.
 const PACKETS: f64 = 64.0;
 
 #[cfg(test)]

@@ -1,42 +1,41 @@
-//! Whether an end or the path stood still. A machine with too much to do does not run a thread for some tenths of a
-//! second; a link is gone for a moment. What was on its way then took long and arrived all at once, which looks like a
-//! long queue and a slow path, and is neither: it must not be measured.
-//!
-//! Told by acknowledgements alone: none came for a while, and the next is of a packet that took longer by about that
-//! while. A queue does not grow that fast, and a sender with little to send sees no longer round trip.
+//! Whether an end or the path stood still. A busy machine may not run a thread for some tenths of a second, or a link
+//! is gone for a moment. Packets then take long and arrive all at once, which looks like a long queue and a slow path.
+//! Acknowledgements show it: none came for a while, and the next packet's delay grew by about that while. A queue does
+//! not grow that fast, and a sender with little to send sees no longer delay. Such packets are never measured.
 
 use std::time::Duration;
 
-/// Watches when acknowledgements come.
+/// Tracks when acknowledgements come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StallDetector {
     /// The last acknowledgement: when it came, and how long its newest packet took.
     last_acknowledgement: Option<(Duration, Duration)>,
-    /// When the last silence ended, and until when what left before may still come.
+    /// When the last silence ended, and until when packets that left before may still come.
     ended_at: Duration,
     until: Duration,
 }
 
 impl StallDetector {
-    /// An acknowledgement comes, whose newest packet left at `sent_at`. Whether it says something of the path.
+    /// An acknowledgement comes, whose newest packet left at `sent_at`. Returns whether it says something about the
+    /// path.
     pub(super) fn on_acknowledgement(&mut self, now: Duration, sent_at: Duration) -> bool {
         let took = now.saturating_sub(sent_at);
         if let Some((heard_at, before)) = self.last_acknowledgement {
             let gap = now.saturating_sub(heard_at);
             let longer = took.saturating_sub(before);
-            // What left in a silence is of it, and begins no new one.
+            // Packets that left in a silence belong to it, and begin no new one.
             if gap >= SILENCE && longer >= gap / 2 && sent_at >= self.ended_at {
                 self.ended_at = now;
                 self.until = now.saturating_add(before).saturating_add(SILENCE);
             }
         }
         self.last_acknowledgement = Some((now, took));
-        // What comes even later has another reason.
+        // Packets that come even later have another reason.
         sent_at >= self.ended_at || now > self.until
     }
 }
 
-/// A shorter gap between acknowledgements is what timers, batches of packets and their acknowledgements make.
+/// A shorter gap between acknowledgements comes from timers, batches of packets and their acknowledgements.
 const SILENCE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

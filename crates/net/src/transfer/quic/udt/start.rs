@@ -1,7 +1,6 @@
 //! The start, while the rate is unknown: a window grows threefold each round trip until the path is full. Where an
-//! earlier connection knew the path, half of its rate is tried at once, and the rest when that has arrived.
-//!
-//! Pure, as [`rules`](super::rules), which tells it what arrives and asks it until the path is full.
+//! earlier connection knew the path, half of its rate is tried at once, and the rest when that has arrived. Pure, like
+//! [`rules`](super::rules), which tells it what arrives and asks it until the path is full. It never reads a clock.
 
 use std::time::Duration;
 
@@ -11,9 +10,9 @@ use super::rules::{PathEstimate, SYN};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
     window: f64,
-    /// What the window is not taken below.
+    /// The window is not reduced below this.
     granted: f64,
-    /// Best sample of a round trip, and how many later ones brought no more.
+    /// Best sample of a round trip, and how many later ones were no better.
     best: f64,
     rounds_without_growth: u32,
     /// Bytes a second that an earlier connection knew.
@@ -21,18 +20,18 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Begins with some packets.
+    /// Begins with a few packets.
     pub(super) fn new(packet_bytes: f64) -> Self {
         Self::from(0.0, packet_bytes)
     }
 
-    /// Goes on with a window that the path has shown to hold.
+    /// Continues with a window that the path has shown to hold.
     pub(super) fn from(window: f64, packet_bytes: f64) -> Self {
         let window = window.max(PACKETS * packet_bytes);
         Self { window, granted: window, best: 0.0, rounds_without_growth: 0, goal: None }
     }
 
-    /// Bytes that may be on their way.
+    /// Bytes that may be under way.
     pub(super) fn window(self) -> f64 {
         self.window
     }
@@ -47,11 +46,11 @@ impl Start {
         self.window += bytes as f64 * (FACTOR - 1.0);
     }
 
-    /// Something the path was measured at is taken over from an earlier connection, if it is the same path.
+    /// Takes over what an earlier connection learned, if it is the same path.
     pub(super) fn resume(&mut self, learned: PathEstimate, round_trip: Duration) {
         let same = learned.round_trip / 2..=learned.round_trip.saturating_mul(2) + SYN;
         let rate = learned.rate_bytes_per_second as f64;
-        // What is less than a new path is tried with was learned in a bad moment.
+        // A rate below the one that a new path is tried with was learned in a bad moment.
         let first = self.window / round_trip.as_secs_f64();
         if self.goal.is_none() && same.contains(&round_trip) && rate > first {
             self.window = self.window.max(rate * round_trip.as_secs_f64() * RESUME_SHARE / PACE);
@@ -60,13 +59,13 @@ impl Start {
         }
     }
 
-    /// Over how long arrivals are judged, on a path of this round trip.
+    /// The time over which arrivals are judged, on a path of this round trip.
     pub(super) fn looks_back(round_trip: Duration) -> Duration {
         (round_trip / 8).max(LATELY_MIN)
     }
 
-    /// Holds the window to what is made use of, where the sender has little to send (`used_bytes` on their way, and
-    /// `path_bytes` at least), and to what so many bytes a second, which arrived of late, and `spare_bytes` need.
+    /// Limits the window. Where the sender has little to send, the limit follows what is used (`used_bytes` under way,
+    /// and `path_bytes` at least). It also follows the recent arrival rate `of_late`, plus `spare_bytes`.
     pub(super) fn hold(
         &mut self,
         used_bytes: Option<f64>,
@@ -76,7 +75,7 @@ impl Start {
         spare_bytes: f64,
     ) {
         if let Some(used) = used_bytes {
-            // What was not made use of does not grow.
+            // An unused window does not grow.
             self.window = self.window.min((used * FACTOR).max(path_bytes).max(self.granted));
         }
         if self.goal.is_none() {
@@ -90,7 +89,7 @@ impl Start {
         self.goal.filter(|goal| self.window * PACE >= goal * round_trip.as_secs_f64())
     }
 
-    /// A round trip ends whose best sample was this. Whether the path is full: several brought no more.
+    /// A round trip ends with this best sample. Returns whether the path is full: several round trips were no better.
     pub(super) fn end_round(&mut self, best: f64, is_idle: bool) -> bool {
         if best > self.best * GROWTH {
             self.best = best;
@@ -104,17 +103,17 @@ impl Start {
 
 /// First window.
 const PACKETS: f64 = 64.0;
-/// By what the window grows each round trip.
+/// Factor by which the window grows each round trip.
 const FACTOR: f64 = 3.0;
 /// A window that grows threefold each round trip is sent at 3/2 ln 3 windows a round trip.
 const PACE: f64 = 1.65;
-/// More windows than the path holds are never on their way: a queue of one round trip then does not overflow.
+/// Most that is ever under way, as a multiple of what the path holds: a queue of one round trip then does not overflow.
 const WINDOWS: f64 = 1.85;
 /// Shortest time over which arrivals are judged.
 const LATELY_MIN: Duration = Duration::from_millis(5);
 /// Growth in a round that shows that the path is not full.
 const GROWTH: f64 = 1.25;
-/// So many round trips without it, and the path is full.
+/// After so many round trips without it, the path is full.
 const ROUNDS_WITHOUT_GROWTH: u32 = 3;
 /// Share of a learned rate that is tried at once.
 const RESUME_SHARE: f64 = 0.5;
