@@ -1,21 +1,6 @@
 //! Users, groups, tokens and sessions (doors 1 and 2): what `sector user`, `group`, `session` and `whoami` do, for
-//! programs. The master passes every question on to the security server, which decides.
-//!
-//! ```no_run
-//! use client::{Client, NewUser, Password, Profile, UserChange, UserName};
-//!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let cloud = Client::connect(&Profile::load(&Profile::default_file()?)?).await?;
-//! let alice = UserName::new("alice")?;
-//! cloud.add_group("astro").await?;
-//! let password = Some(Password("correct horse battery".into()));
-//! let (user, groups) = (alice.clone(), vec!["astro".into()]);
-//! cloud.add_user(NewUser { user, password, groups, admin: false, addresses: vec![], service: false }).await?;
-//! // Within ten seconds nobody reads or writes as alice any more.
-//! cloud.change_user(&alice, UserChange::Enabled(false)).await?;
-//! # Ok(())
-//! # }
-//! ```
+//! programs. The master passes every request on to the security server, which decides. This file never decides who may
+//! do what.
 
 use protocol::{
     CredentialId, UserName,
@@ -31,7 +16,7 @@ use protocol::{
 
 use crate::{Client, ClientError};
 
-/// Asks about accounts and takes the one answer that fits.
+/// Sends a request about accounts and takes the one reply that fits.
 macro_rules! ask {
     ($client:expr, $name:literal, $request:expr, $pattern:pat => $value:expr) => {
         match $client.ask(ClientRequest::Accounts($request)).await? {
@@ -41,7 +26,7 @@ macro_rules! ask {
     };
 }
 
-/// Asks page after page.
+/// Asks for page after page.
 macro_rules! ask_pages {
     ($client:expr, $name:literal, $after:ident => $request:expr, $field:ident: $variant:ident, $last:expr) => {{
         let (mut all, mut $after) = (Vec::new(), None);
@@ -72,9 +57,25 @@ impl Client {
 
     /// Adds a user. For administrators.
     ///
+    /// ```no_run
+    /// use client::{Client, NewUser, Password, Profile, UserChange, UserName};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let cloud = Client::connect(&Profile::load(&Profile::default_file()?)?).await?;
+    /// let alice = UserName::new("alice")?;
+    /// cloud.add_group("astro").await?;
+    /// let password = Some(Password("correct horse battery".into()));
+    /// let (user, groups) = (alice.clone(), vec!["astro".into()]);
+    /// cloud.add_user(NewUser { user, password, groups, admin: false, addresses: vec![], service: false }).await?;
+    /// // Within ten seconds nobody reads or writes as alice any more.
+    /// cloud.change_user(&alice, UserChange::Enabled(false)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// Exists (7) where there is such a user; Usage (2) for a password that is too short or tells the name; NotFound
-    /// (3) for a group that is not there.
+    /// Exists (7) if there is such a user. Usage (2) for a password that is too short or contains the name. NotFound
+    /// (3) for a group that does not exist.
     pub async fn add_user(&self, new: NewUser) -> Result<(), ClientError> {
         self.change_accounts("add user", AccountsRequest::AddUser(new)).await
     }
@@ -90,21 +91,22 @@ impl Client {
     /// Changes what a user may do. For administrators.
     ///
     /// # Errors
-    /// Refused (4) where nobody would be left to administer the cloud.
+    /// Refused (4) if no one would be left to administer the cloud.
     pub async fn change_user(&self, user: &UserName, change: UserChange) -> Result<(), ClientError> {
         self.change_accounts("change user", AccountsRequest::ChangeUser { user: user.clone(), change }).await
     }
 
-    /// Gives a user a new password, which ends the user's other login sessions. The own one: with the old one.
+    /// Gives a user a new password, which ends the user's other login sessions. For one's own password, the old one is
+    /// needed.
     ///
     /// # Errors
-    /// Refused (4) for a wrong old password, for another's password unless one administers the cloud, and for a service
-    /// account.
+    /// Refused (4) for a wrong old password, for another's password unless the caller is an administrator, and for a
+    /// service account.
     pub async fn set_password(&self, user: &UserName, old: Option<Password>, new: Password) -> Result<(), ClientError> {
         self.change_accounts("set password", AccountsRequest::SetPassword { user: user.clone(), old, new }).await
     }
 
-    /// All groups with those in them, by name. For administrators.
+    /// All groups with their members, by name. For administrators.
     pub async fn groups(&self) -> Result<Vec<GroupStatus>, ClientError> {
         ask_pages!(self, "groups", after => AccountsRequest::Groups { after: after.take() },
             groups: Groups, |group: &GroupStatus| group.group.clone())
@@ -115,49 +117,50 @@ impl Client {
         self.change_accounts("add group", AccountsRequest::AddGroup(group.into())).await
     }
 
-    /// Removes a group; nobody is in it any more. For administrators.
+    /// Removes a group; all its members leave it. For administrators.
     pub async fn remove_group(&self, group: &str) -> Result<(), ClientError> {
         self.change_accounts("remove group", AccountsRequest::RemoveGroup(group.into())).await
     }
 
-    /// Takes a user into a group, or out of it. For administrators.
+    /// Adds a user to a group, or removes the user from it. For administrators.
     pub async fn set_member(&self, group: &str, user: &UserName, member: bool) -> Result<(), ClientError> {
         let request = AccountsRequest::SetMember { group: group.into(), user: user.clone(), member };
         self.change_accounts("set member", request).await
     }
 
-    /// Gives a user a token of this name, good for so many seconds. It is told once and kept nowhere else.
+    /// Gives a user a token of this name, valid for this many seconds. It is given out once and stored nowhere else.
     ///
     /// # Errors
-    /// Refused (4) for another's unless one administers the cloud, and where one is logged in with a token oneself.
+    /// Refused (4) for another user's unless the caller is an administrator, and if the caller is logged in with a
+    /// token.
     pub async fn add_token(&self, user: &UserName, name: &str, life_seconds: u64) -> Result<NewSession, ClientError> {
         let request = AccountsRequest::AddToken { user: user.clone(), name: name.into(), life_seconds };
         ask!(self, "add token", request, AccountsReply::Token(token) => token)
     }
 
-    /// A user's tokens, oldest first. Another's: for administrators.
+    /// A user's tokens, oldest first. For another user: administrators only.
     pub async fn tokens(&self, user: &UserName) -> Result<Vec<TokenStatus>, ClientError> {
         ask!(self, "tokens", AccountsRequest::Tokens(user.clone()), AccountsReply::Tokens(tokens) => tokens)
     }
 
-    /// Makes a token worthless. Another's: for administrators.
+    /// Revokes a token. For another user: administrators only.
     pub async fn revoke_token(&self, user: &UserName, name: &str) -> Result<(), ClientError> {
         let request = AccountsRequest::RevokeToken { user: user.clone(), name: name.into() };
         self.change_accounts("revoke token", request).await
     }
 
-    /// Login sessions, by id: the own ones; all for administrators.
+    /// Login sessions, by id: one's own; all for administrators.
     pub async fn sessions(&self) -> Result<Vec<SessionStatus>, ClientError> {
         ask_pages!(self, "sessions", after => AccountsRequest::Sessions { after: after.take() },
             sessions: Sessions, |session: &SessionStatus| session.session)
     }
 
-    /// Ends a login session, everywhere within ten seconds. Another's: for administrators.
+    /// Ends a login session, everywhere within ten seconds. For another user: administrators only.
     pub async fn revoke_session(&self, session: CredentialId) -> Result<(), ClientError> {
         self.change_accounts("revoke session", AccountsRequest::RevokeSession(session)).await
     }
 
-    /// Ends all login sessions of a user. Another's: for administrators.
+    /// Ends all login sessions of a user. For another user: administrators only.
     pub async fn revoke_sessions_of(&self, user: &UserName) -> Result<(), ClientError> {
         self.change_accounts("revoke sessions", AccountsRequest::RevokeSessionsOf(user.clone())).await
     }

@@ -1,6 +1,6 @@
-//! How machines come into a cloud: what an administrator says about them in a session (door 2), and what a newcomer
-//! says that has no certificate yet ([`Newcomer`]). It serves `sector node ticket|requests|approve|reject|allow` and
-//! `sector node|master join`. Never writes a file, and never sends a private key.
+//! How machines join a cloud: an administrator's requests about them in a session (door 2), and the requests of a
+//! newcomer without a certificate ([`Newcomer`]). It serves `sector node ticket|requests|approve|reject|allow` and
+//! `sector node|master join`. It never writes a file, and never sends a private key.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -26,11 +26,11 @@ use tokio::time::timeout;
 use crate::{Client, ClientError, joining::ask_to_join};
 
 impl Client {
-    /// Makes a ticket for a node that is to find the master at `master`. Its secret is made here and told to nobody:
-    /// the cloud hears its digest.
+    /// Makes a ticket for a node that is to find the master at `master`. Its secret is made here and sent to nobody:
+    /// the cloud gets only its digest.
     ///
     /// # Errors
-    /// [`Status::Refused`] for who is no administrator.
+    /// [`Status::Refused`] for anyone but administrators.
     pub async fn node_ticket(
         &self,
         master: SocketAddr,
@@ -42,10 +42,10 @@ impl Client {
         self.administer(verb).await.map(|()| ticket)
     }
 
-    /// Who waits for a certificate.
+    /// The machines that wait for a certificate.
     ///
     /// # Errors
-    /// [`Status::Refused`] for who is no administrator.
+    /// [`Status::Refused`] for anyone but administrators.
     pub async fn waiting_machines(&self) -> Result<Vec<WaitingMachine>, ClientError> {
         match self.admission(AdmissionVerb::Requests).await? {
             AdmissionReply::Requests(waiting) => Ok(waiting),
@@ -53,35 +53,35 @@ impl Client {
         }
     }
 
-    /// Lets a machine in that waits; with `key` only the one that has it.
+    /// Approves a waiting machine; with `key` only the one that has it.
     ///
     /// # Errors
-    /// [`Status::NotFound`] where none waits under that name; [`Status::Refused`] where it has another key, or several
-    /// wait and none is named.
+    /// [`Status::NotFound`] if none waits under that name. [`Status::Refused`] if it has another key, or several wait
+    /// and none is named.
     pub async fn approve_machine(&self, name: &NodeId, key: Option<KeyDigest>) -> Result<(), ClientError> {
         self.administer(AdmissionVerb::Approve { name: name.clone(), key }).await
     }
 
-    /// Turns machines away that wait under this name.
+    /// Rejects the machines that wait under this name.
     ///
     /// # Errors
-    /// [`Status::NotFound`] where none does.
+    /// [`Status::NotFound`] if there is none.
     pub async fn reject_machine(&self, name: &NodeId) -> Result<(), ClientError> {
         self.administer(AdmissionVerb::Reject { name: name.clone() }).await
     }
 
-    /// Says from where a node may join; from anywhere where there are no ranges.
+    /// Sets the addresses from which a node may join; no ranges means any address.
     ///
     /// # Errors
-    /// [`Status::NotFound`] where there is no such node.
+    /// [`Status::NotFound`] if there is no such node.
     pub async fn allow_node(&self, name: &NodeId, addresses: Vec<AddressRange>) -> Result<(), ClientError> {
         self.administer(AdmissionVerb::Allow { name: name.clone(), addresses }).await
     }
 
-    /// Refuses a node's certificate from now on, or with `undo` takes it again.
+    /// Refuses a node's certificate from now on; with `undo`, accepts it again.
     ///
     /// # Errors
-    /// [`Status::NotFound`] where there is no such node.
+    /// [`Status::NotFound`] if there is no such node.
     pub async fn revoke_node(&self, name: &NodeId, undo: bool) -> Result<(), ClientError> {
         self.administer(AdmissionVerb::Strike { name: name.clone(), undo }).await
     }
@@ -89,7 +89,7 @@ impl Client {
     /// Every machine that has a certificate, by name.
     ///
     /// # Errors
-    /// [`Status::Refused`] for who is no administrator.
+    /// [`Status::Refused`] for anyone but administrators.
     pub async fn machines(&self) -> Result<Vec<MachineStatus>, ClientError> {
         let mut all: Vec<MachineStatus> = Vec::new();
         loop {
@@ -98,7 +98,7 @@ impl Client {
             else {
                 return Err(unexpected("node list"));
             };
-            // A page without any would be asked for again and again.
+            // An empty page would otherwise be requested again and again.
             let is_last = !more || machines.is_empty();
             all.extend(machines);
             if is_last {
@@ -119,10 +119,10 @@ impl Client {
     }
 }
 
-/// A new ticket, and what the security server must hear of it before it is good.
+/// A new ticket, and what the security server must be told before it is valid.
 ///
 /// # Errors
-/// When the authority's certificate is none.
+/// When the authority's certificate is invalid.
 pub fn new_ticket(
     kind: MachineKind,
     address: SocketAddr,
@@ -135,7 +135,7 @@ pub fn new_ticket(
     Ok((JoinTicket { kind, address, authority: fingerprint(authority_pem).map_err(net)?, secret }, verb))
 }
 
-/// Has the security server at `address` do what who has its own credentials may want.
+/// Has the security server at `address` do what the holder of its own credentials asks for.
 ///
 /// # Errors
 /// When it cannot be reached, or refuses.
@@ -150,22 +150,22 @@ pub async fn at_security_server(
     ask_security(stream, AdmissionRequest::Own(verb)).await
 }
 
-/// How a newcomer knows that it speaks with the cloud it was meant for.
+/// How a newcomer knows that it speaks with the intended cloud.
 #[derive(Clone, Debug)]
 pub enum TrustAnchor {
     /// The authority's certificate has this SHA-256.
     Digest([u8; 32]),
     /// This is the authority's certificate, PEM.
     Authority(String),
-    /// It takes whichever comes first, and holds on to that.
+    /// Accepts whichever comes first, and keeps to that.
     FirstUse,
 }
 
 /// A machine that wants its first certificate.
 pub struct Newcomer {
-    /// Where it asks.
+    /// The address it asks.
     pub address: SocketAddr,
-    /// Whom it trusts there.
+    /// What it trusts there.
     pub trust: TrustAnchor,
     /// The key it has made.
     pub key: NewKey,
@@ -182,25 +182,25 @@ pub struct AdmittedMachine {
     pub authority_pem: String,
 }
 
-/// What a newcomer without a ticket hears.
+/// The answer to a newcomer without a ticket.
 #[derive(Clone, Debug)]
 pub enum Decision {
-    /// It is in.
+    /// It is admitted.
     Admitted(AdmittedMachine),
     /// An administrator must decide; this is the digest to compare.
     Waiting(KeyDigest),
 }
 
 impl Newcomer {
-    /// One with a ticket.
+    /// A newcomer with a ticket.
     pub fn with_ticket(ticket: &JoinTicket, key: NewKey) -> Self {
         Self { address: ticket.address, trust: TrustAnchor::Digest(ticket.authority), key }
     }
 
-    /// Uses a ticket. The secret is said only to who has shown to be of the ticket's cloud.
+    /// Uses a ticket. The secret is sent only to a server that has proved to be of the ticket's cloud.
     ///
     /// # Errors
-    /// When the other end is another cloud's, or the ticket is not taken.
+    /// When the other end belongs to another cloud, or the ticket is not accepted.
     pub async fn use_ticket(
         &mut self,
         ticket: &JoinTicket,
@@ -214,10 +214,10 @@ impl Newcomer {
         }
     }
 
-    /// Asks for a certificate as a node without a ticket; to be asked again while it is waiting.
+    /// Asks for a certificate as a node without a ticket; call it again while the node is waiting.
     ///
     /// # Errors
-    /// When it was turned away, or may not wait.
+    /// When it was rejected, or may not wait.
     pub async fn ask(&mut self, name: &NodeId) -> Result<Decision, ClientError> {
         let enrolment = Enrolment::Ask { name: name.clone(), key: self.request(Some(name))? };
         self.enrol(MachineKind::Node, enrolment).await
@@ -239,7 +239,7 @@ impl Newcomer {
                 Ok(Decision::Waiting(key))
             }
             AdmissionReply::Issued { name, certificate_pem, authority_pem } => {
-                // What comes behind the handshake is not trusted more than it: the authority must be the same.
+                // The reply is trusted no more than the handshake: the authority must be the same.
                 if authority.is_some() && authority != Some(fingerprint(&authority_pem).map_err(net)?) {
                     return Err(unexpected("join"));
                 }

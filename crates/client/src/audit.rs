@@ -1,4 +1,4 @@
-//! The audit record, for administrators (door 2; the security server keeps it).
+//! The audit record, for administrators (door 2). The security server keeps it; this file never reads it directly.
 
 use protocol::message::{
     audit::{AuditCheck, AuditPage, AuditQuery, AuditQuestion, AuditReply},
@@ -11,7 +11,7 @@ impl Client {
     /// A page of the record's lines, oldest first.
     ///
     /// # Errors
-    /// `Refused` for anyone but administrators, `Unavailable` where the security server cannot be reached.
+    /// `Refused` for anyone but administrators, `Unavailable` if the security server cannot be reached.
     pub async fn audit_page(&self, query: AuditQuery) -> Result<AuditPage, ClientError> {
         match self.ask(ClientRequest::Audit(AuditQuestion::Show(query))).await? {
             ClientReply::Audit(AuditReply::Page(page)) => Ok(page),
@@ -19,7 +19,7 @@ impl Client {
         }
     }
 
-    /// Has the whole chain checked, against the heads that the security server and the master remember.
+    /// Has the whole chain checked against the heads that the security server and the master store.
     ///
     /// # Errors
     /// As [`audit_page`](Self::audit_page).

@@ -1,4 +1,5 @@
-//! The nodes of the cloud, for administrators: drain, remove, rebalance, and who stands where (door 2 alone).
+//! The nodes of the cloud, for administrators (door 2 alone): draining, removing, rebalancing, and the topology. The
+//! master decides: this file never moves a slice.
 
 use protocol::{
     NodeId, Status,
@@ -13,11 +14,11 @@ use protocol::{
 use crate::{Client, ClientError};
 
 impl Client {
-    /// Has a node emptied, or with `dry_run` says what would move. It is empty once its standing is
-    /// [`Drained`](protocol::message::cluster::Membership::Drained) in [`nodes`](Self::nodes).
+    /// Has a node drained, or with `dry_run` reports what would move. The node is empty once its state in
+    /// [`nodes`](Self::nodes) is [`Drained`](protocol::message::cluster::Membership::Drained).
     ///
     /// # Errors
-    /// [`Status::Unavailable`] where files would find no other node.
+    /// [`Status::Unavailable`] if files would find no other node.
     pub async fn drain_node(&self, node: &NodeId, dry_run: bool) -> Result<MovePlan, ClientError> {
         self.ask_drain(DrainRequest { node: node.clone(), dry_run, undo: false }).await
     }
@@ -25,7 +26,7 @@ impl Client {
     /// Takes a node that was or is being drained into use again.
     ///
     /// # Errors
-    /// Where there is no such node.
+    /// If there is no such node.
     pub async fn undo_drain(&self, node: &NodeId) -> Result<(), ClientError> {
         self.ask_drain(DrainRequest { node: node.clone(), dry_run: false, undo: true }).await.map(drop)
     }
@@ -33,14 +34,13 @@ impl Client {
     /// Forgets a node that was drained or is lost, and refuses its certificate from then on.
     ///
     /// # Errors
-    /// [`Status::Refused`] where it is in use or files would be lost, unless forced.
+    /// [`Status::Refused`] if it is in use or files would be lost, unless forced.
     pub async fn remove_node(&self, request: RemoveNodeRequest) -> Result<NodeRemoval, ClientError> {
         let (node, undo, dry_run) = (request.node.clone(), request.undo, request.dry_run);
         let removal = match self.ask(ClientRequest::RemoveNode(request)).await {
             Ok(ClientReply::Removal(removal)) => removal,
             Ok(_) => return Err(unexpected("remove node")),
-            // One that has never joined has a certificate all the same; and a removal whose second half failed is done
-            // again.
+            // A node that never joined still has a certificate, and a removal whose second half failed is repeated.
             Err(unknown) if unknown.status() == Status::NotFound && !dry_run => {
                 return match self.revoke_node(&node, undo).await {
                     Ok(()) => Ok(NodeRemoval { removed: !undo, ..NodeRemoval::default() }),
@@ -60,7 +60,7 @@ impl Client {
         Ok(removal)
     }
 
-    /// Plans, begins, ends or watches the moving of slices from fuller to emptier nodes.
+    /// Plans, begins, ends or reports the moving of slices from fuller to emptier nodes.
     ///
     /// # Errors
     /// See [`Status::Refused`].
@@ -71,10 +71,10 @@ impl Client {
         }
     }
 
-    /// Who stands where; with `reload` after the master has read its file again.
+    /// The topology; with `reload` after the master has read its file again.
     ///
     /// # Errors
-    /// With `reload`, what is wrong with the file; the topology before it is then still in use.
+    /// With `reload`, what is wrong with the file; the topology before it then stays in use.
     pub async fn topology(&self, reload: bool) -> Result<TopologyStatus, ClientError> {
         match self.ask(ClientRequest::Topology { reload }).await? {
             ClientReply::Topology(status) => Ok(status),

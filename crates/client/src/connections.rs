@@ -1,8 +1,7 @@
 //! Connections to nodes, kept between transfers: a new one costs a TCP and a TLS handshake, which many small files
-//! should not each pay. And the local sockets of nodes, as far as they are known to be of no use.
-//!
-//! On each connection we prove first that our tickets are ours. A connection goes on without encryption only where the
-//! ticket says that this is allowed, within the site where the node stands.
+//! should not each pay. It also keeps the names of nodes' local sockets that do not respond. On each connection we
+//! prove first that our tickets are ours. A connection is never unencrypted unless its ticket allows that, within the
+//! node's site.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,9 +34,9 @@ pub(crate) struct Connections {
 
 #[derive(Default)]
 struct Idle {
-    /// By node, and whether they go without encryption.
+    /// By node, and whether they are unencrypted.
     streams: BTreeMap<(NodeId, bool), Vec<TransferStream>>,
-    /// Nodes that do not want to go without encryption.
+    /// Nodes that refuse to go without encryption.
     encrypted_only: BTreeSet<NodeId>,
 }
 
@@ -63,8 +62,8 @@ impl Connections {
         self.open_reusing(None, source, TransferQos::default(), request).await
     }
 
-    /// The same, with a connection that the caller has used for this node before and would use again: a node serves a
-    /// slice that it has open on a connection with the least work. What the node sends comes at `pace`.
+    /// The same, with a connection that the caller has used for this node before and would use again. That is the
+    /// cheapest way for a node to serve a slice that it has open. The node sends at `pace`.
     pub(crate) async fn open_reusing(
         &self,
         line: Option<TransferStream>,
@@ -99,8 +98,8 @@ impl Connections {
             tries_left -= 1;
             match asking.await {
                 Ok(reply) => return Ok((stream, reply)),
-                // What others have used before may be dead without our knowing, as where the node was started again.
-                // The first word shows it, and the next try gets a connection that is new.
+                // Connections that others have used may be dead without our knowing, for example after a restart of the
+                // node. The first message shows it, and the next try gets a new connection.
                 Err(NetError::Closed { .. } | NetError::Broken { .. }) if is_shared && tries_left > 0 => {}
                 Err(error) => return Err(error),
             }
@@ -116,7 +115,7 @@ impl Connections {
         }
     }
 
-    /// Ends the encryption where the node agrees; where it does not, it stays, and the node is not asked again.
+    /// Ends the encryption if the node agrees. Otherwise it stays on, and the node is not asked again.
     async fn stop_encryption(&self, stream: &mut TransferStream, source: &Source) -> Result<(), NetError> {
         match ask(stream, &TransferRequest::Plain { ticket: source.ticket.clone() }).await? {
             TransferReply::Ready => stream.go_plain().await,
@@ -131,7 +130,7 @@ impl Connections {
     fn take_idle(&self, node: &NodeId, is_plain: bool) -> Option<TransferStream> {
         let mut idle = self.lock();
         let streams = idle.streams.get_mut(&(node.clone(), is_plain))?;
-        // Of many that died with one connection each would be waited for in vain.
+        // If many died together, a wait for each of them would be in vain.
         streams.retain(|stream| !stream.is_suspect());
         streams.pop()
     }
@@ -142,19 +141,19 @@ impl Connections {
     }
 }
 
-/// Proves on a new connection that our tickets are ours. It goes along with the next word.
+/// Proves on a new connection that our tickets are ours. The proof is sent along with the next message.
 pub(crate) async fn prove(stream: &mut TransferStream, holder: &HolderKeyPair) -> Result<(), NetError> {
     let proof = holder.prove(stream)?;
     stream.queue(&TransferRequest::ProveKey { key: holder.public(), proof }).await
 }
 
-/// Whether the ticket allows to go without encryption at the site where the node stands.
+/// Whether the ticket allows no encryption at the site of the node.
 fn may_be_plaintext(source: &Source) -> bool {
     let within = codec::decode::<Ticket>(&source.ticket.ticket).ok().and_then(|ticket| ticket.plain_within);
     within.is_some_and(|site| site == source.place.site)
 }
 
-/// Asks for what is to come, or go on from there, at this pace.
+/// Sends the request, or one to continue from there, at this pace.
 async fn ask_at(
     stream: &mut TransferStream,
     pace: TransferQos,
@@ -171,7 +170,7 @@ async fn ask(stream: &mut TransferStream, request: &TransferRequest) -> Result<T
     stream.receive().await
 }
 
-/// How often a request is made on connections that others may have used before.
+/// How often a request is sent on connections that others may have used before.
 const TRIES_SHARED: u32 = 2;
-/// Most idle connections kept for one node: as many as files are usually in flight to it.
+/// Most idle connections kept for one node: as many as there are usually files under way to it.
 const IDLE_PER_NODE_MAX: usize = 16;

@@ -1,4 +1,5 @@
-//! What can go wrong at the client's door, each variant naming the operation and the thing.
+//! What can go wrong in a client call. Each variant names the operation and the object. It never retries anything:
+//! callers do.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -11,15 +12,15 @@ use thiserror::Error;
 /// An error of a client call.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The master or a node said no.
+    /// The master or a node refused.
     #[error("{0}")]
     Refused(#[from] Refusal),
-    /// A node or the master could not be talked to.
+    /// A node or the master could not be reached, or the connection failed.
     #[error("{what}: {source}")]
     Net {
         /// What was being done.
         what: String,
-        /// What the network said.
+        /// The network's error.
         source: NetError,
     },
     /// A local file could not be read or written.
@@ -29,7 +30,7 @@ pub enum ClientError {
         what: &'static str,
         /// The local file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The source or the destination of bytes failed.
@@ -37,7 +38,7 @@ pub enum ClientError {
     Stream {
         /// What was being done.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The profile cannot be used.
@@ -50,13 +51,13 @@ pub enum ClientError {
         /// Whether it is missing or wrong.
         status: Status,
     },
-    /// A path is not one.
+    /// An invalid path.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// A name is not one.
+    /// An invalid name.
     #[error(transparent)]
     Id(#[from] IdError),
-    /// The user has a share of something already that others want too. Nothing was done.
+    /// The user already has a share of something that others want too. Nothing was done.
     #[error("{}", .0.refusal)]
     Throttled(Throttled),
     /// A file has no copy that can be read now.
@@ -64,10 +65,10 @@ pub enum ClientError {
     NoCopy {
         /// The file.
         path: SectorPath,
-        /// Why the last source that was tried did not do.
+        /// Why the last source that was tried failed.
         last: String,
     },
-    /// Bytes arrived that are not those that were written.
+    /// Bytes arrived that differ from those that were written.
     #[error("`{path}` does not have the digest it should have; nothing was kept of it")]
     Corrupt {
         /// The file.
@@ -79,14 +80,14 @@ pub enum ClientError {
     /// The other end answered with a message that does not fit the request: the versions differ.
     #[error("the {who} answered `{request}` with something else; is it of the same version as this client?")]
     Unexpected {
-        /// Who answered.
+        /// The sender of the answer.
         who: &'static str,
-        /// What was asked.
+        /// The request.
         request: &'static str,
     },
 }
 
-/// What to do about a file without a copy.
+/// Advice for a file without a copy.
 pub(crate) fn advice_for_lost(path: &SectorPath) -> String {
     if path.is_in_memory() {
         "it was kept in memory, which ends with its node: run the job again that made it".into()
@@ -127,7 +128,7 @@ impl ClientError {
         }
     }
 
-    /// How long to leave the master alone with the same request, where it said so.
+    /// How long to wait before sending the master the same request again, if it said so.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Throttled(too_much) => Some(Duration::from_secs(too_much.retry_after_seconds.into())),

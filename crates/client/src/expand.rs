@@ -1,4 +1,5 @@
 //! From what people write (`/data/*.csv`, a folder, a file) to files: the beginning of every job and of most commands.
+//! It never reads a file.
 
 use globset::{GlobBuilder, GlobMatcher};
 use protocol::{
@@ -9,12 +10,12 @@ use protocol::{
 use crate::{Client, ClientError, namespace::is_folder};
 
 impl Client {
-    /// The files that a path or glob means, by path, with the nodes that hold them: a file is itself, a folder all
-    /// files below it, and a glob (`*`, `**`, `?`, `[a-z]`, `{a,b}`) every file it matches and every file below a
+    /// The files that a path or glob names, by path, with the nodes that hold them. A file is itself, and a folder is
+    /// all files below it. A glob (`*`, `**`, `?`, `[a-z]`, `{a,b}`) is every file it matches and every file below a
     /// folder it matches.
     ///
     /// # Errors
-    /// `NotFound` where nothing matches, `Usage` where the glob is malformed.
+    /// `NotFound` if nothing matches, `Usage` if the glob is malformed.
     pub async fn expand(&self, pattern: &str) -> Result<Vec<Entry>, ClientError> {
         let Some(glob) = Glob::parse(pattern)? else {
             let path = SectorPath::parse(pattern)?;
@@ -29,8 +30,8 @@ impl Client {
         Ok(matching)
     }
 
-    /// The files and folders that a path or glob names themselves, by path: what `stat`, `du`, `mv` and `cp` mean by
-    /// it. Only folders on the way are listed, unless there is a `**`.
+    /// The files and folders that a path or glob names themselves, by path, as `stat`, `du`, `mv` and `cp` take them.
+    /// Only folders on the way are listed, unless there is a `**`.
     ///
     /// # Errors
     /// As [`expand`](Self::expand).
@@ -66,10 +67,10 @@ pub fn is_glob(pattern: &str) -> bool {
 /// A glob over Sector paths.
 #[derive(Debug)]
 struct Glob {
-    /// The deepest folder that everything it matches lies in.
+    /// The deepest folder that contains everything it matches.
     base: SectorPath,
     matcher: GlobMatcher,
-    /// For each further component but the last, what a folder on the way is called.
+    /// For each further component except the last, the name of a folder on the way.
     folder_matchers: Vec<GlobMatcher>,
 }
 
@@ -86,7 +87,7 @@ impl Glob {
         };
         let matcher = compile(pattern)?;
         let ends: Vec<_> = pattern.match_indices('/').map(|(at, _)| at).skip(base.components().count() + 1).collect();
-        // A brace may hold a `/`: what stands before it alone is no glob, and nothing is known of the folders there.
+        // A brace may contain a `/`: the part before it is no glob by itself, and the folders there are unknown.
         let way = ends.into_iter().map_while(|end| compile(&pattern[..end]).ok()).collect();
         Ok(Some(Self { base, matcher, folder_matchers: way }))
     }

@@ -1,5 +1,5 @@
-//! Taking in native files that already lie on a node (path: `docs/paths/rebuild.md`): the node reads them where they
-//! are, and only their sums travel. A file gives its native name up after it was published, and not before.
+//! Imports native files that are already on a node (path: `docs/paths/rebuild.md`): the node reads them where they are,
+//! and only their checksums travel. A file never gives up its native name before it was published.
 
 use net::transfer::TransferStream;
 use protocol::{
@@ -23,7 +23,7 @@ pub struct Import {
     pub keep: bool,
 }
 
-/// What came of a file.
+/// The result for a file.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// The file in the cloud.
@@ -36,7 +36,7 @@ impl Client {
     /// The files in and below the folder, by path within it.
     ///
     /// # Errors
-    /// `Refused` for anyone but administrators, and where the node does not allow that folder.
+    /// `Refused` for anyone but administrators, and if the node does not allow that folder.
     pub async fn native_files(&self, import: &Import) -> Result<Vec<NativeFile>, ClientError> {
         let mut files: Vec<NativeFile> = Vec::new();
         loop {
@@ -61,7 +61,7 @@ impl Client {
     /// that was not there before.
     ///
     /// # Errors
-    /// As [`put`](Client::put), and where the file changes while it is read.
+    /// As [`put`](Client::put), and if the file changes while it is read.
     pub async fn import_file(
         &self,
         import: &Import,
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Asks a node; a refusal is an error.
+    /// Sends a request to a node; a refusal is an error.
     async fn ask_node(
         &self,
         source: &Source,
@@ -174,5 +174,5 @@ impl Client {
     }
 }
 
-/// How long the master is told that a write is given up.
+/// How long to try telling the master that a write is given up.
 const LAST_WORD_DEADLINE: std::time::Duration = std::time::Duration::from_secs(2);

@@ -1,6 +1,6 @@
-//! The conversation with which a machine or a person comes in: one question to the master, and its answer. Serves
-//! login, sessions and enrolment. A master with many strangers at its door hangs up on some before it heard them; they
-//! knock again.
+//! The exchange with which a machine or a person joins: one request to the master, and its answer. It serves login,
+//! sessions and enrolment. A master with many strangers hangs up on some before it reads their requests; they try
+//! again. It never decides who is let in: the master does.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,11 +10,11 @@ use net::{
 };
 use protocol::message::join::{JoinReply, JoinRequest};
 
-/// Asks the master at `address`; the answer, and the connection on which it came. Asking twice is as asking once: what
-/// was begun for an answer that nobody heard is not used, and ends by itself.
+/// Asks the master at `address`; gives the answer, and the connection on which it came. Asking twice is the same as
+/// asking once: what was begun for a lost answer is not used, and ends by itself.
 ///
 /// # Errors
-/// Those of the connection, after a few tries where it was the master who hung up.
+/// Those of the connection, after a few tries if the master hung up.
 pub(crate) async fn ask_to_join(
     carrier: &TcpCarrier,
     address: SocketAddr,
@@ -29,7 +29,7 @@ pub(crate) async fn ask_to_join(
     .await
 }
 
-/// Tries again where the other end hung up.
+/// Tries again if the other end hung up.
 async fn retry_on_hang_up<T, F: Future<Output = Result<T, NetError>>>(
     mut once: impl FnMut() -> F,
 ) -> Result<T, NetError> {
@@ -46,8 +46,8 @@ async fn retry_on_hang_up<T, F: Future<Output = Result<T, NetError>>>(
     }
 }
 
-/// How long to wait between two knocks. One who stands still at the door gives way after [`net::strangers::PATIENCE`],
-/// and these are longer together.
+/// How long to wait between two tries. A silent stranger loses its place after [`net::strangers::PATIENCE`], and
+/// together these pauses are longer.
 const RETRY_PAUSES: [Duration; 3] = [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(2)];
 
 #[cfg(test)]

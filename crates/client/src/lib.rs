@@ -1,24 +1,7 @@
-//! The one library door for people and gateways: log in, put and get files, list and rename, run Sphere jobs.
-//!
-//! A [`Client`] is cheap to clone and safe to share between tasks. It holds a sealed session with the master (words
-//! only) and a small pool of connections to nodes (bytes, each opened by a ticket that the master signed). It never
-//! knows how master or node work inside.
-//!
-//! ```no_run
-//! use client::{Client, Profile, PutOptions, SectorPath};
-//!
-//! # async fn example() -> Result<(), client::ClientError> {
-//! let profile = Profile::load(&Profile::default_file()?)?;
-//! let cloud = Client::connect(&profile).await?;
-//! let path = SectorPath::parse("/notes/today.txt")?;
-//! let options = PutOptions { parents: true, ..PutOptions::default() };
-//! cloud.put(std::io::Cursor::new("measured: 42\n"), &path, &options, &|_bytes| ()).await?;
-//! for entry in cloud.list(&SectorPath::parse("/notes")?).await? {
-//!     println!("{}", entry.path);
-//! }
-//! # Ok(())
-//! # }
-//! ```
+//! The library for people's programs and gateways: log in, put and get files, list and rename, run Sphere jobs. A
+//! [`Client`] is cheap to clone and safe to share between tasks. It has a sealed session with the master, for messages
+//! only. For file data it has a small pool of connections to nodes, each opened by a ticket that the master signed. It
+//! never knows how master or node work inside.
 
 pub mod accounts;
 pub mod admission;

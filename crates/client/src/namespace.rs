@@ -1,5 +1,5 @@
-//! Names: list, stat, make, rename, remove, restore, count; and what is wished for them: policies and quotas (door 2
-//! alone; no byte moves).
+//! Names: list, stat, make, rename, remove, restore and count; also their policies and quotas, and the state of nodes
+//! and jobs (door 2 alone). It never moves a byte of a file.
 
 use protocol::{
     JobId, Policy, SectorPath, UserName,
@@ -14,7 +14,7 @@ use protocol::{
 
 use crate::{Client, ClientError};
 
-/// Asks and takes the one kind of reply that fits.
+/// Sends a request and takes the one kind of reply that fits.
 macro_rules! ask {
     ($client:expr, $name:literal, $request:expr, $pattern:pat => $value:expr) => {
         match $client.ask($request).await? {
@@ -25,15 +25,15 @@ macro_rules! ask {
 }
 
 impl Client {
-    /// All entries of a folder, by name. A file gives itself.
+    /// All entries of a folder, by name. A file is listed as itself.
     ///
     /// # Errors
-    /// [`Status::NotFound`](protocol::Status::NotFound) where nothing is at `path`.
+    /// [`Status::NotFound`](protocol::Status::NotFound) if nothing is at `path`.
     pub async fn list(&self, path: &SectorPath) -> Result<Vec<Entry>, ClientError> {
         self.list_all(path, false, false).await
     }
 
-    /// All entries below a folder, depth first, by path. A file gives itself.
+    /// All entries below a folder, depth first, by path. A file is listed as itself.
     pub async fn list_recursive(&self, path: &SectorPath) -> Result<Vec<Entry>, ClientError> {
         self.list_all(path, true, false).await
     }
@@ -74,13 +74,14 @@ impl Client {
         ask!(self, "rename", request, ClientReply::Done => ())
     }
 
-    /// Removes a file, or with `recursive` a folder and all below it. It goes to its owner's trash.
+    /// Removes a file, or with `recursive` a folder and everything below it. It goes to its owner's trash.
     pub async fn remove(&self, path: &SectorPath, recursive: bool) -> Result<(), ClientError> {
         let request = ClientRequest::Remove { path: path.clone(), recursive, now: false };
         ask!(self, "remove", request, ClientReply::Done => ())
     }
 
-    /// As [`remove`](Self::remove), for good: what no person may miss, and what shall not take up space any longer.
+    /// As [`remove`](Self::remove), but for good: for data that nobody would miss, or that must not take up space any
+    /// longer.
     pub async fn remove_now(&self, path: &SectorPath, recursive: bool) -> Result<(), ClientError> {
         let request = ClientRequest::Remove { path: path.clone(), recursive, now: true };
         ask!(self, "remove", request, ClientReply::Done => ())
@@ -100,11 +101,11 @@ impl Client {
         }
     }
 
-    /// Takes something back from the trash, named by where it was (of several, the newest) or by its path there, to
-    /// where it was or to `to`. Gives the entry as it stands then.
+    /// Restores something from the trash, to where it was or to `to`. It is named by where it was (of several, the
+    /// newest is taken) or by its path in the trash. Gives the resulting entry.
     ///
     /// # Errors
-    /// `Exists` where something has its place.
+    /// `Exists` if something is in its place.
     pub async fn restore(&self, path: &SectorPath, to: Option<&SectorPath>) -> Result<Entry, ClientError> {
         let request = ClientRequest::Restore { path: path.clone(), to: to.cloned() };
         ask!(self, "restore", request, ClientReply::Entry(entry) => entry)
@@ -115,26 +116,26 @@ impl Client {
         ask!(self, "empty trash", ClientRequest::EmptyTrash { all_users }, ClientReply::Done => ())
     }
 
-    /// Says that the master's clock is right although it jumped, so that what ends by time is removed again;
+    /// Confirms that the master's clock is right although it jumped, so that expired data is removed again;
     /// administrators only.
     pub async fn confirm_clock(&self) -> Result<(), ClientError> {
         ask!(self, "confirm the clock", ClientRequest::ConfirmClock, ClientReply::Done => ())
     }
 
-    /// What an entry says of its copies, lifetime and quota, and what holds for it.
+    /// An entry's own policy about copies, lifetime and quota, and the effective one.
     pub async fn policy(&self, path: &SectorPath) -> Result<PolicyStatus, ClientError> {
         ask!(self, "policy", ClientRequest::Policy(path.clone()),
             ClientReply::Policy { own, effective, warnings } => PolicyStatus { own, effective, warnings })
     }
 
-    /// Lets an entry say this from now on, and nothing else.
+    /// Sets the policy of an entry, in place of its own policy before.
     pub async fn set_policy(&self, path: &SectorPath, policy: Policy) -> Result<PolicyStatus, ClientError> {
         let request = ClientRequest::SetPolicy { path: path.clone(), policy };
         ask!(self, "set policy", request,
             ClientReply::Policy { own, effective, warnings } => PolicyStatus { own, effective, warnings })
     }
 
-    /// How much users and folders keep, and may. Who is no administrator sees his own.
+    /// How much users and folders keep, and may keep. Users who are not administrators see their own.
     pub async fn quotas(&self) -> Result<Vec<QuotaStatus>, ClientError> {
         let mut quotas: Vec<QuotaStatus> = Vec::new();
         loop {
@@ -148,7 +149,7 @@ impl Client {
         }
     }
 
-    /// Sets how much a user may keep; `None`: any number. For administrators.
+    /// Sets how much a user may keep; `None`: no limit. For administrators.
     pub async fn set_quota(&self, user: &UserName, bytes: Option<u64>, files: Option<u64>) -> Result<(), ClientError> {
         let request = ClientRequest::SetQuota { user: user.clone(), bytes, files };
         ask!(self, "set quota", request, ClientReply::Done => ())
@@ -164,12 +165,12 @@ impl Client {
         ask!(self, "nodes", ClientRequest::Nodes, ClientReply::Nodes(nodes) => nodes)
     }
 
-    /// Whether the cloud is well, and what is wrong if not.
+    /// Whether the cloud is healthy, and what is wrong if not.
     pub async fn health(&self) -> Result<Health, ClientError> {
         ask!(self, "health", ClientRequest::Health, ClientReply::Health(health) => health)
     }
 
-    /// All jobs the master knows of, newest first.
+    /// All jobs that the master knows, newest first.
     pub async fn jobs(&self) -> Result<Vec<JobRecord>, ClientError> {
         ask!(self, "jobs", ClientRequest::Jobs, ClientReply::Jobs(jobs) => jobs)
     }
@@ -183,7 +184,7 @@ impl Client {
     /// What became of a job's attempts, when it has ended.
     ///
     /// # Errors
-    /// `NotFound` where that is not known (any more), `Refused` for a job of somebody else.
+    /// `NotFound` if that is not known (any more), `Refused` for a job of somebody else.
     pub async fn job_history(&self, job: JobId) -> Result<JobHistory, ClientError> {
         let of = HistoryRequest::Get(job);
         ask!(self, "history", ClientRequest::History(of), ClientReply::History(history) => history)
@@ -229,9 +230,9 @@ impl Client {
 /// See [`Client::policy`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyStatus {
-    /// What the entry itself says.
+    /// The entry's own policy.
     pub own: Policy,
-    /// What holds for it, with what its folders and the cloud's settings say.
+    /// The effective policy, which includes those of its folders and the cloud's settings.
     pub effective: Policy,
     /// What the one who set it should know.
     pub warnings: Vec<String>,

@@ -1,8 +1,7 @@
-//! What a client has learned of the ways to nodes, kept from one command to the next: each is a process of its own, and
-//! would else begin slowly, or wait again for a firewall that answers nothing.
-//!
-//! It is only a hint: a file that cannot be read is begun anew, with one warning, and nothing fails for it. It never
-//! grows beyond [`ROWS_MAX`] rows.
+//! What a client has learned of the network paths to nodes, kept from one command to the next. Each command is a
+//! process of its own, and would otherwise begin slowly, or wait again for a firewall that drops packets. It is only a
+//! hint: an unreadable file is begun anew, with one warning, and nothing fails for it. It never grows beyond
+//! [`ROWS_MAX`] rows.
 
 use std::{
     fs, io,
@@ -15,13 +14,13 @@ use std::{
 use net::transfer::{CachedPeer, udt::PathEstimate};
 use serde::{Deserialize, Serialize};
 
-/// What the file holds, for a client to begin with; nothing where there is none or it is broken.
+/// The file's content, for a client to begin with; nothing if there is no file or it is broken.
 pub fn load(file: &Path) -> Vec<CachedPeer> {
     let now = unix_seconds();
     read(file).peer.iter().map(|row| row.remembered(now)).collect()
 }
 
-/// Writes what a client has learned into the file, whole or not at all, beside what others have learned of other nodes.
+/// Writes what a client has learned into the file, whole or not at all, with what others have learned of other nodes.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -89,7 +88,7 @@ impl Row {
         }
     }
 
-    /// Whether two rows say the same, but for when, and a second of rounding.
+    /// Whether two rows have the same content, except the time and a second of rounding.
     fn says_the_same(&self, other: &Self) -> bool {
         let blocked = |row: &Self| row.udp_blocked_until_unix_seconds.unwrap_or(0);
         self.address == other.address
@@ -99,11 +98,11 @@ impl Row {
     }
 }
 
-/// The new rows, then the old ones of other peers; the newest where there are too many, none that is too old.
+/// The new rows, then the old ones of other peers: the newest if there are too many, and none that is too old.
 fn merge(before: &[Row], learned: &[CachedPeer], now: u64) -> Vec<Row> {
     let fresh = learned.iter().map(|peer| {
         let row = Row::of(peer, now);
-        // Left as it was, so that a file in which nothing changed is not written again.
+        // Left unchanged, so that a file without changes is not written again.
         before.iter().find(|old| old.says_the_same(&row)).cloned().unwrap_or(row)
     });
     let others = before.iter().filter(|old| learned.iter().all(|peer| peer.address != old.address)).cloned();
@@ -138,9 +137,9 @@ fn unix_seconds() -> u64 {
 const HEAD: &str = "# What sector has learned of the ways to nodes. It may be removed; then it is learned anew.\n\n";
 /// Peers that are kept, some 150 bytes each.
 const ROWS_MAX: usize = 256;
-/// A longer file is none of ours.
+/// A longer file was not written by us.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
-/// What is older says nothing about the network of today.
+/// Older entries say nothing about the current network.
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 #[cfg(test)]

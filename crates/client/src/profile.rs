@@ -1,5 +1,5 @@
-//! A profile: where the cloud is, whom to trust, and who you are. `sector up` writes one; it holds a secret, so it is
-//! readable by its owner alone.
+//! A profile: where the cloud is, whom to trust, and who you are. `sector up` writes one. It holds a secret, so it is
+//! never written in a way that others than its owner can read it.
 
 use std::{
     env, fs,
@@ -25,34 +25,34 @@ use crate::ClientError;
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The master's address: TCP for the login, UDP for the words after it.
+    /// The master's address: TCP for the login, UDP for the messages after it.
     pub address: SocketAddr,
-    /// Who logs in.
+    /// The user who logs in.
     pub user: UserName,
     /// The user's token, 64 hexadecimal digits.
     #[serde(with = "hexadecimal")]
     pub token: [u8; 32],
     /// The certificate of the cloud's authority, PEM.
     pub authority: String,
-    /// The login session that the token belongs to; `None` for a token that was given out by its name.
+    /// The login session that the token belongs to; `None` for a named token.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "session_text")]
     pub session: Option<CredentialId>,
-    /// Whether bytes go over the network also where a node is on this machine: to measure it, or to try it out.
+    /// Whether bytes go over the network even if a node is on this machine: to measure it, or to try it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub over_network: bool,
-    /// The detached job that `token` lets in to drive, for the user who detached it.
+    /// The detached job that `token` allows to drive, for the user who detached it.
     #[serde(skip)]
     pub drives: Option<JobId>,
-    /// What carries bytes to and from nodes; `$SECTOR_CARRIER` and `--carrier` count more.
+    /// What carries bytes to and from nodes; `$SECTOR_CARRIER` and `--carrier` take precedence.
     #[serde(default, skip_serializing_if = "is_auto")]
     pub carrier: CarrierChoice,
-    /// Who decides how fast QUIC sends, where that is not left to us; `$SECTOR_CONTROLLER` counts more.
+    /// The congestion control of QUIC, if one is chosen; `$SECTOR_CONTROLLER` takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerKind>,
 }
 
 impl Profile {
-    /// A user's profile with nothing said that need not be.
+    /// A user's profile without any optional value.
     pub fn of(address: SocketAddr, user: UserName, token: [u8; 32], authority: String) -> Self {
         Self {
             address,
@@ -103,7 +103,7 @@ impl Profile {
 
     /// The profile as the text that [`parse`](Self::parse) reads.
     pub fn to_text(&self) -> String {
-        // A struct of texts always fits TOML.
+        // Texts can always be written as TOML.
         #[allow(clippy::expect_used)]
         toml::to_string(self).expect("a profile is plain text")
     }
@@ -123,7 +123,7 @@ impl Profile {
         let mut temporary = file.as_os_str().to_owned();
         temporary.push(format!(".{}.new", std::process::id()));
         let write = || {
-            // Never over a file that is there: its mode would stay.
+            // Never over an existing file: its mode would stay.
             let mut new = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
             new.write_all(self.to_text().as_bytes())?;
             new.sync_all()?;
@@ -137,7 +137,7 @@ impl Profile {
         })
     }
 
-    /// How who has this profile comes in to the master, with the key that its tickets shall name.
+    /// The login request of this profile's holder, with the key that its tickets are to name.
     pub(crate) fn join_request(&self, holder: HolderKey) -> JoinRequest {
         match self.drives {
             Some(job) => JoinRequest::Driver { job, key: DriverKey(self.token), holder },

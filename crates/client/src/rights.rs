@@ -1,5 +1,5 @@
-//! Who may do what with files and folders: what they say of it, and how to change that (door 2 alone; no byte moves).
-//! What each right allows is told in `docs/semantics.md`.
+//! Rights on files and folders: what an entry says of them, and how to change that (door 2 alone). `docs/semantics.md`
+//! says what each right allows. It never moves a byte of a file.
 
 use protocol::{
     Acl, Principal, SectorPath, UserName,
@@ -12,33 +12,32 @@ use protocol::{
 use crate::{Client, ClientError};
 
 impl Client {
-    /// Whose an entry is, what it says itself of who may do what, and what holds for it.
+    /// The owner of an entry, its own access list, and the effective one.
     ///
     /// # Errors
-    /// `Refused` for who may not read it, `NotFound` where nothing is.
+    /// `Refused` if the caller may not read it, `NotFound` if nothing is there.
     pub async fn acl(&self, path: &SectorPath) -> Result<AclStatus, ClientError> {
         self.ask_acl(AclRequest::Get(path.clone())).await
     }
 
-    /// Lets an entry say this from now on, and nothing else: for its owner, who has the right `a` on it, and
-    /// administrators. What lies below and says nothing itself follows at once. Gives what holds then.
-    ///
+    /// Sets the access list of an entry, in place of its own before. For its owner, users with the right `a` on it, and
+    /// administrators. Entries below that have no list of their own follow at once. Gives the effective rights.
     /// # Errors
     /// `Refused` for everyone else.
     pub async fn set_acl(&self, path: &SectorPath, acl: Acl) -> Result<AclStatus, ClientError> {
         self.ask_acl(AclRequest::Set { path: path.clone(), acl }).await
     }
 
-    /// Takes what an entry says itself of some away. Where that was all, it is left to its owner and to administrators:
-    /// it does not inherit anything by that ([`clear_acl`](Self::clear_acl) does).
+    /// Removes some principals from an entry's own access list. If that empties the list, only the owner and
+    /// administrators have rights: the entry does not inherit then ([`clear_acl`](Self::clear_acl) does that).
     ///
     /// # Errors
-    /// `NotFound` where it says nothing of one of them.
+    /// `NotFound` if the list does not name one of them.
     pub async fn remove_from_acl(&self, path: &SectorPath, whom: Vec<Principal>) -> Result<AclStatus, ClientError> {
         self.ask_acl(AclRequest::Remove { path: path.clone(), principals: whom }).await
     }
 
-    /// Lets an entry say nothing itself: what the folders above it say holds again.
+    /// Removes an entry's own access list: the lists of the folders above it apply again.
     ///
     /// # Errors
     /// As [`set_acl`](Self::set_acl).
@@ -46,11 +45,11 @@ impl Client {
         self.ask_acl(AclRequest::Clear(path.clone())).await
     }
 
-    /// Gives an entry to another user, whose quota its bytes count for from now on; what lies below a folder keeps its
+    /// Gives an entry to another user, whose quota its bytes count for from now on; entries below a folder keep their
     /// owners. For administrators.
     ///
     /// # Errors
-    /// `Refused` for everyone else, and where the new owner's quota has no room for it.
+    /// `Refused` for everyone else, and if the new owner's quota has no room for it.
     pub async fn set_owner(&self, path: &SectorPath, owner: &UserName) -> Result<AclStatus, ClientError> {
         self.ask_acl(AclRequest::GiveTo { path: path.clone(), owner: owner.clone() }).await
     }

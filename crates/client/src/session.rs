@@ -1,4 +1,5 @@
-//! The session with the master: login, and every question after it (doors 1 and 2). Serves every path.
+//! The session with the master: login, and every request after it (doors 1 and 2). Every path uses it. File data never
+//! passes through it.
 
 use std::{
     collections::BTreeSet,
@@ -38,6 +39,22 @@ use crate::{
 };
 
 /// A logged-in client. Clones share the session.
+///
+/// ```no_run
+/// use client::{Client, Profile, PutOptions, SectorPath};
+///
+/// # async fn example() -> Result<(), client::ClientError> {
+/// let profile = Profile::load(&Profile::default_file()?)?;
+/// let cloud = Client::connect(&profile).await?;
+/// let path = SectorPath::parse("/notes/today.txt")?;
+/// let options = PutOptions { parents: true, ..PutOptions::default() };
+/// cloud.put(std::io::Cursor::new("measured: 42\n"), &path, &options, &|_bytes| ()).await?;
+/// for entry in cloud.list(&SectorPath::parse("/notes")?).await? {
+///     println!("{}", entry.path);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -46,20 +63,20 @@ pub struct Client {
 
 struct Inner {
     profile: Profile,
-    /// For words at the master's door, which are few and must get through everywhere.
+    /// For messages at the master's port, which are few and must get through everywhere.
     carrier: TcpCarrier,
     carriers: Carriers,
     /// The key that our tickets name, in every session.
     holder: Arc<HolderKeyPair>,
     connections: Connections,
     messenger: Messenger,
-    /// Replaced by a new login when the master forgot it.
+    /// Replaced by a new login when the master no longer knows it.
     session: Mutex<SessionId>,
     /// The shortest time, in microseconds, in which the master answered anything: its round trip, and a little.
     answer_micros_min: AtomicU64,
     /// Leases of writes that are under way, given back at logout.
     leases: std::sync::Mutex<BTreeSet<LeaseId>>,
-    /// Read while the lease of a write that was broken off is on its way back.
+    /// Read-locked while the lease of an abandoned write is being returned.
     lease_return_lock: Arc<RwLock<()>>,
 }
 
@@ -69,7 +86,7 @@ impl Client {
         Self::connect_with_peers(profile, Vec::new()).await
     }
 
-    /// The same, with what an earlier client [learned](Self::cached_peers) of the ways to nodes.
+    /// The same, with what an earlier client [learned](Self::cached_peers) of the network paths to nodes.
     pub async fn connect_with_peers(profile: &Profile, kept: Vec<CachedPeer>) -> Result<Self, ClientError> {
         let identity =
             TlsIdentity::client(&profile.authority).map_err(ClientError::net("cannot use the profile's authority"))?;
@@ -80,8 +97,8 @@ impl Client {
             .await
             .map_err(ClientError::net("cannot open a port for messages"))?;
         let (messenger, mut events) = Messenger::start(socket, Clock::start());
-        // The master asks a client nothing; the events are drained so that nothing ever waits for them. The task ends
-        // with the messenger.
+        // The master sends a client no requests; the events are drained so that nothing ever waits for them. The task
+        // ends with the messenger.
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 if let MessengerEvent::SessionLost(session) = event {
@@ -107,12 +124,12 @@ impl Client {
         Ok(Self { inner: Arc::new(inner), throttle: Throttle::default() })
     }
 
-    /// Ends the session in order and gives back the leases of writes that were broken off, so that nobody has to wait
-    /// for them to end by themselves.
+    /// Ends the session in order and gives back the leases of abandoned writes, so that nobody has to wait until they
+    /// expire.
     pub async fn logout(&self) {
         let leases = std::mem::take(&mut *self.leases());
         for lease in leases {
-            // Best effort: a lease ends by itself too.
+            // Best effort: a lease expires by itself too.
             let _ = self.ask(ClientRequest::Abandon(lease)).await;
         }
         // The session ends whatever the answer.
@@ -121,29 +138,29 @@ impl Client {
         self.inner.carriers.close().await;
     }
 
-    /// The same client, in the same session, whose transfers keep to a limit.
+    /// The same client, in the same session, with limited transfers.
     pub fn throttled(&self, throttle: Throttle) -> Self {
         Self { inner: Arc::clone(&self.inner), throttle }
     }
 
-    /// The limit that the transfers of this client keep to.
+    /// The limit on the transfers of this client.
     pub fn throttle(&self) -> &Throttle {
         &self.throttle
     }
 
-    /// The local sockets of nodes on this machine, where transfers may use them: under a limit all bytes go where they
+    /// The local sockets of nodes on this machine, if transfers may use them: under a limit, all bytes go where they
     /// are counted.
     pub(crate) fn local_sockets(&self) -> Option<&LocalSockets> {
         self.throttle.rate_bytes_per_second().is_none().then(|| self.connections().local())
     }
 
-    /// Who is logged in.
+    /// The logged-in user.
     pub fn user(&self) -> &UserName {
         &self.inner.profile.user
     }
 
-    /// Asks the master and waits for the answer; a refusal is an error. Where the session is gone (the master was
-    /// started again) it logs in anew, once, and repeats what may be repeated.
+    /// Asks the master and waits for the answer; a refusal is an error. If the session is gone (the master was
+    /// restarted), it logs in again, once, and repeats the request if that is allowed.
     pub(crate) async fn ask(&self, request: ClientRequest) -> Result<ClientReply, ClientError> {
         let session = *self.inner.session.lock().await;
         match self.ask_in(session, &request).await {
@@ -162,7 +179,7 @@ impl Client {
         self.inner.leases.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Read while the lease of a write that was broken off is on its way back.
+    /// Read-locked while the lease of an abandoned write is being returned.
     pub(crate) fn lease_return_lock(&self) -> &Arc<RwLock<()>> {
         &self.inner.lease_return_lock
     }
@@ -172,16 +189,16 @@ impl Client {
         &self.inner.carriers
     }
 
-    /// How long a word and its answer take, at the farthest of master and nodes, as far as that was seen by now: how
-    /// much should be under way at once depends on it.
+    /// The longest round trip to the master and the nodes that was seen so far. It determines how much should be under
+    /// way at once.
     pub fn round_trip(&self) -> Option<Duration> {
         let micros = self.inner.answer_micros_min.load(Ordering::Relaxed);
         let master = (micros < u64::MAX).then(|| Duration::from_micros(micros));
         master.max(self.inner.carriers.longest_round_trip())
     }
 
-    /// What this client has learned of the ways to nodes, for the next one to
-    /// [begin with](Self::connect_with_peers).
+    /// What this client has learned of the network paths to nodes, for the next one to [begin
+    /// with](Self::connect_with_peers).
     pub fn cached_peers(&self) -> Vec<CachedPeer> {
         self.inner.carriers.cached_peers()
     }
@@ -228,7 +245,7 @@ impl Client {
 
     async fn log_in_again(&self, old: SessionId) -> Result<SessionId, ClientError> {
         let mut current = self.inner.session.lock().await;
-        // Another task may have been faster.
+        // Another task may have logged in before.
         if *current == old {
             self.inner.messenger.remove_session(old);
             *current =
@@ -245,23 +262,23 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// Where to log in, and whom to trust.
+/// Where to log in, and what to trust.
 #[derive(Clone, Debug)]
 pub struct LoginTarget {
     /// The master's address.
     pub address: SocketAddr,
     /// The certificate of the cloud's authority, PEM.
     pub authority: String,
-    /// What this machine is called, for people who look at their sessions.
+    /// The name of this machine, for people who look at their sessions.
     pub machine: String,
 }
 
-/// Begins a login session with a password and gives the profile with its token, which is kept nowhere else. The session
-/// ends by itself when it is not used for half a day.
+/// Begins a login session with a password and gives the profile with its token, which is stored nowhere else. The
+/// session expires when it is not used for half a day.
 ///
 /// # Errors
-/// Refused (4) for a wrong name or password, without saying which; Unavailable (5) where the master or the security
-/// server cannot be reached.
+/// Refused (4) for a wrong name or password, without saying which; Unavailable (5) if the master or the security server
+/// cannot be reached.
 pub async fn login(at: &LoginTarget, user: &UserName, password: String) -> Result<Profile, ClientError> {
     let LoginTarget { address, authority, machine } = at;
     let what = format!("cannot log in at {address}");
@@ -283,7 +300,7 @@ pub async fn login(at: &LoginTarget, user: &UserName, password: String) -> Resul
     }
 }
 
-/// The TLS conversation with which a session begins.
+/// The TLS connection with which a session begins.
 async fn open_session(
     profile: &Profile,
     carrier: &TcpCarrier,
@@ -322,7 +339,7 @@ fn unspecified_like(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether asking twice is the same as asking once.
+/// Whether sending it twice is the same as once.
 fn is_idempotent(request: &ClientRequest) -> bool {
     use ClientRequest::{
         Abandon, Accounts, Acl, Admission, AdmitJob, Audit, CancelJob, Commit, ConfirmClock, Copies, Create, DetachJob,
@@ -333,12 +350,12 @@ fn is_idempotent(request: &ClientRequest) -> bool {
     match request {
         Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
         Jobs | Job(_) | Renew(_) | ReportJob(_) | Audit(_) | History(_) => true,
-        // Each says how things shall be, not what to change.
+        // Each states a target state, not a change.
         Drain(_) | Rebalance(_) | Topology { .. } | ConfirmClock => true,
         Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,
         Acl(AclRequest::Get(_) | AclRequest::Set { .. } | AclRequest::Clear(_)) => true,
         Acl(AclRequest::GiveTo { .. } | AclRequest::Inputs { .. }) => true,
-        // What was taken away cannot be taken away again.
+        // An entry that was removed cannot be removed again.
         Acl(AclRequest::Remove { .. }) => false,
         Import { .. } | Rebuild(RebuildRequest::Status { .. }) => true,
         Rebuild(_) => false,
@@ -354,7 +371,7 @@ fn is_idempotent(request: &ClientRequest) -> bool {
                 | AccountsRequest::RevokeSession(_)
         ),
         Admission(verb) => !matches!(verb, AdmissionVerb::Approve { .. } | AdmissionVerb::Reject { .. }),
-        // A later attempt at the same upload takes an earlier one's place.
+        // A later attempt at the same upload replaces an earlier one.
         Create(create) => create.resume.is_some(),
         Commit { .. }
         | Abandon(_)
@@ -370,7 +387,7 @@ fn is_idempotent(request: &ClientRequest) -> bool {
     }
 }
 
-/// How soon a request leaves beside others: what keeps a lease or a job alive never waits.
+/// The priority of a request: those that keep a lease or a job alive never wait.
 fn class_of(request: &ClientRequest) -> Class {
     match request {
         ClientRequest::Renew(_) | ClientRequest::ReportJob(_) => Class::Urgent,

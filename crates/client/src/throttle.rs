@@ -1,14 +1,14 @@
-//! How fast a client's transfers go together, and who goes first ([`Throttle`]). It serves upload, download and copies.
-//!
-//! Who sends keeps to it: this client where it sends, else the node, which is told with each request. What is received
-//! is counted here too, so that many short requests are not each given a burst of their own.
+//! How fast a client's transfers go together, and their priority ([`Throttle`]), for upload, download and copies. The
+//! sender keeps to the limit: this client if it sends, else the node, which gets it with each request. Received bytes
+//! are counted here too, so that many short requests do not each get a burst of their own. It never sends or receives a
+//! byte itself.
 
 use std::{fmt, sync::Arc};
 
 use net::rate_limiter::{LimiterChain, RateLimiter};
 use protocol::{Priority, TransferQos, limits::FRAME_BYTES_MAX, rate_limit::RATE_BYTES_PER_SECOND_MIN};
 
-/// A limit for all transfers of the [clients](crate::Client::throttled) that share it. Copies are the same.
+/// A limit for all transfers of the [clients](crate::Client::throttled) that share it. Clones are the same limit.
 #[derive(Clone)]
 pub struct Throttle {
     limiter: Arc<RateLimiter>,
@@ -16,14 +16,14 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// At most so many bytes per second in all (`None`: as fast as it goes; never less than
-    /// [`RATE_BYTES_PER_SECOND_MIN`]), and who goes first where nodes must keep to a limit between sites.
+    /// At most this many bytes per second in all (`None`: no limit), but never less than [`RATE_BYTES_PER_SECOND_MIN`].
+    /// `priority` says which transfers go first if nodes must keep to a limit between sites.
     pub fn new(rate_bytes_per_second: Option<u64>, priority: Priority) -> Self {
         Self { limiter: Arc::new(RateLimiter::new(rate_bytes_per_second.map(at_least))), priority }
     }
 
-    /// Another limit, also for what is under way: at once where this client sends, and within some seconds where a node
-    /// does.
+    /// Sets another limit, even for transfers under way: at once if this client sends, and within some seconds if a
+    /// node does.
     pub fn set_rate(&self, rate_bytes_per_second: Option<u64>) {
         self.limiter.set_rate(rate_bytes_per_second.map(at_least));
     }
@@ -43,29 +43,29 @@ impl Throttle {
         self.limiter.granted_bytes()
     }
 
-    /// What one of `senders` that send at the same time is asked to keep to.
+    /// The limit for one of `senders` that send at the same time.
     pub(crate) fn qos_per_sender(&self, senders: usize) -> TransferQos {
         let share = |rate: u64| at_least(rate / senders.max(1) as u64);
         TransferQos { rate_bytes_per_second: self.rate_bytes_per_second().map(share), priority: self.priority }
     }
 
-    /// What this client's own bytes wait for.
+    /// The limiters of this client's own bytes.
     pub(crate) fn send_limiter(&self) -> LimiterChain {
         LimiterChain::new(vec![Arc::clone(&self.limiter)], self.priority)
     }
 
-    /// Bytes have come: the next ones are not read before these would have come at the limit.
+    /// Counts received bytes: the next ones are not read before these would have come at the limit.
     pub(crate) async fn acquire(&self, bytes: u64) {
         self.limiter.acquire(self.priority, bytes).await;
     }
 
-    /// Of so many that could send at once, how many may: slow bytes come evenly only from few.
+    /// How many of this many senders may send at once: a low rate is even only with few senders.
     pub(crate) fn senders_max(&self, wanted: usize) -> usize {
         let most = self.rate_bytes_per_second().map_or(u64::MAX, |rate| rate / SENDER_BYTES_PER_SECOND_MIN);
         wanted.min(usize::try_from(most).unwrap_or(usize::MAX).max(1))
     }
 
-    /// The longest range asked for at once, in whole frames: another limit is to be kept to soon.
+    /// The longest range requested at once, in whole frames, so that a new limit takes effect soon.
     pub(crate) fn range_bytes(&self, most: u64, senders: usize) -> u64 {
         let frame = FRAME_BYTES_MAX as u64;
         let Some(rate) = self.qos_per_sender(senders).rate_bytes_per_second else { return most };
@@ -90,9 +90,9 @@ fn at_least(rate: u64) -> u64 {
     rate.max(RATE_BYTES_PER_SECOND_MIN)
 }
 
-/// What one sender gets at least before another is asked too: 8 Mbit/s.
+/// The least that one sender gets before another is asked too: 8 Mbit/s.
 const SENDER_BYTES_PER_SECOND_MIN: u64 = 1_000_000;
-/// How long a node sends at a rate before it is asked again, and may hear of another one.
+/// How long a node sends at a rate before it gets another request, and perhaps another rate.
 const RANGE_SECONDS: u64 = 4;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The job driver against a fake cloud that is real on the wire: what it asks, what it leaves, and what it does when
-//! SPEs, nodes, functions or people get in the way. The rules themselves are tested in `sphere`.
+//! The job driver against a fake cloud that is real on the wire: what it asks and what it leaves. The tests also check
+//! what it does when SPEs, nodes, functions or people interfere. The rules themselves are tested in `sphere`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fake_cloud;
@@ -216,7 +216,7 @@ async fn what_is_written_is_not_given_up_because_its_publication_has_to_wait() {
     assert_eq!(world.log.iter().filter(|line| *line == "publish").count(), parts, "each once");
 }
 
-/// `NotFound` is what the slower of two drivers hears, `Unavailable` whoever's answer was lost.
+/// `NotFound` is the answer to the slower of two drivers, `Unavailable` that of a driver whose answer was lost.
 #[tokio::test]
 async fn a_last_rename_whose_answer_is_lost_is_no_failure() {
     for denied in [vec![Status::NotFound], vec![Status::NotFound; 2], vec![Status::Unavailable; 2]] {
@@ -292,7 +292,7 @@ async fn a_dropped_driver_ends_its_conversations() {
 async fn a_client_runs_a_job_while_another_of_its_jobs_stands_still() {
     let cloud = FakeCloud::start(&["a", "b"]).await;
     let all = records(60);
-    // The first has one task alone: there is nothing by which it could be slow.
+    // The first has only one task: there is nothing to compare its speed with.
     let (first, second) = (cloud.add_file("/in/1", &all[..10], &["a"]), cloud.add_file("/in/2", &all, &["b"]));
     cloud.world().faults.push_back(Fault::Hang);
     let client = cloud.client().await;

@@ -1,5 +1,5 @@
-//! A client that reads, against nodes that fail in every way: whoever waits for the bytes gets them all and right, or
-//! is told that there are none.
+//! A client that reads, against nodes that fail in every way. The reader gets all bytes and correctly, or an error that
+//! there are none.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fake_cloud;
@@ -37,7 +37,7 @@ fn content(bytes: usize) -> Vec<u8> {
     CONTENT[..bytes].to_vec()
 }
 
-/// Fetches a file and gives its bytes; what was counted is compared with what came.
+/// Fetches a file and gives its bytes; the count is compared with the bytes.
 async fn get(client: &Client, path: &SectorPath, file: &Path) -> Result<Vec<u8>, client::ClientError> {
     get_with(client, path, file, GetOptions { overwrite: true, ..GetOptions::default() }).await
 }
@@ -289,7 +289,7 @@ async fn a_local_socket_that_is_not_here_costs_nothing_but_the_try() {
     assert!(cat(&client, &path).await.unwrap() == bytes);
 }
 
-/// Reads here and there, several at once.
+/// Reads at several places, several reads at once.
 async fn read_around(client: &Client, path: &SectorPath, bytes: &[u8]) {
     let file = client.open(path).await.unwrap();
     assert_eq!(file.bytes(), bytes.len() as u64);

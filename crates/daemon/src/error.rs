@@ -1,5 +1,6 @@
-//! What can go wrong before a role serves and when it stops. Every sentence names the file, line and key, or the
-//! operation, and says what to do; none of these errors is ever sent to a peer without the operator having caused it.
+//! What can go wrong before a role serves and when it stops. Every message names the file, line and key, or the
+//! operation, and says what to do. None of these errors is sent to a peer unless the operator caused it. This file
+//! never handles an error: callers do.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -17,7 +18,7 @@ pub enum DaemonError {
     SettingsUnreadable {
         /// Which file.
         file: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A settings file is not TOML.
@@ -42,7 +43,7 @@ pub enum DaemonError {
         /// What is wrong with it.
         why: String,
     },
-    /// A key that has no default is not in the file, or one that is not there does not fit with its default.
+    /// A key without a default is missing from the file, or the default of a missing key does not fit the others.
     #[error("{}: key `{key}`: {why}", file.display())]
     SettingsMissing {
         /// Which file.
@@ -52,7 +53,7 @@ pub enum DaemonError {
         /// Why it is needed.
         why: String,
     },
-    /// Settings that a program put together do not fit.
+    /// Settings that a program put together do not fit together.
     #[error("the settings of the {role} do not fit, key `{key}`: {why}")]
     SettingsRefused {
         /// Whose settings.
@@ -67,10 +68,10 @@ pub enum DaemonError {
     TopologyUnreadable {
         /// Which file.
         file: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A topology's file is not what it should be; none of it is used.
+    /// A topology's file is invalid; none of it is used.
     #[error("{}, line {line}: {why}; nothing of this topology is used", file.display())]
     Topology {
         /// Which file.
@@ -87,7 +88,7 @@ pub enum DaemonError {
         what: &'static str,
         /// Where it should be.
         file: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The filter for the log could not be understood.

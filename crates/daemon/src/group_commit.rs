@@ -1,6 +1,6 @@
-//! Group commit: rows on their way to a disk. While one transaction is being synced, the batches that come in are
-//! collected for the next: so a hundred clients share a sync, and a single one does not wait. Serves every change of
-//! names, jobs and accounts. Never changes the order of batches, and does not know what a row is.
+//! Group commit: rows on their way to a disk. While one transaction is being synced, incoming batches are collected for
+//! the next. So a hundred clients share a sync, and a single one does not wait. Every change of names, jobs and
+//! accounts uses it. It does not know what a row is, and never changes the order of batches.
 
 use std::{fmt, sync::Arc};
 
@@ -28,7 +28,7 @@ pub enum CommitError<Error> {
 }
 
 impl<Batch: Copy, Row: Send + 'static, Error: Send + 'static> GroupCommit<Batch, Row, Error> {
-    /// With what makes rows durable.
+    /// A group commit that makes rows durable with `commit`.
     pub fn new(commit: impl Fn(&[Row]) -> Result<(), Error> + Send + Sync + 'static) -> Self {
         Self { commit: Arc::new(commit), waiting: Vec::new(), newest: None, writing: None }
     }
@@ -39,7 +39,8 @@ impl<Batch: Copy, Row: Send + 'static, Error: Send + 'static> GroupCommit<Batch,
         self.newest = Some(batch);
     }
 
-    /// Writes what waits, unless the disk is at work; then it is written next. Called when no more batches are at hand.
+    /// Writes the waiting rows, unless a write is under way; then they are written next. Called when no more batches
+    /// are at hand.
     pub fn begin(&mut self) {
         if self.writing.is_some() || self.waiting.is_empty() {
             return;
@@ -59,8 +60,8 @@ impl<Batch: Copy, Row: Send + 'static, Error: Send + 'static> GroupCommit<Batch,
         self.writing.is_none() && self.waiting.is_empty()
     }
 
-    /// The next batch that is durable with all before it. Waits forever while nothing is written; can be cancelled
-    /// without loss.
+    /// The next batch that is durable with all before it. Waits forever while nothing is being written; can be
+    /// cancelled without loss.
     ///
     /// # Errors
     /// When the rows cannot be written.

@@ -1,9 +1,7 @@
-//! From a settings file to a running process: settings that are read and checked once, an ordered stop, background
-//! workers that can be watched, rows on their way to a disk, what is logged, and the line that says a role is ready.
-//!
-//! It serves every path at its beginning and its end. It knows no slices, no messages and no sockets, and decides
-//! nothing about a cloud: a role gets [`Checked`](settings::Checked) settings and a
-//! [`ShutdownToken`](shutdown::ShutdownToken) token, and does the rest itself.
+//! What a process needs around a role: checked settings, an ordered stop, observable background workers, group commit,
+//! the log and the ready line. It serves every path at its beginning and its end. A role gets
+//! [`Checked`](settings::Checked) settings and a [`ShutdownToken`](shutdown::ShutdownToken), and does the rest itself.
+//! Nothing here knows slices, messages or sockets, and it never decides anything about a cloud.
 
 pub mod error;
 pub mod group_commit;

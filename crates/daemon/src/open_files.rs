@@ -1,14 +1,16 @@
-//! How many files and connections a role may have open at once.
+//! How many files and connections a role may have open at once. It never asks for more than the system allows the
+//! process.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Uses as many as the system allows this process: each connection takes one, and each transfer and each SPE a few.
-/// Before any door is opened, since how many strangers a door takes depends on it.
+/// Raises the limit as far as the system allows this process: each connection takes one file, and each transfer and
+/// each SPE a few. Call it before the first port is opened, since the number of strangers that a port accepts depends
+/// on it.
 pub fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {
         limit.current = limit.maximum;
-        // What is refused leaves things as they were.
+        // If this is refused, the limit stays as it was.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }

@@ -1,5 +1,5 @@
 //! The one line on standard output by which a process says that it serves: `ready ADDRESS`. Whoever started the process
-//! (a script, `sector up --processes`, systemd) waits for it instead of sleeping. Nothing else of a role goes to
+//! (a script, `sector up --processes`, systemd) waits for it instead of sleeping. A role never writes anything else to
 //! standard output.
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
 
 use crate::DaemonError;
 
-/// Prints the ready line and flushes, since whoever waits for it reads through a pipe.
+/// Prints the ready line and flushes, since the reader is at the other end of a pipe.
 pub fn announce(address: impl fmt::Display) -> Result<(), DaemonError> {
     write_line(&mut io::stdout().lock(), address).map_err(DaemonError::ReadyLine)
 }

@@ -1,7 +1,6 @@
-//! Stopping in order: one [`TaskGroup`] owns a part's tasks; its [`ShutdownToken`] tokens tell them;
-//! [`TaskGroup::finish`] waits until they have ended, at most until a deadline. A process that has several parts
-//! finishes one `TaskGroup` after the other, in the reverse order of their start. It serves the end of every path; it
-//! never ends a task that is still in time.
+//! Stopping in order. One [`TaskGroup`] owns a part's tasks, its [`ShutdownToken`]s tell them to end, and
+//! [`TaskGroup::finish`] waits for that until a deadline. A process with several parts finishes their `TaskGroup`s one
+//! after another, in the reverse order of their start. It never ends a task before the deadline.
 
 use std::{
     collections::BTreeMap,
@@ -25,28 +24,28 @@ pub struct TaskGroup {
     tasks: Arc<Mutex<Tasks>>,
 }
 
-/// What a task watches to learn that it should end. Cheap to clone.
+/// Tells a task that it should end. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ShutdownToken {
     cancelled: watch::Receiver<bool>,
 }
 
 impl TaskGroup {
-    /// A part that runs, without tasks so far.
+    /// A running part, without tasks so far.
     pub fn new() -> Self {
         Self { cancelled: Arc::new(watch::Sender::new(false)), tasks: Arc::default() }
     }
 
-    /// A token for those who should end when this part is stopped.
+    /// A token for tasks that should end when this part is stopped.
     pub fn token(&self) -> ShutdownToken {
         ShutdownToken { cancelled: self.cancelled.subscribe() }
     }
 
-    /// Starts a task that [`finish`](Self::finish) will wait for, under a name for people. For the few tasks that live
-    /// as long as the part; tasks that come and go (one a connection) are counted and bounded by those who start them.
+    /// Starts a task that [`finish`](Self::finish) will wait for, under a name for people. It is for the few tasks that
+    /// live as long as the part. Tasks that come and go (one a connection) are counted and bounded by their creators.
     pub fn spawn(&self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.lock();
-        // Tasks that have ended are let go here, so that the set holds no more than what runs.
+        // Tasks that have ended are removed here, so that the set holds only running ones.
         while let Some(ended) = tasks.set.try_join_next_with_id() {
             tasks.note(ended);
         }
@@ -59,8 +58,8 @@ impl TaskGroup {
         self.cancelled.send_replace(true);
     }
 
-    /// Asks all tasks to end and waits until they have, at most for `patience`; what is then still at work is cut off
-    /// and named in the error. Also says which tasks had ended by a panic.
+    /// Asks all tasks to end and waits until they have, at most for `patience`. Tasks still running then are cut off
+    /// and named in the error. The error also names tasks that had ended by a panic.
     pub async fn finish(&self, patience: Duration) -> Result<(), DaemonError> {
         self.cancel();
         // Taken out, so that no lock is held while waiting; a task spawned from now on is not waited for.
@@ -79,13 +78,13 @@ impl TaskGroup {
     }
 
     fn lock(&self) -> MutexGuard<'_, Tasks> {
-        // No code between lock and unlock can leave the set half changed, so a poisoned lock is as good as another.
+        // No code under this lock can leave the set half changed, so a poisoned lock is harmless.
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ShutdownToken {
-    /// Returns when the part should stop; also when nobody is left who could ask for it.
+    /// Returns when the part should stop, or when its owner is gone.
     pub async fn cancelled(&self) {
         // An error means that the owner is gone.
         let _ = self.cancelled.clone().wait_for(|asked| *asked).await;
@@ -96,7 +95,7 @@ impl ShutdownToken {
         *self.cancelled.borrow() || self.cancelled.has_changed().is_err()
     }
 
-    /// Runs `work` unless the part should stop before it is done; `None` then. `work` is dropped where it waits.
+    /// Runs `work` unless the part should stop before it is done; then gives `None` and drops `work` where it waits.
     pub async fn run_until_cancelled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -118,7 +117,7 @@ impl fmt::Debug for TaskGroup {
     }
 }
 
-/// Waits for the terminal's ctrl-c or for SIGTERM, and says which came.
+/// Waits for the terminal's ctrl-c or for SIGTERM, and says which one came.
 pub async fn on_signal() -> Result<&'static str, DaemonError> {
     Ok(Signals::listen()?.next().await)
 }
@@ -131,13 +130,13 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals over; call it before the part that must not be killed half way.
+    /// Takes the signals over; call it before any part that must not be killed half way.
     pub fn listen() -> Result<Self, DaemonError> {
         let take = |kind| signal(kind).map_err(DaemonError::Signals);
         Ok(Self { interrupt: take(SignalKind::interrupt())?, terminate: take(SignalKind::terminate())? })
     }
 
-    /// Waits for the next of them, and says which came.
+    /// Waits for the next of them, and says which one came.
     pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "ctrl-c",
@@ -215,7 +214,7 @@ mod tests {
     async fn a_task_that_panicked_long_ago_is_still_named_at_the_end() {
         let stop = TaskGroup::new();
         stop.spawn("clumsy", async { panic!("on purpose") });
-        // Each further task lets go of those that have ended.
+        // Each further task removes those that have ended.
         for _ in 0..100 {
             tokio::task::yield_now().await;
             stop.spawn("next", async {});

@@ -1,18 +1,6 @@
 //! The topology's file: TOML in, a [`Topology`] out, or what is wrong with it and on which line. It serves the start of
-//! the master, each reload, and `sector topology check`. A file is taken whole or not at all.
-//!
-//! ```toml
-//! [nodes]                       # a node's name -> where it stands
-//! node-1 = "chicago/rack-1"
-//!
-//! [addresses]                   # clients, and nodes that are not named
-//! "10.1.0.0/16" = "chicago"
-//!
-//! [[link]]                      # without `sites`: all pairs of different sites
-//! sites = ["chicago", "baltimore"]
-//! distance_millis = 22
-//! limit = "200 Mbit/s"
-//! ```
+//! the master, each reload, and `sector topology check`. A file is taken as a whole or not at all: it is never used in
+//! part.
 
 use std::{
     collections::BTreeMap,
@@ -31,6 +19,19 @@ use toml::Spanned;
 use crate::DaemonError;
 
 /// A topology's file, and the state in which it was last read.
+///
+/// ```toml
+/// [nodes]                       # a node's name -> where it stands
+/// node-1 = "chicago/rack-1"
+///
+/// [addresses]                   # clients, and nodes that are not named
+/// "10.1.0.0/16" = "chicago"
+///
+/// [[link]]                      # without `sites`: all pairs of different sites
+/// sites = ["chicago", "baltimore"]
+/// distance_millis = 22
+/// limit = "200 Mbit/s"
+/// ```
 #[derive(Clone, Debug)]
 pub struct TopologyFile {
     file: PathBuf,
@@ -38,12 +39,12 @@ pub struct TopologyFile {
 }
 
 impl TopologyFile {
-    /// The file at `file`; it is not looked at yet.
+    /// The file at `file`; it is not read yet.
     pub fn new(file: PathBuf) -> Self {
         Self { file, seen: None }
     }
 
-    /// Where it lies.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.file
     }
@@ -58,12 +59,12 @@ impl TopologyFile {
         read(&self.file)
     }
 
-    /// Reads it if it is another one than at the last reading. Blocks.
+    /// Reads it if it has changed since the last reading. Blocks.
     pub fn read_if_changed(&mut self) -> Option<Result<Topology, DaemonError>> {
         (self.stamp() != self.seen).then(|| self.read())
     }
 
-    /// Time and length, which change with the content; none where there is no file.
+    /// Time and length, which change with the content; `None` if there is no file.
     fn stamp(&self) -> Option<(SystemTime, u64)> {
         let metadata = fs::metadata(&self.file).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
@@ -147,7 +148,7 @@ fn limit_of(value: &toml::Value) -> Result<u64, String> {
     }
 }
 
-/// Turns an error into what is wrong on a line.
+/// Turns an error into a fault on a line.
 fn said<E: ToString>(wrong: &impl Fn(String) -> TopologyFault) -> impl Fn(E) -> TopologyFault + '_ {
     move |error| wrong(error.to_string())
 }

@@ -1,7 +1,7 @@
 //! Background work that can be watched and slowed: repair of copies, scrubbing, cleaning up. A [`BackgroundWork`] is
-//! done in bounded steps; between two steps its worker pauses in proportion to the time the last step took, so that
-//! background work leaves a chosen share of the disks and links to those who wait for an answer. A worker decides when
-//! a step runs, never what it does.
+//! done in bounded steps, and the worker pauses between them in proportion to the last step's time. So background work
+//! leaves a chosen share of the disks and links to foreground requests. A worker decides when a step runs, never what
+//! it does.
 
 use std::{
     error::Error,
@@ -14,9 +14,9 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::shutdown::{ShutdownToken, TaskGroup};
 
-/// Work that is never finished for good, or only after many steps.
+/// Work that never finishes, or only after many steps.
 pub trait BackgroundWork: Send + 'static {
-    /// Does one bounded piece (a slice, a page) and says when to go on. It is not cut off by a stop, so it must end by
+    /// Does one bounded piece (a slice, a page) and says when to go on. A stop does not cut it off, so it must end by
     /// itself within seconds. An error is recorded and the step repeated after a growing pause.
     fn step(&mut self, worker: &Worker) -> impl Future<Output = Result<NextStep, WorkError>> + Send;
 }
@@ -27,9 +27,9 @@ pub type WorkError = Box<dyn Error + Send + Sync>;
 /// When a worker takes its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep {
-    /// There is more to do: at once, but for the throttle's pause.
+    /// There is more to do: at once, apart from the throttle's pause.
     Continue,
-    /// There is more to do, after this pause, which the work has reckoned itself; the throttle adds none.
+    /// There is more to do, after this pause, which the work has computed itself; the throttle adds none.
     ContinueAfter(Duration),
     /// Nothing to do for this long, or until woken.
     IdleFor(Duration),
@@ -47,7 +47,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// No workers yet; those to come are among the tasks of `stop`.
+    /// No workers yet; later ones are among the tasks of `stop`.
     pub fn new(stop: &TaskGroup) -> Self {
         Self { stop: stop.clone(), list: Arc::default() }
     }
@@ -62,7 +62,7 @@ impl Workers {
         worker
     }
 
-    /// How each worker is, in the order of their start.
+    /// The status of each worker, in the order of their start.
     pub fn statuses(&self) -> Vec<WorkerStatus> {
         lock(&self.list).iter().map(Worker::status).collect()
     }
@@ -75,24 +75,24 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Ends a waiting worker's wait; one that is at work looks again after its step. No wake is lost.
+    /// Ends the wait of a waiting worker; a working one looks again after its step. No wake is lost.
     pub fn wake(&self) {
         self.shared.woken.notify_one();
     }
 
-    /// Changes the throttle from the next pause on; see [`Workers::start`]. What is not a number or negative counts as
-    /// 0.
+    /// Changes the throttle from the next pause on; see [`Workers::start`]. Negative values, and those that are not a
+    /// number, count as 0.
     pub fn set_pause_ratio(&self, pause_ratio: f64) {
         self.lock().pause_ratio = pause_ratio.max(0.0);
     }
 
-    /// How far the work is: `done` of `total`, in whatever its name says; `None` where the total is not known.
+    /// The progress of the work: `done` of `total`, in units that its name implies; `None` if the total is not known.
     pub fn set_progress(&self, done: u64, total: Option<u64>) {
         let mut status = self.lock();
         (status.done, status.total) = (done, total);
     }
 
-    /// How the worker is now.
+    /// The current status of the worker.
     pub fn status(&self) -> WorkerStatus {
         self.lock().clone()
     }
@@ -136,7 +136,7 @@ async fn run(mut work: impl BackgroundWork, worker: Worker, stopping: ShutdownTo
         let woken = worker.shared.woken.notified();
         let waited = match worker.note(began.elapsed(), ended) {
             Wait::Pause(span) => stopping.run_until_cancelled(tokio::time::sleep(span)).await,
-            // The error of the timeout says that the span is over, which is as good as a wake.
+            // The timeout's error only says that the span is over, which is as good as a wake.
             Wait::Idle(Some(span)) => {
                 stopping.run_until_cancelled(async { drop(tokio::time::timeout(span, woken).await) }).await
             }
@@ -159,7 +159,7 @@ fn back_off(errors_in_a_row: u32) -> Duration {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every change under these locks is complete in itself: a poisoned lock is as good as another.
+    // Every change under these locks is complete in itself, so a poisoned lock is harmless.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -169,22 +169,22 @@ impl fmt::Debug for Worker {
     }
 }
 
-/// How a worker is.
+/// The status of a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerStatus {
     /// Its name.
     pub name: String,
     /// What it does now.
     pub state: WorkerState,
-    /// How far it is.
+    /// How much is done.
     pub done: u64,
-    /// How far it will go, where that is known.
+    /// How much there is to do, if known.
     pub total: Option<u64>,
     /// Steps that succeeded.
     pub steps: u64,
     /// Steps that failed since the last that succeeded.
     pub errors_in_a_row: u32,
-    /// The last error there was, also when later steps succeeded.
+    /// The last error, even if later steps succeeded.
     pub last_error: Option<String>,
     /// Its throttle; see [`Workers::start`].
     pub pause_ratio: f64,
@@ -234,7 +234,7 @@ enum Wait {
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Pause after a first error; it doubles with each further one.
 const BACK_OFF_MIN: Duration = Duration::from_secs(1);
-/// Longest pause after an error: what was repaired by hand is taken up again within a minute.
+/// Longest pause after an error: work resumes within a minute after a manual repair.
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 /// Most characters of an error that are kept for the status.
 const ERROR_CHARACTERS_MAX: usize = 1_000;
@@ -328,14 +328,14 @@ mod tests {
     async fn a_wake_during_a_step_is_not_lost() {
         let (work, mut began) =
             script([(SECOND, Ok(NextStep::IdleUntilWoken)), (SECOND, Ok(NextStep::IdleFor(100 * SECOND)))]);
-        // Kept: without its owner a worker ends.
+        // Kept: a worker ends without its owner.
         let workers = Workers::new(&TaskGroup::new());
         let worker = workers.start("cleaner", 0.0, work);
         let first = next(&mut began).await;
         worker.wake();
         let second = next(&mut began).await;
         assert_eq!(second - first, SECOND);
-        // Not woken, it goes on when its time is over.
+        // Without a wake, it goes on when its time is over.
         assert_eq!(next(&mut began).await - second, 101 * SECOND);
     }
 

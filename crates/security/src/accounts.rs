@@ -1,7 +1,6 @@
 //! The accounts: users and [machines](crate::machines) as rows of a journal, and all of them in memory (Sector/Sphere
-//! paper, 2.1: "the security server maintains user accounts, user passwords, [...] lists of IP addresses of the
-//! authorized slave nodes"). A row is read once, when it is loaded; a row that cannot be read stops the server rather
-//! than letting someone in or out by mistake.
+//! paper, 2.1). A row is read once, when it is loaded. A row that cannot be read stops the server, so that nobody is
+//! let in or refused by mistake. This file makes changes of rows, but it never writes them to the journal.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +33,7 @@ pub struct User {
     pub addresses: Vec<AddressRange>,
     /// A program, not a person: it has no password.
     pub service: bool,
-    /// Whether the user may not come in for now.
+    /// Whether the user may not log in for now.
     pub disabled: bool,
 }
 
@@ -50,7 +49,7 @@ struct UserVersion1 {
 
 impl From<UserVersion1> for User {
     fn from(old: UserVersion1) -> Self {
-        // The ids come from the digests, which are random enough, so that they are the same at every start.
+        // The ids are derived from the digests, which are random enough, so that they are the same at every start.
         let token = |(number, hash): (usize, TokenHash)| Token {
             id: hash.derived_id(),
             name: format!("token-{}", number + 1),
@@ -65,18 +64,21 @@ impl From<UserVersion1> for User {
     }
 }
 
-/// Whose a user's account is, where it is not this server's own: only this provider proves the user.
+/// The owner of a user's account, if that is not this server itself: only this provider can prove the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The provider, by its name in the settings.
     pub provider: String,
-    /// What the provider never gives to another user, where it has such a thing: names are given again.
+    /// An identifier that the provider never gives to another user, if it has one: names are reused.
     pub subject: Option<String>,
-    /// Whether the provider, when it was last asked, knew no such user any more, or one who may not come in.
+    /// Whether the provider, when last asked, no longer knew such a user, or did not let the user log in.
     pub is_disowned: bool,
 }
 
 /// All users and machines.
+///
+/// See the paper, 2.1: "the security server maintains user accounts, user passwords, [...] lists of IP addresses of the
+/// authorized slave nodes".
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
     users: BTreeMap<UserName, User>,
@@ -122,18 +124,18 @@ impl Accounts {
         self.users.iter()
     }
 
-    /// The users that come after this name, by name; all where there is none.
+    /// The users that come after this name, by name; all users if no name is given.
     pub fn users_after(&self, after: Option<&UserName>) -> impl Iterator<Item = (&UserName, &User)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.users.range::<UserName, _>((from, Bound::Unbounded))
     }
 
-    /// All groups, by name, also those in which nobody is.
+    /// All groups, by name, including those without members.
     pub fn groups(&self) -> &BTreeSet<String> {
         &self.groups
     }
 
-    /// All login sessions, by id, also those that have ended by themselves since.
+    /// All login sessions, by id, including those that have expired since.
     pub fn sessions(&self) -> &BTreeMap<CredentialId, LoginSession> {
         &self.sessions
     }
@@ -143,12 +145,12 @@ impl Accounts {
         self.sessions.iter().filter(move |(_, session)| session.user == *user).map(|(id, session)| (*id, session))
     }
 
-    /// All machines, with the tickets and approvals of those that are to come.
+    /// All machines, with the tickets and approvals of those that are yet to join.
     pub fn machines(&self) -> &Machines {
         &self.machines
     }
 
-    /// Takes over a change that the journal has.
+    /// Applies a change that the journal has.
     pub fn apply(&mut self, change: &RowChange) -> Result<(), SecurityError> {
         match change {
             RowChange::Set { table, key, value } => self.apply_row(table, key, Some(value)),
@@ -239,13 +241,13 @@ pub fn remove_session(id: CredentialId) -> RowChange {
     RowChange::Remove { table: SESSIONS, key: id.to_string().into() }
 }
 
-/// The change that remembers how the audit record ends.
+/// The change that stores how the audit record ends.
 pub fn set_audit_head(head: AuditHead) -> RowChange {
     let value = [&head.number.to_be_bytes()[..], &head.hash].concat();
     RowChange::Set { table: AUDIT, key: AUDIT_HEAD.into(), value }
 }
 
-/// How the audit record ended when it was last remembered.
+/// How the audit record ended when that was last stored.
 pub fn audit_head(journal: &Journal) -> Result<Option<AuditHead>, SecurityError> {
     let mut head = None;
     journal.load(AUDIT, &mut |_, value| {
@@ -299,7 +301,7 @@ fn decode_as<T: DeserializeOwned>(version: u8, value: &[u8]) -> Result<T, &'stat
     }
 }
 
-/// The kind of machine that a name is kept for, if any.
+/// The kind of machine that a name is reserved for, if any.
 pub fn reserved_kind(id: &NodeId) -> Option<MachineKind> {
     match id.as_str() {
         MASTER => Some(MachineKind::Master),
@@ -332,7 +334,7 @@ const ORIGINS: &str = "origins";
 const GROUPS: &str = "groups";
 /// Table of login sessions.
 pub(crate) const SESSIONS: &str = "sessions";
-/// Version of the rows this build writes and reads, but for users.
+/// Version of the rows that this build writes and reads, except users.
 const ROW_VERSION: u8 = 1;
 /// Version of users' rows that this build writes; it reads the one before too.
 const USER_ROW_VERSION: u8 = 2;

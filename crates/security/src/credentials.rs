@@ -1,5 +1,5 @@
-//! What proves a user again and again: named tokens, and login sessions that people begin with a password. Only digests
-//! are kept. Serves every login and its end.
+//! The credentials that prove a user repeatedly: named tokens, and login sessions that people begin with a password.
+//! They serve every login and its end. Only digests are kept, never the secrets.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::password_hash::TokenHash;
 /// A token that its user keeps in a profile or gives to a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// What sessions with masters know it by.
+    /// The id by which sessions with masters know it.
     pub id: CredentialId,
     /// A name by which people know it.
     pub name: String,
@@ -28,7 +28,7 @@ pub struct Token {
 /// A login session: begun with a password, on one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoginSession {
-    /// Whose.
+    /// Its user.
     pub user: UserName,
     /// The digest of its token.
     pub hash: TokenHash,
@@ -50,7 +50,7 @@ impl Token {
         self.until_unix_millis.is_none_or(|until| now.unix_millis < until)
     }
 
-    /// The token as used now; `None` where that is noted already.
+    /// The token as used now; `None` if that is recorded already.
     pub fn used(&self, now: Now) -> Option<Self> {
         let is_noted = now.unix_millis < self.used_unix_millis.saturating_add(USED_STEP_MILLIS);
         (!is_noted).then(|| Self { used_unix_millis: now.unix_millis, ..self.clone() })
@@ -63,7 +63,7 @@ impl LoginSession {
         now.unix_millis < self.until_unix_millis
     }
 
-    /// The session as used now, and so renewed, if it may be; `None` where that is noted already.
+    /// The session as used now, and so renewed, if it may be; `None` if that is recorded already.
     pub fn used(&self, now: Now, may_be_renewed: bool) -> Option<Self> {
         if now.unix_millis < self.used_unix_millis.saturating_add(USED_STEP_MILLIS) {
             return None;
@@ -77,12 +77,12 @@ impl LoginSession {
     }
 }
 
-/// Life of a login session that is not used: a working day with its evening, so that nobody logs in twice a day and a
-/// laptop that is found the next morning opens nothing.
+/// Life of a login session that is not used. It spans a working day with its evening, so that nobody logs in twice a
+/// day. A laptop that is found the next morning opens nothing.
 pub const SESSION_LIFE_MILLIS: u64 = 12 * 3_600 * 1_000;
 /// Longest life of a login session, however much it is used: a week, after which the password is asked for again.
 pub const SESSION_LIFE_MILLIS_MAX: u64 = 7 * 24 * 3_600 * 1_000;
-/// How exactly the last use is kept: a row for each use would be a sync of the disk for each command.
+/// How exactly the time of last use is kept: a row for each use would cost a disk sync for each command.
 pub const USED_STEP_MILLIS: u64 = 10 * 60 * 1_000;
 /// Most tokens of one user: a profile on each of a person's machines.
 pub const TOKENS_MAX: usize = 16;

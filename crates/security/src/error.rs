@@ -1,5 +1,5 @@
-//! What can go wrong in the security server and while its accounts are changed. What a person who logs in may hear is
-//! not here but in [`rules`](crate::rules), since it must not tell a wrong name from a wrong secret.
+//! What can go wrong in the security server and while its accounts are changed. The messages for people who log in are
+//! in [`rules`](crate::rules). Those must never tell a wrong name from a wrong secret.
 
 use std::{io, path::PathBuf};
 
@@ -29,7 +29,7 @@ pub enum SecurityError {
         operation: &'static str,
         /// Which file or folder.
         file: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A secret lies in a file that is not its owner's alone.
@@ -40,7 +40,7 @@ pub enum SecurityError {
         /// Its mode.
         mode: u32,
     },
-    /// Accounts are there, but the authority that issued their certificates is not.
+    /// The accounts exist, but the authority that issued their certificates does not.
     #[error("{} is missing, and the certificates of this cloud depend on it; bring it back from a backup", file.display())]
     AuthorityLost {
         /// The file that should be there.
@@ -77,10 +77,10 @@ pub enum SecurityError {
     /// There is no such login session.
     #[error("there is no session {0}; it has ended, or was never")]
     NoSuchSession(CredentialId),
-    /// A number of things is used up.
+    /// A limit on the number of something is reached.
     #[error("there are {most} {what} already, and there may be no more; remove one first")]
     TooMany {
-        /// Of what.
+        /// What there are too many of.
         what: &'static str,
         /// Most.
         most: usize,
@@ -91,7 +91,7 @@ pub enum SecurityError {
     /// There is no such user.
     #[error("there is no user `{0}`")]
     NoSuchUser(UserName),
-    /// The last administrator may not be put out.
+    /// The last administrator may not be removed or disabled.
     #[error("`{0}` is the last administrator who can come in; make another user with a password one first")]
     LastAdmin(UserName),
     /// A password is too short or too long.
@@ -132,7 +132,7 @@ impl SecurityError {
         }
     }
 
-    /// Whether a security server runs on the accounts: then it is the one to ask.
+    /// Whether a security server runs on the accounts: then that server must be asked.
     pub fn is_served(&self) -> bool {
         matches!(self, Self::Store(store::StoreError::JournalLocked { .. }))
     }

@@ -1,9 +1,7 @@
-//! Failed logins, so that passwords cannot be guessed at the speed of the network. Serves the login. It counts by name
-//! and address, by address alone (one who tries many names) and by name alone (many who try one name); it never looks
-//! at whether the name exists.
-//!
-//! Somebody else's guesses must not lock a person out: the count by name alone does not hold where that name proved
-//! itself lately, and asks for a short wait elsewhere.
+//! Failed logins, so that passwords cannot be guessed at the speed of the network. Failures are counted by name and
+//! address, by address alone (one source tries many names), and by name alone (many sources try one name). Guesses by
+//! others must not lock a person out. So the count by name alone does not apply where the name recently proved itself,
+//! and asks only for a short wait elsewhere. It never checks whether the name exists.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -31,7 +29,7 @@ impl Default for FailedLogins {
 }
 
 impl FailedLogins {
-    /// How long this name must wait at this address before it is heard again; `None`: not at all.
+    /// How long this name must wait at this address before the next attempt; `None` if it need not wait.
     pub fn wait(&self, now: Now, user: &UserName, address: IpAddr) -> Option<Duration> {
         let address = network(address);
         let pair = (user.clone(), address);
@@ -40,8 +38,8 @@ impl FailedLogins {
         waits.into_iter().flatten().max()
     }
 
-    /// Begins an attempt to prove this name: it counts as a failure until it [ends](Self::end), or many at the same
-    /// moment would all be compared before the first of them is known to be wrong.
+    /// Begins an attempt to prove this name. It counts as a failure until it [ends](Self::end). Otherwise many attempts
+    /// at the same moment would all be compared before the first is known to be wrong.
     pub fn begin(&mut self, now: Now, user: &UserName, address: IpAddr) -> LoginAttempt {
         if let Some(wait) = self.wait(now, user, address) {
             return LoginAttempt::Wait(wait);
@@ -59,7 +57,7 @@ impl FailedLogins {
         LoginAttempt::Begun
     }
 
-    /// Ends an attempt that had begun, however it went.
+    /// Ends an attempt that had begun, whatever its result.
     pub fn end(&mut self, user: &UserName, address: IpAddr) {
         let address = network(address);
         self.addresses.end(&address);
@@ -75,8 +73,8 @@ impl FailedLogins {
         self.pairs.note(now, (user, address));
     }
 
-    /// Forgets the failures of a name that proved itself at this address. Those of the address stay: one who has an
-    /// account must not wipe out with it what he tried with others.
+    /// Forgets the failures of a name that proved itself at this address. Those of the address stay: an account must
+    /// not serve to wipe out failed attempts with other names.
     pub fn note_success(&mut self, now: Now, user: &UserName, address: IpAddr) {
         let pair = (user.clone(), network(address));
         self.pairs.failures.remove(&pair);
@@ -87,7 +85,7 @@ impl FailedLogins {
         self.proved.insert(pair, now.monotonic);
     }
 
-    /// Forgets what is old.
+    /// Forgets old entries.
     pub fn forget_old(&mut self, now: Now) {
         self.pairs.forget_old(now);
         self.addresses.forget_old(now);
@@ -110,7 +108,7 @@ impl FailedLogins {
 pub enum LoginAttempt {
     /// It has begun.
     Begun,
-    /// Only when others that are under way have ended.
+    /// It must wait until others that are under way have ended.
     Queued,
     /// Not before this time has passed.
     Wait(Duration),
@@ -120,7 +118,7 @@ pub enum LoginAttempt {
 #[derive(Debug)]
 struct Table<K> {
     failures: BTreeMap<K, Failures>,
-    /// Attempts under way; bounded by those who may make one at once.
+    /// Attempts under way; bounded by the number of attempts that callers may make at once.
     under_way: BTreeMap<K, u32>,
     /// Failures after which a wait begins.
     free: u32,
@@ -138,8 +136,8 @@ impl<K: Ord + Clone> Table<K> {
         until.checked_sub(now.monotonic).filter(|left| !left.is_zero())
     }
 
-    /// Whether one more attempt may be made beside those under way: were all of them wrong, no wait would have been
-    /// passed.
+    /// Whether one more attempt may be made beside those under way. If all of them were wrong, no wait would have been
+    /// skipped.
     fn has_room(&self, key: &K) -> bool {
         let under_way = self.under_way.get(key).copied().unwrap_or(0);
         let failed = self.failures.get(key).map_or(0, |failures| failures.count);
@@ -166,8 +164,8 @@ impl<K: Ord + Clone> Table<K> {
 
     fn note(&mut self, now: Now, key: K) {
         if self.failures.len() >= TABLE_MAX && !self.failures.contains_key(&key) {
-            // The table is full only under attack. Forgetting the oldest then keeps memory bounded, and costs far less
-            // than the password hash that brought us here.
+            // The table is full only under attack. Forgetting the oldest entry then keeps memory bounded, and costs far
+            // less than the password hash that led here.
             let oldest = self.failures.iter().min_by_key(|(_, failures)| failures.last).map(|(key, _)| key.clone());
             oldest.and_then(|key| self.failures.remove(&key));
         }
@@ -200,14 +198,14 @@ const ADDRESS_FAILURES_FREE: u32 = 50;
 const NAME_FAILURES_FREE: u32 = 50;
 /// The first wait; each further failure doubles it.
 const DELAY_MIN: Duration = Duration::from_secs(1);
-/// The longest wait: 1,440 guesses a day find no password that is worth the name.
+/// The longest wait: 1,440 guesses a day find no reasonable password.
 const DELAY_MAX: Duration = Duration::from_secs(60);
-/// The longest wait for a name that many addresses try: 12 guesses a minute in all, however many they are, and its
-/// owner still gets in from where nobody has seen them.
+/// The longest wait for a name that is tried from many addresses. It allows 12 guesses a minute in all, however many
+/// addresses there are. The name's owner can still log in from an address that was not seen before.
 const NAME_DELAY_MAX: Duration = Duration::from_secs(5);
-/// After this long without a failure, all is forgotten.
+/// After this long without a failure, everything is forgotten.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
-/// How long it counts that a name proved itself somewhere.
+/// How long a name's success at an address counts.
 const PROVED_FOR: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Most entries of each table: about 1 MiB.
 const TABLE_MAX: usize = 10_000;

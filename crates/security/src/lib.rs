@@ -1,11 +1,8 @@
-//! The security server (Sector/Sphere paper, 2.1 and 2.3): who the users are, what proves them, from which addresses
-//! they may come, which nodes belong to the cloud, and the cloud's certificate authority.
-//!
-//! It serves one path: a master asks about a user who logs in or a node that joins (door 3), and gets one answer. It
-//! talks to nobody but masters, and knows nothing of files: rights on files are the master's.
-//!
-//! [`rules::Security`] decides, without a socket, a clock or a processor-heavy hash; [`server`] gives it all three;
-//! [`setup`] makes a cloud and changes its accounts while no server runs on them.
+//! The security server (Sector/Sphere paper, 2.1 and 2.3): who the users are, what proves them, their allowed
+//! addresses, and which nodes belong to the cloud. It also holds the cloud's certificate authority. Masters ask it
+//! about users who log in and nodes that join (door 3). [`rules::Security`] decides without sockets, clock or costly
+//! hashes, which [`server`] provides. [`setup`] makes a cloud, and changes its accounts while no server runs. It never
+//! decides rights on files: masters do.
 
 pub mod accounts;
 pub mod audit;

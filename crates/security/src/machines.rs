@@ -1,6 +1,6 @@
-//! The machines of a cloud as rows of the journal: which certificate is whose, from where it may come, which tickets
-//! were given out, and which keys an administrator approved (Sector/Sphere paper, 2.1: "lists of IP addresses of the
-//! authorized slave nodes"). Serves every question about a machine. Never decides anything.
+//! The machines of a cloud as rows of the journal (Sector/Sphere paper, 2.1). They hold each machine's certificate and
+//! allowed addresses, the tickets that were given out, and the keys that an administrator approved. Every question
+//! about a machine uses them. This file never decides anything.
 
 use std::{collections::BTreeMap, ops::Bound};
 
@@ -20,7 +20,7 @@ pub struct Machine {
     pub kind: MachineKind,
     /// The certificate by which it is known.
     pub certificate: Certificate,
-    /// One that was issued to follow and was not used yet; both are taken until it is.
+    /// The certificate issued to follow it, not used yet; both are accepted until it is.
     pub next: Option<Certificate>,
     /// From where it may come; empty: from anywhere.
     pub addresses: Vec<AddressRange>,
@@ -28,14 +28,14 @@ pub struct Machine {
     pub is_revoked: bool,
 }
 
-/// What is kept of a certificate.
+/// What is stored of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Certificate {
     /// SHA-256 of it.
     pub fingerprint: [u8; 32],
     /// Its key; `None` where it was issued together with its key.
     pub key: Option<KeyDigest>,
-    /// When it ends, in milliseconds since 1970; `None` where that was not written down.
+    /// When it ends, in milliseconds since 1970; `None` if that was not recorded.
     pub until_unix_millis: Option<u64>,
 }
 
@@ -48,11 +48,11 @@ pub struct TicketRow {
     pub name: Option<NodeId>,
     /// Until when, in milliseconds since 1970.
     pub until_unix_millis: u64,
-    /// Who used it; it is good for nobody else any more.
+    /// Who used it; it is no longer valid for anyone else.
     pub used_by: Option<(NodeId, KeyDigest)>,
 }
 
-/// A key that may have a certificate when it asks the next time.
+/// A key that may have a certificate the next time it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
     /// The key.
@@ -61,7 +61,9 @@ pub struct Approval {
     pub until_unix_millis: u64,
 }
 
-/// All of them in memory.
+/// All machines, tickets and approvals, in memory.
+///
+/// See the paper, 2.1: "lists of IP addresses of the authorized slave nodes".
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
     machines: BTreeMap<NodeId, Machine>,
@@ -76,7 +78,7 @@ impl Machine {
         Self { kind, certificate, next: None, addresses: Vec::new(), is_revoked: false }
     }
 
-    /// Whether this is one of its certificates, and the machine is not struck off.
+    /// Whether this is one of its certificates, and the machine is not revoked.
     pub fn is_proved_by(&self, fingerprint: [u8; 32]) -> bool {
         !self.is_revoked && (self.certificate.fingerprint == fingerprint || self.is_next(fingerprint))
     }
@@ -98,26 +100,26 @@ impl Machines {
         self.machines.get(name).filter(|machine| machine.kind == kind)
     }
 
-    /// All machines behind this name, by name.
+    /// All machines after this name, by name.
     pub fn after(&self, name: Option<&NodeId>) -> impl Iterator<Item = (&NodeId, &Machine)> {
         let from = name.map_or(Bound::Unbounded, Bound::Excluded);
         self.machines.range::<NodeId, _>((from, Bound::Unbounded))
     }
 
-    /// The machine other than a node that proves itself by this certificate: those are few, and each question of a
-    /// master asks for one.
+    /// The machine other than a node that has this certificate. There are few of those, and each question of a master
+    /// looks one up.
     pub fn server_proved_by(&self, fingerprint: [u8; 32]) -> Option<(&NodeId, &Machine)> {
         let mut servers = self.machines.iter().filter(|(_, machine)| machine.kind != MachineKind::Node);
         servers.find(|(_, machine)| machine.is_proved_by(fingerprint))
     }
 
-    /// The masters that are not struck off.
+    /// The masters that are not revoked.
     pub fn masters(&self) -> impl Iterator<Item = &NodeId> {
         let is_one = |machine: &Machine| machine.kind == MachineKind::Master && !machine.is_revoked;
         self.machines.iter().filter(move |(_, machine)| is_one(machine)).map(|(name, _)| name)
     }
 
-    /// Those that are struck off, of any kind, and have a certificate that someone might still show.
+    /// Those of any kind that are revoked and have a certificate that someone might still show.
     pub fn revoked(&self, unix_millis: u64) -> impl Iterator<Item = &NodeId> {
         let lasts = move |certificate: &Certificate| certificate.until_unix_millis.is_none_or(|end| end > unix_millis);
         let is_one = move |machine: &Machine| {
@@ -141,7 +143,7 @@ impl Machines {
         self.approvals.get(name)
     }
 
-    /// The changes that forget tickets and approvals whose time is over.
+    /// The changes that forget expired tickets and approvals.
     pub fn forget_expired(&self, unix_millis: u64) -> Vec<RowChange> {
         let tickets = self.tickets.iter().filter(|(_, ticket)| ticket.until_unix_millis <= unix_millis);
         let tickets = tickets.map(|(key, _)| RowChange::Remove { table: TICKETS, key: key.as_str().into() });
@@ -149,7 +151,7 @@ impl Machines {
         tickets.chain(approvals.map(|(name, _)| remove_approval(name))).collect()
     }
 
-    /// Takes over a row, or with `None` that it is gone.
+    /// Applies a row; `None` means that it is gone.
     pub(crate) fn apply_row(
         &mut self,
         table: &'static str,
@@ -177,7 +179,7 @@ impl Machines {
 
 /// The change that sets a machine's row.
 ///
-/// # Errors
+/// When the row cannot be encoded.
 /// When the row cannot be written down.
 pub fn set_machine(name: &NodeId, machine: &Machine) -> Result<RowChange, SecurityError> {
     row_change(MACHINES, name.as_str(), machine)
@@ -185,7 +187,7 @@ pub fn set_machine(name: &NodeId, machine: &Machine) -> Result<RowChange, Securi
 
 /// The change that sets a ticket's row.
 ///
-/// # Errors
+/// When the row cannot be encoded.
 /// When the row cannot be written down.
 pub fn set_ticket(digest: &[u8; 32], ticket: &TicketRow) -> Result<RowChange, SecurityError> {
     row_change(TICKETS, &hexadecimal(digest), ticket)
@@ -194,7 +196,7 @@ pub fn set_ticket(digest: &[u8; 32], ticket: &TicketRow) -> Result<RowChange, Se
 /// The change that sets what is approved for a name.
 ///
 /// # Errors
-/// When the row cannot be written down.
+/// When the row cannot be encoded.
 pub fn set_approval(name: &NodeId, approval: &Approval) -> Result<RowChange, SecurityError> {
     row_change(APPROVALS, name.as_str(), approval)
 }

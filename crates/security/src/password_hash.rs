@@ -1,6 +1,7 @@
-//! What proves a user, as it is kept and as it is compared. Passwords are kept as argon2id hashes, tokens as BLAKE3
-//! digests; neither can be turned back, and neither is ever printed. Comparing takes as long for a wrong secret as for
-//! a right one, and as long for an unknown user as for a known one.
+//! The stored form of what proves a user, and how it is compared. Passwords are kept as argon2id hashes, tokens as
+//! BLAKE3 digests; neither can be reversed. Comparing takes as long for a wrong secret as for a right one, and as long
+//! for an unknown user as for a known one. Neither hashes nor secrets are ever printed: their debug output never shows
+//! them.
 
 use std::fmt;
 
@@ -17,15 +18,15 @@ use crate::SecurityError;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PasswordHash(String);
 
-/// The digest of a token. A token has 32 random bytes: nobody guesses it, so a fast digest without salt is enough.
+/// The digest of a token. A token has 32 random bytes, which nobody can guess, so a fast digest without salt is enough.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenHash([u8; 32]);
 
-/// A password that is still to be hashed: some ten milliseconds of a processor, and 19 MiB.
+/// A password that is still to be hashed, which takes some ten milliseconds of a processor and 19 MiB.
 pub struct PasswordHashing(String);
 
-/// A comparison that is still to be made: some ten milliseconds of a processor for a password, and 19 MiB. The
-/// [rules](crate::rules) ask for it; the [server](crate::server) runs it where it holds up nobody.
+/// A comparison that is still to be made; for a password it takes some ten milliseconds of a processor and 19 MiB. The
+/// [rules](crate::rules) ask for it; the [server](crate::server) runs it where it delays nobody.
 pub struct Verification {
     secret: Secret,
     against: Against,
@@ -42,7 +43,7 @@ impl PasswordHash {
         Ok(Self(hash.to_string()))
     }
 
-    /// Whether it was made with the costs that are asked for now.
+    /// Whether it was made with the current costs.
     fn is_current(&self) -> bool {
         phc::PasswordHash::new(&self.0).is_ok_and(|hash| {
             let is_one = |name, value| hash.params.get_decimal(name) == Some(value);
@@ -55,7 +56,7 @@ impl PasswordHash {
 
     /// Whether this is the hash of `password`.
     fn matches(&self, password: &str) -> bool {
-        // Longer than any that was ever taken; the answer depends on the guess alone, so it gives nothing away.
+        // Longer than any accepted password; the answer depends on the guess alone, so it reveals nothing.
         if password.len() > PASSWORD_BYTES_MAX {
             return false;
         }
@@ -66,7 +67,7 @@ impl PasswordHash {
 }
 
 impl PasswordHashing {
-    /// Takes a password, if its length is sensible.
+    /// Takes a password, if its length is allowed.
     pub fn new(password: String) -> Result<Self, SecurityError> {
         check_length(&password)?;
         Ok(Self(password))
@@ -91,7 +92,7 @@ impl TokenHash {
         Self(*blake3::hash(token).as_bytes())
     }
 
-    /// An id for a token that was made before tokens had ids: part of the digest, which tells nothing of the token.
+    /// An id for a token that was made before tokens had ids: part of the digest, which reveals nothing of the token.
     pub fn derived_id(&self) -> CredentialId {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
         CredentialId(u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1))
@@ -105,7 +106,7 @@ impl TokenHash {
 }
 
 impl Verification {
-    /// Compares `secret` with what is kept of a user; `password` and `tokens` may be what nobody's secret matches.
+    /// Compares `secret` with what is stored of a user; `password` and `tokens` may be decoys that no secret matches.
     pub fn new(secret: Secret, password: &PasswordHash, tokens: Vec<(CredentialId, TokenHash)>) -> Self {
         let against = match &secret {
             Secret::Password(_) => Against::Password(password.clone()),
@@ -138,7 +139,7 @@ impl Verification {
 pub struct SecretMatch {
     /// Which token it was; 0 for the password.
     pub credential: CredentialId,
-    /// The password hashed anew, where it was kept with other costs than are asked for now.
+    /// The password hashed anew, if it was stored with other costs than the current ones.
     pub rehashed: Option<PasswordHash>,
 }
 
@@ -171,7 +172,7 @@ enum Against {
     Tokens(Vec<(CredentialId, TokenHash)>),
 }
 
-/// Fewest bytes of a password: what the usual recommendations ask for.
+/// Fewest bytes of a password, as commonly recommended.
 pub const PASSWORD_BYTES_MIN: usize = 8;
 /// Most bytes of a password: more than any phrase, little enough to hash at once.
 pub const PASSWORD_BYTES_MAX: usize = 1_024;

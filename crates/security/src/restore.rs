@@ -1,6 +1,6 @@
-//! What is done with accounts that were put back from a backup (`docs/paths/backup.md`). What was taken away from
-//! someone after the backup was made is not known any more, so all that may be had again comes not back: login
-//! sessions, tickets for machines, approvals. The audit record says that it happened.
+//! What is done with accounts that were restored from a backup (`docs/paths/backup.md`). The audit record says that a
+//! restore happened. It is unknown what was revoked after the backup was made. So login sessions, tickets for machines
+//! and approvals, which can all be obtained again, are never restored.
 
 use std::path::Path;
 
@@ -16,17 +16,17 @@ use crate::{
     setup::{ACCOUNTS_FILE, open_cloud},
 };
 
-/// Whether rows of a table are put back.
+/// Whether rows of a table are restored.
 pub fn is_restored(table: &str) -> bool {
     ![SESSIONS, TICKETS, APPROVALS].contains(&table)
 }
 
-/// Finishes the return of a security server in its folder: accounts and authority are read as a start does, the
-/// server's own certificate is issued anew where the accounts do not know it, and the audit record gets a line that
-/// says of when the accounts are. Blocks.
+/// Finishes the restore of a security server in its folder. Accounts and authority are read as at a start, and the
+/// server's own certificate is issued anew if the accounts do not know it. The audit record gets a line that says from
+/// when the accounts are. Blocks.
 ///
 /// # Errors
-/// When a security server runs there, when accounts or authority cannot be used, and what the disk says.
+/// When a security server runs there, when accounts or authority cannot be used, and errors of the disk.
 pub fn finish_restore(folder: &Path, made: &str) -> Result<(), SecurityError> {
     drop(open_cloud(folder)?);
     let head = accounts::audit_head(&Journal::open(&folder.join(ACCOUNTS_FILE))?)?;

@@ -1,12 +1,7 @@
-//! What the security server decides: whether a user is who they say and may come from where they come, whether a node
-//! belongs to the cloud, and who may change accounts (door 3; Sector/Sphere paper, 2.1 and 2.3). Pure: the clock comes
-//! as an argument, and what takes a processor some ten milliseconds, or a disk, is an [`SecurityAction`] for someone
-//! else.
-//!
-//! [`audit_buffer`] tells the audit record; [`login`] lets people in, [`providers`] and [`device`] those whom an
-//! identity provider knows, which [`revalidation`] looks after later; [`nodes`] lets nodes in, [`admission`] gives
-//! machines their certificates, [`machine_admin`] does what administrators want of them; [`users`] answers what is
-//! asked about accounts, with [`password_change`] and [`sessions`].
+//! What the security server decides (door 3; Sector/Sphere paper, 2.1 and 2.3). It decides who may log in and from
+//! where, which nodes belong to the cloud, and who may change accounts. Pure: each call is given the time, and work for
+//! a disk or some ten milliseconds of a processor becomes a [`SecurityAction`]. It never opens a socket, reads a clock
+//! or waits for a disk.
 
 pub mod admission;
 mod audit_buffer;
@@ -59,7 +54,14 @@ use password_change::PasswordChange;
 use providers::ProviderLogins;
 use users::PendingUser;
 
-/// The rule-keeper of the security server.
+/// The rules of the security server.
+///
+/// - [`audit_buffer`] fills the audit record.
+/// - [`login`] handles logins, [`providers`] and [`device`] those of users whom an identity provider knows.
+///   [`revalidation`] checks those users again later.
+/// - [`nodes`] admits nodes, [`admission`] gives machines their certificates, and [`machine_admin`] does what
+///   administrators order about machines.
+/// - [`users`] answers requests about accounts, with [`password_change`] and [`sessions`].
 #[derive(Debug)]
 pub struct Security {
     accounts: Accounts,
@@ -68,18 +70,18 @@ pub struct Security {
     changes: ChangeLog,
     /// When ended sessions are forgotten next, as [`Now::monotonic`].
     next_forgetting: Duration,
-    /// What the password of an unknown user is compared with, so that it costs as much as a known one's.
+    /// The password of an unknown user is compared with this, so that it costs as much as a known user's.
     decoy: PasswordHash,
     failed: FailedLogins,
-    /// Logins that wait for others; bounded where they are put here.
+    /// Logins that wait for others; bounded where they are added.
     queued_logins: Vec<QueuedLogin>,
     saves: PendingSaves,
     providers: ProviderLogins,
     pending: BTreeMap<CheckId, Pending>,
-    /// Work of processors that waits for other such work to end.
+    /// Processor work that waits for other such work to end.
     waiting: VecDeque<(CheckId, Work)>,
     under_way: usize,
-    /// Certificates that the authority is asked for; bounded by those who ask.
+    /// Certificates that the authority is asked for; bounded by the number of requests.
     issues: BTreeMap<CheckId, PendingIssue>,
     waiting_list: WaitingList,
     audit_buffer: AuditBuffer,
@@ -88,14 +90,14 @@ pub struct Security {
     next_check: u64,
 }
 
-/// What is to be done, in this order; but a [`Save`](Self::Save) may be on its way to the disk while later actions are
-/// done. That is safe, because every answer that may tell of a batch is given out only after
+/// What is to be done, in this order. However, a [`Save`](Self::Save) may be on its way to the disk while later actions
+/// are done. That is safe, because an answer that depends on a batch is given out only after
 /// [`SecurityCompletion::Saved`] for it.
 #[derive(Debug)]
 pub enum SecurityAction {
-    /// Send this reply to who asked.
+    /// Send this reply to the caller.
     Answer {
-        /// Who asked.
+        /// The caller.
         caller: SecurityCaller,
         /// The reply.
         reply: SecurityReply,
@@ -113,7 +115,7 @@ pub enum SecurityAction {
         check: CheckId,
         /// Which provider.
         provider: String,
-        /// What it is asked.
+        /// The question.
         question: ProviderQuestion,
     },
     /// Hash this password off the hot path, then complete with [`SecurityCompletion::Hashed`].
@@ -127,20 +129,20 @@ pub enum SecurityAction {
     Issue {
         /// Names the work.
         check: CheckId,
-        /// For whom.
+        /// The machine's name.
         name: NodeId,
-        /// What the machine is.
+        /// The machine's kind.
         kind: MachineKind,
         /// Its key.
         key: ProvedKey,
     },
-    /// Say nothing to who asked, and end the connection: it is with nobody who may ask that.
+    /// Send no reply and end the connection: the other end may not ask this.
     HangUp {
-        /// Who asked.
+        /// The caller.
         caller: SecurityCaller,
     },
     /// Make these rows durable, in order with other batches (several may share one transaction), then complete with
-    /// [`SecurityCompletion::Saved`]. When that fails for good, the server must stop: its memory is ahead of its disk.
+    /// [`SecurityCompletion::Saved`]. If that fails for good, the server must stop: its memory is ahead of its disk.
     Save {
         /// Which batch; counts up.
         batch: SecurityBatchId,
@@ -148,29 +150,29 @@ pub enum SecurityAction {
         changes: Vec<RowChange>,
     },
     /// Append these to the audit record and sync it, then complete with [`SecurityCompletion::Recorded`]. One at a
-    /// time. When that fails the server must stop: it would do what nobody knows of.
+    /// time. If that fails, the server must stop: it would act without a record.
     Record {
         /// Names it in the completion.
         record: AuditWriteId,
-        /// What, in this order.
+        /// The writes, in this order.
         records: Vec<AuditWrite>,
     },
     /// Answer this question from the files of the audit record, off the hot path; then complete with
     /// [`SecurityCompletion::Inspected`].
     Inspect {
-        /// Who asked.
+        /// The caller.
         caller: SecurityCaller,
-        /// What: to show, or to verify.
+        /// The request: to show, or to verify.
         request: AuditRequest,
     },
 }
 
-/// What the hands finished.
+/// What the server has finished for the rules.
 #[derive(Debug)]
 pub enum SecurityCompletion {
     /// A comparison is made.
     Verified {
-        /// Which.
+        /// Which one.
         check: CheckId,
         /// What the secret matched, if anything.
         found: Option<SecretMatch>,
@@ -179,19 +181,19 @@ pub enum SecurityCompletion {
     Asked {
         /// Which question.
         check: CheckId,
-        /// What it said.
+        /// Its answer.
         answer: ProviderAnswer,
     },
     /// A password is hashed.
     Hashed {
-        /// Which.
+        /// Which one.
         check: CheckId,
         /// Its hash, or why there is none.
         hash: Result<PasswordHash, SecurityError>,
     },
     /// The authority signed a certificate, or could not.
     Issued {
-        /// Which.
+        /// Which one.
         check: CheckId,
         /// The certificate.
         issued: Result<IssuedCertificate, SecurityError>,
@@ -203,14 +205,14 @@ pub enum SecurityCompletion {
     },
     /// These events are on the disk.
     Recorded {
-        /// Which.
+        /// Which one.
         record: AuditWriteId,
         /// How the record ends now.
         head: AuditHead,
     },
-    /// The audit record was looked at.
+    /// The audit record was inspected.
     Inspected {
-        /// Who asked.
+        /// The caller.
         caller: SecurityCaller,
         /// What was found, or a refusal.
         reply: SecurityReply,
@@ -218,14 +220,14 @@ pub enum SecurityCompletion {
 }
 
 impl Security {
-    /// A rule-keeper over these accounts, with tokens from the operating system. Hashes one password, which takes some
-    /// ten milliseconds.
+    /// The rules over these accounts, with tokens from the operating system. Hashes one password, which takes some ten
+    /// milliseconds.
     pub fn new(accounts: Accounts) -> Result<Self, SecurityError> {
         Self::with_random(accounts, net::identity::random)
     }
 
-    /// As [`new`](Self::new), with tokens and ids made of the 32 bytes that `draw` gives at each call, which nobody may
-    /// be able to guess.
+    /// As [`new`](Self::new), but tokens and ids are made of the 32 bytes that `draw` gives at each call. Nobody may be
+    /// able to guess them.
     pub fn with_random(accounts: Accounts, draw: fn() -> [u8; 32]) -> Result<Self, SecurityError> {
         Ok(Self {
             accounts,
@@ -249,8 +251,8 @@ impl Security {
         })
     }
 
-    /// From now on what is asked is recorded, and answers wait for that; without this the rules keep no record, as
-    /// whoever looks only at one of their decisions wants it.
+    /// Records requests from now on; answers wait for that. Without this the rules keep no record, for callers that
+    /// only need one of their decisions.
     #[must_use]
     pub fn with_audit(mut self) -> Self {
         self.audit_buffer.begin();
@@ -262,10 +264,10 @@ impl Security {
         self.accounts.machines().server_proved_by(fingerprint).is_some()
     }
 
-    /// Somebody asks; exactly one [`SecurityAction::Answer`] or [`SecurityAction::HangUp`] to `from` follows, now or
-    /// after a completion. Masters are answered; who has our own key may administer machines; a stranger may use a
-    /// master's ticket, and else is hung up on. Looked at for each question: a connection may outlast what its
-    /// certificate was worth.
+    /// Handles a question; exactly one [`SecurityAction::Answer`] or [`SecurityAction::HangUp`] to `from` follows, now
+    /// or after a completion. Masters are answered. The holder of our own key may administer machines. A stranger may
+    /// use a master's ticket, and is otherwise hung up on. This is checked for each question: a connection may outlast
+    /// the validity of its certificate.
     pub fn handle_question(
         &mut self,
         now: Now,
@@ -292,7 +294,7 @@ impl Security {
             ) => {}
             _ => return self.actions.push_back(SecurityAction::HangUp { caller: from }),
         }
-        // A master that speaks under its next certificate has used it: the one before is worth nothing then.
+        // A master that connects with its next certificate has used it: the one before is now invalid.
         let promoted =
             server.zip(shown).and_then(|((name, machine), shown)| admission::promoted(&name, machine, shown));
         if let Some(change) = promoted
@@ -306,7 +308,8 @@ impl Security {
         }
     }
 
-    /// A master asks; exactly one [`SecurityAction::Answer`] to `from` follows, now or after a completion.
+    /// Handles a master's question; exactly one [`SecurityAction::Answer`] to `from` follows, now or after a
+    /// completion.
     pub fn handle_message(&mut self, now: Now, from: SecurityCaller, request: SecurityRequest) {
         self.note_question(now, from, &request);
         match request {
@@ -343,7 +346,7 @@ impl Security {
         }
     }
 
-    /// Takes what the hands finished; what nobody waits for changes nothing.
+    /// Takes a completion; one that is not awaited changes nothing.
     pub fn handle_completion(&mut self, now: Now, completion: SecurityCompletion) {
         match completion {
             SecurityCompletion::Verified { check, found } => match self.end_work(check) {
@@ -370,7 +373,7 @@ impl Security {
         self.start_waiting();
     }
 
-    /// Forgets old failures, ended sessions and logins that were not finished; looks after users of providers.
+    /// Forgets old failures, ended sessions and unfinished logins; checks users of providers again.
     pub fn handle_timeout(&mut self, now: Now) {
         self.failed.forget_old(now);
         self.providers.devices.forget_old(now);
@@ -382,7 +385,7 @@ impl Security {
         self.revalidate_due_users(now);
     }
 
-    /// What is to be done next, in order.
+    /// The next action, in order.
     pub fn poll_action(&mut self) -> Option<SecurityAction> {
         while let Some(action) = self.actions.pop_front() {
             let (caller, reply) = match action {
@@ -407,7 +410,7 @@ impl Security {
         forgetting.into_iter().chain(of_providers).flatten().min()
     }
 
-    /// Answers once all that was changed before is durable: an answer may tell of a change that a crash would undo.
+    /// Answers once all earlier changes are durable: an answer may report a change that a crash would undo.
     fn answer(&mut self, caller: SecurityCaller, reply: SecurityReply) {
         if let Some((caller, reply)) = self.saves.after_waiting((caller, reply)) {
             self.actions.push_back(SecurityAction::Answer { caller, reply });
@@ -418,8 +421,8 @@ impl Security {
         self.answer(caller, SecurityReply::Refused(refusal));
     }
 
-    /// Makes these changes in memory and has them saved; `reply` goes to `caller` once they are durable. Where a row
-    /// cannot be made nothing is changed.
+    /// Makes these changes in memory and has them saved; `reply` goes to `caller` once they are durable. If a row
+    /// cannot be made, nothing is changed.
     fn change(&mut self, caller: SecurityCaller, changes: Result<Vec<RowChange>, SecurityError>, reply: SecurityReply) {
         match changes.and_then(|changes| self.apply(changes)) {
             Ok(()) => self.answer(caller, reply),
@@ -435,7 +438,7 @@ impl Security {
         Ok(())
     }
 
-    /// Has rows saved; whatever is answered from now on waits for them.
+    /// Has rows saved; every answer from now on waits for them.
     fn save(&mut self, changes: Vec<RowChange>) {
         if !changes.is_empty() {
             let batch = self.saves.begin();
@@ -447,7 +450,7 @@ impl Security {
         CredentialId(id_of((self.random)()))
     }
 
-    /// Whether one more may wait for a processor.
+    /// Whether there is room for one more piece of processor work.
     fn has_room(&self) -> bool {
         self.pending.len() < PENDING_MAX
     }
@@ -497,26 +500,26 @@ fn too_busy() -> Refusal {
     Refusal::new(Status::Unavailable, "too many logins at the same moment; try again in a few seconds")
 }
 
-/// Who asked a question; each question has its own.
+/// The caller of a question; each question has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SecurityCaller(pub u64);
 
-/// The other end of the connection on which something was asked.
+/// The other end of the connection on which a question came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// SHA-256 of the certificate it showed, if any.
     pub fingerprint: Option<[u8; 32]>,
-    /// What it is by that certificate; `None`: nobody we know.
+    /// The kind of machine, by that certificate; `None` if it is unknown.
     with: Option<MachineKind>,
 }
 
 impl Connection {
-    /// A connection with whoever showed this certificate.
+    /// A connection whose other end showed this certificate.
     pub fn new(fingerprint: Option<[u8; 32]>) -> Self {
         Self { fingerprint, with: None }
     }
 
-    /// Whether whoever it is has our own key.
+    /// Whether the other end has our own key.
     fn is_own(&self) -> bool {
         self.with == Some(MachineKind::Security)
     }
@@ -526,11 +529,11 @@ impl Connection {
     }
 }
 
-/// Names work under way, of a processor or of a provider.
+/// Identifies work under way, of a processor or of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckId(u64);
 
-/// What work of a processor is for.
+/// The purpose of processor work.
 #[derive(Debug)]
 enum Pending {
     Login(Login),
@@ -538,16 +541,16 @@ enum Pending {
     Password(PasswordChange),
 }
 
-/// Work of a processor.
+/// Processor work.
 #[derive(Debug)]
 enum Work {
     Verify(Verification),
     Hash(PasswordHashing),
 }
 
-/// How often login sessions that have ended are forgotten: their rows do no harm meanwhile.
+/// How often login sessions that have ended are forgotten: until then their rows do no harm.
 const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 /// Comparisons and hashes at once: 4 × 19 MiB, and no more processors than a small machine has.
 const WORK_MAX: usize = 4;
-/// Those under way or waiting: at some ten milliseconds each, the last waits for about a second.
+/// Those under way or waiting: at some ten milliseconds each, the last waits about a second.
 const PENDING_MAX: usize = 64;

@@ -1,5 +1,5 @@
-//! What waits for the journal. An account is changed in memory at once, but nobody hears of it before its rows are
-//! durable: answers wait here until then. Serves every change of accounts.
+//! Answers that wait for the journal. An account is changed in memory at once, and every answer to a change of accounts
+//! waits here. An answer is never sent before the rows of its change are durable.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ impl PendingSaves {
         self.last
     }
 
-    /// Lets an answer follow whatever is on its way now; gives it back when nothing is.
+    /// Lets an answer follow the batches on their way now; gives it back if there are none.
     pub(crate) fn after_waiting(&mut self, held: HeldAnswer) -> Option<HeldAnswer> {
         match self.waiting.back_mut() {
             Some((_, answers)) => {

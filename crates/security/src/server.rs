@@ -1,8 +1,7 @@
-//! The security server as a process part: sockets, clock and processor time for the [rules](crate::rules). It serves
-//! door 3: a master's connection, one request and one reply at a time, over mutual TLS (Sector/Sphere paper, 2.3: "both
-//! SSL connections require the use of public certificates for verification"). Masters are answered, and who
-//! has the security server's own key. It must never answer anyone else, but a newcomer with a ticket for a master,
-//! once.
+//! The security server as part of a process: sockets, clock and processor time for the [rules](crate::rules). It serves
+//! door 3: on a master's connection, one request and one reply at a time, over mutual TLS (Sector/Sphere paper, 2.3).
+//! It answers masters and the holder of the security server's own key. It must never answer anyone else, except a
+//! newcomer with a ticket for a master, once.
 
 use std::{
     io,
@@ -47,6 +46,8 @@ use crate::{
 };
 
 /// A security server that has its port and its accounts, and serves once it [runs](Self::run).
+///
+/// See the paper, 2.3: "both SSL connections require the use of public certificates for verification".
 pub struct SecurityServer {
     listener: Listener,
     identity: TlsIdentity,
@@ -72,7 +73,7 @@ impl SecurityServer {
     pub async fn bind(settings: &Checked<SecuritySettings>) -> Result<Self, SecurityError> {
         daemon::open_files::raise_limit();
         let files = settings.credential_files();
-        // A renewal that was cut off is finished first.
+        // An interrupted renewal is finished first.
         finish_file_replacement(&[&files.key, &files.certificate]).map_err(|source| SecurityError::File {
             operation: "renew",
             file: files.certificate.clone(),
@@ -94,7 +95,7 @@ impl SecurityServer {
         Ok(Self { listener, identity, files, signer, security, providers, journal, folder, record })
     }
 
-    /// Where it listens.
+    /// The address where it listens.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
@@ -117,16 +118,16 @@ impl SecurityServer {
         let mut ended = None;
         while ended.is_none() {
             tokio::select! {
-                // Only when it cannot write its accounts: then nobody can be answered any more.
+                // Only when it cannot write its accounts: then no request can be answered any more.
                 kept = &mut keeper => ended = Some(kept),
-                // Taken at once, and held to a place among strangers until it has shown a master's certificate.
+                // Taken at once, and counted as a stranger until it has shown a master's certificate.
                 incoming = door.stopping.run_until_cancelled(listener.accept()) => match incoming {
                     Some(Ok(incoming)) => {
                         while connections.try_join_next().is_some() {}
                         connections.spawn(Arc::clone(&door).serve(incoming));
                     }
                     Some(Err(error)) => {
-                        // Out of descriptors, most likely. To ask again at once would only burn a processor.
+                        // Most likely out of descriptors. Accepting again at once would only waste a processor.
                         tracing::warn!(%error, "cannot take a connection");
                         sleep(ACCEPT_PAUSE).await;
                     }
@@ -137,7 +138,7 @@ impl SecurityServer {
         drop(listener);
         backups.abort();
         renewal.abort();
-        // With it goes its hold on the accounts.
+        // This also releases its hold on the accounts.
         let _ = backups.await;
         // It has a sender of questions, and the keeper ends with the last one.
         let _ = renewal.await;
@@ -146,7 +147,7 @@ impl SecurityServer {
             tracing::warn!(connections = connections.len(), "some connections did not end in time and were cut off");
             connections.shutdown().await;
         }
-        // The last sender of questions goes with it, and so the keeper ends.
+        // The last sender of questions is dropped with it, and so the keeper ends.
         drop(door);
         let kept = match ended {
             Some(kept) => kept,
@@ -156,7 +157,7 @@ impl SecurityServer {
     }
 }
 
-/// Gives the rows of one moment to whoever takes a backup, beside the keeper: it goes on meanwhile.
+/// Gives a consistent set of rows to a backup, while the keeper goes on.
 async fn serve_backups(folder: PathBuf, journal: Arc<Journal>) {
     match BackupSocket::open(&folder) {
         Ok(door) => {
@@ -214,13 +215,13 @@ impl ConnectionHandler {
             }
         };
         match conversation {
-            // A master that stops, or is started again, goes without a word.
+            // A master that stops, or is restarted, closes without notice.
             Ok(()) | Err(net::NetError::Closed { .. }) => tracing::debug!(%peer, "a caller has gone"),
             Err(error) => tracing::warn!(%peer, %error, "a connection broke"),
         }
     }
 
-    /// Whether the other end showed the certificate of one who may ask more than a stranger.
+    /// Whether the other end showed a certificate that allows more than a stranger may ask.
     async fn is_server(&self, fingerprint: Option<[u8; 32]>) -> bool {
         let Some(fingerprint) = fingerprint else { return false };
         let (reply, replied) = oneshot::channel();
@@ -230,7 +231,7 @@ impl ConnectionHandler {
     async fn converse(&self, mut stream: TransferStream) -> Result<(), net::NetError> {
         loop {
             let received = timeout(IDLE_MAX, stream.receive_or_end::<SecurityRequest>());
-            // Stopped, or idle for too long: both end the conversation between two requests.
+            // Stopped, or idle for too long: both end the connection between two requests.
             let Some(Ok(request)) = self.stopping.run_until_cancelled(received).await else { break };
             let Some(request) = request? else { break };
             let Some(reply) = self.ask(stream.peer_fingerprint(), request).await else { break };
@@ -240,7 +241,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// One short question, and an answer where there is one for strangers, all within a stranger's time.
+    /// One short question, and an answer if strangers get one, all within a stranger's time limit.
     async fn serve_unauthenticated(&self, mut stream: TransferStream) -> Result<(), net::NetError> {
         let received = stream.receive_at_most::<SecurityRequest>(limits::JOIN_BYTES_MAX);
         let Some(request) = self.stopping.run_until_cancelled(received).await else { return Ok(()) };
@@ -252,7 +253,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// The answer; none for who may not ask this, and when the keeper is gone.
+    /// The answer; `None` if the caller may not ask this, or the keeper is gone.
     async fn ask(&self, fingerprint: Option<[u8; 32]>, request: SecurityRequest) -> Option<SecurityReply> {
         let connection = Connection::new(fingerprint);
         let (reply, replied) = oneshot::channel();
@@ -263,10 +264,10 @@ impl ConnectionHandler {
 
 /// Connections of masters at once: a few masters with a few connections each.
 const MASTER_CONNECTIONS_MAX: usize = 16;
-/// Connections at once of those who have not shown a master's certificate: one that joins asks a single question, and
-/// of one address there are as many as a master that starts may open, and a few newcomers.
+/// Connections at once of callers that have not shown a master's certificate. One that joins asks a single question.
+/// One address may have as many as a starting master may open, and a few newcomers.
 const UNAUTHENTICATED_LIMITS: UnauthenticatedLimits = UnauthenticatedLimits { total: 64, per_address: 16 };
-/// After this long without a request a connection is closed, since its master may be gone; a living one connects again.
+/// After this long without a request a connection is closed, since its master may be gone; a live one connects again.
 const IDLE_MAX: Duration = Duration::from_secs(3_600);
 /// How long requests under way may take once a stop was asked for.
 const STOP_MAX: Duration = Duration::from_secs(5);

@@ -1,28 +1,27 @@
-//! Machines that asked for a certificate without a ticket and wait until an administrator has decided. Serves
-//! `node join` without a ticket. In memory only: who waits asks again, and so is back after a restart.
-//!
-//! Anyone can ask, so the list is short, and shorter for each address.
+//! Machines that asked for a certificate without a ticket (`node join`) and wait until an administrator has decided.
+//! Anyone can ask, so the list is short, and shorter for each address. It is never stored: a waiting machine asks
+//! again, and so is back after a restart.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use protocol::{KeyDigest, NodeId, Now, message::admission::WaitingMachine, refusals::network};
 
-/// Who waits, and who was turned away a short while ago.
+/// Machines that wait, and those that were recently rejected.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingList {
     waiting: BTreeMap<KeyDigest, Waiting>,
-    /// So that they hear of it when they ask again, instead of waiting anew.
+    /// Kept so that they are told so when they ask again, instead of waiting anew.
     rejected: BTreeMap<KeyDigest, Duration>,
 }
 
-/// Why one may not wait.
+/// Why a machine may not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitRefused {
     /// Too many wait.
     Full,
     /// Too many wait from its address.
     FullForAddress,
-    /// An administrator has turned it away.
+    /// An administrator has rejected it.
     Rejected,
 }
 
@@ -71,12 +70,12 @@ impl WaitingList {
         self.waiting.iter().filter(|(_, waiting)| waiting.name == *name).map(|(key, _)| *key).collect()
     }
 
-    /// Takes a key off the list, because it got what it wanted.
+    /// Takes a key off the list, because it got what it asked for.
     pub(crate) fn remove(&mut self, key: KeyDigest) {
         self.waiting.remove(&key);
     }
 
-    /// Turns a key away.
+    /// Rejects a key.
     pub(crate) fn reject(&mut self, now: Now, key: KeyDigest) {
         self.waiting.remove(&key);
         if self.rejected.len() >= REJECTED_MAX {
@@ -86,7 +85,7 @@ impl WaitingList {
         self.rejected.insert(key, now.monotonic);
     }
 
-    /// Everyone who waits, those who asked first in front.
+    /// All machines that wait, those that asked first in front.
     pub(crate) fn list(&self) -> Vec<WaitingMachine> {
         let machine = |(key, waiting): (&KeyDigest, &Waiting)| WaitingMachine {
             name: waiting.name.clone(),
@@ -99,7 +98,7 @@ impl WaitingList {
         machines
     }
 
-    /// Forgets those who have not asked for long, and those who have waited for too long.
+    /// Forgets machines that have not asked for long, and those that have waited for too long.
     pub(crate) fn forget_old(&mut self, now: Now) {
         self.waiting.retain(|_, waiting| waiting.ends() > now.monotonic);
         self.rejected.retain(|_, at| *at + REJECTED_LIFE > now.monotonic);
@@ -122,13 +121,13 @@ impl Waiting {
 const WAITING_MAX: usize = 64;
 /// Most of them from one address: a machine, and some behind one gateway.
 const WAITING_PER_ADDRESS_MAX: usize = 8;
-/// One that has not asked for this long has given up; it asks every few seconds while it waits.
+/// A machine that has not asked for this long has given up; it asks every few seconds while it waits.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
-/// One that nobody decided about for this long is forgotten, however often it asks.
+/// A machine that nobody decided about for this long is forgotten, however often it asks.
 const WAITING_LIFE: Duration = Duration::from_secs(24 * 3_600);
-/// How long one that was turned away is told so.
+/// How long a rejected machine is told so.
 const REJECTED_LIFE: Duration = Duration::from_secs(3_600);
-/// Most of those remembered.
+/// Most rejected machines that are remembered.
 const REJECTED_MAX: usize = 256;
 
 #[cfg(test)]

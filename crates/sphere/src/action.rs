@@ -1,5 +1,5 @@
-//! What a job wants done. The driver carries each action out, in any order and as many at once as it likes, and tells
-//! the job by an [`Event`](crate::Event) what came of it.
+//! What a job wants done. The driver carries the actions out in any order, as many at once as it likes. It reports the
+//! result of each to the job as an [`Event`](crate::Event). This file never carries anything out.
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
@@ -15,12 +15,12 @@ use crate::{Outcome, SpeId, SphereError};
 pub enum JobAction {
     /// Get an SPE at a node. Answered by [`SpeReady`](crate::Event::SpeReady) or [`SpeLost`](crate::Event::SpeLost).
     StartSpe {
-        /// Its number from now on.
+        /// The number by which it is known from now on.
         spe: SpeId,
-        /// Where.
+        /// The node where it is to run.
         node: NodeId,
     },
-    /// This SPE is no longer counted on: end it, with what it may be doing. Needs no answer.
+    /// The job no longer counts on this SPE: end it, whatever it is doing. Needs no answer.
     DropSpe(SpeId),
     /// Give a task to an SPE that is ready.
     RunTask(Assignment),
@@ -50,10 +50,11 @@ pub enum JobAction {
         /// The bucket.
         bucket: BucketId,
     },
-    /// Have a node send what an attempt there left, and the node kept, to buckets that lack it. Answered by
-    /// [`Delivered`](crate::Event::Delivered) or [`DeliveryRefused`](crate::Event::DeliveryRefused).
+    /// Have a node send pieces that an attempt there made, and that the node kept, to buckets that lack them. Answered
+    /// by [`Delivered`](crate::Event::Delivered) or [`DeliveryRefused`](crate::Event::DeliveryRefused).
     Deliver(Delivery),
-    /// Everything is done again. What older runs published or returned is void, their actions need not be carried on.
+    /// Everything is done again. What older runs published or returned is void, and their actions need not be carried
+    /// out.
     BeginEpoch {
         /// The run that begins.
         epoch: u32,
@@ -65,7 +66,7 @@ pub enum JobAction {
 /// A task for an SPE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// Who does it.
+    /// The SPE that does it.
     pub spe: SpeId,
     /// The SPE's node.
     pub node: NodeId,
@@ -75,23 +76,24 @@ pub struct Assignment {
     pub segments: Vec<AssignedSegment>,
     /// Where results go.
     pub output: Placement,
-    /// The buckets that still want this task's piece, where an earlier attempt has served the others; all of them where
-    /// `None`.
+    /// The buckets that still need this task's piece, where an earlier attempt has served the others. `None` means all
+    /// of them.
     pub wanted: Option<BTreeSet<u32>>,
 }
 
-/// Pieces that a node kept and is to send. A delivery is known by its attempt: there is never more than one of each.
+/// Pieces that a node kept and is to send. A delivery is identified by its attempt: there is never more than one of
+/// each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// The node that kept them.
     pub node: NodeId,
-    /// Whose results they are.
+    /// The attempt whose results they are.
     pub attempt: AttemptId,
     /// The buckets that lack them, by number, and where they are now.
     pub locations: Vec<(u32, BucketLocation)>,
 }
 
-/// A segment as a certain SPE gets it.
+/// A segment as it is given to one SPE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssignedSegment {
     /// Its number in the stage's stream, from 0.
@@ -111,15 +113,15 @@ pub struct AssignedPart {
     pub path: SectorPath,
     /// First byte.
     pub from: u64,
-    /// First byte no longer part of it; for lines see [`lines_owned`](crate::lines_owned).
+    /// First byte that is no longer part of it; for lines see [`lines_owned`](crate::lines_owned).
     pub until: u64,
     /// How its bytes fall into records.
     pub records: RecordFraming,
-    /// What tells where its records are, where its bytes do not.
+    /// Where its records are found, if its bytes alone do not tell.
     pub locator: Option<AssignedLocator>,
 }
 
-/// What tells where the records of a part are.
+/// What locates the records of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AssignedLocator {
     /// The index of its file, and which records of the file the part has.
@@ -144,7 +146,7 @@ pub enum AssignedLocator {
     },
 }
 
-/// Where a segment's bytes are, seen from the SPE that gets it.
+/// Where a segment's bytes are, as seen from the SPE that gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SegmentLocation {
     /// In a slice that the SPE's node holds.
@@ -153,7 +155,7 @@ pub enum SegmentLocation {
     Remote {
         /// The slice.
         slice: SliceId,
-        /// The nearest holder among the job's nodes, where one is left; else whoever has it.
+        /// The nearest holder among the job's nodes, if one is left; otherwise any holder.
         nearest: Option<NodeId>,
     },
     /// In a sealed bucket of the SPE's node.
@@ -181,6 +183,6 @@ impl Placement {
 pub struct BucketLocation {
     /// Its node.
     pub node: NodeId,
-    /// How often it was begun anew; see [`BucketId::generation`].
+    /// How often it was started anew; see [`BucketId::generation`].
     pub generation: u32,
 }

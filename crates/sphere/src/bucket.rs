@@ -1,14 +1,5 @@
-//! The buckets of one stage: where they are, which attempts' pieces belong in them, and how far they are on their way
-//! to being final (Sector/Sphere paper, 3.2 and 3.5.2).
-//!
-//! This is where "exactly once" is kept. A piece counts only if its attempt finished first for its task, and a bucket
-//! is sealed with the list of these winners; what any other attempt left in it is cut out by its node. A bucket that is
-//! [lost](Buckets::lose) begins anew at another place, as another [making](BucketId::making), so that nothing of the
-//! old is taken for the new; its pieces come again from where they were made, or their tasks are done again. A task
-//! that is done again must leave what it left before, byte for byte, wherever something of that is in use
-//! ([`WinOutcome::Differs`]): else a record might be in two buckets, or in none.
-//!
-//! It never says where a bucket that has been lost gets its pieces from: that is the stage's to find out.
+//! The buckets of a stage (Sector/Sphere paper, 3.2, 3.5.2): where they are, which pieces belong in them, and how near
+//! they are to being final. It never says where the pieces of a lost bucket come from: the stage finds that out.
 
 mod regeneration;
 
@@ -33,10 +24,18 @@ use crate::{
     vec_map::VecMap,
 };
 
-/// The output of one stage in one run.
+/// The output of one stage in one run. "Exactly once" is ensured here.
+///
+/// A piece counts only if its attempt finished first for its task. A bucket is sealed with the list of these winners,
+/// and its node cuts out what any other attempt left in it. A bucket that is [lost](Buckets::regenerate) starts anew at
+/// another place under another [generation](BucketId::generation), so that nothing old is taken for new. Its pieces
+/// come again from where they were made, or their tasks are done again.
+///
+/// A repeated task must leave the same bytes as before wherever some of those are in use ([`WinOutcome::Differs`]).
+/// Otherwise a record might be in two buckets, or in none.
 #[derive(Debug)]
 pub(crate) struct Buckets {
-    /// The id of bucket 0; the others differ in their number and their making.
+    /// The id of bucket 0; the others differ in number and generation.
     first: BucketId,
     placement: Placement,
     finish: Finish,
@@ -44,9 +43,9 @@ pub(crate) struct Buckets {
     filled: VecMap<Bucket>,
     /// Buckets whose next step can be ordered, and steps under way, by node.
     queues: NodeQueues,
-    /// Steps to be tried again at a time.
+    /// Steps to be tried again, and when.
     pauses: BTreeSet<(Duration, u32)>,
-    /// Buckets that are being sealed, with the number of their pieces, and the sum of these.
+    /// Buckets that are being sealed, with the number of pieces of each, and the sum of these numbers.
     sealing: BTreeMap<u32, usize>,
     sealing_pieces: usize,
     sealing_pieces_max: usize,
@@ -57,7 +56,7 @@ pub(crate) struct Buckets {
     slices: BTreeMap<u32, SliceId>,
     /// Whether every task has a winner: a shuffle is sealed only then.
     closed: bool,
-    /// Whether the next stage has begun: whatever it read is in its results.
+    /// Whether the next stage has begun: the results of that stage contain whatever it read.
     read: bool,
 }
 
@@ -83,7 +82,7 @@ pub(crate) enum BucketStep {
 /// What a refused step means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StepRefusal {
-    /// Nobody waits for it.
+    /// Nobody is waiting for it.
     Ignored,
     /// It is tried again after a pause.
     Paused,
@@ -93,7 +92,7 @@ pub(crate) enum StepRefusal {
     Final,
 }
 
-/// Where the account of a piece stands. It stays there as long as the run lasts.
+/// Where a piece's entry is. It stays there as long as the run lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PieceSlot {
     /// The bucket's number.
@@ -116,12 +115,12 @@ pub(crate) struct PreviousPiece {
     checksum: u32,
 }
 
-/// What came of an attempt's results.
+/// What became of an attempt's results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WinOutcome {
-    /// They count; these pieces are not with their buckets yet.
+    /// They count; these pieces are not in their buckets yet.
     Taken(Vec<PieceSlot>),
-    /// They are other than those of the attempt before, of which something is in use.
+    /// They differ from those of the attempt before, and some of those are in use.
     Differs,
 }
 
@@ -155,7 +154,10 @@ impl Buckets {
         &self.placement
     }
 
-    /// Whether a task can have left these pieces; if not, what is wrong with them.
+    /// Whether a task can have left these pieces.
+    ///
+    /// # Errors
+    /// What is wrong with them.
     pub(crate) fn check(&self, task: u32, pieces: &[PieceResult]) -> Result<(), String> {
         let mut seen = BTreeSet::new();
         for PieceResult { bucket, .. } in pieces {
@@ -174,7 +176,7 @@ impl Buckets {
     }
 
     /// An attempt at `node` won its task: its pieces, [checked](Self::check), belong in the buckets. `given` is where
-    /// it was told to send them; `former` what an earlier attempt left, where the task was done before.
+    /// it was told to send them. `former` is what an earlier attempt left, if the task was done before.
     pub(crate) fn record_win(
         &mut self,
         attempt: AttemptId,
@@ -224,8 +226,8 @@ impl Buckets {
         WinOutcome::Taken(lacking)
     }
 
-    /// Every task has a winner: nothing new comes. Where output is published and there is none, bucket 0 is made at
-    /// `node`, so that a job that found nothing leaves an empty file instead of no trace.
+    /// Every task has a winner: nothing new comes. If output is to be published and there is none, bucket 0 is made at
+    /// `node`. A job that found nothing then leaves an empty file instead of no trace.
     pub(crate) fn close(&mut self, node: Option<&NodeId>) {
         self.closed = true;
         let of_local = node.map(|node| BucketLocation { node: node.clone(), generation: 0 });
@@ -284,10 +286,11 @@ impl Buckets {
         steps
     }
 
-    /// A bucket was sealed with `bytes` bytes, its tasks' pieces in this order. `Ok(true)` if that was waited for.
+    /// A bucket was sealed with `bytes` bytes, with its tasks' pieces in this order. Gives `Ok(true)` if that was
+    /// awaited.
     ///
     /// # Errors
-    /// What is wrong, when the length is not that of the winners: then the content cannot be theirs.
+    /// What is wrong, if the length is not the sum of the winners' pieces: then the content cannot be theirs.
     pub(crate) fn sealed(&mut self, id: BucketId, bytes: u64, order: Vec<u32>) -> Result<bool, String> {
         let keeps_order = self.finish == Finish::Keep;
         let Some(bucket) = self.find(id).filter(|bucket| bucket.state == BucketState::Sealing) else {
@@ -299,7 +302,7 @@ impl Buckets {
         }
         bucket.state = BucketState::Sealed(bytes);
         bucket.tries = 0;
-        // Only the next stage cares in which order it reads, and of one piece there is one order.
+        // Only the next stage cares in which order it reads, and a single piece has only one order.
         bucket.order = keeps_order.then(|| if bucket.pieces.len() > 1 { order.into() } else { Box::default() });
         let node = bucket.location.node.clone();
         self.sealed_bytes += bytes;
@@ -314,7 +317,7 @@ impl Buckets {
         Ok(true)
     }
 
-    /// A bucket was published, as this slice where that was told, or returned; true if that was waited for.
+    /// A bucket was published (as this slice, where known) or returned. Gives true if that was awaited.
     pub(crate) fn delivered(&mut self, id: BucketId, slice: Option<SliceId>) -> bool {
         let Some(bucket) = self.find(id).filter(|bucket| matches!(bucket.state, BucketState::Finishing(_))) else {
             return false;
@@ -348,8 +351,8 @@ impl Buckets {
                 self.pauses.insert((now.monotonic + STEP_PAUSE, id.bucket));
                 StepRefusal::Paused
             }
-            // `Exists`: it became a file, and the news of that was lost. It is made anew and takes that file's place;
-            // where nothing comes into it any more, the file is taken away before the output gets its place
+            // `Exists`: it became a file, and the report of that was lost. It is made anew and replaces that file. If
+            // nothing comes into it any more, the file is removed before the output is moved to its place
             // (`crate::output_commit`).
             Status::NotFound | Status::Unavailable | Status::Failed | Status::Corrupt | Status::Exists => {
                 StepRefusal::Lost
@@ -367,12 +370,12 @@ impl Buckets {
         }
     }
 
-    /// When a pause ends.
+    /// When the next pause ends.
     pub(crate) fn next_timeout(&self) -> Option<Duration> {
         self.pauses.first().map(|(when, _)| *when)
     }
 
-    /// The buckets at `node` that hold something, by number, but for those of the job's output that have reached their
+    /// The buckets at `node` that hold something, by number, except those of the job's output that have reached their
     /// end.
     pub(crate) fn at(&self, node: &NodeId) -> Vec<u32> {
         let is_wanted =
@@ -386,7 +389,7 @@ impl Buckets {
         self.filled.get(number).map(|bucket| &bucket.location.node)
     }
 
-    /// A bucket that the next stage was reading, sealed as it is now; `None` while it is not.
+    /// A bucket that the next stage was reading, if it is sealed now; `None` while it is not.
     pub(crate) fn sealed_at(&self, number: u32) -> Option<(BucketId, NodeId)> {
         let bucket = self.filled.get(number).filter(|bucket| matches!(bucket.state, BucketState::Finished(_)))?;
         Some((
@@ -445,7 +448,7 @@ impl Buckets {
         })
     }
 
-    /// A bucket is not being sealed any more, if it was.
+    /// A bucket is no longer being sealed, if it was.
     fn end_sealing(&mut self, number: u32) {
         self.sealing_pieces -= self.sealing.remove(&number).unwrap_or(0);
     }
@@ -453,7 +456,7 @@ impl Buckets {
     fn find(&mut self, id: BucketId) -> Option<&mut Bucket> {
         let first = self.first;
         let bucket = self.filled.get_mut(id.bucket)?;
-        // News of another stage, run or making is late.
+        // A report about another stage, run or generation is late.
         (id == BucketId { bucket: id.bucket, generation: bucket.location.generation, ..first }).then_some(bucket)
     }
 
@@ -469,7 +472,7 @@ impl Buckets {
         });
         bucket.lacking += u32::from(!piece.is_there);
         if self.placement == Placement::Local {
-            // A million tasks have a million of them, each with one piece.
+            // A million tasks may have a million buckets, each with one piece.
             bucket.pieces.reserve_exact(1);
         }
         bucket.pieces.push(piece);
@@ -486,7 +489,7 @@ impl Buckets {
         spot
     }
 
-    /// A piece counts no more. Its entry stays, so that others keep their places.
+    /// A piece no longer counts. Its entry stays, so that others keep their places.
     fn void(&mut self, spot: PieceSlot) {
         let Some(bucket) = self.filled.get_mut(spot.bucket) else { return };
         let piece = &mut bucket.pieces[spot.at];
@@ -502,7 +505,7 @@ impl Buckets {
     fn make_ready(&mut self, number: u32) {
         let Some(bucket) = self.filled.get(number) else { return };
         let may_go_on = match bucket.state {
-            // A local bucket has but one piece: its way goes on while other tasks still run.
+            // A local bucket has only one piece: it proceeds while other tasks still run.
             BucketState::Filling => bucket.lacking == 0 && (self.closed || self.placement == Placement::Local),
             BucketState::Sealed(_) => true,
             BucketState::Sealing | BucketState::Finishing(_) | BucketState::Finished(_) => false,
@@ -525,15 +528,14 @@ impl Buckets {
 #[derive(Debug)]
 struct Bucket {
     location: BucketLocation,
-    /// One for each winner; struck ones have no bytes.
+    /// One for each winner; voided ones have no bytes.
     pieces: Vec<Piece>,
     /// Pieces that are not there yet.
     lacking: u32,
-    /// The tasks in the order in which their pieces lay, once it was sealed for the next stage; empty where there is
-    /// one.
+    /// The tasks in the order of their pieces, once it was sealed for the next stage; empty where there is one.
     order: Option<Box<[u32]>>,
     state: BucketState,
-    /// Times the present step was refused.
+    /// Times the current step was refused.
     tries: u32,
     /// Times it was lost while its node lived.
     losses: u32,
@@ -587,15 +589,15 @@ enum BucketState {
     Finished(u64),
 }
 
-/// Once the buckets that are being sealed have so many pieces, no other is: each is 16 bytes of its order, which is in
-/// memory until it is answered. Only a bucket of millions of pieces waits for this.
+/// No further bucket is sealed once those being sealed have this many pieces. Each piece takes 16 bytes in its bucket's
+/// order, which stays in memory until it is answered. Only a bucket of millions of pieces waits for this.
 const SEALING_PIECES_MAX: usize = 8 << 20;
-/// Steps under way at one node: enough to overlap its disk's syncs with the words to the master, few enough that its
-/// SPEs keep the disk.
+/// Steps under way at one node. These are enough to overlap its disk's syncs with the messages to the master, and few
+/// enough that its SPEs keep the disk.
 const STEPS_PER_NODE_MAX: usize = 4;
-/// Times a step is ordered before its bucket is believed lost.
+/// Times a step is ordered before its bucket counts as lost.
 const STEP_TRIES_MAX: u32 = 8;
-/// Pause before a step is tried again. All tries together outlast the time in which a dead node is noticed.
+/// Pause before a step is tried again. All tries together last longer than it takes to notice a dead node.
 const STEP_PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

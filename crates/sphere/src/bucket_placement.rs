@@ -1,7 +1,6 @@
-//! Where buckets are put: spread over the nodes in proportion to their weights, which are their SPEs unless
-//! [links between sites](crate::shares) say otherwise, at first and when some have lost their place.
-//!
-//! It never moves a bucket that has a place.
+//! Where buckets are put, at first and when some have lost their place. They are spread over the nodes in proportion to
+//! their weights, which are their SPEs unless [links between sites](crate::bucket_shares) say otherwise. It never moves
+//! a bucket that has a place.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +8,15 @@ use protocol::NodeId;
 
 use crate::action::BucketLocation;
 
-/// Spreads `count` buckets over nodes in proportion to their weights, neighbouring numbers on different nodes.
+/// Spreads `count` buckets over nodes in proportion to their weights, with neighbouring numbers on different nodes.
 pub(crate) fn spread(count: u32, weights: &BTreeMap<NodeId, u32>) -> Vec<BucketLocation> {
     let mut load = Load { weights, given: BTreeMap::new() };
     let homes = (0..count).map_while(|_| load.next());
     homes.map(|node| BucketLocation { node: node.clone(), generation: 0 }).collect()
 }
 
-/// Gives the buckets of these numbers new places, where the fewest of the others are for a node's weight; each is a new
-/// making.
+/// Gives the buckets of these numbers new places, each where the other buckets are fewest for the node's weight. Each
+/// gets a new generation.
 pub(crate) fn reassign(homes: &mut [BucketLocation], numbers: &[u32], weights: &BTreeMap<NodeId, u32>) {
     let mut load = Load { weights, given: BTreeMap::new() };
     let mut is_moved = vec![false; homes.len()];
@@ -54,7 +53,7 @@ impl<'a> Load<'a> {
             let a_fullness = with_one_more(a) * u64::from((**b_weight).max(1));
             a_fullness.cmp(&(with_one_more(b) * u64::from((**a_weight).max(1))))
         };
-        // Of equal ones the first by name.
+        // Of equal ones, the first by name.
         let (node, _) = self.weights.iter().min_by(fullness)?;
         *self.given.entry(node).or_default() += 1;
         Some(node)

@@ -1,12 +1,6 @@
-//! How many of a stage's buckets each site gets, where it is known what links between sites carry. By its SPEs alone a
-//! site behind a thin link gets as many as any other, and the whole stage waits for that link.
-//!
-//! With B bytes of input at site s, and n of N buckets at site t, B n / N bytes go from s to t; a link carries what
-//! goes both ways. The slowest link, or the SPEs of a site that reads its buckets, is made as quick as it gets by
-//! moving buckets from site to site while that helps: whole numbers only, so that every driver comes to the same.
-//!
-//! Where nothing is known of any link, or nothing is gained, buckets are spread by SPEs alone, exactly. It never says
-//! at which node a bucket is: [`bucket_placement`] does.
+//! How many of a stage's buckets each site gets, where the capacity of links between sites is known. By its SPEs alone,
+//! a site behind a thin link gets as many as any other, and the whole stage waits for that link. It never says at which
+//! node a bucket is: [`bucket_placement`] does.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -15,13 +9,18 @@ use protocol::{NodeId, message::client_master::SiteLink};
 use crate::{bucket_placement, fleet::Fleet};
 
 /// How many buckets each site gets; none where they are spread by SPEs alone.
+///
+/// With B bytes of input at site s, and n of N buckets at site t, B n / N bytes go from s to t. A link carries the
+/// traffic of both directions. Buckets are moved from site to site while that makes the slowest link, or the slowest
+/// site reading its buckets, quicker. Only whole numbers are used, so that every driver gets the same result. Where
+/// nothing is known of any link, or nothing is gained, buckets are spread exactly by SPEs.
 #[derive(Debug, Default)]
 pub(crate) struct BucketShares {
     by_site: BTreeMap<String, u64>,
 }
 
 impl BucketShares {
-    /// The shares of `buckets` buckets whose pieces are made where so many bytes of input are.
+    /// The shares of `buckets` buckets, where `bytes` is the input at each site where their pieces are made.
     pub(crate) fn of(fleet: &Fleet, links: &[SiteLink], bytes: &BTreeMap<String, u64>, buckets: u32) -> Self {
         let flow = ShuffleModel::of(fleet, links, bytes);
         if flow.links.is_empty() {
@@ -31,7 +30,7 @@ impl BucketShares {
         let counts = flow.improve(by_spes.clone());
         let sites = flow.sites.iter().zip(&counts).filter(|(_, count)| **count > 0);
         let shares = Self { by_site: sites.map(|(site, count)| (site.name.to_owned(), *count)).collect() };
-        // Shared out over nodes the numbers may differ a little from what was sought.
+        // Once spread over nodes, the numbers may differ a little from those sought.
         let is_better = flow.times(&flow.counts(&shares, fleet, buckets)) < flow.times(&by_spes);
         if is_better { shares } else { Self::default() }
     }
@@ -60,10 +59,10 @@ fn spes_by_site(fleet: &Fleet) -> BTreeMap<&str, u64> {
     sites
 }
 
-/// What goes from where to where.
+/// What goes from which site to which.
 struct ShuffleModel<'a> {
     sites: Vec<Site<'a>>,
-    /// Two sites by their places in the list, and what goes between them in a second, in bytes.
+    /// Two sites by their places in the list, and the bytes that their link carries in a second.
     links: Vec<(usize, usize, u64)>,
 }
 
@@ -95,8 +94,8 @@ impl<'a> ShuffleModel<'a> {
         counts
     }
 
-    /// What each link and each site takes, the longest first. In thousandths of a second times the number of buckets,
-    /// which is the same for all.
+    /// How long each link and each site takes, the longest first. The unit is a thousandth of a second times the number
+    /// of buckets, which is the same for all.
     fn times(&self, counts: &[u64]) -> Vec<u128> {
         let all: u128 = self.sites.iter().map(|site| u128::from(site.bytes)).sum();
         let product = |a: usize, b: usize| u128::from(self.sites[a].bytes) * u128::from(counts[b]);
@@ -109,7 +108,8 @@ impl<'a> ShuffleModel<'a> {
         times
     }
 
-    /// Moves buckets, many at once at first, while the longest time falls, or the next one where that stays the same.
+    /// Moves buckets, many at once at first, while the longest time falls, or the next longest where that stays the
+    /// same.
     fn improve(&self, mut counts: Vec<u64>) -> Vec<u64> {
         let mut times = self.times(&counts);
         let mut step = counts.iter().sum::<u64>().next_power_of_two();
@@ -122,8 +122,9 @@ impl<'a> ShuffleModel<'a> {
         counts
     }
 
-    /// The best that comes of moving so many buckets from one site to another, from each other site to one, or from one
-    /// to each: where three links are equally slow, none gets quicker by what is taken from one of them alone.
+    /// The best result of moving this many buckets from one site to another, from each other site to one, or from one
+    /// to each. The latter two are needed because, where three links are equally slow, taking buckets from one of them
+    /// alone makes none quicker.
     fn best_move(&self, counts: &[u64], step: u64) -> Option<(Vec<u128>, Vec<u64>)> {
         let sites = 0..counts.len();
         let pairs = sites.clone().flat_map(|from| sites.clone().map(move |to| vec![(from, to)]));
@@ -142,10 +143,11 @@ impl<'a> ShuffleModel<'a> {
     }
 }
 
-/// What an SPE is taken to read of a bucket in a second, in bytes: one that sorts or counts lines reads about so many.
-/// Only how it compares to a link counts.
+/// How many bytes of a bucket an SPE is assumed to read in a second: one that sorts or counts lines reads about this
+/// many. Only the ratio to a link's rate matters.
 const SPE_BYTES_PER_SECOND: u64 = 64 << 20;
-/// So that shares of nodes with few SPEs differ, and the largest, of 4,096 buckets, fits 32 bits.
+/// Large enough that shares of nodes with few SPEs differ, and small enough that the largest, of 4,096 buckets, fits 32
+/// bits.
 const WEIGHT_SCALE: u64 = 1 << 16;
 
 #[cfg(test)]

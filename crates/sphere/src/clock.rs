@@ -1,17 +1,17 @@
-//! The time of a job: one from its first driver to its last, whatever machine each runs on. It stands still while
-//! nothing can be asked of anyone, since all deadlines are times of this clock: who was asked for nothing is not late,
-//! neither then nor as soon as it goes on.
+//! The time of a job: one clock from its first driver to its last, whatever machine each runs on. It stands still while
+//! no requests can be sent, since all deadlines are times of this clock. A node that was asked nothing is then not
+//! late, neither meanwhile nor once the clock goes on. It never reads a clock itself: each call is given the time.
 
 use std::time::Duration;
 
 use protocol::Now;
 
-/// See the module. All else is told by the monotonic clock of the driver's process.
+/// See the module. All other times are those of the monotonic clock of the driver's process.
 #[derive(Clone, Copy, Debug)]
 pub struct JobClock {
     /// When this driver began.
     began: Duration,
-    /// What had passed of the job by then.
+    /// How much of the job's time had passed by then.
     before: Duration,
     /// When it was stopped, while it stands still.
     stopped: Option<Duration>,
@@ -20,23 +20,23 @@ pub struct JobClock {
 }
 
 impl JobClock {
-    /// Goes on now from the last time that a job was told.
+    /// Goes on now from the last time that the job was given.
     pub fn start_from(now: Now, before: Duration) -> Self {
         Self { began: now.monotonic, before, stopped: None, stood: Duration::ZERO }
     }
 
-    /// The present as the job is told it.
+    /// The present in the job's time.
     pub fn at(&self, now: Now) -> Now {
         let passed = self.stopped.unwrap_or(now.monotonic).saturating_sub(self.began + self.stood);
         Now { monotonic: passed + self.before, ..now }
     }
 
-    /// When a time of the job comes; none is known while it stands still.
+    /// When a time of the job is reached; unknown while the clock stands still.
     pub fn due(&self, at: Duration) -> Option<Duration> {
         self.stopped.is_none().then(|| self.began + self.stood + at.saturating_sub(self.before))
     }
 
-    /// Stands still from now on, or as before.
+    /// Stands still from now on, or goes on standing still.
     pub fn stop(&mut self, now: Now) {
         self.stopped.get_or_insert(now.monotonic);
     }

@@ -1,9 +1,6 @@
 //! Pieces that their buckets lack although their tasks are done: their nodes kept them and send them again
-//! (Sector/Sphere paper, 3.5.2: "each SPE dumps the result to local disk before attempting to send the results to
-//! buckets on other nodes. In this way, if one node is down, the result can be sent to the same buckets on other
-//! nodes").
-//!
-//! It never knows what is in a piece, nor decides what happens when it cannot be had: then the task is done again.
+//! (Sector/Sphere paper, 3.5.2). It never knows what is in a piece, and never decides what follows when a piece is
+//! unavailable: the stage then does the task again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,23 +12,26 @@ use protocol::{NodeId, Now, Status};
 use crate::{bucket::PieceSlot, node_queues::NodeQueues};
 
 /// The deliveries of one stage, each of one task's winner.
+///
+/// See the paper, 3.5.2: "each SPE dumps the result to local disk before attempting to send the results to buckets on
+/// other nodes. In this way, if one node is down, the result can be sent to the same buckets on other nodes".
 #[derive(Debug)]
 pub(crate) struct Deliveries {
     by_task: BTreeMap<u32, PendingDelivery>,
     /// Those that can be ordered, from the nodes that have them.
     queues: NodeQueues,
-    /// Those to be tried again at a time.
+    /// Those to be tried again, and when.
     pauses: BTreeSet<(Duration, u32)>,
 }
 
 /// What a refused delivery means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeliveryRefusal {
-    /// Nobody waits for it.
+    /// Nobody is waiting for it.
     Ignored,
     /// It is tried again after a pause.
     Paused,
-    /// The pieces cannot be had: their task is to be done again.
+    /// The pieces are unavailable: their task is to be done again.
     Lost,
 }
 
@@ -43,7 +43,7 @@ struct PendingDelivery {
     node: NodeId,
     attempt: u32,
     slots: Vec<PieceSlot>,
-    /// What was ordered last, with the making of each bucket, while no answer has come.
+    /// What was ordered last and is not answered yet, with the generation of each bucket.
     sent: Option<SentPieces>,
     /// Times it was refused.
     tries: u32,
@@ -71,14 +71,14 @@ impl Deliveries {
         }
     }
 
-    /// The next task whose pieces a node can be told to send; [`sent`](Self::sent) is to follow.
+    /// The next task whose pieces a node can be told to send; the caller then calls [`sent`](Self::sent).
     pub(crate) fn next(&mut self) -> Option<(u32, u32, NodeId, Vec<PieceSlot>)> {
         let (node, task) = self.queues.next()?;
         let wanted = self.by_task.get(&task)?;
         Some((task, wanted.attempt, node, wanted.slots.clone()))
     }
 
-    /// The delivery was ordered so; where there was nothing to order, it is over.
+    /// The delivery was ordered like this; if there was nothing to order, it is over.
     pub(crate) fn sent(&mut self, task: u32, sent: SentPieces) {
         if sent.is_empty() {
             self.by_task.remove(&task);
@@ -88,11 +88,11 @@ impl Deliveries {
         }
     }
 
-    /// A delivery of this attempt ended well: what was sent. What was wanted meanwhile is ready to be ordered.
+    /// A delivery of this attempt ended well. Gives what was sent; what was requested meanwhile is ready to be ordered.
     pub(crate) fn done(&mut self, task: u32, attempt: u32) -> Option<SentPieces> {
         let sent = self.answered(task, attempt)?;
         if let Some(wanted) = self.by_task.get(&task) {
-            // Asked again: some of its buckets may have been lost since it was ordered.
+            // It was requested again: some of its buckets may have been lost since it was ordered.
             self.queues.add(&wanted.node, task);
         }
         Some(sent)
@@ -113,7 +113,7 @@ impl Deliveries {
         DeliveryRefusal::Lost
     }
 
-    /// A task's pieces are wanted no more: it is done again.
+    /// A task's pieces are no longer wanted: the task is done again.
     pub(crate) fn forget(&mut self, task: u32) {
         let Some(wanted) = self.by_task.remove(&task) else { return };
         if wanted.sent.is_some() {
@@ -138,7 +138,7 @@ impl Deliveries {
         }
     }
 
-    /// Nobody will say what came of the deliveries under way: they are ordered again.
+    /// Nobody will report on the deliveries under way: they are ordered again.
     pub(crate) fn reissue(&mut self) {
         self.queues.end_all();
         for (task, wanted) in &mut self.by_task {
@@ -148,7 +148,7 @@ impl Deliveries {
         }
     }
 
-    /// When a pause ends.
+    /// When the next pause ends.
     pub(crate) fn next_timeout(&self) -> Option<Duration> {
         self.pauses.first().map(|(when, _)| *when)
     }
@@ -165,7 +165,7 @@ impl Deliveries {
 const DELIVERIES_PER_NODE_MAX: usize = 2;
 /// Times a delivery is ordered before its task is done again instead.
 const TRIES_MAX: u32 = 8;
-/// Pause before a delivery is tried again. All tries together outlast the time in which a dead node is noticed.
+/// Pause before a delivery is tried again. All tries together last longer than it takes to notice a dead node.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

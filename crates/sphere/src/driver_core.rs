@@ -1,8 +1,7 @@
-//! What every driver of a job decides, whoever drives it and wherever: when what the job is told must be written down
-//! before anything more is asked of anyone, what the master's answers mean for the job, and how another driver takes it
-//! over (path of a job, "The driver that survives").
-//!
-//! It never talks to anyone: the driver has done what it asks for, and tells it what came of that.
+//! What every driver of a job decides, wherever it runs (path of a job, "The driver that survives"). It says when
+//! events must be written down before anything more is asked, and what the master's answers mean for the job. It also
+//! says how another driver takes the job over. It never talks to anyone: the driver carries out what it asks for, and
+//! reports the results to it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,19 +17,19 @@ use crate::{
 pub struct DriverCore {
     job: Job,
     time: JobClock,
-    /// What becomes of the job's attempts, for people.
+    /// What becomes of the job's attempts, for people to read.
     history: History,
     /// The nodes that may run its SPEs.
     nodes: Vec<NodeId>,
-    /// How many reports in a row were answered without a node.
+    /// How many reports in a row were answered without naming a node.
     absences: BTreeMap<NodeId, u32>,
     /// The job's present run.
     epoch: u32,
     /// Its end, once it has come to that.
     ended: Option<Result<Outcome, SphereError>>,
-    /// What is written down, if another driver shall be able to take the job over.
+    /// What is written down, if another driver is to be able to take the job over.
     pages: Option<JournalPages>,
-    /// The page that is to be written next, and whether one is being written.
+    /// The page to be written next; the flag says whether one is being written.
     next_page: Option<JournalPage>,
     is_writing: bool,
     held: JournalHold,
@@ -40,23 +39,23 @@ pub struct DriverCore {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JournalHold {
     Nothing,
-    /// All actions, for the page that is begun when the one that is being written is there.
+    /// All actions, for the page that is begun once the one being written is done.
     ForNextPage,
     /// All actions, for the page that is being written.
     ForThisPage,
 }
 
-/// A job as its journal tells it: what the drivers before were told is told again to a job that begins in the same way,
-/// and what it asks for is let go by, since it was asked for then.
+/// A job as its journal describes it. The events of the earlier drivers are given again to a job that begins in the
+/// same way. The actions it asks for are discarded, since they were asked for then.
 #[derive(Debug)]
 pub struct Replay {
     core: DriverCore,
-    /// The last time that the job was told.
+    /// The last time that the job was given.
     last: Duration,
 }
 
 impl DriverCore {
-    /// A job that begins now, and is written down nowhere: nobody takes it over.
+    /// A job that begins now and has no journal: no other driver can take it over.
     ///
     /// # Errors
     /// A plan that cannot work.
@@ -88,12 +87,12 @@ impl DriverCore {
         self.epoch
     }
 
-    /// Whether there is a journal of it.
+    /// Whether it has a journal.
     pub fn has_journal(&self) -> bool {
         self.pages.is_some()
     }
 
-    /// Tells the job something, and the journal that it was told.
+    /// Gives the job an event, and notes it for the journal.
     pub fn handle_event(&mut self, now: Now, event: Event) {
         let now = self.time.at(now);
         if let Some(pages) = &mut self.pages {
@@ -118,8 +117,8 @@ impl DriverCore {
         self.job.next_timeout().and_then(|at| self.time.due(at))
     }
 
-    /// What the job wants done next; nothing while it waits for its journal. Its end is told when the journal knows of
-    /// it.
+    /// What the job wants done next; nothing while it waits for its journal. Its end is given only when the journal
+    /// contains it.
     pub fn poll_action(&mut self, now: Now) -> Option<JobAction> {
         if self.held != JournalHold::Nothing {
             return None;
@@ -130,13 +129,13 @@ impl DriverCore {
         let action = self.job.poll_action()?;
         self.history.handle_action(self.time.at(now), &action);
         match action {
-            // Who takes over from here must know that all is done.
+            // A driver that takes over from here must know that all is done.
             JobAction::Finished(ended) => {
                 self.ended = Some(ended);
                 self.hold(now);
                 self.poll_action(now)
             }
-            // To nodes that have heard of it, older runs mean nothing: the next driver must know of it too.
+            // To nodes that know of this run, older runs mean nothing: the next driver must know of it too.
             JobAction::BeginEpoch { epoch: run } => {
                 self.epoch = run;
                 self.hold(now);
@@ -146,7 +145,7 @@ impl DriverCore {
         }
     }
 
-    /// The master is about to hear of the job: with that goes a page, where it is time for one.
+    /// The master is about to get a report on the job: a page is begun with it, if one is due.
     pub fn note_report(&mut self, now: Now) {
         let at = self.time.at(now).monotonic;
         if !self.is_writing && self.pages.as_ref().is_some_and(|pages| pages.is_due(at)) {
@@ -154,12 +153,12 @@ impl DriverCore {
         }
     }
 
-    /// A page that is to be written now, by [`PageWrite`](crate::PageWrite); there is none other until it was.
+    /// A page to be written now, by [`PageWrite`](crate::PageWrite); there is no other until it is written.
     pub fn next_page(&mut self) -> Option<JournalPage> {
         self.next_page.take()
     }
 
-    /// The page that was asked for is written.
+    /// The requested page is written.
     pub fn page_written(&mut self, now: Now) {
         self.is_writing = false;
         if self.held == JournalHold::ForNextPage {
@@ -168,8 +167,8 @@ impl DriverCore {
         self.set_held(now, JournalHold::Nothing);
     }
 
-    /// The master answered a report: with the nodes of the job that it can use now, or with a refusal. That it did not
-    /// answer means nothing: it may be away for a moment, and work goes on.
+    /// The master answered a report: with the nodes of the job that it can use now, or with a refusal. A missing answer
+    /// means nothing: the master may be away for a moment, and work goes on.
     pub fn handle_report_reply(&mut self, now: Now, answer: Result<&[NodeId], Refusal>) {
         match answer {
             Ok(present) => {
@@ -179,7 +178,7 @@ impl DriverCore {
             }
             Err(refusal) => match refusal.status {
                 Status::Failed => self.handle_event(now, Event::Cancelled(refusal)),
-                // The user was put out, or the master knows the job no more.
+                // The user was logged out, or the master no longer knows the job.
                 Status::Refused | Status::NotFound => self.handle_event(now, Event::JobRefused(refusal)),
                 _ => {}
             },
@@ -191,7 +190,7 @@ impl DriverCore {
         self.history.finish()
     }
 
-    /// Nodes of the job that the master has not named for some time. Once is no reason: a node that lost its session
+    /// Nodes of the job that the master has not named for some time. Once is not enough: a node that lost its session
     /// for a moment still has its buckets.
     fn absent(&mut self, present: &[NodeId]) -> Vec<NodeId> {
         let mut lost = Vec::new();
@@ -205,8 +204,8 @@ impl DriverCore {
         lost
     }
 
-    /// Lets nothing more be asked of anyone until all that the job was told is written down. Reports go on meanwhile,
-    /// which may be long where a page's node is away.
+    /// Holds back all actions until every event so far is written down. Reports go on meanwhile; this may take long if
+    /// a page's node is away.
     fn hold(&mut self, now: Now) {
         if self.is_writing {
             return self.set_held(now, JournalHold::ForNextPage);
@@ -220,8 +219,8 @@ impl DriverCore {
         self.is_writing = self.next_page.is_some();
     }
 
-    /// The job's time stands still while it is held: what it has asked for and nobody has heard of is not late
-    /// afterwards.
+    /// The job's time stands still while its actions are held back. What it has asked for, and nobody has received, is
+    /// then not late afterwards.
     fn set_held(&mut self, now: Now, held: JournalHold) {
         self.held = held;
         if held == JournalHold::Nothing {
@@ -257,7 +256,7 @@ impl Replay {
         Ok(Self { core: driving, last: begun.monotonic })
     }
 
-    /// What the job was told next.
+    /// The next event that the job was given.
     pub fn apply(&mut self, told: JournalEntry) {
         let JournalEntry { at, event } = told;
         let now = Now { monotonic: at, ..Now::default() };
@@ -269,13 +268,12 @@ impl Replay {
         self.last = at;
     }
 
-    /// A driver takes the job over from here, where the journal has so many pages. What it is told is written behind
-    /// them.
+    /// A driver takes the job over from here, where the journal has this many pages. New events are written after them.
     pub fn take_over(self, now: Now, pages: u32) -> DriverCore {
         let Self { core: mut driving, last } = self;
         driving.time = JobClock::start_from(now, last);
         driving.pages = Some(JournalPages::behind(pages, last));
-        // One that has ended only wants its output in its place.
+        // A job that has ended only needs its output moved to its place.
         if driving.ended.is_none() {
             driving.handle_event(now, Event::DriverReplaced);
             driving.hold(now);
@@ -284,8 +282,8 @@ impl Replay {
     }
 }
 
-/// What a node refuses of a bucket, it does not have as it should: it was started again, and knows the job no more or
-/// the bucket only by a late piece. Only what the master refuses is final.
+/// If a node refuses a request about a bucket, it does not have the bucket as it should. It was started again, and no
+/// longer knows the job, or knows the bucket only by a late piece. Only a refusal by the master is final.
 pub fn refused_by_node(refusal: Refusal) -> Refusal {
     match refusal.status {
         Status::Refused => Refusal { status: Status::NotFound, ..refusal },
@@ -293,7 +291,7 @@ pub fn refused_by_node(refusal: Refusal) -> Refusal {
     }
 }
 
-/// Reports in a row that must be answered without a node for it to count as lost.
+/// Reports in a row that must be answered without naming a node before it counts as lost.
 const ABSENCES_MAX: u32 = 3;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What a job is told. News may be late or come twice: what belongs to an attempt, an SPE or a run that the job no
-//! longer counts on is ignored.
+//! What a job is told. Events may be late or come twice. The job ignores those of an attempt, an SPE or a run that it
+//! no longer counts on. An event never says what follows from it: the [job](crate::job) decides that.
 
 use protocol::{
     NodeId, Refusal, SliceId,
@@ -17,42 +17,42 @@ pub enum Event {
     SpeReady(SpeId),
     /// An SPE could not be started, or ended, idle or not.
     SpeLost {
-        /// Which.
+        /// Which one.
         spe: SpeId,
         /// How it ended.
         refusal: Refusal,
     },
-    /// An attempt goes on.
+    /// An attempt is making progress.
     Progress {
-        /// Which.
+        /// Which one.
         attempt: AttemptId,
         /// Bytes of input read so far.
         bytes: u64,
     },
-    /// An attempt is done; each of its pieces is with its bucket, or kept by its node.
+    /// An attempt is done; each of its pieces is in its bucket, or kept by its node.
     TaskFinished {
-        /// Which.
+        /// Which one.
         attempt: AttemptId,
         /// What it read and left.
         result: TaskResult,
     },
     /// An attempt failed through no fault of the function. Its SPE is not used again.
     TaskFailed {
-        /// Which.
+        /// Which one.
         attempt: AttemptId,
         /// How.
         refusal: Refusal,
     },
-    /// The user's function erred: the job ends (paper, 3.5.2).
+    /// The user's function erred: the job ends, unless its plan allows for errors (paper, 3.5.2).
     FunctionFailed {
         /// Which attempt.
         attempt: AttemptId,
         /// Where, and what it said.
         error: FunctionFailure,
     },
-    /// The pieces that were to be delivered are with their buckets.
+    /// The pieces that were to be delivered are in their buckets.
     Delivered(AttemptId),
-    /// They are not, or not all.
+    /// Some or all of them are not.
     DeliveryRefused {
         /// Whose pieces.
         attempt: AttemptId,
@@ -61,44 +61,44 @@ pub enum Event {
     },
     /// A bucket is final.
     Sealed {
-        /// Which.
+        /// Which one.
         bucket: BucketId,
         /// Its length in bytes.
         bytes: u64,
         /// The tasks whose pieces are in it, in the order in which they lie.
         order: Vec<u32>,
     },
-    /// A bucket has become a file, as a driver wrote it down that did not say of which slice. Drivers say
-    /// [`PublishedAs`](Self::PublishedAs).
+    /// A bucket has become a file, in the form in which earlier drivers wrote it down, without the slice. Drivers now
+    /// use [`PublishedAs`](Self::PublishedAs).
     Published(BucketId),
     /// The driver has a bucket's bytes.
     Fetched(BucketId),
     /// A bucket could not be sealed, published or fetched.
     BucketRefused {
-        /// Which.
+        /// Which one.
         bucket: BucketId,
         /// Why.
         refusal: Refusal,
     },
     /// A node is gone, with all that it had of the job.
     NodeLost(NodeId),
-    /// Something was refused that no retry changes, such as a function that no SPE can load: the job ends.
+    /// Something was refused and no retry would change that, such as a function that no SPE can load: the job ends.
     JobRefused(Refusal),
-    /// The driver that was told all this is gone, and with it its conversations, all that it had asked for, and perhaps
-    /// the last of what it was told; another has taken its place.
+    /// The driver that was given all this is gone, with its connections and all that it had asked for. The last events
+    /// it was given may be lost too. Another driver has taken its place.
     DriverReplaced,
-    /// Someone asked the job to stop; the sentence says who or why.
+    /// Someone asked the job to stop; the message says who or why.
     Cancelled(Refusal),
-    /// No copy of what an attempt was to read can be reached now. It was not begun, and its SPE is ready for another.
+    /// No copy of an attempt's input can be reached now. The attempt was not begun, and its SPE is ready for another.
     InputUnavailable {
         /// Which.
         attempt: AttemptId,
-        /// What is away.
+        /// What is unavailable.
         refusal: Refusal,
     },
     /// A bucket has become a file.
     PublishedAs {
-        /// Which.
+        /// Which one.
         bucket: BucketId,
         /// The file's content.
         slice: SliceId,

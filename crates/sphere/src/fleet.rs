@@ -1,9 +1,7 @@
-//! The nodes and SPEs of a job: who is there, who is idle, who has been silent for too long. "If an SPE does not
-//! provide any feedback about the progress of the processing before a timeout occurs, then the client discards the SPE"
-//! (Sector/Sphere paper, 3.5.2). A discarded SPE is replaced by a new one with a number of its own, so that late news
-//! of the old one is recognised; a node on which none can be started any more is lost.
-//!
-//! It never knows what an SPE is made of, nor what it works on.
+//! The nodes and SPEs of a job: which exist, which are idle, and which have been silent for too long (Sector/Sphere
+//! paper, 3.5.2). A discarded SPE is replaced by one with a new number, so that late reports of the old one are
+//! recognised. A node where no SPE can be started any more is lost. It never knows what an SPE is made of, nor what it
+//! works on.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,27 +13,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::SpeNodePlan;
 
-/// One SPE of a job, from its start to its end. Never used twice.
+/// One SPE of a job, from its start to its end. A number is never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SpeId(pub u64);
 
 /// The nodes of a job and their SPEs.
+///
+/// See the paper, 3.5.2. "If an SPE does not provide any feedback about the progress of the processing before a timeout
+/// occurs, then the client discards the SPE".
 #[derive(Debug)]
 pub(crate) struct Fleet {
     nodes: BTreeMap<NodeId, Node>,
     /// Nodes that are not lost and have slots, with their number of SPEs.
     weights: BTreeMap<NodeId, u32>,
-    /// Of these, those that are not marked; all of them where all are.
+    /// Of these, those that are not marked; if all are marked, all of them.
     preferred: BTreeMap<NodeId, u32>,
     spes: BTreeMap<SpeId, Spe>,
     idle: BTreeSet<SpeId>,
-    /// Of these, those that have not been offered what waits as it is now.
+    /// Of these, those that have not been offered the current waiting tasks.
     untried: BTreeSet<SpeId>,
     /// When each SPE that is not idle counts as silent.
     deadlines: BTreeSet<(Duration, SpeId)>,
-    /// SPEs to be started at a time; the number only keeps two of one node and time apart.
+    /// SPEs to be started, and when; the number only distinguishes two of one node and time.
     restarts: BTreeSet<(Duration, u64, NodeId)>,
-    /// Bytes that busy SPEs have read of what they work on.
+    /// Bytes that busy SPEs have read of their current tasks.
     bytes_in_progress: u64,
     next: u64,
     progress_deadline: Duration,
@@ -48,7 +49,7 @@ pub(crate) struct SpeLoss {
     pub(crate) node: NodeId,
     /// What it was doing.
     pub(crate) attempt: Option<AttemptId>,
-    /// Whether starts at this node have failed so often that it counts as lost.
+    /// Whether starts at this node have failed so often that the node counts as lost.
     pub(crate) node_given_up: bool,
 }
 
@@ -95,7 +96,7 @@ impl Fleet {
         started
     }
 
-    /// An SPE is ready for work; false when it is no longer counted on.
+    /// An SPE is ready for work; gives false if it is no longer counted on.
     pub(crate) fn ready(&mut self, spe: SpeId) -> bool {
         let Some(found) = self.spes.get(&spe) else { return false };
         if matches!(found.state, SpeState::Starting { .. }) {
@@ -104,7 +105,7 @@ impl Fleet {
             if let Some(node) = self.nodes.get_mut(&node) {
                 node.failed_starts = 0;
             }
-            // Once it is busy, its node is not waited for any more.
+            // Once it is busy, tasks no longer wait for its node.
             self.retry_all_idle();
         }
         true
@@ -129,33 +130,33 @@ impl Fleet {
         self.set_state(spe, SpeState::Idle);
     }
 
-    /// The SPE ended or is given up; another is started after a pause. `None` when it was no longer counted on.
+    /// The SPE ended or is given up; another is started after a pause. `None` if it was no longer counted on.
     pub(crate) fn lose_spe(&mut self, now: Now, spe: SpeId) -> Option<SpeLoss> {
         let Spe { node: name, state } = self.remove(spe)?;
         let node = self.nodes.get_mut(&name)?;
         if matches!(state, SpeState::Starting { .. }) {
             node.failed_starts += 1;
         }
-        // Starts fail side by side on a node with many slots: one failure of each is one round.
+        // Starts fail side by side on a node with many slots: one failure in each slot is one round.
         let rounds = node.failed_starts.div_ceil(node.slots.max(1));
         let pause = RESTART_PAUSE * 2_u32.pow(rounds.saturating_sub(1).min(START_ROUNDS_MAX));
         self.next += 1;
         self.restarts.insert((now.monotonic + pause, self.next, name.clone()));
         let attempt = if let SpeState::Busy { attempt, .. } = state { Some(attempt) } else { None };
         let node_given_up = node.failed_starts >= START_ROUNDS_MAX * node.slots;
-        // Nobody waits for this node any more, it may be.
+        // Tasks may no longer wait for this node.
         self.retry_all_idle();
         Some(SpeLoss { node: name, attempt, node_given_up })
     }
 
-    /// Discards an SPE that does nothing useful any more; the one that takes its place. `None` when it was no longer
-    /// counted on.
+    /// Discards an SPE that does nothing useful any more, and gives its replacement. `None` if it was no longer counted
+    /// on.
     pub(crate) fn replace(&mut self, now: Now, spe: SpeId) -> Option<(SpeId, NodeId)> {
         let old = self.remove(spe)?;
         Some(self.start(now, old.node))
     }
 
-    /// Discards every busy SPE and gives those that take their places.
+    /// Discards every busy SPE and gives the replacements.
     pub(crate) fn replace_busy(&mut self, now: Now) -> Vec<(SpeId, SpeId, NodeId)> {
         let busy = self.spes.iter().filter(|(_, spe)| matches!(spe.state, SpeState::Busy { .. }));
         let busy: Vec<SpeId> = busy.map(|(id, _)| *id).collect();
@@ -163,7 +164,7 @@ impl Fleet {
         replaced.collect()
     }
 
-    /// Discards every SPE, with what it was doing, and gives those that take their places.
+    /// Discards every SPE, with its task, and gives the replacements.
     pub(crate) fn replace_all(&mut self, now: Now) -> Vec<(SpeId, NodeId, Option<AttemptId>)> {
         let all: Vec<SpeId> = self.spes.keys().copied().collect();
         let mut replaced = Vec::with_capacity(all.len());
@@ -176,7 +177,7 @@ impl Fleet {
         replaced
     }
 
-    /// A node is lost for the rest of the job: its SPEs, with what they were doing. `None` when it was lost before.
+    /// A node is lost for the rest of the job. Gives its SPEs with their tasks; `None` if it was lost before.
     pub(crate) fn lose_node(&mut self, name: &NodeId) -> Option<Vec<(SpeId, Option<AttemptId>)>> {
         let node = self.nodes.get_mut(name).filter(|node| !node.lost)?;
         node.lost = true;
@@ -201,20 +202,20 @@ impl Fleet {
         self.idle.iter().filter_map(|id| Some((*id, &self.spes.get(id)?.node)))
     }
 
-    /// Of these, those that have not been offered the tasks that wait since there are more of them, or since their
-    /// nodes have become busy: only they can have any use of being asked. Those of preferred nodes, or of the others.
+    /// Of these, those worth asking, on preferred nodes or on the others. They have not been offered the waiting tasks
+    /// since more tasks came, or since the nodes of those became busy.
     pub(crate) fn untried(&self, preferred: bool) -> Vec<(SpeId, NodeId)> {
         let untried = self.untried.iter().filter_map(|id| Some((*id, &self.spes.get(id)?.node)));
         let wanted = untried.filter(|(_, node)| self.is_preferred(node) == preferred);
         wanted.map(|(id, node)| (id, node.clone())).collect()
     }
 
-    /// All idle SPEs were offered what waits.
+    /// All idle SPEs were offered the waiting tasks.
     pub(crate) fn all_tried(&mut self) {
         self.untried.clear();
     }
 
-    /// What waits is another now, or may leave its nodes.
+    /// The waiting tasks have changed, or may now leave their nodes.
     pub(crate) fn retry_all_idle(&mut self) {
         self.untried.clone_from(&self.idle);
     }
@@ -224,8 +225,8 @@ impl Fleet {
         !self.idle.is_empty()
     }
 
-    /// Whether a node has an SPE free or about to be, so that its work need not be carried elsewhere. A node whose
-    /// starts fail is not waited for.
+    /// Whether a node has an SPE free or about to be, so that its work need not be done elsewhere. Tasks do not wait
+    /// for a node whose starts fail.
     pub(crate) fn is_free(&self, name: &NodeId) -> bool {
         self.nodes.get(name).is_some_and(|node| node.free > 0 && node.failed_starts == 0)
     }
@@ -235,7 +236,7 @@ impl Fleet {
         &self.weights
     }
 
-    /// Of these, those that buckets are put at: the ones that are not marked, or all where all are.
+    /// Of these, those that get buckets: the ones that are not marked, or all if all are marked.
     pub(crate) fn preferred(&self) -> &BTreeMap<NodeId, u32> {
         &self.preferred
     }
@@ -245,17 +246,17 @@ impl Fleet {
         self.preferred.len() == self.weights.len() || self.preferred.contains_key(name)
     }
 
-    /// Whether a node is of the job and not lost.
+    /// Whether a node belongs to the job and is not lost.
     pub(crate) fn is_live(&self, name: &NodeId) -> bool {
         self.weights.contains_key(name)
     }
 
-    /// Where a node of the job stands.
+    /// The place of a node of the job in the topology.
     pub(crate) fn place(&self, name: &NodeId) -> Option<&Place> {
         self.nodes.get(name).map(|node| &node.place)
     }
 
-    /// How far two nodes of the job are apart; the farthest for one that is not of the job.
+    /// The distance between two nodes of the job; the farthest for one that is not of the job.
     pub(crate) fn distance(&self, a: &NodeId, b: &NodeId) -> Distance {
         match (self.nodes.get(a), self.nodes.get(b)) {
             (Some(first), Some(second)) => protocol::topology::distance((a, &first.place), (b, &second.place)),
@@ -269,7 +270,7 @@ impl Fleet {
         late.map(|(_, spe)| *spe).collect()
     }
 
-    /// Bytes that busy SPEs have read of what they work on.
+    /// Bytes that busy SPEs have read of their current tasks.
     pub(crate) fn bytes_in_progress(&self) -> u64 {
         self.bytes_in_progress
     }
@@ -288,7 +289,7 @@ impl Fleet {
         (id, node)
     }
 
-    /// Changes what an SPE does. All accounts of the SPEs are kept by these three.
+    /// Changes the state of an SPE. The sums over all SPEs are kept by these three functions.
     fn set_state(&mut self, id: SpeId, state: SpeState) {
         if let Some(Spe { node, .. }) = self.remove(id) {
             self.insert(id, Spe { node, state });
@@ -366,8 +367,8 @@ impl Spe {
 
 /// Pause before an SPE is started again; doubled with every round of failed starts.
 const RESTART_PAUSE: Duration = Duration::from_millis(250);
-/// Rounds of failed starts after which a node is lost: 250 + 500 + 1,000 ms of pauses tell a dead process from a busy
-/// one, and still come before a task that waits for the node's buckets has used up its attempts.
+/// Rounds of failed starts after which a node is lost. Pauses of 250 + 500 + 1,000 ms distinguish a dead process from a
+/// busy one. They end before a task that waits for the node's buckets has used up its attempts.
 const START_ROUNDS_MAX: u32 = 4;
 
 #[cfg(test)]
@@ -451,7 +452,7 @@ mod tests {
         assert!(fleet.is_free(&node("a")));
         for round in 0..9 {
             let (given_up, next) = fail_once(&mut fleet, spe);
-            // The first loss is that of an SPE that had been ready: no failed start.
+            // The first loss is that of an SPE that had been ready: it is not a failed start.
             assert_eq!(given_up, round == 8);
             spe = next;
         }

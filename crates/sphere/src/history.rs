@@ -1,13 +1,6 @@
-//! What became of a job's attempts: at which node, when, how long, and how they ended. It listens to what a job is told
-//! and what it wants done, in that order, and so knows no more than its driver does.
-//!
-//! A node is marked for an attempt that was overtaken there, and for one that failed there once another node has done
-//! the same task: where nobody can do it, or only that node can, it may be the function or its input. A function's
-//! error marks nobody.
-//!
-//! It never keeps more than [`HISTORY_ATTEMPTS_MAX`] attempts, however many the job makes: those that came to nothing,
-//! then those that took longest. It decides nothing; that a slow attempt gets a rival and a failed one goes elsewhere
-//! is the stage's.
+//! What became of a job's attempts: at which node, when, how long they took, and how they ended. It is given the job's
+//! events and actions in their order, so it knows no more than the driver. It never decides anything: the stage starts
+//! a rival of a slow attempt, or tries a failed task elsewhere.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,12 +15,19 @@ use protocol::{
 
 use crate::{Assignment, Event, JobAction, SpeId};
 
-/// See the module.
+/// The history of a job.
+///
+/// It keeps at most [`HISTORY_ATTEMPTS_MAX`] attempts, however many the job makes: first those that came to nothing,
+/// then those that took longest.
+///
+/// A node is marked for an attempt that was overtaken there. It is also marked for one that failed there once another
+/// node has done the same task. If no node can do the task, or only that node can, the fault may lie in the function or
+/// its input. A function's error marks no node.
 #[derive(Debug)]
 pub struct History {
     /// When the job began.
     began: Duration,
-    /// What each SPE is at.
+    /// The current attempt of each SPE.
     open: BTreeMap<SpeId, OpenAttempt>,
     /// The ones worth keeping, by [`Rank`].
     kept: BTreeMap<Rank, AttemptRecord>,
@@ -50,34 +50,34 @@ impl History {
         }
     }
 
-    /// The job is told this; to be called before it is.
+    /// The job is about to be given this event; to be called before it is.
     pub fn handle_event(&mut self, now: Now, event: &Event) {
         match event {
-            // The first to finish has won: who is still at the same task is overtaken.
+            // The first to finish has won: any other attempt at the same task is overtaken.
             Event::TaskFinished { attempt, .. } => {
                 self.end_attempt(now, *attempt, AttemptEnd::Done, AttemptEnd::Overtaken);
             }
             Event::FunctionFailed { attempt, .. } => {
                 self.end_attempt(now, *attempt, AttemptEnd::Erred, AttemptEnd::Stopped);
             }
-            // What happens twice is the function's error; which time this was only the job knows.
+            // A second failure is the function's error, but only the job knows which time this was.
             Event::TaskFailed { attempt, .. } | Event::OutOfMemory { attempt, .. } => {
                 self.end_attempt(now, *attempt, AttemptEnd::Failed, AttemptEnd::Failed);
             }
-            // It was never begun.
+            // The attempt was never begun.
             Event::InputUnavailable { attempt, .. } => self.open.retain(|_, open| open.attempt != *attempt),
             Event::SpeLost { spe, .. } => self.end(now, *spe, AttemptEnd::Failed),
             Event::NodeLost(node) => {
                 let here: Vec<SpeId> = self.spes(|open| open.node == *node);
                 here.into_iter().for_each(|spe| self.end(now, spe, AttemptEnd::Failed));
             }
-            // Whoever takes the job over gives each task anew.
+            // The driver that takes the job over gives out each task anew.
             Event::DriverReplaced => self.stop_all(now),
             _ => {}
         }
     }
 
-    /// The job wants this done.
+    /// The job wants this action carried out.
     pub fn handle_action(&mut self, now: Now, action: &JobAction) {
         match action {
             JobAction::RunTask(assignment) => {
@@ -92,7 +92,7 @@ impl History {
         }
     }
 
-    /// Gives all of it away, when the job has ended.
+    /// Gives the whole history away, when the job has ended.
     pub fn finish(&mut self) -> JobHistory {
         let (mut attempts, mut bytes) = (Vec::new(), 0);
         for (_, record) in std::mem::take(&mut self.kept).into_iter().rev() {
@@ -124,7 +124,7 @@ impl History {
         self.open.iter().filter(|(_, open)| which(open)).map(|(spe, _)| *spe).collect()
     }
 
-    /// An attempt ended, if it is known; others at its task have this fate unless they say something before.
+    /// An attempt ended, if it is known. Others at its task get the fate `rivals` unless they report something before.
     fn end_attempt(&mut self, now: Now, attempt: AttemptId, end: AttemptEnd, rivals: AttemptEnd) {
         let Some(spe) = self.spes(|open| open.attempt == attempt).pop() else { return };
         self.end(now, spe, end);
@@ -184,8 +184,7 @@ struct OpenAttempt {
     segments: u32,
     slice: SectorPath,
     bytes: u64,
-    /// How it will have ended when its SPE is dropped before it says anything: it was silent, unless something else is
-    /// known.
+    /// How it will have ended if its SPE is dropped before it reports: as silent, unless something else is known.
     fate: AttemptEnd,
 }
 
@@ -209,7 +208,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// An upper bound of what an attempt takes in a message without path and node, in bytes.
+/// An upper bound of the bytes that an attempt takes in a message, without path and node.
 const RECORD_BYTES: usize = 80;
 /// Most nodes that a history marks: as many as a large cloud has.
 const MARKED_NODES_MAX: usize = 1_000;

@@ -1,5 +1,5 @@
-//! Whether a task's input can be read now: what a driver makes of the master's word on where a slice is. It never asks
-//! the master itself.
+//! Whether a task's input can be read now, judged by the master's answer about where a slice is. It never asks the
+//! master itself.
 
 use protocol::{
     Refusal, SliceId, Status,
@@ -23,7 +23,7 @@ pub enum OrderRefusal {
 }
 
 impl OrderRefusal {
-    /// What the job is told of it.
+    /// The event that the job is given for it.
     pub fn event(self, attempt: AttemptId) -> Event {
         match self {
             Self::Retryable(refusal) => Event::TaskFailed { attempt, refusal },
@@ -32,7 +32,7 @@ impl OrderRefusal {
         }
     }
 
-    /// The master refused to say where the input is. What is missing or not allowed is so the next time too.
+    /// The master refused to say where the input is. What is missing or not allowed now will be so the next time too.
     pub fn from_master(refusal: Refusal) -> Self {
         match refusal.status {
             Status::NotFound | Status::Refused => Self::Permanent(refusal),
@@ -40,19 +40,20 @@ impl OrderRefusal {
         }
     }
 
-    /// No copy can be reached, for this reason, and these are all there are: it is away only where that may change by
-    /// itself, since a node that has it is not there now; not where all copies are bad or gone.
+    /// No copy can be reached, for this reason, and these are all the copies. The input counts as unavailable only if
+    /// that may change by itself: a node that has it is away, or a copy is being made. If all copies are bad or gone,
+    /// it does not.
     pub fn from_copies(refusal: Refusal, copies: &[CopyStatus]) -> Self {
         let is_away = |copy: &CopyStatus| matches!(copy.state, CopyState::Stale | CopyState::Writing);
         if copies.iter().any(is_away) { Self::InputUnavailable(refusal) } else { Self::Retryable(refusal) }
     }
 }
 
-/// Where a slice can be read, which is still that of its path: at least one place.
+/// Where a slice can be read, at least one place, if it is still the content of its path.
 ///
 /// # Errors
-/// [`OrderRefusal::Permanent`] where the file is another one by now; [`OrderRefusal::InputUnavailable`] where the
-/// master names nobody: then [`OrderRefusal::from_copies`] decides.
+/// [`OrderRefusal::Permanent`] if the path has another content by now. [`OrderRefusal::InputUnavailable`] if the master
+/// names no node: then [`OrderRefusal::from_copies`] decides.
 pub fn sources_of(slice: SliceId, located: Located) -> Result<Vec<Source>, OrderRefusal> {
     let path = located.entry.path;
     if !matches!(&located.entry.kind, EntryKind::File(content) if content.slice == slice) {
@@ -80,7 +81,7 @@ mod tests {
         CopyStatus { node: NodeId::new("a").unwrap(), place: Place::new("s", "r"), state }
     }
 
-    /// A file whose slice is 7 and that nobody has.
+    /// A file whose slice is 7 and that no node has.
     fn nowhere() -> Located {
         let content = FileContent {
             slice: SliceId(7),

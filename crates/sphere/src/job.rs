@@ -1,20 +1,6 @@
 //! The state machine of a job: the client "is responsible for the control and scheduling of the program execution"
-//! (Sector/Sphere paper, 3.4).
-//!
-//! A job goes through its stages in order. In each, SPEs are given tasks until all have a winner; buckets are sealed as
-//! soon as nothing more can come into them; those of the last stage are published or returned, the others are the next
-//! stage's stream. Stages that are through stay known, because what they left may have to be made again:
-//!
-//! | lost | what follows |
-//! |---|---|
-//! | an SPE, or it is silent too long | its task is tried again, elsewhere first; the SPE is replaced |
-//! | a node | its tasks wait again; the buckets that it held are made again, as far as somebody is yet to read them ([`recovery`]) |
-//! | a bucket, or a piece of it | that bucket is made again |
-//! | a task that is done again leaves something else than before | a new run from stage 0: a record might be twice in the output |
-//! | a function errs | the job ends with that error, or goes on without that segment ([`errors`]) |
-//! | the driver itself | another is told the same again, up to where that was written down, and goes on ([`takeover`]) |
-//!
-//! It never does anything itself: it is told [`Event`]s and the time, and is asked for [`JobAction`]s.
+//! (Sector/Sphere paper, 3.4). It never does anything itself: it is given [`Event`]s and the time, and is asked for
+//! [`JobAction`]s.
 
 mod errors;
 mod recovery;
@@ -44,6 +30,19 @@ use crate::{
 };
 
 /// A job from its admission to its end.
+///
+/// A job goes through its stages in order. In each stage, SPEs are given tasks until every task has a winner. A bucket
+/// is sealed as soon as nothing more can come into it. Buckets of the last stage are published or returned; the others
+/// are the next stage's stream. A completed stage stays known, because its results may have to be made again:
+///
+/// | lost | what follows |
+/// |---|---|
+/// | an SPE, or it is silent too long | its task is tried again, elsewhere first; the SPE is replaced |
+/// | a node | its tasks wait again; the buckets that it held are made again, if something is yet to read them ([`recovery`]) |
+/// | a bucket, or a piece of it | that bucket is made again |
+/// | a repeated task leaves something else than before | a new run from stage 0: a record might be twice in the output |
+/// | a function errs | the job ends with that error, or goes on without that segment ([`errors`]) |
+/// | the driver itself | another is given the same events again, as far as they were written down, and goes on ([`takeover`]) |
 #[derive(Debug)]
 pub struct Job {
     plan: JobPlan,
@@ -52,20 +51,20 @@ pub struct Job {
     epoch: u32,
     /// How often its driver was replaced.
     takeovers: u32,
-    /// Those begun in this run; the last one is the present one.
+    /// Those begun in this run; the last one is the current one.
     stages: Vec<Stage>,
     records: Vec<StageRecord>,
     /// Segments of this run on which a function erred.
     skipped_segments: Vec<SkippedSegment>,
-    /// Tasks, by stage, that a machine without memory has ended once.
+    /// Tasks, by stage, that were ended once because their machine had no memory left.
     out_of_memory: BTreeSet<(u32, u32)>,
     actions: VecDeque<JobAction>,
     state: JobState,
-    /// The last time that it was told.
+    /// The last time that it was given.
     last_event_at: Duration,
 }
 
-/// How far a job is, for people.
+/// The progress of a job, for people to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageProgress {
     /// The run, from 0.
@@ -114,7 +113,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Something happened.
+    /// Gives the job an event.
     pub fn handle_event(&mut self, now: Now, event: Event) {
         if self.state != JobState::Running {
             return;
@@ -183,7 +182,7 @@ impl Job {
         self.advance(now);
     }
 
-    /// The next thing to do.
+    /// The next action.
     pub fn poll_action(&mut self) -> Option<JobAction> {
         self.actions.pop_front()
     }
@@ -209,29 +208,29 @@ impl Job {
         &self.records
     }
 
-    /// What the job waits for, where no copy of an input can be reached.
+    /// What the job waits for, if no copy of an input can be reached.
     pub fn awaited_input(&self) -> Option<&Refusal> {
         self.stages.iter().find_map(Stage::awaited_input)
     }
 
-    /// How the job is.
+    /// The state of the job.
     pub fn state(&self) -> JobState {
         self.state
     }
 
-    /// How far the job is.
+    /// The progress of the job.
     pub fn progress(&self) -> StageProgress {
         let Some(stage) = self.stages.last() else {
             return StageProgress { epoch: self.epoch, stage: 0, bytes_done: 0, bytes: 0, buckets_done: 0, buckets: 0 };
         };
         let bytes = stage.bytes();
         let (buckets_done, buckets) = stage.buckets.progress();
-        // An SPE may count bytes beyond its segment (the end of its last line), and what it does again.
+        // An SPE may count bytes beyond its segment (the end of its last line), and bytes that it reads again.
         let bytes_done = (stage.bytes_done() + self.fleet.bytes_in_progress()).min(bytes);
         StageProgress { epoch: self.epoch, stage: stage.number, bytes_done, bytes, buckets_done, buckets }
     }
 
-    /// Brings everything forward that can go forward.
+    /// Advances everything that can advance.
     fn advance(&mut self, now: Now) {
         self.last_event_at = now.monotonic;
         while self.state == JobState::Running
@@ -266,9 +265,9 @@ impl Job {
         }
     }
 
-    /// Gives idle SPEs work: of the earliest stage first, since all later ones wait for it; first everyone's own, then
-    /// what is left of others', and at last what somebody is slow at. SPEs of marked nodes come after the others each
-    /// time.
+    /// Gives idle SPEs work. Tasks of the earliest stage come first, since all later stages wait for it. Each SPE first
+    /// gets tasks of its own node, then those of other nodes, and at last a task at which another SPE is slow. SPEs of
+    /// marked nodes come after the others each time.
     fn assign_tasks(&mut self, now: Now) {
         if self.stages.iter_mut().map(Stage::take_has_new).filter(|has_new| *has_new).count() > 0 {
             self.fleet.retry_all_idle();
@@ -292,7 +291,7 @@ impl Job {
                 break;
             }
             for task in stage.slow_tasks(now) {
-                // Who is marked is no likely winner.
+                // A marked node is unlikely to win.
                 let may_rival =
                     |(_, node): &(SpeId, &NodeId)| self.fleet.is_preferred(node) && stage.may_speculate(task, node);
                 let Some((spe, node)) = self.fleet.idle().find(may_rival) else { continue };
@@ -316,7 +315,7 @@ impl Job {
         }
     }
 
-    /// Everything again from stage 0, because of `why`.
+    /// Does everything again from stage 0, because of `why`.
     fn begin_epoch(&mut self, now: Now, why: String) {
         if self.epoch + 1 >= self.plan.epochs_max {
             return self.end(Err(SphereError::TooManyEpochs { runs: self.epoch + 1, last: why }));
@@ -328,7 +327,7 @@ impl Job {
             self.actions.push_back(JobAction::StartSpe { spe, node });
         }
         for record in &mut self.records {
-            // What was begun again stays visible; all else is counted anew.
+            // The repeats stay visible; everything else is counted anew.
             let StageRecord { retried, speculative, .. } = *record;
             *record = StageRecord { retried, speculative, ..StageRecord::default() };
         }
@@ -341,7 +340,7 @@ impl Job {
         self.stages.get_mut(attempt.stage as usize).filter(|stage| stage.is_of(attempt.job, attempt.epoch))
     }
 
-    /// Who makes an attempt that is counted on.
+    /// The SPE that makes an attempt that is counted on.
     fn spe_of(&self, attempt: AttemptId) -> Option<SpeId> {
         Some(self.stages.get(attempt.stage as usize)?.running(attempt)?.spe)
     }
@@ -379,7 +378,7 @@ impl Job {
         }
     }
 
-    /// Refuses more names of counters than a person reads: those of a stage, and of the whole job.
+    /// Refuses more counter names than a person reads: those of a stage, and of the whole job.
     fn check_counters(&self, stage: usize, counters: &Counters) -> Result<(), SphereError> {
         let names = self.stages[stage].counter_totals().names_with(counters);
         let others = self.stages.iter().enumerate().filter(|(number, _)| *number != stage);
@@ -390,7 +389,7 @@ impl Job {
         Err(SphereError::Counters { stage, names, all })
     }
 
-    /// Ends an SPE that is at work for nothing, and starts another in its place.
+    /// Ends an SPE whose work is useless, and starts another in its place.
     fn replace_spe(&mut self, now: Now, old: SpeId) {
         if let Some((spe, node)) = self.fleet.replace(now, old) {
             self.actions.push_back(JobAction::DropSpe(old));
@@ -409,7 +408,7 @@ impl Job {
         }
     }
 
-    /// Nobody failed: the task is tried again until its input is back, or has been away for too long.
+    /// No node failed: the task is tried again until its input is back, or has been unavailable for too long.
     fn await_input(&mut self, now: Now, attempt: AttemptId, refusal: Refusal) {
         let Some(spe) = self.spe_of(attempt) else { return };
         self.fleet.release(spe);
@@ -478,7 +477,7 @@ impl Job {
             Err(SphereError::Cancelled(_)) => JobState::Cancelled,
             Err(_) => JobState::Failed,
         };
-        // Whatever else was wanted is wanted no more.
+        // All other actions are no longer wanted.
         self.actions.clear();
         self.actions.push_back(JobAction::Finished(result));
     }
@@ -486,5 +485,5 @@ impl Job {
 
 /// How long a job waits for an input of which no copy can be reached: long enough for a machine to be started again.
 const INPUT_PATIENCE: Duration = Duration::from_secs(10 * 60);
-/// Most bytes returned to the driver in all: it keeps them in memory, of which no role may take more than 600 MB.
+/// Most bytes returned to the driver in all: it keeps them in memory, and no role may use more than 600 MB of that.
 pub const RETURNED_BYTES_MAX: u64 = 256 << 20;

@@ -1,7 +1,5 @@
-//! Which buckets of which jobs a node has: jobs begin runs anew and end, and late words of an older run or of an ended
-//! job must bring nothing back. Serves the path of a job; what a bucket is made of is its user's.
-//!
-//! It never looks into a bucket.
+//! Which buckets of which jobs a node has (path of a job). Jobs begin new runs and end, and a late message of an older
+//! run or an ended job must bring nothing back. Callers decide what a bucket is made of: it never looks into one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,16 +25,16 @@ struct EpochBuckets<B> {
 pub enum BucketAbsence {
     /// Its job has ended.
     Forgotten,
-    /// Its job is in this run by now.
+    /// Its job is in this later run by now.
     OlderEpoch(u32),
-    /// The job has as many buckets here as a node keeps.
+    /// The job already has as many buckets here as a node keeps.
     TooMany,
-    /// Nothing was ever said of it.
+    /// No message has named it.
     NotHere,
 }
 
 impl BucketAbsence {
-    /// What its asker hears.
+    /// The status that the sender is given.
     pub fn status(self) -> Status {
         match self {
             Self::Forgotten | Self::OlderEpoch(_) => Status::Refused,
@@ -53,8 +51,8 @@ impl<B> Default for JobBuckets<B> {
 }
 
 impl<B> JobBuckets<B> {
-    /// Something is said of a bucket, which may begin it. The first word of a newer run ends the older one: gives its
-    /// buckets, for whatever they gathered is void.
+    /// A message names a bucket, which may begin it. The first message of a newer run ends the older one, whose
+    /// contents are void: gives its buckets.
     ///
     /// # Errors
     /// Why the bucket may not begin.
@@ -94,12 +92,12 @@ impl<B> JobBuckets<B> {
         job.buckets.get_mut(&id).ok_or(BucketAbsence::NotHere)
     }
 
-    /// Whether the master has ordered this job forgotten.
+    /// Whether the master has ordered the node to forget this job.
     pub fn is_forgotten(&self, job: JobId) -> bool {
         self.forgotten.contains(&job)
     }
 
-    /// A job is over: gives all its buckets. What is still said of them is refused from now on.
+    /// A job is over: gives all its buckets. Later messages about them are refused.
     pub fn forget(&mut self, job: JobId) -> Vec<B> {
         if !self.is_forgotten(job) {
             self.forgotten.push_back(job);
@@ -111,7 +109,7 @@ impl<B> JobBuckets<B> {
     }
 }
 
-/// Buckets of one job on one node: at about 300 bytes each some tens of megabytes. A stage with local output has one
+/// Buckets of one job on one node: at about 300 bytes each, some tens of megabytes. A stage with local output has one
 /// for each task.
 pub const BUCKETS_PER_JOB_MAX: usize = 1 << 17;
 /// Jobs remembered as ended: late pieces come within seconds, and no cloud ends so many jobs in that time.

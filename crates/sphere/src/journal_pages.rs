@@ -1,9 +1,7 @@
-//! The pages of a job's journal: what the job was told, in the order in which it was, each page with its number. One is
-//! written at a time, and only where none of its number is: so of two drivers that believe the job theirs only one goes
-//! on writing ([`PageWrite`]), and the other one learns of it before it has done harm.
-//!
-//! It never decides when something must be written before something may be said: [`DriverCore`](crate::DriverCore)
-//! does.
+//! The numbered pages of a job's journal: what the job was told, in order. One page is written at a time, and only
+//! where no page of its number exists. So of two drivers that both believe they own the job, only one goes on
+//! ([`PageWrite`]); the other learns of it before it does harm. It never decides what must be written before an action:
+//! [`DriverCore`](crate::DriverCore) does.
 
 use std::time::Duration;
 
@@ -12,16 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::Event;
 
-/// What a job was told, and when by its clock.
+/// What a job was told, and at which time of its clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JournalEntry {
     /// The time of the job.
     pub at: Duration,
-    /// Nothing: only that so much time has passed.
+    /// The event; `None` means that only time has passed.
     pub event: Option<Event>,
 }
 
-/// What is in no page yet, and what the next page is.
+/// What is in no page yet, and the number of the next page.
 #[derive(Debug)]
 pub(crate) struct JournalPages {
     /// The number of the next page.
@@ -32,7 +30,7 @@ pub(crate) struct JournalPages {
 }
 
 impl JournalPages {
-    /// Behind `next` pages, the last of which was begun then.
+    /// Continues after `next` pages, the last of which was begun at `last_page`.
     pub(crate) fn behind(next: u32, last_page: Duration) -> Self {
         Self { next, waiting: Vec::new(), last_page }
     }
@@ -41,13 +39,13 @@ impl JournalPages {
         self.waiting.push(told);
     }
 
-    /// Whether it is time for a page: at first every second, and the older the job, the more seldom. A takeover then
-    /// costs a two-thousandth of what is done, and the pages to be read stay a few thousand also after weeks.
+    /// Whether a page is due: every second at first, and less often as the job gets older. A takeover then costs a
+    /// two-thousandth of the work done, and even after weeks there are only a few thousand pages to read.
     pub(crate) fn is_due(&self, at: Duration) -> bool {
         at.saturating_sub(self.last_page) >= PAGE_PERIOD_MIN + self.last_page / PAGES_PER_AGE
     }
 
-    /// What is to be written now.
+    /// The entries to be written now.
     pub(crate) fn take(&mut self) -> Option<JournalPage> {
         self.last_page = self.waiting.last()?.at;
         let page = JournalPage { number: self.next, entries: std::mem::take(&mut self.waiting) };
@@ -65,8 +63,8 @@ pub struct JournalPage {
     pub entries: Vec<JournalEntry>,
 }
 
-/// How one page gets written: also where the master or nodes are away for some minutes, and where the news of a try
-/// that went well was lost on its way.
+/// How one page gets written, even if the master or nodes are away for some minutes, or the answer to a successful try
+/// was lost.
 #[derive(Debug)]
 pub struct PageWrite {
     begun: Duration,
@@ -77,9 +75,9 @@ pub struct PageWrite {
 pub enum PageWriteStep {
     /// It is tried again after this pause.
     Retry(Duration),
-    /// There is a page of this number: read it, and say [what it is](PageWrite::found).
+    /// A page of this number exists: read it, and report [what it is](PageWrite::found).
     Compare(Refusal),
-    /// That was all. `Exists`: another driver has written a page of this number.
+    /// The attempt is over. `Exists`: another driver has written a page of this number.
     Ended(Result<(), Refusal>),
 }
 
@@ -89,7 +87,7 @@ impl PageWrite {
         Self { begun: now.monotonic }
     }
 
-    /// A try to put it, only where nothing is, went so.
+    /// The result of a try to write the page where nothing was.
     pub fn tried(&self, now: Now, result: Result<(), Refusal>) -> PageWriteStep {
         match result {
             Err(refusal) if refusal.status == Status::Exists => PageWriteStep::Compare(refusal),
@@ -97,14 +95,14 @@ impl PageWrite {
         }
     }
 
-    /// What was in its place is the same page, is another for the reason that the try was refused for, or cannot be
-    /// read.
+    /// What is in its place: the same page, another page (for the reason that the try was refused for), or one that
+    /// cannot be read.
     pub fn found(&self, now: Now, refusal: Refusal, is_same: Result<bool, Refusal>) -> PageWriteStep {
         let result = is_same.and_then(|is_same| if is_same { Ok(()) } else { Err(refusal) });
         self.judge(now, result)
     }
 
-    /// As [`PageWriteStep::Retry`] where a page cannot be read for now: nothing else is tried again.
+    /// Gives [`PageWriteStep::Retry`] where a page cannot be read for now: nothing else is tried again.
     pub fn judge(&self, now: Now, result: Result<(), Refusal>) -> PageWriteStep {
         let is_early = now.monotonic.saturating_sub(self.begun) < PATIENCE;
         match result {
@@ -113,8 +111,8 @@ impl PageWrite {
         }
     }
 
-    /// Why a file of the journal cannot be read that must be there: the head, and each page before the last. One that
-    /// is not there is as one that cannot be read for now, for a rebuild may name it yet.
+    /// Why a file of the journal that must exist cannot be read: the head, and each page before the last. A missing one
+    /// is treated like one that cannot be read for now, since a rebuild may still name it.
     pub fn must_be_there(refusal: Refusal) -> Refusal {
         match refusal.status {
             Status::NotFound => Refusal { status: Status::Unavailable, ..refusal },
@@ -122,16 +120,15 @@ impl PageWrite {
         }
     }
 
-    /// Whether a journal ends before the page of this number, which is not there: no file of its folder is a page
-    /// behind it. A driver that went on in a gap would meet the pages behind it, which tell of another course of the
-    /// job.
+    /// Whether a journal ends before the page of this number, which is missing: no file of its folder is a later page.
+    /// A driver that continued in a gap would meet the later pages, which tell of another course of the job.
     pub fn is_end<'a>(number: u32, mut names: impl Iterator<Item = &'a str>) -> bool {
         !names.any(|name| name.parse().is_ok_and(|page: u32| page >= number))
     }
 
-    /// Whether a journal that could not be read for this reason, when patience was over, is out of reach for others
-    /// too: then the job ends when a second driver, at another node where there is one, finds the same. What another
-    /// driver does is no reason.
+    /// Whether a journal that could not be read for this reason, until patience ran out, is out of reach for others
+    /// too. Then the job ends when a second driver, at another node if there is one, finds the same. What another
+    /// driver does is no such reason.
     pub fn is_out_of_reach(refusal: &Refusal) -> bool {
         refusal.status == Status::Unavailable
     }
@@ -139,9 +136,9 @@ impl PageWrite {
 
 /// Time between two pages of a young job.
 const PAGE_PERIOD_MIN: Duration = Duration::from_millis(900);
-/// Into how many parts the age of a job is divided for the time between two pages.
+/// The age of a job is divided by this to give the time between two pages.
 const PAGES_PER_AGE: u32 = 2_000;
-/// How long a page is tried again: a machine is started again in less. What lay in memory is gone for good.
+/// How long a page is tried again: a machine is restarted in less. What was in memory is gone for good.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// Pause before a page is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -175,7 +172,7 @@ mod tests {
         let pages = || ["00000000", "00000001", "00000003", "head"].into_iter();
         assert!(!PageWrite::is_end(2, pages()));
         assert!(PageWrite::is_end(4, pages()));
-        // Written since it was looked for.
+        // It was written since it was looked for.
         assert!(!PageWrite::is_end(3, pages()));
     }
 

@@ -1,18 +1,22 @@
-//! Sphere's compute model (Sector/Sphere paper, section 3): a stream is cut into segments, segments are grouped into
-//! tasks, tasks are given to SPEs where their bytes lie, and their results are gathered in buckets, exactly once.
-//!
-//! It serves the path of a job: the driver in `client` asks [`Job`] what to do and tells it what came of it. Everything
-//! here is pure: no sockets, no files, no clock, no runtime, no randomness, so that a simulation and a real cluster run
-//! the same rules. It never knows what an SPE is made of, nor how its words travel.
-//!
-//! Read in this order: [`plan`] (what is wanted), [`stream`] (what goes in), [`split_points`] (where it may be cut),
-//! [`segment`] (how it is cut), `task` (how cuts
-//! are put together), `fleet` (who is there), `schedule` with `fullest` (which is given to whom), `pace` (who is slow),
-//! `bucket` (where results lie) with `numbered`, `shares`, `places`, `delivery` and `turns`, `stage`, [`job`] (the
-//! whole), [`outcome`] (how it ends), [`output_commit`] (how its output gets its place), [`history`] (what became of
-//! its attempts). [`driver_core`] (what every driver decides) with [`input`], [`clock`], [`journal_pages`] (its
-//! journal) and [`output_folder`]. What every node decides of results: [`shuffle_write`], [`retained_outputs`],
-//! [`job_buckets`]. `action` and `event` are its two languages.
+//! Sphere's compute model (Sector/Sphere paper, section 3). A stream is cut into segments, segments are grouped into
+//! tasks, and tasks are given to SPEs where their bytes lie. The results are gathered in buckets, exactly once. The
+//! driver in `client` asks [`Job`] what to do and reports the results to it (path of a job). Everything here is pure,
+//! so that a simulation and a real cluster run the same rules. It never uses sockets, files, a clock, a runtime or
+//! randomness.
+
+// Read in this order:
+//
+// - `plan` (what is wanted), `stream` (what goes in), `split_points` (where it may be cut), `segment` (how it is cut)
+// - `task` (how segments are grouped), `fleet` (which SPEs exist), `schedule` with `busiest_nodes` (which SPE gets
+//   which task) and `straggler` (which attempts are slow)
+// - `bucket` (where results lie) with `vec_map`, `bucket_shares`, `bucket_placement`, `delivery` and `node_queues`
+// - `stage`, `job` (the whole), `outcome` (how it ends), `output_commit` (how its output gets its place), `history`
+//   (what became of its attempts)
+// - `driver_core` (what every driver decides) with `input`, `clock`, `journal_pages` (its journal) and `output_folder`
+// - `shuffle_write`, `retained_outputs` and `job_buckets` (what every node decides about results)
+//
+// `action` and `event` are what a job asks for and is told. What an SPE is made of, and how messages travel, is unknown
+// here.
 
 mod action;
 mod bucket;

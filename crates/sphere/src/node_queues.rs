@@ -1,7 +1,5 @@
-//! Work that nodes can be told to do, some of it at a time: a node that has enough under way is told more when one of
-//! that is answered. Steps of buckets and deliveries wait here.
-//!
-//! It never knows what the work is.
+//! Work that nodes can be ordered to do, a limited amount at a time. When a node has enough under way, it gets more
+//! only after an answer. Bucket steps and deliveries wait here. It never knows what the work is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +10,7 @@ use protocol::NodeId;
 pub(crate) struct NodeQueues {
     in_flight_max: usize,
     nodes: BTreeMap<NodeId, NodeQueue>,
-    /// Nodes with work that have not enough under way.
+    /// Nodes that have work and not enough under way.
     open: BTreeSet<NodeId>,
 }
 
@@ -23,18 +21,18 @@ struct NodeQueue {
 }
 
 impl NodeQueues {
-    /// No work yet; of each node at most `in_flight_max` under way.
+    /// No work yet; at most `at_once_max` orders are under way at each node.
     pub(crate) fn new(at_once_max: usize) -> Self {
         Self { in_flight_max: at_once_max, nodes: BTreeMap::new(), open: BTreeSet::new() }
     }
 
-    /// A node can be told this.
+    /// A node can be ordered to do this.
     pub(crate) fn add(&mut self, node: &NodeId, number: u32) {
         self.nodes.entry(node.clone()).or_default().ready.insert(number);
         self.update_open(node);
     }
 
-    /// It is not to be told this any more.
+    /// The node is no longer to be ordered to do this.
     pub(crate) fn remove(&mut self, node: &NodeId, number: u32) {
         if let Some(turn) = self.nodes.get_mut(node) {
             turn.ready.remove(&number);
@@ -42,7 +40,7 @@ impl NodeQueues {
         self.update_open(node);
     }
 
-    /// The next to be told, taken out; where it is told, [`begin`](Self::begin) is to follow.
+    /// Takes out the next order; if it is given, the caller then calls [`begin`](Self::begin).
     pub(crate) fn next(&mut self) -> Option<(NodeId, u32)> {
         let node = self.open.first()?.clone();
         let number = self.nodes.get_mut(&node)?.ready.pop_first()?;
@@ -50,13 +48,13 @@ impl NodeQueues {
         Some((node, number))
     }
 
-    /// A node was told something.
+    /// A node was given an order.
     pub(crate) fn begin(&mut self, node: &NodeId) {
         self.nodes.entry(node.clone()).or_default().under_way += 1;
         self.update_open(node);
     }
 
-    /// It has answered, or will not.
+    /// The node has answered an order, or will not.
     pub(crate) fn end(&mut self, node: &NodeId) {
         if let Some(turn) = self.nodes.get_mut(node) {
             turn.under_way = turn.under_way.saturating_sub(1);
@@ -64,7 +62,7 @@ impl NodeQueues {
         self.update_open(node);
     }
 
-    /// Nobody answers what was told: everything under way is over.
+    /// Nobody will answer the orders given: everything under way is over.
     pub(crate) fn end_all(&mut self) {
         for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
             if let Some(turn) = self.nodes.get_mut(&node) {

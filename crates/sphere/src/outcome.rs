@@ -1,6 +1,6 @@
 //! How a job ends: with its output buckets, or with the one reason why there is no output. A function's error is
-//! reported once and never retried (Sector/Sphere paper, 3.5.2: "the data segment will not be processed by any other
-//! SPE. Instead, an error report is sent back to the client").
+//! reported once (Sector/Sphere paper, 3.5.2: "the data segment will not be processed by any other SPE. Instead, an
+//! error report is sent back to the client"). It is never retried.
 
 use protocol::{
     NodeId, RecordFraming, Refusal, SectorPath, SliceId, Status,
@@ -16,11 +16,11 @@ pub struct Outcome {
     pub epoch: u32,
     /// Buckets that the last stage could have filled: their numbers are all below this.
     pub buckets: u32,
-    /// The buckets that were published or returned, by number. Empty ones are left out; but where all are empty and
-    /// output is published, there is one empty file.
+    /// The buckets that were published or returned, by number. Empty ones are left out. If all are empty and output is
+    /// published, there is one empty file.
     pub outputs: Vec<OutputBucket>,
-    /// Segments that are not in the output since the function erred on them, in the order in which that was told; none
-    /// unless the plan bears errors ([`errors_max`](crate::JobPlan::errors_max)).
+    /// Segments that are missing from the output since the function erred on them, in the order of the reports. None
+    /// unless the plan allows for errors ([`errors_max`](crate::JobPlan::errors_max)).
     pub skipped_segments: Vec<SkippedSegment>,
 }
 
@@ -31,7 +31,7 @@ pub struct SkippedSegment {
     pub stage: u32,
     /// Where in its file or bucket the segment begins, in bytes.
     pub from: u64,
-    /// The first byte no longer part of it; of lines, the last one that begins before reaches beyond.
+    /// The first byte that is no longer part of it; with lines, the last one that begins before it extends beyond.
     pub until: u64,
     /// The number of its first record in the file or bucket, where that is known without counting.
     pub first_record: Option<u64>,
@@ -42,13 +42,13 @@ pub struct SkippedSegment {
 /// One bucket of a job's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputBucket {
-    /// Which.
+    /// Which one.
     pub bucket: BucketId,
     /// The node that made it.
     pub node: NodeId,
     /// Its length in bytes.
     pub bytes: u64,
-    /// The slice that it became; nothing where it was not published, or its driver did not say.
+    /// The slice that it became; `None` if it was not published, or its driver did not record it.
     pub slice: Option<SliceId>,
 }
 
@@ -95,7 +95,7 @@ pub enum SphereError {
         /// Length of a record.
         record_bytes: u32,
     },
-    /// Nothing was said of where a file's records are.
+    /// It is unknown where a file's records are.
     #[error("where the records of `{path}` begin is not known, as `{records}` needs it; give the job its layout")]
     NoLayout {
         /// The file.
@@ -125,14 +125,14 @@ pub enum SphereError {
         /// The last failure.
         last: Refusal,
     },
-    /// An input was away for too long.
+    /// An input was unavailable for too long.
     #[error("the task that begins with `{path}` has waited for its input for {minutes} minutes: {last}")]
     InputUnavailable {
         /// The file of its first segment.
         path: SectorPath,
         /// How long.
         minutes: u64,
-        /// What is away.
+        /// What is unavailable.
         last: Refusal,
     },
     /// Results were lost with their nodes too often.
@@ -170,7 +170,7 @@ pub enum SphereError {
         /// The most there may be, in bytes.
         most: u64,
     },
-    /// Someone said no, in a way that trying again does not change.
+    /// A refusal that trying again does not change.
     #[error("{0}")]
     Refused(Refusal),
     /// The job was to stop, because of this.
@@ -189,7 +189,7 @@ impl SphereError {
         }
     }
 
-    /// The kind of failure and a sentence for a person.
+    /// The kind of failure and a message for a person.
     pub fn refusal(&self) -> Refusal {
         let status = match self {
             Self::StageCount { .. }
@@ -225,7 +225,7 @@ fn at_record(error: &FunctionFailure) -> String {
     format!(", record {record} (which begins \"{}\")", start.escape_ascii())
 }
 
-/// Most bytes of a record in a sentence: they may be binary, and a byte then takes four letters.
+/// Most bytes of a record in a message: they may be binary, and a byte then takes four letters.
 const QUOTED_BYTES_MAX: usize = 32;
 
 #[cfg(test)]

@@ -1,18 +1,6 @@
-//! The last step of a job: its output gets its place, whole and with nothing else in it.
-//!
-//! The parts were published into a hidden folder. What lies there is not all of the job: a part whose news was lost,
-//! and whose bucket was then made again with other records or none, lies there too, and a commit that nobody waits for
-//! any more may still come. So the folder is first renamed to where no commit goes; then what is no part of the outcome
-//! is removed, and only then it is renamed to its place.
-//!
-//! | who is told | what follows |
-//! |---|---|
-//! | a rename failed, or its answer was lost | it is looked: where the place holds a part of this job, all is done, whoever did it |
-//! | a part is missing, or another file has its name | the job fails: nobody but its drivers writes there |
-//! | the master is away | it is looked again after a pause, for some minutes |
-//!
-//! Any number of drivers may do this at the same time: each step is one that only the first can do, and leaves the
-//! others to see that it is done. It never makes anything again: that is the job's, before.
+//! The last step of a job: its output is moved to its place, whole and with nothing else in it. Any number of drivers
+//! may do this at the same time. Each step can succeed for only one of them, and the others can see that it is done. It
+//! never makes anything again: the job does that, before.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -23,54 +11,65 @@ use protocol::{Now, Refusal, SliceId, Status};
 
 use crate::Outcome;
 
-/// See the module.
+/// The steps that bring a job's output to its place.
+///
+/// The parts were published into a hidden folder, which may hold more than the job's output. The report of a part may
+/// have been lost, and its bucket then made again with other records or none. A commit that nobody is waiting for may
+/// also still arrive. So the folder is first renamed to where no commit goes. Then whatever is not part of the outcome
+/// is removed, and only then is the folder renamed to its place.
+///
+/// | event | what follows |
+/// |---|---|
+/// | a rename failed, or its answer was lost | the folders are inspected: if the place holds a part of this job, all is done, whichever driver did it |
+/// | a part is missing, or another file has its name | the job fails: nobody but its drivers writes there |
+/// | the master is away | the folders are inspected again after a pause, for some minutes |
 #[derive(Debug)]
 pub struct OutputCommit {
     /// Length and slice of each part, by the name of its file.
     parts: BTreeMap<String, (u64, Option<SliceId>)>,
-    /// What the error slice is called, where one belongs to the output.
+    /// The name of the error slice, if the output has one.
     errors: Option<String>,
-    /// Whether an empty folder in the place may go.
+    /// Whether an empty folder in the place may be removed.
     may_remove_target: bool,
     begun: Duration,
     due: VecDeque<CommitAction>,
     asked: Option<CommitAction>,
-    /// When it is looked again.
+    /// When the folders are inspected again.
     paused_until: Option<Duration>,
     /// What was refused last, and why: asked for once more it would be refused again.
     refused: Option<(CommitAction, Refusal)>,
     is_over: bool,
 }
 
-/// What is to be done next. One at a time: each is answered before the next.
+/// What is to be done next, one action at a time: each is answered before the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitAction {
     /// Rename the hidden folder to the gathered one. Answered by [`done`](OutputCommit::done) or
-    /// [`refused`](OutputCommit::refused), as all others but `Look`.
+    /// [`refused`](OutputCommit::refused), like all others but `Inspect`.
     Gather,
-    /// See what lies in the folders. Answered by [`handle_inspected`](OutputCommit::handle_inspected) or `refused`.
+    /// List the folders. Answered by [`handle_inspected`](OutputCommit::handle_inspected) or `refused`.
     Inspect,
     /// Write the error slice into the gathered folder.
     WriteErrors,
     /// Remove this entry of the gathered folder, with all that it holds.
     Remove(String),
-    /// Remove the empty folder that is in the place.
+    /// Remove the empty folder that is in the output's place.
     RemoveEmptyTarget,
-    /// Rename the gathered folder to the place.
+    /// Rename the gathered folder to the output's place.
     Rename,
-    /// That was all: the output has its place, or why it has none.
+    /// The last action: the output has its place, or the reason why it has none.
     Finished(Result<(), Refusal>),
 }
 
-/// What lies in the folders, each `None` where it is not there. To be looked at in this order, which is the one in
-/// which the output moves: else it might be missed.
+/// What lies in the folders, each `None` if it does not exist. They are to be listed in this order, in which the output
+/// moves: otherwise it might be missed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputSnapshot {
     /// Where the parts are published.
     pub staging: Option<Vec<OutputEntry>>,
     /// Where no commit goes.
     pub gathered: Option<Vec<OutputEntry>>,
-    /// The place; what is there and is no folder gives itself.
+    /// The output's place; a file there is listed as itself.
     pub target: Option<Vec<OutputEntry>>,
 }
 
@@ -81,13 +80,13 @@ pub struct OutputEntry {
     pub name: String,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Its content; nothing for a folder.
+    /// Its content; `None` for a folder.
     pub slice: Option<SliceId>,
 }
 
 impl OutputCommit {
-    /// Gives the output of `outcome` its place. `errors` is what the error slice is called, where one belongs to it;
-    /// `may_remove_target` whether an empty folder was in the place when the job began.
+    /// Brings the output of `outcome` to its place. `errors` is the name of the error slice, if there is one.
+    /// `may_make_room` says whether an empty folder was in the place when the job began.
     pub fn new(now: Now, outcome: &Outcome, errors: Option<String>, may_make_room: bool) -> Self {
         let part = |output: &crate::OutputBucket| (part_name(output.bucket.bucket), (output.bytes, output.slice));
         Self {
@@ -103,7 +102,7 @@ impl OutputCommit {
         }
     }
 
-    /// The next thing to do; nothing while an answer or the [time](Self::next_timeout) is waited for.
+    /// The next action; `None` while an answer or the [time](Self::next_timeout) is awaited.
     pub fn poll_action(&mut self) -> Option<CommitAction> {
         if self.asked.is_some() || self.is_over {
             return None;
@@ -129,7 +128,7 @@ impl OutputCommit {
         }
     }
 
-    /// What was asked for is done.
+    /// The requested action is done.
     pub fn done(&mut self) {
         match self.asked.take() {
             Some(CommitAction::Gather) => self.due = VecDeque::from([CommitAction::Inspect]),
@@ -138,7 +137,7 @@ impl OutputCommit {
         }
     }
 
-    /// What was asked for was not done, or nobody knows whether it was.
+    /// The requested action was not done, or it is unknown whether it was.
     pub fn refused(&mut self, now: Now, refusal: Refusal) {
         let Some(action) = self.asked.take() else { return };
         match (&action, refusal.status) {
@@ -159,12 +158,12 @@ impl OutputCommit {
         }
     }
 
-    /// What was looked for.
+    /// The contents of the folders.
     pub fn handle_inspected(&mut self, seen: &OutputSnapshot) {
         if self.asked.take() != Some(CommitAction::Inspect) {
             return;
         }
-        // The rename is one step, and only this job has these slices: one of them in the place says that all were
+        // The rename is one step, and only this job has these slices. So one of them in the place shows that all were
         // there.
         if seen.target.iter().flatten().any(|file| self.is_part(file)) {
             return self.end(Ok(()));
@@ -179,7 +178,7 @@ impl OutputCommit {
         }
     }
 
-    /// Asks for all that is left to do.
+    /// Asks for everything that is left to do.
     fn prepare(&mut self, gathered: &[OutputEntry], place: Option<&[OutputEntry]>) {
         let is_lacking = |name: &&String| !gathered.iter().any(|file| file.name == **name && self.is_part(file));
         if let Some(lacking) = self.parts.keys().find(is_lacking) {
@@ -208,7 +207,7 @@ impl OutputCommit {
         self.ask_for(CommitAction::Rename);
     }
 
-    /// Asks for something, unless it was refused just now: nothing has changed since.
+    /// Asks for an action, unless it was refused just now: nothing has changed since.
     fn ask_for(&mut self, action: CommitAction) {
         match &self.refused {
             Some((refused, refusal)) if *refused == action => {
@@ -233,14 +232,14 @@ impl OutputCommit {
     }
 }
 
-/// What the file of an output bucket is called.
+/// The name of the file of an output bucket.
 pub fn part_name(bucket: u32) -> String {
     format!("part-{bucket:05}")
 }
 
-/// How long the master may be away: a machine is started again in less.
+/// How long the master may be away: a machine is restarted in less.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
-/// Pause before it is looked again.
+/// Pause before the folders are inspected again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

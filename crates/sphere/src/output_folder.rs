@@ -1,7 +1,7 @@
-//! Where the output of a job is while it runs and afterwards: it appears whole or not at all. Each run writes its files
-//! into a hidden folder of its own beside the place; of the one that ends well exactly the outcome is renamed to it, in
-//! one step. What is done for that, and what where an answer is lost, [`OutputCommit`](crate::OutputCommit) says; here
-//! is what it says in the words of the master.
+//! Where the output of a job is, during the job and afterwards: it appears whole or not at all. Each run writes its
+//! files into its own hidden folder beside the place. Of the run that ends well, exactly the outcome is renamed to the
+//! place, in one step. [`OutputCommit`](crate::OutputCommit) decides the steps, and this file puts them into requests
+//! to the master. It never sends any.
 
 use protocol::{
     JobId, SectorPath,
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CommitAction, OutputEntry, part_name};
 
-/// See the module.
+/// The paths of one job's output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputFolder {
     target: SectorPath,
@@ -23,7 +23,8 @@ pub struct OutputFolder {
 }
 
 impl OutputFolder {
-    /// The output at `target`, where an empty folder is or nothing; `None` for a folder that is not for jobs alone.
+    /// The output at `target`, where there is an empty folder or nothing. `None` for a folder that is not for jobs
+    /// alone.
     pub fn at(target: &SectorPath, was_there: bool) -> Option<Self> {
         let parent = target.parent()?;
         if parent.is_root() && target.name() == Some(MEMORY_FOLDER) {
@@ -32,7 +33,7 @@ impl OutputFolder {
         Some(Self { parent, target: target.clone(), was_there })
     }
 
-    /// The place.
+    /// The output's place.
     pub fn target(&self) -> &SectorPath {
         &self.target
     }
@@ -45,12 +46,12 @@ impl OutputFolder {
     /// Where the parts of a run are published.
     ///
     /// # Errors
-    /// A path that is too long; as for the others here.
+    /// A path that is too long. The same holds for the other functions here.
     pub fn staging(&self, job: JobId, run: u32) -> Result<SectorPath, PathError> {
         self.sibling(&format!(".sphere-{job}-{run}"))
     }
 
-    /// Where the output of a run is once all of it is there: no commit that comes late knows of this folder.
+    /// Where the complete output of a run is: no late commit knows of this folder.
     ///
     /// # Errors
     /// See above.
@@ -82,7 +83,7 @@ impl OutputFolder {
         self.target.join(name)
     }
 
-    /// What a step of the output to its place is to the master; nothing for the look, the error slice and the end.
+    /// The request to the master for a step of the output commit; `None` for inspecting, the error slice and the end.
     ///
     /// # Errors
     /// See above.
@@ -98,8 +99,8 @@ impl OutputFolder {
         })
     }
 
-    /// The folders to look into, in the order in which the output moves: where the parts are published, where they are
-    /// gathered, and the place.
+    /// The folders to inspect, in the order in which the output moves: where the parts are published, where they are
+    /// gathered, and the output's place.
     ///
     /// # Errors
     /// See above.
@@ -107,7 +108,7 @@ impl OutputFolder {
         Ok([self.staging(job, run)?, self.gathered(job, run)?, self.target.clone()])
     }
 
-    /// What the runs up to `run` may have left, and what is removed when the job is over.
+    /// What the runs up to `run` may have left, to be removed when the job is over.
     ///
     /// # Errors
     /// See above.
@@ -121,7 +122,7 @@ impl OutputFolder {
 }
 
 impl OutputEntry {
-    /// An entry of a folder, as the last step of a job wants to know it.
+    /// An entry of a folder, in the form that the output commit needs.
     pub fn of(entry: &Entry) -> Self {
         let (bytes, slice) = match &entry.kind {
             EntryKind::File(content) => (content.bytes, Some(content.slice)),

@@ -1,5 +1,5 @@
-//! What a job is to do, before anything is done: its stages, its final output, its bounds, and the nodes that may run
-//! SPEs for it. A plan that cannot work is refused here, whole, before the first SPE is started.
+//! What a job is to do: its stages, its final output, its limits, and the nodes that may run SPEs for it. A plan that
+//! cannot work is refused here as a whole, before the first SPE is started. It never starts anything itself.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ pub struct JobPlan {
     pub output: FinalOutput,
     /// Smallest and largest segment in bytes (paper, 3.5.1: S_min and S_max).
     pub segment_bytes: (u64, u64),
-    /// Segments whose function may err without ending the job; they are left out of its output. At most
-    /// [`FUNCTION_ERRORS_MAX`](limits::FUNCTION_ERRORS_MAX) are.
+    /// Segments whose function may err without ending the job; they are left out of its output. The upper limit is
+    /// [`FUNCTION_ERRORS_MAX`](limits::FUNCTION_ERRORS_MAX).
     pub errors_max: u32,
     /// Times one task may fail before the job is given up.
     pub attempts_max: u32,
     /// Times the whole job may be begun because results were lost with a node.
     pub epochs_max: u32,
-    /// An SPE that gives no sign of progress for so long is given up (paper, 3.5.2).
+    /// An SPE that reports no progress for this long is given up (paper, 3.5.2).
     pub progress_deadline: Duration,
-    /// What is known of links between the sites of its nodes: buckets are [put](crate::bucket_shares) by it. May be
-    /// empty.
+    /// What is known of the links between the sites of its nodes: buckets are [placed](crate::bucket_shares) by it. May
+    /// be empty.
     pub links: Vec<SiteLink>,
 }
 
@@ -38,7 +38,7 @@ pub struct JobPlan {
 pub struct StagePlan {
     /// Where its results go.
     pub output: StageOutput,
-    /// How its results fall into records: what the next stage and a published file are told.
+    /// How its results are divided into records: given to the next stage and to a published file.
     pub records: RecordFraming,
 }
 
@@ -63,13 +63,14 @@ pub enum FinalOutput {
 /// A node that may run SPEs for the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpeNodePlan {
-    /// Which.
+    /// Which one.
     pub node: NodeId,
-    /// Where it stands.
+    /// Its place in the topology.
     pub place: Place,
     /// SPEs it runs at once.
     pub slots: u32,
-    /// Whether other nodes are preferred: attempts of earlier jobs came to nothing here. Where all are marked, none is.
+    /// Whether other nodes are preferred: attempts of earlier jobs came to nothing here. If all are marked, none counts
+    /// as marked.
     pub is_marked: bool,
 }
 
@@ -120,7 +121,7 @@ impl JobPlan {
     }
 }
 
-/// Four failures of one task on fresh SPEs are no accident; Hadoop and Spark settled on the same number.
+/// Four failures of one task on fresh SPEs are no accident; Hadoop and Spark chose the same number.
 pub const ATTEMPTS_MAX_DEFAULT: u32 = 4;
 /// Three nodes may be lost with their buckets before a job is given up.
 pub const EPOCHS_MAX_DEFAULT: u32 = 4;

@@ -1,8 +1,7 @@
-//! What tasks have left at their node for buckets of other nodes, kept after it was sent: where such a bucket is lost
-//! with its node, the piece is sent again, and the task need not run again (Sector/Sphere paper, 3.5.2). Which of it is
-//! kept and which goes is decided here; the bytes are whatever its user keeps them in.
-//!
-//! It never promises to have anything: what was kept longest goes when there is too much, and then the task runs again.
+//! What tasks have left at their node for buckets of other nodes, kept after it was sent (Sector/Sphere paper, 3.5.2).
+//! If such a bucket is lost with its node, the piece is sent again, and the task need not run again. The rules here
+//! decide what is kept; callers store the bytes. It never promises to have anything: the oldest goes when there is too
+//! much, and then the task runs again.
 
 use std::collections::VecDeque;
 
@@ -15,14 +14,14 @@ pub struct RetainedOutputs<T> {
     total: RetainedSize,
 }
 
-/// What something that is kept takes.
+/// How much room a kept result takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetainedSize {
     /// Its length in bytes.
     pub bytes: u64,
-    /// Of how many chunks account is kept.
+    /// How many chunks are recorded for it.
     pub chunks: usize,
-    /// As many of its bytes are in memory.
+    /// How many of its bytes are in memory.
     pub memory_bytes: u64,
 }
 
@@ -33,10 +32,10 @@ impl<T> Default for RetainedOutputs<T> {
 }
 
 impl<T> RetainedOutputs<T> {
-    /// Keeps what an attempt left; gives what has to go for it.
+    /// Keeps what an attempt left; gives back what has to go for it.
     ///
     /// # Errors
-    /// With the content, where it is more than may be kept at all.
+    /// The content itself, if it is larger than may be kept at all.
     pub fn retain(&mut self, attempt: AttemptId, size: RetainedSize, content: T) -> Result<Vec<T>, T> {
         if size.bytes > RETAINED_BYTES_MAX || size.chunks > RETAINED_CHUNKS_MAX {
             return Err(content);
@@ -54,7 +53,7 @@ impl<T> RetainedOutputs<T> {
         Ok(gone)
     }
 
-    /// Whether so many bytes are few enough to be kept in memory.
+    /// Whether this many bytes are few enough to be kept in memory.
     pub fn has_memory_for(&self, bytes: u64) -> bool {
         bytes <= MEMORY_ITEM_BYTES_MAX && self.total.memory_bytes + bytes <= MEMORY_BYTES_MAX
     }
@@ -71,7 +70,7 @@ impl<T> RetainedOutputs<T> {
         })
     }
 
-    /// A job is over: gives all that its tasks left.
+    /// A job is over: gives back everything that its tasks left.
     pub fn forget(&mut self, job: JobId) -> Vec<T> {
         let mut gone = Vec::new();
         for (attempt, size, content) in std::mem::take(&mut self.all) {
@@ -92,14 +91,14 @@ impl<T> RetainedOutputs<T> {
     }
 }
 
-/// Most bytes kept: what is removed soon after it was written mostly never reaches the disk, so that keeping more would
-/// cost every job the disk's time for the sake of the few that lose a node.
+/// Most bytes kept. Data that is removed soon after it was written mostly never reaches the disk. Keeping more would
+/// cost every job disk time for the sake of the few that lose a node.
 pub const RETAINED_BYTES_MAX: u64 = 256 << 20;
-/// What is kept in memory of one attempt at most: what is longer is worth a file.
+/// Most bytes of one attempt kept in memory: longer ones are worth a file.
 pub const MEMORY_ITEM_BYTES_MAX: u64 = 64 << 10;
-/// Most bytes kept in memory: a thousand tasks with as many as that.
+/// Most bytes kept in memory: a thousand tasks of that size.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
-/// Most chunks kept account of, at 24 bytes each: 24 MB.
+/// Most chunks recorded, at 24 bytes each: 24 MB.
 const RETAINED_CHUNKS_MAX: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,18 +1,5 @@
-//! Which task an idle SPE is given (Sector/Sphere paper, 3.5.2):
-//!
-//! 1. one whose bytes lie on the SPE's node;
-//! 2. of these, one of the file that the fewest SPEs read now, since "SPEs can read data from multiple files
-//!    independently at the same time";
-//! 3. else the first in the order of the stream.
-//!
-//! Only an SPE with nothing left on its own node is given a task of another: of the nearest node by topology, and among
-//! equally near ones of the one with most left to do; and only when that node has no SPE free for it.
-//!
-//! A marked node leaves a task to nodes that are not as long as one of them has an SPE free for it: of its own bytes to
-//! those that hold them too; of what it would have to fetch, or what has failed somewhere, to any. Where all are
-//! marked, none is.
-//!
-//! It never gives out a task twice and never asks what a task contains.
+//! Which task an idle SPE is given (Sector/Sphere paper, 3.5.2). It never gives out a task twice, and never asks what a
+//! task contains.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,12 +10,25 @@ use protocol::NodeId;
 
 use crate::{busiest_nodes::BusiestNodes, fleet::Fleet};
 
-/// The tasks that wait for an SPE. A task waits in the queue of each live node that holds it, or in the queue of no
-/// node when none of the job's does.
+/// The tasks that wait for an SPE. A task waits in the queue of each live node that holds it. If none of the job's
+/// nodes does, it waits in the queue of no node. An idle SPE is given:
+///
+/// 1. a task whose bytes lie on the SPE's node;
+/// 2. of these, one of the file that the fewest SPEs read now, since "SPEs can read data from multiple files
+///    independently at the same time";
+/// 3. else the first in the order of the stream.
+///
+/// Only an SPE with nothing left on its own node is given a task of another. It is taken from the nearest node by
+/// topology, and among equally near ones from the node with most left to do. It is taken only when that node has no SPE
+/// free for it.
+///
+/// A marked node leaves a task to unmarked nodes while one of them has an SPE free for it. A task of its own bytes is
+/// left to nodes that hold them too. A task that it would have to fetch, or that has failed somewhere, is left to any
+/// unmarked node. If all nodes are marked, none counts as marked.
 #[derive(Debug, Default)]
 pub(crate) struct TaskPool {
     queues: BTreeMap<Option<NodeId>, Queue>,
-    /// The nodes with a queue that is not empty, for who looks for work elsewhere.
+    /// The nodes with a queue that is not empty, for SPEs that look for work elsewhere.
     busiest: BusiestNodes,
     /// All tasks of the stage, by number.
     tasks: Vec<Candidate>,
@@ -36,7 +36,7 @@ pub(crate) struct TaskPool {
     waiting: usize,
     /// Waiting tasks that failed at some node.
     avoiding: usize,
-    /// Whether tasks came to wait since that was asked.
+    /// Whether tasks came to wait since this was last asked.
     has_new: bool,
     /// SPEs at work on each file now.
     readers: BTreeMap<u32, u32>,
@@ -58,7 +58,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// One that does not wait yet. `member`: the file it begins with; `holders`: the nodes that hold all of it.
+    /// A task that does not wait yet. `member` is the file it begins with; `holders` are the nodes that hold all of it.
     pub(crate) fn new(member: usize, holders: Arc<[NodeId]>) -> Self {
         Self { holders, avoid: None, member: member as u32, is_waiting: false }
     }
@@ -108,7 +108,7 @@ impl TaskPool {
         self.tasks[task as usize].holders = Arc::new([node]);
     }
 
-    /// The task that an idle SPE of `node` should be given, taken out of the pool. `far` also looks at what lies
+    /// The task that an idle SPE of `node` should be given, taken out of the pool. `far` also looks at tasks that lie
     /// elsewhere.
     pub(crate) fn take(&mut self, fleet: &Fleet, node: &NodeId, far: bool) -> Option<u32> {
         let task = if far { self.choose_remote(fleet, node) } else { self.choose_local(fleet, node) }?;
@@ -117,7 +117,7 @@ impl TaskPool {
         Some(task)
     }
 
-    /// A task does not wait any more.
+    /// A task no longer waits.
     pub(crate) fn remove(&mut self, fleet: &Fleet, task: u32) {
         let candidate = &mut self.tasks[task as usize];
         if !std::mem::take(&mut candidate.is_waiting) {
@@ -142,12 +142,12 @@ impl TaskPool {
         self.waiting > 0
     }
 
-    /// Whether tasks have come to wait since this was asked last.
+    /// Whether tasks have come to wait since this was last asked.
     pub(crate) fn take_has_new(&mut self) -> bool {
         std::mem::take(&mut self.has_new)
     }
 
-    /// Whether what one SPE may not carry away, no other may: then the rest need not ask.
+    /// Whether a task that one SPE may not take away can be taken by no other: then the rest need not ask.
     pub(crate) fn treats_all_alike(&self) -> bool {
         self.pinned || self.avoiding == 0
     }
@@ -168,7 +168,7 @@ impl TaskPool {
         }
     }
 
-    /// `fleet` lost a node: what waited for it alone waits for nobody in particular.
+    /// `fleet` lost a node: tasks that waited for it alone no longer wait for any particular node.
     pub(crate) fn forget_node(&mut self, fleet: &Fleet, node: &NodeId) {
         let Some(queue) = self.queues.remove(&Some(node.clone())) else { return };
         self.busiest.update(fleet, node, queue.len(), 0);
@@ -205,7 +205,7 @@ impl TaskPool {
         }
         let may_leave = |task: u32| {
             let Candidate { holders, avoid, .. } = &self.tasks[task as usize];
-            // What has failed somewhere need not stay at a marked node.
+            // A task that has failed somewhere need not stay at a marked node.
             let stays_at = |holder: &NodeId| {
                 let keeps = avoid.is_none() || fleet.is_preferred(holder) || is_marked;
                 keeps && fleet.is_free(holder) && self.may_run(fleet, task, holder)
@@ -214,15 +214,15 @@ impl TaskPool {
                 && !holders.iter().any(stays_at)
                 && !self.is_left_to_others(fleet, task, node)
         };
-        // Nothing leaves a node with an SPE free, but what failed there.
+        // Only tasks that failed there leave a node with an SPE free.
         let others =
             self.busiest.nearest_first(fleet, node).filter(|holder| self.avoiding > 0 || !fleet.is_free(holder));
-        // A task of no node of the job is as far as can be: last.
+        // A task of no node of the job is the farthest: last.
         let keys = others.map(|holder| Some(holder.clone())).chain([None]);
         keys.into_iter().find_map(|key| self.choose(&key, usize::MAX, &may_leave))
     }
 
-    /// Rules 2 and 3 within one queue, of which at most so many tasks are looked at.
+    /// Rules 2 and 3 within one queue, looking at no more than `looks_max` tasks.
     fn choose(&self, key: &Option<NodeId>, looks_max: usize, allowed: &dyn Fn(u32) -> bool) -> Option<u32> {
         let tasks = self.queues.get(key)?;
         let (mut best, mut looks): (Option<(u32, u32)>, _) = (None, 0);
@@ -259,15 +259,15 @@ impl TaskPool {
         }
     }
 
-    /// Whether a task has not failed at this node, or at every other too.
+    /// Whether a task has not failed at this node, or has failed at every other too.
     fn may_run(&self, fleet: &Fleet, task: u32, node: &NodeId) -> bool {
         let candidate = &self.tasks[task as usize];
         !candidate.has_failed_at(node) || fleet.weights().keys().all(|live| candidate.has_failed_at(live))
     }
 }
 
-/// Tasks of its own that a marked node is offered: those of one queue mostly lie on the same nodes, and what the first
-/// ones wait for soon has changed.
+/// Tasks of its own that a marked node is offered. Tasks of one queue mostly lie on the same nodes, and the reason why
+/// the first ones wait soon passes.
 const MARKED_LOOKS_MAX: usize = 64;
 
 /// The queues in which a task waits.
@@ -276,7 +276,7 @@ fn queue_keys(fleet: &Fleet, candidate: &Candidate) -> Vec<Option<NodeId>> {
     if live.is_empty() { vec![None] } else { live }
 }
 
-/// Waiting tasks, each behind the file that it begins with; both in the order of the stream.
+/// Waiting tasks, each after the file that it begins with; both in the order of the stream.
 type Queue = BTreeSet<(u32, u32)>;
 
 #[cfg(test)]
@@ -315,7 +315,7 @@ mod tests {
         pool_of(fleet, false, tasks, None)
     }
 
-    /// One whose tasks have all failed at a node.
+    /// A pool whose tasks have all failed at a node.
     fn pool_of(fleet: &Fleet, pinned: bool, tasks: &[(usize, &[&str])], failed_at: Option<&str>) -> TaskPool {
         let candidate = |(member, holders): &(usize, &[&str])| {
             Candidate::new(*member, holders.iter().map(|name| node(name)).collect())

@@ -1,13 +1,6 @@
-//! Cutting a stream into segments (Sector/Sphere paper, 3.5.1): about as many bytes each as one SPE would get if all
-//! got the same, within S_min and S_max, whole records, never across files, in the order of the stream.
-//!
-//! **Lines.** A file of lines is cut without being read, so a cut may fall into a line. The rule that gives each line
-//! to exactly one segment: *a segment `[from, until)` owns the lines that **start** in it*. A line starts at byte 0 and
-//! after every `\n`. So the SPE looks for the first line start at or after `from` (for which it needs byte `from - 1`)
-//! and reads on past `until` to the end of its last line; [`lines_owned`] is that rule over the bytes of the file.
-//!
-//! **Marks.** A file whose records are found by an index, a Parquet file, and files of several streams that are read
-//! together, are cut only at their [marks](crate::stream::FileLayout::split_points), which the driver knows.
+//! Cuts a stream into segments (Sector/Sphere paper, 3.5.1). Each has about as many bytes as one SPE would get if all
+//! got the same, within S_min and S_max. Segments have whole records, follow the order of the stream, and never span
+//! files.
 
 use protocol::RecordFraming;
 
@@ -17,6 +10,15 @@ use crate::{
 };
 
 /// A part of one member of a stream.
+///
+/// **Lines.** A file of lines is cut without being read, so a cut may fall into a line. One rule gives each line to
+/// exactly one segment: *a segment `[from, until)` owns the lines that **start** in it*. A line starts at byte 0 and
+/// after every `\n`. So the SPE looks for the first line start at or after `from`, for which it needs byte `from - 1`.
+/// It reads on past `until` to the end of its last line. [`lines_owned`] is that rule over the bytes of the file.
+///
+/// **Marks.** Some files are cut only at their [marks](crate::stream::FileLayout::split_points), which the driver
+/// knows. These are a file whose records are found by an index, a Parquet file, and files of several streams that are
+/// read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Its number in the stream, from 0.
@@ -25,22 +27,22 @@ pub struct Segment {
     pub member: usize,
     /// First byte.
     pub from: u64,
-    /// First byte no longer part of it.
+    /// First byte that is no longer part of it.
     pub until: u64,
-    /// Its length in bytes, with what is read beside it; for lines, up to the nominal cuts.
+    /// Its length in bytes, including what is read beside it; for lines, up to the nominal cuts.
     pub bytes: u64,
-    /// The marks of the file from which and up to which it goes, where the file has some.
+    /// The marks of the file between which it lies, if the file has any.
     pub split_points: Option<(u32, u32)>,
 }
 
 impl Segment {
-    /// The bytes of `file`, a file of its member, that it has: from the first to behind the last.
+    /// The bytes of `file`, a file of its member, that belong to it: from the first to behind the last.
     pub(crate) fn range_in(&self, file: &InputFile) -> (u64, u64) {
         let at = |mark: u32| file.layout.split_points[mark as usize].at;
         self.split_points.map_or((self.from, self.until), |(begin, end)| (at(begin), at(end)))
     }
 
-    /// The number of its first record in its file or bucket, where that is known without reading what comes before.
+    /// The number of its first record in its file or bucket, if known without reading what comes before.
     pub(crate) fn first_record(&self, stream: &Stream) -> Option<u64> {
         match (self.split_points, stream.records(self.member)) {
             (Some((begin, _)), _) => {
@@ -52,13 +54,13 @@ impl Segment {
     }
 }
 
-/// Cuts `stream` for `spes` SPEs into segments of `bounds.0` to `bounds.1` bytes. Buckets are one segment each.
+/// Cuts `stream` for `spes` SPEs into segments of `bounds.0` to `bounds.1` bytes. Each bucket is one segment.
 ///
-/// A file of fixed records or lines that is empty has no segment. An empty file that is one record (`file`) has one
-/// empty segment, because the function is owed one call for each record.
+/// An empty file of fixed records or lines has no segment. An empty file that is one record (`file`) has one empty
+/// segment, because the function must be called once for each record.
 ///
 /// # Errors
-/// [`SphereError::PartialRecord`] where a file does not hold whole records, [`SphereError::TooManySegments`].
+/// [`SphereError::PartialRecord`] if a file does not hold whole records, [`SphereError::TooManySegments`].
 pub fn cut(stream: &Stream, spes: u32, bounds: (u64, u64)) -> Result<Vec<Segment>, SphereError> {
     let total_bytes: u64 = (0..stream.len()).fold(0, |sum, at| sum.saturating_add(stream.bytes(at)));
     let nominal_bytes = (total_bytes / u64::from(spes.max(1))).clamp(bounds.0, bounds.1);
@@ -89,7 +91,7 @@ pub fn cut(stream: &Stream, spes: u32, bounds: (u64, u64)) -> Result<Vec<Segment
         let parts = part_count(units, unit_bytes, nominal_bytes, bounds);
         let empty_record = bytes == 0 && !stream.is_pinned() && stream.records(member) == RecordFraming::File;
         for part in 0..if empty_record { 1 } else { parts } {
-            // Parts differ by at most one unit: `units * part` is at most 2^44 * 2^44, so it is reckoned in 128 bits.
+            // Parts differ by at most one unit. `units * part` is at most 2^44 * 2^44, so it is computed in 128 bits.
             let edge =
                 |part: u64| (u128::from(units) * u128::from(part) / u128::from(parts.max(1))) as u64 * unit_bytes;
             let (from, until) = (edge(part), edge(part + 1));
@@ -101,8 +103,9 @@ pub fn cut(stream: &Stream, spes: u32, bounds: (u64, u64)) -> Result<Vec<Segment
     Ok(segments)
 }
 
-/// Cuts a file at its marks: at each where a mark is a whole segment, else so that segments come as near to the same
-/// size as marks allow, and are never larger than S_max unless what lies between two marks is.
+/// Cuts a file at its marks. Where what lies between two marks is a whole segment, it is cut at each. Otherwise
+/// segments come as near to the same size as marks allow. They are never larger than S_max unless what lies between two
+/// marks is.
 fn cut_at_split_points(
     file: &InputFile,
     member: usize,
@@ -170,8 +173,8 @@ pub fn lines_owned(file: &[u8], from: u64, until: u64) -> (u64, u64) {
     (line_start(from), line_start(until))
 }
 
-/// Into how many equal parts a file of `units` units is cut: none larger than the nominal size if that leaves them at
-/// least S_min; never larger than S_max unless a single unit is.
+/// Into how many equal parts a file of `units` units is cut. None is larger than the nominal size if that leaves them
+/// at least S_min. None is ever larger than S_max unless a single unit is.
 fn part_count(units: u64, unit_bytes: u64, nominal_bytes: u64, bounds: (u64, u64)) -> u64 {
     let bytes = units * unit_bytes;
     let mut parts = bytes.div_ceil(nominal_bytes);

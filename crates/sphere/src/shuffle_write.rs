@@ -1,8 +1,7 @@
-//! The pieces of one attempt on their way from its node to their buckets: which goes when, what a refusal of one means
-//! for the others and for the task, and what is kept of them (Sector/Sphere paper, 3.5.2). Serves the path of a job; a
-//! node drives it with connections, the simulation with calls.
-//!
-//! It never counts a piece as delivered before its bucket has said so.
+//! The pieces of one attempt on their way from its node to their buckets (Sector/Sphere paper, 3.5.2, and path of a
+//! job). The rules here say which piece goes when, what a refusal means for the others and the task, and what is kept.
+//! A node drives it with connections, the simulation with calls. It never counts a piece as delivered before its bucket
+//! has said so.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,7 +10,7 @@ use protocol::{
     message::spe::{AttemptId, BucketId, BucketTarget, PieceId, PieceResult},
 };
 
-/// See the module. `P` is whatever stands for the bytes of a piece.
+/// See the module. `P` stands for the bytes of a piece.
 #[derive(Debug)]
 pub struct ShuffleWrite<P> {
     attempt: AttemptId,
@@ -19,14 +18,14 @@ pub struct ShuffleWrite<P> {
     is_local_under_way: bool,
     /// Those for other nodes, in the order in which they are sent.
     waiting: VecDeque<ShufflePiece<P>>,
-    /// Those on their way: where to.
+    /// Those on their way, with their destinations.
     under_way: BTreeMap<u32, UnderWay>,
-    /// Bytes of the pieces that are under way to each site.
+    /// Bytes of the pieces that are on their way to each site.
     crossing: BTreeMap<String, u64>,
     /// Nodes that did not take a piece.
     doubtful: BTreeSet<NodeId>,
     undelivered: BTreeMap<u32, Refusal>,
-    /// Buckets that want no piece of this task.
+    /// Buckets that need no piece of this task.
     unwanted: BTreeSet<u32>,
     is_all_here: bool,
 }
@@ -34,13 +33,13 @@ pub struct ShuffleWrite<P> {
 /// A piece and where its bucket is.
 #[derive(Clone, Debug)]
 pub struct ShufflePiece<P> {
-    /// Which it is.
+    /// Which one it is.
     pub piece: PieceId,
     /// Where its bucket is.
     pub target: BucketTarget,
     /// Its length.
     pub bytes: u64,
-    /// What it is made of.
+    /// Its content.
     pub part: P,
 }
 
@@ -52,7 +51,8 @@ struct UnderWay {
 }
 
 impl<P> ShuffleWrite<P> {
-    /// Delivers what an attempt at the node `here` has left for these buckets; of each part its bucket and its bytes.
+    /// Delivers to these buckets what an attempt at the node `here` has left; each part is given as its bucket and its
+    /// bytes.
     pub fn new(attempt: AttemptId, here: &NodeId, places: &[BucketTarget], parts: Vec<(u32, u64, P)>) -> Self {
         let wanted = (0..).zip(places).filter(|(_, place)| place.is_wanted);
         let places_by_bucket = wanted.map(|(bucket, place)| (bucket, place.clone())).collect();
@@ -76,7 +76,7 @@ impl<P> ShuffleWrite<P> {
         let mut waiting = VecDeque::from(remote);
         let is_all_here = waiting.is_empty();
         if !is_all_here {
-            // Not all tasks of a stage are at the same node at the same moment.
+            // Start at different buckets, so that the tasks of a stage do not all send to the same node at once.
             waiting.rotate_left(attempt.task as usize % waiting.len());
         }
         Self {
@@ -98,21 +98,21 @@ impl<P> ShuffleWrite<P> {
         self.attempt
     }
 
-    /// The pieces for buckets of this node, once; [`handle_local_taken`](Self::handle_local_taken) when they are there.
-    /// Where one is refused, the attempt has failed.
+    /// The pieces for buckets of this node, given once. Call [`handle_local_taken`](Self::handle_local_taken) when they
+    /// are there. If one is refused, the attempt has failed.
     pub fn take_local(&mut self) -> Vec<ShufflePiece<P>> {
         self.is_local_under_way = !self.local.is_empty();
         std::mem::take(&mut self.local)
     }
 
-    /// Buckets of this node have theirs.
+    /// The buckets of this node have their pieces.
     pub fn handle_local_taken(&mut self) {
         self.is_local_under_way = false;
     }
 
-    /// The next piece to be sent now, if one is. `limit` says to which site so many bytes a second may be sent: to such
-    /// a site none is begun while a second's worth is on its way. They would share the same rate, each would take the
-    /// longer, and pieces for other sites would wait behind them.
+    /// The next piece to be sent now, if there is one. `limit` gives the bytes that may be sent to a site in a second,
+    /// if limited. To such a site no piece is begun while a second's worth is on its way. Further pieces would share
+    /// the same rate, each would take longer, and pieces for other sites would wait behind them.
     pub fn next(&mut self, limit: impl Fn(&str) -> Option<u64>) -> Option<ShufflePiece<P>> {
         while self.under_way.len() + usize::from(self.is_local_under_way) < DELIVERIES_MAX {
             let is_open = |site: &str| {
@@ -140,11 +140,10 @@ impl<P> ShuffleWrite<P> {
         self.arrived(bucket);
     }
 
-    /// A bucket of another node did not take its piece. Where that is because of its node, no other piece is sent
-    /// there.
+    /// A bucket of another node did not take its piece. If that is because of its node, no other piece is sent there.
     ///
     /// # Errors
-    /// Where no other place would help, and nobody wants the pieces: the attempt has failed.
+    /// If no other place would help, and the pieces are of no use: the attempt has failed.
     pub fn handle_refused(&mut self, bucket: u32, refusal: Refusal) -> Result<(), Refusal> {
         let node = self.arrived(bucket);
         if !matches!(refusal.status, Status::Unavailable | Status::NotFound) {
@@ -160,17 +159,17 @@ impl<P> ShuffleWrite<P> {
         self.local.is_empty() && !self.is_local_under_way && self.waiting.is_empty() && self.under_way.is_empty()
     }
 
-    /// Whether what the attempt left is to be kept: what is only in this node's buckets is lost with them, and nothing
-    /// that is kept beside them would help.
+    /// Whether the results of the attempt should be kept. Results that are only in this node's buckets are lost with
+    /// them, and a copy kept beside them would not help.
     pub fn is_worth_keeping(&self) -> bool {
         !(self.is_all_here && self.unwanted.is_empty())
     }
 
-    /// How the attempt ended, `pieces` being what it left. What could not be delivered is delivered again where it
-    /// `is_kept`.
+    /// How the attempt ended, with `pieces` as what it left. If it `is_kept`, pieces that could not be delivered are
+    /// delivered again later.
     ///
     /// # Errors
-    /// Where a piece could be neither delivered nor kept.
+    /// If a piece could be neither delivered nor kept.
     pub fn end(self, is_kept: bool, pieces: &mut [PieceResult]) -> Result<(), Refusal> {
         for piece in pieces {
             piece.is_delivered =
@@ -182,7 +181,7 @@ impl<P> ShuffleWrite<P> {
     /// How a delivery of what was kept ended.
     ///
     /// # Errors
-    /// Where a piece could not be delivered.
+    /// If a piece could not be delivered.
     pub fn end_redelivery(self) -> Result<(), Refusal> {
         self.undelivered.into_values().next().map_or(Ok(()), Err)
     }
@@ -196,7 +195,7 @@ impl<P> ShuffleWrite<P> {
     }
 }
 
-/// The bucket of what an attempt leaves at its node as its own: each has one.
+/// The bucket for what an attempt leaves at its node as its own: each attempt has one.
 pub fn own_bucket(attempt: AttemptId) -> BucketId {
     let AttemptId { job, stage, epoch: run, task, attempt } = attempt;
     BucketId { job, stage, epoch: run, bucket: task, generation: attempt }
@@ -212,8 +211,8 @@ fn piece_of(attempt: AttemptId, bucket: u32, making: u32) -> PieceId {
     PieceId { bucket, task: attempt.task, attempt: attempt.attempt }
 }
 
-/// Pieces of one task under way at once: enough to hide the waits for answers, few enough that a task's delivery does
-/// not take all of a node's transfers.
+/// Pieces of one task under way at once. These are enough to hide the waits for answers, and few enough that a task's
+/// delivery does not take all of a node's transfers.
 const DELIVERIES_MAX: usize = 6;
 
 #[cfg(test)]

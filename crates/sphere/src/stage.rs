@@ -1,8 +1,6 @@
 //! One stage in one run: its tasks, which of them wait, run or are done, and the buckets they fill. A stage knows which
-//! attempts it counts on; news of any other is late and changes nothing.
-//!
-//! A task may have to be done [again](Stage::redo) although it was done: what it left is lost, or a later stage needs
-//! what its bucket held. A task that reads a bucket waits while that bucket is being made again.
+//! attempts it counts on; reports of any other are late and change nothing. It never begins a new run: the
+//! [job](crate::job) does.
 
 mod assignment;
 mod recompute;
@@ -38,14 +36,17 @@ use crate::{
 };
 
 /// A stage at work.
+///
+/// A finished task may have to be done [again](Stage::rerun): its results are lost, or a later stage needs what its
+/// bucket held. A task that reads a bucket waits while that bucket is being made again.
 #[derive(Debug)]
 pub(crate) struct Stage {
     job: JobId,
-    /// Which, from 0.
+    /// Its number, from 0.
     pub(crate) number: u32,
     epoch: u32,
-    /// The number of each task's first attempt: none is used twice, also not by a driver that does not know of all that
-    /// the one before it has begun.
+    /// The number of each task's first attempt. No number is used twice, even by a driver that does not know of every
+    /// attempt the one before it has begun.
     attempts_from: u32,
     stream: Stream,
     tasks: Vec<TaskState>,
@@ -92,14 +93,14 @@ pub(crate) struct Running {
 pub(crate) enum FinishOutcome {
     /// It has won; these attempts at the same task have lost.
     Won(Vec<Running>),
-    /// It left something else than the attempt before, of which something is in use.
+    /// Its results differ from those of the attempt before, and some of those are in use.
     Differs,
 }
 
 /// What a function's error means.
 #[derive(Debug)]
 pub(crate) enum ErrorOutcome {
-    /// This segment is left out; these attempts at its task are at work for nothing.
+    /// This segment is left out; these attempts at its task are useless now.
     Skipped { segment: Segment, others: Vec<Running> },
     /// The task was done before, and what it left may be in use.
     Differs,
@@ -170,7 +171,7 @@ impl Stage {
         &self.counter_totals
     }
 
-    /// Who makes this attempt; `None` when it is not counted on.
+    /// The running attempt; `None` if it is not counted on.
     pub(crate) fn running(&self, attempt: AttemptId) -> Option<&Running> {
         let AttemptId { job, stage, epoch: run, task, attempt } = attempt;
         if (job, stage, run) != (self.job, self.number, self.epoch) {
@@ -226,8 +227,8 @@ impl Stage {
         FinishOutcome::Won(rivals)
     }
 
-    /// The function erred on this segment of the task of an attempt that is counted on. It is left out from now on: the
-    /// rest of the task waits again, or the task is done, with nothing, where there is no rest.
+    /// The function erred on this segment of the task of an attempt that is counted on. The segment is left out from
+    /// now on, and the rest of the task waits again. If there is no rest, the task is done, with no results.
     pub(crate) fn skip_segment(&mut self, fleet: &Fleet, attempt: AttemptId, segment: u64) -> ErrorOutcome {
         let number = attempt.task;
         let state = &self.tasks[number as usize];
@@ -245,7 +246,7 @@ impl Stage {
         let is_empty = segments.is_empty();
         self.counts.bytes -= segment.bytes;
         if is_empty {
-            // Without pieces there is nothing that could differ.
+            // Without pieces, nothing can differ.
             self.buckets.record_win(attempt, &running.node, &running.placement, &[], None);
             self.record_win(
                 fleet,
@@ -259,8 +260,8 @@ impl Stage {
         ErrorOutcome::Skipped { segment, others: rivals }
     }
 
-    /// An attempt that is counted on failed at its node, with this status; the task waits for a while before it is
-    /// tried again, elsewhere first, unless another attempt at it is at work. Gives how often it has failed.
+    /// An attempt that is counted on failed at its node with this status. Unless another attempt at the task is at
+    /// work, the task waits for a while before it is tried again, elsewhere first. Gives how often it has failed.
     pub(crate) fn fail(&mut self, now: Now, attempt: AttemptId, status: Status) -> u32 {
         let Some(running) = self.end(attempt) else { return 0 };
         self.has_input(attempt.task);
@@ -280,7 +281,7 @@ impl Stage {
         failures
     }
 
-    /// An attempt ended with its node: the task waits again, and nobody is to blame.
+    /// An attempt ended with its node: the task waits again, and this counts as no failure.
     pub(crate) fn requeue(&mut self, fleet: &Fleet, attempt: AttemptId) {
         if self.end(attempt).is_some() {
             self.has_input(attempt.task);
@@ -340,12 +341,12 @@ impl Stage {
             return None;
         }
         let past = self.tasks.get_mut(attempt.task as usize)?.past.get_or_insert_default();
-        // That a node keeps no more than it has room for is no failure.
+        // It is no failure if a node keeps no more than it has room for.
         past.failures += u32::from(status != Status::NotFound);
         Some(past.failures)
     }
 
-    /// Whether news belongs to this stage in this run.
+    /// Whether a report belongs to this stage in this run.
     pub(crate) fn is_of(&self, job: JobId, run: u32) -> bool {
         (job, run) == (self.job, self.epoch)
     }
@@ -355,7 +356,7 @@ impl Stage {
         self.pool.has_waiting()
     }
 
-    /// Whether tasks have come to wait since this was asked last.
+    /// Whether tasks have come to wait since this was last asked.
     pub(crate) fn take_has_new(&mut self) -> bool {
         self.pool.take_has_new()
     }
@@ -370,7 +371,7 @@ impl Stage {
         self.unfinished == 0 && self.buckets.are_complete()
     }
 
-    /// What it reads.
+    /// The stream that it reads.
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
     }
@@ -405,10 +406,10 @@ impl Stage {
         (path.unwrap_or_else(protocol::SectorPath::root), segments.len() as u64)
     }
 
-    /// When something here is due next. `spes_idle`: whether an SPE waits for a slow attempt to show.
+    /// When something here is due next. `spes_idle`: whether an SPE waits for an attempt to become slow.
     pub(crate) fn next_timeout(&self, now: Duration, spes_idle: bool) -> Option<Duration> {
         let paused = self.paused.first().map(|(when, _)| *when);
-        // What is slow already waits for an SPE of another node, not for a time.
+        // A task that is slow already waits for an SPE of another node, not for a time.
         let slow = self.running_attempts.keys().filter_map(|task| self.slow_at(*task)).filter(|due| *due > now);
         let slow = if spes_idle { slow.min() } else { None };
         [paused, slow, self.buckets.next_timeout(), self.deliveries.next_timeout()].into_iter().flatten().min()
@@ -460,39 +461,40 @@ impl Stage {
     }
 }
 
-/// What there may be a million of: small.
+/// The state of one task. It is small, since there may be a million.
 #[derive(Debug)]
 struct TaskState {
     segments: Segments,
-    /// Who has done it.
+    /// The attempt that has done it.
     winner: Option<Winner>,
     past: Option<Box<Past>>,
     /// Attempts begun; the next one's number.
     begun: u32,
     /// Whether the bucket that it reads is being made again.
     lacks_input: bool,
-    /// Whether it waits because a segment was left out of it or its input was away, and nobody has failed at it since.
+    /// Whether it waits because a segment was left out of it or its input was unavailable, and no attempt has failed
+    /// since.
     is_unblamed: bool,
 }
 
-/// What is to be known of a task that has failed, or is done again. Few have.
+/// Further state of a task that has failed or is done again. Few have any.
 #[derive(Debug, Default)]
 struct Past {
     failures: u32,
     /// Of the nodes where it failed in this run, those that did not have its bytes: copies are moved and replaced while
     /// a job runs. A further attempt there fetches them.
     lacking: BTreeSet<NodeId>,
-    /// While no copy of what it reads can be reached.
+    /// Set while no copy of its input can be reached.
     outage: Option<OutageSpan>,
     /// Attempts that were not begun for that reason.
     not_begun: u32,
-    /// It gets no rival before this.
+    /// It gets no rival before this time.
     speculate_after: Duration,
     /// What it left when it was done before, until it is done again.
     previous: Option<Vec<PreviousPiece>>,
 }
 
-/// The attempt that won a task: its node has kept what it left, if it could.
+/// The attempt that won a task. Its node has kept its results, if it could.
 #[derive(Debug)]
 struct Winner {
     attempt: u32,
@@ -509,7 +511,7 @@ struct Account {
     counted: CountedShare,
 }
 
-/// Sums over the tasks, so that nobody has to add them up again.
+/// Sums over the tasks, so that they need not be added up again.
 #[derive(Debug)]
 struct Counts {
     segments: u64,
@@ -530,7 +532,7 @@ impl TaskState {
     }
 }
 
-/// Bytes of the tasks at each site; of a task that lies at several, each has its part.
+/// Bytes of the tasks at each site; a task that lies at several counts a part at each.
 fn bytes_by_site(fleet: &Fleet, tasks: &[Task]) -> BTreeMap<String, u64> {
     let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
     for task in tasks {
@@ -542,7 +544,7 @@ fn bytes_by_site(fleet: &Fleet, tasks: &[Task]) -> BTreeMap<String, u64> {
     bytes.into_iter().map(|(site, bytes)| (site.to_owned(), bytes)).collect()
 }
 
-/// Pause before a failed task is tried again, doubled with each failure up to three times: one, two and four seconds
-/// outlast the time in which a dead node is noticed (then its tasks go elsewhere).
+/// Pause before a failed task is tried again, doubled with each failure up to three times. One, two and four seconds
+/// last longer than it takes to notice a dead node; then its tasks go elsewhere.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const RETRY_DOUBLINGS_MAX: u32 = 3;

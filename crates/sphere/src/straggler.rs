@@ -1,14 +1,15 @@
-//! How fast the tasks of a stage go, and which attempts are so slow that another beside them is likely to end first
-//! (Sector/Sphere paper, 3.5.2: "Near the end of the computation, when there are idle SPEs but incomplete data
-//! segments, each idle SPE is assigned one of the incomplete segments").
-//!
-//! The paper's rule alone would do the last round of every stage twice. So an attempt gets a rival only when it has
-//! taken twice as long as others took for as many bytes, and is not about to end either. It never judges before one
-//! task of the stage is done: there is nothing to compare with, and an SPE that is silent is given up anyway.
+//! How fast the tasks of a stage go, and which attempts are so slow that another is likely to end first (Sector/Sphere
+//! paper, 3.5.2). It never judges before one task of the stage is done: there is nothing to compare with, and a silent
+//! SPE is given up anyway.
 
 use std::time::Duration;
 
-/// What the finished tasks of a stage took.
+/// How long the finished tasks of a stage took.
+///
+/// See the paper, 3.5.2. "Near the end of the computation, when there are idle SPEs but incomplete data segments, each
+/// idle SPE is assigned one of the incomplete segments". That rule alone would do the last round of every stage twice.
+/// So an attempt gets a rival only under two conditions. It has taken twice as long as others took for as many bytes,
+/// and it is not about to end either.
 #[derive(Debug, Default)]
 pub(crate) struct StragglerDetector {
     tasks: u64,
@@ -29,13 +30,13 @@ impl StragglerDetector {
         if self.tasks == 0 {
             return None;
         }
-        // Each task costs its bytes and something besides, which one byte more stands for: tasks may be empty.
+        // Each task costs its bytes and a fixed part, represented by one more byte: tasks may be empty.
         let share = (bytes + 1) as f64 / (self.bytes + self.tasks) as f64;
         Some(Duration::try_from_secs_f64(self.time.as_secs_f64() * share).unwrap_or(Duration::MAX))
     }
 
-    /// After how long an attempt at a task of `bytes` bytes that has read `read` of them, and reads no more, is slow:
-    /// twice the expected time has passed, and what is left would at its rate take as long as doing all of it
+    /// After how long an attempt is slow at a task of `bytes` bytes, of which it has read `read` and reads no more.
+    /// Twice the expected time has then passed. At the attempt's rate, the rest would take as long as doing all of it
     /// elsewhere.
     pub(crate) fn slow_after(&self, bytes: u64, read: u64) -> Option<Duration> {
         let expected = self.expected(bytes)?;
@@ -46,7 +47,7 @@ impl StragglerDetector {
     }
 }
 
-/// No attempt is slow before: a rival costs a start of an SPE and a fetch of its input.
+/// No attempt counts as slow before this: a rival costs a start of an SPE and a fetch of its input.
 const SLOW_MIN: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

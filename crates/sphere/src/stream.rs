@@ -1,8 +1,6 @@
-//! A stream: what a stage reads (Sector/Sphere paper, 3.2). It is either a list of Sector files, or the sealed buckets
-//! of the stage before; "then this information is already within the Sector stream structure and no further
-//! segmentation is needed" (3.5.1).
-//!
-//! It never asks anyone where a file is: the driver says so when the job is made.
+//! A stream: what a stage reads (Sector/Sphere paper, 3.2). It is a list of Sector files, or the sealed buckets of the
+//! stage before, which need no further segmentation (3.5.1). It never asks where a file is: the driver says so when the
+//! job is made.
 
 use std::sync::Arc;
 
@@ -10,6 +8,9 @@ use protocol::{NodeId, RecordFraming, SectorPath, SliceId, message::spe::BucketI
 use serde::{Deserialize, Serialize};
 
 /// The input of one stage, in order.
+///
+/// Of buckets, the paper says (3.5.1): "then this information is already within the Sector stream structure and no
+/// further segmentation is needed".
 #[derive(Clone, Debug)]
 pub enum Stream {
     /// Files of the name space. Shared, because a new run of the job reads them again.
@@ -27,7 +28,7 @@ pub struct InputFile {
     pub slice: SliceId,
     /// Its length in bytes.
     pub bytes: u64,
-    /// How it falls into records.
+    /// How it is divided into records.
     pub records: RecordFraming,
     /// Nodes with a good copy.
     pub nodes: Vec<NodeId>,
@@ -35,17 +36,18 @@ pub struct InputFile {
     pub layout: FileLayout,
 }
 
-/// Where the records of a file are, as far as its length and format do not say, and what of a job's further streams
-/// goes with them.
+/// Where the records of a file are, if its length and format do not tell. It also has the files of a job's further
+/// streams that are read with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileLayout {
-    /// Where it may be cut, in order; the first begins what the job reads of it, and the last ends that. None: wherever
-    /// its format allows. A file that is one record, and a Parquet file, is cut at each of them.
+    /// Where it may be cut, in order. The first is where the job's part of it begins, the last is where that ends. If
+    /// there are none, it may be cut wherever its format allows. A file that is one record, and a Parquet file, is cut
+    /// at each of them.
     pub split_points: Vec<SplitPoint>,
     /// What tells an SPE where the records are.
     pub locator: Option<FileLocator>,
-    /// The files of the further streams that are read together with this one, whose marks stand at the same records as
-    /// this file's (paper, 3.2: `A[] + B[]`).
+    /// The files of the further streams that are read together with this one (paper, 3.2: `A[] + B[]`). Their marks are
+    /// at the same records as this file's.
     pub zipped: Vec<InputFile>,
 }
 
@@ -58,7 +60,7 @@ pub struct SplitPoint {
     pub at: u64,
 }
 
-/// What tells where the records of a file are.
+/// What locates the records of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileLocator {
     /// Its index, another file.
@@ -70,7 +72,7 @@ pub enum FileLocator {
         /// Nodes with a good copy.
         nodes: Vec<NodeId>,
     },
-    /// Its own end: a Parquet file's description of itself, whose row groups are the marks.
+    /// Its own end: the Parquet file's description of itself, whose row groups are the marks.
     Footer {
         /// The first byte of the description.
         from: u64,
@@ -78,7 +80,7 @@ pub enum FileLocator {
 }
 
 impl InputFile {
-    /// It and the files that are read together with it, in the order of their streams.
+    /// This file and the files that are read together with it, in the order of their streams.
     pub fn parts(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(&self.layout.zipped)
     }
@@ -101,13 +103,13 @@ impl InputFile {
 /// A bucket whose content is final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedBucket {
-    /// Which.
+    /// Which one.
     pub bucket: BucketId,
     /// The only node that has it.
     pub node: NodeId,
     /// Its length in bytes.
     pub bytes: u64,
-    /// How it falls into records.
+    /// How it is divided into records.
     pub records: RecordFraming,
 }
 
@@ -125,7 +127,7 @@ impl Stream {
         self.len() == 0
     }
 
-    /// Bytes of member `at`, with what is read beside it.
+    /// Bytes of member `at`, including what is read beside it.
     pub fn bytes(&self, at: usize) -> u64 {
         match self {
             Self::Files(files) => files[at].bytes_read(),
@@ -133,8 +135,8 @@ impl Stream {
         }
     }
 
-    /// The path that a function sees for member `at`. A bucket has none in the name space; its name tells where it
-    /// comes from, and no file can be confused with it since the folder carries the job's id.
+    /// The path that a function sees for member `at`. A bucket has none in the name space, so its name tells where it
+    /// comes from. It cannot be confused with a file, since the folder carries the job's id.
     pub fn path(&self, at: usize) -> SectorPath {
         match self {
             Self::Files(files) => files[at].path.clone(),
@@ -155,7 +157,7 @@ impl Stream {
         }
     }
 
-    /// How member `at` falls into records.
+    /// How member `at` is divided into records.
     pub fn records(&self, at: usize) -> RecordFraming {
         match self {
             Self::Files(files) => files[at].records,
@@ -163,8 +165,8 @@ impl Stream {
         }
     }
 
-    /// The nodes that have member `at`; where several streams are read together, those that have the largest part, the
-    /// first of equals: the others' bytes travel.
+    /// The nodes that have member `at`. If several streams are read together, these are the nodes that have the largest
+    /// part, the first of equals. The bytes of the other parts travel.
     pub fn nodes(&self, at: usize) -> &[NodeId] {
         match self {
             Self::Files(files) => {

@@ -1,7 +1,6 @@
-//! Tasks: what is given to an SPE in one go. A large segment is a task of its own; neighbouring small ones that lie on
-//! the same node are put together, so that many small files cost few round trips. A bucket is always its own task.
-//!
-//! It never splits a segment and never changes the order within a task.
+//! Tasks: what is given to an SPE in one go. A large segment is a task of its own. Neighbouring small ones on the same
+//! node are put together, so that many small files cost few round trips. A bucket is always its own task. It never
+//! splits a segment and never changes the order within a task.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +18,7 @@ use crate::{fleet::Fleet, segment::Segment, stream::Stream};
 pub(crate) struct Task {
     /// Its segments, in the order of the stream.
     pub(crate) segments: Segments,
-    /// The nodes that hold all of it, by name. Tasks of one file share the list: a million tasks are no rarity.
+    /// The nodes that hold all of it, by name. Tasks of one file share the list, since a job may have a million tasks.
     pub(crate) holders: Arc<[NodeId]>,
     /// The member of the stream that it began with; two tasks of the same member read the same file.
     pub(crate) member: usize,
@@ -39,7 +38,7 @@ impl Task {
     }
 }
 
-/// The segments of a task. Most have one, and a million tasks are no rarity.
+/// The segments of a task. Most have one, and a job may have a million tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Segments {
     One(Segment),
@@ -56,7 +55,7 @@ impl Segments {
         self.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Does without the one at this place, and gives it.
+    /// Removes the segment at this place and gives it.
     pub(crate) fn remove(&mut self, at: usize) -> Segment {
         let mut list = self.to_vec();
         let segment = list.remove(at);
@@ -76,7 +75,7 @@ impl Deref for Segments {
     }
 }
 
-/// The holders of the members of a stream, by name. Equal lists are one.
+/// The holders of the members of a stream, by name. Equal lists are shared.
 struct HolderLists<'a> {
     stream: &'a Stream,
     last: Option<(usize, Arc<[NodeId]>)>,
@@ -98,8 +97,8 @@ impl HolderLists<'_> {
     }
 }
 
-/// Groups segments into tasks of up to about `small_bytes` bytes, each with a home among the live nodes of `fleet`, in
-/// the order of their first segments.
+/// Groups segments into tasks of up to about `small_bytes` bytes, in the order of their first segments. Each has a home
+/// among the live nodes of `fleet`.
 pub(crate) fn group(stream: &Stream, segments: Vec<Segment>, fleet: &Fleet, small_bytes: u64) -> Vec<Task> {
     let mut lists = HolderLists { stream, last: None, lists: BTreeSet::new() };
     if stream.is_pinned() {
@@ -116,7 +115,7 @@ pub(crate) fn group(stream: &Stream, segments: Vec<Segment>, fleet: &Fleet, smal
         }
         let group = open.entry(home).or_default();
         let group_bytes: u64 = group.iter().map(|segment| segment.bytes).sum();
-        // What is read together counts as often as there are streams: each has slices of its own in the task's ticket.
+        // A segment counts once for each stream read together: each has slices of its own in the task's ticket.
         let streams = stream.file(segment.member).map_or(1, |file| file.parts().count());
         let is_full = group.len() >= TASK_SEGMENTS_MAX / streams;
         if !group.is_empty() && (group_bytes + segment.bytes > small_bytes || is_full) {
@@ -131,15 +130,14 @@ pub(crate) fn group(stream: &Stream, segments: Vec<Segment>, fleet: &Fleet, smal
     tasks
 }
 
-/// How many bytes each node has been made the home of.
+/// The bytes of which each node is the home.
 struct Load<'a> {
     fleet: &'a Fleet,
     bytes: BTreeMap<&'a NodeId, u64>,
 }
 
 impl<'a> Load<'a> {
-    /// Gives `bytes` to the live holder with the least to do for its number of SPEs, a preferred one where there is
-    /// one.
+    /// Gives `bytes` to the live holder with the least to do for its number of SPEs; a preferred one if there is one.
     fn assign(&mut self, holders: &[NodeId], bytes: u64) -> Option<&'a NodeId> {
         let live = holders.iter().filter_map(|node| self.fleet.weights().get_key_value(node));
         let share = |node: &NodeId, weight: u32| {

@@ -1,10 +1,10 @@
-//! A map from numbers that begin at 0 and are nearly all there in the end, such as the buckets of a stage of a million
-//! tasks: a third of what a tree takes. Serves the driver's memory; knows nothing of what it holds.
+//! A map from numbers that begin at 0 and are nearly all present in the end, such as bucket numbers of a million tasks.
+//! It takes a third of the memory of a tree in the driver. It never looks into its values.
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct VecMap<T> {
-    /// Boxed: most places are empty for long.
+    /// Boxed: most places are empty for a long time.
     slots: Vec<Option<Box<T>>>,
     len: usize,
 }
@@ -24,7 +24,7 @@ impl<T> VecMap<T> {
         self.slots.get_mut(number as usize)?.as_deref_mut()
     }
 
-    /// What has this number; made where nothing has.
+    /// The value of this number; it is made if there is none.
     pub(crate) fn get_or_insert_with(&mut self, number: u32, make: impl FnOnce() -> T) -> &mut T {
         let at = number as usize;
         if at >= self.slots.len() {
@@ -42,12 +42,12 @@ impl<T> VecMap<T> {
         }
     }
 
-    /// All, by number.
+    /// All values, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().enumerate().filter_map(|(number, place)| Some((number as u32, place.as_deref()?)))
     }
 
-    /// The numbers that are there.
+    /// The numbers that are present.
     pub(crate) fn numbers(&self) -> Vec<u32> {
         self.iter().map(|(number, _)| number).collect()
     }

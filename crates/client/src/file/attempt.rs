@@ -1,5 +1,5 @@
-//! One attempt at an upload (path: `docs/paths/upload.md`), from the lease to the commit: what an earlier attempt
-//! brought is looked at first, then the rest is sent. Never tries again: `put` does.
+//! One attempt at an upload, from the lease to the commit (path: `docs/paths/upload.md`). It first checks what an
+//! earlier attempt brought, then sends the rest. It never tries again: `put` does.
 
 use std::{
     fs::File,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{Client, ClientError};
 
-/// Where the bytes come from.
+/// The source of the bytes.
 pub(super) enum UploadSource<R> {
     /// Anything that can be read once.
     Stream(R),
@@ -43,8 +43,8 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Sends all bytes and publishes them. The lease is kept alive meanwhile: also while a node copies what an append
-    /// begins with, or other nodes sync their copies.
+    /// Sends all bytes and publishes them. The lease is kept alive meanwhile, even while a node copies the beginning of
+    /// an append, or other nodes sync their copies.
     pub(super) async fn run<R: Read + Send + 'static>(self, from: UploadSource<R>) -> Result<Entry, ClientError> {
         let (client, lease) = (self.client, self.created.lease);
         tokio::select! {
@@ -100,7 +100,7 @@ impl Attempt<'_> {
             progress,
         )
         .await?;
-        // Only here does someone know all bytes who was there at both attempts.
+        // Only here are all bytes known to someone who took part in both attempts.
         if let Some(hasher) = hasher
             && Digest(*lock(&hasher).finalize().as_bytes()) != digest
         {
@@ -113,7 +113,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What a node has of an earlier attempt and what it is the hash of.
+/// What a node has of an earlier attempt, and its hash.
 struct ResumedPrefix {
     bytes: u64,
     hasher: blake3::Hasher,
@@ -148,8 +148,8 @@ async fn resume<R: Read + Send + 'static>(
     }
 }
 
-/// Reads the first `bytes` of a file; it then stands behind them where they have this digest, at its beginning where
-/// they have another.
+/// Reads the first `bytes` of a file. The file is then positioned after them if they have this digest, and at its
+/// beginning if they have another.
 fn compare(mut file: File, bytes: u64, digest: Digest) -> io::Result<(File, Option<blake3::Hasher>)> {
     let mut hasher = blake3::Hasher::new();
     let read = io::copy(&mut (&mut file).take(bytes), &mut hasher)?;
@@ -160,7 +160,7 @@ fn compare(mut file: File, bytes: u64, digest: Digest) -> io::Result<(File, Opti
     Ok((file, None))
 }
 
-/// Sends all of `from` behind `before` bytes that the node has, and gives what it stored in all.
+/// Sends all of `from` after the `before` bytes that the node has, and gives what it stored in all.
 async fn send(
     stream: &mut TransferStream,
     limiter: &LimiterChain,
@@ -190,7 +190,7 @@ async fn send(
     }
 }
 
-/// A node that cannot go on (its disk is full) says so and closes; the sender sees the broken connection first.
+/// A node that cannot go on (its disk is full) says so and closes, but the sender sees the broken connection first.
 async fn refusal_or_error(stream: &mut TransferStream, what: &str, error: net::NetError) -> ClientError {
     match tokio::time::timeout(LAST_WORD_DEADLINE, stream.receive()).await {
         Ok(Ok(TransferReply::Refused(refusal))) => refusal.into(),
@@ -227,11 +227,11 @@ fn lock(hasher: &Mutex<blake3::Hasher>) -> std::sync::MutexGuard<'_, blake3::Has
     hasher.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is being done when a source fails.
+/// The operation that is reported if a source fails.
 const READ: &str = "read what is to be written";
-/// How long a node's last word is waited for after something broke.
+/// How long to wait for a node's last message after something broke.
 const LAST_WORD_DEADLINE: Duration = Duration::from_secs(2);
-/// How long a node may take nothing: it may wait for the next of its chain, for a disk or for a limit between sites.
+/// How long a node may accept nothing: it may wait for the next node of its chain, a disk or a limit between sites.
 const SEND_STALL_MAX: Duration = Duration::from_secs(15 * 60);
 
 #[cfg(test)]

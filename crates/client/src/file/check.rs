@@ -1,6 +1,6 @@
-//! Checking every copy of a file where it lies (path: `docs/paths/download.md`): each node reads its copy whole from
-//! its disk and compares it. No byte of the file crosses the network, and nothing is repaired here: a node puts a bad
-//! copy aside and reports it, and the master replaces it.
+//! Checks every copy of a file where it lies (path: `docs/paths/download.md`). Each node reads its whole copy from its
+//! disk and compares it; no byte of the file crosses the network. A node quarantines a bad copy and reports it, and the
+//! master replaces it. It never repairs anything itself.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use crate::{Client, ClientError};
 /// One copy of a file, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedCopy {
-    /// Where it is; `None` where no copy of the file is known at all.
+    /// Where it is; `None` if no copy of the file is known at all.
     pub node: Option<NodeId>,
     /// What was found.
     pub result: CheckResult,
-    /// Why it is not good; empty where it is.
+    /// Why it is not good; empty if it is.
     pub why: String,
 }
 
@@ -33,14 +33,14 @@ pub struct CheckedCopy {
 pub enum CheckResult {
     /// Every byte is as it was written.
     Ok,
-    /// Some are not; the copy is being replaced, where there is another.
+    /// Some are not; the copy is being replaced, if there is another.
     Corrupt,
     /// It could not be read: its node is away, or does not have it.
     Missing,
 }
 
 impl Client {
-    /// Has every copy of a file read and compared with its digest, all at once. `progress` is told of bytes that were
+    /// Has every copy of a file read and compared with its digest, all at once. `progress` gets the number of bytes
     /// compared, of all copies together.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Client {
             if results.iter().all(|(_, outcome)| *outcome != Outcome::NotThere) {
                 return Ok(checked(results));
             }
-            // A copy that is not where it was: the file was overwritten meanwhile, or the copy has been moved.
+            // The copy is not where it was: the file was overwritten meanwhile, or the copy has been moved.
             found = self.copies(path).await?;
             if content_of(&found)?.slice == content.slice {
                 let still = |node: &NodeId| found.copies.iter().any(|copy| copy.status.node == *node);
@@ -104,7 +104,7 @@ impl Client {
             progress(bytes);
         }
         while let Some(ended) = running.join_next().await {
-            // A task of ours that panicked has said so; its copy counts as not checked.
+            // A task of ours that panicked has reported it; its copy counts as not checked.
             results.extend(ended.ok());
         }
         results.sort_by(|a, b| a.0.cmp(&b.0));
@@ -166,7 +166,7 @@ enum Outcome {
     Unreachable(String),
 }
 
-/// What is known of a copy that cannot be asked.
+/// What is known of a copy whose node cannot be asked.
 fn known(state: CopyState) -> Outcome {
     match state {
         CopyState::Corrupt => Outcome::Bad("it was found damaged before and is being replaced".into()),
@@ -198,11 +198,11 @@ fn checked(results: Vec<(NodeId, Outcome)>) -> Vec<CheckedCopy> {
     results.into_iter().map(copy).collect()
 }
 
-/// How often a file is asked for anew when it is overwritten while it is checked.
+/// How often the copies are located again if a file is overwritten during the check.
 const ROUNDS_MAX: usize = 5;
-/// How long a node may say nothing: it tells of every few megabytes, and its turn may take a while to come.
+/// How long a node may be silent: it reports every few megabytes, and may have to wait for its turn.
 const STALL_MAX: Duration = Duration::from_secs(60);
-/// Signs of progress that wait to be taken; those who send them wait then, so a few do.
+/// Progress reports that wait to be taken; senders wait beyond this, so a few are enough.
 const PROGRESS_MAX: usize = 64;
 
 #[cfg(test)]

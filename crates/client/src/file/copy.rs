@@ -1,8 +1,7 @@
-//! A copy of a file within Sector, made by the nodes (path: `docs/paths/third-party-copy.md`): this client names what
-//! goes where, hands its tickets to the node that makes the copy, and publishes it. A copy that breaks off is tried
-//! again and goes on where it broke off, also in another process.
-//!
-//! No byte of the file passes through this client.
+//! A copy of a file within Sector, made by the nodes (path: `docs/paths/third-party-copy.md`). This client names source
+//! and destination, gives its tickets to the node that makes the copy, and publishes it. A copy that breaks off is
+//! tried again and continues where it stopped, even in another process. The bytes of the file never pass through this
+//! client.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -26,14 +25,16 @@ use super::{
 use crate::{Client, ClientError};
 
 impl Client {
-    /// Copies the file `from` to `to`, with its record format and its user metadata, from node to node. How many copies
-    /// are kept is as the folder of `to` says, unless `options` do. Tries again when a connection or a node fails; each
-    /// attempt, also that of a later call for the same content and path, goes on behind what arrived before, as long as
-    /// the node that has it keeps it (an hour).
+    /// Copies the file `from` to `to`, with its record format and its user metadata, from node to node. The number of
+    /// copies follows the folder of `to`, unless `options` says otherwise.
+    ///
+    /// It tries again when a connection or a node fails. Each attempt continues after the bytes that arrived before, as
+    /// long as their node keeps them (an hour). This includes attempts of a later call for the same content and path.
     ///
     /// # Errors
-    /// As [`put`](Self::put); `NotFound` where there is no `from`; `Unavailable` where no node can be read from, or
-    /// written to; [`ClientError::Corrupt`] where what arrived is not what `from` holds: nothing is published then.
+    /// As [`put`](Self::put). `NotFound` if `from` does not exist. `Unavailable` if no node can be read from, or
+    /// written to. [`ClientError::Corrupt`] if the bytes that arrived are not those of `from`: nothing is published
+    /// then.
     pub async fn copy(
         &self,
         from: &SectorPath,
@@ -44,12 +45,12 @@ impl Client {
         self.copy_from(self, from, to, options, progress).await
     }
 
-    /// [`copy`](Self::copy) of the file `from` of the cloud of another client to `to` in this one's. The bytes go from
-    /// a node there to a node here, which is nobody there: it comes with a key of its own, to which the other client
-    /// hands its tickets.
+    /// [`copy`](Self::copy) of the file `from` in the cloud of another client to `to` in this one's. The bytes go from
+    /// a node there to a node here, which has no identity there. It connects with a key of its own, and the other
+    /// client delegates its tickets to that key.
     ///
     /// # Errors
-    /// As `copy`; `Refused` also where the nodes here may not copy from other clouds.
+    /// As `copy`. `Refused` also if the nodes here may not copy from other clouds.
     pub async fn copy_from(
         &self,
         there: &Self,
@@ -69,7 +70,7 @@ impl Client {
         };
         let (tries, shown, mut attempts) = (RetryContext::default(), ShownProgress::default(), RetryState::default());
         loop {
-            // What was kept of an attempt that brought other bytes than it should have is not gone on with.
+            // Bytes kept from an attempt that brought wrong ones are not used again.
             let is_trusted = !tries.is_kept_untrusted.load(Ordering::Relaxed);
             let resume = is_trusted.then(|| resume_key(&content, to));
             let request = CreateRequest { resume, ..create_request(to, &options) };
@@ -101,7 +102,7 @@ impl Client {
 /// One attempt at a copy.
 struct CopyAttempt<'a> {
     client: &'a Client,
-    /// Whose file it is; the same client within one cloud.
+    /// The client of the source file; the same client within one cloud.
     source_client: &'a Client,
     from: &'a SectorPath,
     content: &'a FileContent,
@@ -171,7 +172,7 @@ impl CopyAttempt<'_> {
         Ok(entry)
     }
 
-    /// Only here it is known what should have come.
+    /// Only here is it known what should have come.
     fn check(&self, stored: (u64, Digest)) -> Result<(), ClientError> {
         if stored == (self.content.bytes, self.content.digest) {
             return Ok(());
@@ -179,13 +180,14 @@ impl CopyAttempt<'_> {
         Err(ClientError::Corrupt { path: self.from.clone() })
     }
 
-    /// The sources for the node `target` to read from, the nearest to it first, each with the ticket in its hands,
-    /// which are `to`; but its own copy it reads with the ticket in ours. How far nodes of another cloud are nobody
-    /// knows.
+    /// The sources for the node `target` to read from, the nearest to it first. Each has a ticket delegated to `to`,
+    /// except the target's own copy, which is read with the ticket that this client holds. The distances of nodes of
+    /// another cloud are unknown.
     fn delegated_sources(&self, sources: &[Source], target: &Source, to: &Delegate) -> Vec<Source> {
         let abroad = !self.client.is_same_session(self.source_client);
         let is_meant = match to {
-            // Within a cloud a certificate says more than a key, and of another cloud's names a node here proves none.
+            // Within a cloud a certificate proves more than a key. In another cloud, a node from here can prove no
+            // name.
             Delegate::Node(node) => !abroad && *node == target.node,
             Delegate::Key(_) => abroad,
         };
@@ -207,7 +209,7 @@ impl CopyAttempt<'_> {
     }
 }
 
-/// Answers the node and waits for what it says next. It says something every moment: where it does not, it is gone.
+/// Answers the node and waits for its next message. It sends one every moment: if it does not, it is gone.
 async fn exchange(stream: &mut TransferStream, word: &PullUpdate) -> Result<TransferReply, NetError> {
     let peer = stream.peer();
     let exchange = async {
@@ -218,10 +220,10 @@ async fn exchange(stream: &mut TransferStream, word: &PullUpdate) -> Result<Tran
     tokio::time::timeout(SILENCE_MAX, exchange).await.map_err(silent)?
 }
 
-/// The key of one copy, the same in every process: which bytes go where.
+/// The key of one copy, the same in every process: it identifies the bytes and the destination.
 fn resume_key(content: &FileContent, to: &SectorPath) -> ResumeKey {
     resume_key_of(&[b"sector copy\0", &content.digest.0, &content.bytes.to_be_bytes(), to.as_str().as_bytes()])
 }
 
-/// How long the node that makes a copy may be silent: it speaks several times a second.
+/// How long the node that makes a copy may be silent: it reports several times a second.
 const SILENCE_MAX: Duration = Duration::from_secs(60);

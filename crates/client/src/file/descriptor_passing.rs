@@ -1,5 +1,6 @@
-//! Giving a file to a node of this machine as an open file (path: `docs/paths/upload.md`): the node reads it itself,
-//! and no byte is copied from process to process. Where that cannot be, the file goes over the network.
+//! Passes a file to a node on this machine as an open descriptor (path: `docs/paths/upload.md`). The node reads the
+//! file itself. If that is impossible, the file goes over the network. Bytes are never copied from process to process
+//! here.
 
 use std::{fs::File, os::fd::AsFd, sync::atomic::Ordering, time::Duration};
 
@@ -15,15 +16,15 @@ use tokio::time::timeout;
 use super::{TransferProgress, put::RetryContext};
 use crate::{Client, ClientError};
 
-/// What came of it.
+/// The result.
 pub(super) enum PassOutcome {
-    /// The node has stored so many bytes with this digest.
+    /// The node has stored this many bytes with this digest.
     Stored(u64, Digest),
-    /// There is no node of this machine, or the file is not worth it: nothing was asked.
+    /// There is no node on this machine, or the file is too small: nothing was asked.
     NotPassed(File),
 }
 
-/// Gives the file to the node that it is to go to, if that is on this machine.
+/// Passes the file to the node that is to store it, if that node is on this machine.
 pub(super) async fn pass_descriptor(
     client: &Client,
     created: &Created,
@@ -82,7 +83,7 @@ pub(super) async fn pass_descriptor(
     }
 }
 
-/// A smaller file is on its way over a kept connection before a local one is made.
+/// A smaller file is sent over a kept connection before a local one could be made.
 const PASSED_BYTES_MIN: u64 = 256 * 1024;
-/// How long a node of this machine may take to answer the knock.
+/// How long a node of this machine may take to answer the request.
 const ASK_WAIT_MAX: Duration = Duration::from_secs(5);

@@ -1,8 +1,6 @@
-//! Fetching bytes of a slice over the network (path *download*): from one node, or from several at once, each of which
-//! takes the next range when it has brought one. A far node is asked for several ranges at once, each in a conversation
-//! of its own, so that no round trip between two of them shows. A node that dies, keeps still or sends bad bytes is
-//! replaced, and whoever waits for the bytes does not notice.
-//!
+//! Fetches bytes of a slice over the network (path *download*), from one node or from several at once. Each reader
+//! takes another range when it has brought one. A far node gets several requests at once, each on its own connection,
+//! to hide its round trips. A node that dies, falls silent or sends bad bytes is replaced without the caller noticing.
 //! It never gives out a frame that was not verified, and never bytes of another version.
 
 use std::{
@@ -55,17 +53,17 @@ pub(crate) struct Fetch<'a> {
 /// Where fetched frames go.
 pub(crate) struct FetchOutput {
     pub(crate) sender: FrameSender,
-    /// The same that the sink was given.
+    /// The same one that the sink has.
     pub(crate) write_notify: Arc<Notify>,
-    /// Whether what comes early must wait in memory.
+    /// Whether frames that come early must wait in memory.
     pub(crate) in_order: bool,
 }
 
 impl Fetch<'_> {
-    /// Fetches `missing` from these sources. Where the sink takes no more it ends without an error: the sink has one.
+    /// Fetches `missing` from these sources. If the sink takes no more, this ends without an error: the sink has one.
     ///
     /// # Errors
-    /// `NoCopy` when no source has what is still missing.
+    /// `NoCopy` when no source has the bytes that are still missing.
     pub(crate) async fn run(
         &self,
         sources: Vec<Source>,
@@ -93,7 +91,7 @@ impl Fetch<'_> {
         let mut last = String::from("no node that holds it is up");
         let mut missing_when_asked = wanted;
         while !shared.plan().is_finished() && !shared.sender.is_closed() {
-            // Before the first of them asks for anything.
+            // This is set before the first of them requests anything.
             shared.readers.store(pool.concurrency(workers.len()), Ordering::Relaxed);
             while let Some(slot) = pool.next_slot(workers.len()) {
                 let (shared, tell) = (Arc::clone(&shared), tell.clone());
@@ -103,7 +101,7 @@ impl Fetch<'_> {
                 });
             }
             if workers.is_empty() {
-                // All have failed. As long as that brings bytes, sources and their tickets are asked for again.
+                // All have failed. As long as that brings bytes, sources and their tickets are requested again.
                 let is_worth_it = shared.plan().missing_bytes() < missing_when_asked;
                 match shared.sources.ask(self.client).await? {
                     Some(sources) if is_worth_it => pool.add_sources(&sources),
@@ -116,7 +114,7 @@ impl Fetch<'_> {
                 Some(bytes) = told.recv() => {
                     (self.progress)(bytes);
                     told_bytes += bytes;
-                    // Whoever brought them has been reached: only now it may be known that it is far.
+                    // The sources that brought them have been reached: only now may it be known that one is far.
                     pool.recheck_distances(self.client);
                 }
                 Some(ended) = workers.join_next() => match ended {
@@ -130,13 +128,13 @@ impl Fetch<'_> {
                 },
             }
         }
-        // A reader that was overtaken is cut off; what the others did not tell any more is told here.
+        // A reader that was overtaken is cut off; progress that the others did not report yet is reported here.
         workers.shutdown().await;
         (self.progress)(wanted - shared.plan().missing_bytes() - told_bytes);
         Ok(())
     }
 
-    /// What is said when no other source does better.
+    /// The error that is reported if no other source does better.
     fn note_failed_source(&self, error: &ClientError) -> String {
         tracing::info!(path = %self.path, %error, "reading broke off and goes on from another source");
         error.to_string()
@@ -148,13 +146,13 @@ struct FetchState {
     client: Client,
     slice: SliceId,
     plan: Mutex<FetchPlan>,
-    /// Bytes were written or a range was given up: a reader that waits may have something to do.
+    /// Bytes were written or a range was given up: a waiting reader may have something to do.
     changed: Arc<Notify>,
     sources: Sources,
     sender: FrameSender,
     stall: Duration,
     last_received: Mutex<BTreeMap<NodeId, Instant>>,
-    /// Who read at once when that last changed: they share a limit.
+    /// How many read at once when that last changed: they share a limit.
     readers: AtomicUsize,
 }
 
@@ -222,7 +220,7 @@ impl FetchState {
             if bytes > range.end - at {
                 return Err(ClientError::Unexpected { who: "node", request: "read" });
             }
-            // Into the sink first: once the plan says that all has arrived, this task may be cut off.
+            // Into the sink first: once the plan says that everything has arrived, this task may be cut off.
             if !self.sender.send(at, frame.payload).await {
                 return Ok(false);
             }
@@ -230,12 +228,12 @@ impl FetchState {
             self.client.throttle().acquire(bytes).await;
             let (fresh, go_on) = self.plan().arrived(claim.id, bytes);
             if tell.send(fresh).await.is_err() || !go_on {
-                // Others brought the rest: what is still on its way here is of no use, and the connection with it.
+                // Others brought the rest: what is still on its way here is useless, and so is the connection.
                 return Ok(true);
             }
         }
         let ended = async { stream.receive_frame(&mut StreamFrame::default()).await.map_err(failed()) };
-        // Everything has come; where the end does not, only the connection is bad.
+        // Everything has arrived; if the end marker does not, only the connection is bad.
         if matches!(self.within_stall(source, ended).await, Ok(false)) {
             *line = Some(stream);
         }
@@ -274,7 +272,7 @@ impl FetchState {
             if let Ok(done) = timeout_at(until, &mut work).await {
                 return done;
             }
-            // Of several conversations with one node one may take all that the way carries: it does not keep still
+            // Of several connections with one node, one may take all the capacity of the path: the node is not silent
             // then.
             match self.last_received().get(&source.node).map(|heard| *heard + self.stall) {
                 Some(later) if later > until => until = later,
@@ -285,7 +283,7 @@ impl FetchState {
         Err(ClientError::net("a node keeps still")(NetError::Deadline { operation, after: self.stall }))
     }
 
-    /// When something came from each node.
+    /// When something last came from each node.
     fn last_received(&self) -> MutexGuard<'_, BTreeMap<NodeId, Instant>> {
         // Each change under this lock is complete in itself.
         self.last_received.lock().unwrap_or_else(PoisonError::into_inner)
@@ -297,7 +295,7 @@ impl FetchState {
     }
 }
 
-/// A range that one reader has; given back when this is dropped.
+/// A range that one reader has claimed; given back when this is dropped.
 struct ClaimGuard<'a> {
     shared: &'a FetchState,
     id: ClaimId,
@@ -311,10 +309,10 @@ impl Drop for ClaimGuard<'_> {
     }
 }
 
-/// How long a source may bring nothing before another takes its place: far above any hiccup, far below a person's
-/// patience.
+/// How long a source may bring nothing before another takes its place: far longer than any short interruption, and far
+/// shorter than a person's patience.
 pub(crate) const STALL_MAX: Duration = Duration::from_secs(10);
 /// How far sources may read ahead of a stream that is written in order, in bytes; all of it may be in memory.
 pub(super) const WINDOW_BYTES: u64 = 32 * 1024 * 1024;
-/// Words on the way from readers to whoever counts.
+/// Reports on the way from readers to the counter.
 const TOLD_MAX: usize = 64;

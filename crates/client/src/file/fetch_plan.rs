@@ -1,9 +1,7 @@
-//! Sets of bytes, and the plan of a fetch from several sources: who reads which bytes next. Pure; serves the path
-//! *download*.
-//!
-//! Each reader takes the next range when it is done with one, so that a faster one takes more. When none is left, what
-//! a slow source still has to bring is read from another too, and whichever comes first counts. A far source has
-//! several readers, so that one's next request is on its way while another's range comes.
+//! Sets of bytes, and the plan of a fetch from several sources (path *download*): who reads which bytes next. Each
+//! reader takes another range when it is done, so a faster one takes more. When none is left, the rest of a slow
+//! source's range is read from another too, and the first to arrive counts. A far source has several readers, to hide
+//! its round trips. Pure: it never reads anything itself.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -68,7 +66,7 @@ impl RangeSet {
         self.bytes += until - from;
     }
 
-    /// Takes bytes out; how many were there.
+    /// Removes bytes; gives how many were there.
     pub(crate) fn remove(&mut self, range: Range<u64>) -> u64 {
         let before = self.bytes;
         while let Some((start, end)) = self.ranges.range(..range.end).next_back().map(|(a, b)| (*a, *b)) {
@@ -91,12 +89,12 @@ impl RangeSet {
     }
 }
 
-/// What is still to be fetched, and who is at it.
+/// What is still to be fetched, and who reads it.
 #[derive(Debug)]
 pub(crate) struct FetchPlan {
     /// Bytes that have not arrived.
     missing: RangeSet,
-    /// Of these, the bytes that nobody reads.
+    /// Of these, the bytes that no reader has claimed.
     free: RangeSet,
     claims: BTreeMap<ClaimId, Claim>,
     next_claim: ClaimId,
@@ -110,26 +108,26 @@ pub(crate) struct RangePolicy {
     pub(crate) piece_bytes: u64,
     /// ... down to this.
     pub(crate) piece_bytes_min: u64,
-    /// Readers at once; one alone reads all that is missing in one go.
+    /// Readers at once; a single one reads everything missing in one go.
     pub(crate) readers: u64,
-    /// Where the bytes must be written in order: how far, in bytes, reading may be ahead of writing.
+    /// If the bytes must be written in order: how far, in bytes, reading may be ahead of writing.
     pub(crate) window_bytes: Option<u64>,
 }
 
-/// Names a claim for as long as the plan lives.
+/// Identifies a claim for as long as the plan lives.
 pub(crate) type ClaimId = u64;
 
-/// Tells the sources of one plan apart.
+/// Distinguishes the sources of one plan.
 pub(crate) type SourceNumber = usize;
 
 #[derive(Clone, Debug)]
 struct Claim {
-    /// The next byte its reader will bring.
+    /// The next byte that its reader will bring.
     at: u64,
     until: u64,
-    /// Where it reads.
+    /// The source it reads from.
     source: SourceNumber,
-    /// Another that reads the same.
+    /// Another claim that reads the same.
     duplicate: Option<ClaimId>,
 }
 
@@ -138,7 +136,7 @@ struct Claim {
 pub(crate) enum NextRead {
     /// Read these bytes.
     Read(ClaimId, Range<u64>),
-    /// There is nothing to do for it now.
+    /// It has nothing to do now.
     Wait,
     /// Everything has arrived.
     Finished,
@@ -165,8 +163,8 @@ impl FetchPlan {
         self.missing.first().map(|range| range.start)
     }
 
-    /// What a reader of `source` that has nothing to do reads next. `written` is how far the bytes are written, where
-    /// that must be in order.
+    /// What an idle reader of `source` reads next. `written` is how far the bytes are written, if that must be in
+    /// order.
     pub(crate) fn claim(&mut self, source: SourceNumber, written: u64) -> NextRead {
         let Some(first_missing) = self.first_missing() else { return NextRead::Finished };
         let horizon = self.range_policy.window_bytes.map_or(u64::MAX, |window| written.saturating_add(window));
@@ -175,11 +173,11 @@ impl FetchPlan {
             self.free.remove(free.start..until);
             return self.add_claim(free.start..until, source, None);
         }
-        // In order, and the writer still has something to write: no reader is too slow, the writer is.
+        // In order, and the writer still has something to write: the writer is the slow part, not a reader.
         if self.range_policy.window_bytes.is_some() && written < first_missing {
             return NextRead::Wait;
         }
-        // The same source would bring the same bytes no sooner, and what it is at a little later.
+        // The same source would not bring the same bytes sooner, and would bring its current ones later.
         let is_slow = |claim: &Claim| claim.duplicate.is_none() && claim.source != source && claim.at < claim.until;
         let alone = self.claims.iter_mut().filter(|(_, claim)| is_slow(claim));
         match alone.max_by_key(|(_, claim)| claim.until - claim.at) {
@@ -192,8 +190,8 @@ impl FetchPlan {
         }
     }
 
-    /// Notes bytes that a reader brought, at the place where it stands. Gives how many of them had not arrived before,
-    /// and whether what it is to bring further is still of use.
+    /// Notes bytes that a reader brought at its current position. Gives how many of them had not arrived before, and
+    /// whether further bytes of the reader are still useful.
     pub(crate) fn arrived(&mut self, id: ClaimId, bytes: u64) -> (u64, bool) {
         let Some(claim) = self.claims.get_mut(&id) else { return (0, false) };
         let range = claim.at..claim.at.saturating_add(bytes).min(claim.until);
@@ -203,7 +201,7 @@ impl FetchPlan {
         (fresh, rest.is_empty() || self.missing.touches(&rest))
     }
 
-    /// The reader is done with its range or has given it up; what it did not bring is anyone's again.
+    /// The reader is done with its range or has given it up; the bytes it did not bring are free again.
     pub(crate) fn release(&mut self, id: ClaimId) {
         self.claims.remove(&id);
         self.free = self.missing.clone();
@@ -219,8 +217,8 @@ impl FetchPlan {
         NextRead::Read(self.next_claim, range)
     }
 
-    /// Where a range from `from` ends: pieces become shorter towards the end, so that all sources end about together,
-    /// and end where frames end, so that no block is read twice.
+    /// Where a range from `from` ends. Pieces become shorter towards the end, so that all sources end at about the same
+    /// time. They end where frames end, so that no block is read twice.
     fn piece_end(&self, from: u64) -> u64 {
         if self.range_policy.readers <= 1 {
             return u64::MAX;
@@ -242,7 +240,7 @@ mod tests {
     #[test]
     fn a_set_of_ranges_agrees_with_a_set_of_bytes() {
         use std::collections::BTreeSet;
-        // A small generator of its own: the same steps in every run.
+        // A small generator, with the same steps in every run.
         let mut state = 7u64;
         let mut next = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -292,7 +290,7 @@ mod tests {
         }
         assert_eq!(fast_bytes, 92 * MIB);
         assert!(lengths.is_sorted_by(|a, b| a >= b) && *lengths.last().unwrap_or(&0) <= 2 * MIB, "{lengths:?}");
-        // The slow one has brought a little; the rest of its range is read twice, and it is told when it is too late.
+        // The slow one has brought a little; the rest of its range is read twice, and it learns that it is too late.
         assert_eq!(plan.arrived(slow, MIB), (MIB, true));
         let (double, rest) = read(plan.claim(1, 0));
         assert_eq!(rest, MIB..8 * MIB);

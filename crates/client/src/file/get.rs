@@ -1,5 +1,5 @@
-//! Download (path: `docs/paths/download.md`): locate, read on this machine where the file is here, else from the
-//! nearest nodes. Every block is verified on its way; a local file appears under its name only when it is whole.
+//! Download (path: `docs/paths/download.md`): locates a file, and reads it on this machine if it is here, else from the
+//! nearest nodes. Every block is verified on its way. A local file never appears under its name before it is complete.
 
 use std::{
     fs::File,
@@ -54,8 +54,8 @@ impl Client {
         }
     }
 
-    /// Writes the bytes `range` of a file (all of it where `None`) to `to`, in order, and gives `to` back. A range that
-    /// ends behind the file's end is cut there; one that begins there is refused.
+    /// Writes the bytes `range` of a file (all of it if `None`) to `to`, in order, and gives `to` back. A range that
+    /// extends beyond the file's end is cut there; one that begins there is refused.
     pub async fn read<W: Write + Send + 'static>(
         &self,
         path: &SectorPath,
@@ -82,18 +82,18 @@ impl Client {
         let outlet = FetchOutput { sender: sink.sender(), write_notify: wrote, in_order: true };
         let result = fetch.run(located.sources, RangeSet::of(at..range.end), outlet).await;
         let written = sink.finish().await.map_err(|source| ClientError::Stream { what: "write what was read", source });
-        // What stopped the writing is the cause, where it stopped.
+        // If the writing stopped, its error is the cause.
         match (result, written) {
             (_, Err(error)) | (Err(error), Ok(_)) => Err(error),
             (Ok(()), Ok(to)) => Ok((located.entry, to)),
         }
     }
 
-    /// Fetches a file to the local `file`. It is written beside it and gets its name when whole; what a broken attempt
-    /// left is used by the next, and then the whole is compared with its digest.
+    /// Fetches a file to the local `file`. It is written beside it and gets its name when complete. What a broken
+    /// attempt left is used by the next, and then the whole is compared with its digest.
     ///
     /// # Errors
-    /// `Exists` where `file` is there and may not be replaced.
+    /// `Exists` if `file` exists and may not be replaced.
     pub async fn get_file(
         &self,
         path: &SectorPath,
@@ -152,8 +152,8 @@ impl Client {
     }
 }
 
-/// Where a copy on this machine did not bring everything, why, and that it is not tried again: another one here, or the
-/// network, brings the rest.
+/// If a copy on this machine did not bring everything, notes why, and that it is not tried again. Another copy here, or
+/// the network, brings the rest.
 async fn note_unreadable(slice: &LocalSlice, result: Result<(), Unreadable>, here: &mut Vec<Source>) {
     here.retain(|source| source.node != slice.source().node);
     match result {

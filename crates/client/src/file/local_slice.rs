@@ -1,8 +1,7 @@
-//! Reading a slice that lies on this machine (path *download*): its node passes the open file and the block checksums,
-//! and every byte is read and verified here, without a node's work and without a second copy.
-//!
-//! It never gives out a block that does not have its checksum. Where anything about this way fails, the caller takes
-//! the network; only a bad block is told to the node, which looks at it again and puts a bad copy aside.
+//! Reads a slice that is on this machine (path *download*). Its node passes the open file and the block checksums.
+//! Every byte is read and verified here, without work for the node and without a second copy. If anything fails, the
+//! caller uses the network. Only a bad block is reported to the node, which checks and quarantines a bad copy. It never
+//! gives out a block that does not have its checksum.
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +31,7 @@ use tokio::{
 use super::{TransferProgress, fetch_plan::RangeSet, partial_download::PartialDownload, range_writer::FrameSender};
 use crate::ClientError;
 
-/// An open slice of this machine. Cheap to clone; may be read from several threads at once.
+/// An open slice of this machine. Cheap to clone; several threads may read it at once.
 #[derive(Clone)]
 pub(crate) struct LocalSlice {
     inner: Arc<Inner>,
@@ -51,21 +50,21 @@ struct Inner {
 /// Why bytes could not be read here.
 #[derive(Debug)]
 pub(crate) enum Unreadable {
-    /// The file could not be read, or the destination not be written.
+    /// The file could not be read, or the destination could not be written.
     Io(io::Error),
     /// A block, which begins at this byte, does not have its checksum.
     BadBlock(u64),
 }
 
 impl LocalSlice {
-    /// Opens the slice by the first source that can pass it; `None` where none is of this machine or none answers.
+    /// Opens the slice by the first source that can pass it; `None` if none is on this machine or none answers.
     pub(crate) async fn open(doors: &LocalSockets, sources: &[Source], content: &FileContent) -> Option<Self> {
         for source in sources {
             let Some(name) = source.local.as_deref().filter(|name| doors.is_usable(name)) else { continue };
             match timeout(ANSWER_WAIT_MAX, ask_for(doors, name, source, content)).await {
                 Ok(Ok(slice)) => return Some(slice),
                 Ok(Err(error)) => tracing::debug!(node = %source.node, %error, "not read on this machine"),
-                // Whoever connects and hears nothing would wait again with every file.
+                // A client that connects and gets no answer would otherwise wait again with every file.
                 Err(_) => doors.mark_unresponsive(name),
             }
         }
@@ -77,8 +76,8 @@ impl LocalSlice {
         &self.inner.source
     }
 
-    /// Reads and verifies the blocks that a range touches into `buffer`, which holds just the range afterwards. Waits
-    /// for the disk.
+    /// Reads and verifies the blocks that a range touches into `buffer`, which then holds just the range. Waits for the
+    /// disk.
     pub(crate) fn read(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<(), Unreadable> {
         let blocks = self.blocks_of(range);
         buffer.resize((blocks.end - blocks.start) as usize, 0);
@@ -89,7 +88,7 @@ impl LocalSlice {
         Ok(())
     }
 
-    /// The same, but only if the bytes are in memory: never waits for the disk. False where they are not, or where the
+    /// The same, but only if the bytes are in memory: it never waits for the disk. False if they are not, or if the
     /// file system cannot tell.
     pub(crate) fn read_cached(&self, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<bool, Unreadable> {
         let blocks = self.blocks_of(range);
@@ -102,9 +101,9 @@ impl LocalSlice {
         Ok(true)
     }
 
-    /// Writes all that is missing to a part, by two threads for a large one: while one reads and verifies, the other
-    /// writes, and what a thread writes is still in its processor's cache. Takes what was written out of `missing`;
-    /// what is left then must come from elsewhere.
+    /// Writes all that is missing to a part, with two threads for a large one. While one reads and verifies, the other
+    /// writes data that is still in its processor's cache. Removes what was written from `missing`; the rest must then
+    /// come from elsewhere.
     pub(crate) async fn copy_to(
         &self,
         part: &PartialDownload,
@@ -148,7 +147,7 @@ impl LocalSlice {
                 let until = frame_end(at).min(range.end);
                 let mut frame = sender.spare();
                 slice.read(&(at..until), &mut frame)?;
-                // Who does not take it, or does not want to hear of it, has a reason that is told elsewhere.
+                // If the sink or the listener is gone, the reason is reported elsewhere.
                 if !sender.send_blocking(at, frame) || tell.blocking_send(until - at).is_err() {
                     break;
                 }
@@ -164,8 +163,9 @@ impl LocalSlice {
         (reached, ended.unwrap_or_else(|_| Err(Unreadable::Io(io::Error::other("the reading thread ended early")))))
     }
 
-    /// Tells the node of a bad block; it looks for itself, and where it finds the same it puts the copy aside. Nobody
-    /// waits for that; but the word is on its way when this returns, since the caller's process may end soon.
+    /// Tells the node of a bad block. The node checks the block itself, and quarantines the copy if it finds the same.
+    /// The caller does not wait for that, but the message has been sent when this returns, since the caller's process
+    /// may end soon.
     pub(crate) async fn report_bad(&self, at: u64) {
         let Source { node, local, ticket, .. } = &self.inner.source;
         let Some(name) = local else { return };
@@ -229,12 +229,12 @@ impl LocalSlice {
     }
 }
 
-/// Names of local sockets at which nobody answered although somebody listens. Each is new with a node's start, so none
-/// is ever tried again.
+/// Names of local sockets that accept connections but do not answer. Each is new with a node's start, so none is ever
+/// tried again.
 pub(crate) struct LocalSockets {
-    /// Whether none is tried.
+    /// Whether no local socket is tried.
     over_network: bool,
-    /// Whose tickets are shown there.
+    /// The holder of the tickets that are shown there.
     holder: Arc<HolderKeyPair>,
     unresponsive: Mutex<BTreeSet<String>>,
 }
@@ -244,7 +244,7 @@ impl LocalSockets {
         Self { over_network, holder, unresponsive: Mutex::default() }
     }
 
-    /// A conversation at the socket of this name, on which our tickets are known to be ours.
+    /// A connection to the socket of this name, on which our tickets are proved to be ours.
     pub(super) async fn connect(&self, name: &str) -> Result<LocalStream, net::NetError> {
         connect_and_prove(&self.holder, name).await
     }
@@ -262,7 +262,7 @@ impl LocalSockets {
     }
 }
 
-/// The pieces of one copy, which its threads take one after the other.
+/// The pieces of one copy, which its threads take one after another.
 struct Work {
     pieces: Vec<Range<u64>>,
     next: AtomicU64,
@@ -288,7 +288,7 @@ async fn connect_and_prove(holder: &HolderKeyPair, name: &str) -> Result<LocalSt
     Ok(stream)
 }
 
-/// Asks at one door for a slice.
+/// Asks at one socket for a slice.
 async fn ask_for(
     doors: &LocalSockets,
     name: &str,
@@ -332,7 +332,7 @@ async fn ask_for(
     })
 }
 
-/// The pieces in which what is missing is copied: they end where frames end.
+/// The pieces in which missing bytes are copied: they end where frames end.
 fn pieces(missing: &RangeSet) -> Vec<Range<u64>> {
     let mut pieces = Vec::new();
     for range in missing.iter() {
@@ -346,7 +346,7 @@ fn pieces(missing: &RangeSet) -> Vec<Range<u64>> {
     pieces
 }
 
-/// Fills the buffer from the page cache; false where not all of it is there.
+/// Fills the buffer from the page cache; false if not all of it is there.
 #[cfg(target_os = "linux")]
 fn read_if_cached(file: &File, buffer: &mut [u8], offset: u64) -> bool {
     let wanted = buffer.len();
@@ -359,7 +359,7 @@ fn read_if_cached(_file: &File, _buffer: &mut [u8], _offset: u64) -> bool {
     false
 }
 
-/// Leaves of whole blocks only the range.
+/// Cuts whole blocks down to the range.
 fn cut(buffer: &mut Vec<u8>, blocks: &Range<u64>, range: &Range<u64>) {
     buffer.truncate((range.end - blocks.start) as usize);
     buffer.drain(..(range.start - blocks.start) as usize);
@@ -375,7 +375,7 @@ fn cut_is_bad(error: io::Error, at: u64) -> Unreadable {
     }
 }
 
-/// Which of some blocks that could not be read at once it was; the node looks at that one.
+/// Which one of the blocks that could not be read together is bad; the node checks that one.
 fn first_unreadable(file: &File, blocks: &Range<u64>) -> u64 {
     let mut block = vec![0; limits::BLOCK_BYTES as usize];
     let mut starts = (blocks.start..blocks.end).step_by(limits::BLOCK_BYTES as usize);
@@ -395,15 +395,15 @@ fn frame_end(at: u64) -> u64 {
 const LOCAL_SLICE_BYTES_MAX: u64 = 1 << 40;
 /// How long a node of this machine may take to pass a file; behind a long queue the network is no slower.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long it may take to tell of a bad block: no more than to connect and to write a word.
+/// How long a report of a bad block may take: no more than to connect and to send a message.
 const REPORT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Names kept of doors that do not answer.
+/// Names kept of sockets that do not answer.
 const UNRESPONSIVE_MAX: usize = 1_024;
-/// Threads that copy one large file: the system writes a file for one at a time, so a third would only wait.
+/// Threads that copy one large file. The system writes a file for one thread at a time, so a third would only wait.
 const COPY_THREADS: usize = 2;
 /// Bytes that one thread copies before the other may have the next, and for which the ledger has a line.
 const PIECE_BYTES: u64 = 8 * 1024 * 1024;
 /// Bytes read, verified and written in one step: they stay in the processor's second-level cache.
 const COPY_BYTES: u64 = 256 * 1024;
-/// Words on the way from a copying thread to whoever counts.
+/// Reports on the way from a copying thread to the counter.
 const PIECES_TOLD_MAX: usize = 64;

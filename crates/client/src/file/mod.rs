@@ -1,5 +1,6 @@
-//! Files: their bytes go between the caller and nodes, by tickets of the master (paths: upload, download). At most
-//! [`FRAMES_IN_FLIGHT`] frames wait in memory between a disk and the network, however large the file.
+//! Files: their bytes go between the caller and nodes, by tickets of the master (paths: upload, download).
+//! [`FRAMES_IN_FLIGHT`] frames wait in memory between a disk and the network, or a window of `WINDOW_BYTES` for a
+//! stream from several sources. It never takes more memory for a larger file.
 
 mod attempt;
 pub mod check;
@@ -18,11 +19,11 @@ mod reader_pool;
 mod retry;
 pub(crate) mod sources;
 
-/// Told of bytes as they pass, from whatever task moves them.
+/// Called with the number of bytes as they pass, by whatever task moves them.
 pub type TransferProgress<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
 /// Frames between the disk and the network of one transfer: enough that neither waits for the other, 4 MiB at most.
 pub(crate) const FRAMES_IN_FLIGHT: usize = 4;
-/// Reads from this length on, in bytes, are split over several sources, or threads: below it, more connections cost
-/// more than they bring.
+/// Reads of at least this length, in bytes, are split over several sources or threads: below it, more connections cost
+/// more than they gain.
 pub(crate) const SPLIT_FROM_BYTES: u64 = 32 * 1024 * 1024;

@@ -1,10 +1,7 @@
-//! The part of a file that is being fetched to a local one (path *download*): beside its destination, under a name of
-//! its own, until it is whole. What a broken attempt left in it is used by the next.
-//!
-//! A small file is written from front to back, so its length says what it has. A large one is written in several places
-//! at once; beside it lies a ledger, a text with a line for each range that was written: first byte, first byte behind.
-//! A line is written after its bytes. Nothing here is synced, so a whole that was put together from two attempts must
-//! be compared with its digest before it is given its name.
+//! The part of a file that is being fetched to a local one (path *download*). It is beside its destination, under its
+//! own name, until it is complete. The next attempt uses what a broken one left. A small file is written from front to
+//! back, so its length says what it has; a large one has a ledger beside it. It never syncs: a file from two attempts
+//! must be compared with its digest before it gets its name.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,7 +16,10 @@ use protocol::{limits, message::client_master::FileContent};
 
 use super::{fetch_plan::RangeSet, get::digest_of, range_writer::Destination};
 
-/// An open part. May be written to from several threads; clones are the same.
+/// An open part. Several threads may write to it; clones are the same part.
+///
+/// A large file is written in several places at once. Its ledger is a text with a line for each range that was written:
+/// first byte, and first byte after it. A line is written after its bytes.
 #[derive(Clone)]
 pub(crate) struct PartialDownload {
     inner: Arc<Inner>,
@@ -37,8 +37,8 @@ struct Ledger {
 }
 
 impl PartialDownload {
-    /// Opens the part of `content` for the local `destination`; gives the bytes that it lacks. Bound to the slice, so
-    /// that another version does not go on with it.
+    /// Opens the part of `content` for the local `destination`, and gives the bytes that it lacks. The part is bound to
+    /// the slice, so that it is never continued with another version.
     pub(crate) fn open(destination: &Path, content: &FileContent) -> io::Result<(Self, RangeSet)> {
         let path = part_path(destination, content);
         let file = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path)?;
@@ -53,7 +53,8 @@ impl PartialDownload {
         let mut lines = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&ledger)?;
         let mut text = String::new();
         let bytes = file.metadata()?.len().min(content.bytes);
-        // What is no text was not written by us whole; and the ledger of a part that is gone must not outlive it.
+        // If the ledger is no text, we did not write it completely. The ledger of a part that is gone must not outlive
+        // it.
         if lines.read_to_string(&mut text).is_err() || bytes == 0 {
             text.clear();
         }
@@ -68,7 +69,7 @@ impl PartialDownload {
         Ok((Self { inner: Arc::new(Inner { path, file, ledger }) }, missing))
     }
 
-    /// Where it lies.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.inner.path
     }
@@ -78,7 +79,7 @@ impl PartialDownload {
         self.inner.file.write_all_at(bytes, at)
     }
 
-    /// Notes a range that was written.
+    /// Records a range that was written.
     pub(crate) fn note(&self, range: Range<u64>) -> io::Result<()> {
         let Some(ledger) = &self.inner.ledger else { return Ok(()) };
         // In one call, so that lines of two threads do not mix.
@@ -86,18 +87,18 @@ impl PartialDownload {
         ledger.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())
     }
 
-    /// Whether the whole has this digest.
+    /// Whether the complete file has this digest.
     pub(crate) fn has_digest(&self, digest: &protocol::Digest) -> io::Result<bool> {
         Ok(digest_of(&self.inner.path)? == digest.0)
     }
 
-    /// Gives the whole its name.
+    /// Gives the complete file its name.
     pub(crate) fn publish(self, destination: &Path) -> io::Result<()> {
         fs::rename(&self.inner.path, destination)?;
         self.remove_ledger()
     }
 
-    /// Throws away what was fetched.
+    /// Discards what was fetched.
     pub(crate) fn discard(self) -> io::Result<()> {
         fs::remove_file(&self.inner.path)?;
         self.remove_ledger()
@@ -126,7 +127,7 @@ impl Destination for PartialDownload {
     }
 }
 
-/// The ranges that a ledger names and a file of `bytes` bytes can have, cut to whole blocks.
+/// The ranges that a ledger names and that a file of `bytes` bytes can have, cut to whole blocks.
 fn read_ledger(text: &str, bytes: u64) -> Vec<Range<u64>> {
     let whole_lines = text.rfind('\n').map_or("", |end| &text[..end]);
     let range = |line: &str| {
@@ -152,13 +153,13 @@ fn whole_blocks(bytes: u64) -> u64 {
     bytes - bytes % limits::BLOCK_BYTES
 }
 
-/// Files from this length on, in bytes, have a ledger: a smaller one is soon fetched again, and many of them would each
-/// pay for a second file.
+/// Files of at least this length, in bytes, have a ledger. A smaller one is soon fetched again, and many of them would
+/// each pay for a second file.
 pub(crate) const LEDGER_FROM_BYTES: u64 = super::SPLIT_FROM_BYTES;
 
 #[cfg(test)]
 mod tests {
-    // A list of ranges with one range in it is what is meant.
+    // A list of ranges with one range in it is intended.
     #![allow(clippy::unwrap_used, clippy::single_range_in_vec_init)]
 
     use std::collections::BTreeMap;
@@ -208,7 +209,7 @@ mod tests {
             part.note(at..at + block).unwrap();
         }
         part.write_at(&[1; limits::BLOCK_BYTES as usize], 9 * block).unwrap();
-        // Lines that a crash tore, that lie beyond the file's end, or that make no sense, count for nothing.
+        // Lines that a crash tore, that lie beyond the file's end, or that make no sense are ignored.
         let mut ledger = OpenOptions::new().append(true).open(ledger_path(part.path())).unwrap();
         ledger.write_all(b"900000000 900000001\nnonsense\n0 65536").unwrap();
         let expected = [0..2 * block, 3 * block..5 * block, 6 * block..large.bytes];

@@ -1,5 +1,5 @@
-//! Upload (path: `docs/paths/upload.md`): create, send, commit. The file is seen by others after the commit, whole, or
-//! never. A file that breaks off is tried again and goes on where it broke off, also in another process.
+//! Upload (path: `docs/paths/upload.md`): create, send, commit. An upload that breaks off is tried again and continues
+//! where it stopped, even in another process. Others see the file only after the commit and complete, never in part.
 
 use std::{
     collections::BTreeMap,
@@ -29,35 +29,33 @@ use crate::{Client, ClientError};
 /// How a file is written.
 #[derive(Clone, Debug, Default)]
 pub struct PutOptions {
-    /// Copies wanted in the whole cloud; where `None`, as the file that is replaced, else its folders, else the cloud
-    /// says.
+    /// Copies wanted in the whole cloud. `None`: as for the file that is replaced, else its folders, else the cloud.
     pub copies: Option<u8>,
-    /// Copies synced to disk before [`put`](Client::put) returns; where `None`, as file, folders and cloud
-    /// say.
+    /// Copies synced to disk before [`put`](Client::put) returns. `None`: as file, folders and cloud say.
     pub sync_copies: Option<u8>,
-    /// How the bytes fall into records, for Sphere.
+    /// How the bytes are divided into records, for Sphere.
     pub records: RecordFraming,
     /// What must hold of the path for the write to be published.
     pub condition: Condition,
     /// Make missing parent folders.
     pub parents: bool,
-    /// Length in bytes, where known: chooses a node with room.
+    /// Length in bytes, if known: used to choose a node with room.
     pub bytes_expected: Option<u64>,
     /// Keys and values to keep with the file.
     pub user: BTreeMap<String, String>,
-    /// Write at this node instead of where the master thinks best.
+    /// Write at this node instead of the master's choice.
     pub at: Option<protocol::NodeId>,
     /// Counts the bytes that [`put_file`](Client::put_file) did not send because an earlier call had.
     pub kept_bytes: Option<Arc<AtomicU64>>,
 }
 
 impl Client {
-    /// Writes all that `from` gives to `path` and returns once enough copies are synced to disk and the name is
-    /// durable. On any error nothing is visible at `path` that was not there before.
+    /// Writes all bytes of `from` to `path`. Returns once enough copies are synced to disk and the name is durable. On
+    /// any error nothing is visible at `path` that was not there before.
     ///
     /// # Errors
-    /// `Exists` or `Refused` where the condition, a right or another writer is in the way, `Unavailable` where no node
-    /// has room, and what `from` says.
+    /// `Exists` or `Refused` if the condition, a right or another writer prevents it, `Unavailable` if no node has
+    /// room, and errors of `from`.
     pub async fn put(
         &self,
         from: impl Read + Send + 'static,
@@ -69,12 +67,12 @@ impl Client {
         self.attempt_write(UploadSource::Stream(from), request, &RetryContext::default(), progress).await
     }
 
-    /// [`put`](Self::put) of a local file; tries again when a connection or a node fails. Each attempt, also that of a
-    /// later call with the same file and path, goes on behind what arrived before, as long as the node that has it
-    /// keeps it (an hour) and the file is the same one.
+    /// [`put`](Self::put) of a local file; tries again when a connection or a node fails. Each attempt continues after
+    /// the bytes that arrived before, as long as their node keeps them (an hour) and the file is the same one. This
+    /// includes attempts of a later call with the same file and path.
     ///
     /// # Errors
-    /// As `put`; `Refused` also where the same file is put to the same path by another call, which takes over.
+    /// As `put`. `Refused` also if another call puts the same file to the same path and takes over.
     pub async fn put_file(
         &self,
         file: &Path,
@@ -85,12 +83,11 @@ impl Client {
         self.write_file(file, path, options, false, progress).await
     }
 
-    /// Writes all that `from` gives behind what `path` has: the new version is the old one with the new bytes behind
-    /// it, and is published as a whole. Where there is no file, one is made. Length and record format are the old
-    /// file's.
+    /// Appends all bytes of `from` to the file at `path`. The new version is the old one followed by the new bytes, and
+    /// is published as a whole. If there is no file, one is made. Record length and format are those of the old file.
     ///
     /// # Errors
-    /// As `put`; `Refused` also where the file got another version meanwhile, or someone else writes it.
+    /// As `put`. `Refused` also if the file got another version meanwhile, or someone else writes it.
     pub async fn append(
         &self,
         from: impl Read + Send + 'static,
@@ -102,11 +99,11 @@ impl Client {
         self.attempt_write(UploadSource::Stream(from), request, &RetryContext::default(), progress).await
     }
 
-    /// [`append`](Self::append) of a local file; tries again, from the file's beginning, as long as it is certain that
-    /// nothing was appended.
+    /// [`append`](Self::append) of a local file. It tries again, from the file's beginning, as long as it is certain
+    /// that nothing was appended.
     ///
     /// # Errors
-    /// As `append`. Without an answer to the commit it is not known whether the bytes were appended.
+    /// As `append`. Without an answer to the commit it is unknown whether the bytes were appended.
     pub async fn append_file(
         &self,
         file: &Path,
@@ -131,7 +128,7 @@ impl Client {
                     return Ok(entry);
                 }
                 Ok(_) => return Err(ClientError::Unexpected { who: "master", request: "commit" }),
-                // It was not even looked at, and all bytes are there: what is already done is not given up for that.
+                // The commit was not even examined, and all bytes are there: finished work is not given up for that.
                 Err(ClientError::Throttled(too_much)) if !patience.is_zero() => {
                     let pause =
                         Duration::from_secs(too_much.retry_after_seconds.into()).max(COMMIT_PAUSE_MIN).min(patience);
@@ -155,8 +152,8 @@ impl Client {
     }
 
     async fn create_as(&self, request: CreateRequest) -> Result<Created, ClientError> {
-        // A write of ours that was broken off may be what is in the way; where the master does not answer it says so
-        // below.
+        // The obstacle may be an abandoned write of our own. If the master does not answer, the request below reports
+        // that.
         let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.lease_return_lock().write()).await;
         match self.ask(ClientRequest::Create(request)).await? {
             ClientReply::Created(created) => {
@@ -217,7 +214,7 @@ impl Client {
         self.under_lease(request, tries, write).await
     }
 
-    /// Lets `write` write and publish what a lease allows; gives the lease back when that fails.
+    /// Runs `write` under a lease, to write and publish; gives the lease back if that fails.
     pub(super) async fn under_lease<F: Future<Output = Result<Entry, ClientError>>>(
         &self,
         request: CreateRequest,
@@ -236,10 +233,10 @@ impl Client {
             Err(error) => error,
         };
         self.leases().remove(&lease);
-        // Best effort, and not for long: the lease ends by itself too, and the master may be what is gone.
+        // Best effort, and not for long: the lease also expires by itself, and it may be the master that is gone.
         let given_back = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(ClientRequest::Abandon(lease))).await;
         match (error, given_back) {
-            // It had ended before. A writer that has lost its lease must not take it from who has it now.
+            // It had ended before. A writer that has lost its lease must not take it from its new holder.
             (ClientError::Net { .. }, Ok(Err(ClientError::Refused(gone))))
                 if is_resumable && gone.status == Status::NotFound && !tries.is_commit_sent.load(Ordering::Relaxed) =>
             {
@@ -251,8 +248,8 @@ impl Client {
     }
 }
 
-/// Gives back the lease of a write whose future is dropped half way, so that whoever begins anew need not wait until it
-/// has ended by itself.
+/// Gives back the lease of a write whose future is dropped half way. So a new writer need not wait until the lease
+/// expires.
 struct LeaseGuard<'a> {
     client: &'a Client,
     lease: LeaseId,
@@ -263,10 +260,10 @@ impl Drop for LeaseGuard<'_> {
         // Without a runtime it stays among those that a logout gives back.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (client, lease) = (self.client.clone(), self.lease);
-        // Who creates now waits already, and not for this one.
+        // A create that has already begun to wait is not waiting for this one.
         let under_way = Arc::clone(client.lease_return_lock()).try_read_owned();
         runtime.spawn(async move {
-            // Best effort: it ends by itself too.
+            // Best effort: it expires by itself too.
             let _ = client.ask(ClientRequest::Abandon(lease)).await;
             client.leases().remove(&lease);
             drop(under_way);
@@ -274,19 +271,19 @@ impl Drop for LeaseGuard<'_> {
     }
 }
 
-/// What the attempts at one upload know of each other.
+/// State shared by the attempts at one upload.
 #[derive(Debug, Default)]
 pub(super) struct RetryContext {
-    /// The commit has been asked for: without an answer nobody knows whether it took place.
+    /// The commit has been requested: without an answer it is unknown whether it took place.
     pub(super) is_commit_sent: AtomicBool,
-    /// What the node kept is not to be trusted.
+    /// The bytes that the node kept are not to be trusted.
     pub(super) is_kept_untrusted: AtomicBool,
-    /// Bytes that the last attempt began behind.
+    /// Bytes that the node already had when the last attempt began.
     pub(super) kept_bytes: AtomicU64,
 }
 
 impl RetryContext {
-    /// Whether another attempt may bring what this one, which failed so, did not.
+    /// Whether another attempt may bring what this one, which failed with `error`, did not.
     pub(super) fn may_repeat(&self, error: &ClientError, request: &CreateRequest) -> bool {
         if matches!(error, ClientError::Corrupt { .. }) {
             // Once: the file has changed meanwhile, or the node's copy of its beginning.
@@ -294,7 +291,7 @@ impl RetryContext {
         }
         let may_be_published = self.is_commit_sent.load(Ordering::Relaxed) && matches!(error, ClientError::Net { .. });
         if may_be_published && (request.append || request.condition != Condition::Any) {
-            // Done twice it would be something else.
+            // Done twice, the result would differ.
             return false;
         }
         match error.class() {
@@ -323,8 +320,8 @@ pub(super) fn create_request(path: &SectorPath, options: &PutOptions) -> CreateR
     }
 }
 
-/// The key of one upload, the same in every process: which local file, as it is now, goes where. `None` for what is no
-/// ordinary file: it cannot be read again.
+/// The key of one upload, the same in every process: it identifies the local file in its current state, and the
+/// destination. `None` if it is not an ordinary file: that cannot be read again.
 fn resume_key(file: &Path, metadata: &Metadata, path: &SectorPath) -> Option<ResumeKey> {
     if !metadata.is_file() {
         return None;
@@ -340,10 +337,10 @@ fn resume_key(file: &Path, metadata: &Metadata, path: &SectorPath) -> Option<Res
     ]))
 }
 
-/// The key of what is told by these parts, and of nothing else.
+/// The key made from exactly these parts.
 pub(super) fn resume_key_of(parts: &[&[u8]]) -> ResumeKey {
     let mut hasher = blake3::Hasher::new();
-    // Each behind its length, so that no other parts give the same bytes.
+    // Each after its length, so that no other parts give the same bytes.
     for part in parts {
         hasher.update(&(part.len() as u64).to_be_bytes());
         hasher.update(part);
@@ -353,11 +350,11 @@ pub(super) fn resume_key_of(parts: &[&[u8]]) -> ResumeKey {
     ResumeKey(u128::from_be_bytes(key))
 }
 
-/// How soon a commit is asked for again that the master put off.
+/// How soon a commit that the master put off is requested again.
 const COMMIT_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// A third of a lease's life, so that two renewals may be lost.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(protocol::limits::LEASE_LIFE.as_secs() / 3);
-/// How long the master's last word is waited for after something broke.
+/// How long to wait for the master's last reply after something broke.
 const LAST_WORD_DEADLINE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Between a blocking source and the network (path *upload*): a thread that reads ahead a bounded number of frames.
-//! Buffers go round, so that a transfer allocates a few frames and no more. Its counterpart is
-//! [`range_writer`](crate::file::range_writer).
+//! Between a blocking source and the network (path *upload*): a thread that reads ahead a bounded number of frames. Its
+//! counterpart is [`range_writer`](crate::file::range_writer). Buffers are reused, so a transfer never allocates more
+//! than a few frames.
 
 use std::io::{self, Read};
 
@@ -45,7 +45,7 @@ impl ReadAhead {
 
     /// Gives a frame's memory back.
     pub(crate) fn recycle(&self, frame: Vec<u8>) {
-        // Where the ring is full the memory is freed instead.
+        // If the ring is full, the memory is freed instead.
         let _ = self.spent.try_send(frame);
     }
 }

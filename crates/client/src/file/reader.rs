@@ -1,8 +1,7 @@
 //! Random reads (path *download*): a file is located once, and then read in small pieces, millions of them. On the
-//! file's own machine a read is one system call and a checksum; elsewhere a round trip over a kept connection, at whose
-//! other end the node has the slice open.
-//!
-//! It keeps the version it opened, or fails: it never gives a mixture, and never a byte that was not verified.
+//! file's own machine a read is one system call and a checksum. Elsewhere it is a round trip over a kept connection to
+//! a node that has the slice open. It keeps the version it opened, or fails: it never mixes versions, and never gives
+//! out a byte that was not verified.
 
 use std::{
     ops::Range,
@@ -46,7 +45,7 @@ struct Inner {
     /// The slice on this machine, as long as that works.
     local: RwLock<Option<LocalSlice>>,
     sources: Sources,
-    /// Which source brought bytes last: it is asked first.
+    /// The source that brought bytes last: it is asked first.
     preferred: AtomicUsize,
     /// Connections on which a node has the slice open.
     idle_connections: Mutex<Vec<(NodeId, TransferStream)>>,
@@ -55,7 +54,7 @@ struct Inner {
 }
 
 impl Client {
-    /// Opens a file for random reads: [`FileReader::read_at`] gives bytes of the version that is there now.
+    /// Opens a file for random reads: [`FileReader::read_at`] gives bytes of the version at the time of opening.
     ///
     /// ```no_run
     /// # async fn example(cloud: client::Client) -> Result<(), client::ClientError> {
@@ -66,7 +65,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` where no file is there, `Usage` for a folder.
+    /// `NotFound` if there is no file, `Usage` for a folder.
     pub async fn open(&self, path: &SectorPath) -> Result<FileReader, ClientError> {
         let (content, located) = self.locate(path).await?;
         let local = match self.local_sockets() {
@@ -99,10 +98,10 @@ impl FileReader {
         self.inner.content.bytes
     }
 
-    /// `bytes` bytes from `offset` on: fewer where the file ends, none behind its end.
+    /// `bytes` bytes from `offset` on: fewer at the file's end, none after it.
     ///
     /// # Errors
-    /// `NoCopy` (exit code 5) when no node has them any more, which may also be because the file was replaced.
+    /// `NoCopy` (exit code 5) when no node has them any more, possibly because the file was replaced.
     pub async fn read_at(&self, offset: u64, bytes: usize) -> Result<Vec<u8>, ClientError> {
         let range = offset..offset.saturating_add(bytes as u64).min(self.inner.content.bytes);
         if range.start >= range.end {
@@ -118,9 +117,9 @@ impl FileReader {
         self.inner.read_remote(range).await
     }
 
-    /// From now on the network is used.
+    /// Uses the network from now on.
     async fn disable_local(&self, slice: &LocalSlice, error: Unreadable) {
-        // Only the first of several readers that see the same says so.
+        // Only the first of several readers that see the same reports it.
         if self.inner.local.write().unwrap_or_else(PoisonError::into_inner).take().is_none() {
             return;
         }
@@ -132,7 +131,8 @@ impl FileReader {
 }
 
 impl Inner {
-    /// From the source that did last, else from the others; and once more from those that the master names then.
+    /// Reads from the source that worked last, else from the others, and then once more from those that the master
+    /// names then.
     async fn read_remote(&self, range: Range<u64>) -> Result<Vec<u8>, ClientError> {
         let Ok(_turn) = self.permits.acquire().await else {
             return Err(ClientError::NoCopy { path: self.path.clone(), last: "the file was closed".into() });
@@ -176,7 +176,7 @@ impl Inner {
         let mut stream = match opened {
             (stream, TransferReply::Reading { bytes: announced }) if announced == bytes => stream,
             (stream, TransferReply::Refused(refusal)) => {
-                // Good for other files: here only those are kept at whose other end this slice is open.
+                // Useful for other files: only connections whose node has this slice open are kept here.
                 self.client.connections().release(&source.node, stream);
                 return Err(refusal.into());
             }
@@ -232,7 +232,7 @@ impl std::fmt::Debug for FileReader {
     }
 }
 
-/// A read on this machine: at once where the bytes are in memory, else by a thread that may wait for the disk.
+/// A read on this machine: at once if the bytes are in memory, else by a thread that may wait for the disk.
 async fn read_here(slice: &LocalSlice, range: &Range<u64>) -> Result<Vec<u8>, Unreadable> {
     let mut buffer = Vec::new();
     if range.end - range.start <= AT_ONCE_BYTES_MAX && slice.read_cached(range, &mut buffer)? {
@@ -246,10 +246,10 @@ async fn read_here(slice: &LocalSlice, range: &Range<u64>) -> Result<Vec<u8>, Un
     reading.await.unwrap_or_else(|_| Err(Unreadable::Io(std::io::Error::other("the reading thread ended early"))))
 }
 
-/// Reads over the network at once, and connections kept, for one open file: enough to hide the round trips of many
-/// small reads, few enough that one file does not take a node's turns.
+/// Reads over the network at once, and connections kept, for one open file. These are enough to hide the round trips of
+/// many small reads, and leave turns of a node to other files.
 const CONNECTIONS_MAX: usize = 16;
-/// How often all sources are tried: the second time with what the master says then.
+/// How often all sources are tried: the second time with those that the master names then.
 const ATTEMPTS_MAX: u32 = 2;
 /// Longest read, in bytes, that is copied and verified without leaving the caller's thread: some tens of microseconds.
 const AT_ONCE_BYTES_MAX: u64 = 4 * limits::BLOCK_BYTES;

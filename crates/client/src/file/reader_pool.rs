@@ -1,9 +1,7 @@
-//! Who reads in one fetch (path *download*): a seat for each conversation, and how long the ranges are that readers
-//! take.
-//!
-//! Near sources have a seat each. A far one has several: while the range of one comes, the next requests are on their
-//! way or wait at the node, so that the link never stands empty for a round trip. It never has more than [`SLOTS_MAX`]
-//! at once, and never takes a source again that has failed until sources are asked for anew.
+//! The readers of one fetch (path *download*): a reader slot for each connection, and how long the ranges are that
+//! readers take. Near sources have one slot each. A far one has several: while one range comes, the next requests are
+//! on their way or wait at the node. So the link is never idle for a round trip. It never has more than [`SLOTS_MAX`]
+//! at once, and never reuses a failed source until sources are located again.
 
 use std::collections::VecDeque;
 
@@ -13,10 +11,10 @@ use protocol::{NodeId, message::client_master::Source};
 use super::{SPLIT_FROM_BYTES, fetch::WINDOW_BYTES, fetch_plan::RangePolicy, fetch_plan::SourceNumber};
 use crate::Client;
 
-/// A reader's place.
+/// A reader slot.
 #[derive(Clone, Debug)]
 pub(super) struct ReaderSlot {
-    /// Of the readers' sources, which one.
+    /// The number of its source.
     pub(super) number: SourceNumber,
     pub(super) source: Source,
 }
@@ -26,20 +24,20 @@ pub(super) struct ReaderPool {
     style: Style,
     /// Readers at work at once, at most.
     slots: usize,
-    /// The sources, by their numbers, and whether each has all its seats.
+    /// The sources, by their numbers, and whether each has all its slots.
     sources: Vec<(Source, bool)>,
-    /// Seats that nobody has taken.
+    /// Free slots.
     reserve: VecDeque<ReaderSlot>,
 }
 
 /// How a fetch reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
-    /// One conversation at a time.
+    /// One connection at a time.
     Alone,
     /// In order, from several sources.
     InOrder,
-    /// In any order, and `is_far` where no source is near.
+    /// In any order; `is_far` if no source is near.
     Anywhere { is_far: bool },
 }
 
@@ -92,17 +90,17 @@ impl ReaderPool {
         }
     }
 
-    /// How many will be at work at once, where so many are.
+    /// How many will be at work at once, if there are that many.
     pub(super) fn concurrency(&self, taken: usize) -> usize {
         self.slots.min(taken + self.reserve.len())
     }
 
-    /// The next seat to be taken, where `taken` are.
+    /// The next free slot, if `taken` are taken.
     pub(super) fn next_slot(&mut self, taken: usize) -> Option<ReaderSlot> {
         if taken < self.slots { self.reserve.pop_front() } else { None }
     }
 
-    /// A first seat for each of these sources, which may have had seats before.
+    /// A first slot for each of these sources, which may have had slots before.
     pub(super) fn add_sources(&mut self, sources: &[Source]) {
         for source in sources {
             let known = self.sources.iter().position(|(known, _)| known.node == source.node);
@@ -115,17 +113,17 @@ impl ReaderPool {
         }
     }
 
-    /// A source of which nobody knew how far it is may have turned out to be far.
+    /// A source whose distance was unknown may have turned out to be far.
     pub(super) fn recheck_distances(&mut self, client: &Client) {
         self.add_far_slots(|source| is_far(client, source));
     }
 
-    /// A source has failed: nobody else takes a seat at it.
+    /// A source has failed: no further reader takes a slot at it.
     pub(super) fn exclude_node(&mut self, node: &NodeId) {
         self.reserve.retain(|slot| slot.source.node != *node);
     }
 
-    /// The further seats of sources that are far.
+    /// The further slots of far sources.
     fn add_far_slots(&mut self, is_far: impl Fn(&Source) -> bool) {
         if !matches!(self.style, Style::Anywhere { .. }) {
             return;
@@ -137,7 +135,7 @@ impl ReaderPool {
                 far.push(ReaderSlot { number, source: source.clone() });
             }
         }
-        // Round after round, so that of several all get some.
+        // Round after round, so that each of several gets some.
         for _ in 1..SLOTS_FAR {
             self.reserve.extend(far.iter().cloned());
         }
@@ -148,20 +146,20 @@ fn is_far(client: &Client, source: &Source) -> bool {
     client.carriers().is_far(source.address, Locality::of(source.distance))
 }
 
-/// Conversations of one fetch at once: a file has no more copies that are near, and each holds a transfer of a node.
+/// Connections of one fetch at once: a file has no more near copies, and each uses a transfer of a node.
 const SLOTS_MAX: usize = 8;
-/// Conversations with one far source: one whose bytes come, and others whose requests have arrived before its last byte
-/// has left.
+/// Connections with one far source: one whose bytes come, and others whose requests have arrived before its last byte
+/// was sent.
 const SLOTS_FAR: usize = 4;
-/// Longest range asked of one source at once, in bytes: a request's round trip is small beside it ...
+/// Longest range requested of one source at once, in bytes: a request's round trip is short compared to it ...
 const PIECE_BYTES: u64 = 16 * 1024 * 1024;
-/// ... and shortest, but for the last.
+/// ... and shortest, except the last.
 const PIECE_BYTES_MIN: u64 = 2 * 1024 * 1024;
-/// The same between sites, where three such ranges must last for a round trip: 10 Gbit/s over 100 ms, and with the
-/// shortest 1 Gbit/s over 200 ms.
+/// The same between sites, where three such ranges must last for a round trip. This gives 10 Gbit/s over 100 ms, and
+/// with the shortest ranges 1 Gbit/s over 200 ms.
 const PIECE_FAR_BYTES: u64 = 64 * 1024 * 1024;
 const PIECE_FAR_BYTES_MIN: u64 = 8 * 1024 * 1024;
-/// Longest range for a stream that is written in order, in bytes: the window has one for each source.
+/// Longest range for a stream that is written in order, in bytes: the window holds one for each source.
 const PIECE_IN_ORDER_BYTES: u64 = WINDOW_BYTES / SLOTS_MAX as u64;
 
 #[cfg(test)]
@@ -189,7 +187,7 @@ mod tests {
         source.distance == Some(Distance::OtherSite)
     }
 
-    /// The nodes whose seats are taken at once, in order.
+    /// The nodes whose slots are taken at once, in order.
     fn taken(pool: &mut ReaderPool) -> Vec<String> {
         let mut seats = Vec::new();
         while let Some(slot) = pool.next_slot(seats.len()) {

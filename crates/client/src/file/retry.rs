@@ -1,5 +1,5 @@
-//! How often an upload or a copy is tried again, after which pause, and what a person is shown of it meanwhile (paths:
-//! upload, third-party copy). It decides nothing about what may be repeated: who writes knows that.
+//! How often an upload or a copy is tried again, after which pause, and which progress a person is shown meanwhile
+//! (paths: upload, third-party copy). It never decides what may be repeated: the caller knows that.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -24,8 +24,8 @@ impl Default for RetryState {
 }
 
 impl RetryState {
-    /// How long to wait before the next attempt, if there is to be one: after `error`, with `kept_bytes` of the file at
-    /// a node, and where `may_repeat`, which is only asked where its answer counts, has nothing against it.
+    /// How long to wait before the next attempt, if there is to be one, after `error` and with `kept_bytes` of the file
+    /// at a node. `may_repeat` can forbid it, and is only called when its answer matters.
     pub(super) fn pause_after(
         &mut self,
         error: &ClientError,
@@ -36,7 +36,7 @@ impl RetryState {
             self.most = ATTEMPTS_AFTER_BREAK_MAX;
         }
         self.made += 1;
-        // One that comes further each time may take as many attempts as it needs.
+        // A file that comes further each time may take as many attempts as it needs.
         if kept_bytes > self.furthest {
             (self.furthest, self.made) = (kept_bytes, 1);
         }
@@ -45,14 +45,14 @@ impl RetryState {
         }
         let pause = ATTEMPT_PAUSE_MIN.saturating_mul(1 << self.made.min(16)).min(ATTEMPT_PAUSE_MAX);
         match error.retry_after() {
-            // Sooner the answer would be the same. A person who waits for longer should know why.
+            // Sooner, the answer would be the same. A person who waits longer should know why.
             Some(after) if after > RETRY_AFTER_MAX => None,
             after => Some(pause.max(after.unwrap_or_default())),
         }
     }
 }
 
-/// What was shown of a file: what comes again with a later attempt is not shown again.
+/// The progress shown for a file: bytes that come again with a later attempt are not shown again.
 #[derive(Debug, Default)]
 pub(super) struct ShownProgress {
     bytes: AtomicU64,
@@ -64,7 +64,7 @@ impl ShownProgress {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// To be told of the bytes of the next attempt, from the file's beginning on.
+    /// To be called with the bytes of the next attempt, from the file's beginning on.
     pub(super) fn next_attempt<'a>(&'a self, progress: TransferProgress<'a>) -> impl Fn(u64) + Send + Sync + 'a {
         let position = AtomicU64::new(0);
         move |bytes| {
@@ -75,16 +75,16 @@ impl ShownProgress {
     }
 }
 
-/// How often a file is tried that a node or the master refuses.
+/// How often a file is tried if a node or the master refuses it.
 const ATTEMPTS_MAX: u32 = 3;
-/// How often one is tried whose connection broke ...
+/// How often a file is tried if its connection broke ...
 const ATTEMPTS_AFTER_BREAK_MAX: u32 = 10;
-/// ... with pauses between attempts, doubled each time: together 24 s, in which a node that was killed has either
-/// started again or been given up by the master, which then names another.
+/// ... with pauses between attempts, doubled each time, together 24 s. In that time a killed node has either started
+/// again or been given up by the master, which then names another.
 const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(125);
 const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(4);
 
-/// The longest pause that a master asks for and gets without a word to the person; after that the refusal is told.
+/// The longest pause requested by a master that is kept silently; beyond it the refusal is reported.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Files whose records are found by an index, and files of several streams that are read together. Streams are aligned
-//! by record, where all have `fixed` or `index` records: then they are long arrays, and where their files end does not
-//! matter; or by file, where all have `file` records. Serves the path *job*, row 3.
-//!
-//! It reads indexes, some offsets at a time, and keeps no more of them than marks.
+//! Files whose records are found by an index, and files of several streams that are read together (path *job*, row 3).
+//! Streams of `fixed` or `index` records are aligned by record: they are long arrays, and where their files end does
+//! not matter. Streams of `file` records are aligned by file. It reads some offsets of an index at a time, and never
+//! keeps more of them than marks.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ use sphere::{FileLayout, FileLocator, InputFile, SplitPoint, SplitPointChooser};
 use super::layout::StreamFiles;
 use crate::{Client, ClientError, file::reader::FileReader};
 
-/// The files of these streams, those of the first with what is read beside them.
+/// The files of these streams: those of the first, with the files that are read beside them.
 pub(super) async fn align(
     client: &Client,
     streams: Vec<StreamFiles>,
@@ -81,11 +80,11 @@ fn check_counts(arrays: &[Vec<Records>]) -> Result<(), ClientError> {
     }
 }
 
-/// Cuts arrays of records with equal counts wherever a file of one of them ends; what lies between is read together.
+/// Cuts arrays with equal numbers of records wherever a file of one of them ends; what lies between is read together.
 async fn by_record(arrays: &[Vec<Records>], spacing_bytes: u64) -> Result<Vec<InputFile>, ClientError> {
     let mut rows = Vec::new();
     let mut marks_kept = 0;
-    // For each array, the file that is at hand, and its next record.
+    // For each array, the current file and its next record.
     let mut at = vec![(0, 0); arrays.len()];
     loop {
         let here: Vec<_> = arrays.iter().zip(&at).filter_map(|(array, (file, _))| array.get(*file)).collect();
@@ -119,7 +118,7 @@ async fn by_record(arrays: &[Vec<Records>], spacing_bytes: u64) -> Result<Vec<In
     }
 }
 
-/// Marks for `count` records of each file, from those numbered `begun`.
+/// Marks for `count` records of each file, from record `begun` on.
 async fn choose_marks(
     files: &[&Records],
     begun: &[u64],
@@ -152,7 +151,7 @@ struct Records {
     file: InputFile,
     count: u64,
     guide: Option<FileLocator>,
-    /// Its index; `None` where records have one length.
+    /// Its index; `None` if records have one length.
     index: Option<FileReader>,
     record_bytes: u64,
 }
@@ -207,7 +206,7 @@ impl Records {
         Ok(Self { index: Some(reader), ..records })
     }
 
-    /// Where `count` records begin, from that numbered `record`, and where the last of them ends.
+    /// Where `count` records begin, from number `record` on, and where the last of them ends.
     async fn offsets(&self, record: u64, count: u64) -> Result<Vec<u64>, ClientError> {
         match &self.index {
             None => Ok((record..=record + count).map(|record| record * self.record_bytes).collect()),
@@ -219,7 +218,7 @@ impl Records {
 /// Reads offsets from an index; they must be in order.
 async fn read_offsets(index: &FileReader, path: &SectorPath, record: u64, count: u64) -> Result<Vec<u64>, ClientError> {
     let range = offsets_of(record..record + count);
-    // Few are read at once, so that they fit memory.
+    // Only a few are read at once, so they fit memory.
     let bytes = index.read_at(range.start, (range.end - range.start) as usize).await?;
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
     let offsets: Vec<_> = bytes.chunks_exact(OFFSET_BYTES as usize).map(number).collect();

@@ -1,5 +1,6 @@
-//! What is done with buckets: filling them again, sealing, publishing, fetching. Each is one order to the bucket's
-//! node; publishing also asks the master for a place before and for the commit after.
+//! Orders about buckets: filling them again, sealing, publishing, fetching. Each is one order to the bucket's node;
+//! publishing also asks the master for a place first and for the commit afterwards. It never decides which order comes
+//! next: the rules do.
 
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ pub(super) async fn deliver(context: Arc<Context>, delivery: Delivery) -> Driver
     })
 }
 
-/// Brings a bucket's bytes here.
+/// Brings a bucket's bytes to this process.
 pub(super) async fn fetch(context: Arc<Context>, node: NodeId, bucket: BucketId) -> DriverEvent {
     match context.connections.ask(&node, &SpeRequest::Fetch(bucket)).await {
         Ok(SpeReply::Bytes(bytes)) => DriverEvent::Fetched(bucket, bytes),
@@ -93,7 +94,7 @@ async fn publish_in(
         error = context.client.keep_lease_alive(lease) => Err(refusal(error)),
     };
     if published.is_err() {
-        // Best effort: the lease ends by itself too.
+        // Best effort: the lease expires by itself too.
         let _ = context.client.ask(ClientRequest::Abandon(lease)).await;
     }
     published

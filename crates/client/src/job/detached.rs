@@ -1,6 +1,6 @@
-//! Jobs that nodes drive (path of a job, "The driver that survives"): detaching one, and driving one that was detached.
-//! The driver is the same as that of a job that its user waits for, and begins as if it took over from one that did
-//! nothing.
+//! Jobs that nodes drive (path of a job, "The driver that survives"): detaching one, and driving a detached one. The
+//! driver is the same as that of a job whose user waits for it. It begins as if it took over from a driver that did
+//! nothing. It never decides what a job does next: the rules do.
 
 use net::identity::random;
 use protocol::{
@@ -18,13 +18,13 @@ use super::{
 use crate::{Client, ClientError};
 
 impl Client {
-    /// Begins a job that a node drives, in the name of this client's user: it goes on when this client is gone, and
-    /// when the node is, at another. How it goes, [`job`](Self::job) says. It ends, without output, where the login or
-    /// token with which it was begun ends.
+    /// Begins a job that a node drives, in the name of this client's user. It goes on when this client is gone, and at
+    /// another node when its node is gone. [`job`](Self::job) reports its progress. It ends, without output, when the
+    /// login or token that began it ends.
     ///
     /// # Errors
-    /// As [`run_job`](Self::run_job), for what can be known before any work is done; `Usage` for a job whose results go
-    /// to its driver.
+    /// As [`run_job`](Self::run_job), for errors that can be known before any work is done. `Usage` for a job whose
+    /// results go to its driver.
     pub async fn detach_job(&self, spec: JobSpec) -> Result<JobId, ClientError> {
         let JobOutput::Folder(target) = &spec.output else {
             return Err(ClientError::Usage(
@@ -45,7 +45,7 @@ impl Client {
         let (plan, nodes) = (spec.plan(job, links), nodes.iter().map(node_plan).collect::<Vec<_>>());
         let journal = folder.journal(job)?;
         let begun = async {
-            // What cannot work is refused now, and not by a driver that nobody listens to.
+            // A plan that cannot work is refused now, and not later by a driver that reports to nobody.
             Job::new(Now::default(), plan.clone(), inputs.clone(), &nodes).map_err(|error| error.refusal())?;
             let spec = JobSpec { inputs: Vec::new(), zipped_inputs: Vec::new(), ..spec.clone() };
             Journal::create(self, &journal, &JournalHead { spec, plan, inputs, nodes, folder, side_files: side })
@@ -60,21 +60,20 @@ impl Client {
             Ok(()) => Ok(job),
             Err(error) => {
                 self.give_up(job, &spec, &error).await;
-                // Best effort, as the report is.
+                // Best effort, like the report.
                 let _ = self.remove_now(&journal, true).await;
                 Err(error)
             }
         }
     }
 
-    /// Drives a job that was detached, as the node does that the master has told to, from what its journal says to its
-    /// end.
+    /// Drives a detached job, from the state in its journal to its end, as the node does that the master has chosen.
     ///
     /// # Errors
-    /// Why the job has no output; its record says it too. Where another driver has taken over: `Refused` or `Exists`,
-    /// and nothing was changed.
+    /// Why the job has no output; its record says it too. If another driver has taken over: `Refused` or `Exists`, and
+    /// nothing was changed.
     pub async fn drive_job(&self, job: JobId, journal: &SectorPath) -> Result<(), ClientError> {
-        // As it stands: what the driver before has told is not taken back.
+        // Unchanged: what the driver before has reported is not withdrawn.
         let record = self.job(job).await?;
         let report = || async {
             match self.ask(ClientRequest::ReportJob(record.clone())).await? {
@@ -93,7 +92,7 @@ impl Client {
                 Ok(read) => read,
                 Err(error) => return Err(self.give_up_unread(&record, error).await),
             },
-            // A long journal takes a while, in which the master would believe this driver gone.
+            // A long journal takes a while; without reports the master would believe this driver gone.
             error = alive => return error,
         };
         let admitted = report().await?;
@@ -103,12 +102,12 @@ impl Client {
         Box::pin(driver.take_over(journal, replay, pages)).await
     }
 
-    /// The journal of a job cannot be read. The first driver says so, and the next one tries it, elsewhere; where that
-    /// finds the same, the job has failed. Nothing is removed, for its output may be in its place.
+    /// The journal of a job cannot be read. The first driver reports that, and the next one tries it elsewhere. If that
+    /// finds the same, the job has failed. Nothing is removed, since its output may be in its place.
     async fn give_up_unread(&self, record: &JobRecord, error: ClientError) -> ClientError {
         let refusal = refusal(error);
         if PageWrite::is_out_of_reach(&refusal) {
-            // What does not arrive, the next driver finds too.
+            // If the report does not arrive, the next driver finds the same.
             let _ = self.ask(ClientRequest::ReportJob(unread(record, &refusal))).await;
         }
         refusal.into()
@@ -117,21 +116,21 @@ impl Client {
     /// Tells the master that a job which was admitted will not begin.
     async fn give_up(&self, job: JobId, spec: &JobSpec, error: &ClientError) {
         let record = JobRecord { errors: vec![error.to_string()], ..blank_record(self, job, spec, JobState::Failed) };
-        // What does not arrive ends by itself.
+        // If the report does not arrive, the job ends by itself.
         let _ = self.ask(ClientRequest::ReportJob(record)).await;
     }
 }
 
-/// What is reported of a job whose journal a driver could not read: that it has failed, where one before said the same.
+/// The report about a job whose journal a driver could not read: that it has failed, if one before reported the same.
 fn unread(record: &JobRecord, refusal: &Refusal) -> JobRecord {
     let was_tried = record.errors.iter().any(|error| error.starts_with(UNREAD));
     let state = if was_tried { JobState::Failed } else { record.state };
-    // First, for only so many are kept.
+    // It comes first, since only a few are kept.
     let errors = [format!("{UNREAD}: {refusal}")].into_iter().chain(record.errors.clone()).collect();
     JobRecord { state, errors, ..record.clone() }
 }
 
-/// How the sentence begins of a driver that could not read a job's journal.
+/// The beginning of the message of a driver that could not read a job's journal.
 const UNREAD: &str = "the journal of the job cannot be read";
 
 #[cfg(test)]

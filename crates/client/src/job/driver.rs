@@ -1,11 +1,7 @@
-//! The driver of one job: asks the rules ([`sphere::DriverCore`]) what to do, has it done by tasks of the runtime,
-//! tells the rules what came of it, and reports to the master every second, which keeps the job admitted and brings
-//! fresh tickets.
-//!
-//! Where the job was detached, all that it is told is written down too, so that another driver can take over.
-//!
-//! It decides nothing about the job: what to retry, where, when to give up, and what must be written down first are the
-//! rules'. When it is dropped, all its tasks end and all conversations close.
+//! The driver of one job. It asks the rules ([`sphere::DriverCore`]) what to do, has tasks of the runtime do it, and
+//! gives the results to the rules. It reports to the master every second, which keeps the job admitted and brings fresh
+//! tickets. Events of a detached job are also written down, so that another driver can take over. It never decides
+//! about the job: the rules say what to retry, where, when to give up, and what must be written down first.
 
 use std::{collections::BTreeMap, convert::Infallible, future::pending, sync::Arc, time::Duration};
 
@@ -40,30 +36,30 @@ use super::{
 };
 use crate::{Client, ClientError};
 
-/// See the module.
+/// The driver of one job; see the module. When it is dropped, all its tasks end and all its connections close.
 pub(super) struct Driver<P> {
     context: Arc<Context>,
     spec: JobSpec,
     /// The nodes that may run its SPEs.
     nodes: Vec<SpeNodePlan>,
-    /// What was said of the links between their sites.
+    /// What is known of the links between their sites.
     links: Vec<SiteLink>,
     progress: P,
     clock: Clock,
-    /// Where what the job is told is written down, if another driver shall be able to take it over.
+    /// Where the job's events are written down, if another driver is to be able to take it over.
     journal: Option<Journal>,
     /// The page of it that is being written.
     pages: JoinSet<Result<(), ClientError>>,
     events: mpsc::Receiver<DriverEvent>,
     event_sender: mpsc::Sender<DriverEvent>,
-    /// Conversations with SPEs, and how each is given its next task and is ended.
+    /// Connections with SPEs, and how each is given its next task and is ended.
     conversations: JoinSet<()>,
     spes: BTreeMap<SpeId, (mpsc::Sender<Assignment>, AbortHandle)>,
-    /// Orders to buckets of the present run.
+    /// Orders about buckets of the current run.
     bucket_orders: JoinSet<()>,
     /// The report that is under way.
     reports: JoinSet<Result<ClientReply, ClientError>>,
-    /// What the present run has brought.
+    /// What the current run has published.
     published: BTreeMap<BucketId, Entry>,
     fetched: BTreeMap<u32, Vec<u8>>,
 }
@@ -80,7 +76,7 @@ pub(super) struct Context {
     pub(super) sync_copies: Option<u8>,
 }
 
-/// What the tasks tell the driver.
+/// What the tasks report to the driver.
 pub(super) enum DriverEvent {
     /// For the rules.
     Event(Event),
@@ -129,7 +125,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         }
     }
 
-    /// Runs the job to its end, well or not, and leaves nothing but its output.
+    /// Runs the job to its end, with or without success, and leaves nothing but its output.
     pub(super) async fn run(mut self, inputs: Vec<InputFile>) -> Result<JobOutcome, ClientError> {
         let plan = self.spec.plan(self.context.job, std::mem::take(&mut self.links));
         let mut driving = match DriverCore::new(self.clock.now(), plan, inputs, &self.nodes) {
@@ -145,8 +141,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         self.conclude(&mut driving, ended).await
     }
 
-    /// Takes a job over where its journal of so many pages says that it stands, and runs it to its end. An error that
-    /// is not the job's own means that another driver has it, and nothing was changed.
+    /// Takes a job over in the state after this many pages of its journal, and runs it to its end. An error that is not
+    /// the job's own means that another driver has it, and nothing was changed.
     pub(super) async fn take_over(mut self, journal: Journal, replay: Replay, pages: u32) -> Result<(), ClientError> {
         self.journal = Some(journal);
         let mut driving = replay.take_over(self.clock.now(), pages);
@@ -156,8 +152,8 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         }
     }
 
-    /// What the job was told can no longer be written down. Where that is because another driver has the job, nothing
-    /// is touched; else the job cannot go on. A driver that was put out may say what it likes.
+    /// The job's events can no longer be written down. If that is because another driver has the job, nothing is
+    /// touched; otherwise the job cannot go on. Reports of a driver that was replaced are ignored.
     async fn handle_journal_failure(
         &mut self,
         driving: &mut DriverCore,
@@ -176,14 +172,14 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         Err(error)
     }
 
-    /// Gives the output its place, or removes what there is of it, and tells the master.
+    /// Moves the output to its place, or removes what there is of it, and tells the master.
     async fn conclude(
         &mut self,
         driving: &mut DriverCore,
         ended: Result<Outcome, SphereError>,
     ) -> Result<JobOutcome, ClientError> {
         let (history, job) = (driving.finish_history(), driving.job());
-        // Conversations are closed before the output is given its place: nobody works for the job any more.
+        // Connections are closed before the output is moved to its place: nobody works for the job any more.
         self.spes.clear();
         self.conversations.abort_all();
         self.bucket_orders.abort_all();
@@ -197,10 +193,10 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             (Err(_), _) => JobState::Failed,
         };
         if let Some(folder) = &self.context.folder {
-            // After a good end, older runs have left something, and a commit that came too late.
+            // After a good end, older runs have left something, and perhaps a late commit.
             output::remove_leftovers(&self.context.client, folder, self.context.job, driving.epoch()).await;
         }
-        // Why there is no output comes before what it would have lacked.
+        // The reason why there is no output comes before the segments it would have lacked.
         let mut record = self.record_of(state, job);
         record.errors.splice(0..0, result.as_ref().err().map(ToString::to_string));
         if result.is_ok() && !job.skipped_segments().is_empty() {
@@ -222,7 +218,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         })
     }
 
-    /// Has the page written that the rules want written, if there is one.
+    /// Begins writing the page that the rules want written, if there is one.
     fn begin_page(&mut self, driving: &mut DriverCore) -> Result<(), ClientError> {
         if let Some(journal) = &self.journal
             && let Some(page) = driving.next_page()
@@ -245,7 +241,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         Ok(())
     }
 
-    /// Drives the job to its end. An error means that the job is not this driver's any more.
+    /// Drives the job to its end. An error means that the job is no longer this driver's.
     async fn drive(&mut self, driving: &mut DriverCore) -> Result<Result<Outcome, SphereError>, ClientError> {
         let mut report = interval(REPORT_PERIOD);
         let mut show = interval(SHOW_PERIOD);
@@ -282,7 +278,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         }
     }
 
-    /// All that the run before has brought counts for nothing.
+    /// All results of the run before are void.
     fn begin_epoch(&mut self, run: u32) {
         tracing::info!(job = %self.context.job, run, "the whole job begins anew");
         self.bucket_orders.abort_all();
@@ -306,7 +302,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 }
             }
             JobAction::RunTask(assignment) => {
-                // An SPE that is gone has said so, or is about to; its task is not lost with it.
+                // An SPE that is gone has reported that, or is about to; its task is not lost with it.
                 if let Some((tasks, _)) = self.spes.get(&assignment.spe) {
                     let _ = tasks.try_send(assignment);
                 }
@@ -323,7 +319,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
             JobAction::Fetch { node, bucket } => {
                 self.spawn_bucket_order(bucket_orders::fetch(Arc::clone(&self.context), node, bucket))
             }
-            // These two are seen before this is called.
+            // These two are handled before this is called.
             JobAction::BeginEpoch { .. } | JobAction::Finished(_) => {}
         }
     }
@@ -368,7 +364,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         driving.handle_event(self.clock.now(), event);
     }
 
-    /// The answer to a report.
+    /// Handles the answer to a report.
     fn handle_report_reply(
         &mut self,
         driving: &mut DriverCore,
@@ -391,7 +387,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         }
     }
 
-    /// A task of the runtime ended; one that panicked would be waited for in vain.
+    /// A task of the runtime ended. If it panicked, its result would be awaited in vain.
     fn check_end(&self, driving: &mut DriverCore, end: Result<(), JoinError>) {
         if let Err(error) = end
             && error.is_panic()
@@ -412,7 +408,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                 let mut revealing = JoinSet::new();
                 let context = Arc::clone(&self.context);
                 revealing.spawn(output_commit::commit_output(context, folder.clone(), self.clock, outcome.clone()));
-                // Whoever waits for the master, which may be away for some minutes, is not lost meanwhile.
+                // The job must not count as lost while it waits for the master, which may be away for some minutes.
                 tokio::select! {
                     Some(revealed) = revealing.join_next() => revealed.map_err(|error| bug(&error))??,
                     never = self.keep_reporting(record) => match never {},
@@ -428,11 +424,11 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         }
     }
 
-    /// Reports that the job goes on, once a second, until the caller has enough of it.
+    /// Reports once a second that the job goes on, until the caller drops this.
     async fn keep_reporting(&self, record: JobRecord) -> Infallible {
         loop {
             sleep(REPORT_PERIOD).await;
-            // What the master thinks of it changes nothing any more.
+            // The master's answer no longer changes anything.
             let _ = self.context.client.ask(ClientRequest::ReportJob(record.clone())).await;
         }
     }
@@ -451,7 +447,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         });
     }
 
-    /// How the job is, with what it waits for, and the first of its errors that did not end it.
+    /// The state of the job, with what it waits for, and the first of its errors that did not end it.
     fn record_of(&self, state: JobState, job: &Job) -> JobRecord {
         let first = job.skipped_segments().iter().take(ERRORS_TOLD_MAX);
         let errors = first.map(|left_out| SphereError::Function(left_out.error.clone()).to_string());
@@ -462,13 +458,13 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         JobRecord { stages: job.stage_records().to_vec(), errors, counters: job.stage_counters(), ..blank }
     }
 
-    /// The last report, and what became of the attempts. That they do not arrive changes nothing but what `sector jobs`
-    /// and `sector job` show.
+    /// Sends the last report and the history of the attempts. If they do not arrive, only the output of `sector jobs`
+    /// and `sector job` differs.
     async fn report_end(&mut self, history: JobHistory, record: &JobRecord) {
         // A report that is under way must not come after the last.
         self.reports.shutdown().await;
-        // Whoever hears that the job has ended can ask for its history; and a detached driver is heard no longer than
-        // that.
+        // A client that is told of the job's end can ask for its history. After the end, the master accepts nothing
+        // from a detached driver.
         let history = HistoryRequest::Submit { job: self.context.job, history };
         for request in [ClientRequest::History(history), ClientRequest::ReportJob(record.clone())] {
             if let Err(error) = self.context.client.ask(request).await {
@@ -495,11 +491,11 @@ fn bug(error: &JoinError) -> Refusal {
     Refusal::new(Status::Failed, format!("the job's driver has a bug: {error}"))
 }
 
-/// News that wait for the driver. Senders wait when it is full, so it needs no more than to smooth a burst.
+/// Events that wait for the driver. Senders wait when it is full, so it only needs to smooth a burst.
 const EVENTS_MAX: usize = 256;
-/// How often the master hears of the job. A ticket then has most of its minute left whenever it is used.
+/// How often the driver reports to the master. A ticket then has most of its minute left whenever it is used.
 pub(super) const REPORT_PERIOD: Duration = Duration::from_secs(1);
-/// How often progress is shown: smooth for the eye, nothing for the machine.
+/// How often progress is shown: smooth for the eye, and no load for the machine.
 const SHOW_PERIOD: Duration = Duration::from_millis(200);
-/// Errors of functions that a report tells of; all of them are in the error slice.
+/// Errors of functions that a report includes; all of them are in the error slice.
 const ERRORS_TOLD_MAX: usize = 8;

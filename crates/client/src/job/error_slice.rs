@@ -1,8 +1,7 @@
 //! The error slice of a job that went on although its function erred on some segments (path of a job; Sector/Sphere
-//! paper, 3.5.2): a file of JSON lines beside the parts of the output, one line a segment that is not in it. It appears
-//! with the output, in the same step, or not at all.
-//!
-//! It never holds more of the input than the first bytes of the record that failed.
+//! paper, 3.5.2). It is a file of JSON lines beside the parts of the output, with one line for each missing segment. It
+//! appears in the same step as the output, or not at all. It never holds more of the input than the first bytes of the
+//! record that failed.
 
 use std::io::Cursor;
 
@@ -18,7 +17,7 @@ use crate::{Client, ClientError, PutOptions};
 pub struct ErrorLine {
     /// The stage, from 0.
     pub stage: u32,
-    /// What the function is called.
+    /// The function's name.
     pub function: String,
     /// The file, or the bucket of the stage before.
     pub slice: String,
@@ -28,13 +27,13 @@ pub struct ErrorLine {
     pub from: u64,
     /// The first byte no longer part of it.
     pub until: u64,
-    /// The number of its first record in the slice, where that is known without counting them.
+    /// The number of its first record in the slice, if known without counting records.
     pub first_record: Option<u64>,
-    /// The record that failed, counted from the segment's first; nothing where the function did not say.
+    /// The record that failed, counted from the segment's first; `None` if the function did not say.
     pub record: Option<u64>,
-    /// How that record begins, what is not printable escaped as in Rust and C (`\t`, `\xff`, `\\`).
+    /// The beginning of that record, with unprintable bytes escaped as in Rust and C (`\t`, `\xff`, `\\`).
     pub record_start: String,
-    /// What the function, its traceback, or its end said.
+    /// The message of the function, its traceback, or how it ended.
     pub message: String,
 }
 
@@ -56,7 +55,7 @@ impl From<&SkippedSegment> for ErrorLine {
     }
 }
 
-/// Writes the error slice of `run` beside its gathered parts; where these have moved on meanwhile, nowhere.
+/// Writes the error slice of `run` beside its gathered parts; if these have moved on meanwhile, nowhere.
 pub(super) async fn write(
     context: &Context,
     folder: &OutputFolder,
@@ -79,7 +78,7 @@ fn text(left_out: &[SkippedSegment]) -> Result<String, ClientError> {
     let mut text = String::new();
     for left_out in left_out {
         let line = serde_json::to_string(&ErrorLine::from(left_out));
-        // A struct of numbers and texts has no shape that JSON could not take.
+        // Numbers and texts can always be written as JSON.
         text += &line.map_err(|error| ClientError::Usage(format!("an error report cannot be written: {error}")))?;
         text.push('\n');
     }
@@ -87,10 +86,10 @@ fn text(left_out: &[SkippedSegment]) -> Result<String, ClientError> {
 }
 
 impl Client {
-    /// What a job's error slice says, where the job went on without some segments; nothing where it did not.
+    /// The content of a job's error slice, if the job went on without some segments; otherwise nothing.
     ///
     /// # Errors
-    /// `NotFound` where the slice was removed or renamed since; `Usage` where another file is in its place.
+    /// `NotFound` if the slice was removed or renamed since; `Usage` if another file is in its place.
     pub async fn job_errors(&self, job: JobId) -> Result<Vec<ErrorLine>, ClientError> {
         let Some(path) = self.job(job).await?.error_slice else { return Ok(vec![]) };
         let (_, bytes) = self.read(&path, None, Vec::new(), &|_| ()).await?;
@@ -104,7 +103,7 @@ fn parse(path: &SectorPath, bytes: &[u8]) -> Result<Vec<ErrorLine>, ClientError>
     lines.map(|line| serde_json::from_slice(line).map_err(strange)).collect()
 }
 
-/// What the error slice is called; the parts of an output are called `part-…`.
+/// The name of the error slice; the parts of an output are called `part-…`.
 pub(super) const ERROR_SLICE: &str = "errors.jsonl";
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Making indexes: the files of offsets by which jobs find records of any length (path *job*; `docs/records.md`). A job
-//! of the built-in function `offsets` makes them where the files lie: each file is read by the node that has it, and of
-//! its bytes nothing travels but the offsets. What it makes is renamed into place, file by file.
+//! Makes indexes: the files of offsets by which jobs find records of any length (path *job*; `docs/records.md`). A job
+//! of the built-in function `offsets` makes them where the files are, so that only offsets travel. The indexes are
+//! renamed into place, file by file, and never appear in part.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -16,14 +16,14 @@ use protocol::{
 use super::{JobOutput, JobProgress, JobSpec, StageSpec, layout::StreamFiles};
 use crate::{Client, ClientError};
 
-/// How the records of a file are found that is to be indexed.
+/// How the records of a file to be indexed are found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexedRecords {
     /// Lines.
     Lines,
     /// Records of one length in bytes.
     Fixed(u32),
-    /// A record begins with each line that begins with this text, and goes to the next such line.
+    /// A record begins with each line that begins with this text, and extends to the next such line.
     Begins(String),
 }
 
@@ -38,12 +38,12 @@ impl fmt::Display for IndexedRecords {
 }
 
 impl Client {
-    /// Makes the index of each of these files (`FILE.idx`), in place of one that is there, and gives the indexes'
-    /// paths. An empty file needs none and gets none, and an index among the files is left out.
+    /// Makes the index of each of these files (`FILE.idx`), in place of an existing one, and gives the indexes' paths.
+    /// An empty file needs no index and gets none, and an index among the files is left out.
     ///
     /// # Errors
-    /// Those of a [job](Client::run_job). Where it ends with one, some of the indexes may have been made; each is
-    /// whole.
+    /// Those of a [job](Client::run_job). If it ends with one, some of the indexes may have been made; each is
+    /// complete.
     pub async fn index(
         &self,
         files: &[Entry],
@@ -77,7 +77,7 @@ impl Client {
         }
         let Some((path, slice)) = first else { return Ok(Vec::new()) };
         let folder = folder(&path, slice)?;
-        // One that broke off may have left its own.
+        // An interrupted run may have left its own.
         match self.remove_now(&folder, true).await {
             Err(error) if error.status() != Status::NotFound => return Err(error),
             _ => {}
@@ -85,7 +85,7 @@ impl Client {
         let function = FunctionSpec { code: FunctionCode::BuiltIn("offsets".into()), parameters };
         let spec = JobSpec {
             records: Some(RecordFraming::File),
-            // A task a file, so that the number of a part is that of its file.
+            // One task for each file, so that the number of a part is that of its file.
             segment_bytes: Some((1, limits::SEGMENT_BYTES_DEFAULT.1)),
             ..JobSpec::new(
                 if let [only] = files {
@@ -115,12 +115,12 @@ fn head(bytes: u64, version: u64, digest: Digest) -> String {
     IndexHeader { bytes, version, digest }.encode().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Where indexes are until they are whole: hidden, beside the first of their files.
+/// Where indexes are until they are complete: hidden, beside the first of their files.
 fn folder(path: &SectorPath, slice: SliceId) -> Result<SectorPath, ClientError> {
     Ok(path.parent().unwrap_or_else(SectorPath::root).join(&format!(".index-{slice}"))?)
 }
 
-/// Most files of one job: what it is told of each goes to every SPE, and so is less than 200 KiB.
+/// Most files of one job: the data about each goes to every SPE, and so is less than 200 KiB.
 const FILES_A_JOB_MAX: usize = 1_024;
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
-//! The journal of a detached job (path of a job, "The driver that survives"): what the job began with and all that it
-//! was told ([`sphere::JournalEntry`]), in slices of a hidden folder beside its output. Who reads it can take the job
-//! over, since a job that is told the same stands where it stood ([`sphere::Replay`]).
-//!
-//! It decides neither when something must be written before something may be said ([`sphere::DriverCore`]), nor what a
-//! refused page means ([`sphere::PageWrite`]).
+//! The journal of a detached job (path of a job, "The driver that survives"). It holds what the job began with and all
+//! its events ([`sphere::JournalEntry`]), in slices of a hidden folder beside its output. A job that is given the same
+//! events reaches the same state ([`sphere::Replay`]), so any reader can take it over. It never decides what must be
+//! written first ([`sphere::DriverCore`]), or what a refused page means ([`sphere::PageWrite`]).
 
 use std::io::Cursor;
 
@@ -18,7 +16,7 @@ use crate::{Client, ClientError, PutOptions};
 /// What a job began with.
 #[derive(Serialize, Deserialize)]
 pub(super) struct JournalHead {
-    /// What is to be run; without its inputs, which `inputs` describes.
+    /// What is to be run, without its inputs, which `inputs` describes.
     pub(super) spec: JobSpec,
     pub(super) plan: JobPlan,
     pub(super) inputs: Vec<InputFile>,
@@ -35,19 +33,19 @@ pub(super) struct Journal {
     sync_copies: u8,
 }
 
-/// What a journal tells.
+/// The content of a journal.
 pub(super) struct ReadJournal {
     pub(super) journal: Journal,
     pub(super) spec: JobSpec,
     pub(super) side_files: Vec<Vec<PinnedFile>>,
     pub(super) folder: OutputFolder,
-    /// The job, where it stands.
+    /// The job, in its last known state.
     pub(super) replay: Replay,
     /// How many pages there are.
     pub(super) pages: u32,
 }
 
-/// A page on its way.
+/// A page to be written.
 pub(super) struct PageUpload {
     path: SectorPath,
     bytes: Vec<u8>,
@@ -55,19 +53,20 @@ pub(super) struct PageUpload {
 }
 
 impl Journal {
-    /// Writes what a job begins with. Where that cannot be done now, whoever asked for the job hears why.
+    /// Writes what a job begins with. If that is impossible now, the caller gets the reason.
     pub(super) async fn create(client: &Client, folder: &SectorPath, head: &JournalHead) -> Result<(), ClientError> {
         let (path, sync_copies) = (folder.join(HEAD)?, sync_copies(head));
         let page = PageUpload { path, bytes: codec::encode(head), sync_copies };
         let Err(error) = put(client, &page).await else { return Ok(()) };
-        // The news of an earlier try may have been lost on its way.
+        // The answer to an earlier try may have been lost on its way.
         if error.status() == Status::Exists && read(client, &page.path).await? == page.bytes {
             return Ok(());
         }
         Err(error)
     }
 
-    /// Reads a job's journal, and lets the job hear all of it. Others get their turn meanwhile, however long it is.
+    /// Reads a job's journal, and gives all its events to the job. It yields to other tasks meanwhile, however long it
+    /// is.
     pub(super) async fn read(client: &Client, folder: &SectorPath) -> Result<ReadJournal, ClientError> {
         let head: JournalHead = fetch_head(client, folder).await?;
         let sync_copies = sync_copies(&head);
@@ -88,13 +87,13 @@ impl Journal {
         Ok(ReadJournal { journal, spec, side_files: side, folder: output, replay, pages })
     }
 
-    /// A page as it is written.
+    /// A page in its written form.
     pub(super) fn page(&self, page: &sphere::JournalPage) -> Result<PageUpload, ClientError> {
         let path = page_path(&self.folder, page.number)?;
         Ok(PageUpload { path, bytes: codec::encode(&page.entries), sync_copies: self.sync_copies })
     }
 
-    /// Removes it, as far as that is possible now: the job is over.
+    /// Removes it, as far as possible now: the job is over.
     pub(super) async fn remove(&self, client: &Client) {
         let folder = &self.folder;
         if let Err(error) = client.remove_now(folder, true).await {
@@ -103,7 +102,7 @@ impl Journal {
     }
 }
 
-/// Writes a page, also where the master or nodes are away for some minutes.
+/// Writes a page, even if the master or nodes are away for some minutes.
 ///
 /// # Errors
 /// When another driver has written a page of this number, or nothing may be written any more.
@@ -122,7 +121,7 @@ pub(super) async fn write(client: &Client, page: PageUpload) -> Result<(), Clien
     }
 }
 
-/// Waits where that is what follows; else gives how it ended.
+/// Waits if the page is to be tried again; otherwise gives how it ended.
 async fn wait_or_end(turn: PageWriteStep) -> Option<Result<(), ClientError>> {
     match turn {
         PageWriteStep::Retry(pause) => {
@@ -135,18 +134,18 @@ async fn wait_or_end(turn: PageWriteStep) -> Option<Result<(), ClientError>> {
     }
 }
 
-/// Writes a page, or says why that cannot be done now.
+/// Writes a page, or says why that is impossible now.
 async fn put(client: &Client, page: &PageUpload) -> Result<(), ClientError> {
     let PageUpload { path, bytes, sync_copies } = page;
     let options = PutOptions {
         sync_copies: Some(*sync_copies),
-        // In memory one copy is what everyone gets who says nothing.
+        // In memory, one copy is the default.
         copies: path.is_in_memory().then_some(*sync_copies),
         condition: Condition::Absent,
         parents: true,
         ..PutOptions::default()
     };
-    // Boxed: a put is far larger than all else that waits here, and its frames lie on one stack.
+    // Boxed: a put is far larger than all else that waits here, and its frames are on one stack.
     Box::pin(client.put(Cursor::new(bytes.clone()), path, &options, &|_| ())).await?;
     Ok(())
 }
@@ -168,7 +167,7 @@ async fn fetch_head(client: &Client, folder: &SectorPath) -> Result<JournalHead,
     }
 }
 
-/// A page, or `None` where the journal ends before it.
+/// A page, or `None` if the journal ends before it.
 async fn fetch_page(
     client: &Client,
     folder: &SectorPath,
@@ -192,7 +191,7 @@ async fn fetch_page(
     }
 }
 
-/// For how long a file of a journal is read again, where the master or nodes are away.
+/// For how long a file of a journal is read again, if the master or nodes are away.
 struct ReadRetry {
     clock: Clock,
     rules: PageWrite,
@@ -207,7 +206,7 @@ impl ReadRetry {
     /// Waits until it is to be read again.
     ///
     /// # Errors
-    /// Why not, when it is not to be.
+    /// Why it is not to be read again.
     async fn wait(&self, refused: Refusal) -> Result<(), ClientError> {
         wait_or_end(self.rules.judge(self.clock.now(), Err(refused))).await.unwrap_or(Ok(()))
     }
@@ -223,14 +222,14 @@ fn page_path(folder: &SectorPath, number: u32) -> Result<SectorPath, ClientError
     Ok(folder.join(&format!("{number:08}"))?)
 }
 
-/// A page outlives the node that wrote it, where there is another.
+/// A page outlives the node that wrote it, if there is another node.
 fn sync_copies(head: &JournalHead) -> u8 {
     if head.nodes.len() > 1 { 2 } else { 1 }
 }
 
 /// The first slice of a journal.
 const HEAD: &str = "head";
-/// News told at a stretch: some microseconds each.
+/// Events replayed before yielding: some microseconds each.
 const TOLD_A_TURN: usize = 1_024;
 
 #[cfg(test)]
@@ -246,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// Each kind of news comes out as it went in: a journal that loses a word of it stands somewhere else.
+    /// Each kind of event comes out as it went in: a journal that loses a part of one would reach another state.
     #[test]
     fn what_a_job_is_told_is_read_as_it_was_written() {
         let attempt = AttemptId { job: JobId(1), stage: 2, epoch: 3, task: 4, attempt: 65_540 };

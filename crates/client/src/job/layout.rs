@@ -1,9 +1,7 @@
-//! What a driver learns of a job's input before the job begins (path *job*, row 3): where records begin, for formats
-//! whose bytes alone do not say so, and which files of several streams are read together (Sector/Sphere paper, 3.2:
-//! `A[] + B[]`).
-//!
-//! It reads indexes and footers and never the files' records. Whatever does not fit (an index of other bytes, streams
-//! of different lengths) is one sentence here, before a node has done any work.
+//! What a driver learns of a job's input before the job begins (path *job*, row 3). It finds where records begin, if
+//! the bytes do not show it, and which files of several streams belong together (Sector/Sphere paper, 3.2: `A[] +
+//! B[]`). Misfits, such as an index of other bytes or streams of different lengths, are refused before a node has done
+//! any work. It reads indexes and footers, and never the files' records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +16,7 @@ use sphere::{FileLayout, FileLocator, InputFile, SplitPoint};
 use super::{JobSpec, alignment};
 use crate::{Client, ClientError};
 
-/// The input of a job, as the rules want it.
+/// The input of a job, in the form that the rules need.
 pub(super) async fn read(client: &Client, spec: &JobSpec) -> Result<Vec<InputFile>, ClientError> {
     let spacing_bytes = spec.segment_bytes.unwrap_or(limits::SEGMENT_BYTES_DEFAULT).0 / MARKS_A_SEGMENT;
     let streams: Vec<_> = std::iter::once(&spec.inputs).chain(&spec.zipped_inputs).collect();
@@ -44,7 +42,7 @@ pub(super) async fn read(client: &Client, spec: &JobSpec) -> Result<Vec<InputFil
                     laid.extend(alignment::align(client, vec![one], spacing_bytes).await?);
                     continue;
                 }
-                // It has no records: as of lines, nothing is to be cut.
+                // It has no records: as with lines, nothing is to be cut.
                 RecordFraming::Index => file.records = RecordFraming::Lines,
                 RecordFraming::Parquet => file.layout = parquet_layout(client, &file).await?,
                 RecordFraming::File | RecordFraming::Fixed(_) | RecordFraming::Lines => {}
@@ -55,7 +53,7 @@ pub(super) async fn read(client: &Client, spec: &JobSpec) -> Result<Vec<InputFil
     Ok(laid)
 }
 
-/// The files of a stream, and the indexes that lie beside some of them.
+/// The files of a stream, and the indexes beside some of them.
 #[derive(Debug)]
 pub(super) struct StreamFiles {
     pub(super) files: Vec<InputFile>,
@@ -64,7 +62,7 @@ pub(super) struct StreamFiles {
 }
 
 impl StreamFiles {
-    /// An index beside its file is no input of its own, whatever glob has found it.
+    /// An index beside its file is not an input by itself, even if a glob has matched it.
     pub(super) fn of(entries: &[Entry], records: Option<RecordFraming>) -> Result<Self, ClientError> {
         let mut listed = Self { files: Vec::new(), indexes: BTreeMap::new() };
         let paths: BTreeSet<&SectorPath> = entries.iter().map(|entry| &entry.path).collect();
@@ -113,7 +111,7 @@ async fn parquet_layout(client: &Client, file: &InputFile) -> Result<FileLayout,
     Ok(FileLayout { split_points: marks, locator: Some(FileLocator::Footer { from }), zipped: Vec::new() })
 }
 
-/// Marks in the smallest segment: so much finer than a segment is where it may be cut.
+/// Marks in the smallest segment: possible cuts are this much finer than a segment.
 const MARKS_A_SEGMENT: u64 = 64;
 
 #[cfg(test)]

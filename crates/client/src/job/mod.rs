@@ -1,11 +1,7 @@
 //! Sphere jobs: the driver (path: `docs/paths/job.md`). "The client is responsible for orchestrating the complete
-//! running of each Sphere process" (Sector/Sphere paper, 3.4): the rules are those of [`sphere::Job`]; here they are
-//! carried out over the doors to master and nodes.
-//!
-//! The output of a job appears whole or not at all: it is gathered in a folder beside its place, which is renamed when
-//! everything is there. When the future of [`run_job`](Client::run_job) is dropped, all conversations end, the nodes
-//! drop what they were doing, and the master counts the job as lost after a while; a hidden folder `.sphere-JOB-RUN`
-//! may stay behind. [`cancel_job`](Client::cancel_job) ends a job in order, and leaves nothing.
+//! running of each Sphere process" (Sector/Sphere paper, 3.4). The rules are those of [`sphere::Job`]; here they are
+//! carried out with requests to master and nodes. A job's output is gathered in a folder beside its place, which is
+//! renamed when everything is there. So it never appears in part.
 
 mod alignment;
 mod bucket_orders;
@@ -45,12 +41,12 @@ use driver::Driver;
 pub struct JobSpec {
     /// One line for people: functions and input.
     pub title: String,
-    /// The input files, in order; an index beside its file is left out. As [`expand`](Client::expand) gives them.
+    /// The input files, in order, as [`expand`](Client::expand) gives them; an index beside its file is left out.
     pub inputs: Vec<Entry>,
     /// Further input streams, which are read together with the first, record by record or file by file (paper, 3.2).
-    /// Their records must be as many.
+    /// They must have equally many records.
     pub zipped_inputs: Vec<Vec<Entry>>,
-    /// How the input falls into records, where not as its files say.
+    /// How the input is divided into records, if not as its files say.
     pub records: Option<RecordFraming>,
     /// The stages, in order.
     pub stages: Vec<StageSpec>,
@@ -60,7 +56,7 @@ pub struct JobSpec {
     pub segment_bytes: Option<(u64, u64)>,
     /// Segments whose function may err without ending the job, at most
     /// [`FUNCTION_ERRORS_MAX`](limits::FUNCTION_ERRORS_MAX). They are left out of the output, and `errors.jsonl` beside
-    /// its parts says of each what went wrong. 0: the first error ends the job.
+    /// its parts says for each what went wrong. 0: the first error ends the job.
     pub errors_max: u32,
     /// Copies wanted of each output file; the cloud's default where `None`.
     pub copies: Option<u8>,
@@ -73,12 +69,12 @@ pub struct JobSpec {
 pub struct StageSpec {
     /// The function.
     pub function: FunctionSpec,
-    /// Buckets for a shuffle; where `None`, each task's results stay where it ran.
+    /// Buckets for a shuffle; if `None`, each task's results stay where it ran.
     pub buckets: Option<u32>,
-    /// How the results fall into records: what the next stage and the output files are told.
+    /// How the results are divided into records: given to the next stage and the output files.
     pub records: RecordFraming,
-    /// Files that every call of the function may read, at most [`SIDE_FILES_MAX`](limits::SIDE_FILES_MAX): each is sent
-    /// once to a node.
+    /// Files that every call of the function may read, at most [`SIDE_FILES_MAX`](limits::SIDE_FILES_MAX). Each is sent
+    /// to a node once.
     pub side_files: Vec<SideFileSpec>,
 }
 
@@ -92,20 +88,20 @@ pub enum JobOutput {
     Return,
 }
 
-/// How a job goes, some times a second.
+/// The progress of a job, given some times a second.
 #[derive(Clone, Debug)]
 pub struct JobProgress {
     /// The job.
     pub job: JobId,
     /// How often all of it was begun anew; see `docs/paths/job.md`.
     pub epoch: u32,
-    /// The present stage, from 0.
+    /// The current stage, from 0.
     pub stage: u32,
     /// Bytes of the stage's input that are processed.
     pub bytes_done: u64,
     /// Bytes of the stage's input.
     pub bytes_total: u64,
-    /// What the job waits for, where no copy of an input can be reached now; it goes on with the others meanwhile.
+    /// What the job waits for, if no copy of an input can be reached now; it goes on with the others meanwhile.
     pub waits_for: Option<String>,
     /// The record that the master gets: state, counts of the stages, errors.
     pub record: JobRecord,
@@ -120,7 +116,7 @@ pub struct JobOutcome {
     pub record: JobRecord,
     /// Its output files, in the order of their buckets; none for [`JobOutput::Return`].
     pub outputs: Vec<Entry>,
-    /// Segments that are not in the output, since the function erred on them; see [`JobSpec::errors_max`].
+    /// Segments that are missing from the output, since the function erred on them; see [`JobSpec::errors_max`].
     pub skipped_segments: Vec<SkippedSegment>,
     /// For [`JobOutput::Return`], the bytes of every bucket of the last stage, in order; empty ones are empty.
     pub returned: Vec<Vec<u8>>,
@@ -167,7 +163,7 @@ impl JobSpec {
         Err(ClientError::Usage(message))
     }
 
-    /// Refuses what the first function could not read.
+    /// Refuses input that the first function could not read.
     fn check_rows(&self, inputs: &[InputFile]) -> Result<(), ClientError> {
         let rows = inputs.iter().find(|file| file.records == RecordFraming::Parquet);
         match (rows, self.stages.first().map(|stage| &stage.function.code)) {
@@ -180,7 +176,7 @@ impl JobSpec {
         }
     }
 
-    /// Refuses a function that no node would take.
+    /// Refuses a function that no node would accept.
     fn check_functions(&self) -> Result<(), ClientError> {
         let most = limits::LIBRARY_BYTES_MAX;
         for stage in &self.stages {
@@ -213,7 +209,7 @@ impl JobSpec {
 }
 
 impl StageSpec {
-    /// A stage whose results stay where its tasks ran, each task's one record.
+    /// A stage whose results stay where its tasks ran, with the results of each task as one record.
     pub fn local(function: FunctionSpec) -> Self {
         Self { function, buckets: None, records: RecordFraming::File, side_files: Vec::new() }
     }
@@ -223,7 +219,7 @@ impl StageSpec {
         Self { function, buckets: Some(buckets), records: RecordFraming::File, side_files: Vec::new() }
     }
 
-    /// The same stage, whose results fall into records so.
+    /// The same stage, with its results divided into records like this.
     #[must_use]
     pub fn with_records(self, records: RecordFraming) -> Self {
         Self { records, ..self }
@@ -237,7 +233,7 @@ impl StageSpec {
 }
 
 impl Client {
-    /// Makes sure that a job's output can have this place, as each job does before any work is done.
+    /// Checks that a job's output can have this place, as each job does before any work is done.
     ///
     /// # Errors
     /// `Usage` for a folder that is not for jobs alone; `Exists` for a file and for a folder that is not empty.
@@ -247,11 +243,19 @@ impl Client {
 
     /// Runs a job to its end; `progress` is called some times a second and once at the end.
     ///
+    /// When the future is dropped, all connections end, the nodes discard the job's work, and the master counts the job
+    /// as lost after a while. A hidden folder `.sphere-JOB-RUN` may stay behind. [`cancel_job`](Client::cancel_job)
+    /// ends a job in order, and leaves nothing.
+    ///
     /// # Errors
-    /// `Usage` for a plan that cannot work; `NotFound` without input or a side file; `Exists` where the output folder
-    /// is not empty; `Failed` where a function errs more often than [the job bears](JobSpec::errors_max) (the sentence
-    /// names file, segment and record) or the job was cancelled; `Unavailable` where too many nodes were lost. In each
-    /// case there is no output, and the job's record at the master holds the reason.
+    /// - `Usage` for a plan that cannot work.
+    /// - `NotFound` without input or a side file.
+    /// - `Exists` if the output folder is not empty.
+    /// - `Failed` if a function errs more often than [the job allows](JobSpec::errors_max), or the job was cancelled.
+    ///   For an error, the message names file, segment and record.
+    /// - `Unavailable` if too many nodes were lost.
+    ///
+    /// In each case there is no output, and the job's record at the master holds the reason.
     pub async fn run_job(
         &self,
         spec: JobSpec,
@@ -297,7 +301,7 @@ fn blank_record(client: &Client, job: JobId, spec: &JobSpec, state: JobState) ->
     }
 }
 
-/// An error as it is reported to the rules and to the master.
+/// An error in the form for the rules and the master.
 fn refusal(error: ClientError) -> Refusal {
     match error {
         ClientError::Refused(refusal) => refusal,
@@ -305,7 +309,7 @@ fn refusal(error: ClientError) -> Refusal {
     }
 }
 
-/// A node that did not answer, or not as it should.
+/// A node that did not answer, or not correctly.
 fn unavailable(node: &protocol::NodeId, why: impl std::fmt::Display) -> Refusal {
     Refusal::new(Status::Unavailable, format!("node `{node}` cannot be worked with: {why}"))
 }

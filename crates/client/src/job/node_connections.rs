@@ -1,6 +1,6 @@
-//! The doors to the job's nodes: where each is, the ticket that opens it, and a few kept conversations for orders to
-//! its buckets. Tickets live a minute and are only looked at when a conversation opens; the master gives fresh ones
-//! with each report.
+//! The job's nodes: where each is, the ticket for it, and a few kept connections for orders about its buckets. Tickets
+//! live a minute and are only checked when a connection opens; the master gives fresh ones with each report. It never
+//! decides which order is given: the rules do.
 
 use std::{
     collections::BTreeMap,
@@ -33,9 +33,9 @@ pub(super) struct NodeConnections {
     carriers: Carriers,
     holder: Arc<HolderKeyPair>,
     sources: Mutex<BTreeMap<NodeId, Source>>,
-    /// Tickets handed to a node for its pieces at another: sender first.
+    /// Tickets delegated to a node for its pieces at another: sender first.
     delegated: Mutex<BTreeMap<(NodeId, NodeId), DelegatedTicket>>,
-    /// Conversations for orders to buckets on which nothing is under way.
+    /// Connections for orders about buckets on which nothing is under way.
     idle: Mutex<BTreeMap<NodeId, Vec<TransferStream>>>,
 }
 
@@ -47,13 +47,13 @@ impl NodeConnections {
         doors
     }
 
-    /// Fresh tickets. A node that is not among them keeps its old one: what runs there may still end well.
+    /// Takes fresh tickets. A node that is not among them keeps its old one: what runs there may still end well.
     pub(super) fn refresh(&self, nodes: &[SpeNode]) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.extend(nodes.iter().map(|node| (node.source.node.clone(), node.source.clone())));
     }
 
-    /// How the node `sender` reaches a bucket, which may not want a piece of it.
+    /// How the node `sender` reaches a bucket, which may need no piece of it.
     pub(super) fn bucket_place(
         &self,
         sender: &NodeId,
@@ -74,7 +74,7 @@ impl NodeConnections {
         })
     }
 
-    /// The ticket of `source` for `sender` to use in this client's place, and for nobody else.
+    /// The ticket of `source` for `sender` to use in this client's place, and for no other node.
     fn delegate_to(&self, sender: &NodeId, source: &Source) -> SignedTicket {
         let mut handed = self.delegated.lock().unwrap_or_else(PoisonError::into_inner);
         let between = (sender.clone(), source.node.clone());
@@ -88,13 +88,13 @@ impl NodeConnections {
         ticket
     }
 
-    /// How far a node is from the node `from`, where that one is among the job's.
+    /// How far a node is from the node `from`, if that one is among the job's.
     pub(super) fn distance(&self, from: &NodeId, to: &Source) -> Option<Distance> {
         let from = self.source(from).ok()?;
         Some(topology::distance((&from.node, &from.place), (&to.node, &to.place)))
     }
 
-    /// A new conversation with an SPE of `node`.
+    /// A new connection with an SPE of `node`.
     pub(super) async fn open(&self, node: &NodeId) -> Result<TransferStream, Refusal> {
         let source = self.source(node)?;
         let opening = async {
@@ -114,8 +114,8 @@ impl NodeConnections {
         }
     }
 
-    /// Gives an order to a bucket of `node` and waits for the outcome. Every order may be given twice: where a kept
-    /// conversation turns out to be broken, it is given again on a new one.
+    /// Gives an order about a bucket to `node` and waits for the outcome. Every order may be given twice: if a kept
+    /// connection turns out to be broken, the order is given again on a new one.
     pub(super) async fn ask(&self, node: &NodeId, order: &SpeRequest) -> Result<SpeReply, Refusal> {
         if let Some(stream) = self.take_idle(node)
             && let Ok(reply) = self.ask_on(stream, node, order).await
@@ -135,7 +135,7 @@ impl NodeConnections {
         stream.send(order).await?;
         let reply = loop {
             match tokio::time::timeout(SILENCE_MAX, stream.receive()).await {
-                // A long step, such as syncing a large bucket, is accompanied by signs of life.
+                // A long step, such as syncing a large bucket, is accompanied by progress messages.
                 Ok(Ok(SpeReply::Progress { .. })) => {}
                 Ok(Ok(reply)) => break reply,
                 Ok(Err(error)) => return Err(StepError::Net(error)),
@@ -164,13 +164,13 @@ impl NodeConnections {
     }
 }
 
-/// A ticket that was handed to a node.
+/// A ticket that was delegated to a node.
 struct DelegatedTicket {
     since: Instant,
     ticket: SignedTicket,
 }
 
-/// Why an order to a bucket got no answer.
+/// Why an order about a bucket got no answer.
 #[derive(Debug, thiserror::Error)]
 enum StepError {
     #[error(transparent)]
@@ -179,14 +179,15 @@ enum StepError {
     Silent,
 }
 
-/// Longest silence of a node while it carries out an order; it gives a sign of life about twice a second.
+/// Longest silence of a node while it carries out an order; it reports about twice a second.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Longest wait for a node to open its door: a far one needs some round trips, a dead one should not hold up the job.
+/// Longest wait for a node to accept a connection: a far one needs some round trips, a dead one should not delay the
+/// job.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a ticket that was handed to a node is given to it again, though the master has given a fresh one since: a
-/// signature is made for each two nodes of a job in that time, not for each bucket of each task.
+/// How long a delegated ticket is given to the node again, even if the master has given a fresh one since. In that time
+/// one signature is made for each pair of a job's nodes, not for each bucket of each task.
 const DELEGATION_RENEW_AFTER: Duration = Duration::from_secs(5);
-/// Most conversations kept for one node: as many as the rules have orders under way at one.
+/// Most connections kept for one node: as many as the rules have orders under way at one.
 const IDLE_PER_NODE_MAX: usize = 4;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The output folder of a job ([`sphere::OutputFolder`]): claims it, looks at it, and has done with it what
-//! [`sphere::OutputCommit`] says.
+//! The output folder of a job ([`sphere::OutputFolder`]): claims it, lists it, and carries out the steps of
+//! [`sphere::OutputCommit`]. It never decides those steps.
 
 use protocol::{
     JobId, Refusal, SectorPath, Status,
@@ -24,7 +24,7 @@ pub(super) async fn claim(client: &Client, target: &SectorPath) -> Result<Output
     }
 }
 
-/// What lies in the folders of a run.
+/// The contents of the folders of a run.
 pub(super) async fn inspect_output(
     client: &Client,
     folder: &OutputFolder,
@@ -37,7 +37,7 @@ pub(super) async fn inspect_output(
     Ok(OutputSnapshot { staging: hidden, gathered, target: list_if_present(client, &place).await? })
 }
 
-/// Takes a step of the output to its place, which is neither the look nor the error slice.
+/// Carries out a step of the output commit other than inspecting and writing the error slice.
 pub(super) async fn perform(
     client: &Client,
     folder: &OutputFolder,
@@ -52,7 +52,7 @@ pub(super) async fn perform(
     }
 }
 
-/// Removes what the runs up to `run` left, as far as that is possible now.
+/// Removes what the runs up to `run` left, as far as possible now.
 pub(super) async fn remove_leftovers(client: &Client, folder: &OutputFolder, job: JobId, run: u32) {
     for folder in folder.leftovers(job, run).into_iter().flatten() {
         if let Err(error) = client.remove_now(&folder, true).await
@@ -63,7 +63,7 @@ pub(super) async fn remove_leftovers(client: &Client, folder: &OutputFolder, job
     }
 }
 
-/// The entry of a part, once the output has its place.
+/// The entry of a part, once the output is in its place.
 pub(super) fn final_entry(folder: &OutputFolder, mut entry: Entry) -> Result<Entry, ClientError> {
     if let Some(name) = entry.path.name() {
         entry.path = folder.file(name)?;
@@ -71,14 +71,14 @@ pub(super) fn final_entry(folder: &OutputFolder, mut entry: Entry) -> Result<Ent
     Ok(entry)
 }
 
-/// What lies in a folder; `None` where nothing is. What is no folder gives itself.
+/// The contents of a folder; `None` if nothing is there. A file is listed as itself.
 async fn list_if_present(client: &Client, folder: &SectorPath) -> Result<Option<Vec<OutputEntry>>, ClientError> {
     if client.find(folder).await?.is_none() {
         return Ok(None);
     }
     match client.list(folder).await {
         Ok(entries) => Ok(Some(entries.iter().map(OutputEntry::of).collect())),
-        // It went in between.
+        // It was removed in between.
         Err(error) if error.status() == Status::NotFound => Ok(None),
         Err(error) => Err(error),
     }

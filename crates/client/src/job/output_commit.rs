@@ -1,7 +1,5 @@
-//! Has the last step of a job done as the rules ([`sphere::OutputCommit`]) want it: the output of one run gets its
-//! place (path of a job, 18).
-//!
-//! It decides nothing: neither what belongs to the output, nor what a lost answer means.
+//! Carries out the last step of a job by its rules ([`sphere::OutputCommit`]). The output of one run is moved to its
+//! place (path of a job, 18). It never decides what belongs to the output, or what a lost answer means.
 
 use std::sync::Arc;
 
@@ -12,7 +10,7 @@ use tokio::time::sleep_until;
 use super::{driver::Context, error_slice, output, refusal};
 use crate::ClientError;
 
-/// Gives the output of `outcome` its place.
+/// Moves the output of `outcome` to its place.
 pub(super) async fn commit_output(
     context: Arc<Context>,
     folder: OutputFolder,
@@ -39,7 +37,7 @@ pub(super) async fn commit_output(
                 }
                 Err(error) => Err(error),
             },
-            // Boxed: a put is far larger than all else that the driver waits for, and its frames lie on one stack.
+            // Boxed: a put is far larger than all else that the driver waits for, and its frames are on one stack.
             CommitAction::WriteErrors => {
                 Box::pin(error_slice::write(&context, &folder, run, &outcome.skipped_segments)).await
             }

@@ -1,6 +1,6 @@
-//! The side files of a job's stages, found before it begins (path *job*, row 2c): small files that every call of a
-//! stage's function may read. Each is pinned to the version that it had then; a node that is to read another refuses,
-//! and the job ends.
+//! The side files of a job's stages (path *job*, row 2c): small files that every call of a stage's function may read.
+//! They are found before the job begins, and each is pinned to its version at that time. A node that finds another
+//! version refuses, and the job ends: a job never reads two versions.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use crate::{Client, ClientError};
 /// A file that every call of a stage's function may read, under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideFileSpec {
-    /// What the function calls it by.
+    /// The function's name for it.
     pub name: SideFileName,
-    /// Where it is: a file of at most [`SIDE_FILE_BYTES_MAX`](limits::SIDE_FILE_BYTES_MAX) bytes.
+    /// Its path: a file of at most [`SIDE_FILE_BYTES_MAX`](limits::SIDE_FILE_BYTES_MAX) bytes.
     pub path: SectorPath,
 }
 

@@ -1,5 +1,5 @@
-//! One conversation with one SPE (Sector/Sphere paper, 3.3): the function goes there, then segments, one task at a
-//! time; progress and results come back. It ends with the first thing that goes wrong; the rules then start another.
+//! One connection with one SPE (Sector/Sphere paper, 3.3): the function goes there, then segments, one task at a time;
+//! progress and results come back. It ends with the first error. It never starts another connection: the rules do.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{
     unavailable,
 };
 
-/// A conversation with an SPE, run by [`run`](Self::epoch).
+/// A connection with an SPE, run by [`run`](Self::run).
 pub(super) struct SpeConversation {
     pub(super) context: Arc<Context>,
     pub(super) spe: SpeId,
@@ -26,7 +26,7 @@ pub(super) struct SpeConversation {
 }
 
 impl SpeConversation {
-    /// Talks until the SPE or the conversation ends, or `tasks` does.
+    /// Runs until the SPE, the connection or `tasks` ends.
     pub(super) async fn run(self, mut tasks: mpsc::Receiver<Assignment>) {
         let mut stream = match self.context.connections.open(&self.node).await {
             Ok(stream) => stream,
@@ -37,8 +37,8 @@ impl SpeConversation {
         loop {
             let task = tokio::select! {
                 task = tasks.recv() => task,
-                // Nothing is due from an idle SPE: whatever comes is its end. Being cancelled here loses no byte of a
-                // reply, since none is on its way.
+                // An idle SPE owes no reply: anything that comes is its end. Cancelling this loses no byte of a reply,
+                // since none is on its way.
                 end = stream.receive_or_end::<SpeReply>() => {
                     let why = end.err().map_or_else(|| "the conversation ended".into(), |error| error.to_string());
                     let refusal = unavailable(&self.node, why);
@@ -49,7 +49,7 @@ impl SpeConversation {
                 return stream.close().await;
             };
             if let Err(event) = self.work(&mut stream, &mut loaded, &task).await {
-                // The SPE was asked for nothing then, and can do another task.
+                // The SPE was not asked for anything then, and can do another task.
                 let goes_on = matches!(event, Event::InputUnavailable { .. });
                 self.send_event(event).await;
                 if !goes_on {
@@ -59,7 +59,7 @@ impl SpeConversation {
         }
     }
 
-    /// Has one task done; an error is the event that ends the conversation, or says that the task could not be begun.
+    /// Has one task done. An error is the event that ends the connection, or says that the task could not be begun.
     async fn work(
         &self,
         stream: &mut TransferStream,
@@ -99,7 +99,7 @@ impl SpeConversation {
         }
     }
 
-    /// The last reply to a request; those before it are signs of life, which the rules wait for.
+    /// The last reply to a request; the earlier ones report progress, which the rules wait for.
     async fn answer(&self, stream: &mut TransferStream, task: &Assignment) -> Result<SpeReply, Event> {
         let attempt = task.attempt;
         loop {
@@ -112,12 +112,12 @@ impl SpeConversation {
     }
 
     async fn send_event(&self, event: Event) {
-        // The driver is gone only when the job is: nobody wants to know then.
+        // The driver is gone only when the job is: the event is of no use then.
         let _ = self.event_sender.send(DriverEvent::Event(event)).await;
     }
 }
 
-/// Whether no other SPE would load the function either.
+/// Whether every other SPE would refuse to load the function too.
 fn is_final(refusal: &Refusal) -> bool {
     match refusal.status {
         Status::Usage | Status::NotFound | Status::Refused | Status::Exists | Status::Corrupt => true,

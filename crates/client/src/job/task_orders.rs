@@ -1,4 +1,5 @@
-//! From what the rules assign to what an SPE is told: addresses, and tickets for what it must fetch from other nodes.
+//! Turns the assignments of the rules into orders to SPEs: addresses, and tickets for what they must fetch from other
+//! nodes. It never decides which SPE gets a task.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -78,12 +79,12 @@ pub(super) async fn load_order(
     Ok(LoadOrder { function: function.clone(), side_files: orders, inputs })
 }
 
-/// Finds where a node gets the parts of a task's segments from.
+/// Finds where a node gets the parts of a task's segments.
 struct PartSources<'a> {
     client: &'a Client,
     connections: &'a NodeConnections,
     node: &'a NodeId,
-    /// Segments of one file are neighbours: it is looked up once.
+    /// Segments of one file are neighbours: the file is located once.
     found: BTreeMap<SliceId, Source>,
 }
 
@@ -125,8 +126,8 @@ impl PartSources<'_> {
     }
 }
 
-/// The master's word that the job may read these slices at the node; none is needed where there are none, and all that
-/// is read are buckets of the job.
+/// The master's permission for the job to read these slices at the node. None is needed if there are none, and only
+/// buckets of the job are read.
 async fn inputs_ticket(
     client: &Client,
     node: &NodeId,
@@ -144,7 +145,7 @@ async fn inputs_ticket(
     }
 }
 
-/// Where the slice can be read, which is still that of its path: at least one place.
+/// Where the slice can be read, at least one place, if it is still the content of its path.
 async fn find_sources(client: &Client, path: &SectorPath, slice: SliceId) -> Result<Vec<Source>, OrderRefusal> {
     match input::sources_of(slice, locate(client, path).await?) {
         Err(OrderRefusal::InputUnavailable(mut refusal)) => {
@@ -166,15 +167,14 @@ async fn locate(client: &Client, path: &SectorPath) -> Result<Located, OrderRefu
     }
 }
 
-/// The copy to read, of one at least: at the nearest node that the rules know of, else at whoever the master names
-/// first.
+/// The copy to read, of one at least: at the nearest node that the rules know of, else the first that the master named.
 fn choose(mut sources: Vec<Source>, nearest: Option<&NodeId>) -> Source {
     let at = sources.iter().position(|source| Some(&source.node) == nearest).unwrap_or(0);
     sources.swap_remove(at)
 }
 
-/// The copy for `node` to fetch; nothing where it has one itself. Of those equally near, nodes take different ones: all
-/// of a job's want the file at the same moment.
+/// The copy for `node` to fetch; `None` if it has one itself. Among equally near copies nodes take different ones,
+/// since all nodes of a job want the file at the same moment.
 fn nearest_to<D: Ord>(node: &NodeId, sources: Vec<Source>, distance: impl Fn(&Source) -> D) -> Option<Source> {
     if sources.iter().any(|source| source.node == *node) {
         return None;

@@ -1,6 +1,6 @@
-//! A master and nodes that are real on the wire (TLS, GMP, transfer connections) and simple behind it: names, slices
+//! A master and nodes that are real on the wire (TLS, GMP, transfer connections) and simple behind it. Names, slices
 //! and buckets are maps in memory, and the only function copies records of 10 bytes to the bucket of their first byte.
-//! Tests say what fails, and look at what was asked.
+//! Tests set what fails, and check what was asked.
 
 // Each test file uses its own part of this.
 #![allow(dead_code)]
@@ -58,9 +58,9 @@ pub(crate) enum Fault {
     NodeDies,
     /// The job is cancelled at the master; the task is never answered.
     Cancel,
-    /// The user may not come in any more; the task is never answered.
+    /// The user may no longer log in; the task is never answered.
     PutOut,
-    /// The task is never answered; the log says when it was begun, and when the conversation ended.
+    /// The task is never answered; the log says when it was begun, and when the connection ended.
     Hang,
 }
 
@@ -80,32 +80,32 @@ pub(crate) struct World {
     jobs: u64,
     /// The last report of a job.
     pub(crate) record: Option<JobRecord>,
-    /// What became of a job's attempts, as was told last.
+    /// The history of a job's attempts, as last reported.
     pub(crate) history: Option<JobHistory>,
-    /// How nodes fail whoever reads from them.
+    /// How nodes fail their readers.
     pub(crate) read_faults: BTreeMap<NodeId, reading::ReadFault>,
     /// How far the nodes are said to be.
     pub(crate) distance: Option<Distance>,
     /// Reads that nodes are answering, and how many of them were at once at most.
     pub(crate) reads_now: usize,
     pub(crate) reads_most: usize,
-    /// Where the files lie that the local doors of nodes pass.
+    /// Where the files are that the local sockets of nodes pass.
     folder: Option<tempfile::TempDir>,
-    /// What was asked of nodes and master, in a word each.
+    /// Requests to nodes and master, in a word each.
     pub(crate) log: Vec<String>,
     nodes: BTreeMap<NodeId, FakeNode>,
     leases: BTreeMap<LeaseId, (SectorPath, SliceId, RecordFraming)>,
-    /// What reports are refused with.
+    /// The refusal that reports get.
     refusal: Option<Refusal>,
     /// Renames that are done and then answered with this: the answer was lost, or somebody else did it first.
     pub(crate) renames_denied: VecDeque<Status>,
     /// How many commits are answered with "too much, try again", and not looked at.
     pub(crate) commits_deferred: u32,
-    /// A commit that nobody knows of puts this file beside the next part.
+    /// An unknown commit puts this file beside the next part.
     pub(crate) stray: Option<String>,
     /// A file beside the next part that is gone when the job looks.
     pub(crate) loses_part: bool,
-    /// Why no job may read anything, where that is so.
+    /// The refusal for all jobs that want to read, if set.
     pub(crate) inputs_refused: Option<Refusal>,
     next: u64,
 }
@@ -154,7 +154,7 @@ impl FakeCloud {
         Client::connect(&self.profile).await.unwrap()
     }
 
-    /// A client of nodes that are said to be far, which speaks to them in this way.
+    /// A client of nodes that are reported to be far, which speaks to them with this carrier.
     pub(crate) async fn far_client(&self, carrier: CarrierChoice) -> Client {
         self.world().distance = Some(Distance::OtherSite);
         Client::connect(&Profile { carrier, ..self.profile.clone() }).await.unwrap()
@@ -287,7 +287,7 @@ impl World {
             }
             ClientRequest::Acl(AclRequest::Inputs { slices, .. }) => match self.inputs_refused.clone() {
                 Some(refusal) => ClientReply::Refused(refusal),
-                // What a fake node is shown: which slices it was given leave for.
+                // What a fake node is shown: the slices it may read.
                 None => ClientReply::Acl(AclReply::Inputs(SignedTicket {
                     ticket: slices.iter().flat_map(|slice| slice.0.to_be_bytes()).collect(),
                     signature: vec![],
@@ -409,7 +409,7 @@ impl World {
         })
     }
 
-    /// Gives a piece to its bucket; false when that one's node is gone.
+    /// Gives a piece to its bucket; false if that bucket's node is gone.
     fn give(&mut self, a: AttemptId, number: u32, home: &NodeId, making: u32, bytes: Vec<u8>) -> bool {
         let home = self.nodes.get_mut(home).unwrap();
         let bucket = BucketId { job: a.job, stage: a.stage, epoch: a.epoch, bucket: number, generation: making };
@@ -487,7 +487,7 @@ async fn serve_node(world: Arc<Mutex<World>>, node: NodeId, listener: Listener) 
 }
 
 async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: TransferStream) {
-    // What it proves is told to nobody here.
+    // The proof is not checked here.
     assert!(matches!(stream.receive().await, Ok(TransferRequest::ProveKey { .. })), "a client proves its key first");
     match reading::next_request(&world, &mut stream).await {
         Ok(Some(TransferRequest::Spe { .. })) => {}
@@ -498,7 +498,7 @@ async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: Transf
     }
     stream.send(&TransferReply::Ready).await.unwrap();
     while let Ok(Some(request)) = stream.receive_or_end::<SpeRequest>().await {
-        // Signs of life come before any answer.
+        // Progress messages come before any answer.
         stream.send(&SpeReply::Progress { bytes: 1 }).await.unwrap();
         let reply = match request {
             SpeRequest::Load(order) => {
@@ -536,7 +536,7 @@ async fn serve_driver(world: Arc<Mutex<World>>, node: NodeId, mut stream: Transf
     }
 }
 
-/// Runs a task, or what befalls it; `None` breaks the conversation.
+/// Runs a task, or its fault; `None` breaks the connection.
 async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<SpeReply> {
     let fault = lock(world).faults.pop_front();
     match fault {
@@ -563,7 +563,7 @@ async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<S
                 let node = world.nodes.get_mut(node).unwrap();
                 std::mem::take(node).listener
             };
-            // Ends this task too, with all conversations of the node.
+            // Ends this task too, with all connections of the node.
             listener.unwrap().abort();
             std::future::pending().await
         }

@@ -1,4 +1,5 @@
-//! [`Checked`]: settings whose relations hold, which only this file can make.
+//! [`Checked`]: settings whose relations hold, which only this file can make. It never looks at the network or at what
+//! a folder holds, except the settings file itself.
 
 use std::{
     fs,
@@ -17,10 +18,10 @@ pub struct Checked<T>(T);
 
 /// The settings of a role.
 pub trait Settings: Keyed {
-    /// Makes paths absolute from `base`, fills in what depends on the machine, and says what does not fit.
+    /// Makes paths absolute from `base`, fills in values that depend on the machine, and reports what does not fit.
     fn check(&mut self, base: &Path) -> Result<(), InvalidSetting>;
 
-    /// Where the role's certificate and key lie.
+    /// Where the role's certificate and key are.
     fn credential_files(&self) -> CredentialFiles;
 }
 
@@ -91,11 +92,11 @@ impl<T> Deref for Checked<T> {
 
 /// Makes `path` absolute, from `base`.
 pub(super) fn make_absolute(path: &mut PathBuf, base: &Path) {
-    // Component by component, so that `.` does not stay in what people are shown.
+    // Component by component, so that `.` does not appear in what people are shown.
     *path = base.join(&*path).components().collect();
 }
 
-/// Refuses what is not from `least` to `most`.
+/// Refuses a number outside `least` to `most`.
 pub(super) fn check_range<N: PartialOrd + std::fmt::Display>(
     keys: &'static [&'static str],
     value: N,
@@ -196,7 +197,7 @@ mod tests {
         let (line, key, why) = refused_at::<MasterSettings>("copies = 2\nsync_copies = 3\n");
         assert_eq!((line, key.as_str()), (2, "sync_copies"));
         assert!(why.contains("copies"), "{why}");
-        // The other half of the relation is a default: the line that is there is the one to look at.
+        // The other half of the relation is a default: the line that is in the file is the one to look at.
         let (line, key, _) = refused_at::<MasterSettings>("copies = 1\n");
         assert_eq!((line, key.as_str()), (1, "copies"));
     }

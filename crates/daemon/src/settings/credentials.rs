@@ -1,5 +1,5 @@
-//! Where a role's certificate, private key and the cloud's authority lie, and reading them. What is in them is not
-//! looked at here.
+//! Where a role's certificate, private key and the cloud's authority are, and reading these files. Their content is
+//! never checked here.
 
 use std::{
     fmt, fs,
@@ -10,7 +10,7 @@ use std::{
 use super::{InvalidSetting, checked::make_absolute};
 use crate::DaemonError;
 
-/// The three files by which a role proves itself and knows the others.
+/// The three files by which a role proves itself and checks others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialFiles {
     /// The certificate of the cloud's authority, PEM.
@@ -39,7 +39,7 @@ impl CredentialFiles {
         Self { authority: file("authority.pem"), certificate: file("certificate.pem"), key: file("key.pem") }
     }
 
-    /// Reads the three files. A private key that others may read is used, and complained about in the log.
+    /// Reads the three files. A private key that others may read is used, and a warning is logged.
     pub fn read(&self) -> Result<CredentialTexts, DaemonError> {
         let read = |what, file: &PathBuf| {
             fs::read_to_string(file).map_err(|source| DaemonError::CredentialUnreadable {
@@ -68,7 +68,7 @@ impl fmt::Debug for CredentialTexts {
     }
 }
 
-/// Settles a role's folder, and its credentials inside it.
+/// Makes a role's folder absolute, and its credentials inside it.
 pub(super) fn make_all_absolute(
     base: &Path,
     folder: &mut PathBuf,

@@ -1,5 +1,5 @@
-//! The `settings!` macro: from one paragraph a key it makes the struct, the reading of TOML with the line of each key,
-//! the default values, and the entry of the reference. One source, so that they cannot disagree.
+//! The `settings!` macro. From one paragraph a key it makes the struct, the TOML reader that knows each key's line, the
+//! defaults and the reference. With this one source they can never disagree.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -34,7 +34,7 @@ pub trait Keyed: Sized + Serialize {
     fn from_toml(text: &str) -> Result<(Self, Lines), Unreadable>;
 }
 
-/// On which line of the file each key that it has stands, from 1.
+/// The line of the file, from 1, of each key that the file has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines(BTreeMap<&'static str, usize>);
 
@@ -56,7 +56,7 @@ pub enum Unreadable {
     At {
         /// The line, from 1.
         line: usize,
-        /// The key, where one stands on the line.
+        /// The key, if there is one on the line.
         key: Option<String>,
         /// What is wrong.
         why: String,
@@ -85,13 +85,13 @@ fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// The value of a default as it stands in a `settings!` paragraph.
+/// The value of a default as written in a `settings!` paragraph.
 pub(super) fn value_of<'de, T, L>(literal: L) -> T
 where
     T: Deserialize<'de>,
     L: IntoDeserializer<'de, value::Error> + Copy + fmt::Debug,
 {
-    // The literals stand in this crate, and a test reads each of them: no input reaches this.
+    // The literals are in this crate, and a test reads each of them: no input reaches this.
     #[allow(clippy::expect_used)]
     T::deserialize(literal.into_deserializer()).expect("a default written in this crate")
 }
@@ -181,7 +181,7 @@ macro_rules! initial {
     };
 }
 
-/// A key's value where the file does not have it.
+/// A key's value if the file does not have it.
 macro_rules! absent {
     (optional $key:ident) => {
         None
@@ -194,7 +194,7 @@ macro_rules! absent {
     };
 }
 
-/// A key's value where a table does not have it.
+/// A key's value if a table does not have it.
 macro_rules! absent_in_table {
     (optional $key:ident) => {
         None

@@ -1,4 +1,5 @@
-//! Settings of the master.
+//! Settings of the master. They are checked here against each other, never against the state of the machine or the
+//! network.
 
 use std::{
     net::SocketAddr,
@@ -18,12 +19,11 @@ use super::{
 settings! {
     /// Settings of the master (Sector/Sphere paper, 2.1 and 2.2).
     struct MasterSettings of "master" {
-        /// The name that its certificate was issued for; `master` is the first one's. Clients and nodes need not know
-        /// it.
+        /// The name that its certificate was issued for; `master` is that of the first one. Clients and nodes need not
+        /// know it.
         id: NodeId = default("master"),
-        /// Address and port on which clients and nodes find it: TCP for joining, UDP with the same number for all words
-        /// after that. By default on every network of the machine, since it is what a cloud is reached by. Port 0 takes
-        /// any free one.
+        /// Address and port for clients and nodes: TCP for joining, UDP with the same number after that. By default on
+        /// all networks, since it is how a cloud is reached. Port 0 takes any free one.
         listen: SocketAddr = default("0.0.0.0:7400"),
         /// Folder of its journal; by default that of the settings file, so that a cloud can be moved as one folder.
         folder: PathBuf = default("."),
@@ -41,36 +41,32 @@ settings! {
         /// Copies that must be on disk before an upload is reported as done; 1 to `copies`, and never more than there
         /// are nodes. Two survive the loss of a disk in the minute before the further copies are made.
         sync_copies: u8 = default(2),
-        /// Seconds without a word from a node after which it counts as lost and its copies as missing; 2 to 3600. Ten
-        /// are several times the status interval of a node, so that a few lost datagrams raise no alarm.
+        /// Seconds without a message from a node after which it counts as lost and its copies as missing; 2 to 3600.
+        /// Ten are several status intervals, so that a few lost datagrams raise no alarm.
         node_lost_after_seconds: u64 = default(10),
-        /// Seconds that the copies of a lost node still count before they are made anew elsewhere, and that nodes have
-        /// to come back after the master itself was started; 0 to 86400. A minute, since a node that only restarts
-        /// should cost no copying.
+        /// Seconds, 0 to 86400, before copies of a lost node are replaced; after a master's start, nodes have as long
+        /// to return. A minute, so that a node that only restarts costs no copying.
         replicate_after_seconds: u64 = default(60),
-        /// Seconds that a rebuild of the names, after the journal was lost, waits for nodes that are known and do not
-        /// come; 0 to 604800. Nothing can be written meanwhile; ten minutes give a data centre time to start.
+        /// Seconds that a rebuild after the loss of the journal waits for known nodes that are missing; 0 to 604800.
+        /// Nothing can be written meanwhile; ten minutes let a data centre start.
         rebuild_wait_seconds: u64 = default(600),
         /// Bytes that stay free on every node, for sidecars and the scratch files of jobs; a node with less gets no new
         /// files. 256 MiB hold a job's results on a small disk.
         reserve_bytes: u64 = default(268_435_456),
-        /// File that says at which site and rack nodes and clients stand, how far sites are apart, and how much of each
-        /// link copies may take (docs/paths/replication.md). By default none: nodes then say themselves where they
-        /// stand. It is read again when it changes.
+        /// File with the sites and racks of nodes and clients, distances, and link limits for copies
+        /// (docs/paths/replication.md). Read again when it changes. By default none: nodes name their own places.
         topology: Option<PathBuf> = optional(),
-        /// Seconds that what was removed stays in the trash, from which it can be restored; 0 to 31536000. 0: there is
-        /// no trash, and what is removed is gone. A week, since who misses something has often been away for some days.
+        /// Seconds that removed files stay in the trash and can be restored; 0 to 31536000. 0: there is no trash. A
+        /// week, since users who miss something have often been away for days.
         trash_seconds: u64 = default(604_800),
-        /// Seconds that files below `/memory` stay there after they were written, where no policy says otherwise; 1 to
-        /// 31536000. A day, since memory is short and what is kept in it is there to be read soon.
+        /// Seconds that files below `/memory` stay after they were written, unless a policy says otherwise; 1 to
+        /// 31536000. A day, since memory is short and its files are meant to be read soon.
         memory_lifetime_seconds: u64 = default(86_400),
-        /// What whoever is logged in may do with files and folders where neither they nor the folders above say who may
-        /// (docs/semantics.md, rights): letters of `rwxa`, or `none`, which leaves each to its owner and to
-        /// administrators. Readers and jobs, since most data of a shared cloud is there to be used.
+        /// Rights of logged-in users where no entry says otherwise (docs/semantics.md): letters of `rwxa`, or `none`
+        /// (owner and administrators only). By default reading and jobs, since shared data is for use.
         everyone_rights: String = default("rx"),
-        /// Whether the bytes of files go unencrypted between nodes and clients of the same site: anyone on that site's
-        /// network can then read them. By default they are encrypted everywhere, as all else and all that goes between
-        /// sites is in any case (docs/security.md).
+        /// Whether file data goes unencrypted within a site, readable by anyone on its network. Everything else, and
+        /// traffic between sites, is always encrypted (docs/security.md). By default all is.
         insecure_data: bool = default(false),
     }
 }
@@ -86,7 +82,7 @@ impl MasterSettings {
         Duration::from_secs(self.replicate_after_seconds)
     }
 
-    /// How long what was removed can be restored.
+    /// How long removed files can be restored.
     pub fn trash(&self) -> Duration {
         Duration::from_secs(self.trash_seconds)
     }
@@ -96,7 +92,7 @@ impl MasterSettings {
         Duration::from_secs(self.memory_lifetime_seconds)
     }
 
-    /// What everyone may do where no entry says anything.
+    /// The rights of everyone where no entry says otherwise.
     pub fn everyone(&self) -> Result<Rights, String> {
         if self.everyone_rights == NO_RIGHTS { Ok(Rights::default()) } else { self.everyone_rights.parse() }
     }
@@ -142,5 +138,5 @@ impl Settings for MasterSettings {
     }
 }
 
-/// The word that leaves everyone without a right.
+/// The word that gives everyone no rights.
 const NO_RIGHTS: &str = "none";

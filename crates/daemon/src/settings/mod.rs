@@ -1,11 +1,7 @@
-//! Settings: a TOML file for each role, read once, checked once, and then passed on as [`Checked`], which a role takes
-//! for granted. Unknown keys are refused, and every error names the file, the line and the key.
-//!
-//! What stands here is read before any path begins; nothing here looks at a network or at what a folder holds, but for
-//! the role's own certificate files.
-//!
-//! A new key is one paragraph in [`security`], [`master`] or [`node`]: its comment there is its entry in
-//! `docs/settings.md`, its default there is the default.
+//! Settings: a TOML file for each role, read once, checked once, and then passed on as [`Checked`]. Unknown keys are
+//! refused, and every error names the file, the line and the key. A new key is one paragraph in [`security`],
+//! [`master`] or [`node`], with its entry in `docs/settings.md` and its default. Apart from the role's own certificate
+//! files, it never looks at the network or at what a folder holds.
 
 mod checked;
 mod credentials;

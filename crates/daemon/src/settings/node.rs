@@ -1,4 +1,5 @@
-//! Settings of a node.
+//! Settings of a node. They are checked against each other and the number of processors, never against the disks or the
+//! network.
 
 use std::{
     collections::BTreeMap,
@@ -22,32 +23,31 @@ settings! {
     struct NodeSettings of "node" {
         /// The node's name: letters, digits, `-`, `_` and `.`. The node's certificate is issued for this name.
         id: NodeId = required("node-1"),
-        /// The data centre it stands in; copies of a file are spread over sites first.
+        /// The data centre that the node is in; copies of a file are spread over sites first.
         site: String = default("site-1"),
         /// The rack within the site; copies are spread over racks next.
         rack: String = default("rack-1"),
-        /// Address and port for transfers: TCP, and UDP with the same number for QUIC. By default on every network of
-        /// the machine, since clients and nodes of all sites come here. Port 0 takes any free one.
+        /// Address and port for transfers: TCP, and UDP with the same number for QUIC. By default on all networks of
+        /// the machine, since clients and nodes of all sites connect. Port 0 takes any free one.
         listen: SocketAddr = default("0.0.0.0:7410"),
-        /// Address and port under which others reach `listen`; needed where `listen` is `0.0.0.0` or `[::]`, or behind
+        /// Address and port under which others reach `listen`; needed if `listen` is `0.0.0.0` or `[::]`, or behind
         /// address translation.
         advertise: Option<SocketAddr> = optional(),
         /// Address and port of the master.
         master: SocketAddr = required("10.0.0.1:7400"),
         /// Folder of its slices; by default that of the settings file, so that a node can be moved as one folder.
         folder: PathBuf = default("."),
-        /// Further data folders, one on each further disk; `folder` is the first. A file lies whole on one of them. A
-        /// disk that fails takes only its own files out of service; one that held files before and is not mounted is
-        /// not begun anew. Folders may change their order and their node.
+        /// Further data folders, one for each disk beside that of `folder`. A failed disk takes only its own files out
+        /// of service; an unmounted one is not begun anew. Their order and node may change.
         folders: Option<Vec<PathBuf>> = optional(),
         /// Bytes kept free on each disk, so that moves and the file system's own work still go on when it is full.
         reserve_bytes: u64 = default(1_073_741_824),
         /// Most bytes of files below `/memory` that this node keeps, in memory; 0: none.
         memory_bytes: u64 = default(1_073_741_824),
-        /// Where those lie: a folder of a file system in memory.
+        /// Folder for these files, on a file system in memory.
         memory_folder: PathBuf = default("/dev/shm"),
         /// Seconds in which every slice is read again and compared with its checksums, 600 to 31536000; 0 never. Two
-        /// weeks by default: rarer lets bit rot meet in several copies, more often takes from users.
+        /// weeks: less often lets bit rot reach several copies, more often slows users.
         scrub_period_seconds: u64 = default(1_209_600),
         /// Certificate of the cloud's authority, in `folder` unless absolute.
         authority: PathBuf = default("authority.pem"),
@@ -55,81 +55,74 @@ settings! {
         certificate: PathBuf = default("certificate.pem"),
         /// Its private key, in `folder` unless absolute; only its own user should be able to read it.
         key: PathBuf = default("key.pem"),
-        /// Folders on this machine from which administrators may import files in place, beside `import` in `folder`,
-        /// which is always allowed. None by default: whoever may import can read all that lies there.
+        /// Folders from which administrators may import files in place, beside `import` in `folder`, which is always
+        /// allowed. None by default: anyone who may import can read all files in them.
         import_folders: Option<Vec<PathBuf>> = optional(),
-        /// Sphere processing elements (SPEs) it runs at once, up to 1024; 0 is one a processor, since an SPE keeps one
-        /// busy.
+        /// Sphere processing elements (SPEs) it runs at once, up to 1024; 0 is one for each processor, since an SPE
+        /// keeps one busy.
         spe_slots: u32 = default(0),
         /// Most SPEs that one user may have at work here at once; 0 for no limit but `spe_slots`.
         spe_user_slots_max: u32 = default(0),
-        /// Shares of the time of SPEs by user, where they are not one: with `{ survey = 3 }` the user `survey` gets
-        /// three times what another gets while both have work here. From 1 to 1000.
+        /// Shares of SPE time by user, 1 to 1000; others have 1. With `{ survey = 3 }` the user `survey` gets three
+        /// times another's share while both have work here.
         spe_user_weights: Option<BTreeMap<UserName, u32>> = optional(),
-        /// What if the kernel does not offer all of the sandbox around user functions (docs/security.md): `best` runs
-        /// them in what there is, and says so; `required` refuses them.
+        /// What to do if the kernel lacks a part of the sandbox around user functions (docs/security.md). `best` runs
+        /// them with the available parts, and says so; `required` refuses them.
         spe_sandbox: SandboxDemand = default("best"),
-        /// User (and group) numbers that SPEs run as where the node runs as root, one each: nobody else's. At least 16
-        /// times `spe_slots`. By default above all that system tools give to users and containers.
+        /// User (and group) numbers that SPEs run as if the node runs as root, one each and used by nothing else. At
+        /// least 16 times `spe_slots`. By default above all that system tools give out.
         spe_users: UserRange = default("2000000000-2000065535"),
-        /// Most memory of its own that an SPE may have; 0 is the machine's, shared by its slots, and 512 MiB at least.
-        /// Slices do not count: they are read where the kernel caches them. A segment is at most 64 times as long.
+        /// Most memory of an SPE's own, without slices in the kernel's cache. 0: the machine's memory divided by
+        /// `spe_slots`, at least 512 MiB. A segment is at most 64 times as long.
         spe_memory_bytes: u64 = default(0),
-        /// A control group (version 2, with the controllers `memory` and `pids`) that is this node's alone, in which
-        /// each SPE gets one: then its memory is bounded with all of its processes. By default the node's own, where it
-        /// is alone in it.
+        /// A control group (version 2, with `memory` and `pids`) of this node alone. Each SPE gets one in it, which
+        /// bounds its memory with all its processes. By default the node's own, if alone in it.
         spe_cgroup: Option<PathBuf> = optional(),
-        /// Most bytes that a function may keep in its scratch folder, 1 MiB to 1 TiB. It lies in memory, and is gone
-        /// with its SPE.
+        /// Most bytes that a function may keep in its scratch folder, 1 MiB to 1 TiB. The folder is in memory, and is
+        /// removed with its SPE.
         spe_scratch_bytes: u64 = default(268_435_456),
-        /// Most bytes of one file that a function writes, the results of a task included; 0 is what is free on the disk
-        /// when the SPE starts, but for `reserve_bytes`.
+        /// Most bytes of one file that a function writes, including the results of a task. 0: the free space of the
+        /// disk when the SPE starts, less `reserve_bytes`.
         spe_file_bytes: u64 = default(0),
-        /// Threads of an SPE, 4 to 65536: numeric libraries start one a processor.
+        /// Threads of an SPE, 4 to 65536: numeric libraries start one for each processor.
         spe_threads_max: u32 = default(256),
         /// Files that an SPE may have open, 64 to 65536; up to 40 of them are the segments it is given.
         spe_open_files_max: u32 = default(256),
-        /// Whether functions may start processes. Off, since each may then have `spe_memory_bytes` (all together, where
-        /// there are control groups), and no function needs it to use a processor. A program (`cmd:`) that starts
-        /// others, such as a shell with a pipe in it, needs it.
+        /// Whether functions may start processes, as a program (`cmd:`) with a pipe must. Off, since each may take
+        /// `spe_memory_bytes` (with control groups, all together), and one is enough for a processor.
         spe_fork: bool = default(false),
-        /// The Python that runs functions in Python, 3.9 or newer, such as that of a virtual environment with the
-        /// modules that jobs need; by default the `python3` that the node finds in its `PATH`. Functions may read what
-        /// belongs to it.
+        /// The Python, 3.9 or newer, for functions in Python, such as one of a virtual environment with the needed
+        /// modules. Functions may read its files. By default `python3` in the node's `PATH`.
         spe_python: Option<PathBuf> = optional(),
-        /// Files and folders that functions may read beside the system's libraries, such as a Python of its own or
-        /// reference data. None by default: what is named here is readable by every user who may run a job.
+        /// Files and folders that functions may read beside the system's libraries, such as a separate Python or
+        /// reference data. None by default: every user who may run a job can read them.
         spe_read_paths: Option<Vec<PathBuf>> = optional(),
-        /// Seconds after which a function that gives no sign of life (results, progress, a segment done) has failed, up
-        /// to 31536000; 0 never. An hour, since what computes for so long can say so.
+        /// Seconds after which a function without a sign of life (results, progress, a segment done) has failed, up to
+        /// 31536000; 0 never. An hour, since a longer computation can report progress.
         spe_silence_seconds: u64 = default(3_600),
-        /// Seconds after which a function has failed that is still at one task (a segment, or several small ones),
-        /// whatever signs of life it gives, up to 31536000; 0 never. A day, since a job makes progress by many short
-        /// tasks.
+        /// Seconds that a function may spend on one task (one segment or several small ones), despite signs of life, up
+        /// to 31536000; 0: no limit. A day, since jobs progress by many short tasks.
         spe_task_seconds: u64 = default(86_400),
-        /// Transfers it serves at once, 1 to 65536; more are told to come back. Each holds a connection and about 2 MiB
-        /// of buffers.
+        /// Transfers it serves at once, 1 to 65536; further clients are told to come back. Each holds a connection and
+        /// about 2 MiB of buffers.
         transfers_max: u32 = default(256),
-        /// What carries bytes to other nodes: `auto` takes TCP within a site, QUIC between sites, and TCP again where
-        /// UDP does not get through; `tcp` and `quic` are taken everywhere. Who reads from this node chooses for
-        /// himself: it listens for both.
+        /// Transport of file data to other nodes: `auto` is TCP within a site, QUIC between sites, and TCP where UDP
+        /// fails. `tcp` and `quic` apply everywhere. Readers choose their own; the node serves both.
         carrier: CarrierChoice = default("auto"),
-        /// Who decides how fast QUIC sends: `udt` keeps its rate through random loss, `bbr` is BBR version 3, `cubic`
+        /// Congestion control of QUIC: `udt` keeps its rate through random loss, and `bbr` is BBR version 3. `cubic`
         /// takes each lost packet for congestion, as most TCP does.
         controller: ControllerKind = default("udt"),
-        /// From where clients may have this node copy files to itself: `any` cloud that they are known to, or other
-        /// nodes of its `own-cloud` only. To nodes of other clouds it goes with its clients' tickets, never with a
-        /// right of its own, and speaks to nobody there who does not prove to be one; but it does go to the addresses
-        /// that clients name.
+        /// Clouds from which clients may have it copy files: `any` known to them, or its `own-cloud`. It contacts
+        /// addresses that they name, but only proven nodes, and with only the clients' tickets.
         third_party_from: ThirdPartyFrom = default("any"),
-        /// Milliseconds between two reports of how it is, which are also the sign that it lives; 100 to 60000. Keep it
-        /// several times below the master's `node_lost_after_seconds`.
+        /// Milliseconds between two status reports, which also show that the node lives; 100 to 60000. Keep it several
+        /// times below the master's `node_lost_after_seconds`.
         status_interval_millis: u64 = default(1_000),
     }
 }
 
 impl NodeSettings {
-    /// Where the node stands.
+    /// The node's place in the topology.
     pub fn place(&self) -> Place {
         Place::new(self.site.as_str(), self.rack.as_str())
     }
@@ -145,19 +138,19 @@ impl NodeSettings {
         std::iter::once(self.folder.clone()).chain(further).collect()
     }
 
-    /// In what time every slice is read again; `None` where that is off.
+    /// In what time every slice is read again; `None` if that is off.
     pub fn scrub_period(&self) -> Option<Duration> {
         (self.scrub_period_seconds > 0).then(|| Duration::from_secs(self.scrub_period_seconds))
     }
 
-    /// Time between two reports of how it is.
+    /// Time between two status reports.
     pub fn status_interval(&self) -> Duration {
         Duration::from_millis(self.status_interval_millis)
     }
 }
 
 impl NodeSettings {
-    /// Makes the further folders absolute, and refuses what can be no folder of its own.
+    /// Makes the further folders absolute, and refuses any that cannot be a folder of its own.
     fn make_folders_absolute(&mut self, base: &Path) -> Result<(), InvalidSetting> {
         let wrong = |why| Err(InvalidSetting { keys: &["folders"], why });
         for folder in self.folders.iter_mut().flatten() {
@@ -166,7 +159,7 @@ impl NodeSettings {
             }
             make_absolute(folder, base);
         }
-        // Below the main folder there is room for others: beside its own subfolders.
+        // There is room for others below the main folder: beside its own subfolders.
         let all = self.data_folders();
         for (at, folder) in all.iter().enumerate() {
             let clash = all.iter().enumerate().find(|(other_at, other)| {

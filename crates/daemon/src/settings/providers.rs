@@ -1,6 +1,6 @@
-//! Settings of identity providers: where the security server knows users from, beside its own accounts. Tables within
-//! its settings, `[providers.NAME]`. What relations must hold is checked here, before anyone logs in; whether a
-//! provider can be reached is not.
+//! Settings of identity providers, from which the security server knows users beside its own accounts. They are the
+//! tables `[providers.NAME]` in its settings. Relations between keys are checked here, before anyone logs in. Whether a
+//! provider can be reached is never checked here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,11 +28,11 @@ pub enum ProviderSettings {
     Oidc(OidcSettings),
 }
 
-/// From which claim of an id token a user's name is made.
+/// The claim of an id token from which a user's name is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserClaim {
-    /// The name the provider shows.
+    /// The name that the provider shows.
     PreferredUsername,
     /// The part before the `@` of an address that the provider has verified.
     Email,
@@ -43,45 +43,45 @@ pub enum UserClaim {
 settings! {
     /// Settings of an LDAP directory (RFC 4511).
     struct LdapSettings of "LDAP provider" {
-        /// Its servers, asked in this order until one answers: `ldaps://HOST` (TLS from the first byte) or
-        /// `ldap://HOST` (StartTLS, without which no word is said). At least one, at most 8.
+        /// Its servers, 1 to 8, asked in this order until one answers: `ldaps://HOST` (TLS from the first byte), or
+        /// `ldap://HOST` (nothing is sent before StartTLS).
         urls: Option<Vec<String>> = optional(),
-        /// Whether `ldap://` is used without TLS. Then everyone on the way reads the users' passwords; the log says so
-        /// at every start.
+        /// Whether `ldap://` is used without TLS. Then everyone on the way can read the users' passwords; the log says
+        /// so at every start.
         insecure: bool = default(false),
-        /// Certificates of the authorities that the servers' certificates are checked against, PEM; without it those of
+        /// Certificates of the authorities that the servers' certificates are checked against, PEM; by default those of
         /// the system.
         authority: Option<PathBuf> = optional(),
-        /// The DN of a user, with `{user}` where the name goes: `uid={user},ou=people,dc=example,dc=org`. The user is
-        /// proved by a bind as that DN. Either this, or `user_base` to search for the user first.
+        /// The DN of a user, with `{user}` where the name goes: `uid={user},ou=people,dc=example,dc=org`. A bind as
+        /// that DN proves the user. Either this, or `user_base` to search for the user first.
         user_dn: Option<String> = optional(),
-        /// Below which DN users are searched, with `bind_dn` and `bind_password_file`.
+        /// The DN below which users are searched, with `bind_dn` and `bind_password_file`.
         user_base: Option<String> = optional(),
         /// The filter that finds a user, with `{user}` where the name goes. A name that it finds twice is refused.
         user_filter: String = default("(uid={user})"),
-        /// The DN of the service account that searches. It needs no more than to read users and groups.
+        /// The DN of the service account that searches. It only needs the right to read users and groups.
         bind_dn: Option<String> = optional(),
-        /// File with the service account's password, which nobody but the security server's own user may read.
+        /// File with the service account's password, which only the security server's own user may read.
         bind_password_file: Option<PathBuf> = optional(),
         /// The attribute of a user's entry that names the DNs of the user's groups. Not used where `group_base` is set.
         group_attribute: String = default("memberOf"),
-        /// Below which DN groups are searched; without it `group_attribute` says the groups.
+        /// The DN below which groups are searched; without it `group_attribute` gives the groups.
         group_base: Option<String> = optional(),
         /// The filter that finds the groups of a user, with `{dn}` where the user's DN goes or `{user}` where the name
         /// goes.
         group_filter: String = default("(member={dn})"),
-        /// Ending of the names of this provider's users in the cloud: with `".staff"`, the cloud's `alice.staff` is the
-        /// provider's `alice`, and nobody else's names end so. Without it the provider stands in `provider_order`.
+        /// Ending of its users' names in the cloud: with `".staff"`, its `alice` is `alice.staff` here. Only its users'
+        /// names end like this. Without it the provider must be in `provider_order`.
         suffix: Option<String> = optional(),
-        /// Which groups of the provider are which of ours: `"cn=astro,ou=groups,dc=example,dc=org" = "astro"`. Other
-        /// groups give nothing.
+        /// The cloud's groups for the provider's: `"cn=astro,ou=groups,dc=example,dc=org" = "astro"`. Other groups give
+        /// nothing.
         groups: Option<BTreeMap<String, String>> = optional(),
         /// The provider's group whose members administer the cloud; without it nobody of this provider does.
         admin_group: Option<String> = optional(),
-        /// The provider's groups of which a user must have one to come in; without it every user of the provider may.
+        /// The provider's groups of which a user must have one to log in; without it every user of the provider may.
         allowed_groups: Option<Vec<String>> = optional(),
-        /// How often the directory is asked again about users who hold a session or a token, 10 to 86400: whom it no
-        /// longer knows is put out, and groups are those that it says then. Only with `bind_dn`.
+        /// How often the directory is asked again about users with a session or a token, 10 to 86400. Unknown users are
+        /// logged out, and groups are updated. Only with `bind_dn`.
         recheck_seconds: u64 = default(300),
         /// How long one server may take to connect and to answer, 1 to 10; after that the next is asked.
         timeout_seconds: u64 = default(4),
@@ -91,35 +91,35 @@ settings! {
 settings! {
     /// Settings of an OpenID Connect provider (device flow, RFC 8628).
     struct OidcSettings of "OpenID Connect provider" {
-        /// The issuer's address as it stands in its tokens; `/.well-known/openid-configuration` below it says the rest.
+        /// The issuer's address as in its tokens; `/.well-known/openid-configuration` below it gives the rest.
         issuer: String = required("https://login.example.org"),
         /// The name under which the cloud is registered with the provider, as a client that may use the device flow.
         client_id: String = required("sector"),
-        /// File with the client's secret, which nobody but the security server's own user may read; without it the
-        /// client is a public one.
+        /// File with the client's secret, which only the security server's own user may read; without it the client is
+        /// a public one.
         client_secret_file: Option<PathBuf> = optional(),
-        /// Certificates of the authorities that the provider's certificate is checked against, PEM; without it those of
+        /// Certificates of the authorities that the provider's certificate is checked against, PEM; by default those of
         /// the system.
         authority: Option<PathBuf> = optional(),
-        /// What is asked for. `openid` must be in it; `profile` and `email` give names, and some providers want a word
-        /// of their own for groups.
+        /// The scopes that are requested. `openid` must be among them; `profile` and `email` give names, and some
+        /// providers have an extra scope for groups.
         scopes: String = default("openid profile email"),
-        /// What a user is called: `preferred_username`, `email` (a verified one of `email_domain`, without the domain),
-        /// or `sub`.
+        /// The name of a user: `preferred_username`, `email` (a verified one of `email_domain`, without the domain), or
+        /// `sub`.
         user_claim: UserClaim = default("preferred_username"),
-        /// The only domain whose addresses are taken, where `user_claim` is `email`.
+        /// The only domain whose addresses are accepted, if `user_claim` is `email`.
         email_domain: Option<String> = optional(),
         /// The claim that lists the user's groups.
         groups_claim: String = default("groups"),
-        /// Ending of the names of this provider's users in the cloud, added to what `user_claim` says.
+        /// Ending of the names of this provider's users in the cloud, added to the value of `user_claim`.
         suffix: Option<String> = optional(),
-        /// Which groups of the provider are which of ours: `"astronomers" = "astro"`. Other groups give nothing.
+        /// The cloud's groups for the provider's: `"astronomers" = "astro"`. Other groups give nothing.
         groups: Option<BTreeMap<String, String>> = optional(),
         /// The provider's group whose members administer the cloud; without it nobody of this provider does.
         admin_group: Option<String> = optional(),
-        /// The provider's groups of which a user must have one to come in; without it every user of the provider may.
+        /// The provider's groups of which a user must have one to log in; without it every user of the provider may.
         allowed_groups: Option<Vec<String>> = optional(),
-        /// How far the provider's clock and ours may be apart, in the times of a token; up to 300.
+        /// How far the provider's clock and ours may differ, for the times of a token; up to 300.
         skew_seconds: u64 = default(60),
         /// How long one question to the provider may take, 1 to 10.
         timeout_seconds: u64 = default(8),
@@ -127,13 +127,13 @@ settings! {
 }
 
 impl ProviderSettings {
-    /// The ending of its users' names in the cloud; empty where it has none.
+    /// The ending of its users' names in the cloud; empty if it has none.
     pub fn suffix(&self) -> &str {
         let (Self::Ldap(LdapSettings { suffix, .. }) | Self::Oidc(OidcSettings { suffix, .. })) = self;
         suffix.as_deref().unwrap_or_default()
     }
 
-    /// Which of its groups are which of ours.
+    /// Its groups, each with the cloud's group for it.
     pub fn groups(&self) -> impl Iterator<Item = (&str, &str)> {
         let (Self::Ldap(LdapSettings { groups, .. }) | Self::Oidc(OidcSettings { groups, .. })) = self;
         groups.iter().flatten().map(|(theirs, ours)| (theirs.as_str(), ours.as_str()))
@@ -171,7 +171,7 @@ pub(super) fn check<'a>(
         let in_order = order.iter().position(|other| other == name);
         match (provider.suffix(), in_order) {
             ("", Some(_)) => {}
-            // Its users come by `sector login --oidc`, for which nobody needs to be asked in turn.
+            // Its users log in with `sector login --oidc`, where no other provider is asked.
             ("", None) if matches!(provider, ProviderSettings::Oidc(_)) => {}
             ("", None) => {
                 return wrong(name, "would never be asked; give it a `suffix`, or name it in `provider_order`");
@@ -214,7 +214,7 @@ fn check_suffix(name: &str, suffix: &str, others: &mut Vec<(String, String)>) ->
                    `-`, `_` and `.`";
         return wrong(name, why);
     }
-    // Else a name could be that of two providers.
+    // Otherwise a name could belong to two providers.
     if let Some((other, _)) =
         others.iter().find(|(_, known)| known.ends_with(suffix) || suffix.ends_with(known.as_str()))
     {
@@ -261,7 +261,7 @@ fn check_ldap(name: &str, ldap: &mut LdapSettings, is_last: bool, base: &Path) -
         return wrong(name, "needs both or neither of `bind_dn` and `bind_password_file`");
     }
     match (&ldap.user_dn, &ldap.user_base) {
-        // A bind that fails does not say whether there is such a user, and so nobody could be asked after it.
+        // A failed bind does not say whether such a user exists, so no provider after it could be asked.
         (Some(_), None) if !is_last => {
             return wrong(
                 name,

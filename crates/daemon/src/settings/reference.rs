@@ -1,4 +1,5 @@
-//! `docs/settings.md`, made from the keys themselves.
+//! Makes the text of `docs/settings.md` from the keys themselves. Only its tests touch the file; the code itself never
+//! does.
 
 use std::fmt::Write;
 

@@ -1,14 +1,14 @@
-//! Values of the settings about the sandbox of user functions.
+//! Values of the settings about the sandbox of user functions. It never checks what the kernel offers.
 
 use std::{fmt, ops::RangeInclusive};
 
 use serde::{Deserialize, Serialize, de};
 
-/// What if the kernel does not offer all of the sandbox.
+/// What to do if the kernel lacks a part of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxDemand {
-    /// Functions run in what there is.
+    /// Functions run with the available parts.
     Best,
     /// Functions are refused.
     Required,
@@ -30,7 +30,7 @@ impl UserRange {
     fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.split_once('-')?;
         let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        // Below 1000 are the system's own users, and -1 (as 65534, "nobody") means something else to the kernel.
+        // Below 1000 are the system's own users, and -1 (like 65534, "nobody") means something else to the kernel.
         (USERS_FIRST <= first && first <= last && last < u32::MAX).then_some(Self { first, last })
     }
 }

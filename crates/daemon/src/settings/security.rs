@@ -1,4 +1,5 @@
-//! Settings of the security server.
+//! Settings of the security server. They are checked here against each other, never against the state of the machine or
+//! the network.
 
 use std::{
     net::SocketAddr,
@@ -17,10 +18,10 @@ use super::{
 settings! {
     /// Settings of the security server (Sector/Sphere paper, 2.3).
     struct SecuritySettings of "security server" {
-        /// Address and port (TCP) on which it waits for masters. By default only masters of the same machine reach it,
-        /// since nobody but a master has business here. Port 0 takes any free one.
+        /// Address and port (TCP) for masters. By default only masters of the same machine reach it, since only masters
+        /// need it. Port 0 takes any free one.
         listen: SocketAddr = default("127.0.0.1:7401"),
-        /// Folder of its accounts (`accounts.redb`) and of the cloud's authority; by default that of the settings file,
+        /// Folder of its accounts (`accounts.redb`) and of the cloud's authority. By default that of the settings file,
         /// so that a cloud can be moved as one folder.
         folder: PathBuf = default("."),
         /// Certificate of the cloud's authority, in `folder` unless absolute.
@@ -29,15 +30,14 @@ settings! {
         certificate: PathBuf = default("certificate.pem"),
         /// Its private key, in `folder` unless absolute; only its own user should be able to read it.
         key: PathBuf = default("key.pem"),
-        /// Seconds that the certificates of nodes, masters and itself live; 10 to 315360000. They are renewed while
-        /// they are in use, when two thirds of it are over. 90 days: one that was stolen unnoticed is worth nothing
-        /// after a season, and a machine may be off for a month without coming back as a stranger.
+        /// Life of machine certificates in seconds, 10 to 315360000; renewed after two thirds. 90 days limit the use of
+        /// an unnoticed theft, and a machine may be off for a month without joining anew.
         certificate_life_seconds: u64 = default(7_776_000),
-        /// Providers of `providers` that have no `suffix`, in the order in which they are asked about a name that is
-        /// not yet known. A provider that is neither here nor has a suffix would never be asked, and is refused.
+        /// Providers of `providers` without a `suffix`, in the order in which they are asked about an unknown name. A
+        /// provider with neither is refused, since it would never be asked.
         provider_order: Option<Vec<String>> = optional(),
-        /// Where users are known beside the accounts of this server: a table `[providers.NAME]` each, of `kind`
-        /// `"ldap"` or `"oidc"`; their keys are below. `docs/providers.md` says how to set one up.
+        /// Sources of users beside this server's accounts: a table `[providers.NAME]` each, of `kind` `"ldap"` or
+        /// `"oidc"`; their keys are below. `docs/providers.md` says how to set one up.
         providers: Option<ProviderTables> = optional(),
     }
 }

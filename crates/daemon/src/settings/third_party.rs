@@ -1,4 +1,4 @@
-//! From where a node may be told to fetch copies.
+//! From which clouds a node may be told to fetch copies. The values here never check an address or a ticket.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThirdPartyFrom {
-    /// From every cloud that the client is known to.
+    /// From every cloud that the client can use.
     Any,
     /// From other nodes of its own cloud only.
     OwnCloud,

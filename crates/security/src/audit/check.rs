@@ -1,5 +1,5 @@
-//! Reading the audit record: checking its chain from the first line to the last, and giving out lines. Works on the
-//! files alone, also on a copy of them far from the cloud, and changes nothing.
+//! Reads the audit record: checks its chain from the first line to the last, and gives out lines. It works on the files
+//! alone, even on a copy of them far from the cloud. It never changes a file.
 
 use std::{
     fs::{self, File},
@@ -29,12 +29,12 @@ pub(super) fn files_of(folder: &Path) -> Result<Vec<(u64, PathBuf)>, SecurityErr
     Ok(files)
 }
 
-/// Checks the chain of all files of a folder, and that it reaches the heads that are remembered elsewhere. Older files
-/// may have been taken away; which line is the first one is then said. What comes behind line `until` is not looked at:
-/// it may be on its way to the disk.
+/// Checks the chain of all files of a folder, and that it reaches the heads that are stored elsewhere. Older files may
+/// have been taken away; the result then says which line is the first. Nothing after line `until` is checked: it may be
+/// on its way to the disk.
 ///
 /// # Errors
-/// When a file cannot be read. What is wrong with the record is no error but the outcome.
+/// When a file cannot be read. A fault in the record is not an error but part of the result.
 pub fn check_folder(folder: &Path, heads: &[AuditHead], until: u64) -> Result<AuditCheck, SecurityError> {
     let files = files_of(folder)?;
     let mut check = AuditCheck {
@@ -116,19 +116,19 @@ fn check_line(
     Ok(())
 }
 
-/// Lines for an administrator, up to line `until`: what comes behind it may be on its way to the disk.
+/// Lines for an administrator, up to line `until`: later lines may be on their way to the disk.
 ///
 /// # Errors
 /// When a file cannot be read.
 pub fn read_page(folder: &Path, query: &AuditQuery, until: u64) -> Result<AuditPage, SecurityError> {
     let files = files_of(folder)?;
-    // Whole files before the one that has the next line are passed over.
+    // Whole files before the one with the next line are skipped.
     let begin = files.iter().rposition(|(number, _)| *number <= query.after + 1).unwrap_or(0);
     let mut page = AuditPage { lines: Vec::new(), last: query.after, more: false };
     let (mut bytes, mut looked_at) = (0, 0);
     for (_, path) in &files[begin.min(files.len())..] {
         each_line(path, |text| {
-            // What cannot be read is for the check; it is shown all the same.
+            // Unreadable lines are found by the check; they are shown all the same.
             let content = line::open(text).ok().map(|(content, _)| content);
             let number = content.as_ref().map_or(page.last + 1, |content| content.number);
             if number <= query.after {
@@ -161,14 +161,14 @@ fn is_wanted(content: &Content, query: &AuditQuery) -> bool {
         && query.user.as_ref().is_none_or(|user| content.who == user.as_str())
 }
 
-/// Gives a file's lines to `take` until it wants no more.
+/// Gives a file's lines to `take` until it returns false.
 fn each_line(path: &Path, mut take: impl FnMut(&str) -> bool) -> Result<(), SecurityError> {
     let file = File::open(path).map_err(|source| failed("open", path, source))?;
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     loop {
         line.clear();
-        // A file without line ends is none of ours, and must not fill the memory.
+        // A file without line ends is not ours, and must not fill the memory.
         let read = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
         if read.map_err(|source| failed("read", path, source))? == 0 {
             return Ok(());

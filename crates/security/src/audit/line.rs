@@ -1,12 +1,12 @@
-//! One line of the audit record: an event as JSON, sealed with the hash of the line before it. Whoever has the files
-//! can check them with a few lines of any language: the hash of a line is the SHA-256 of the hash before it (32 bytes)
-//! and of the line as it stands without its last member, `hash`.
+//! One line of the audit record: an event as JSON, sealed with the hash of the line before it. The hash of a line is
+//! the SHA-256 of the hash before it (32 bytes) and of the line without its last member, `hash`. So anyone with the
+//! files can check them with a few lines of any language. This file never reads or writes a file.
 
 use protocol::message::audit::{AuditEvent, AuditHead};
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
-/// What a line says, without its hash; the members stand in this order.
+/// The content of a line without its hash; the members are in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Content {
     /// 1 for the first line of the record, then one more for each.
@@ -20,12 +20,12 @@ pub(super) struct Content {
     pub(super) object: String,
     pub(super) outcome: String,
     pub(super) note: String,
-    /// Which writer's which event it is: 0 and 0 for the security server's own.
+    /// The writer of the event, and its number there: 0 and 0 for the security server's own.
     pub(super) writer: String,
     pub(super) sequence: u64,
 }
 
-/// Who wrote an event, and which of theirs it is.
+/// The writer of an event, and the event's number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventOrigin {
     pub(super) writer: u64,
@@ -54,7 +54,7 @@ impl Content {
         Some(EventOrigin { writer, sequence: self.sequence })
     }
 
-    /// The line behind `before`, without its line end, and the record's head after it.
+    /// The line after `before`, without its line end, and the record's head after it.
     pub(super) fn seal(&self, before: AuditHead) -> Result<(String, AuditHead), serde_json::Error> {
         let body = serde_json::to_string(self)?;
         let hash = hash(before, &body);
@@ -63,14 +63,14 @@ impl Content {
     }
 }
 
-/// What a line says, and the head it claims; whether the claim is true only [`follows`] knows.
+/// The content of a line, and the head it claims; only [`follows`] checks the claim.
 pub(super) fn open(line: &str) -> Result<(Content, AuditHead), String> {
     let (body, hash) = split(line).ok_or("it does not end with a hash")?;
     let content: Content = serde_json::from_str(&body).map_err(|error| format!("it is no event: {error}"))?;
     Ok((content.clone(), AuditHead { number: content.number, hash }))
 }
 
-/// Whether a line's hash is that of `before` and of itself.
+/// Whether a line's hash is that of `before` and the line itself.
 pub(super) fn follows(line: &str, before: AuditHead) -> bool {
     split(line).is_some_and(|(body, claimed)| hash(before, &body) == claimed)
 }

@@ -1,5 +1,6 @@
-//! Writing the audit record: lines are appended and synced before anyone hears that they are there; a full file is
-//! followed by a new one that begins with where the old one ended. Only the security server's own user can read them.
+//! Writes the audit record: lines are appended and synced before anyone is told that they are there. A full file is
+//! followed by a new one that begins where the old one ended. Only the security server's own user can read the files. A
+//! line that was acknowledged is never changed.
 
 use std::{
     collections::BTreeMap,
@@ -18,29 +19,28 @@ use super::{
 };
 use crate::SecurityError;
 
-/// The record, open for writing. One process has it at a time: the accounts' lock sees to that.
+/// The record, open for writing. One process has it at a time: the accounts' lock ensures that.
 #[derive(Debug)]
 pub struct AuditLog {
     folder: PathBuf,
-    /// The file that is written, with its length; none before the first line.
+    /// The current file, with its length; none before the first line.
     file: Option<(File, u64)>,
     head: AuditHead,
     file_bytes_max: u64,
     /// Bytes of all its files.
     bytes: u64,
-    /// The next event expected of each writer: what was recorded already is not recorded again.
+    /// The next event expected of each writer: events recorded before are not recorded again.
     expected: BTreeMap<u64, u64>,
 }
 
 impl AuditLog {
-    /// Opens the record in `folder`, which is made where it is missing. `kept` is the head that is remembered
-    /// elsewhere: where the files end before it they were cut, and the record goes on behind the gap, which it shows
-    /// for ever.
+    /// Opens the record in `folder`, which is made if it is missing. `kept` is the head that is stored elsewhere. If
+    /// the files end before it, they were cut. The record then goes on after the gap, which stays visible for ever.
     ///
     /// A last line that was not written whole was never acknowledged, and is cut off.
     ///
     /// # Errors
-    /// When a file cannot be read or written, or its last line is none.
+    /// When a file cannot be read or written, or its last line is not a valid one.
     pub fn open(folder: &Path, kept: Option<AuditHead>, now_unix_millis: u64) -> Result<Self, SecurityError> {
         Self::open_with(folder, kept, now_unix_millis, FILE_BYTES_MAX)
     }
@@ -62,7 +62,7 @@ impl AuditLog {
             expected: BTreeMap::new(),
         };
         let files = files_of(folder)?;
-        // One that cannot be looked at is found when it is read.
+        // A file that cannot be examined now is reported when it is read.
         log.bytes = files.iter().filter_map(|(_, path)| fs::metadata(path).ok()).map(|found| found.len()).sum();
         if let Some((_, path)) = files.last() {
             log.take_up(path)?;
@@ -87,7 +87,7 @@ impl AuditLog {
         &self.folder
     }
 
-    /// Bytes that the record takes; more where files were moved away since it was opened.
+    /// Bytes that the record takes; too high if files were moved away since it was opened.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -101,7 +101,7 @@ impl AuditLog {
         self.write(events.into_iter().map(|event| (event, own)).collect())
     }
 
-    /// Appends those of a writer's events that are not there yet, and syncs them.
+    /// Appends those of a writer's events that are not recorded yet, and syncs them.
     ///
     /// # Errors
     /// As [`append`](Self::append).
@@ -143,12 +143,12 @@ impl AuditLog {
         Ok(())
     }
 
-    /// Begins a file, whose first line says how the one before ended: so that it can be checked alone.
+    /// Begins a file. Its first line says how the one before ended, so that the file can be checked alone.
     fn begin_file(&mut self, unix_millis: u64, text: &mut String) -> Result<(), SecurityError> {
         let path = self.folder.join(file_name(self.head.number + 1));
         let made = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
         let file = made.map_err(|source| failed("begin", &path, source))?;
-        // The name must be as durable as what will be acknowledged.
+        // The file's name must be as durable as the lines that will be acknowledged.
         let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
         synced.map_err(|source| failed("sync", &self.folder, source))?;
         self.file = Some((file, 0));
@@ -157,14 +157,14 @@ impl AuditLog {
         self.seal(begin, EventOrigin { writer: 0, sequence: 0 }, text)
     }
 
-    /// Goes on with the last file.
+    /// Continues the last file.
     fn take_up(&mut self, path: &Path) -> Result<(), SecurityError> {
-        // From the disk: after a sync that failed, the system may show lines that never got there.
+        // From the disk: after a failed sync, the system may show lines that never got there.
         let bytes = read_file_uncached(path).map_err(|source| failed("read", path, source))?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let text = String::from_utf8_lossy(&bytes[..whole]).into_owned();
         for line in text.lines() {
-            // What is wrong before the last line is for the check to find; here only the end counts.
+            // Faults before the last line are left to the check; only the end matters here.
             if let Ok((content, head)) = line::open(line) {
                 self.head = head;
                 content.origin().into_iter().for_each(|origin| self.expect_after(origin));
@@ -173,7 +173,7 @@ impl AuditLog {
         if let Some(last) = text.lines().last() {
             line::open(last).map_err(|why| damaged(path, &why))?;
         } else {
-            // The file was begun, and nothing of it acknowledged: its name says where the one before ended.
+            // The file was begun, and nothing in it acknowledged: its name says where the one before ended.
             self.head.number = number_of(path).unwrap_or(1) - 1;
             return self.drop_empty(path);
         }
@@ -201,14 +201,14 @@ impl AuditLog {
             return;
         }
         if !self.expected.contains_key(&origin.writer) && self.expected.len() >= WRITERS_MAX {
-            // Writers are lives of masters: one that is not of the newest few is over.
+            // A writer is one incarnation of a master: one that is not among the newest few is over.
             self.expected.pop_first();
         }
         self.expected.insert(origin.writer, origin.sequence + 1);
     }
 }
 
-/// An event of the record's own.
+/// An event of the record itself.
 fn own(unix_millis: u64, what: &str, note: String, outcome: AuditOutcome) -> AuditEvent {
     AuditEvent {
         unix_millis,
@@ -227,7 +227,7 @@ fn file_name(number: u64) -> String {
     format!("{FILE_PREFIX}{number:012}{FILE_SUFFIX}")
 }
 
-/// The number in a file's name; `None` where it is no file of the record.
+/// The number in a file's name; `None` if it is not a file of the record.
 pub(super) fn number_of(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     name.strip_prefix(FILE_PREFIX)?.strip_suffix(FILE_SUFFIX)?.parse().ok()
@@ -242,11 +242,11 @@ fn damaged(file: &Path, why: &str) -> SecurityError {
     failed("go on with the audit record in", file, io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-/// What the first line of a file says was done.
+/// The action that the first line of a file reports.
 pub(super) const BEGIN_FILE: &str = "begin a file";
 /// Bytes after which the next line begins a file: a day of a busy cloud, and quick to read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Writers whose next event is remembered: a few masters, and their last few lives.
+/// Writers whose next event is remembered: a few masters, and their last few incarnations.
 const WRITERS_MAX: usize = 64;
 /// How the name of a file begins.
 const FILE_PREFIX: &str = "audit-";
@@ -299,7 +299,7 @@ mod tests {
         }
         let check = check_folder(folder.path(), &[head], u64::MAX).unwrap();
         assert_eq!((check.first, check.head, check.fault), (1, head, None));
-        // And it goes on after a restart.
+        // And it continues after a restart.
         let mut again = log(folder.path(), 600);
         assert_eq!(again.head(), head);
         let head = again.append(vec![event("carol", 10)]).unwrap();
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(check_folder(folder.path(), &[], u64::MAX).unwrap().fault, None, "what is left is whole in itself");
         let fault = check_folder(folder.path(), &[head], u64::MAX).unwrap().fault.unwrap();
         assert!(fault.why.contains("cut off"), "{fault:?}");
-        // The server that finds it goes on, and the gap stays to be seen.
+        // The server that finds it goes on, and the gap stays visible.
         let mut log = AuditLog::open_with(folder.path(), Some(head), 11, 600).unwrap();
         let head = log.append(vec![event("carol", 12)]).unwrap();
         assert!(check_folder(folder.path(), &[head], u64::MAX).unwrap().fault.is_some());

@@ -1,8 +1,7 @@
-//! The audit record on the disk: a folder of append-only files, one line of JSON for each event, each line with the
-//! hash of itself and of all before it (`docs/formats-on-disk.md`). It serves whoever must know later who did what.
-//!
-//! [`AuditLog`] writes, [`check_folder`] finds whatever was changed since, [`read_page`] gives lines to administrators.
-//! A line that was written is never changed here.
+//! The audit record on the disk: a folder of append-only files, with one line of JSON for each event
+//! (`docs/formats-on-disk.md`). Each line has a hash of itself and of all before it. It serves anyone who must know
+//! later who did what. [`AuditLog`] writes, [`check_folder`] finds later changes, [`read_page`] gives lines to
+//! administrators. A line that was acknowledged is never changed here.
 
 mod check;
 mod line;

@@ -1,5 +1,6 @@
-//! Which provider is asked about a name, and what its users are here. Pure. It must never give one name to two people:
-//! the ending of a name belongs to one provider, and a provider's groups are ours only where the settings say so.
+//! Which provider is asked about a name, and how its users map to users here. Pure. The ending of a name belongs to one
+//! provider, and a provider's groups are ours only where the settings say so. It must never give one name to two
+//! people.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -15,7 +16,7 @@ pub struct ProviderMapping {
     order: Vec<String>,
 }
 
-/// What a provider's user is here.
+/// How a provider's user appears here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedUser {
     /// The name.
@@ -27,7 +28,7 @@ pub struct MappedUser {
 }
 
 impl ProviderMapping {
-    /// The plan of checked settings.
+    /// The mapping of checked settings.
     pub fn new(settings: &SecuritySettings) -> Self {
         let order = settings.provider_order.clone().unwrap_or_default();
         Self { providers: settings.providers.clone().unwrap_or_default(), order }
@@ -38,7 +39,7 @@ impl ProviderMapping {
         self.providers.contains_key(provider)
     }
 
-    /// How often this provider is asked again about a user who is in; `None` where it cannot be asked without the user.
+    /// How often this provider is asked again about a logged-in user; `None` if it cannot be asked without the user.
     pub fn recheck_interval(&self, provider: &str) -> Option<Duration> {
         match self.providers.get(provider) {
             Some(ProviderSettings::Ldap(ldap)) if ldap.bind_dn.is_some() => {
@@ -48,9 +49,10 @@ impl ProviderMapping {
         }
     }
 
-    /// The providers to ask for the password of a name that nobody here has yet, in order.
+    /// The providers to ask for the password of a name that has no account yet, in order.
     pub fn candidates(&self, name: &UserName) -> Vec<String> {
-        // Directories take a name in any case. Here each person has one, so the others are nobody's.
+        // Directories accept a name in any case. Here each person has one name, so the other spellings belong to
+        // nobody.
         if name.as_str().bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Vec::new();
         }
@@ -63,7 +65,7 @@ impl ProviderMapping {
     /// The provider for a login with a browser: the one of this name, or the only one.
     ///
     /// # Errors
-    /// Where there is none, or the name is missing.
+    /// If there is none, or the name is missing.
     pub fn device_provider(&self, name: Option<&str>) -> Result<String, Refusal> {
         let with_browser = self.providers.iter().filter(|(_, settings)| matches!(settings, ProviderSettings::Oidc(_)));
         let names: Vec<&str> = with_browser.map(|(name, _)| name.as_str()).collect();
@@ -80,16 +82,16 @@ impl ProviderMapping {
         }
     }
 
-    /// What a user of this provider is called there.
+    /// The name of this provider's user at the provider.
     pub fn name_at(&self, provider: &str, name: &UserName) -> String {
         let suffix = self.providers.get(provider).map_or("", ProviderSettings::suffix);
         name.as_str().strip_suffix(suffix).unwrap_or(name.as_str()).to_owned()
     }
 
-    /// What a user whom this provider proved is here.
+    /// The user here for a user whom this provider proved.
     ///
     /// # Errors
-    /// Where the user may not come in, with what to do.
+    /// If the user may not log in, with what to do.
     pub fn admit(&self, provider: &str, user: &ProviderUser) -> Result<MappedUser, Refusal> {
         let refused = |message: String| Err(Refusal::new(Status::Refused, message));
         let Some(settings) = self.providers.get(provider) else { return Err(unknown(provider)) };
@@ -124,13 +126,14 @@ impl ProviderMapping {
     }
 }
 
-/// The refusal where an account belongs to a provider that is not in the settings.
+/// The refusal if an account belongs to a provider that is not in the settings.
 pub(crate) fn unknown(provider: &str) -> Refusal {
     let message = format!("there is no identity provider `{provider}`; add it to the settings of the security server");
     Refusal::new(Status::NotFound, message)
 }
 
-/// A group's name as it is compared: the groups of a directory are DNs, which may be written in several ways.
+/// A group's name in the form in which it is compared: the groups of a directory are DNs, which may be written in
+/// several ways.
 fn canonical(settings: &ProviderSettings, group: &str) -> String {
     match settings {
         ProviderSettings::Ldap(_) => {

@@ -1,5 +1,5 @@
-//! All providers of the settings, ready to be asked. Serves logins, driven by the [server](crate::server). Every
-//! question ends in time, whatever a provider does.
+//! All providers of the settings, ready to be asked at logins by the [server](crate::server). A question never takes
+//! longer than [`ANSWER_MAX`], whatever a provider does.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ enum Provider {
 }
 
 impl Providers {
-    /// Reads the secrets and certificates that the settings name; blocks. Asks nobody yet.
+    /// Reads the secrets and certificates that the settings name; blocks. It asks no provider yet.
     pub fn open(settings: &SecuritySettings) -> Result<Self, SecurityError> {
         let open = |(name, settings): (&String, &ProviderSettings)| {
             let provider = match settings {
@@ -35,7 +35,7 @@ impl Providers {
     /// Asks a provider.
     pub async fn ask(&self, provider: &str, question: ProviderQuestion) -> ProviderAnswer {
         let (providers, name) = (self.clone(), provider.to_owned());
-        // On a task of its own: whatever goes wrong in it, there is an answer.
+        // In a task of its own: whatever goes wrong in it, there is an answer.
         let asked = tokio::spawn(async move { timeout(ANSWER_MAX, providers.ask_one(&name, question)).await });
         let failed = |why: String| ProviderAnswer::Failed(ProviderFailure::Unreachable(why));
         let answer = match asked.await {
@@ -43,7 +43,7 @@ impl Providers {
             Ok(Err(_)) => failed(format!("it did not answer within {} s", ANSWER_MAX.as_secs())),
             Err(_) => failed("asking it failed; please report it with the log".into()),
         };
-        // Here, and not where people who log in would read it.
+        // Logged here, and not where people who log in would read it.
         match &answer {
             ProviderAnswer::Failed(ProviderFailure::Unreachable(why)) => {
                 tracing::warn!(provider, why, "cannot be reached")
@@ -66,7 +66,7 @@ impl Providers {
             (Some(Provider::Oidc(provider)), ProviderQuestion::BeginDevice) => provider.begin().await,
             (Some(Provider::Oidc(provider)), ProviderQuestion::PollDevice(grant)) => provider.poll(grant).await,
             (None, _) => wrong("it is not in the settings"),
-            // Where people give a password for a name that is of a provider with a browser.
+            // A person gave a password for a name of a provider that uses a browser.
             (Some(Provider::Oidc(_)), ProviderQuestion::Password { .. }) => ProviderAnswer::WrongSecret,
             (Some(Provider::Ldap(_)), _) | (Some(Provider::Oidc(_)), ProviderQuestion::LookUp { .. }) => {
                 wrong("it is of another kind")
@@ -75,6 +75,6 @@ impl Providers {
     }
 }
 
-/// Longest wait for a provider, all its servers together: shorter than a master waits for this server (15 s), so that
-/// the sentence that names the provider is the one that arrives.
+/// Longest wait for a provider, all its servers together. It is shorter than a master waits for this server (15 s), so
+/// that the message that names the provider arrives first.
 const ANSWER_MAX: Duration = Duration::from_secs(11);

@@ -1,6 +1,6 @@
-//! Reading a secret that the operator put into a file. Serves the start of the security server. Unlike a role's own
-//! key, which the role wrote itself, a file that others may read is refused here: it was just put there, and can be
-//! mended.
+//! Reads a secret that the operator put into a file, at the start of the security server. A file that others may read
+//! is refused, unlike a role's own key, which the role wrote itself. The file was only just put there, and can be
+//! corrected. It never accepts such a file.
 
 use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 

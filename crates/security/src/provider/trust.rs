@@ -1,5 +1,5 @@
-//! Whose certificates a provider may show: those of the authorities in a file, or of the system's. Read once, at the
-//! start of the security server; a provider whose certificate is from elsewhere cannot be reached.
+//! Which certificates a provider may show: those of the authorities in a file, or of the system's. They are read once,
+//! at the start of the security server. A provider with any other certificate is never trusted.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -19,7 +19,7 @@ impl TrustRoots {
     /// The authorities in this file, PEM; without one, the system's.
     pub(super) fn read(file: Option<&Path>) -> Result<Self, SecurityError> {
         let Some(file) = file else {
-            // What cannot be read of the system's is not trusted; the rest is.
+            // System certificates that cannot be read are not trusted; the rest are.
             return Ok(Self(rustls_native_certs::load_native_certs().certs));
         };
         let failed =
@@ -37,10 +37,10 @@ impl TrustRoots {
         self.0.iter().map(|certificate| certificate.as_ref())
     }
 
-    /// TLS, 1.2 at least, with a server whose certificate these authorities vouch for.
+    /// TLS, 1.2 at least, to a server whose certificate these authorities vouch for.
     pub(super) fn tls(&self) -> Result<Arc<ClientConfig>, SecurityError> {
         let mut roots = RootCertStore::empty();
-        // The system's may hold some that no one understands; a file with such has none of the others either.
+        // Certificates that cannot be parsed are skipped: the system's may include some.
         roots.add_parsable_certificates(self.0.iter().cloned());
         let config = ClientConfig::builder_with_provider(cryptography())
             .with_safe_default_protocol_versions()
@@ -51,7 +51,7 @@ impl TrustRoots {
     }
 }
 
-/// The one library of ciphers of this binary.
+/// The only cryptography provider of this program.
 pub(super) fn cryptography() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }

@@ -1,9 +1,7 @@
-//! Letting machines in, and keeping their certificates young: tickets, approvals, renewals. Serves `node join`,
-//! `master join`, and the renewal of every certificate.
-//!
-//! A certificate is issued only for a key whose owner proved to have it, and it counts only once its row is durable:
-//! the answer that carries it waits for that. Every ticket is good for one machine; the same machine may ask again with
-//! the same key, as it must when the answer was lost.
+//! Admits machines and renews their certificates (tickets, approvals, renewals), for `node join`, `master join` and
+//! every renewal. A certificate is issued only for a key whose owner proved to have it. Every ticket is valid for one
+//! machine; the same machine may ask again with the same key, as it must if the answer was lost. A certificate never
+//! counts before its row is durable: the answer with it waits for that.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -40,11 +38,11 @@ pub(super) struct PendingIssue {
 enum IssueReason {
     /// A ticket with this digest.
     Ticket([u8; 32]),
-    /// An administrator's word.
+    /// An administrator's decision.
     Approval,
-    /// It has one already, and the same key asks once more.
+    /// It has one already, and the same key asks again.
     Reissue,
-    /// It has one that nears its end.
+    /// It has one that is near its end.
     Renewal,
 }
 
@@ -62,7 +60,7 @@ pub struct IssuedCertificate {
 }
 
 impl Security {
-    /// Takes what is said about machines, by whomever the connection is with.
+    /// Handles a request about machines, whatever the other end of the connection is.
     pub(super) fn handle_admission(
         &mut self,
         now: Now,
@@ -100,7 +98,7 @@ impl Security {
     ) -> Result<Option<AdmissionReply>, Refusal> {
         match enrolment {
             Enrolment::WithTicket { kind, secret, name, key } => {
-                // Else a master could use up a ticket that was meant for another master.
+                // Otherwise a master could use up a ticket that was meant for another master.
                 if kind == MachineKind::Master && !connection.is_unauthenticated() {
                     return Err(no("a master's ticket is used at the security server, whose address is in it"));
                 }
@@ -136,7 +134,7 @@ impl Security {
             return Err(no("this ticket is in use at this moment, and it is good for one machine"));
         }
         if let Some((name, used_key)) = &ticket.used_by {
-            // The answer was lost on its way: who has the key is the one who used the ticket.
+            // The answer was lost on its way: the holder of the key is the one who used the ticket.
             if *used_key != key.digest() || self.keeps_key(name, *used_key).is_none() {
                 return Err(no("this ticket was used already, and it is good for one machine; make a new one"));
             }
@@ -152,7 +150,7 @@ impl Security {
             (Some(name), Some(wanted)) if *name != wanted => Err(no(format!(
                 "this ticket is for `{name}` and for no other; leave the name out, or make one for `{wanted}`"
             ))),
-            // That it is there already is what a ticket for one name may be for: a machine that lost its disk.
+            // It may exist already: a ticket for one name may be for a machine that lost its disk.
             (Some(name), _) => match self.accounts.machines().get(name) {
                 Some(machine) if machine.kind != ticket.kind => Err(taken(name)),
                 _ => Ok(name.clone()),
@@ -211,7 +209,7 @@ impl Security {
         Ok(self.issue(caller, name, kind, key, IssueReason::Renewal))
     }
 
-    /// Once the new certificate was shown, the old one is worth nothing.
+    /// Once the new certificate was shown, the old one is invalid.
     fn confirm(
         &mut self,
         caller: SecurityCaller,
@@ -226,8 +224,8 @@ impl Security {
         Ok(None)
     }
 
-    /// The machine of this name, if its own certificate was shown. What a master says that it was shown is believed of
-    /// nodes alone: a master shows its own to us.
+    /// The machine of this name, if its own certificate was shown. A master's report of which certificate it was shown
+    /// is trusted for nodes only: a master shows us its own.
     fn check_shown(
         &self,
         connection: &Connection,
@@ -242,7 +240,7 @@ impl Security {
         check_certificate(name, machine, fingerprint, shown.address).map(|()| machine)
     }
 
-    /// Has the authority sign; it answers with [`finish_issue`](Self::finish_issue).
+    /// Has the authority sign; [`finish_issue`](Self::finish_issue) handles the result.
     fn issue(
         &mut self,
         caller: SecurityCaller,
@@ -276,7 +274,7 @@ impl Security {
         }
     }
 
-    /// The rows that make a certificate count. Looked at again: much may have changed while it was signed.
+    /// The rows that make a certificate count. Checked again: much may have changed while it was signed.
     fn changes_for(&self, issue: &PendingIssue, issued: &IssuedCertificate) -> Result<Vec<RowChange>, Refusal> {
         let PendingIssue { name, kind, key, why, .. } = issue;
         let certificate = Certificate {
@@ -306,8 +304,8 @@ impl Security {
         })
     }
 
-    /// The security server has issued itself a certificate, and answers once that is durable. Both are taken as its
-    /// own: it may end before the new one lies in its files.
+    /// The security server has issued itself a certificate, and answers once that is durable. Both are accepted as its
+    /// own: it may end before the new one is in its files.
     pub fn renew_own(&mut self, caller: SecurityCaller, certificate: Certificate) {
         let own =
             NodeId::new(SECURITY).ok().and_then(|name| Some((self.accounts.machines().get(&name)?.clone(), name)));
@@ -319,13 +317,13 @@ impl Security {
         self.change(caller, changes, SecurityReply::Admission(AdmissionReply::Done));
     }
 
-    /// The kind of the machine of this name, if it has this very key and is not struck off.
+    /// The kind of the machine of this name, if it has this very key and is not revoked.
     fn keeps_key(&self, name: &NodeId, key: KeyDigest) -> Option<MachineKind> {
         let machine = self.accounts.machines().get(name).filter(|machine| !machine.is_revoked)?;
         (machine.certificate.key == Some(key)).then_some(machine.kind)
     }
 
-    /// Whether a machine that comes without a ticket for it may have this name.
+    /// Whether a machine that comes without a ticket for this name may have it.
     pub(super) fn is_free(&self, name: &NodeId, kind: MachineKind) -> bool {
         reserved_kind(name).is_none_or(|kept_for| kept_for == kind)
             && self.accounts.machines().get(name).is_none()
@@ -333,7 +331,7 @@ impl Security {
     }
 }
 
-/// The change by which the next certificate becomes the only one, where this is the next one.
+/// The change that makes the next certificate the only one, if this is the next one.
 pub(super) fn promoted(
     name: &NodeId,
     machine: Machine,
@@ -343,7 +341,7 @@ pub(super) fn promoted(
     Some(machines::set_machine(name, &Machine { certificate: next, next: None, ..machine }))
 }
 
-/// Refuses a machine that shows no certificate of its own, or comes from where it may not.
+/// Refuses a machine that shows no certificate of its own, or comes from an address that is not allowed.
 pub(super) fn check_certificate(
     name: &NodeId,
     machine: &Machine,
@@ -363,7 +361,7 @@ pub(super) fn check_certificate(
     Ok(())
 }
 
-/// What a machine has shown, where it came to the cloud.
+/// The certificate and address that a machine showed to the cloud.
 #[derive(Clone, Copy, Debug)]
 struct ShownCertificate {
     address: IpAddr,

@@ -1,8 +1,7 @@
-//! What the rules tell the audit record, and which answers wait for it. A login and whatever changes who may do what is
-//! answered only when its line is on the disk: nobody has done a thing here of which there is no record.
-//!
-//! Refusals are recorded one by one within bounds for each address, user and day, and counted above them, so that
-//! nobody fills the disk; where it is nearly full, those of strangers are only counted. The counts are recorded too.
+//! Fills the audit record, and holds the answers that wait for it. Refusals are recorded one by one within limits for
+//! each address, user and day, and counted above them, so that nobody fills the disk. When the disk is nearly full,
+//! those of strangers are only counted; the counts are recorded too. A login, or a change of rights, is never answered
+//! before its line is on the disk: no action goes unrecorded.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -36,22 +35,22 @@ pub struct AuditWriteId(pub u64);
 pub(super) struct AuditBuffer {
     /// Whether anything is recorded.
     is_on: bool,
-    /// What is asked and not answered yet.
+    /// Requests that are not answered yet.
     noted: BTreeMap<SecurityCaller, Noted>,
     /// What goes with the next batch.
     waiting: Vec<Entry>,
-    /// What goes out once the batch that is being written is on the disk.
+    /// What is sent once the batch that is being written is on the disk.
     held: Option<(AuditWriteId, Vec<Held>)>,
     last: AuditWriteId,
-    /// Refusals of those who have not proved who they are.
+    /// Refusals of callers who have not proved who they are.
     unauthenticated_refusals: RefusalBudget,
-    /// Refusals of those who have.
+    /// Refusals of callers who have.
     user_refusals: RefusalBudget,
-    /// Whether room for the record is running out, so that what is left is for what the known do.
+    /// Whether room for the record is running out, so that the rest is kept for actions of known callers.
     is_low: bool,
 }
 
-/// One thing for the record, and who waits for it.
+/// One entry for the record, and who waits for it.
 #[derive(Debug)]
 enum Entry {
     Own(Box<AuditEvent>, Option<(SecurityCaller, SecurityReply)>),
@@ -75,20 +74,20 @@ pub enum AuditWrite {
     Batch(AuditBatch),
 }
 
-/// What of a question is to be remembered.
+/// What is to be recorded of a question.
 #[derive(Debug)]
 struct Noted {
-    /// Also when it is not refused.
+    /// Whether it is recorded even if it is not refused.
     always: bool,
     /// When it was asked.
     at: Now,
-    /// Whether whoever asks has proved who they are.
+    /// Whether the caller has proved who they are.
     is_known: bool,
     event: AuditEvent,
 }
 
 impl Security {
-    /// A master speaks of the record.
+    /// Handles a master's request about the record.
     pub(super) fn handle_audit(&mut self, caller: SecurityCaller, request: AuditRequest) {
         match request {
             AuditRequest::Record(batch) if batch.events.len() > BATCH_EVENTS_MAX => {
@@ -107,7 +106,7 @@ impl Security {
         }
     }
 
-    /// Remembers what is asked, until it is answered.
+    /// Notes a request until it is answered.
     pub(super) fn note_question(&mut self, now: Now, caller: SecurityCaller, request: &SecurityRequest) {
         if !self.audit_buffer.is_on {
             return;
@@ -118,7 +117,7 @@ impl Security {
         }
     }
 
-    /// The same for what is said about machines.
+    /// The same for requests about machines.
     pub(super) fn note_admission(&mut self, now: Now, caller: SecurityCaller, request: &AdmissionRequest) {
         if !self.audit_buffer.is_on {
             return;
@@ -130,7 +129,8 @@ impl Security {
         self.audit_buffer.noted.insert(caller, Noted { always: changes, at: now, is_known, event });
     }
 
-    /// An identity provider says something new of one of its users, and it is done. Nobody asked, so nobody waits.
+    /// An identity provider reported a change of one of its users, and it was applied. There was no request, so nobody
+    /// waits.
     pub(super) fn record_provider_change(&mut self, now: Now, user: &UserName, origin: &Origin) {
         if !self.audit_buffer.is_on {
             return;
@@ -141,7 +141,7 @@ impl Security {
         self.audit_buffer.waiting.push(Entry::Own(Box::new(event), None));
     }
 
-    /// These and all events before them are on the disk: whoever waited for it hears.
+    /// These and all events before them are on the disk: everyone who waited for that is answered.
     pub(super) fn note_recorded(&mut self, record: AuditWriteId, head: AuditHead) {
         let Some((_, held)) = self.audit_buffer.held.take_if(|(id, _)| *id == record) else { return };
         for held in held {
@@ -151,7 +151,8 @@ impl Security {
             };
             self.actions.push_back(SecurityAction::Answer { caller, reply });
         }
-        // Kept with the accounts too: who cuts the files off must change those as well. It may lag behind a little.
+        // The head is stored with the accounts too: anyone who cuts the files off must change those as well. It may lag
+        // behind a little.
         self.save(vec![crate::accounts::set_audit_head(head)]);
     }
 }
@@ -162,7 +163,7 @@ impl AuditBuffer {
         self.is_on = true;
     }
 
-    /// Lets an answer go, or holds it until what was asked is recorded with it.
+    /// Releases an answer, or holds it until the request is recorded with it.
     pub(super) fn hold_or_release(
         &mut self,
         caller: SecurityCaller,
@@ -191,13 +192,13 @@ impl AuditBuffer {
         None
     }
 
-    /// Nobody is told anything: a stranger who was hung up on leaves no line, or anyone could write as many as they
+    /// No answer is sent. A stranger who was hung up on leaves no line; otherwise anyone could write as many as they
     /// like.
     pub(super) fn forget(&mut self, caller: SecurityCaller) {
         self.noted.remove(&caller);
     }
 
-    /// The next batch, where none is being written.
+    /// The next batch, if none is being written.
     pub(super) fn next(&mut self) -> Option<SecurityAction> {
         if self.held.is_some() || self.waiting.is_empty() {
             return None;
@@ -223,7 +224,7 @@ impl AuditBuffer {
         Some(SecurityAction::Record { record: self.last, records: records.into() })
     }
 
-    /// Whether this refusal is recorded by itself.
+    /// Whether this refusal gets a line of its own.
     fn takes(&mut self, now: Now, is_known: bool, event: &AuditEvent) -> bool {
         if is_known {
             return self.user_refusals.try_record(now, &event.who);
@@ -259,7 +260,7 @@ impl AuditBuffer {
     }
 }
 
-/// What of this question is to be remembered; `None`: nothing.
+/// What is to be recorded of this question; `None`: nothing.
 fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
     let login = |user: &UserName, address: &IpAddr, secret: &Secret, what| {
         let with = match secret {
@@ -282,7 +283,7 @@ fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
             let (who, from) = (by.rights.user.to_string(), by.address.to_string());
             (changes, event(now, kind, (who, from), what, object, note))
         }
-        // Who it is, is known when it is done.
+        // The user is known only when the login is done.
         SecurityRequest::Device { request, address } => {
             let (what, note) = match request {
                 DeviceRequest::Begin { .. } => ("begin to log in", "with a browser"),
@@ -291,14 +292,14 @@ fn noted(now: Now, request: &SecurityRequest) -> Option<Noted> {
             let who = ("a newcomer".to_owned(), address.to_canonical().to_string());
             (false, event(now, AuditKind::Login, who, what, String::new(), note.into()))
         }
-        // The master notes who looks at the record, as it does with all that is asked of it; and what it asks for
-        // itself, every few seconds, changes nothing.
+        // The master records who looks at the record, as for every request it gets. The requests it makes itself every
+        // few seconds change nothing.
         SecurityRequest::Audit(_)
         | SecurityRequest::Changes(_)
         | SecurityRequest::Recheck(_)
         | SecurityRequest::Health
         | SecurityRequest::StruckOff => return None,
-        // Noted where it is taken up: not only masters say these.
+        // Recorded where it is handled: not only masters send these.
         SecurityRequest::Admission(_) => return None,
     };
     let is_known = matches!(request, SecurityRequest::Accounts { .. });
@@ -326,7 +327,8 @@ fn event(
     }
 }
 
-/// Who asks what about machines, and from where. Without a wildcard, and without a ticket's secret or its digest.
+/// Who asks what about machines, and from where. Written without a wildcard; it never includes a ticket's secret or its
+/// digest.
 fn about_admission(request: &AdmissionRequest) -> (String, String, Asked) {
     let asked = |what, name: Option<&NodeId>, note: String| Asked {
         changes: true,
@@ -340,8 +342,7 @@ fn about_admission(request: &AdmissionRequest) -> (String, String, Asked) {
                 Enrolment::WithTicket { kind, name, .. } => {
                     (name.as_ref(), asked("use a ticket", name.as_ref(), format!("for a {kind}")))
                 }
-                // It asks again every few seconds until someone has decided, which is remembered: so only its refusal
-                // is.
+                // It asks again every few seconds until someone has decided, which is recorded: so only its refusal is.
                 Enrolment::Ask { name, .. } => {
                     (Some(name), Asked { changes: false, ..asked("ask to be let in", Some(name), String::new()) })
                 }
@@ -358,7 +359,7 @@ fn about_admission(request: &AdmissionRequest) -> (String, String, Asked) {
     }
 }
 
-/// What an administrator wants of machines, in words.
+/// An administrator's request about machines, in words.
 fn about_machines(verb: &AdmissionVerb) -> Asked {
     let change = |what, name: Option<&NodeId>, note: String| Asked {
         changes: true,
@@ -381,7 +382,7 @@ fn about_machines(verb: &AdmissionVerb) -> Asked {
     }
 }
 
-/// From where one may come.
+/// The allowed addresses.
 fn ranges(addresses: &[AddressRange]) -> String {
     match addresses {
         [] => "from anywhere".into(),
@@ -389,16 +390,17 @@ fn ranges(addresses: &[AddressRange]) -> String {
     }
 }
 
-/// What is asked about accounts, in words.
+/// A request about accounts, in words.
 struct Asked {
-    /// Whether it changes who may do what; else only its refusal is remembered.
+    /// Whether it changes who may do what; otherwise only its refusal is recorded.
     changes: bool,
     what: &'static str,
     object: String,
     note: String,
 }
 
-/// Without a wildcard, so that whoever adds a question says what of it is remembered; and no password or token is.
+/// Written without a wildcard, so that anyone who adds a question also says what is recorded of it. No password or
+/// token is.
 fn about_accounts(request: &AccountsRequest) -> Asked {
     use AccountsRequest as Ask;
     let look = |what| Asked { changes: false, what, object: String::new(), note: String::new() };

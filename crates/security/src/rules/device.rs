@@ -1,6 +1,6 @@
-//! Logins with a browser (device flow, RFC 8628): begun here, finished at the provider, asked about until then. Serves
-//! `sector login --oidc`. Their number and their life are bounded, since anyone may begin one; and a provider is never
-//! asked more often than it wants to be, however often we are.
+//! Logins with a browser (device flow, RFC 8628) for `sector login --oidc`. They begin here, are finished at the
+//! provider, and are polled until then. Their number and life are bounded, since anyone may begin one. A provider is
+//! never asked more often than it allows, however often clients ask us.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -28,10 +28,10 @@ pub(super) struct Devices(BTreeMap<[u8; 32], Device>);
 struct Device {
     provider: String,
     address: IpAddr,
-    /// What the user calls the machine.
+    /// The user's name for the machine.
     machine: String,
     grant: DeviceGrant,
-    /// Time between two questions to the provider; it grows where the provider says so.
+    /// Time between two questions to the provider; it grows if the provider asks for that.
     interval: Duration,
     /// Before this, the provider is not asked again, as [`Now::monotonic`].
     next: Duration,
@@ -106,7 +106,7 @@ impl Security {
         let DeviceBegun { grant, user_code, verification_url, complete_url, interval, lives_for, login } = begun;
         let devices = &mut self.providers.devices.0;
         if devices.len() >= LOGINS_MAX {
-            // Only under attack, and from many addresses. The one that would end first goes.
+            // Only under attack, and from many addresses. The one that would end first is dropped.
             let first = devices.iter().min_by_key(|(_, device)| device.ends).map(|(login, _)| *login);
             first.and_then(|login| devices.remove(&login));
         }
@@ -133,7 +133,7 @@ impl Security {
             self.answer(caller, pending(wait));
             return Ok(());
         }
-        // Whoever asks meanwhile is told to wait.
+        // Clients that ask meanwhile are told to wait.
         device.next = now.monotonic + device.interval;
         let (provider, question) = (device.provider.clone(), ProviderQuestion::PollDevice(device.grant.clone()));
         self.ask_provider(now, provider, QuestionPurpose::Poll(caller, login.0), question)
@@ -147,7 +147,7 @@ impl Security {
         let slower = match &answer {
             ProviderAnswer::Pending { slow_down: true } => Some(device.interval + SLOWER),
             ProviderAnswer::Pending { slow_down: false } => Some(device.interval),
-            // RFC 8628, 3.5: back off. The person may finish meanwhile all the same.
+            // RFC 8628, 3.5: back off. The person may still finish meanwhile.
             ProviderAnswer::Failed(ProviderFailure::Unreachable(_)) => Some(device.interval * 2),
             _ => None,
         };
@@ -157,7 +157,7 @@ impl Security {
             let wait = device.interval;
             return self.answer(caller, pending(wait));
         }
-        // Anything else ends it: a grant is good for one token.
+        // Anything else ends it: a grant is valid for one token.
         let Some(device) = self.providers.devices.0.remove(&login) else { return };
         let done = match answer {
             ProviderAnswer::User(user) => self.finish(now, &device, &user),
@@ -169,7 +169,7 @@ impl Security {
         }
     }
 
-    /// Lets the user in, with a new login session.
+    /// Logs the user in, with a new login session.
     fn finish(&mut self, now: Now, device: &Device, user: &ProviderUser) -> Result<DeviceReply, Refusal> {
         let Device { provider, address, machine, .. } = device;
         let user = self.admit_user(now, provider, user, None, *address)?.user;
@@ -182,7 +182,7 @@ fn pending(wait: Duration) -> SecurityReply {
     SecurityReply::Device(DeviceReply::Pending { interval_seconds: seconds(wait) })
 }
 
-/// Whole seconds, rounded up: one who asks too early asks twice.
+/// Whole seconds, rounded up: a client that asks too early has to ask twice.
 fn seconds(time: Duration) -> u32 {
     u32::try_from(time.as_secs() + u64::from(time.subsec_nanos() > 0)).unwrap_or(u32::MAX)
 }

@@ -1,8 +1,6 @@
-//! Letting people in: whether a user is who they say and may come from where they come. Serves the login, every session
-//! with a master after it, and its end.
-//!
-//! An unknown user and a wrong secret get the same sentence at the same cost; what the address allows, and whether the
-//! account is disabled, is said only to those who proved themselves.
+//! Logins: whether users are who they say and may log in from their address. It serves the login, every session with a
+//! master after it, and its end. Whether an address is allowed or an account disabled is told only to users who proved
+//! themselves. It never tells an unknown user from a wrong secret: both get the same message at the same cost.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -32,9 +30,9 @@ pub(super) struct Login {
     user: UserName,
     address: IpAddr,
     purpose: LoginPurpose,
-    /// Whether the secret is one that can be guessed.
+    /// Whether the secret can be guessed.
     guessable: bool,
-    /// What a password is compared with, if there is one: a match proves nothing once the user has another.
+    /// The password that it is compared with, if there is one: a match proves nothing once the user has another.
     against: Option<PasswordHash>,
 }
 
@@ -48,7 +46,7 @@ pub(super) struct QueuedLogin {
     purpose: LoginPurpose,
 }
 
-/// What someone wants who proves who they are.
+/// What a caller wants who proves who they are.
 #[derive(Debug)]
 pub(super) enum LoginPurpose {
     /// A session with a master.
@@ -66,7 +64,7 @@ impl Security {
         purpose: LoginPurpose,
     ) {
         let address = address.to_canonical();
-        // A token cannot be guessed, so nobody is slowed down over one.
+        // A token cannot be guessed, so logins with one are not slowed down.
         let guessable = matches!(secret, Secret::Password(_));
         if !guessable && matches!(purpose, LoginPurpose::LoginSession(_)) {
             return self.answer(caller, refused(Status::Usage, "a token begins no login session; give the password"));
@@ -98,7 +96,7 @@ impl Security {
             return self.refuse(caller, too_busy());
         }
         let known = self.accounts.user(&user);
-        // The decoy's own password is in the source: whoever gives it must not come in with it.
+        // The decoy's own password is in the source: giving it must not log anyone in.
         let against = known.and_then(|user| user.password.clone()).filter(|_| guessable);
         let password = against.as_ref().unwrap_or(&self.decoy);
         let verification = Verification::new(secret, password, self.tokens_of(now, &user));
@@ -106,7 +104,7 @@ impl Security {
         self.begin_work(Pending::Login(login), Work::Verify(verification));
     }
 
-    /// Goes on with the logins that had to wait for others, of which one may have ended.
+    /// Resumes the logins that had to wait for others, of which one may have ended.
     pub(super) fn resume_queued_logins(&mut self, now: Now) {
         for QueuedLogin { caller, user, secret, address, purpose } in std::mem::take(&mut self.queued_logins) {
             self.check_user(now, caller, (user, secret, address), purpose);
@@ -118,7 +116,7 @@ impl Security {
         if guessable {
             self.failed.end(&user, address);
         }
-        // Looked up again: the account is that of now, not that of when the question came.
+        // Looked up again: the account must be the current one, not the one when the question came.
         let account = self.accounts.user(&user).filter(|account| !guessable || account.password == against);
         let proved = account.zip(found).filter(|_| !guessable || against.is_some());
         let Some((account, SecretMatch { credential, rehashed })) = proved else {
@@ -135,7 +133,7 @@ impl Security {
         }
         if rehashed.is_some() {
             let row = accounts::set_user(&user, &User { password: rehashed, ..account.clone() });
-            // Best effort: the old hash is as good as it was.
+            // Best effort: the old hash is as good as before.
             let _ = row.and_then(|row| self.apply(vec![row]));
         }
         match purpose {
@@ -151,7 +149,7 @@ impl Security {
         }
     }
 
-    /// Refuses one who is who they say, and may not come in all the same.
+    /// Refuses a user who is proved but may not log in all the same.
     pub(super) fn check_may_enter(&self, user: &UserName, account: &User, address: IpAddr) -> Result<(), Refusal> {
         let refused = |message: String| Err(Refusal::new(Status::Refused, message));
         if account.disabled {
@@ -212,7 +210,7 @@ impl Security {
         Ok(NewSession { credential, token, until_unix_millis })
     }
 
-    /// Looks at sessions that a master has open. To be open is to be used, so a login session is renewed by it.
+    /// Checks sessions that a master has open. An open session counts as used, so this renews a login session.
     pub(super) fn recheck(&mut self, now: Now, caller: SecurityCaller, held: &[HeldSession]) {
         if held.len() > RECHECKED_MAX {
             return self.answer(caller, refused(Status::Usage, "too many sessions at once; ask in parts"));
@@ -229,7 +227,7 @@ impl Security {
         self.answer(caller, SecurityReply::Rechecked(known));
     }
 
-    /// What the user of a session may do now; `None` where it does not stand any more.
+    /// The current rights of a session's user; `None` if the session is no longer valid.
     pub(super) fn current_rights(&self, now: Now, held: &HeldSession) -> Option<KnownUser> {
         let account = self.accounts.user(&held.user)?;
         self.check_may_enter(&held.user, account, held.address).ok()?;
@@ -238,7 +236,7 @@ impl Security {
         Some(KnownUser { rights, credential: held.credential, until_unix_millis })
     }
 
-    /// Until when a credential is good; `None` where it is not any more.
+    /// Until when a credential is valid; `None` if it is no longer.
     fn valid_until(&self, now: Now, user: &UserName, account: &User, id: CredentialId) -> Option<Option<u64>> {
         if id == CredentialId(0) {
             return Some(None);
@@ -250,7 +248,7 @@ impl Security {
         session.is_good(now).then_some(Some(session.until_unix_millis))
     }
 
-    /// Notes that a token or session was used, now and then; nobody waits for that.
+    /// Records that a token or session was used, now and then; no answer waits for that.
     fn note_use(&mut self, now: Now, user: &UserName, id: CredentialId) {
         let row = if let Some(session) = self.accounts.sessions().get(&id) {
             session.used(now, self.may_renew(user)).map(|used| accounts::set_session(id, &used))
@@ -264,12 +262,12 @@ impl Security {
             })
         };
         if let Some(Ok(row)) = row {
-            // Best effort: what is lost is when it was used.
+            // Best effort: only the time of its use is lost.
             let _ = self.apply(vec![row]);
         }
     }
 
-    /// The digests of all that is good for a user now.
+    /// The digests of all credentials that are valid for a user now.
     pub(super) fn tokens_of(&self, now: Now, user: &UserName) -> Vec<(CredentialId, TokenHash)> {
         let Some(account) = self.accounts.user(user) else { return Vec::new() };
         let tokens = account.tokens.iter().filter(|token| token.is_good(now)).map(|token| (token.id, token.hash));
@@ -285,10 +283,10 @@ pub(super) fn must_wait(user: &UserName, address: IpAddr, wait: Duration) -> Ref
     Refusal::new(Status::Refused, message)
 }
 
-/// Logins that wait for others of the same name or address: what two masters ask at once. They wait for comparisons and
-/// not for time, and hold what a master may ask meanwhile.
+/// Logins that wait for others of the same name or address, as when two masters ask at once. They wait for comparisons
+/// and not for time, and take up requests that a master could make meanwhile.
 const QUEUED_LOGINS_MAX: usize = 16;
 
-/// The one sentence for an unknown user and for a wrong secret.
+/// The one message for an unknown user and for a wrong secret.
 pub(super) const WRONG_LOGIN: &str =
     "the user name or the password or token is wrong, or the session has ended; look at the profile or log in again";

@@ -1,5 +1,6 @@
-//! What an administrator does about machines: tickets, approvals, address lists, striking off. Serves `sector node
-//! ticket|requests|approve|reject|allow|remove`, and who sits at the security server itself.
+//! Requests of administrators about machines: tickets, approvals, address lists and removal. It serves `sector node
+//! ticket|requests|approve|reject|allow|remove`, and the holder of the security server's own key. It never issues a
+//! certificate: [`admission`](super::admission) does.
 
 use protocol::{
     AddressRange, KeyDigest, MachineKind, NodeId, Now, Refusal, Status,
@@ -16,7 +17,7 @@ use crate::{
 };
 
 impl Security {
-    /// Does what an administrator wants, or with `own` who has the security server's private key.
+    /// Does what an administrator asks for; with `own`, what the holder of the security server's private key asks for.
     pub(super) fn administer(
         &mut self,
         now: Now,
@@ -54,7 +55,7 @@ impl Security {
         let known = self.accounts.machines();
         match kind {
             MachineKind::Node => {}
-            // A master may ask for everyone's rights: who may make one sits at the security server itself.
+            // A master may ask for everyone's rights, so only someone at the security server itself may make one.
             MachineKind::Master if own => {}
             _ => return Err(refuse(Status::Refused, "a master's ticket is made at the security server itself")),
         }
@@ -72,11 +73,11 @@ impl Security {
                 ),
             ));
         }
-        // The administrator asks once more, since the answer was lost. The ticket may even have been used meanwhile.
+        // The administrator asks again, since the answer was lost. The ticket may even have been used meanwhile.
         if known.ticket(&digest).is_some() {
             return Ok(Vec::new());
         }
-        // What is over makes room first.
+        // Expired entries make room first.
         let mut changes = known.forget_expired(now.unix_millis);
         let lives = |ticket: &&TicketRow| ticket.until_unix_millis > now.unix_millis;
         if known.tickets().filter(lives).count() >= TICKETS_MAX {
@@ -188,7 +189,7 @@ fn no_such(name: &NodeId) -> Refusal {
 
 /// Shortest life of a ticket: the time to carry it to the next terminal.
 const TICKET_LIFE_SECONDS_MIN: u64 = 1;
-/// Longest life of a ticket: the time until a machine that was ordered is there.
+/// Longest life of a ticket: the time until a machine that was ordered arrives.
 const TICKET_LIFE_DAYS_MAX: u64 = 30;
 /// Most tickets that are valid at once: a rack or two that is set up in one go.
 const TICKETS_MAX: usize = 1_000;

@@ -1,5 +1,5 @@
-//! Letting nodes in: only those that have a certificate of this cloud and show it, from their own addresses. Serves
-//! joining.
+//! Admits nodes that join. A node without a certificate of this cloud, or at an address that is not one of its own, is
+//! never admitted.
 
 use std::net::IpAddr;
 
@@ -11,8 +11,7 @@ use super::{
 };
 
 impl Security {
-    /// A node that joins with the certificate that was issued to follow has used it: the one before is worth nothing
-    /// then.
+    /// A node that joins with its next certificate has used it: the one before is then invalid.
     pub(super) fn check_node(&mut self, caller: SecurityCaller, name: &NodeId, fingerprint: [u8; 32], address: IpAddr) {
         let machine = self.accounts.machines().of_kind(name, MachineKind::Node).cloned();
         let checked = machine.ok_or_else(|| unknown(name)).and_then(|machine| {

@@ -1,5 +1,5 @@
-//! New passwords: one's own with the old one, another's by an administrator. Serves `sector user passwd`. Whoever has
-//! taken over a session must not be able to guess the old password faster than at the login.
+//! New passwords (`sector user passwd`): one's own with the old one, another's by an administrator. Someone who has
+//! taken over a session can never guess the old password faster than at the login.
 
 use protocol::{
     Now, Refusal, Status, UserName,
@@ -19,14 +19,14 @@ use crate::{
     password_hash::{PasswordHash, PasswordHashing, SecretMatch, Verification},
 };
 
-/// A password on its way: first the old one is compared, where there is one to give, then the new one is hashed.
+/// A password change under way: first the old password is compared, if one must be given, then the new one is hashed.
 #[derive(Debug)]
 pub(super) struct PasswordChange {
     caller: SecurityCaller,
     by: Asker,
     user: UserName,
     new: Option<PasswordHashing>,
-    /// What the account has while the work goes on: if it has another afterwards, someone was faster.
+    /// The account's password hash when the work began: if it has another afterwards, another change came first.
     against: Option<PasswordHash>,
 }
 
@@ -123,7 +123,7 @@ impl Security {
             Err(refusal) => return self.refuse(caller, refusal),
         };
         let row = hash.and_then(|hash| accounts::set_user(&user, &User { password: Some(hash), ..account.clone() }));
-        // Whoever knew the old one may be in one of them.
+        // Someone who knew the old password may be logged in with one of them.
         let ends = self.ends_of_sessions(&user, Some(by.credential));
         self.change_of(caller, user, row.map(|row| ends.into_iter().chain([row]).collect()));
     }

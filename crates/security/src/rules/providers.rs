@@ -1,7 +1,6 @@
-//! Logins with a password that a directory knows, and what becomes of a user whom a provider proved. Serves the login.
-//!
-//! An account belongs to whoever it was made for: to this server's own database, or to one provider. No other can prove
-//! its user, whatever names it gives. A provider that does not answer lets nobody in.
+//! Logins with a password that a directory knows, and the accounts of users whom a provider proved. An account belongs
+//! to what it was made for: this server's own database, or one provider. No other can prove its user, whatever names it
+//! gives. A provider that does not answer never lets anyone in.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -40,7 +39,7 @@ pub(super) struct ProviderLogins {
     pub(super) revalidations: Revalidations,
     /// Questions under way.
     asked: BTreeMap<CheckId, Asked>,
-    /// Providers that did not answer, and until when nobody is made to wait for them, as [`Now::monotonic`].
+    /// Providers that did not answer, and until when nobody has to wait for them, as [`Now::monotonic`].
     down: BTreeMap<String, Duration>,
 }
 
@@ -51,16 +50,16 @@ struct Asked {
     what_for: QuestionPurpose,
 }
 
-/// What a question is for.
+/// The purpose of a question.
 #[derive(Debug)]
 pub(super) enum QuestionPurpose {
     /// A login with a password.
     Password(PasswordLogin),
-    /// The beginning of a login with a browser, for one at this address and a machine of this name.
+    /// The beginning of a login with a browser, for a user at this address and a machine of this name.
     Begin(SecurityCaller, IpAddr, String),
-    /// Whether one that has begun is finished.
+    /// Whether a login that has begun is finished.
     Poll(SecurityCaller, [u8; 32]),
-    /// Whether a user who is in may stay in.
+    /// Whether a logged-in user may stay logged in.
     Revalidate(UserName),
 }
 
@@ -72,7 +71,7 @@ pub(super) struct PasswordLogin {
     pub(super) address: IpAddr,
     pub(super) purpose: LoginPurpose,
     pub(super) password: SecretText,
-    /// Who is asked next, where this one does not know the user.
+    /// The providers to ask next, if this one does not know the user.
     pub(super) to_ask: VecDeque<String>,
 }
 
@@ -85,8 +84,8 @@ impl Security {
         self
     }
 
-    /// Whom to ask about the password of this name: its account's provider, or, where there is no account yet, those
-    /// that may know it. Nobody where the account is this server's own.
+    /// The providers to ask about the password of this name: its account's provider or, if there is no account yet,
+    /// those that may know it. None if the account is this server's own.
     pub(super) fn providers_of(&self, user: &UserName) -> VecDeque<String> {
         match (self.accounts.user(user), self.accounts.origin(user)) {
             (Some(_), Some(origin)) => [origin.provider.clone()].into(),
@@ -110,7 +109,7 @@ impl Security {
     /// Has a provider asked.
     ///
     /// # Errors
-    /// Where it cannot be asked now.
+    /// If it cannot be asked now.
     pub(super) fn ask_provider(
         &mut self,
         now: Now,
@@ -124,7 +123,7 @@ impl Security {
         if self.providers.down.get(&provider).is_some_and(|until| *until > now.monotonic) {
             return Err(unreachable(&provider));
         }
-        // Looks have a bound of their own.
+        // Revalidations have a limit of their own.
         let is_login = |asked: &&Asked| !matches!(asked.what_for, QuestionPurpose::Revalidate(_));
         if self.providers.asked.values().filter(is_login).count() >= QUESTIONS_MAX {
             return Err(too_busy());
@@ -160,7 +159,7 @@ impl Security {
                 match (self.admit_user(now, provider, &user, Some(&name), address), purpose) {
                     (Ok(rights), LoginPurpose::MasterSession) => {
                         self.failed.note_success(now, &name, address);
-                        // Nothing renews what a password opened, and nothing but time ends it.
+                        // Nothing renews a session opened with a password, and only time ends it.
                         let until_unix_millis = Some(now.unix_millis.saturating_add(SESSION_LIFE_MILLIS));
                         let known = KnownUser { rights, credential: CredentialId(0), until_unix_millis };
                         self.answer(caller, SecurityReply::User(known));
@@ -179,7 +178,7 @@ impl Security {
                 self.revalidate_soon(now, &login.user);
                 self.ask_next(now, login);
             }
-            // Another provider that has such a user has another person.
+            // A user of that name at another provider is another person.
             ProviderAnswer::WrongSecret => self.fail_password(now, login),
             other => {
                 self.failed.end(&login.user, login.address);
@@ -194,8 +193,8 @@ impl Security {
         self.refuse(login.caller, Refusal::new(Status::Refused, WRONG_LOGIN));
     }
 
-    /// What a user whom `provider` proved may do; makes or changes the account. `expected` is the name they gave, if
-    /// they gave one.
+    /// The rights of a user whom `provider` proved; makes or changes the account. `expected` is the name the user gave,
+    /// if any.
     pub(super) fn admit_user(
         &mut self,
         now: Now,
@@ -226,8 +225,8 @@ impl Security {
         Ok(UserRights { user: name.clone(), groups: account.groups.clone(), admin: account.admin })
     }
 
-    /// Makes or changes the account of a provider's user, where there is anything to change: with `mapped` to what the
-    /// provider says, without it so that the account opens nothing.
+    /// Makes or changes the account of a provider's user, if there is anything to change. With `mapped` it takes the
+    /// provider's data. Without it, the account opens nothing.
     pub(super) fn update_account(
         &mut self,
         now: Now,
@@ -260,8 +259,7 @@ impl Security {
     }
 }
 
-/// The refusal where a provider gave no answer that can be used. Why it did not is for the log: whoever logs in may be
-/// anyone.
+/// The refusal if a provider gave no usable answer. The reason goes only to the log, since anyone may try to log in.
 pub(super) fn failure(provider: &str, answer: &ProviderAnswer) -> Refusal {
     match answer {
         ProviderAnswer::Failed(ProviderFailure::Unreachable(_)) => unreachable(provider),
@@ -282,8 +280,8 @@ fn unreachable(provider: &str) -> Refusal {
     Refusal::new(Status::Unavailable, message)
 }
 
-/// Questions to providers at once. A master asks this server eight things at once, and a provider may take seconds: two
-/// ways stay free for those whom no provider needs to be asked about.
+/// Questions to providers at once. A master asks this server eight questions at once, and a provider may take seconds.
+/// So two slots stay free for users about whom no provider is asked.
 const QUESTIONS_MAX: usize = 6;
 /// For how long nobody waits for a provider that did not answer: a second try of the same person comes later.
 const DOWN_FOR: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
-//! Whether users of directories may stay in: everyone who holds a session or a token is asked about again every few
-//! minutes, so that whoever leaves an organization leaves the cloud too, and groups follow the directory. Serves
-//! revocation (docs/paths/login.md). A directory that gives no answer puts nobody out.
+//! Whether users of directories may stay logged in (docs/paths/login.md). Every few minutes the directory is asked
+//! about each user who holds a session or a token. So anyone who leaves an organization leaves the cloud too, and
+//! groups follow the directory. A directory that gives no answer never logs anyone out.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use protocol::{Now, UserName};
 use super::{Security, providers::QuestionPurpose};
 use crate::provider::{ProviderAnswer, ProviderQuestion};
 
-/// When who is looked after.
+/// When each user is revalidated.
 #[derive(Debug, Default)]
 pub(super) struct Revalidations {
     at: BTreeMap<UserName, Duration>,
@@ -38,8 +38,8 @@ impl Revalidations {
 }
 
 impl Security {
-    /// At the start everyone is looked after at once, as far as providers may be asked at once: nobody knows what has
-    /// changed meanwhile.
+    /// At the start everyone is revalidated at once, within the limit on questions: it is unknown what has changed
+    /// meanwhile.
     pub(super) fn begin_revalidation(&mut self) {
         let (plan, looks) = (&self.providers.mapping, &mut self.providers.revalidations);
         let of_directories =
@@ -54,7 +54,7 @@ impl Security {
         }
     }
 
-    /// Something was heard that the directory should be asked about soon, if it can be.
+    /// Something happened after which the directory should be asked about this user soon, if possible.
     pub(super) fn revalidate_soon(&mut self, now: Now, user: &UserName) {
         if self.providers.revalidations.at.contains_key(user) {
             self.providers.revalidations.set(user, now.monotonic);
@@ -67,7 +67,7 @@ impl Security {
         looks.order.first().filter(|_| looks.under_way < REVALIDATIONS_MAX).map(|(at, _)| *at)
     }
 
-    /// Asks about those whose time has come.
+    /// Asks about the users who are due.
     pub(super) fn revalidate_due_users(&mut self, now: Now) {
         while self.providers.revalidations.under_way < REVALIDATIONS_MAX
             && let Some(user) = self.providers.revalidations.pop_due(now)
@@ -77,10 +77,10 @@ impl Security {
     }
 
     fn revalidate_user(&mut self, now: Now, user: UserName) {
-        // Who was removed is looked after no more.
+        // A user who was removed is no longer revalidated.
         let Some(provider) = self.accounts.origin(&user).map(|origin| origin.provider.clone()) else { return };
         self.schedule_revalidation(now, &user, &provider);
-        // Who holds nothing has nothing to lose, and is asked about at the login.
+        // A user who holds nothing has nothing to lose, and is asked about at the login.
         if self.tokens_of(now, &user).is_empty() {
             return;
         }
@@ -93,7 +93,7 @@ impl Security {
     /// A provider said whether a user may stay in.
     pub(super) fn note_revalidated(&mut self, now: Now, provider: &str, user: &UserName, answer: ProviderAnswer) {
         self.providers.revalidations.under_way -= 1;
-        // Looked up again: meanwhile the account may have been removed, or become someone else's.
+        // Looked up again: meanwhile the account may have been removed, or got another owner.
         let Some(origin) = self.accounts.origin(user).filter(|origin| origin.provider == provider).cloned() else {
             return;
         };
@@ -102,22 +102,22 @@ impl Security {
                 self.providers.mapping.admit(provider, &found).ok().filter(|mapped| mapped.name == *user)
             }
             ProviderAnswer::NoSuchUser => None,
-            // Whatever it is, it does not say that the user is gone.
+            // Any other answer does not say that the user is gone.
             _ => return,
         };
-        // Best effort: what cannot be written now is found again at the next look.
+        // Best effort: what cannot be written now is found again at the next revalidation.
         let _ = self.update_account(now, user, &origin, mapped);
     }
 
-    /// Whether use may prolong a login session. Not where nobody can be asked whether its user is still one: then each
-    /// ends twelve hours after the login.
+    /// Whether use may extend a login session. It may not where the user cannot be revalidated: then each session ends
+    /// twelve hours after the login.
     pub(super) fn may_renew(&self, user: &UserName) -> bool {
         let asks_again = |provider: &String| self.providers.mapping.recheck_interval(provider).is_some();
         self.accounts.origin(user).is_none_or(|origin| asks_again(&origin.provider))
     }
 }
 
-/// Looks at once: so many at a few hundredths of a second each are some ten thousand in five minutes.
+/// Revalidations at once: this many, at a few hundredths of a second each, make some ten thousand in five minutes.
 const REVALIDATIONS_MAX: usize = 2;
 
 #[cfg(test)]

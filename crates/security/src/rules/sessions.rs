@@ -1,4 +1,5 @@
-//! Tokens and login sessions as people see and end them: serves `sector user token`, `sector session` and `logout`.
+//! Tokens and login sessions as people see and end them, for `sector user token`, `sector session` and `logout`. Users
+//! who are not administrators never see or end those of others.
 
 use protocol::{
     CredentialId, Now, Refusal, Status, UserName,
@@ -31,7 +32,7 @@ impl Security {
         let admin = self.check_own(now, by, &user, "give others a token")?;
         let is_token = self.account(&by.rights.user)?.tokens.iter().any(|token| token.id == by.credential);
         if !admin && is_token {
-            // Else a token that was stolen, or that ends, would have children that live on.
+            // Otherwise a token that was stolen, or that expires, would have children that live on.
             let message = "a token makes no tokens; log in with `sector login` and add it then";
             return Err(Refusal::new(Status::Refused, message));
         }
@@ -45,7 +46,7 @@ impl Security {
         }
         let (token, credential) = ((self.random)(), self.random_id());
         let mut account = self.account(&user)?.clone();
-        // What has ended by itself makes room, also for one of its own name.
+        // Expired tokens make room, even for one of the same name.
         account.tokens.retain(|token| token.is_good(now));
         if account.tokens.iter().any(|token| token.name == name) {
             return Err(SecurityError::TokenExists(user, name).refusal());
@@ -120,7 +121,7 @@ impl Security {
     ) -> AccountsResult {
         let you = self.asker(now, by)?.rights;
         let session = self.accounts.sessions().get(&id);
-        // Another's session is as good as none: ids tell nothing to those who guess them.
+        // Another user's session is treated as missing, so that guessing ids reveals nothing.
         let Some(session) = session.filter(|session| you.admin || session.user == you.user) else {
             return Err(SecurityError::NoSuchSession(id).refusal());
         };
@@ -143,11 +144,11 @@ impl Security {
         Ok(None)
     }
 
-    /// Forgets login sessions that have ended by themselves, some at a time.
+    /// Forgets login sessions that have expired, some at a time.
     pub(super) fn forget_ended(&mut self, now: Now) {
         let ended = self.accounts.sessions().iter().filter(|(_, session)| !session.is_good(now));
         let ends = ended.take(FORGOTTEN_MAX).map(|(id, _)| accounts::remove_session(*id)).collect();
-        // Best effort: they are good for nothing whether their rows are there or not.
+        // Best effort: they are invalid whether their rows are there or not.
         let _ = self.apply(ends);
     }
 }

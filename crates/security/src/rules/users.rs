@@ -1,5 +1,5 @@
-//! What is asked about users and groups, and who may: serves `sector user`, `sector group` and `whoami`. Whoever asks
-//! is looked up again here, since a session may outlast what its user may do.
+//! Requests about users and groups, and who may make them, for `sector user`, `sector group` and `whoami`. The caller's
+//! rights are looked up again here, since a session may outlast them. They are never taken from what the master sent.
 
 use protocol::{
     CredentialId, Now, Refusal, Status, UserName,
@@ -25,7 +25,7 @@ pub(super) struct PendingUser {
     new: NewUser,
 }
 
-/// An answer, where it does not wait for anything.
+/// An answer, if it need not wait for anything.
 pub(super) type AccountsResult = Result<Option<AccountsReply>, Refusal>;
 
 impl Security {
@@ -242,7 +242,7 @@ impl Security {
         }
     }
 
-    /// Makes changes of one user's account, and lets masters know whose.
+    /// Makes changes of one user's account, and tells masters whose it is.
     pub(super) fn change_of(
         &mut self,
         caller: SecurityCaller,
@@ -253,13 +253,13 @@ impl Security {
         self.change(caller, changes, SecurityReply::Accounts(AccountsReply::Done));
     }
 
-    /// The rows that end a user's login sessions, but for one.
+    /// The rows that end a user's login sessions, except one.
     pub(super) fn ends_of_sessions(&self, user: &UserName, but: Option<CredentialId>) -> Vec<RowChange> {
         let others = self.accounts.sessions_of(user).filter(|(id, _)| Some(*id) != but);
         others.map(|(id, _)| accounts::remove_session(id)).collect()
     }
 
-    /// One who asks, as their account is now.
+    /// The caller, as their account is now.
     pub(super) fn asker(&self, now: Now, by: &Asker) -> Result<KnownUser, Refusal> {
         let user = &by.rights.user;
         let held = HeldSession { user: user.clone(), credential: by.credential, address: by.address };
@@ -269,7 +269,7 @@ impl Security {
         })
     }
 
-    /// Refuses whoever is no administrator now, whatever the master believes.
+    /// Refuses a caller who is no administrator now, whatever the master believes.
     pub(super) fn check_admin(&self, now: Now, by: &Asker, what: &str) -> Result<(), Refusal> {
         if self.asker(now, by)?.rights.admin {
             return Ok(());
@@ -278,7 +278,7 @@ impl Security {
         Err(Refusal::new(Status::Refused, message))
     }
 
-    /// Refuses whoever asks about another user and is no administrator now. Says whether they are one.
+    /// Refuses a caller who asks about another user and is no administrator now. Says whether they are one.
     pub(super) fn check_own(&self, now: Now, by: &Asker, user: &UserName, what: &str) -> Result<bool, Refusal> {
         let admin = self.asker(now, by)?.rights.admin;
         if !admin && by.rights.user != *user {
@@ -291,7 +291,7 @@ impl Security {
         self.accounts.user(user).ok_or_else(|| SecurityError::NoSuchUser(user.clone()).refusal())
     }
 
-    /// Refuses to change what an identity provider says of its user: it would say it again.
+    /// Refuses to change what an identity provider says of its user: the provider would say it again.
     pub(super) fn check_is_ours(&self, user: &UserName) -> Result<(), Refusal> {
         let Some(origin) = self.accounts.origin(user) else { return Ok(()) };
         let message = format!(
@@ -310,7 +310,7 @@ impl Security {
         Err(SecurityError::NoSuchGroup(group.to_owned()).refusal())
     }
 
-    /// Refuses to take from the last administrator who may come in what lets them.
+    /// Refuses to take the last way to log in from the last administrator.
     pub(super) fn check_not_last_admin(&self, user: &UserName) -> Result<(), Refusal> {
         let is_last = self.accounts.user(user).is_some_and(can_administer)
             && !self.accounts.users().any(|(name, account)| name != user && can_administer(account));
@@ -318,15 +318,14 @@ impl Security {
     }
 }
 
-/// Whether this account can be counted on to administer the cloud: with something that proves it and does not end by
-/// itself.
+/// Whether this account can be relied on to administer the cloud: it has a credential that does not expire by itself.
 pub(super) fn can_administer(account: &User) -> bool {
     let has_lasting_token = account.tokens.iter().any(|token| token.until_unix_millis.is_none());
     account.admin && !account.disabled && (account.password.is_some() || has_lasting_token)
 }
 
-/// Refuses ranges that would shut out the one who sets them for their own account: that is a slip of the hand, after
-/// which the last administrator could not take it back.
+/// Refuses ranges that would lock out a user who sets them for their own account. That would be a mistake, and the last
+/// administrator could not undo it.
 fn check_keeps_asker(by: &Asker, user: &UserName, addresses: &[protocol::AddressRange]) -> Result<(), Refusal> {
     let address = by.address.to_canonical();
     if by.rights.user != *user || protocol::AddressRange::allows(addresses, address) {
@@ -354,7 +353,7 @@ fn check_counts(groups: usize, addresses: &[protocol::AddressRange]) -> Result<(
     }
 }
 
-/// Names of this length and more may not stand in their user's password; shorter ones do by chance.
+/// Names of this length and more may not occur in their user's password; shorter ones do by chance.
 const TELLING_NAME_BYTES: usize = 4;
 /// Most users of one page: with all groups and addresses that they may have, below what a message holds.
 const PAGE_USERS_MAX: usize = 100;
@@ -364,5 +363,5 @@ pub(super) const USERS_MAX: usize = 10_000;
 const GROUPS_MAX: usize = 1_000;
 /// Most groups of one user: they travel with every question to the security server.
 const GROUPS_OF_USER_MAX: usize = 64;
-/// Most ranges of addresses from which one user may come.
+/// Most ranges of addresses for one user.
 const ADDRESSES_MAX: usize = 64;

@@ -1,5 +1,5 @@
-//! Logins that a real directory decides (`slapd`), over TLS from the first byte and over StartTLS: who is proved, whose
-//! groups are found, and that nothing a person may type opens somebody else's account.
+//! Logins that a real directory decides (`slapd`), over TLS from the first byte and over StartTLS. The tests check who
+//! is proved and which groups are found. Nothing that a person may type opens somebody else's account.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -77,7 +77,7 @@ async fn nothing_that_a_person_may_type_lets_them_in_without_the_password() {
     for settings in [searching(&slapd), by_template(&slapd)] {
         for (user, password) in [
             ("alice", "secret of bob"),
-            // RFC 4513: a bind without a password succeeds as nobody.
+            // RFC 4513: a bind without a password succeeds as an anonymous one.
             ("alice", ""),
             ("alice", "\0"),
             ("nopassword", ""),
@@ -109,7 +109,7 @@ async fn unknown_user_and_wrong_password_differ_only_where_the_directory_is_sear
     let settings = searching(&slapd);
     assert_eq!(check(&settings, "nobody", "x").await, ProviderAnswer::NoSuchUser);
     assert_eq!(check(&settings, "alice", "x").await, ProviderAnswer::WrongSecret);
-    // What may be a wrong password is shown to no other directory.
+    // A password that may only be mistyped is shown to no other directory.
     assert_eq!(check(&by_template(&slapd), "alice", "x").await, ProviderAnswer::WrongSecret);
     assert_eq!(check(&by_template(&slapd), "nobody", "x").await, ProviderAnswer::WrongSecret);
     let narrow = LdapSettings { user_filter: "(&(uid={user})(sn=A))".into(), ..settings.clone() };
@@ -135,7 +135,7 @@ async fn a_server_whose_certificate_is_not_trusted_is_not_told_a_password() {
 async fn without_tls_not_a_word_is_said_unless_the_settings_say_insecure() {
     let slapd = Slapd::start();
     let settings = by_template(&slapd);
-    // One that understands no StartTLS sees the question for it, and nothing after that.
+    // A server without StartTLS sees the request for it, and nothing after that.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let heard = std::thread::spawn(move || {
@@ -158,7 +158,7 @@ async fn without_tls_not_a_word_is_said_unless_the_settings_say_insecure() {
 async fn the_next_server_is_asked_when_one_does_not_answer_and_not_when_it_refuses() {
     let slapd = Slapd::start();
     let good = searching(&slapd);
-    // This one takes connections and says nothing.
+    // This one accepts connections and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("ldaps://localhost:{}", silent.local_addr().unwrap().port());
     let url = good.urls.clone().unwrap().remove(0);

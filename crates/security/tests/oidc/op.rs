@@ -1,6 +1,6 @@
 //! A real OpenID Connect provider (`tests/oidc`) as a child process on a port of its own, over HTTPS with an authority
-//! of the test's own; and a person, whose clicks are made by a program that follows the provider's pages. Where they
-//! are not installed the tests fail and say what to install; they never pass by not being made.
+//! of the test's own. A program that follows the provider's pages stands for a person and makes the clicks. Where they
+//! are not installed, the tests fail and say what to install; they are never skipped silently.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use std::{
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-/// The provider; it ends with this.
+/// The provider; it ends when this is dropped.
 pub(crate) struct Op {
     pub(crate) folder: TempDir,
     port: u16,
@@ -39,7 +39,7 @@ impl Op {
         let mut port = String::new();
         let mut said = BufReader::new(child.stdout.take().unwrap());
         said.read_line(&mut port).unwrap();
-        // It says more, and would end if nobody took it.
+        // It writes more, and would end if nobody read it.
         std::thread::spawn(move || said.lines().map_while(Result::ok).for_each(drop));
         Self { folder, port: port.trim().parse().unwrap(), child }
     }

@@ -1,11 +1,7 @@
-//! What a job does when a user's function errs (Sector/Sphere paper, 3.5.2: "the data segment will not be processed by
-//! any other SPE. Instead, an error report is sent back to the client"). By default the job ends with that report.
-//! Where the plan bears some errors, the segment is left out, the rest of its task is done again, and the report is
-//! kept for the end.
-//!
-//! It never tries a segment again on which a function erred, and never leaves one out whose results are in use: a
-//! function that went well the first time and errs the second, after a node was lost, costs a new run like one that
-//! left something else.
+//! What a job does when a user's function errs (Sector/Sphere paper, 3.5.2). By default it ends with that report. If
+//! the plan allows for some errors, it leaves the segment out, repeats the rest of the task, and keeps the report for
+//! the end. It never tries a segment again on which a function erred, and never leaves one out whose results are in
+//! use.
 
 use protocol::{
     Now, Refusal, Status, limits,
@@ -17,6 +13,10 @@ use crate::{SkippedSegment, SphereError, stage::ErrorOutcome};
 
 impl Job {
     /// A function erred on a segment of an attempt's task.
+    ///
+    /// See the paper, 3.5.2: "the data segment will not be processed by any other SPE. Instead, an error report is sent
+    /// back to the client". A function may succeed the first time and err the second, after a node was lost. That costs
+    /// a new run, as for a function whose results differ the second time.
     pub(super) fn handle_function_error(&mut self, now: Now, attempt: AttemptId, error: FunctionFailure) {
         let Some(spe) = self.spe_of(attempt) else { return };
         let most = self.plan.errors_max.min(limits::FUNCTION_ERRORS_MAX) as usize;
@@ -32,7 +32,7 @@ impl Job {
                 let first_record = segment.first_record(stage.stream());
                 let (from, until) = (segment.from, segment.until);
                 self.skipped_segments.push(SkippedSegment { stage: attempt.stage, from, until, first_record, error });
-                // After an error nobody knows what is in its process.
+                // After an error the state of its process is unknown.
                 self.replace_spe(now, spe);
                 for rival in rivals {
                     self.replace_spe(now, rival.spe);
@@ -45,7 +45,7 @@ impl Job {
                 );
                 self.begin_epoch(now, why);
             }
-            // It names a segment that its task does not have: nobody knows which is to be left out.
+            // The task does not have the reported segment: which one to leave out is unknown.
             ErrorOutcome::Unknown => {
                 record.failed += 1;
                 self.end(Err(SphereError::Function(error)));
@@ -53,9 +53,9 @@ impl Job {
         }
     }
 
-    /// A machine that had no more memory ended an attempt's process. Whose fault that was nobody knows, so that the
-    /// task is tried again; but the next machine is not to be taken down as well by one that takes all there is. So the
-    /// second time is the function's error.
+    /// A machine that had no more memory ended an attempt's process. The cause is unknown, so the task is tried again.
+    /// But a function that takes all memory must not take down one machine after another: the second time counts as the
+    /// function's error.
     pub(super) fn handle_out_of_memory(&mut self, now: Now, attempt: AttemptId, error: FunctionFailure) {
         let Some(spe) = self.spe_of(attempt) else { return };
         if self.out_of_memory.insert((attempt.stage, attempt.task)) {

@@ -1,12 +1,6 @@
-//! What a job does when results are gone (Sector/Sphere paper, 3.5.2): only what was lost is made again, and of that
-//! only what somebody is yet to read.
-//!
-//! A bucket that is lost begins anew at another node. Its pieces come from the nodes that made them, which have kept
-//! what they sent; where such a node is gone too, or kept nothing, that one task is done again, and sends only what is
-//! lacking. A task that reads a bucket of the stage before needs that bucket for it: where it is gone as well, it is
-//! made again in the same way, down to the files of the input, which have copies of their own.
-//!
-//! It never makes again what is in the output already, nor a bucket whose reader is done and whose results are safe.
+//! What a job does when results are gone (Sector/Sphere paper, 3.5.2). Only what was lost is made again, and only if
+//! something is yet to read it. It never makes again what is in the output already, nor a bucket whose reader is done
+//! and whose results are safe.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +10,12 @@ use super::Job;
 use crate::{JobAction, SphereError};
 
 impl Job {
-    /// A node is gone, with all that it had of the job.
+    /// A node is gone, with everything of the job that it had.
+    ///
+    /// A lost bucket starts anew at another node. Its pieces come from the nodes that made them, which have kept what
+    /// they sent. If such a node is gone too, or kept nothing, that one task is done again and sends only the missing
+    /// pieces. A task that reads a bucket of the stage before needs that bucket for this. If it is gone as well, it is
+    /// made again in the same way. This goes down to the files of the input, which have copies of their own.
     pub(super) fn lose_node(&mut self, node: &NodeId) {
         let Some(spes) = self.fleet.lose_node(node) else { return };
         for (spe, attempt) in spes {
@@ -30,7 +29,8 @@ impl Job {
         if self.fleet.weights().is_empty() {
             return self.end(Err(SphereError::NoNodes));
         }
-        // From the last stage down: what a stage must do again decides what of the stage before is still needed.
+        // From the last stage down: what a stage must do again decides which results of the stage before are still
+        // needed.
         for number in (0..self.stages.len()).rev() {
             let (stages, next) = self.stages.split_at_mut(number + 1);
             let stage = &mut stages[number];
@@ -54,7 +54,7 @@ impl Job {
         self.regenerate_buckets(stage as usize, &[bucket]);
     }
 
-    /// Pieces that a node should have kept cannot be had, or not be brought to their buckets.
+    /// Pieces that a node should have kept are unavailable, or cannot be brought to their buckets.
     pub(super) fn refuse_delivery(&mut self, now: Now, attempt: AttemptId, refusal: Refusal) {
         let attempts_max = self.plan.attempts_max;
         let Some(stage) = self.stage_of(attempt) else { return };
@@ -90,7 +90,7 @@ impl Job {
         self.rerun_tasks(number, &tasks);
     }
 
-    /// Does tasks of a stage again, and makes what they read again where that is gone.
+    /// Does tasks of a stage again, and makes their input again if that is gone.
     fn rerun_tasks(&mut self, number: usize, tasks: &BTreeSet<u32>) {
         if tasks.is_empty() {
             return;
@@ -104,6 +104,6 @@ impl Job {
     }
 }
 
-/// Times one bucket may be lost while its node lives before the whole job begins anew: a node that is started again
-/// loses each once, and one whose disk drops what it is given is no place for it.
+/// Times one bucket may be lost while its node lives, before the whole job is begun anew. A node that is started again
+/// loses each bucket once. A node whose disk loses what it is given cannot keep the bucket.
 const LOSSES_MAX: u32 = 8;

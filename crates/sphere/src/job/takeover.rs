@@ -1,17 +1,6 @@
-//! What a job does when its driver is gone and another takes its place. The new one has told a job the same, event by
-//! event, up to where that was written down, and stands where the old one stood then; what the old one did after that
-//! nobody knows.
-//!
-//! So everything that was under way is asked for again, of SPEs of its own, and no number of an attempt that the old
-//! one may have used is used again: its pieces may lie in buckets, or still come, and belong to no winner. A bucket
-//! that the old one sealed with winners of which the new one does not know is refused to it, and made again.
-//!
-//! Whoever writes down what a job is told must have done so, with all of it, before anything is asked for
-//!
-//! - after [`Event::DriverReplaced`](crate::Event), which takes the numbers of the old one away,
-//! - of a new run: to nodes that have heard of it, older ones mean nothing any more.
-//!
-//! It never blames anyone: neither a task nor a node has failed.
+//! What a job does when its driver is gone and another takes its place. The new driver has given a job the same events,
+//! as far as they were written down. So it is in the state that the old one was in then. What the old driver did after
+//! that is unknown. The takeover never blames any task or node: none has failed.
 
 use protocol::Now;
 
@@ -19,10 +8,19 @@ use super::Job;
 use crate::JobAction;
 
 impl Job {
-    /// See the module.
+    /// Asks again for everything that was under way, of new SPEs.
+    ///
+    /// No attempt number that the old driver may have used is used again. Its pieces may lie in buckets, or still come,
+    /// and belong to no winner. The old driver may have sealed a bucket with winners that the new one does not know.
+    /// The new driver is refused that bucket, and it is made again.
+    ///
+    /// A driver must have written down everything that the job was told, before it asks for anything
+    ///
+    /// - after [`Event::DriverReplaced`](crate::Event), which takes the numbers of the old driver away,
+    /// - of a new run: to nodes that know of it, older runs mean nothing any more.
     pub(super) fn take_over(&mut self, now: Now) {
         self.takeovers += 1;
-        // They were asked of the driver that is gone.
+        // They were asked of the old driver.
         self.actions.clear();
         let attempts_from = self.attempts_from();
         for stage in &mut self.stages {

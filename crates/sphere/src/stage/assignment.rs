@@ -1,7 +1,6 @@
-//! Giving out the tasks of a stage: which attempt an SPE makes next, where it finds its bytes, and which attempts are
-//! so slow that another is begun beside them (Sector/Sphere paper, 3.5.2).
-//!
-//! It never says which SPE is to be asked: the [job](crate::job) does.
+//! Gives out the tasks of a stage (Sector/Sphere paper, 3.5.2): which attempt an SPE makes next, and where it finds its
+//! bytes. It also says which attempts are so slow that another is begun beside them. It never says which SPE is to be
+//! asked: the [job](crate::job) does.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -32,8 +31,8 @@ impl Stage {
     ) -> Option<Assignment> {
         let task = self.pool.take(fleet, node, far)?;
         let state = &mut self.tasks[task as usize];
-        // A first attempt, the rest of a task without a segment on which the function erred, and what was never begun
-        // because its input was away are no retries: nobody failed.
+        // A first attempt is no retry, since none failed before it. The same holds after a segment was left out for an
+        // error, or when the attempt before was not begun for lack of input.
         record.retried += u64::from(state.begun > 0 && !std::mem::take(&mut state.is_unblamed));
         Some(self.begin_attempt(now, fleet, task, spe, node))
     }
@@ -50,7 +49,7 @@ impl Stage {
         running.all(|running| running.node != *node) && !self.pool.has_failed_at(task, node)
     }
 
-    /// The attempt that an SPE with nothing else to do makes beside a [slow](Self::late) one at another node.
+    /// The attempt that an otherwise idle SPE makes beside a [slow](Self::slow_at) one at another node.
     pub(crate) fn begin_speculative(
         &mut self,
         now: Now,
@@ -87,7 +86,7 @@ impl Stage {
     /// When the only attempt at a task counts as slow.
     pub(super) fn slow_at(&self, task: u32) -> Option<Duration> {
         let state = &self.tasks[task as usize];
-        // A bucket can only be read where it lies; a rival there would share the fate of the first.
+        // A bucket can only be read where it lies; a rival there would have the same fate as the first attempt.
         let [running] = &self.running_attempts.get(&task)?[..] else { return None };
         let (not_begun, rival_from) =
             state.past.as_ref().map_or((0, Duration::ZERO), |past| (past.not_begun, past.speculate_after));
@@ -145,7 +144,7 @@ fn find(
     SegmentLocation::Remote { slice, nearest }
 }
 
-/// What guides through a file between two of its marks.
+/// What locates the records of a file between two of its marks.
 fn locator(
     file: &InputFile,
     (begin, end): (u32, u32),
@@ -164,5 +163,5 @@ fn locator(
     })
 }
 
-/// A task that was begun so often gets no rival any more: it is not the nodes that are slow.
+/// A task that was begun this often gets no more rivals: the nodes are not the cause of its slowness.
 const SPECULATION_ATTEMPTS_MAX: u32 = 6;

@@ -1,8 +1,6 @@
-//! What of a stage is made again when a node is lost, or a bucket (`docs/paths/job.md`, "When results are lost"): which
-//! of its buckets are still needed, which pieces are sent again, and which tasks are done again, because nobody has
-//! kept theirs.
-//!
-//! It never says what is lost: [`recovery`](crate::job) does, stage by stage.
+//! What of a stage is made again when a node or a bucket is lost (`docs/paths/job.md`, "When results are lost"). It
+//! decides which buckets are still needed, which pieces are sent again, and which tasks are done again because no node
+//! kept theirs. It never says what is lost: [`recovery`](crate::job) does, stage by stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +13,7 @@ use super::{Stage, Winner};
 use crate::{action::Placement, bucket::PieceSlot, fleet::Fleet, stream::Stream};
 
 impl Stage {
-    /// A node was lost; what it held was seen to.
+    /// A node was lost, and its contents have been dealt with.
     pub(crate) fn forget_node(&mut self, fleet: &Fleet, node: &NodeId) {
         self.pool.forget_node(fleet, node);
     }
@@ -27,13 +25,13 @@ impl Stage {
         here
     }
 
-    /// Tasks that are done and whose pieces `node` was yet to send.
+    /// Tasks that are done and whose pieces `node` had not sent yet.
     pub(crate) fn undelivered_at(&self, node: &NodeId) -> BTreeSet<u32> {
         self.deliveries.tasks_at(node).into_iter().collect()
     }
 
-    /// These buckets are gone. Those of the pieces that their nodes have kept are to be sent again; gives the tasks of
-    /// which nobody has.
+    /// These buckets are gone. Pieces that their nodes have kept are to be sent again. Gives the tasks whose pieces no
+    /// node has.
     pub(crate) fn lose_buckets(&mut self, fleet: &Fleet, numbers: &[u32]) -> BTreeSet<u32> {
         let mut again = BTreeSet::new();
         let mut by_task: BTreeMap<u32, Vec<PieceSlot>> = BTreeMap::new();
@@ -42,7 +40,7 @@ impl Stage {
         }
         for (task, spots) in by_task {
             match self.tasks[task as usize].winner.as_ref() {
-                // A task that stays where it ran has kept nothing: its piece became the bucket.
+                // A task whose results stay where it ran has kept nothing: its piece became the bucket.
                 Some(winner) if *self.buckets.placement() != Placement::Local && fleet.is_live(&winner.node) => {
                     self.deliveries.request(task, &winner.node, winner.attempt, spots);
                 }
@@ -56,12 +54,12 @@ impl Stage {
         again
     }
 
-    /// Buckets that hold nothing are not to be at `node` any more.
+    /// Moves buckets that hold nothing away from `node`.
     pub(crate) fn relocate_empty_buckets(&mut self, fleet: &Fleet, node: &NodeId) {
         self.buckets.relocate_empty(node, &self.bucket_shares.weights(fleet));
     }
 
-    /// These tasks are to be done again. Gives the numbers of the buckets that they read, where they read buckets.
+    /// These tasks are to be done again. Gives the numbers of the buckets that they read, if they read buckets.
     pub(crate) fn rerun(&mut self, fleet: &Fleet, tasks: &BTreeSet<u32>, record: &mut StageRecord) -> Vec<u32> {
         let done = tasks.iter().copied().filter(|task| self.tasks[*task as usize].winner.is_some());
         let done: BTreeSet<u32> = done.collect();
@@ -92,15 +90,15 @@ impl Stage {
         inputs
     }
 
-    /// The driver was replaced: what was under way is ordered again, and attempts begin with a number that the one
-    /// before cannot have used.
+    /// The driver was replaced. What was under way is ordered again, and attempts begin with a number that the old
+    /// driver cannot have used.
     pub(crate) fn resume_after_takeover(&mut self, attempts_from: u32) {
         self.attempts_from = attempts_from;
         self.buckets.reissue();
         self.deliveries.reissue();
     }
 
-    /// The buckets of these numbers, which it reads, are being made again: who would read them waits.
+    /// The input buckets of these numbers are being made again: the tasks that read them wait.
     pub(crate) fn suspend(&mut self, fleet: &Fleet, buckets: &[u32]) {
         for bucket in buckets {
             let Some(task) = self.reader(*bucket) else { continue };

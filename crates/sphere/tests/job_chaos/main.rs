@@ -1,8 +1,7 @@
-//! A whole fake cloud around one job, from one seed: actions are carried out in random order, SPEs die with half their
-//! pieces delivered, nodes die or come back without their buckets, news comes late, twice or never. At the end every
-//! record of the input must be in the output exactly once, once the output has got its place.
-//!
-//! The fake nodes keep what a real node keeps and nothing more: whole pieces by bucket, cut to the winners at the seal.
+//! A whole fake cloud around one job, from one seed. Actions are carried out in random order, and SPEs die with half
+//! their pieces delivered. Nodes die or come back without their buckets, and reports come late, twice or never. At the
+//! end every record of the input must be in the output exactly once, once the output is in its place. The fake nodes
+//! keep what a real node keeps and nothing more: whole pieces by bucket, cut to the winners at the seal.
 #![allow(clippy::unwrap_used)]
 
 mod buckets;
@@ -28,7 +27,7 @@ use sphere::{
     Placement, SegmentLocation, SpeId, SpeNodePlan, SphereError, StageOutput, StagePlan,
 };
 
-/// A record: its file, its number in it, and what the attempts through which it went put on it.
+/// A record: its file, its number in it, and the marks that the attempts put on it.
 type Record = (SectorPath, u64, u64);
 type Content = Vec<Record>;
 
@@ -43,11 +42,11 @@ struct Node {
     sealed: BTreeMap<BucketId, (Vec<Winner>, Content)>,
     /// The newest run seen; what older ones left is void.
     run: u32,
-    /// Of which bucket alone an attempt here made its own.
+    /// The only bucket from which an attempt here made its own.
     made_from: BTreeMap<BucketId, BucketId>,
     /// What attempts here left, by bucket.
     kept: BTreeMap<AttemptId, BTreeMap<u32, Content>>,
-    /// Buckets that became files: there is nothing left of them to be published.
+    /// Buckets that became files: nothing of them is left to be published.
     became_files: BTreeSet<BucketId>,
 }
 
@@ -58,7 +57,7 @@ struct File {
     content: Content,
 }
 
-/// What a function leaves when it is called again.
+/// What a function does when it is called again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Function {
     /// The same.
@@ -99,7 +98,7 @@ struct Cloud {
     nodes: BTreeMap<NodeId, Node>,
     spes: BTreeMap<SpeId, NodeId>,
     work: Vec<Work>,
-    /// Output by bucket, of the present run only; as far as it is published, the files of its hidden folder.
+    /// Output by bucket, of the current run only; if published, the files of its hidden folder.
     output: BTreeMap<u32, File>,
     output_run: u32,
     slices: u128,
@@ -109,7 +108,7 @@ struct Cloud {
     fired: BTreeMap<&'static str, u32>,
     erring_record: Option<Record>,
     function: Function,
-    /// How often it stays unknown that a bucket became a file.
+    /// How many reports that a bucket became a file are still to be lost.
     answers_to_lose: u32,
     ended: Vec<Result<Outcome, SphereError>>,
 }
@@ -119,10 +118,10 @@ impl Cloud {
         Self::bearing(seed, faults, 0)
     }
 
-    /// One whose job goes on with so many errors of its function.
+    /// A cloud whose job tolerates this many errors of its function.
     fn bearing(seed: u64, faults: u32, errors_max: u32) -> (Self, Content) {
         let mut rng = Rng::with_seed(seed);
-        // Drawn apart, so that a seed's cloud is the same as without marks and links.
+        // Drawn from a separate generator, so that a seed's cloud is the same as without marks and links.
         let mut marks = Rng::with_seed(!seed);
         let names: Vec<NodeId> = (0..rng.u32(1..6)).map(|at| NodeId::new(format!("n{at}")).unwrap()).collect();
         let plans: Vec<SpeNodePlan> = names
@@ -237,8 +236,8 @@ impl Cloud {
         self.job.handle_timeout(self.now);
     }
 
-    /// The driver dies with what it had not written down; another is told the rest again, and goes on. What the old one
-    /// had ordered may still happen, and nobody hears of it.
+    /// The driver dies with what it had not written down. Another is given the rest again, and goes on. What the old
+    /// one had ordered may still happen, and nobody hears of it.
     fn replace_driver(&mut self) -> Option<&'static str> {
         self.journal.truncate(self.written);
         let (plan, inputs, nodes) = self.begin.clone();
@@ -298,7 +297,7 @@ impl Cloud {
             JobAction::Fetch { node, bucket } => self.work.push(Work::Fetch(node, bucket)),
             JobAction::Deliver(delivery) => self.work.push(Work::Deliver(delivery)),
             JobAction::BeginEpoch { epoch: run } => {
-                // To nodes that have heard of it, older runs mean nothing: the next driver must know of it too.
+                // To nodes that know of this run, older runs mean nothing: the next driver must know of it too.
                 self.written = self.journal.len();
                 self.output_run = run;
                 self.output.clear();
@@ -345,7 +344,7 @@ impl Cloud {
             }
             Work::Publish(node, bucket) => {
                 self.publish(&node, bucket);
-                // What it was made from is needed no more, as far as the node knows.
+                // As far as the node knows, the bucket it was made from is no longer needed.
                 let at = self.nodes.get_mut(&node).unwrap();
                 if let Some(input) = at.made_from.get(&bucket).filter(|_| !at.is_down) {
                     let is_there = at.sealed.remove(input).is_some();
@@ -356,7 +355,7 @@ impl Cloud {
         }
     }
 
-    /// News travels: other things may happen before it arrives.
+    /// Reports take time: other things may happen before one arrives.
     fn tell(&mut self, event: Event) {
         self.work.push(Work::Tell(event));
     }
@@ -370,7 +369,7 @@ impl Cloud {
         }
         let mut pieces: BTreeMap<u32, Content> = BTreeMap::new();
         let mut records_in = 0;
-        // One that is fickle gives a record another bucket each time.
+        // A fickle function gives a record another bucket each time.
         let salt = if self.function == Function::Fickle { self.rng.u64(..) } else { 0 };
         let tag = if self.function == Function::Tagging { self.rng.u64(..) } else { 0 };
         for segment in &run.segments {
@@ -379,7 +378,7 @@ impl Cloud {
                     Some((_, content)) => content.clone(),
                     None => return failed(Status::NotFound, "no such bucket"),
                 },
-                // The bytes of a file are what its path and range say; that any copy can be read is not doubted here.
+                // The path and range give the bytes of a file; that any copy can be read is not tested here.
                 SegmentLocation::Local(_) | SegmentLocation::Remote { .. } => (segment.first.from / RECORD_BYTES
                     ..segment.first.until / RECORD_BYTES)
                     .map(|at| (segment.first.path.clone(), at, 0))
@@ -443,14 +442,14 @@ impl Cloud {
     }
 }
 
-/// Depends on the order, as that of real bytes does.
+/// It depends on the order, like a checksum of real bytes.
 fn checksum(content: &Content) -> u32 {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);
     hasher.finish() as u32
 }
 
-/// Without what attempts put on them, and in order: as many of each as there are.
+/// The records in order, without the marks of attempts: as many of each as there are.
 fn sorted(mut content: Content) -> Content {
     content.iter_mut().for_each(|record| record.2 = 0);
     content.sort();

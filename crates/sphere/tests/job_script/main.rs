@@ -1,6 +1,6 @@
-//! The job's state machine as text: a line that begins with `>` is what the job is told, the lines below it are what it
-//! then wants done, all of it and in this order. Attempts are written `stage.run.task.attempt`, buckets
-//! `stage.run.bucket`, with `+making` where they were made again.
+//! The job's state machine as text. A line that begins with `>` is what the job is told. The lines below it are what it
+//! then wants done, all of it and in this order. Attempts are written `stage.run.task.attempt`. Buckets are written
+//! `stage.run.bucket`, with `+generation` if they were made again.
 #![allow(clippy::unwrap_used)]
 
 mod errors;
@@ -189,7 +189,7 @@ fn shown_bucket(id: &BucketId) -> String {
     format!("{}.{}.{}{making}", id.stage, id.epoch, id.bucket)
 }
 
-/// `bucket:bytes`, with `?` behind it where the piece is not with its bucket, and `!` where its bytes are other ones.
+/// `bucket:bytes`, followed by `?` if the piece is not in its bucket, and by `!` if its bytes differ.
 fn piece(word: &str) -> PieceResult {
     let (bucket, bytes) = word.trim_end_matches(['?', '!']).split_once(':').unwrap();
     let checksum = u32::from(word.contains('!'));

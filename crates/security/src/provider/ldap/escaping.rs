@@ -1,5 +1,5 @@
-//! What is written to a directory: names in filters and DNs, escaped so that they stay names, and results in words.
-//! Pure. A name that could end a filter or a DN is the way into somebody else's account.
+//! Text for a directory: names in filters and DNs, escaped so that they stay names; and results as words. Pure. A name
+//! that could end a filter or a DN would open somebody else's account. So a name is never put there unescaped.
 
 use ldap3::{dn_escape, ldap_escape};
 
@@ -8,7 +8,8 @@ pub(super) fn fill_dn(template: &str, user: &str) -> String {
     template.replacen("{user}", &dn_escape(user), 1)
 }
 
-/// A filter by a template with `{user}` and `{dn}`. In one pass, so that what is filled in is not looked at again.
+/// A filter by a template with `{user}` and `{dn}`. It is filled in one pass, so that inserted text is not examined
+/// again.
 pub(super) fn fill_filter(template: &str, user: &str, dn: &str) -> String {
     let mut filter = String::with_capacity(template.len() + user.len() + dn.len());
     let mut rest = template;
@@ -29,7 +30,7 @@ pub(super) fn fill_filter(template: &str, user: &str, dn: &str) -> String {
     filter + rest
 }
 
-/// What a result means, for those that settings bring about.
+/// The meaning of a result, for those that settings can cause.
 pub(super) fn result(code: u32) -> &'static str {
     match code {
         1 => "operations error",

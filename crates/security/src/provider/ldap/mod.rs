@@ -1,6 +1,6 @@
-//! The hand that asks an LDAP directory (RFC 4511): proves a user by a bind with the user's own password, and reads the
-//! user's groups. It serves logins with a password. It never sends a password without TLS unless the settings say
-//! `insecure`, never binds with an empty password, and never puts a name into a filter or a DN unescaped.
+//! Asks an LDAP directory (RFC 4511) at logins with a password. It proves a user by a bind with the user's own
+//! password, and reads the user's groups. It never sends a password without TLS unless the settings say `insecure`. It
+//! never binds with an empty password, and never puts a name into a filter or a DN unescaped.
 
 mod escaping;
 
@@ -38,7 +38,7 @@ impl Directory {
         })
     }
 
-    /// Whether this is the user's password, and which groups the user has. Asks one server after the other until one
+    /// Whether this is the user's password, and which groups the user has. It asks one server after another until one
     /// answers; a user who is refused by one is not tried at the next.
     pub async fn check(&self, user: &str, password: &SecretText) -> ProviderAnswer {
         // RFC 4513, 5.1.2: a bind with a name and no password is not authenticated and succeeds.
@@ -48,7 +48,7 @@ impl Directory {
         self.ask(user, Some(password)).await
     }
 
-    /// Whether there is still such a user, and which groups the user has, as the service account sees it.
+    /// Whether this user still exists, and the user's groups, as seen by the service account.
     pub async fn look_up(&self, user: &str) -> ProviderAnswer {
         self.ask(user, None).await
     }
@@ -65,7 +65,7 @@ impl Directory {
                     failed = ProviderFailure::Unreachable(why);
                 }
             }
-            // What is wrong with the settings is wrong at every server.
+            // Wrong settings are wrong at every server.
             if matches!(failed, ProviderFailure::Misconfigured(_)) {
                 break;
             }
@@ -98,7 +98,7 @@ impl Directory {
         Ok(ProviderAnswer::User(ProviderUser { name: user.to_owned(), subject: None, groups }))
     }
 
-    /// Proves the user; what to answer where that fails.
+    /// Proves the user; gives the answer if that fails.
     async fn bind_as_user(
         &self,
         ldap: &mut Ldap,
@@ -109,9 +109,9 @@ impl Directory {
         match bound.rc {
             SUCCESS => Ok(None),
             NO_SUCH_OBJECT | INVALID_DN if self.settings.user_dn.is_some() => Ok(Some(ProviderAnswer::NoSuchUser)),
-            // Also: locked, disabled, or may not bind; with a template, also that the user is not there. The user hears
-            // no more than that it was wrong, and nobody else is shown the password: it may be right here but for a
-            // letter.
+            // These results also mean that the user is locked, disabled, or may not bind; with a template, also that
+            // the user does not exist. The user is only told that the password was wrong. The password is shown to no
+            // other directory: it may be right here except for a letter.
             INVALID_CREDENTIALS | NO_SUCH_OBJECT | INAPPROPRIATE_AUTHENTICATION | UNWILLING | CONSTRAINT => {
                 Ok(Some(ProviderAnswer::WrongSecret))
             }
@@ -159,7 +159,7 @@ impl Directory {
         }
     }
 
-    /// The DNs of the user's groups. Asked as the service account where there is one, else as the user.
+    /// The DNs of the user's groups, read as the service account if there is one, else as the user.
     async fn groups(&self, ldap: &mut Ldap, user: &str, dn: &str) -> Result<Vec<String>, LdapError> {
         if self.service_password.is_some() {
             self.bind_as_service(ldap).await?;
@@ -202,7 +202,7 @@ enum Found {
     Several,
 }
 
-/// A connection that ends with its use.
+/// A connection that ends when it is dropped.
 struct Connection {
     ldap: Ldap,
     driver: AbortHandle,
@@ -214,7 +214,7 @@ impl Drop for Connection {
     }
 }
 
-/// What an error means for whoever wants to log in. The sentence holds no name and no password.
+/// What an error means for the person who logs in. The message holds no name and no password.
 fn failure(url: &str, error: &LdapError) -> ProviderFailure {
     match error {
         LdapError::LdapResult { result } if [BUSY, UNAVAILABLE].contains(&result.rc) => {

@@ -1,4 +1,5 @@
-//! Whom an id token is about, by the settings. Pure. An address that the provider has not verified is nobody's.
+//! The user whom an id token names, by the settings. Pure. A mail address that the provider has not verified is never
+//! accepted as a name.
 
 use daemon::settings::{OidcSettings, UserClaim};
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
-//! The keys with which a provider signs its tokens (RFC 7517), and for how long they are believed. Pure. A key is used
-//! for one algorithm only, the one its type is for, whatever a token says of itself.
+//! The keys with which a provider signs its tokens (RFC 7517), and for how long they are trusted. Pure. A key is never
+//! used for any algorithm but the one of its type, whatever a token says of itself.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ enum Material {
     Ed25519(Vec<u8>),
 }
 
-/// How a token is signed. There is no "none", and nothing that a public key could be the secret of.
+/// How a token is signed. There is no "none", and no algorithm for which a public key could serve as the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
@@ -52,7 +52,7 @@ impl Algorithm {
 }
 
 impl Keys {
-    /// Reads a set of keys; those for something else are left out.
+    /// Reads a set of keys; those for other purposes are left out.
     pub(super) fn parse(json: &str, now: Duration) -> Result<Self, String> {
         let set: JwkSet = serde_json::from_str(json).map_err(|error| format!("its keys cannot be read: {error}"))?;
         if set.keys.len() > KEYS_MAX {
@@ -65,19 +65,19 @@ impl Keys {
         Ok(Self { keys, fetched: Some(now) })
     }
 
-    /// Whether they should be fetched before a token is looked at.
+    /// Whether they should be fetched before a token is checked.
     pub(super) fn are_old(&self, now: Duration) -> bool {
         self.fetched.is_none_or(|fetched| now.saturating_sub(fetched) >= KEYS_AGE_MAX)
     }
 
-    /// Whether they may be fetched because a token names a key that is not among them. Not for every such token: else
-    /// whoever makes up tokens makes us ask the provider as often.
+    /// Whether they may be fetched because a token names an unknown key. This is not done for every such token:
+    /// otherwise anyone who makes up tokens could make us ask the provider as often.
     pub(super) fn may_be_refetched(&self, now: Duration) -> bool {
         self.fetched.is_none_or(|fetched| now.saturating_sub(fetched) >= REFETCH_PAUSE)
     }
 
-    /// Whether `signature` of `message` is by the key of this id, or by the only one for the algorithm where no id is
-    /// given; `None` where there is no such key.
+    /// Whether `signature` of `message` is by the key of this id; without an id, by the only key for the algorithm.
+    /// `None` if there is no such key.
     pub(super) fn verify(
         &self,
         algorithm: Algorithm,
@@ -119,7 +119,7 @@ impl Material {
     }
 }
 
-/// A set of keys as it is written. Fields that are not named here are of no concern.
+/// A set of keys in its written form. Fields that are not named here are ignored.
 #[derive(Deserialize)]
 struct JwkSet {
     keys: Vec<Jwk>,
@@ -154,7 +154,7 @@ fn key(written: Jwk) -> Option<Key> {
         ("OKP", Some("Ed25519")) => Material::Ed25519(bytes(written.x)?),
         _ => return None,
     };
-    // A key that says what it is for is for nothing else.
+    // A key that states its purpose is used for nothing else.
     let is_named = |algorithm| material.is_for(algorithm);
     if written.alg.is_some_and(|name| !Algorithm::named(&name).is_some_and(is_named)) {
         return None;
@@ -164,7 +164,7 @@ fn key(written: Jwk) -> Option<Key> {
 
 /// Most keys of a provider: a few, and those that are being replaced.
 const KEYS_MAX: usize = 64;
-/// After this long, keys are fetched again: a key that the provider gave up is believed for no longer.
+/// After this long, keys are fetched again: a key that the provider withdrew is trusted no longer than this.
 const KEYS_AGE_MAX: Duration = Duration::from_secs(3_600);
 /// Shortest time between two fetches.
 const REFETCH_PAUSE: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
-//! The hand that asks an OpenID Connect provider, by the device flow (RFC 8628): it begins a login in a browser, asks
-//! whether the person has finished, and checks the id token that comes then. It serves `sector login --oidc`. Only this
-//! server speaks with the provider; a token never travels further, and none is believed that was not checked whole.
+//! Asks an OpenID Connect provider by the device flow (RFC 8628), for `sector login --oidc`. It begins a login in a
+//! browser, asks whether the person has finished, and checks the id token that comes then. Only this server speaks with
+//! the provider. A token never travels further, and is never trusted before it was checked as a whole.
 
 mod claims;
 mod keys;
@@ -35,14 +35,14 @@ struct Inner {
     known: Mutex<Known>,
 }
 
-/// What the provider said of itself.
+/// The provider's own description.
 #[derive(Default)]
 struct Known {
     endpoints: Option<(OidcEndpoints, Duration)>,
     keys: Arc<Keys>,
 }
 
-/// Where a provider is asked what (OpenID Connect Discovery, 3; RFC 8628, 4).
+/// The provider's endpoints (OpenID Connect Discovery, 3; RFC 8628, 4).
 #[derive(Clone, Deserialize)]
 struct OidcEndpoints {
     issuer: String,
@@ -99,7 +99,7 @@ impl Inner {
             200 => parse(&url, &reply)?,
             _ => return Err(oauth_failure(&url, &reply)),
         };
-        // These are shown in a terminal: a provider that is not what it was must not write there what it likes.
+        // These are shown in a terminal: a provider that was taken over must not write arbitrary text there.
         let is_plain = |text: &str, most| {
             !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_graphic())
         };
@@ -145,7 +145,7 @@ impl Inner {
         })
     }
 
-    /// Checks the token; where it names a key that is not known, the keys are fetched again, but not too often.
+    /// Checks the token; if it names an unknown key, the keys are fetched again, but not too often.
     fn verify_token(&self, id_token: &str, grant: &DeviceGrant) -> Result<ProviderAnswer, ProviderFailure> {
         let mut keys = self.keys(Keys::are_old)?;
         let mut checked = self.check(id_token, &keys, grant);
@@ -187,7 +187,7 @@ impl Inner {
         let url = format!("{}/.well-known/openid-configuration", self.settings.issuer.trim_end_matches('/'));
         let reply = self.web.get(&url)?;
         let places: OidcEndpoints = parse(&url, &reply)?;
-        // Else another provider's document could say where our client's secret goes.
+        // Otherwise another provider's document could say where our client's secret goes.
         if places.issuer != self.settings.issuer {
             return Err(ProviderFailure::Misconfigured(format!("{url} is the document of another issuer")));
         }
@@ -220,7 +220,7 @@ impl Inner {
         self.started.elapsed()
     }
 
-    /// No panic can happen under this lock; a poisoned one holds what was last known.
+    /// No panic can happen under this lock; a poisoned one holds the last known state.
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,7 +235,7 @@ fn parse<T: for<'a> Deserialize<'a>>(url: &str, reply: &Reply) -> Result<T, Prov
     })
 }
 
-/// An error that is not about the person who logs in.
+/// An error that does not concern the person who logs in.
 fn oauth_failure(url: &str, reply: &Reply) -> ProviderFailure {
     let error: Result<OauthError, _> = serde_json::from_str(&reply.text);
     let word: String = error.map(|error| error.error).unwrap_or_default().chars().take(64).collect();
@@ -262,15 +262,15 @@ struct OauthError {
     error: String,
 }
 
-/// Time between two polls where the provider names none, RFC 8628, 3.2.
+/// Time between two polls if the provider names none, RFC 8628, 3.2.
 const INTERVAL_USUAL_SECONDS: u64 = 5;
 /// Shortest time between two polls, whatever a provider says.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Longest time between two polls: a person who has finished waits for it.
+/// Longest time between two polls: a person who has finished has to wait for the next one.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// Longest life of a login that has begun.
 const LIFE_MAX: Duration = Duration::from_secs(900);
-/// For how long the provider's document is believed.
+/// How long the provider's document is trusted.
 const DISCOVERY_AGE_MAX: Duration = Duration::from_secs(3_600);
 /// Longest code in bytes; providers give about ten.
 const USER_CODE_BYTES_MAX: usize = 64;

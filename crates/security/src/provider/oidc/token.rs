@@ -1,5 +1,5 @@
-//! Whether an id token is one, and whom it is about (OpenID Connect Core, 3.1.3.7; RFC 7519). Pure. A token that fails
-//! in any point is worth nothing: there is no half trust.
+//! Whether an id token is valid, and whom it is about (OpenID Connect Core, 3.1.3.7; RFC 7519). Pure. A token that
+//! fails in any point is rejected as a whole: it is never trusted in part.
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use super::keys::{Algorithm, Keys};
 pub(super) struct Expected<'a> {
     pub(super) issuer: &'a str,
     pub(super) client: &'a str,
-    /// What was sent along when the login began.
+    /// The value sent along when the login began.
     pub(super) nonce: &'a str,
     /// How far the two clocks may be apart.
     pub(super) skew_seconds: u64,
@@ -27,10 +27,10 @@ pub(super) struct Claims {
     pub(super) others: Map<String, Value>,
 }
 
-/// Why a token is none.
+/// Why a token is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TokenError {
-    /// It names a key that is not among those we have: newer keys may have it.
+    /// It names a key that we do not have: newer keys may include it.
     UnknownKey,
     /// Anything else.
     Token(&'static str),
@@ -59,7 +59,7 @@ pub(super) fn check(token: &str, keys: &Keys, expected: Expected<'_>) -> Result<
         Some(false) => return Err(TokenError::Token("its signature is wrong")),
         None => return Err(TokenError::UnknownKey),
     }
-    // Nothing of the claims was looked at before the signature held.
+    // No claim is used before the signature was verified.
     check_claims(json(claims)?, expected)
 }
 
@@ -70,7 +70,7 @@ fn check_claims(claims: RawClaims, expected: Expected<'_>) -> Result<Claims, Tok
     }
     let for_us = match &claims.aud {
         Audience::One(one) => one == client,
-        // One that is for others too must say that we are who asked.
+        // A token that is for others too must say that we requested it.
         Audience::Several(all) => all.iter().any(|one| one == client) && (all.len() == 1 || claims.azp.is_some()),
     };
     if !for_us || claims.azp.as_deref().is_some_and(|party| party != client) {
