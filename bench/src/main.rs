@@ -1,5 +1,5 @@
-//! Side-by-side measurements: what the cloud does beside what the machine can do, in turn, in one run, so that a ratio
-//! means something although the machine's speed drifts. `cargo xtask bench` builds and runs it; the figures go into
+//! Side-by-side measurements: the cloud and the bare machine take turns in one run. Their ratio stays meaningful even
+//! when the machine's speed drifts. `cargo xtask bench` builds and runs it; the figures go into
 //! `docs/performance.md`.
 
 mod cloud;

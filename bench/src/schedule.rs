@@ -1,6 +1,6 @@
-//! The scheduler alone, at the size that it is meant for: a job of a million segments on a thousand nodes, without
-//! sockets, disks and functions. SPEs take a time that is drawn from a seed, some are ten times slower, some die, and
-//! some nodes are lost on the way; every call of the rules is timed with what it wants done.
+//! The scheduler alone, at the size that it is meant for: a job of a million segments on a thousand nodes. It uses no
+//! sockets, disks or functions. Task times are drawn from a seed; some SPEs are ten times slower, some die, and some
+//! nodes are lost. Every call of the rules is timed, together with carrying out what it asks for.
 
 use std::{
     cmp::Reverse,
@@ -74,7 +74,7 @@ pub(crate) fn schedule(wanted: &Schedule) -> Result<(), String> {
     Ok(())
 }
 
-/// The fake cloud around the rules. News is told in the order of its time.
+/// The fake cloud around the rules. It reports events in the order of their time.
 struct Cloud {
     rng: fastrand::Rng,
     now: Now,
@@ -199,7 +199,7 @@ impl Cloud {
         Ok(())
     }
 
-    /// An SPE does a task: it says so on the way, and ends or dies.
+    /// An SPE runs a task: it reports progress, then finishes or dies.
     fn work(&mut self, assignment: &Assignment) {
         let attempt = assignment.attempt;
         let slowness = if self.rng.u32(..2_000) == 0 { 10 } else { 1 };
@@ -234,7 +234,7 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// A line of this process's status that counts kilobytes, in bytes; 0 where the system tells none.
+/// A field of this process's status that counts kilobytes, in bytes; 0 where the system reports none.
 fn resident_bytes(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();

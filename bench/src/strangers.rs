@@ -1,5 +1,5 @@
-//! What those of one address notice of thousands of strangers from another: `get`, `put` and `login` beside the same
-//! without them, in turn, in one run.
+//! What clients at one address notice of thousands of strangers from another. `get`, `put` and `login` are measured
+//! with and without the strangers, in turn, in one run.
 
 use std::{fs, net::IpAddr, path::Path, thread::sleep, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     figures::{spread, timed},
 };
 
-/// Measures so many rounds of each.
+/// Measures this many rounds of each.
 #[allow(clippy::disallowed_methods)] // what strangers do in their first ten seconds is over when the time is
 pub(crate) fn strangers(cloud: &Cloud, folder: &Path, rounds: usize) -> Result<(), String> {
     let (master, authority, (node, at)) = cloud.doors()?;
@@ -25,7 +25,7 @@ pub(crate) fn strangers(cloud: &Cloud, folder: &Path, rounds: usize) -> Result<(
         for (place, (_, manner)) in manners.iter().enumerate() {
             let siege =
                 manner.map(|manner| ConnectionFlood::start(&doors, FROM, STRANGERS, manner, &pem)).transpose()?;
-            // Until all of them have been there, and their first ten seconds are over.
+            // Wait until all of them have connected and their first ten seconds are over.
             sleep(SETTLING);
             for turn in 0..TURNS {
                 let path = format!("/{round}-{place}-{turn}");
@@ -72,7 +72,7 @@ fn measure(
 
 /// At each door.
 const STRANGERS: usize = 2_000;
-/// Their address; everybody else calls from 127.0.0.1.
+/// The strangers' address; all others call from 127.0.0.1.
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
 /// Measurements of each kind in a round.
 const TURNS: usize = 10;

@@ -1,7 +1,7 @@
-//! One function for each parser of what comes from others: it takes any bytes, may not panic, and checks what must hold
-//! of everything that was taken. libFuzzer calls them (`fuzz_targets/`), and so does an ordinary test with mutated test
-//! vectors (`tests/`). A parser added to another crate gets a function here, a line in [`TARGETS`], and a file in
-//! `fuzz_targets/`.
+//! One function for each parser of untrusted input. It takes any bytes, must not panic, and checks the invariants of
+//! everything the parser accepts. libFuzzer calls the functions (`fuzz_targets/`), and so does an ordinary test with
+//! mutated test vectors (`tests/`). A parser added to another crate gets a function here, a line in [`TARGETS`], and
+//! a file in `fuzz_targets/`.
 
 use std::{io::Cursor, net::SocketAddr, time::Duration};
 
@@ -53,7 +53,8 @@ pub const TARGETS: [(&str, Target); 13] = [
     ("record_files", record_files),
 ];
 
-/// A text as a list of rights: what is taken has no entry twice and none without a right, and reads as itself.
+/// A text as a list of rights: an accepted list has no entry twice and none without a right, and reads back as
+/// itself.
 pub fn acl(bytes: &[u8]) {
     let Ok(acl) = String::from_utf8_lossy(bytes).parse::<Acl>() else { return };
     assert_eq!(acl.to_string().parse().as_ref(), Ok(&acl));
@@ -63,8 +64,7 @@ pub fn acl(bytes: &[u8]) {
     decoded::<Acl>(&codec::encode(&acl));
 }
 
-/// Bytes as the head of an index, and as the footer of a Parquet file: row groups that are taken lie in order before
-/// it.
+/// Bytes as the head of an index, and as the footer of a Parquet file: accepted row groups lie in order before it.
 pub fn record_files(bytes: &[u8]) {
     if let Ok(header) = IndexHeader::decode(bytes) {
         assert_eq!(IndexHeader::decode(&header.encode()), Ok(header));
@@ -78,7 +78,7 @@ pub fn record_files(bytes: &[u8]) {
     assert!(groups.is_sorted_by_key(|group| group.from) && groups.iter().all(|group| group.from <= 1 << 40));
 }
 
-/// A text as a path: what is taken is normal, stays below the root, and reads as itself.
+/// A text as a path: an accepted path is normal, stays below the root, and reads back as itself.
 pub fn sector_path(bytes: &[u8]) {
     let Ok(path) = SectorPath::parse(&String::from_utf8_lossy(bytes)) else { return };
     assert_eq!(SectorPath::parse(path.as_str()).as_ref(), Ok(&path));
@@ -116,8 +116,8 @@ pub fn messages(bytes: &[u8]) {
     decoded::<local::LocalReply>(bytes);
 }
 
-/// The bytes as what comes on a transfer connection: words, each behind its length, as who has not yet said who he is
-/// sends them, or frames, of which only right ones are given out.
+/// The bytes as they come on a transfer connection, either as messages or as frames. A peer that has not identified
+/// itself sends messages, each behind its length. Of the frames, only valid ones are given out.
 pub fn words(bytes: &[u8]) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
     let stream = || {
@@ -144,8 +144,8 @@ pub fn words(bytes: &[u8]) {
     });
 }
 
-/// The bytes as rows that a node kept for a master which has lost its journal: what cannot be read is refused, and what
-/// a master could be made of is a master that goes on.
+/// The bytes as rows of a node's metadata mirror, for a master that has lost its journal. Unreadable rows are
+/// rejected, and a master made from accepted rows goes on working.
 pub fn kept_rows(bytes: &[u8]) {
     let Some(rows) = decoded::<Vec<MirrorRow>>(bytes) else { return };
     let mut loader = JournalLoader::new();
@@ -165,8 +165,8 @@ pub fn kept_rows(bytes: &[u8]) {
     }
 }
 
-/// The bytes as a machine's request for a certificate, which nobody takes who has not the key's private half, and as
-/// the text of a ticket to join with, as they are and behind a true checksum.
+/// The bytes as a machine's request for a certificate, and as the text of a join ticket. A request is never accepted
+/// without the private half of its key. A ticket is tried as it is and behind a valid checksum.
 pub fn enrolment(bytes: &[u8]) {
     if let Some(request) = decoded::<CertificateRequest>(bytes) {
         assert!(ProvedKey::check(&request, None).is_err(), "it is forged");
@@ -180,13 +180,13 @@ pub fn enrolment(bytes: &[u8]) {
     }
 }
 
-/// The bytes as what a user's function has its process say to the node.
+/// The bytes as what a user's function makes its process say to the node.
 pub fn child_words(bytes: &[u8]) {
     node::spe::fuzzing::child_words(bytes);
 }
 
-/// The bytes as datagrams (each behind its length, two bytes in network byte order), which one endpoint with two
-/// sessions takes as if their seals were right.
+/// The bytes as datagrams, each behind its length, two bytes in network byte order. One endpoint with two sessions
+/// takes them as if their seals were valid.
 pub fn datagram(mut bytes: &[u8]) {
     let (mut endpoint, mut now) = (Endpoint::new(), Now::default());
     endpoint.add_session(SPEAKER, OpenMode::Active);
@@ -207,7 +207,7 @@ pub fn datagram(mut bytes: &[u8]) {
         endpoint.handle_timeout(now);
         take_actions(&mut endpoint);
     }
-    // Nobody answers: it comes to rest, and does not spin.
+    // Nothing answers: the endpoint comes to rest and does not spin.
     for _ in 0..TIMEOUTS_MAX {
         let Some(at) = endpoint.next_timeout() else { return };
         now.monotonic = now.monotonic.max(at);
@@ -217,13 +217,13 @@ pub fn datagram(mut bytes: &[u8]) {
     panic!("an endpoint without a peer does not come to rest");
 }
 
-/// The bytes as datagrams of strangers, each behind its length, at the door of a messenger: nothing of it changes but
-/// counters, and it hears its peers as before.
+/// The bytes as datagrams of strangers to a messenger, each behind its length. They change nothing but counters, and
+/// the messenger hears its peers as before.
 pub fn strangers(bytes: &[u8]) {
     net::messenger::fuzzing::strangers(bytes);
 }
 
-/// The bytes as a bulk-data frame: a head with checksums is right for its own payload and for no other.
+/// The bytes as a bulk-data frame: a head with checksums is valid for its own payload and for no other.
 pub fn frame_head(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first_chunk::<4>() else { return };
     let Some(payload_bytes) = stream_frame::payload_bytes(*first) else { return };
@@ -238,7 +238,7 @@ pub fn frame_head(bytes: &[u8]) {
     assert_eq!(is_right, head[4..] == *checksums);
 }
 
-/// The bytes as a ticket, and as a signed one: its inside is read, but nobody takes it who knows the master's key.
+/// The bytes as a ticket, and as a signed one: the inside is read, but verification with the master's key rejects it.
 pub fn ticket(bytes: &[u8]) {
     decoded::<Ticket>(bytes);
     if let Some(signed) = decoded::<SignedTicket>(bytes) {
@@ -251,8 +251,8 @@ pub fn ticket(bytes: &[u8]) {
     }
 }
 
-/// The bytes as a sidecar, as they are and with a true head and checksum in front of and behind them, so that the
-/// inside is reached too. What is taken is written as the newest version, which reads as the same.
+/// The bytes as a sidecar: as they are, and between a valid head and checksum, so that the inside is reached too. An
+/// accepted sidecar is written as the newest version, which reads back as the same.
 pub fn sidecar(bytes: &[u8]) {
     for version in [None, Some(1), Some(SIDECAR_VERSION)] {
         let sealed = match version {
@@ -270,7 +270,7 @@ pub fn sidecar(bytes: &[u8]) {
     }
 }
 
-/// What decodes, encodes to something that decodes to the same.
+/// Whatever decodes also encodes, to bytes that decode to the same value.
 fn decoded<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
     let message = codec::decode::<T>(bytes).ok()?;
     assert_eq!(codec::decode::<T>(&codec::encode(&message)).as_ref(), Ok(&message));
@@ -305,7 +305,7 @@ impl SignTickets for NoTickets {
     fn roll(&mut self) {}
 }
 
-/// How often a master that was made of kept rows goes on to its next time.
+/// How many timeouts a master made from mirrored rows handles.
 const MASTER_STEPS: usize = 4;
 /// The keys of a master that signs nothing here.
 const MASTER_KEYS: TicketKeys = TicketKeys { current: MASTER_KEY, next: MASTER_KEY };

@@ -1,5 +1,5 @@
-//! Links that carry nothing in one direction, for some seconds up to a minute: one end goes on hearing the other, and
-//! is not heard itself.
+//! Links that carry nothing in one direction, for some seconds up to a minute. One end still hears the other, but is
+//! not heard itself.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,17 @@ use crate::record;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Cuts {
-    /// From whom, to whom, and until when.
+    /// From which role, to which role, and until when.
     cut: Vec<(String, String, Instant)>,
     pub(crate) fired: u64,
 }
 
 impl Cuts {
-    /// Cuts one more; whether that was possible.
+    /// Cuts another link; returns whether that was possible.
     pub(crate) fn fire(&mut self, rng: &mut Rng, cloud: &Roles) -> bool {
         let mut ends = cloud.names();
         ends.push(HOME.into());
-        // Most of what matters passes the master.
+        // Most important traffic passes the master.
         if rng.bool() {
             ends.retain(|end| end != "security");
         }
@@ -44,7 +44,7 @@ impl Cuts {
         true
     }
 
-    /// Mends those whose time has come.
+    /// Restores links that are due.
     pub(crate) fn recover(&mut self, cloud: &Roles) {
         let now = Instant::now();
         for (from, to, _) in self.cut.extract_if(.., |(_, _, until)| *until <= now) {
@@ -52,18 +52,18 @@ impl Cuts {
         }
     }
 
-    /// Mends all.
+    /// Restores all links.
     pub(crate) fn heal(&mut self, cloud: &Roles) {
         for (from, to, _) in self.cut.drain(..) {
             cloud.network().unblock_one_way(&from, &to);
         }
     }
 
-    /// Whose words, or words to whom, are lost at this moment.
+    /// The roles whose messages, or messages to whom, are lost at this moment.
     pub(crate) fn roles(&self) -> impl Iterator<Item = &String> {
         self.cut.iter().flat_map(|(from, to, _)| [from, to])
     }
 }
 
-/// Cut at once: with more, nothing would ever be done.
+/// Links cut at once: with more, nothing would ever succeed.
 const CUTS_MAX: usize = 2;

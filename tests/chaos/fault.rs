@@ -1,5 +1,5 @@
-//! The faults: roles that are killed and started again, stopped and continued; bits that are turned over in slice files
-//! of which another node has a good copy.
+//! The faults. Roles are killed and started again, or stopped and continued. Bits are flipped in slice files of which
+//! another node has a good copy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,11 +16,11 @@ use crate::{ask, ledger::Ledger, record};
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Faults {
-    /// When the next is due; now, where nobody has said.
+    /// When the next fault is due; `None` means now.
     next: Option<Instant>,
-    /// Roles that are to be started or continued, and when.
+    /// Roles to start or continue, and when.
     outages: BTreeMap<String, (Instant, Outage)>,
-    /// Contents of which a copy was made bad: never two copies of one.
+    /// Contents of which a copy was corrupted: never two copies of one.
     flipped: BTreeSet<Vec<u8>>,
     fired: BTreeMap<&'static str, u64>,
 }
@@ -32,12 +32,12 @@ enum Outage {
 }
 
 impl Faults {
-    /// Whether it is time for the next.
+    /// Whether the next fault is due.
     pub(crate) fn is_due(&self) -> bool {
         self.next.is_none_or(|next| Instant::now() >= next)
     }
 
-    /// The next comes after so long.
+    /// The next fault comes after this pause.
     pub(crate) fn defer(&mut self, pause: Duration) {
         self.next = Some(Instant::now() + pause);
     }
@@ -65,7 +65,7 @@ impl Faults {
         }
     }
 
-    /// Kills a few nodes, of those that are there.
+    /// Kills this many of the running nodes.
     pub(crate) fn kill_nodes(&mut self, rng: &mut Rng, cloud: &mut Roles, count: usize) {
         let mut names = cloud.names();
         rng.shuffle(&mut names);
@@ -78,12 +78,12 @@ impl Faults {
         }
     }
 
-    /// A role does not run any more, and is to be started again after a while.
+    /// A role no longer runs; it will be started again after a while.
     pub(crate) fn start_after(&mut self, role: &str, span: Duration) {
         self.outages.insert(role.into(), (Instant::now() + span, Outage::Dead));
     }
 
-    /// Brings back whose time has come; of those that do not run, whoever may be started.
+    /// Brings back roles that are due. Of those that do not run, `may_start` decides which may be started.
     pub(crate) fn recover(&mut self, cloud: &mut Roles, mut may_start: impl FnMut(&Roles, &str) -> bool) {
         let now = Instant::now();
         let due: Vec<_> = self.outages.iter().filter(|(_, (at, _))| *at <= now).map(|(role, _)| role.clone()).collect();
@@ -116,7 +116,7 @@ impl Faults {
         format!("fired: {}", parts.join(", "))
     }
 
-    /// Whether a copy of these bytes was made bad.
+    /// Whether a copy of these bytes was corrupted.
     pub(crate) fn has_flipped(&self, bytes: &[u8]) -> bool {
         self.flipped.contains(bytes)
     }
@@ -156,14 +156,14 @@ impl Faults {
         }
     }
 
-    /// Turns over a bit of one copy of a file that has two good ones.
+    /// Flips a bit of one copy of a file that has two good ones.
     pub(crate) fn flip(&mut self, rng: &mut Rng, cloud: &Roles, ledger: &Ledger) {
         if self.is_down("master") || self.is_down("security") {
             return;
         }
         let mut paths = ledger.idle_paths();
         rng.shuffle(&mut paths);
-        // A few are looked at: each costs a command.
+        // Only a few are examined: each costs a command.
         for path in paths.iter().take(PATHS_TRIED) {
             let Some(stat) = ask(cloud, &["stat", "--json", path]) else { return };
             if stat.code != 0 {
@@ -178,7 +178,7 @@ impl Faults {
             }
             let mut bad = bytes.clone();
             bad[rng.usize(..bytes.len())] ^= 1 << rng.u8(..8);
-            // In place, as a rotting disk does. The file may have been moved on a moment ago.
+            // In place, as a decaying disk does. The file may have been moved a moment ago.
             let file = fs::File::options().write(true).open(native(node));
             if file.and_then(|mut file| file.write_all(&bad)).is_ok() {
                 *self.fired.entry(FLIPS).or_default() += 1;
@@ -189,7 +189,7 @@ impl Faults {
     }
 }
 
-/// The nodes with good copies, by what `stat --json` said.
+/// The nodes with good copies, according to `stat --json`.
 fn good_copies(stat: &str) -> Vec<String> {
     let stat: serde_json::Value = serde_json::from_str(stat).unwrap_or_default();
     let copies = stat["copies"].as_array().cloned().unwrap_or_default();
@@ -201,7 +201,7 @@ const NODE_KILLS: &str = "kills of nodes";
 const MASTER_KILLS: &str = "kills of the master";
 const STOPS: &str = "stopped processes";
 const FLIPS: &str = "turned bits";
-/// Roles away at once: with more, nothing would ever be done.
+/// Roles down at once: with more, nothing would ever succeed.
 const OUTAGES_MAX: usize = 2;
-/// Paths that are looked at for one that has two good copies.
+/// Paths that are examined for one that has two good copies.
 const PATHS_TRIED: usize = 8;

@@ -1,4 +1,4 @@
-//! Which fault comes when, and what may not come together: a plan by lot, and what is healed in time.
+//! Which fault comes when, and which must not coincide: a random plan, and timely recovery.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ pub(crate) struct FaultPlan {
     clocks: Clocks,
     cuts: Cuts,
     rollbacks: RollBacks,
-    /// When each role was last in trouble.
+    /// When each role last had a fault.
     touched: BTreeMap<String, Instant>,
     rng: Rng,
     nodes: usize,
@@ -43,7 +43,7 @@ impl FaultPlan {
         Self { faults, disks, clocks, cuts, rollbacks, touched, rng, nodes }
     }
 
-    /// A moment, in which something may go wrong and something may be healed.
+    /// One step, in which a fault may start and another may be healed.
     pub(crate) fn step(&mut self, cloud: &mut Roles, ledger: &mut Ledger) {
         self.recover(cloud, ledger);
         if self.rollbacks.prepare() {
@@ -55,7 +55,7 @@ impl FaultPlan {
         if !self.faults.is_due() || self.clocks.is_to_ask() {
             return;
         }
-        // Each has a lot of its own, so that how one went does not change what comes next.
+        // Each kind has its own random numbers, so that how one went does not change what comes next.
         let mut rng = self.rng.fork();
         self.faults.defer(Duration::from_millis(rng.u64(200..2_500)));
         if let Stage::Unsettled(_) = self.rollbacks.stage() {
@@ -77,7 +77,7 @@ impl FaultPlan {
         }
     }
 
-    /// No roll-back comes any more: too little time is left.
+    /// No roll-back starts any more: too little time is left.
     pub(crate) fn end_soon(&mut self) {
         self.rollbacks.defer();
     }
@@ -87,7 +87,7 @@ impl FaultPlan {
         matches!(self.rollbacks.stage(), Stage::Unsettled(_))
     }
 
-    /// Heals all. What a roll-back left is still to be waited for.
+    /// Heals everything. The effects of a roll-back must still be waited for.
     pub(crate) fn heal(&mut self, cloud: &mut Roles, ledger: &mut Ledger) {
         self.disks.heal();
         self.clocks.heal(cloud);
@@ -96,7 +96,7 @@ impl FaultPlan {
         self.faults.heal(cloud);
     }
 
-    /// Heals what is due, and starts again what ended for want of room.
+    /// Heals what is due, and restarts roles that ended for lack of room.
     pub(crate) fn recover(&mut self, cloud: &mut Roles, ledger: &mut Ledger) {
         let now = Instant::now();
         let troubled =
@@ -151,7 +151,7 @@ impl FaultPlan {
         )
     }
 
-    /// Whether there was one of each kind, as far as so long a run must have them.
+    /// Whether every kind fired that a run of this length must have.
     pub(crate) fn all_kinds_fired(&self, span: Duration) -> bool {
         let (disks, clocks) = (&self.disks, &self.clocks);
         let few = self.faults.all_kinds_fired();
@@ -174,8 +174,8 @@ impl FaultPlan {
         self.faults.kill_nodes(&mut rng, cloud, nodes);
     }
 
-    /// Whether servers, and all nodes but one, have been left alone long enough for what was answered to be at the
-    /// nodes: also of a file of which two nodes have copies, one at least has heard of everything.
+    /// Whether the servers, and all nodes but one, had no fault for long enough. Then everything that was answered
+    /// has reached the nodes. Even of a file with two copies, at least one node has heard of everything.
     fn is_calm(&self, cloud: &Roles) -> bool {
         let is_left = |role: &String| self.touched.get(role).is_none_or(|at| at.elapsed() > CALM_AFTER);
         let names = cloud.names();
@@ -183,7 +183,7 @@ impl FaultPlan {
         servers.into_iter().all(is_left) && nodes.into_iter().filter(|node| is_left(node)).count() + 1 >= self.nodes
     }
 
-    /// A role has ended by itself: for want of room it may, and is started again.
+    /// A role has ended by itself. For lack of room it may, and is started again.
     fn note_end(&mut self, cloud: &Roles, ledger: &mut Ledger, role: &str) {
         if self.disks.was_full(role) {
             self.disks.ended += 1;
@@ -195,11 +195,11 @@ impl FaultPlan {
     }
 }
 
-/// Runs from which kills, stops and turned bits are expected.
+/// Runs from this length on must have kills, stops and flipped bits.
 const SHORT: Duration = Duration::from_secs(30);
-/// Runs from which all kinds are.
+/// Runs from this length on must have all kinds.
 const LONG: Duration = Duration::from_secs(300);
-/// Runs from which every kind of roll-back is.
+/// Runs from this length on must have every kind of roll-back.
 const LONGER: Duration = Duration::from_secs(3_000);
-/// How long a role must have been left alone to have heard of everything.
+/// How long a role must have had no fault to have heard of everything.
 const CALM_AFTER: Duration = Duration::from_secs(8);

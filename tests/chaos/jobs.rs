@@ -1,6 +1,6 @@
-//! Jobs under chaos: a terasort and an inverted index of all texts of a folder, while processes of functions, drivers,
-//! nodes and servers are killed and stopped at random. Right every time, or there is no output and a sentence why.
-//! `cargo xtask chaos jobs`.
+//! Jobs under chaos (`cargo xtask chaos jobs`): a terasort, and an inverted index of all texts of a folder.
+//! Meanwhile, processes of functions, drivers, nodes and servers are killed and stopped at random. A result is
+//! correct every time, or there is no output and a sentence that says why.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ pub(crate) struct JobsPlan {
     pub(crate) seed: u64,
 }
 
-/// Runs both; what is wrong, a sentence each.
+/// Runs both; returns a sentence for each error.
 pub(crate) fn run(plan: &JobsPlan) -> Vec<String> {
     let (cloud, rng) = (Roles::start(NODES, 2), Rng::with_seed(plan.seed));
     let mut trial = Trial { cloud, rng, faults: Faults::default(), killed: 0, given_up: BTreeMap::new() };
@@ -50,9 +50,9 @@ struct Trial {
     cloud: Roles,
     rng: Rng,
     faults: Faults,
-    /// Processes below nodes that were killed.
+    /// How many processes below nodes were killed.
     killed: u64,
-    /// How often a job gave up, by what it said.
+    /// How often a job gave up, by its message.
     given_up: BTreeMap<String, u64>,
 }
 
@@ -104,7 +104,7 @@ impl Trial {
         if found == expected { Ok(()) } else { Err(format!("the index has {found:?} and not {expected:?}")) }
     }
 
-    /// Runs a job among faults until it says that it is done. One that gives up must have left nothing.
+    /// Runs a job among faults until it succeeds. One that gives up must have left nothing.
     fn run_until_done(&mut self, words: &[&str], output: &str) -> Result<(), String> {
         for _ in 0..TRIES {
             let command =
@@ -129,7 +129,7 @@ impl Trial {
         Err(format!("{TRIES} times `{}` gave up: {:?}", words.join(" "), self.given_up))
     }
 
-    /// Lets things go wrong until a process ends.
+    /// Injects faults until a process ends.
     fn stand_by(&mut self, process: Child) -> Ended {
         let (sender, end) = sync_channel(1);
         thread::spawn(move || sender.send(ended(process.wait_with_output().unwrap())));
@@ -141,7 +141,7 @@ impl Trial {
         }
     }
 
-    /// The same until the job has ended that a process leaves to a node.
+    /// The same, until the job ends that a process leaves to a node.
     fn stand_by_detached(&mut self, process: Child) -> Ended {
         let begun = self.stand_by(process);
         if begun.code != 0 {
@@ -160,7 +160,7 @@ impl Trial {
         }
     }
 
-    /// A moment, in which something may go wrong.
+    /// One step, in which a fault may start.
     fn step(&mut self) {
         if self.faults.is_due() {
             if self.rng.u8(..10) < 6 {
@@ -173,7 +173,7 @@ impl Trial {
         self.faults.recover(&mut self.cloud, |_, _| true);
     }
 
-    /// An SPE, the one that watches over it, or a driver.
+    /// An SPE, its supervisor, or a driver.
     fn kill_a_process(&mut self) {
         let names = self.cloud.names();
         let nodes = names.iter().filter(|name| name.starts_with("node-") && self.cloud.is_running(name));
@@ -214,15 +214,15 @@ fn is_text(file: &Path) -> bool {
 
 /// Nodes of the cloud, in two sites.
 const NODES: u32 = 4;
-/// Jobs that may give up, one after the other: each lives through several lost nodes.
+/// Jobs that may give up, one after the other: each survives several lost nodes.
 const TRIES: u32 = 4;
-/// From one fault to the next: some while a task is at work, and seldom enough that a job gets on.
+/// Time between two faults: some hit a task at work, but they are rare enough for a job to make progress.
 const FAULT_PAUSE_MILLIS: Range<u64> = 500..4_000;
-/// Between two looks at whether something is due.
+/// Time between two checks whether something is due.
 const STEP: Duration = Duration::from_millis(50);
 /// Files in one folder.
 const FILES_A_FOLDER: usize = 1_000;
-/// What is longer is no text that someone wrote.
+/// A longer file is not text that someone wrote.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
 /// The inverted index of the paper (3.6).
 const INDEX: [&str; 11] =

@@ -1,6 +1,7 @@
-//! What each path may hold: from the commands that succeeded, and from those of which nobody knows. One command at a
-//! time works on a path, so what succeeded last is there, unless something that was given up before came late, or the
-//! journal was taken back (`docs/semantics.md` 17 says what that may change, and nothing else is borne here).
+//! What each path may hold, from the commands that succeeded and from those whose outcome is unknown. One command at
+//! a time works on a path, so the path holds what succeeded last. There are two exceptions: a command that was given
+//! up may take effect late, and the journal may be rolled back. `docs/semantics.md` 17 says what a roll-back may
+//! change; nothing else is tolerated here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,22 +19,23 @@ pub(crate) struct Content {
     pub(crate) bytes: usize,
 }
 
-/// What a path may hold; `None` is no file.
+/// What a path may hold; `None` means no file.
 #[derive(Clone, Debug)]
 struct PathState {
     sure: BTreeSet<Option<Content>>,
-    /// What may still come, and when its command gave up.
+    /// What may still appear, and when its command gave up.
     late: Vec<(Option<Content>, Instant)>,
-    /// What was written without an answer. Nodes may have all of its bytes, and a master that puts the names together
-    /// from them cannot know that nobody was told: it gives them their name, and lists them (`docs/paths/rebuild.md`).
+    /// What was written without an answer. Nodes may have all of its bytes. A master that rebuilds the names from
+    /// them cannot know that no client got an answer. It gives the bytes their name, and lists them
+    /// (`docs/paths/rebuild.md`).
     unanswered: Vec<(Content, Instant)>,
-    /// All that it ever may have held.
+    /// Everything that it may ever have held.
     past: BTreeSet<Content>,
     /// After a roll-back, what was removed for good may be back as a name without bytes.
     ghost: bool,
 }
 
-/// A change that a roll-back of the journal may undo, as it was answered in the last moment before.
+/// A change that was answered so recently that a roll-back of the journal may undo it.
 struct Recent {
     at: Instant,
     path: String,
@@ -48,10 +50,10 @@ pub(crate) struct Ledger {
     recent: Vec<Recent>,
     /// What was removed and can be restored.
     pub(crate) trash: Trash,
-    /// Counts roll-backs and their ends.
+    /// Counts the starts and the ends of roll-backs.
     epoch: u64,
     unsettled: bool,
-    /// Commands that succeeded and that the ledger holds the cloud to.
+    /// Commands that succeeded and whose effect the ledger demands.
     pub(crate) answered: u64,
     /// Promises that were broken.
     pub(crate) wrong: Vec<String>,
@@ -87,17 +89,17 @@ impl Ledger {
         self.busy.remove(path);
     }
 
-    /// The paths on which nobody works.
+    /// The paths on which no command works.
     pub(crate) fn idle_paths(&self) -> Vec<String> {
         self.lines.keys().filter(|path| !self.busy.contains(*path)).cloned().collect()
     }
 
-    /// What counts for a command that begins now; `None` while the names are put together.
+    /// The epoch for a command that begins now; `None` while the names are being rebuilt.
     pub(crate) fn epoch(&self) -> Option<u64> {
         (!self.unsettled).then_some(self.epoch)
     }
 
-    /// Whether a command that began then has seen one and the same journal.
+    /// Whether a command that began in that epoch has seen a single journal.
     pub(crate) fn is_clean(&self, begun: Option<u64>) -> bool {
         begun.is_some() && begun == self.epoch()
     }
@@ -120,31 +122,31 @@ impl Ledger {
         self.lines.get(path).map(|line| line.past.clone()).unwrap_or_default()
     }
 
-    /// A file was written, and stays whatever becomes of the journal.
+    /// A file was written, and survives whatever happens to the journal.
     pub(crate) fn put(&mut self, path: &str, content: Content) {
         self.set(path, [Some(content)].into());
         self.recent.retain(|recent| recent.path != path);
         let line = self.line(path);
         line.ghost = false;
-        // What was written later has the newer version.
+        // A later write has the newer version.
         line.unanswered.retain(|(_, gave_up)| gave_up.elapsed() < LATE_MAX);
     }
 
-    /// A file was perhaps written.
+    /// A file may have been written.
     pub(crate) fn put_unanswered(&mut self, path: &str, content: Content) {
         self.allow_also(path, [Some(content)].into());
         self.line(path).unanswered.push((content, Instant::now()));
     }
 
-    /// A command succeeded that changed names alone: the path has one of these, and a roll-back in the next moment may
-    /// undo it.
+    /// A command succeeded that changed only names. The path has one of these contents, and a roll-back in the next
+    /// moment may undo it.
     pub(crate) fn set_allowed(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
         self.recent.retain(|recent| recent.at.elapsed() < LAST_MOMENT);
         self.recent.push(Recent { at: Instant::now(), path: path.into(), before: self.allowed(path) });
         self.set(path, contents);
     }
 
-    /// Nobody knows whether a command ran: the path may have one of these too, now or a little later.
+    /// The outcome of a command is unknown: the path may have one of these contents too, now or a little later.
     pub(crate) fn allow_also(&mut self, path: &str, contents: BTreeSet<Option<Content>>) {
         let now = Instant::now();
         let line = self.line(path);
@@ -152,7 +154,7 @@ impl Ledger {
         line.late.extend(contents.into_iter().map(|content| (content, now)));
     }
 
-    /// A name without bytes may be here: from where it was renamed or restored there was one.
+    /// A name without bytes may be here: there may have been one where it was renamed or restored from.
     pub(crate) fn allow_ghost(&mut self, path: &str) {
         self.line(path).ghost = true;
     }
@@ -162,7 +164,7 @@ impl Ledger {
         self.lines.get(path).is_some_and(|line| line.ghost)
     }
 
-    /// A name is surely not here any more.
+    /// No name is left here for certain.
     pub(crate) fn clear_ghost(&mut self, path: &str) {
         self.line(path).ghost = false;
     }
@@ -181,12 +183,12 @@ impl Ledger {
         self.trash.roll_back();
     }
 
-    /// Whether that ever was.
+    /// Whether there ever was a roll-back.
     pub(crate) fn was_rolled_back(&self) -> bool {
         self.epoch > 0
     }
 
-    /// The names stand again.
+    /// The names are complete again.
     pub(crate) fn end_roll_back(&mut self) {
         let now = Instant::now();
         for line in self.lines.values_mut() {
@@ -196,7 +198,7 @@ impl Ledger {
         self.unsettled = false;
     }
 
-    /// Someone read a path.
+    /// Someone has read a path.
     pub(crate) fn check(&mut self, path: &str, read: Option<&[u8]>) {
         let allowed = self.allowed(path);
         let fits = allowed.iter().any(|content| match (content, read) {
@@ -219,7 +221,7 @@ impl Ledger {
         let line = self.line(path);
         line.past.extend(contents.iter().flatten());
         line.sure = contents;
-        // What was given up long ago can come no more: its lease has ended.
+        // What was given up long ago can no longer take effect: its lease has ended.
         line.late.retain(|(_, gave_up)| gave_up.elapsed() < LATE_MAX);
     }
 
@@ -241,7 +243,7 @@ impl PathState {
     }
 }
 
-/// A commit that nobody waits for may take effect until its lease ends (60 s), at a master that is late itself.
+/// An abandoned commit may take effect until its lease ends (60 s), at a master that is itself late.
 const LATE_MAX: Duration = Duration::from_secs(150);
-/// What was answered so shortly before the journal was taken back may be undone: it was on no node yet.
+/// What was answered this shortly before the roll-back may be undone: it had not reached any node.
 pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(2);

@@ -1,12 +1,7 @@
-//! Chaos: a cloud of real processes that are killed, stopped and started at random, with bits turned over on their
-//! disks, disks that fill, clocks that jump, links that are cut in one direction, and a master whose journal is taken
-//! back, while files are written, read, renamed, removed and restored. A ledger knows what each path may hold; at the
-//! end all is healed and every byte compared. `cargo xtask chaos --minutes M --seed S`.
-//!
-//! `chaos jobs`: a sort and an index under the same faults, compared with what plain programs make.
-//!
-//! The seed decides what is tried, in which order; how far each thing comes, the machine decides. So a seed repeats a
-//! run's plan, not every interleaving.
+//! Chaos tests: a cloud of real processes with random faults, while files are written, read, renamed, removed and
+//! restored. At the end everything is healed, and every byte is compared with a ledger of what each path may hold.
+//! Run it with `cargo xtask chaos --minutes M --seed S`. `chaos jobs` runs a sort and an index under the same faults,
+//! and compares them with the results of plain programs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -88,7 +83,7 @@ fn jobs_plan(arguments: &[String]) -> Result<jobs::JobsPlan, std::num::ParseIntE
     })
 }
 
-/// Runs it; what is wrong at the end, a sentence each.
+/// Runs it; returns a sentence for each error at the end.
 fn run(span: Duration, seed: u64) -> Vec<String> {
     println!("chaos: {} s with seed {seed}", span.as_secs());
     let mut rng = Rng::with_seed(seed);
@@ -103,7 +98,7 @@ fn run(span: Duration, seed: u64) -> Vec<String> {
         cloud.ok(&["mkdir", "-p", folder]);
     }
     clients.record(&cloud.folder().join(RECORD));
-    // What ends by time ends early, too, where a clock that jumped is believed.
+    // A lifetime ends early, too, if a clock that jumped is believed.
     cloud.ok(&["policy", "set", "/deep", "lifetime=5d"]);
     let begun = Instant::now();
     while begun.elapsed() < span && ledger.wrong.is_empty() {
@@ -141,7 +136,7 @@ fn run(span: Duration, seed: u64) -> Vec<String> {
     wrong
 }
 
-/// A question of the harness itself, which does not wait for long; `None`: there was no answer.
+/// A command of the harness itself, which does not wait for long; `None`: there was no answer.
 fn ask(cloud: &Cloud, words: &[&str]) -> Option<Ended> {
     let command = cloud.command(words);
     let mut patient = Command::new("timeout");
@@ -156,7 +151,7 @@ fn ask(cloud: &Cloud, words: &[&str]) -> Option<Ended> {
     (ended.code != TIMED_OUT).then_some(ended)
 }
 
-/// Writes down what happens, between what the commands did.
+/// Records what happens, between what the commands did.
 fn record(cloud: &Cloud, what: &str) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     if let Ok(mut file) = fs::File::options().append(true).create(true).open(cloud.folder().join(RECORD)) {
@@ -164,7 +159,7 @@ fn record(cloud: &Cloud, what: &str) {
     }
 }
 
-/// Keeps what the roles said, and the master's folder, for whoever looks for the cause.
+/// Keeps the logs of the roles, and the master's folder, for finding the cause.
 fn keep_logs(cloud: &Roles, seed: u64) {
     let kept = workspace().join(format!("target/chaos/seed-{seed}"));
     let _ = fs::remove_dir_all(&kept);
@@ -190,19 +185,19 @@ fn number(arguments: &[String], name: &str, default: u64) -> Result<u64, std::nu
 
 /// Nodes of the cloud, in two sites.
 const NODES: u32 = 4;
-/// How long nobody looks whether something is due.
+/// Longest time between two checks whether a fault is due.
 const FAULT_PAUSE_MAX: Duration = Duration::from_millis(200);
-/// As long before the end no roll-back begins any more.
+/// No roll-back begins later than this before the end.
 const ROLL_BACK_TAKES: Duration = Duration::from_secs(20);
-/// Where it is written down what was done.
+/// The file that records what was done.
 const RECORD: &str = "commands.log";
-/// How long the harness waits for an answer of its own.
+/// How long the harness waits for an answer to its own commands.
 const ANSWER_MAX_SECONDS: &str = "8";
-/// What `timeout` says then.
+/// The exit code of `timeout` then.
 const TIMED_OUT: i32 = 124;
-/// How long it lasts where nobody says.
+/// The length of a run if none is given.
 const SECONDS_DEFAULT: u64 = 60;
-/// As `sysexits.h` has it.
+/// As in `sysexits.h`.
 const WRONG_USE: u8 = 64;
-/// The same.
+/// As in `sysexits.h`.
 const UNAVAILABLE: u8 = 69;

@@ -1,6 +1,6 @@
-//! The master's journal, taken back to an earlier state or lost. The master is stopped, orderly or not, its folder
-//! becomes what it was some time ago (a plain copy, or what `sector backup` took), and it starts on that, while nodes
-//! are killed too. What must hold: `docs/semantics.md` 17.
+//! The master's journal, rolled back to an earlier state or lost. The master is stopped, in order or not. Its folder
+//! becomes what it was some time ago: a plain copy, or what `sector backup` took. It starts on that, while nodes are
+//! killed too. `docs/semantics.md` 17 says what must hold.
 
 use std::{
     fs,
@@ -23,9 +23,9 @@ pub(crate) struct RollBacks {
     pub(crate) copied: u64,
     pub(crate) restored: u64,
     pub(crate) lost: u64,
-    /// Role faults that still may come before the names stand again.
+    /// Role faults that may still come before the names are complete again.
     pub(crate) faults_left: u32,
-    /// When they first seemed to stand.
+    /// When the names first seemed complete.
     stood: Option<Instant>,
     asked: Instant,
 }
@@ -33,11 +33,11 @@ pub(crate) struct RollBacks {
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The next comes at this moment.
+    /// The next roll-back comes at this moment.
     Idle(Instant),
-    /// Since this moment nothing else is done, so that all that was answered is at the nodes.
+    /// Since this moment nothing else is done, so that everything that was answered reaches the nodes.
     Waiting(Instant),
-    /// The names are being put together, since this moment.
+    /// The names are being rebuilt, since this moment.
     Unsettled(Instant),
 }
 
@@ -48,7 +48,7 @@ struct Copy {
 }
 
 impl RollBacks {
-    /// The first comes soon.
+    /// The first roll-back comes soon.
     pub(crate) fn new(rng: &mut Rng) -> Self {
         let now = Instant::now();
         Self {
@@ -70,7 +70,7 @@ impl RollBacks {
         self.stage
     }
 
-    /// Whether the next is due; then other faults are to wait.
+    /// Whether the next is due; then other faults must wait.
     pub(crate) fn prepare(&mut self) -> bool {
         if let Stage::Idle(at) = self.stage
             && Instant::now() >= at
@@ -81,7 +81,7 @@ impl RollBacks {
         matches!(self.stage, Stage::Waiting(_))
     }
 
-    /// Not now: the run comes to its end.
+    /// Defers the next one, since the run comes to its end.
     pub(crate) fn defer(&mut self) {
         if !matches!(self.stage, Stage::Unsettled(_)) {
             self.stage = Stage::Idle(Instant::now() + NEVER);
@@ -110,7 +110,7 @@ impl RollBacks {
         }
     }
 
-    /// Takes the journal back. The cloud was left alone for a while.
+    /// Rolls the journal back. The cloud had no fault for a while.
     pub(crate) fn fire(&mut self, rng: &mut Rng, cloud: &mut Roles, ledger: &mut Ledger) {
         match rng.bool() {
             true => cloud.kill("master"),
@@ -149,7 +149,7 @@ impl RollBacks {
         (self.stage, self.faults_left, self.stood) = (Stage::Unsettled(Instant::now()), FAULTS_MAX, None);
     }
 
-    /// Looks whether the names stand again.
+    /// Checks whether the names are complete again.
     pub(crate) fn look(&mut self, rng: &mut Rng, cloud: &Roles, ledger: &mut Ledger, nodes: usize) {
         let Stage::Unsettled(since) = self.stage else { return };
         if self.asked.elapsed() < ASK_EVERY {
@@ -171,7 +171,7 @@ impl RollBacks {
         }
     }
 
-    /// How many there were.
+    /// How many roll-backs there were.
     pub(crate) fn fired(&self) -> u64 {
         self.copied + self.restored + self.lost
     }
@@ -181,7 +181,7 @@ impl RollBacks {
         cloud.folder().join(format!("copies/{}", self.taken))
     }
 
-    /// Keeps a few, of all ages.
+    /// Keeps a few copies, of all ages.
     fn keep(&mut self, rng: &mut Rng, copy: Copy) {
         self.copies.push(copy);
         if self.copies.len() > COPIES_MAX {
@@ -191,7 +191,7 @@ impl RollBacks {
     }
 }
 
-/// Whether all nodes are there and nothing is waited for.
+/// Whether all nodes are up and nothing is waited for.
 fn stands(cloud: &Roles, nodes: usize) -> bool {
     let status = ask(cloud, &["rebuild", "status", "--json"]).filter(|ended| ended.code == 0);
     let status: Option<serde_json::Value> = status.and_then(|ended| serde_json::from_str(&ended.text()).ok());
@@ -199,7 +199,7 @@ fn stands(cloud: &Roles, nodes: usize) -> bool {
     status.is_some_and(|status| status["state"] == "settled") && up() == nodes
 }
 
-/// Puts a backup back, and removes what it put aside.
+/// Restores a backup, and removes what it archived.
 fn restore(cloud: &Roles, copy: &Copy) {
     let master = cloud.role_folder("master");
     let words = ["restore", copy.folder.to_str().unwrap(), "--role", "master", "--folder", master.to_str().unwrap()];
@@ -212,7 +212,7 @@ fn restore(cloud: &Roles, copy: &Copy) {
     }
 }
 
-/// Removes all that is in a folder, which is a disk's.
+/// Empties a folder that is the root of a disk.
 fn clear(folder: &std::path::Path) {
     for item in fs::read_dir(folder).unwrap().flatten() {
         let path = item.path();
@@ -221,19 +221,19 @@ fn clear(folder: &std::path::Path) {
     }
 }
 
-/// What is newer than this is not put back: within the last half second nobody could know that it was (decision 32).
+/// Newer copies are not restored: a roll-back within the last half second cannot be noticed (decision 32).
 const OLD: Duration = Duration::from_secs(5);
 /// Copies that are kept.
 const COPIES_MAX: usize = 6;
-/// From one backup to the next.
+/// Time from one backup to the next.
 const BACKUPS_EVERY: Duration = Duration::from_secs(40);
-/// Role faults between a roll-back and the names that stand again.
+/// Role faults between a roll-back and complete names.
 const FAULTS_MAX: u32 = 3;
-/// From one question to the next.
+/// Time from one question to the next.
 const ASK_EVERY: Duration = Duration::from_millis(700);
-/// How long the names must be seen to stand: nodes that have just come may know more.
+/// How long the names must seem complete: nodes that have just joined may know more.
 const STANDS_FOR: Duration = Duration::from_secs(3);
-/// All known nodes come within a minute: nothing is to be waited for.
+/// All known nodes come within a minute, so nothing must be waited for any longer.
 const SETTLED_AFTER_MAX: Duration = Duration::from_secs(240);
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(1 << 30);

@@ -1,5 +1,5 @@
-//! The end of a run, once all is healed: every path is read, every copy on the nodes' disks is compared, and what must
-//! be in the trash is restored and compared.
+//! The end of a run, once everything is healed. Every path is read, and every copy on the nodes' disks is compared.
+//! What must be in the trash is restored and compared.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{fault::Faults, ledger::Ledger, trash::Entry};
 
-/// See the module; what is wrong goes into the ledger.
+/// See the module; errors go into the ledger.
 pub(crate) fn all(ledger: &mut Ledger, cloud: &Roles, faults: &Faults) {
     verify_trash(ledger, cloud);
     remove_ghosts(ledger, cloud);
@@ -28,7 +28,7 @@ pub(crate) fn all(ledger: &mut Ledger, cloud: &Roles, faults: &Faults) {
             code => ledger.wrong.push(format!("{path} cannot be read: exit code {code}: {}", ended.errors.trim())),
         }
     }
-    // All that was promised is there: what rebuilds were in doubt about is nothing of it.
+    // Everything that was promised is there: what rebuilds were unsure about is not part of it.
     println!("doubts of the rebuilds: {:?}", conflicts(cloud));
     cloud.run(&["rebuild", "dismiss", "--all"]);
     if let Err(why) = until_well(cloud) {
@@ -45,8 +45,8 @@ pub(crate) fn all(ledger: &mut Ledger, cloud: &Roles, faults: &Faults) {
     }
 }
 
-/// Reads every copy from the disks until all are good. Of the paths whose copies were made bad one may still be bad:
-/// that is found now, and the copy is made anew.
+/// Reads every copy from the disks until all are good. Of the paths with a corrupted copy, one copy may still be bad:
+/// it is found now and replaced.
 fn until_checked(cloud: &Roles, flipped: &[String]) -> Result<(), String> {
     let begun = Instant::now();
     loop {
@@ -63,7 +63,7 @@ fn until_checked(cloud: &Roles, flipped: &[String]) -> Result<(), String> {
     }
 }
 
-/// Each entry that must be in the trash is there, and is restored with its bytes.
+/// Checks that each entry that must be in the trash is there, and restores it with its bytes.
 fn verify_trash(ledger: &mut Ledger, cloud: &Roles) {
     let listed = cloud.json(&["trash", "list"]);
     let mut entries: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -103,7 +103,8 @@ fn verify_trash(ledger: &mut Ledger, cloud: &Roles) {
     cloud.run(&["trash", "empty"]);
 }
 
-/// Gives an entry one of the files that fit it; who has that one takes another. What an entry was may be unsure.
+/// Gives an entry one of the files that fit it; an entry that has that file takes another. What an entry was may be
+/// uncertain.
 fn find_place(entry: usize, fits: &[Vec<usize>], taken: &mut [Option<usize>], tried: &mut BTreeSet<usize>) -> bool {
     fits[entry].iter().any(|place| {
         let is_free = |holder: Option<usize>, taken: &mut [Option<usize>], tried: &mut BTreeSet<usize>| {
@@ -117,7 +118,7 @@ fn find_place(entry: usize, fits: &[Vec<usize>], taken: &mut [Option<usize>], tr
     })
 }
 
-/// Removes the names without bytes that roll-backs brought back, where there may be some (`docs/operations.md`).
+/// Removes the names without bytes that roll-backs brought back, if there may be some (`docs/operations.md`).
 fn remove_ghosts(ledger: &mut Ledger, cloud: &Roles) {
     let mut laid = 0;
     for path in ledger.paths() {
@@ -132,16 +133,16 @@ fn remove_ghosts(ledger: &mut Ledger, cloud: &Roles) {
 fn verify_copies(ledger: &mut Ledger, cloud: &Roles, path: &str, bytes: &[u8], is_flipped: bool) {
     let native = |node: &String| cloud.role_folder(node).join(format!("slices{path}"));
     let nodes = cloud.good_copies(path);
-    // A bit that was turned over is found when that copy is read; until then one copy may be bad.
+    // A flipped bit is found when that copy is read; until then one copy may be bad.
     let wanted = nodes.len().saturating_sub(usize::from(is_flipped)).max(1);
     let good = || nodes.iter().filter(|node| fs::read(native(node)).is_ok_and(|found| found == bytes)).count();
-    // They may still be on their way there; commands take the time that this needs.
+    // Copies may still be on their way there; running a command takes the time that this needs.
     if !(0..LOOKS_MAX).any(|_| good() >= wanted || (cloud.run(&["nodes"]).code != 0 && good() >= wanted)) {
         ledger.wrong.push(format!("only {} of {nodes:?} have the bytes of {path} on their disks", good()));
     }
 }
 
-/// Waits until the cloud calls itself well.
+/// Waits until the cloud reports that it is healthy.
 fn until_well(cloud: &Roles) -> Result<(), String> {
     let begun = Instant::now();
     loop {
@@ -149,7 +150,7 @@ fn until_well(cloud: &Roles) -> Result<(), String> {
         if ended.code == 0 {
             return Ok(());
         }
-        // It came back after it had been confirmed in the wrong, or the journal that remembered it is gone.
+        // The clock came back after a wrong one had been confirmed, or the journal that remembered it is gone.
         if ended.text().contains("clock") && cloud.run(&["trash", "confirm-clock"]).code == 0 {
             println!("the clock was confirmed at the end");
         }
@@ -159,7 +160,7 @@ fn until_well(cloud: &Roles) -> Result<(), String> {
     }
 }
 
-/// How many doubts of each kind rebuilds have listed.
+/// How many conflicts of each kind the rebuilds have listed.
 fn conflicts(cloud: &Roles) -> BTreeMap<String, u64> {
     let mut kinds = BTreeMap::new();
     let status: Value = serde_json::from_str(&cloud.run(&["rebuild", "status", "--json"]).text()).unwrap_or_default();
@@ -169,7 +170,7 @@ fn conflicts(cloud: &Roles) -> BTreeMap<String, u64> {
     kinds
 }
 
-/// Looks at a copy until it must be there.
+/// Checks on a copy until it must be there.
 const LOOKS_MAX: u32 = 300;
 /// A lease (60 s), a lost copy (10 s) and a retry (60 s), twice.
 const WELL_AFTER_MAX: Duration = Duration::from_secs(240);

@@ -1,5 +1,5 @@
-//! Roles that are killed in the middle of something. A test controls how far each upload and download has come, by a
-//! pipe, and proves that the process it kills was at work on it.
+//! Roles that are killed in the middle of something. A test controls the progress of each upload and download by a
+//! pipe. It proves that the process it kills was at work on the transfer.
 
 use std::{
     fs,
@@ -23,14 +23,14 @@ impl HalfPut {
         let mut child =
             cloud.command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(&bytes[..bytes.len() / 2]).unwrap();
-        // Not the next one of its chain, which has a part too.
+        // Not the next node of its chain, which has a part too.
         let pid = child.id();
         let target = poll_until("the command is connected to a node", || cloud.connected_node(pid));
         poll_until("that node has received a part", || (cloud.unfinished_bytes(&target) > 0).then_some(()));
         (Self { child, bytes }, target)
     }
 
-    /// Sends the rest; the command is waiting for what comes of it.
+    /// Sends the rest; the command then waits for the result.
     fn send_rest(&mut self) {
         let mut input = self.child.stdin.take().unwrap();
         // It may have given up already.
@@ -42,7 +42,8 @@ impl HalfPut {
     }
 }
 
-/// What was put is there, whole, if the command said so; else it is not there, or whole where nobody could know.
+/// If the command reported success, the file is there, whole. Otherwise it is absent, or whole if the outcome could
+/// not be known.
 fn check_put(cloud: &Cloud, put: HalfPut, path: &str) -> i32 {
     let (ended, bytes) = put.end();
     assert!(!ended.errors.contains("panicked"), "{}", ended.errors);
@@ -68,7 +69,7 @@ fn a_node_that_dies_in_the_middle_of_a_put_costs_at_most_that_put() {
     cloud.kill(&target);
     half.send_rest();
     check_put(&cloud, half, "/half");
-    // As long as the dead node is not known to be dead, it may be chosen again.
+    // Until the dead node is known to be dead, it may be chosen again.
     let file = cloud.random_file("in", 3_000_000);
     cloud.until("the same put succeeds", |cloud| cloud.run(&["put", file.to_str().unwrap(), "/half"]).code == 0);
     assert_eq!(cloud.run(&["cat", "/half"]).out, random_bytes(3_000_000));
@@ -85,7 +86,7 @@ fn a_put_waits_for_its_second_copy_and_ends_with_one_when_that_node_dies() {
     let second = if target == "node-1" { "node-2" } else { "node-1" };
     cloud.pause(second);
     half.send_rest();
-    // The first copy is whole; the second cannot be, for its node does nothing; so nothing is published.
+    // The first copy is whole. The second cannot be, since its node does nothing; so nothing is published.
     poll_until("the first copy is whole", || (cloud.unfinished_bytes(&target) == 0).then_some(()));
     assert_eq!(cloud.run(&["stat", "/f"]).code, 3);
     assert!(half.child.try_wait().unwrap().is_none(), "the put waits");
@@ -109,7 +110,7 @@ fn a_reader_does_not_notice_that_its_node_dies() {
     let mut output = child.stdout.take().unwrap();
     let mut bytes = vec![0; 1 << 20];
     output.read_exact(&mut bytes).unwrap();
-    // The pipe is full and nobody empties it: whoever serves is in the middle of it.
+    // The pipe is full and nothing empties it: the serving node is in the middle of it.
     let serving: Vec<_> = poll_until("a node has the slice open", || {
         let is_serving = |node: &&String| cloud.has_open(node, &cloud.role_folder(node).join("slices/f"));
         let serving: Vec<_> = holders.iter().filter(is_serving).cloned().collect();

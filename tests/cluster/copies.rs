@@ -1,6 +1,6 @@
-//! Copies that nodes make among themselves while the client that ordered them sees no byte: between sites, counted by
-//! the links of `sector testbed` (needs root, and says so where it has none), with a source that dies in the middle,
-//! and from one cloud to another.
+//! Copies that nodes make among themselves, while the client that ordered them sees no byte. Copies between sites are
+//! counted by the links of `sector testbed` (needs root, and reports it if it has none). Other tests kill the source
+//! in the middle, and copy from one cloud to another.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use cluster::{CliTestbed, Roles, ended, poll_until, random_bytes};
 
-/// What a copy has brought when it counts as under way.
+/// Bytes that a copy has received when it counts as under way.
 const PART_BYTES: u64 = 4 << 20;
 /// Enough that some seconds pass at the limit that the tests set.
 const FILE_BYTES: usize = 24 << 20;
@@ -53,7 +53,7 @@ fn three_nodes(sites: &str) -> Roles {
     cloud
 }
 
-/// Bytes of copies that are under way at the third node, or were and are kept.
+/// Bytes of copies at the third node that are under way, or were interrupted and are kept.
 fn partial_bytes(cloud: &Roles) -> u64 {
     let Ok(items) = fs::read_dir(cloud.role_folder("node-3").join("partial")) else { return 0 };
     items.flatten().filter_map(|item| item.metadata().ok()).map(|metadata| metadata.len()).sum()
@@ -63,7 +63,7 @@ fn slice_at(cloud: &Roles, node: &str) -> PathBuf {
     cloud.role_folder(node).join("slices/from/a")
 }
 
-/// Begins to copy, slowly, and returns when a part has come; the command, and the node that is read from.
+/// Begins a slow copy and returns once a part has arrived: the command, and the node that is read from.
 fn begin_copy(cloud: &Roles) -> (Child, String) {
     let words = ["cp", "--limit", "4MB/s", "/from/a", "/to/a"];
     let child = cloud.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -119,7 +119,7 @@ fn profile(cloud: &Roles) -> String {
     cloud.home.join("profile.toml").to_str().unwrap().to_owned()
 }
 
-/// Begins to copy, slowly, from one cloud of a single node to another; the command, once a part has come.
+/// Begins a slow copy from one cloud of a single node to another; returns the command once a part has arrived.
 fn begin_copy_from(there: &Roles, here: &Roles) -> Child {
     let words = ["cp", "--limit", "4MB/s", "--from-profile", &profile(there), "/a", "/b"];
     let child = here.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -141,7 +141,7 @@ fn a_file_goes_from_cloud_to_cloud_and_its_client_speaks_to_no_node_that_has_it(
     let copied = ended(child.wait_with_output().unwrap());
     assert_eq!(copied.code, 0, "{}", copied.errors);
     assert!(here.run(&["cat", "/b"]).out == random_bytes(FILE_BYTES));
-    // The other way, a folder, ordered by a client that is at home where the files are.
+    // The other direction: a folder, ordered by a client of the cloud that has the files.
     here.ok(&["mkdir", "-p", "/d/empty"]);
     here.ok(&["mv", "/b", "/d/b"]);
     here.ok(&["cp", "-r", "--to-profile", &profile(&there), "/d", "/from-there"]);
@@ -170,7 +170,7 @@ fn a_cloud_of_another_authority_and_an_operator_who_wants_none_are_refused() {
     let (there, mut here) = (Roles::start(1, 1), Roles::start(1, 1));
     let file = there.random_file("in", 1_000_000);
     there.ok(&["put", file.to_str().unwrap(), "/a"]);
-    // Who trusts another authority does not even log in.
+    // A client that trusts another authority cannot even log in.
     let address = |cloud: &Roles| {
         let text = fs::read_to_string(profile(cloud)).unwrap();
         text.lines().find(|line| line.starts_with("address = ")).unwrap().to_owned()

@@ -1,5 +1,5 @@
-//! Counters through the command line: what functions in each language count is shown with their job, once for each
-//! segment, and not at all for segments that were left out.
+//! Counters through the command line. What functions in each language count is shown with their job, once for each
+//! segment. Segments that were left out count nothing.
 
 use cluster::Cloud;
 use serde_json::{Value, json};
@@ -31,8 +31,7 @@ def numbers(segment, out):
         int(line)
 ";
 
-/// The counters of the first stage of the newest job, of one whose output was made before, that stood in its own JSON
-/// too.
+/// The counters of a job's first stage. `job` is the JSON printed before; the job's record must have the same stages.
 fn counters(cloud: &Cloud, job: &Value) -> Value {
     let id = job["id"].as_str().unwrap();
     let told = cloud.json(&["job", id]);
@@ -43,7 +42,7 @@ fn counters(cloud: &Cloud, job: &Value) -> Value {
 #[test]
 fn counters_are_shown_by_stage_and_segments_left_out_have_counted_nothing() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
-    // Segments of ten lines each, one of which cannot be read in its middle.
+    // Segments of ten lines each, one of which is unreadable in its middle.
     let text: String =
         (0..200).map(|line| if line == 123 { "xxxxxxxxx\n".to_owned() } else { format!("{line:9}\n") }).collect();
     let file = cloud.file("text", &text);

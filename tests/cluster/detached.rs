@@ -1,6 +1,6 @@
-//! Jobs that nodes drive, and whose drivers die (Sector/Sphere paper, 3.4: "The client is responsible for the control
-//! and scheduling of the program execution"; here a node is that client, and another where it is gone). The functions
-//! stand in the middle of every segment until the test lets them go on.
+//! Jobs that nodes drive, and whose drivers die. Sector/Sphere paper, 3.4: "The client is responsible for the control
+//! and scheduling of the program execution". Here a node is that client, and another node takes over when it is gone.
+//! The functions stop in the middle of every segment until the test lets them go on.
 
 use std::fs;
 
@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::job_faults::{Text, count, go_on, standing};
 
-/// A job of two stages over a text, driven by a node; every node has an SPE in the middle of a task of the first stage.
+/// A job of two stages over a text, driven by a node. Every node has an SPE in the middle of a task of the first
+/// stage.
 pub(super) struct Detached {
     pub(super) text: Text,
     job: String,
@@ -62,7 +63,7 @@ impl Detached {
         });
     }
 
-    /// Lets one task of each of these nodes go on, until two tasks are done and the journal says so.
+    /// Lets one task of each of these nodes go on, until two tasks are done and recorded in the journal.
     pub(super) fn two_are_done(&self, nodes: &[u32]) {
         let ready = nodes.iter().flat_map(|node| standing(*node, "first")).collect::<Vec<_>>();
         ready.into_iter().take(2).for_each(go_on);
@@ -71,7 +72,7 @@ impl Detached {
             view["stages"][0]["done"].as_u64().is_some_and(|done| done >= 2)
         };
         self.text.cloud.until("two tasks are done", done);
-        // A page begun after that has them, and the next one is begun only when it is written.
+        // A page begun after that contains them, and the next page is begun only when that one is written.
         let pages = self.pages();
         self.text.cloud.until("the journal knows it", |_| self.pages() >= pages + 2);
     }
@@ -81,7 +82,7 @@ impl Detached {
         self.text.cloud.ok(&["ls", &journal]).lines().count()
     }
 
-    /// Lets all SPEs of these nodes go on until the job has ended, and gives how.
+    /// Lets all SPEs of these nodes go on until the job has ended; returns its record.
     pub(super) fn end(&self, nodes: &[u32]) -> Value {
         self.text.cloud.until("the job has ended", |_| {
             let standing = nodes.iter().flat_map(|node| ["first", "second"].map(|function| standing(*node, function)));
@@ -91,7 +92,8 @@ impl Detached {
         self.view()
     }
 
-    /// It ended well, nothing that was done was done again for the driver's sake, and nothing but the output is left.
+    /// Checks that it succeeded, that the change of drivers repeated no finished work, and that only the output is
+    /// left.
     fn check(&self, ended: &Value) {
         assert_eq!((ended["state"].as_str(), &ended["driver"]), (Some("done"), &Value::Null), "{ended}");
         let stage = &ended["stages"][0];
@@ -118,7 +120,7 @@ fn a_detached_job_whose_driver_is_killed_goes_on_with_another_from_where_it_stoo
         again >= 1 && again + 2 <= count(stage, "segments"),
         "what stood is tried again, and nothing that was done: {stage}"
     );
-    // Also what was done before the takeover is told of.
+    // What was done before the takeover is reported too.
     let segments: u64 = ended["stages"].as_array().unwrap().iter().map(|stage| count(stage, "segments")).sum();
     assert_eq!(detached.text.attempts_that_ended("done").len() as u64, segments);
 }

@@ -51,7 +51,7 @@ fn a_disk_that_fills_refuses_writes_and_nothing_else_until_there_is_room() {
     let cloud = Cloud::start_in(folder, disk.join("data"), &["--nodes", "1", "--sites", "1"]);
     let file = cloud.random_file("in", 1_000_000);
     cloud.ok(&["put", file.to_str().unwrap(), "/before"]);
-    // Somebody else fills the disk, up to the middle of what is kept free.
+    // Another program fills the disk, up to the middle of what is kept free.
     let filler = disk.join("filler");
     fs::write(&filler, vec![7; (small.free_mib() - 16) << 20]).unwrap();
     let errors = cloud.fails(5, &["put", file.to_str().unwrap(), "/while-full"]);
@@ -79,7 +79,7 @@ fn a_node_with_an_unreadable_sidecar_starts_serves_all_else_and_gets_a_new_copy(
     let sidecar = data.join("slices/d/.bad.sector");
     cloud.until("it stands at its path", |_| sidecar.exists());
     cloud.down();
-    // The disk is not broken; but every read of this one file, whatever its name is, is answered with an error.
+    // The disk is not broken, but every read of this one file fails with an error, whatever its name is.
     let bad = fs::metadata(&sidecar).unwrap().ino();
     let list = cloud.file("bad", bad.to_string());
     let shim = cloud.compile("bad_sector", BAD_SECTOR);
@@ -105,7 +105,7 @@ fn a_disk_whose_mount_goes_away_takes_one_copy_of_its_files_and_its_node_goes_on
     let arguments = ["--nodes", "2", "--sites", "2", "--disks-per-node", "2"];
     let cloud = Cloud::start_in(folder, data, &arguments);
     let file = cloud.random_file("in", 2_000_000);
-    // The main disk is of the machine, the second a small one of its own: enough files that both get some.
+    // The main disk is the machine's, the second a small one of its own: enough files that both get some.
     for number in 0..12 {
         cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), &format!("/{number}")]);
     }
@@ -121,7 +121,7 @@ fn a_disk_whose_mount_goes_away_takes_one_copy_of_its_files_and_its_node_goes_on
     }
     cloud.ok(&["put", "--copies", "2", file.to_str().unwrap(), "/new"]);
     assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "nothing is begun where the disk was mounted");
-    // Nor at the next start, which goes on without it and says so.
+    // Nor at the next start, which goes on without the disk and reports it.
     cloud.down();
     cloud.up();
     assert_eq!(state(&cloud), "missing");
@@ -165,8 +165,8 @@ fn the_doctor_and_the_bench_of_a_disk_say_what_they_found() {
     assert_eq!(figures.as_array().unwrap().len(), 4);
 }
 
-/// Put before the system's library, it answers reads of the file whose inode number stands in the file `BAD_INODE` with
-/// `EIO`, as a disk does with a sector that it cannot read.
+/// Preloaded before the system's library, it makes reads of one file fail with `EIO`, as a disk does with an
+/// unreadable sector. The file `BAD_INODE` holds the inode number of that file.
 const BAD_SECTOR: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
-//! Jobs whose SPEs and nodes die or stand still while they are at work (Sector/Sphere paper, 3.5.2). The functions stop
-//! themselves in the middle of every segment until the test lets them go on, so that no fault comes too early or too
-//! late; the job's own record proves what it cost.
+//! Jobs whose SPEs and nodes die or hang while they are at work (Sector/Sphere paper, 3.5.2). The functions stop
+//! themselves in the middle of every segment until the test lets them go on. So no fault comes too early or too late,
+//! and the job's own record proves what it cost.
 
 use std::{
     fs,
@@ -11,7 +11,8 @@ use std::{
 use cluster::{Cloud, Roles, descendants, ended, kill, poll_until, random_bytes};
 use serde_json::Value;
 
-/// Each gives every line to the bucket of its hash. Half-way it writes its name on its thread and stops its process.
+/// Each function sends every line to the bucket of its hash. Half-way it gives its thread its own name and stops its
+/// process.
 pub(super) const GATED: &str = r#"
     #define _GNU_SOURCE
     #include <signal.h>
@@ -45,7 +46,7 @@ pub(super) const GATED: &str = r#"
     }
 "#;
 
-/// A cloud of processes with a text in it, of which every node has all; and its lines.
+/// A cloud of processes with a text of which every node has a full copy, and the lines of that text.
 pub(super) struct Text {
     pub(super) cloud: Cloud,
     pub(super) nodes: Vec<String>,
@@ -54,7 +55,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// One segment a file.
+    /// One segment per file.
     pub(super) fn of(nodes: u32, files: u32) -> Self {
         let count = nodes.to_string();
         let cloud = Cloud::start(&["--nodes", &count, "--sites", "1", "--processes"]);
@@ -85,7 +86,7 @@ impl Text {
         self.begin(&["--buckets", "6", "--then", &format!("{}:second", self.library)])
     }
 
-    /// Waits until an SPE of the node stands in the middle of a segment, in this function.
+    /// Waits until an SPE of the node has stopped in the middle of a segment, in this function.
     fn stands(&self, node: &str, function: &str) -> u32 {
         let pid = self.cloud.node_pid(node);
         poll_until("an SPE stands in the middle of its task", || standing(pid, function).first().copied())
@@ -96,10 +97,10 @@ impl Text {
         self.nodes.iter().map(|node| self.stands(node, "first")).collect()
     }
 
-    /// Waits until `node-3` stands in the middle of one of its buckets, in the second stage; the processes of the other
-    /// nodes, and its own.
+    /// Waits until `node-3` has stopped in the middle of one of its buckets, in the second stage. Returns the
+    /// processes of the other nodes, and its own.
     fn reads_its_buckets(&self) -> (Vec<u32>, u32) {
-        // So each node has results of the first stage.
+        // Then each node has results of the first stage.
         self.all_stand();
         let (others, node) = (self.pids(&["node-1", "node-2"]), self.cloud.node_pid("node-3"));
         self.cloud.until("the node reads its buckets", |_| {
@@ -110,8 +111,7 @@ impl Text {
         (others, node)
     }
 
-    /// Of the first stage what ran on the lost node was done again, and of the second at least the task that stood
-    /// there.
+    /// Of the first stage, the work of the lost node was repeated. Of the second, at least the interrupted task was.
     fn check_that_it_cost_a_part_of_both_stages(&self) {
         let stages = self.stages();
         let again = count(&stages[0], "retried");
@@ -119,8 +119,8 @@ impl Text {
         assert!(count(&stages[1], "retried") >= 1, "{stages:?}");
     }
 
-    /// Lets all SPEs of these nodes go on, whenever they stand, until the job has ended; that was well, and every line
-    /// is in its output once.
+    /// Lets all SPEs of these nodes go on, whenever they stop, until the job has ended. The job must have succeeded,
+    /// with every line in its output once.
     pub(super) fn end(&self, mut job: Child, nodes: &[u32]) {
         self.cloud.until("the job has ended", |_| {
             let standing = nodes.iter().flat_map(|node| ["first", "second"].map(|function| standing(*node, function)));
@@ -148,7 +148,7 @@ impl Text {
         nodes.iter().map(|node| self.cloud.node_pid(node)).collect()
     }
 
-    /// The attempts of the job that ended in this way.
+    /// The attempts of the job with this outcome.
     pub(super) fn attempts_that_ended(&self, end: &str) -> Vec<Value> {
         let jobs = self.cloud.json(&["jobs"]);
         let attempts = self.cloud.json(&["job", jobs[0]["id"].as_str().unwrap(), "--segments"]);
@@ -162,7 +162,7 @@ impl Text {
         marks.map(|marks| (count(marks, "failed"), count(marks, "overtaken"))).collect()
     }
 
-    /// The job's stages, all of which are done whole and have counted each line once, whatever died.
+    /// The job's stages, all of which are complete and have counted each line once, whatever died.
     pub(super) fn stages(&self) -> Vec<Value> {
         let stages = self.cloud.json(&["jobs"])[0]["stages"].as_array().unwrap().clone();
         for stage in &stages {
@@ -177,7 +177,7 @@ pub(super) fn count(stage: &Value, what: &str) -> u64 {
     stage[what].as_u64().unwrap()
 }
 
-/// The stopped processes below a process whose thread bears this name.
+/// The stopped processes below a process whose thread has this name.
 pub(super) fn standing(pid: u32, name: &str) -> Vec<u32> {
     let is_so = |pid: &u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -192,12 +192,12 @@ fn signal(name: &str, pid: u32) -> bool {
     Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status().unwrap().success()
 }
 
-/// Lets a stopped process go on. It may have been ended meanwhile, since another was quicker.
+/// Lets a stopped process go on. It may have been ended meanwhile, since another was faster.
 pub(super) fn go_on(pid: u32) {
     signal("-CONT", pid);
 }
 
-/// A process that stands still until this is dropped, lest it outlive a test that fails.
+/// A stopped process, until this is dropped, so that it does not outlive a failed test.
 struct Stopped(u32);
 
 impl Stopped {
@@ -213,7 +213,7 @@ impl Drop for Stopped {
     }
 }
 
-/// With a shuffle: the first Sector ended every job that used buckets when it lost an SPE.
+/// With a shuffle: the first Sector ended every job with buckets when it lost an SPE.
 #[test]
 fn an_spe_that_is_killed_in_the_middle_of_its_task_costs_that_task_alone() {
     let text = Text::of(2, 8);
@@ -241,7 +241,7 @@ fn a_node_that_dies_while_its_buckets_are_filled_costs_its_own_task_and_no_recor
     let job = text.begin_shuffle();
     let spes = text.all_stand();
     let nodes = text.pids(&["node-1", "node-2"]);
-    // An SPE is given its next task when the pieces of the one before are in their buckets.
+    // An SPE gets its next task when the pieces of the previous one are in their buckets.
     spes[..2].iter().copied().for_each(go_on);
     for node in &text.nodes[..2] {
         text.stands(node, "first");
@@ -264,7 +264,7 @@ fn a_node_that_dies_while_its_buckets_are_read_costs_what_it_held_and_no_record(
     text.check_that_it_cost_a_part_of_both_stages();
 }
 
-/// There is no rival for a task that reads a bucket: nobody else has its bytes.
+/// A task that reads a bucket gets no speculative attempt: no other node has its bytes.
 #[test]
 fn a_node_that_hangs_while_its_buckets_are_read_costs_what_it_held_and_no_record() {
     let text = Text::of(3, 9);
@@ -383,7 +383,7 @@ fn a_bucket_goes_when_what_was_made_of_it_is_in_the_output_and_is_never_made_aga
     assert_eq!(buckets(), 6);
     go_on(text.stands("node-3", "second"));
     text.cloud.until("one of its buckets is gone", |_| buckets() < 6);
-    // Whose task is at work keeps his bucket: it is read again after this.
+    // A task at work keeps its bucket: the bucket is read again after this.
     kill(text.stands("node-1", "second"));
     text.end(job, &nodes);
     let stages = text.stages();

@@ -1,5 +1,5 @@
-//! Machines that come into a cloud by the commands alone, each in a folder of its own, as docs/set-up.md has it: a
-//! security server, a master, two nodes. No file is carried from one to the other but what is printed.
+//! Machines that join a cloud by the commands alone, each in a folder of its own, as docs/set-up.md describes it.
+//! There are a security server, a master and two nodes. No file is carried from one to another, only printed text.
 
 use std::{
     fs::{self, File},
@@ -104,13 +104,13 @@ impl Machines {
         self.ok(&[&["node", "ticket"], words].concat()).trim().to_owned()
     }
 
-    /// Lets a node in with a ticket and starts it.
+    /// Admits a node with a ticket and starts it.
     fn add_node(&mut self, name: &str) {
         let master = self.master.clone();
         self.add_node_of(&master, name);
     }
 
-    /// Lets a node in at this master.
+    /// Admits a node at this master.
     fn add_node_of(&mut self, master: &str, name: &str) {
         let (ticket, listen) = (self.ticket(&["--for", name, "--master", master]), address());
         let folder = format!("@{name}");
@@ -139,13 +139,13 @@ impl Machines {
         let begin = || self.command(&put).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut child = begin();
         let other = self.path("other");
-        // Its path has one writer, so another is turned away as soon as it has begun; if he has something new to send.
+        // A path has one writer, so another writer with new content is refused as soon as it has begun.
         let again = ["--profile", profile, "put", "--copies", "1", other.to_str().unwrap(), path];
         let mut tries = 0;
         poll_until("the upload has begun", || {
             tries += 1;
             fs::write(&other, format!("{tries}")).unwrap();
-            // It was itself the one who was turned away, if the other was faster.
+            // If the other writer was faster, this one was refused.
             if child.try_wait().unwrap().is_some() {
                 child = begin();
             }
@@ -155,7 +155,7 @@ impl Machines {
         Upload { child, input, profile: profile.to_owned(), path: path.to_owned() }
     }
 
-    /// Sends the rest, and looks whether all of it is there.
+    /// Sends the rest, and checks that all of it is there.
     fn finish_upload(&self, mut upload: Upload) {
         let bytes = random_bytes(3_000_000);
         upload.input.write_all(&bytes).unwrap();
@@ -163,7 +163,7 @@ impl Machines {
         let put = ended(upload.child.wait_with_output().unwrap());
         assert_eq!(put.code, 0, "{}", put.errors);
         let read = self.run(&["--profile", &upload.profile, "cat", &upload.path]);
-        // Who has just said so may be answered only when the security server is there again.
+        // This read logs in anew, and a login may be answered only once the security server is back.
         assert!(read.code == 5 || read.out == bytes, "{}", read.errors);
     }
 
@@ -192,7 +192,7 @@ impl Drop for Machines {
     }
 }
 
-/// An address of this machine that nobody listens on.
+/// An address of this machine on which nothing listens.
 fn address() -> String {
     format!("127.0.0.1:{}", free_port())
 }
@@ -250,7 +250,7 @@ fn a_ticket_that_was_used_altered_or_expired_lets_nobody_in() {
     let join =
         |ticket: &str, code| cloud.fails(code, &["node", "join", ticket, "--folder", "@other", "--listen", &listen]);
     assert!(join(&used, 4).contains("used already"));
-    // Refused here, before anything is sent: also where nobody answers any more.
+    // Refused here, before anything is sent, even if nothing answers any more.
     let mut altered = used.clone();
     let letter = if altered.ends_with('a') { "b" } else { "a" };
     altered.replace_range(altered.len() - 1.., letter);
@@ -264,7 +264,7 @@ fn a_ticket_that_was_used_altered_or_expired_lets_nobody_in() {
     assert!(!cloud.path("other").join("certificate.pem").exists());
 }
 
-/// Whether a ticket is refused as expired. Until then a name that is taken keeps it from being used up.
+/// Whether a ticket is refused as expired. Until then, a name that is taken keeps it from being used up.
 fn join_expired(cloud: &Machines, ticket: &str, listen: &str) -> bool {
     let ended = cloud.run(&["node", "join", ticket, "--folder", "@other", "--listen", listen, "--id", "node-1"]);
     assert_ne!(ended.code, 0);
@@ -281,7 +281,7 @@ fn a_machine_that_is_rejected_or_meets_another_cloud_does_not_come_in() {
     let foreign = other.path("security/authority.pem");
     let words = [&ask[..], &["--authority", foreign.to_str().unwrap()]].concat();
     assert!(cloud.fails(4, &words).contains("not from this cloud's authority"));
-    // Its ticket leads to this master, which has another authority, and so does not hear its secret.
+    // Its ticket leads to this master, which has another authority, and so never learns its secret.
     let ticket = other.ticket(&["--master", &master]);
     let words = ["node", "join", &ticket, "--folder", "@node-5", "--listen", &listen];
     assert!(cloud.fails(4, &words).contains("not from this cloud's authority"));
@@ -316,7 +316,7 @@ fn certificates_are_renewed_while_all_runs_and_the_old_ones_are_worthless_then()
     cloud.until_up(1);
     cloud.finish_upload(upload);
     assert_eq!(cloud.log("node-1").matches("the node has joined").count(), 1, "its session went on too");
-    // The node comes back with the new one, and with the old one it does not.
+    // The node comes back with the new certificate, and does not with the old one.
     cloud.stop("node-1");
     cloud.start("node-1", "node.toml");
     cloud.until_up(1);
@@ -352,7 +352,7 @@ fn a_node_that_is_removed_or_comes_from_a_wrong_address_is_kept_out() {
     });
     cloud.ok(&["node", "remove", "node-1", "--undo"]);
     cloud.until_up(1);
-    // One that has a certificate and never came is removed as well.
+    // One that has a certificate and never joined is removed as well.
     let (ticket, listen) = (cloud.ticket(&["--for", "node-2"]), address());
     cloud.ok(&["node", "join", &ticket, "--folder", "@node-2", "--listen", &listen]);
     cloud.ok(&["node", "remove", "node-2"]);
@@ -380,7 +380,7 @@ fn a_node_without_its_certificate_comes_back_by_a_ticket_and_keeps_its_files() {
     assert!(
         cloud.fails(2, &["node", "join", &ticket, "--folder", "@node-1", "--id", "node-2"]).contains("leave --id out")
     );
-    // As one does who shares the machine with others.
+    // As a user does who shares the machine with others.
     let words = ["node", "join", "-", "--folder", "@node-1"];
     let mut joining = cloud.command(&words).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     writeln!(joining.stdin.take().unwrap(), "{ticket}").unwrap();
@@ -420,7 +420,7 @@ fn masters_share_a_security_server_and_without_it_serve_only_open_sessions() {
             (nodes.code == 0 && nodes.text().contains("\"up\"")).then_some(())
         });
     }
-    // The same users, each master with names of its own.
+    // The same users; each master has names of its own.
     let uploads = profiles.each_ref().map(|profile| cloud.begin_upload(profile, "/same/path"));
     cloud.stop("security");
     for profile in &profiles {
@@ -452,7 +452,7 @@ fn a_user_who_is_disabled_at_one_master_is_out_at_the_other_within_ten_seconds()
     let file = cloud.path("big");
     fs::write(&file, random_bytes(64 << 20)).unwrap();
     cloud.ok(&[&second[..], &["put", "--copies", "1", file.to_str().unwrap(), "/big"]].concat());
-    // A program that reads at the second master, over the network, and is held up by a pipe that nobody empties.
+    // A program that reads at the second master, over the network, and is held up by a pipe that nothing empties.
     let ann = cloud.path("ann.toml");
     cloud.ok(&["user", "add", "ann", "--service"]);
     let token = ["user", "token", "add", "ann", "cron", "--write-profile", ann.to_str().unwrap()];

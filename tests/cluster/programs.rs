@@ -1,5 +1,5 @@
-//! Functions in Python and programs through the command line: that they count as others do, and what a job says whose
-//! function raises, ends, never ends, starts processes or looks where it may not.
+//! Functions in Python and as programs, through the command line. They count as others do. A job reports when its
+//! function raises, ends, never ends, starts processes or reads what it must not.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 

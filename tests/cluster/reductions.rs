@@ -1,5 +1,5 @@
-//! `filter`, `group` and `reduce` through the command line: that two stages come to what a plain program comes to, and
-//! what a job says of a record that is not as it must be.
+//! `filter`, `group` and `reduce` through the command line. Two stages give the result of a plain program. A job
+//! reports a record that is not as it must be.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,8 @@ fn words_are_counted_by_a_program_and_reduce_as_a_plain_program_counts_them() {
     cloud.ok(&[&words[..], &small, &count].concat());
     assert_eq!(lines(&cloud, "/counts"), expected);
 
-    // The counts are lines: a further job chooses among them, and another puts words of the same count in one line.
+    // The counts are lines: a further job chooses among them, and another one joins words with the same count in one
+    // line.
     let chosen = ["run", "--udf", "filter", "--param", "at_least=2500", "--param", "lacks=and", "--input", "/counts"];
     cloud.ok(&[&chosen[..], &["--output", "/often", "--result-records", "lines"]].concat());
     let often = |(word, count): &(&&str, &u64)| **count >= 2500 && !word.contains("and");

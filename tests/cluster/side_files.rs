@@ -1,5 +1,6 @@
-//! Side files of functions: small slices that every call of a stage's function may read, each sent once to a node, in
-//! the version that it had when the job began, whoever drives it and whatever becomes of the file.
+//! Side files of functions: small slices that every call of a stage's function may read. Each is sent to a node once,
+//! in the version that it had when the job began. That holds whichever node drives the job, and whatever happens to
+//! the file.
 
 use std::{fs, path::PathBuf};
 
@@ -11,7 +12,7 @@ use crate::{
     job_faults::{GATED, Text, count},
 };
 
-/// In front of what a gated function does: it counts under the hash of its side file.
+/// Prepended to a gated function: it counts under the hash of its side file.
 const READS: &str = r#"
         uint64_t side_length;
         const uint8_t *side = sector_side_file(input, "words", &side_length);
@@ -23,7 +24,7 @@ const READS: &str = r#"
         sector_count(output, counter, 1);
         int gone_on = 0;"#;
 
-/// A text whose gated functions read the side file `words`, which one node holds; and its bytes.
+/// A text whose gated functions read the side file `words`, which one node holds; also the bytes of that file.
 fn text(nodes: u32, files: u32) -> (Text, Vec<u8>) {
     let mut text = Text::of(nodes, files);
     text.library = text.cloud.compile("reads", &GATED.replace("int gone_on = 0;", READS)).display().to_string();
@@ -37,7 +38,7 @@ fn put(cloud: &Cloud, path: &str, bytes: &[u8]) {
     cloud.ok(&["put", "--copies", "1", "--sync-copies", "1", file.to_str().unwrap(), path]);
 }
 
-/// What the functions counted under the hashes of their side file: one hash, and of how many segments.
+/// What the functions counted under the hashes of their side file: one hash, and the number of segments.
 fn hashed(stage: &Value) -> (String, u64) {
     let counters = stage["counters"].as_object().unwrap();
     let found: Vec<_> =
@@ -54,7 +55,7 @@ fn hash(bytes: &[u8]) -> String {
     format!("{hash:016x}")
 }
 
-/// The files of a node's jobs that have these bytes.
+/// The files of a node's jobs with these bytes.
 fn fetched(cloud: &Cloud, node: &str, bytes: &[u8]) -> Vec<PathBuf> {
     let mut unread = vec![cloud.node_folder(node).join("jobs")];
     let mut found = Vec::new();
@@ -97,7 +98,7 @@ fn a_job_whose_side_file_is_overwritten_ends_before_another_version_is_read() {
     let job = text.begin(&["--side", "words=/side/words"]);
     let standing = text.all_stand();
     put(&text.cloud, "/side/words", b"other bytes");
-    // The next process has to load the function anew.
+    // The next process must load the function again.
     kill(standing[0]);
     let ended = ended(job.wait_with_output().unwrap());
     assert!(ended.code != 0 && ended.errors.contains("`/side/words` was changed"), "{}", ended.errors);

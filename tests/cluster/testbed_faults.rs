@@ -1,7 +1,7 @@
-//! What can happen between two sites while a file travels: the link is cut, for a while or for long; it passes only
-//! shorter packets than before, or no UDP; an end has another address, dies, or has no room. Each transfer goes on, or
-//! ends in one clear error with nothing half-published. Over the links of `sector testbed`, which count what the fault
-//! did; needs root, and says so where it has none.
+//! What can happen between two sites while a file travels. The link is cut for a while or for long, or passes only
+//! shorter packets or no UDP. Or an end changes its address, dies, or has no room. Each transfer goes on, or ends in
+//! one clear error with nothing half-published. The links of `sector testbed` count the effect of the fault; the
+//! tests need root, and report it if they have none.
 
 use std::{
     fs::{self, File},
@@ -13,13 +13,13 @@ use std::{
 use cluster::{CliTestbed, Ended, SmallDisk, ended, kill, poll_until, random_bytes};
 use serde_json::Value;
 
-/// Puts, or gets, of which one must meet a fault.
+/// Most puts or gets tried, of which one must meet a fault.
 const TURNS_MAX: u32 = 6;
 /// Enough for some four seconds at the links' rate.
 const FILE_BYTES: usize = 24 << 20;
 
-/// A cloud of three sites with a node each; what lies in `/far` lies at the second alone. The master is at the first,
-/// so that clients of the third reach it whatever happens between the other two.
+/// A cloud of three sites with a node each; files in `/far` lie at the second alone. The master is at the first, so
+/// that clients of the third reach it whatever happens between the other two.
 fn three_sites() -> Option<CliTestbed> {
     let testbed = CliTestbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rate", "50mbit", "--rtt", "20ms"])?;
     testbed.ok_at("site3", &["mkdir", "/far"]);
@@ -28,13 +28,13 @@ fn three_sites() -> Option<CliTestbed> {
     Some(testbed)
 }
 
-/// Begins a command at the third site with a file as its input, and returns when a part of what it moves between that
-/// site and the second has passed.
+/// Begins a command at the third site with a file as its input. Returns when a part of its transfer between that site
+/// and the second has passed.
 fn begin(testbed: &CliTestbed, words: &[&str]) -> Child {
     begin_and_pass(testbed, words, PART_BYTES)
 }
 
-/// The same, when so many bytes have passed.
+/// The same, once this many bytes have passed.
 fn begin_and_pass(testbed: &CliTestbed, words: &[&str], part_bytes: u64) -> Child {
     let input = File::open(testbed.folder().join("in")).unwrap();
     let passed =
@@ -107,7 +107,8 @@ fn a_put_over_a_link_that_stays_cut_ends_in_one_sentence_and_resumes_when_repeat
     assert!(cut_packets(&testbed) > 0, "the fault has fired");
     is_nowhere(&testbed, "/far/a");
     testbed.set(&["site2", "site3", "--restore"]);
-    // On a busy machine the master may have missed its signs of life, and would have another node write.
+    // On a busy machine the master may have missed the node's heartbeats, and would choose another node for the
+    // write.
     poll_until("the node is up", || (node_view(&testbed, "node-2")["state"] == "up").then_some(()));
     let again = testbed.run_at("site3", &["-v", "put", "in", "/far/a"]);
     assert_eq!(again.code, 0, "{}", again.errors);
@@ -136,7 +137,7 @@ fn a_get_over_a_link_that_stays_cut_ends_in_one_sentence_and_leaves_no_half_file
 fn a_put_and_a_get_go_on_where_the_path_takes_only_shorter_packets_from_now_on() {
     let Some(testbed) = three_sites() else { return };
     let too_large = || testbed.passed("site2", "site3", "too_large") + testbed.passed("site3", "site2", "too_large");
-    // One may have come to its end, or send short packets still, when the path becomes narrower: on a busy machine.
+    // On a busy machine, one may have ended or still send short packets when the path becomes narrower.
     let is_met_by_a_put = |turn| {
         let (path, before) = (format!("/far/{turn}"), too_large());
         testbed.set(&["site2", "site3", "--mtu", "0"]);
@@ -189,7 +190,7 @@ fn a_put_to_a_node_that_dies_costs_at_most_that_put_and_shows_nothing_of_it() {
     let putting = put(&testbed, "/far/a");
     kill(node(&testbed, "node-2").0);
     let put = end(putting);
-    // Where another node takes it, it is as good; the wish for the second site stays.
+    // If another node takes it, that is just as good; the desired replication still asks for the second site.
     match put.code {
         0 => is_whole(&testbed, "/far/a"),
         5 => {
@@ -206,7 +207,7 @@ fn a_get_from_a_node_that_dies_goes_on_at_another_site() {
     testbed.ok_at("site3", &["mkdir", "/both"]);
     testbed.ok_at("site3", &["policy", "set", "/both", "copies=2", "sites=site1,site2"]);
     testbed.ok_at("site2", &["put", "--sync-copies", "2", "in", "/both/a"]);
-    // The client asks whom it likes; the one that has brought more dies.
+    // The client chooses its node freely; the one that has sent more dies.
     let brought = |site| testbed.passed(site, "site3", "carried_bytes");
     let mut command = testbed.command_at("site3", &["get", "/both/a", "out"]);
     let getting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -245,7 +246,7 @@ fn a_get_whose_client_changes_its_address_goes_on() {
         let ip = testbed.run(&[&["testbed", "run", "site3", "ip"], words].concat());
         assert_eq!(ip.code, 0, "`ip`, of the package iproute2: {}", ip.errors);
     };
-    // One that the system prefers for what goes out once the first is gone.
+    // An address that the system prefers for outgoing packets once the first is gone.
     ip(&["addr", "add", "10.77.3.200/16", "dev", "wan0"]);
     let getting = get(&testbed, "/far/a");
     ip(&["addr", "del", "10.77.3.1/16", "dev", "wan0"]);
@@ -265,9 +266,9 @@ fn a_put_to_a_disk_that_fills_ends_in_one_sentence_and_shows_nothing_of_it() {
     testbed.ok_at("site3", &["mkdir", "/far"]);
     testbed.ok_at("site3", &["policy", "set", "/far", "copies=1", "sites=site2"]);
     testbed.random_file("in", FILE_BYTES);
-    // Room for a file of known length is taken at its beginning; of this one the node does not know it.
+    // Room for a file of known length is reserved at its start; the node does not know the length of this one.
     let putting = begin(&testbed, &["put", "-", "/far/a"]);
-    // Somebody else fills the disk, up to the middle of what is kept free.
+    // Another program fills the disk, up to the middle of what is kept free.
     fs::write(disk.join("filler"), vec![7; (small.free_mib() - 16) << 20]).unwrap();
     let failed = end(putting);
     assert_eq!(failed.code, 5, "{}", failed.errors);
@@ -311,7 +312,7 @@ impl Drop for Started {
     }
 }
 
-/// What has passed when a transfer counts as under way.
+/// Bytes that have passed when a transfer counts as under way.
 const PART_BYTES: u64 = 4 << 20;
-/// What has passed when a part of it is certainly in order: lost pieces of the start were sent again.
+/// Bytes that have passed when a part of the file is certainly in order: lost pieces of the start were sent again.
 const ORDERED_PART_BYTES: u64 = 8 << 20;

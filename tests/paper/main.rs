@@ -1,5 +1,5 @@
-//! Claims of the papers, each with its section, held against the running system. The paper is "Sector and Sphere: the
-//! design and implementation of a high-performance data cloud".
+//! Claims of the papers, each with its section, tested against the running system. The paper is "Sector and Sphere:
+//! the design and implementation of a high-performance data cloud".
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -36,7 +36,7 @@ fn three_copies_are_made_by_default_and_lie_in_more_than_one_site() {
     assert_eq!(sites.len(), 2);
 }
 
-/// 2.2: "a Sector user can connect to a single slave node to upload or download a file": with one copy there is one
+/// 2.2: "a Sector user can connect to a single slave node to upload or download a file". With one copy there is one
 /// node, and it has the whole file.
 #[test]
 fn one_node_has_the_whole_file() {
@@ -56,7 +56,7 @@ fn segments_are_within_their_bounds_and_whole_records() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "1"]);
     let file = cloud.random_file("in", 1_000_000);
     cloud.ok(&["put", "--records", "fixed:1000", file.to_str().unwrap(), "/in"]);
-    // The average, a million bytes over the SPEs, is above the largest: ten segments of a hundred records.
+    // The average, a million bytes divided by the SPEs, is above the largest: ten segments of a hundred records.
     cloud.ok(&["run", "--udf", "count", "--input", "/in", "--output", "/out", "--segment-bytes", "1000:100000"]);
     let job = &cloud.json(&["jobs"])[0];
     assert_eq!(job["stages"][0]["segments"], 10);
@@ -70,9 +70,9 @@ fn segments_are_within_their_bounds_and_whole_records() {
     assert_eq!(records, 1000);
 }
 
-/// 3.5.2, rule 1: "each data segment is assigned to an SPE on the same node if there is one available". The rule itself
-/// is held against every order of events in `crates/sphere`; here it shows that the second stage runs where the buckets
-/// lie, for which there is no other place.
+/// 3.5.2, rule 1: "each data segment is assigned to an SPE on the same node if there is one available". The tests in
+/// `crates/sphere` check the rule itself against every order of events. This test shows that the second stage runs
+/// where the buckets lie, and nowhere else.
 #[test]
 fn buckets_are_processed_where_they_lie() {
     let cloud = Cloud::start(&[]);
@@ -84,14 +84,14 @@ fn buckets_are_processed_where_they_lie() {
     assert_eq!(stages[1]["local"], stages[1]["segments"], "{job}");
 }
 
-/// 3.5.2: "if errors occur … due to problems with the input data or bugs in user defined functions, the data segment
-/// will not be processed by any other SPE. Instead, an error report is sent back to the client".
+/// 3.5.2 is about errors "due to problems with the input data or bugs in user defined functions". It says: "the data
+/// segment will not be processed by any other SPE. Instead, an error report is sent back to the client".
 #[test]
 fn a_functions_error_is_reported_once_and_not_tried_elsewhere() {
     let cloud = Cloud::start(&[]);
     let file = cloud.file("in", "three words here\n");
     cloud.ok(&["put", "--copies", "4", file.to_str().unwrap(), "/in"]);
-    // `teragen` wants numbers and finds words.
+    // `teragen` expects numbers and finds words.
     let ended = cloud.run(&["run", "--udf", "teragen", "--input", "/in", "--output", "/out"]);
     assert_eq!(ended.code, 1, "{}", ended.errors);
     let job = &cloud.json(&["jobs"])[0];

@@ -1,6 +1,6 @@
-//! How the first Sector lost or mixed data, and that this one does not. Each test cites the weakness: "original N" is
-//! the list of weaknesses of the first implementation (its code and runs of it), in the order security, correctness,
-//! performance, usability. What a test elsewhere holds already is named at the end.
+//! How the first Sector lost or mixed up data, and that this one does not. Each test cites the weakness as "original,
+//! AREA". They come from the list of weaknesses of the first implementation (its code and runs of it). Its areas are
+//! security, correctness, performance and usability.
 
 use std::{fs, io::Write, process::Stdio};
 
@@ -10,8 +10,8 @@ fn small() -> Cloud {
     Cloud::start(&["--nodes", "2", "--sites", "2"])
 }
 
-/// Original, correctness: "removal is acknowledged at once, slaves run a queue … and then removes by path; a file
-/// created again meanwhile is deleted after it was written".
+/// Original, correctness: "removal is acknowledged at once, slaves run a queue … and then removes by path". The list
+/// goes on: "a file created again meanwhile is deleted after it was written".
 #[test]
 fn a_file_that_is_written_again_right_after_its_removal_is_not_removed_later() {
     let cloud = small();
@@ -30,8 +30,8 @@ fn a_file_that_is_written_again_right_after_its_removal_is_not_removed_later() {
     }
 }
 
-/// The same: "the Terasort example starts by removing its old output; of four checked re-runs two ended with no result
-/// file on any disk while the tool reported success".
+/// The same: "the Terasort example starts by removing its old output". It adds: "of four checked re-runs two ended
+/// with no result file on any disk while the tool reported success".
 #[test]
 fn a_job_that_writes_where_an_older_output_was_removed_has_all_its_output() {
     let cloud = Cloud::start(&[]);
@@ -56,7 +56,7 @@ fn a_stale_copy_of_the_same_size_that_joins_first_does_not_win() {
     cloud.kill("node-1");
     cloud.until("it counts as lost", |cloud| cloud.ok(&["nodes", "--json"]).contains("\"lost\""));
     cloud.ok(&["put", "--copies", "2", new.to_str().unwrap(), "/f"]);
-    // Everything stops; the one with the old copy comes first.
+    // Everything stops; the node with the old copy comes first.
     cloud.kill("node-2");
     cloud.kill("master");
     cloud.run_role("master");
@@ -89,8 +89,9 @@ fn a_byte_changed_behind_our_back_at_the_same_size_and_time_is_never_served() {
     }
 }
 
-/// Original, correctness: "no fsync": what was acknowledged is on the disk when everything is killed in that moment.
-/// (That it is *synced*, not only written, is held against a disk that forgets: `crates/store/tests`, `sim`.)
+/// Original, correctness: "no fsync". What was acknowledged is on the disk when everything is killed in that moment.
+/// (The tests in `crates/store/tests` and `sim` use a disk that forgets, to check that it is *synced* and not only
+/// written.)
 #[test]
 fn what_was_acknowledged_is_there_when_everything_is_killed_at_once() {
     let mut cloud = Roles::start(3, 1);
@@ -106,9 +107,9 @@ fn what_was_acknowledged_is_there_when_everything_is_killed_at_once() {
     assert_eq!(cloud.run(&["cat", "/f"]).out, random_bytes(700_000));
 }
 
-/// Original, correctness: "several slaves on one IP: distance compares IPs only, so 'local' file segments go to a slave
-/// without the file. Terasort then left 43 of 64 buckets unsorted and reported success". (All nodes here have one
-/// address; the sorted whole is held in `two_stages_sort_a_data_set_over_its_buckets`.)
+/// Original, correctness: "several slaves on one IP: distance compares IPs only, so 'local' file segments go to a
+/// slave without the file. Terasort then left 43 of 64 buckets unsorted and reported success". (All nodes here have
+/// one address; `two_stages_sort_a_data_set_over_its_buckets` checks the sorted whole.)
 #[test]
 fn several_nodes_on_one_address_sort_every_bucket() {
     let cloud = Cloud::start(&["--processes", "--nodes", "4", "--sites", "2"]);
@@ -162,7 +163,7 @@ fn any_name_is_a_name_to_files_listings_and_jobs() {
     for name in names {
         assert_eq!(fs::read_to_string(cloud.folder().join("back").join(name)).unwrap(), format!("{name}\n"));
     }
-    // A name that a line cannot hold is refused in words, not skipped.
+    // A name that a line cannot hold is refused with a message, not skipped.
     let file = cloud.file("in", "x");
     let errors = cloud.fails(2, &["put", file.to_str().unwrap(), "/n/two\nlines"]);
     assert!(errors.contains("/n/"), "{errors}");
@@ -196,7 +197,7 @@ fn empty_files_among_the_input_end_a_job_well() {
 }
 
 /// Original, correctness: "documented known bug: mass replica decrease hangs or crashes the master". A lost node's
-/// copies are made anew; when it comes back, all are one too many at once.
+/// copies are replaced; when the node comes back, all of these files have one copy too many at once.
 #[test]
 fn many_copies_that_are_too_many_at_once_are_removed_and_the_master_goes_on() {
     let mut cloud = Roles::start(3, 1);
@@ -223,8 +224,8 @@ fn many_copies_that_are_too_many_at_once_are_removed_and_the_master_goes_on() {
     assert_eq!(cloud.json(&["du", "/many"])[0]["files"], 300);
 }
 
-/// Original, usability: "no log of a failed segment". (That there is one line with its place is held in
-/// `a_functions_error_is_reported_once_and_not_tried_elsewhere`.)
+/// Original, usability: "no log of a failed segment". (`a_functions_error_is_reported_once_and_not_tried_elsewhere`
+/// checks that there is one line with its place.)
 #[test]
 fn what_failed_in_a_job_can_be_asked_for_later_by_anyone_of_the_cloud() {
     let cloud = small();
@@ -294,7 +295,8 @@ fn an_unknown_option_is_refused_by_name() {
     assert!(errors.contains("--colour"), "{errors}");
 }
 
-/// Original, security: "`system()` with strings built from … stream parameters": what a user names is never a shell's.
+/// Original, security: "`system()` with strings built from … stream parameters". What a user names never reaches a
+/// shell.
 #[test]
 fn a_parameter_is_never_run_as_a_command() {
     let cloud = small();

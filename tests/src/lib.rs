@@ -1,5 +1,5 @@
-//! A cloud of real processes for a test: started on free ports in a folder of its own, stopped and removed at the end,
-//! also when the test fails. It is used as a person uses it: through the command line.
+//! A cloud of real processes for a test. It starts on free ports in a folder of its own; it is stopped and removed at
+//! the end, even if the test fails. Tests use it as a person does: through the command line.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
@@ -33,13 +33,13 @@ pub struct Cloud {
     pub home: PathBuf,
     data: PathBuf,
     arguments: Vec<String>,
-    /// What stands before every command: how to get to where clients are.
+    /// The words before every command that get it to where clients are.
     prefix: Vec<String>,
     // Removed when the cloud is.
     _folder: TempDir,
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ended {
     /// The exit code, -1 for a signal.
@@ -67,7 +67,7 @@ impl Cloud {
         cloud
     }
 
-    /// Makes the folders and credentials of a cloud whose roles someone else starts; commands run behind `prefix`.
+    /// Makes the folders and credentials of a cloud whose roles are started elsewhere; commands run behind `prefix`.
     fn prepared(nodes: u32, sites: u32, prefix: Vec<String>) -> Self {
         let mut cloud = Self::start(&["--nodes", &nodes.to_string(), "--sites", &sites.to_string()]);
         cloud.down();
@@ -82,7 +82,7 @@ impl Cloud {
         assert!(ended.text().contains("ready sector://127.0.0.1:"), "{}", ended.text());
     }
 
-    /// Starts it and says how that ended.
+    /// Starts it and returns how that ended.
     pub fn try_up(&self) -> Ended {
         self.try_up_with(&[])
     }
@@ -99,19 +99,19 @@ impl Cloud {
         self.ok(&["down"]);
     }
 
-    /// Runs a command and gives how it ended.
+    /// Runs a command and returns how it ended.
     pub fn run(&self, arguments: &[&str]) -> Ended {
         ended(self.command(arguments).stdin(Stdio::null()).output().unwrap())
     }
 
-    /// Runs a command that must succeed; its standard output.
+    /// Runs a command that must succeed; returns its standard output.
     pub fn ok(&self, arguments: &[&str]) -> String {
         let ended = self.run(arguments);
         assert_eq!(ended.code, 0, "sector {arguments:?}: {}", ended.errors);
         ended.text()
     }
 
-    /// Runs a command that must fail with `code`; its standard error, which must be one sentence.
+    /// Runs a command that must fail with `code`; returns its standard error, which must be one sentence.
     pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let ended = self.run(arguments);
         assert_eq!(ended.code, code, "sector {arguments:?}: {}{}", ended.text(), ended.errors);
@@ -119,7 +119,7 @@ impl Cloud {
         ended.errors
     }
 
-    /// Runs a command with `--json` that must succeed; its document.
+    /// Runs a command with `--json` that must succeed; returns its document.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let mut words = arguments.to_vec();
         words.push("--json");
@@ -169,8 +169,8 @@ impl Cloud {
         library
     }
 
-    /// Asks `question` again until it says yes; fails the test after many answers. After each no comes a command, so
-    /// that waiting needs no clock and the cloud has time to do something.
+    /// Repeats `question` until it is true; fails the test after many answers. A command runs after each false
+    /// answer, so that waiting needs no clock and the cloud has time to act.
     pub fn until(&self, what: &str, mut question: impl FnMut(&Self) -> bool) {
         let asked = |_| question(self) || self.run(&["nodes"]).code < 0;
         assert!((0..QUESTIONS_MAX).any(asked), "it never came true that {what}");
@@ -216,8 +216,8 @@ impl Ended {
     }
 }
 
-/// Looks again and again until something is there; fails the test after a while. For what lasts only a moment and is
-/// cheap to look at; for all else there is [`Cloud::until`].
+/// Checks again and again until something is there; fails the test after a while. It is for states that last only a
+/// moment and are cheap to check; for all others there is [`Cloud::until`].
 pub fn poll_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -278,7 +278,7 @@ pub fn program() -> PathBuf {
     program
 }
 
-/// How long a moment is watched for.
+/// How long a momentary state is watched for.
 const WATCH_MAX: Duration = Duration::from_secs(60);
 /// A command takes about ten milliseconds: three minutes at least.
 const QUESTIONS_MAX: usize = 20_000;

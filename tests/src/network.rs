@@ -1,6 +1,6 @@
-//! Networks for a test: a namespace for each group of processes, all on one bridge in a namespace of its own, so that
-//! the machine's own network is never touched. Links are cut and mended; everything is removed at the end, also when
-//! the test fails. Needs root.
+//! Networks for a test: a namespace for each group of processes, all on one bridge. The bridge has a namespace of its
+//! own, so that the machine's own network is never touched. Links are cut and restored. Everything is removed at the
+//! end, even if the test fails. Needs root.
 
 use std::{
     collections::BTreeMap,
@@ -10,19 +10,19 @@ use std::{
 
 /// See the module.
 pub struct Network {
-    /// What the names of its namespaces begin with: this process's own.
+    /// The prefix of its namespaces' names: this process's own.
     name: String,
     /// The address of each group.
     groups: BTreeMap<String, String>,
 }
 
 impl Network {
-    /// Makes a namespace for each group; `None`, with a line that says so, where that is not permitted.
+    /// Makes a namespace for each group; `None`, with a message, if that is not permitted.
     pub fn make(groups: &[String]) -> Option<Self> {
         let name = format!("sector-test-{}-{}", id(), NETWORKS.fetch_add(1, Ordering::Relaxed));
         let address = |number: usize| format!("10.77.0.{}", number + 1);
         let groups = groups.iter().enumerate().map(|(number, group)| (group.clone(), address(number))).collect();
-        // Before the first namespace: whatever fails from here on, the rest is removed.
+        // Before the first namespace, so that everything is removed, whatever fails from here on.
         let network = Self { name, groups };
         let hub = network.namespace("hub");
         let made = ip(&["netns", "add", &hub]);
@@ -65,7 +65,7 @@ impl Network {
         &self.groups[group]
     }
 
-    /// What stands before a command that is to run in a group.
+    /// The words before a command that should run in a group.
     pub fn prefix(&self, group: &str) -> Vec<String> {
         ["ip", "netns", "exec", &self.namespace(group)].map(String::from).into()
     }
@@ -82,7 +82,7 @@ impl Network {
         assert!(self.has_carrier(group, true), "the cable is in again");
     }
 
-    /// From now on one group is not heard by another: its frames for it go to a card that nobody has.
+    /// From now on one group does not hear another: frames between them go to a card that does not exist.
     pub fn block_one_way(&self, from: &str, to: &str) {
         let lost = hardware(NOBODY);
         done(&[
@@ -102,7 +102,7 @@ impl Network {
         assert!(table.contains(&lost), "the cut has fired: {table}");
     }
 
-    /// It is heard again.
+    /// It hears the other group again.
     pub fn unblock_one_way(&self, from: &str, to: &str) {
         done(&["-n", &self.namespace(from), "neigh", "del", self.address(to), "dev", "eth0"]);
     }
@@ -141,14 +141,14 @@ fn port(group: &str) -> String {
     format!("to-{group}")
 }
 
-/// A hardware address of our own making.
+/// A hardware address made up here.
 fn hardware(number: usize) -> String {
     format!("02:00:00:00:77:{number:02x}")
 }
 
-/// The number of a card that nobody has.
+/// The number of a card that does not exist.
 const NOBODY: usize = 0xff;
-/// How often a link is looked at until it has changed.
+/// How often a link is checked until it has changed.
 const ANSWERS_MAX: u32 = 500;
 /// Networks made by this process.
 static NETWORKS: AtomicU32 = AtomicU32::new(0);

@@ -6,8 +6,8 @@ use std::{
     sync::atomic::{AtomicU16, Ordering},
 };
 
-/// A port that nobody has, for TCP and UDP: roles take the same number for both. Not one of those that systems give to
-/// whoever asks for any, since a client of another test might get it before the role is there.
+/// A port that is free for TCP and UDP: roles take the same number for both. It is not an ephemeral port, since a
+/// client of another test might get such a port before the role has it.
 pub fn free_port() -> u16 {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     // Another run of tests beside this one begins elsewhere.

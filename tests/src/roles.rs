@@ -1,6 +1,6 @@
-//! A cloud whose roles a test starts itself, each a process of its own with `--config`, as on a real cluster: so each
-//! can be killed, stopped for a while and started again, alone. On this machine's loopback, or with each group of roles
-//! in a network of its own ([`Network`]).
+//! A cloud whose roles a test starts itself, each a process of its own with `--config`, as on a real cluster. So each
+//! can be killed, stopped for a while and started again, alone. They run on this machine's loopback, or with each
+//! group of roles in a network of its own ([`Network`]).
 
 use std::{
     collections::BTreeMap,
@@ -14,11 +14,11 @@ use std::{
 
 use crate::{Cloud, Network, free_port, kill, program};
 
-/// See the module. Commands go through the [`Cloud`] that it is too.
+/// See the module. It is also a [`Cloud`], through which commands go.
 pub struct Roles {
     cloud: Cloud,
     roles: BTreeMap<String, Role>,
-    // Behind the roles: networks go when nobody is in them any more.
+    // After the roles: networks are removed once no process is in them.
     network: Option<Network>,
 }
 
@@ -26,9 +26,9 @@ struct Role {
     /// `security`, `master` or `node`.
     kind: &'static str,
     settings: PathBuf,
-    /// What stands before the command.
+    /// The words before the command.
     prefix: Vec<String>,
-    /// What its process has in its environment beside ours.
+    /// Additional environment variables of its process.
     variables: Vec<(String, String)>,
     child: Option<Child>,
 }
@@ -48,8 +48,8 @@ impl Roles {
         roles.begin(&master)
     }
 
-    /// The same in networks: security server, master and clients in `home`, each site's nodes in one named as the site.
-    /// `None`, loudly, where this process may not make networks.
+    /// The same in networks: security server, master and clients in `home`, each site's nodes in one named like the
+    /// site. `None`, with a message, if this process may not make networks.
     pub fn start_apart(nodes: u32, sites: u32) -> Option<Self> {
         let groups: Vec<String> =
             std::iter::once("home".into()).chain((1..=sites).map(|site| format!("site-{site}"))).collect();
@@ -71,8 +71,8 @@ impl Roles {
         Some(roles.begin(&master))
     }
 
-    /// The same with a network for each role, named as the role; clients are in [`HOME`]. Nothing runs yet: `prepare`
-    /// may change what the roles have, before they start.
+    /// The same with a network for each role, named like the role; clients are in [`HOME`]. Nothing runs yet:
+    /// `prepare` may change what the roles have, before they start.
     pub fn start_alone(nodes: u32, sites: u32, prepare: impl FnOnce(&mut Self)) -> Option<Self> {
         let node = |number: u32| format!("node-{number}");
         let names = [HOME, SECURITY, MASTER].map(String::from).into_iter().chain((1..=nodes).map(node));
@@ -93,7 +93,7 @@ impl Roles {
         Some(roles.begin(&master))
     }
 
-    /// The networks, where there are some.
+    /// The networks, if there are any.
     pub fn network(&self) -> &Network {
         self.network.as_ref().expect("a cloud that was started apart")
     }
@@ -103,7 +103,7 @@ impl Roles {
         self.roles.keys().cloned().collect()
     }
 
-    /// The data folder of a role, also of one that is dead.
+    /// The data folder of a role, even of a dead one.
     pub fn role_folder(&self, role: &str) -> PathBuf {
         self.cloud.data.join(role)
     }
@@ -118,7 +118,7 @@ impl Roles {
         self.roles[role].child.is_some()
     }
 
-    /// Kills a role as a power cut would; that it lived until then is proved.
+    /// Kills a role as a power cut would, and proves that it lived until then.
     pub fn kill(&mut self, role: &str) {
         let mut child = self.roles.get_mut(role).and_then(|role| role.child.take()).expect("a role that runs");
         assert!(child.try_wait().unwrap().is_none(), "{role} had ended by itself; {}", self.log(role));
@@ -126,7 +126,7 @@ impl Roles {
         child.wait().unwrap();
     }
 
-    /// Whether a role that was started has ended by itself; what it was is then forgotten, so that it can be started
+    /// Whether a role that was started has ended by itself. Its process is then forgotten, so that it can be started
     /// again.
     pub fn has_ended(&mut self, role: &str) -> bool {
         let child = &mut self.roles.get_mut(role).expect("a role of the cloud").child;
@@ -144,7 +144,7 @@ impl Roles {
         child.wait().unwrap();
     }
 
-    /// From its next start on, a role has this in its environment.
+    /// From its next start on, a role has these variables in its environment.
     pub fn set_variables(&mut self, role: &str, variables: Vec<(String, String)>) {
         self.roles.get_mut(role).expect("a role of the cloud").variables = variables;
     }
@@ -164,7 +164,7 @@ impl Roles {
         assert!(self.try_run_role(name), "{name} did not start; {}", self.log(name));
     }
 
-    /// Starts a role (again) and waits until it is ready; whether it became so.
+    /// Starts a role (again) and waits until it is ready; returns whether it became so.
     pub fn try_run_role(&mut self, name: &str) -> bool {
         let log = File::options().create(true).append(true).open(self.log_file(name)).unwrap();
         let role = self.roles.get_mut(name).unwrap();
@@ -173,7 +173,7 @@ impl Roles {
         words.extend([program, role.kind.into(), "--config".into(), role.settings.to_str().unwrap().into()]);
         let mut child = Command::new(&words[0])
             .args(&words[1..])
-            // It ends with the thread that started it, also when that one is killed.
+            // It ends with the thread that started it, even when that one is killed.
             .env("SECTOR_PART_OF_UP", "1")
             .envs(role.variables.iter().cloned())
             .stdin(Stdio::null())
@@ -198,7 +198,7 @@ impl Roles {
         listen.trim_matches('"').parse().unwrap()
     }
 
-    /// Gives a setting of a role, which does not run, another value, as TOML has it.
+    /// Changes a setting of a role that does not run; the value is TOML.
     pub fn change(&self, role: &str, key: &str, value: &str) {
         set(&self.roles[role].settings, key, value);
     }
@@ -208,7 +208,7 @@ impl Roles {
         self.roles.get_mut(role).unwrap().prefix = words.iter().map(|word| (*word).to_owned()).collect();
     }
 
-    /// Waits until as many nodes are up.
+    /// Waits until this many nodes are up.
     pub fn until_up(&self, nodes: usize) {
         self.until("all nodes are up", |cloud| {
             let ended = cloud.run(&["nodes", "--json"]);
@@ -223,12 +223,12 @@ impl Roles {
         format!("the last lines of {role}:\n{}", lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n"))
     }
 
-    /// Bytes of files that a node is being sent at this moment.
+    /// Bytes of files that a node is receiving at this moment.
     pub fn unfinished_bytes(&self, node: &str) -> u64 {
         self.bytes_in(node, "unfinished")
     }
 
-    /// The same for what is kept when it breaks off, as a copy that the master ordered is.
+    /// The same for files that are kept when the transfer is interrupted, such as copies that the master ordered.
     pub fn partial_bytes(&self, node: &str) -> u64 {
         self.bytes_in(node, "partial")
     }
@@ -273,11 +273,11 @@ impl Roles {
         self.roles.insert(name.into(), Role { kind, settings: file, prefix, variables: Vec::new(), child: None });
     }
 
-    /// Starts all, for clients of the master at this address.
+    /// Starts everything, for clients of the master at this address.
     fn begin(mut self, master: &str) -> Self {
         let profile = self.cloud.home.join("profile.toml");
         set(&profile, "address", &format!("\"{master}\""));
-        // Bytes are to pass the nodes, so that a test can stop them on their way.
+        // Bytes must pass the nodes, so that a test can stop them on their way.
         let text = fs::read_to_string(&profile).unwrap();
         fs::write(&profile, format!("over_network = true\n{text}")).unwrap();
         let nodes: Vec<_> = self.names().into_iter().filter(|name| name.starts_with("node-")).collect();
@@ -288,7 +288,7 @@ impl Roles {
         self
     }
 
-    /// Where a role writes what it says.
+    /// The log file of a role.
     pub fn log_file(&self, role: &str) -> PathBuf {
         self.folder().join(format!("{role}.log"))
     }
@@ -312,12 +312,12 @@ impl Drop for Roles {
     }
 }
 
-/// Gives a key of a settings file another value, as TOML has it.
+/// Gives a key of a settings file another value, as TOML.
 fn set(file: &Path, key: &str, value: &str) {
     let text = fs::read_to_string(file).unwrap();
     let line = format!("{key} = {value}");
     let is_it = |line: &&str| line.split('=').next().is_some_and(|name| name.trim() == key);
-    // Before everything: behind it there may be tables.
+    // First in the file, since tables may follow.
     let rest: Vec<_> = text.lines().filter(|line| !is_it(line)).collect();
     fs::write(file, format!("{line}\n{}\n", rest.join("\n"))).unwrap();
 }
@@ -327,7 +327,7 @@ fn signal(name: &str, pid: u32) {
     assert!(status.success(), "process {pid} was there");
 }
 
-/// The network of the clients, where each role has one.
+/// The network of the clients, if each role has one.
 pub const HOME: &str = "home";
 /// The name of the security server.
 pub const SECURITY: &str = "security";

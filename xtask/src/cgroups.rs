@@ -1,6 +1,7 @@
-//! The control groups of SPEs on a true kernel: a machine of QEMU's with nothing in it but the tests, in which a tree
-//! of version 2 is the node's. For where this machine has none, as most containers and builders have; nothing here
-//! touches this machine's own. Neither QEMU nor the kernel is part of what we give away.
+//! Tests the control groups of SPEs on a real kernel, in a QEMU machine that holds nothing but the tests. There, a
+//! tree of version 2 belongs to the node. Most containers and builders lack such a tree, so they cannot run these
+//! tests directly. Neither QEMU nor the kernel is part of what we distribute. This machine's own control
+//! groups are never touched.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +32,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     boot(&kernel, &image)
 }
 
-/// All that is in the machine: one program for what a shell needs, the tests, and the libraries of both.
+/// The contents of the machine: one program for what a shell needs, the tests, and the libraries of both.
 fn make_image(folder: &Path) -> Result<Vec<u8>, String> {
     let mut files = BTreeMap::new();
     let mut libraries = BTreeSet::new();
@@ -78,7 +79,7 @@ fn built() -> Result<Vec<(String, PathBuf)>, String> {
         return Err("the tests of sector-node could not be built".into());
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    // Only whole paths of programs stand behind this name, and none of ours needs escapes.
+    // This field holds only whole paths of programs, and none of ours needs escapes.
     let programs = text.lines().filter_map(|line| line.split("\"executable\":\"").nth(1)?.split('"').next());
     let programs: Vec<_> = programs.map(PathBuf::from).collect();
     let find = |name: &str, begins: &str| {
@@ -99,10 +100,10 @@ fn libraries_of(program: &Path) -> Result<Vec<String>, String> {
     Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned).collect())
 }
 
-/// Runs the machine; what its tests said decides, since the machine itself has no exit status.
+/// Runs the machine. The output of its tests decides, since the machine itself has no exit status.
 fn boot(kernel: &Path, image: &Path) -> Result<(), String> {
     let mut command = Command::new(QEMU);
-    // A processor made of software: slow, and the same wherever this runs, inside another machine too.
+    // A processor emulated in software: slow, but the same wherever this runs, even inside another machine.
     command
         .args(["-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", MEMORY])
         .args(["-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio", "-kernel"])
@@ -125,7 +126,7 @@ fn boot(kernel: &Path, image: &Path) -> Result<(), String> {
     if has_passed { Ok(()) } else { Err("what ran in the machine has not passed".into()) }
 }
 
-/// An archive as the kernel unpacks at its start (`cpio`, format `newc`).
+/// An archive that the kernel unpacks at its start (`cpio`, format `newc`).
 fn archive(files: &BTreeMap<String, Vec<u8>>) -> Vec<u8> {
     let mut folders = BTreeSet::new();
     for name in files.keys() {
@@ -166,7 +167,7 @@ fn newest_kernel() -> Option<PathBuf> {
     })
 }
 
-/// Where a program of this name is.
+/// The path of a program with this name.
 fn program(name: &str) -> Result<PathBuf, String> {
     let path = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
@@ -177,7 +178,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Where all of this lies between two runs.
+/// Where all of this is kept between two runs.
 fn folder() -> PathBuf {
     test::target().join("cgroups")
 }
@@ -186,11 +187,11 @@ fn folder() -> PathBuf {
 const QEMU: &str = "qemu-system-x86_64";
 /// Shell and tools in it, without libraries.
 const BUSYBOX: &str = "busybox";
-/// Its memory: what the attacks get where nothing holds them, and as much again.
+/// Its memory: what the attacks allocate when nothing limits them, and as much again.
 const MEMORY: &str = "3G";
 /// What runs in it.
 const INIT: &str = include_str!("cgroups/init.sh");
-/// Its last word where all went well.
+/// Its last line if all went well.
 const PASSED: &str = "cgroups: all passed";
 /// How to get what is needed, on Debian.
 const ADVICE: &str = "`apt-get install qemu-system-x86 busybox-static binutils`, and a kernel of 6.1 or newer as \

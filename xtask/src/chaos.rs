@@ -1,5 +1,5 @@
-//! Chaos: real processes with faults at random, against a ledger (`tests/chaos/`). A failing run prints the line that
-//! repeats it. What it needs (root, libfaketime) it says itself.
+//! Chaos: real processes with faults at random, against a ledger (`tests/chaos/`). A failing run prints the command
+//! that repeats it, and says itself what it needs (root, libfaketime). This file never injects a fault itself.
 
 use std::process::Command;
 
@@ -14,8 +14,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     shell::run(command)
 }
 
-/// `cargo xtask nightly [--from SEED]`: what takes too long for every change. With the seed of the day it is another
-/// night every night.
+/// `cargo xtask nightly [--from SEED]`: what takes too long for every change. The seed of the day makes every night
+/// different.
 pub(crate) fn nightly(arguments: &[String]) -> Result<(), String> {
     let from = match arguments {
         [] => "0",

@@ -1,11 +1,11 @@
-//! Arrows go down only: which of our crates may use which (`ARCHITECTURE.md`, Floors). The manifests are read, so a new
-//! arrow fails here before it is used.
+//! Dependencies point down only: which of our crates may use which (`ARCHITECTURE.md`, Floors). It reads the
+//! manifests, so a new dependency fails here before it is used. It never looks at the dependencies of tests.
 
 use std::fs;
 
 use crate::shell::root;
 
-/// A room and the rooms it may use, outside its tests.
+/// A crate and the crates it may use, outside its tests.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("protocol", &[]),
     ("udf", &[]),
@@ -45,7 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("udf-rust", &["udf"]),
 ];
 
-/// Reads every manifest and fails on an arrow that is not in the table.
+/// Reads every manifest and fails on a dependency that is not in the table.
 pub(crate) fn run() -> Result<(), String> {
     let mut wrong = Vec::new();
     let mut seen = 0;
@@ -67,7 +67,7 @@ pub(crate) fn run() -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// The arrows of one manifest that the table does not have.
+/// The dependencies of one manifest that the table does not have.
 fn forbidden_dependencies(room: &str, manifest: &str) -> Result<Vec<String>, String> {
     let manifest: toml::Table = manifest.parse().map_err(|error| format!("{room}/Cargo.toml: {error}"))?;
     if !manifest.contains_key("package") {

@@ -1,6 +1,6 @@
-//! Every parser of what comes from others under libFuzzer, for some minutes each. It needs a nightly compiler, and
-//! installs cargo-fuzz where it is missing. What it finds stays in `fuzz/artifacts`, what it learns in `fuzz/corpus`;
-//! neither is kept with the code: a finding becomes a test.
+//! Runs every parser of untrusted input under libFuzzer, for some minutes each. It needs a nightly compiler, and
+//! installs cargo-fuzz where it is missing. Findings stay in `fuzz/artifacts` and the corpus in `fuzz/corpus`. Both
+//! are never kept with the code: a finding becomes a test.
 
 use std::{env, fs, process::Command};
 
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let time = format!("-max_total_time={}", 60 * minutes);
     let mut failed = Vec::new();
     for target in wanted {
-        // The others are looked at all the same.
+        // The other targets still run.
         if let Err(message) =
             fuzz(&nightly, &["run", &target], &[&time, INPUT_MAX, INPUT_TIME_MAX, MEMORY_MAX, QUIET, FIGURES])
         {
@@ -55,7 +55,7 @@ fn fuzz(nightly: &str, what: &[&str], options: &[&str]) -> Result<(), String> {
     let (verb, target) = what.split_at(1);
     let mut command = Command::new("cargo");
     command.arg(nightly).arg("fuzz").args(verb).args(["--features", "libfuzzer"]).args(target);
-    // Else cargo-fuzz would have a build of its own beside every other.
+    // Otherwise cargo-fuzz would have a build of its own beside all others.
     if let Some(folder) = env::var_os("CARGO_TARGET_DIR") {
         command.arg("--target-dir").arg(folder);
     }
@@ -79,9 +79,9 @@ fn targets() -> Result<Vec<String>, String> {
 const MINUTES: u64 = 10;
 /// Bytes of an input: a dozen datagrams. Longer ones find nothing new and take the fuzzer's time.
 const INPUT_MAX: &str = "-max_len=16384";
-/// No such input may take that many seconds.
+/// No input may take longer than this many seconds.
 const INPUT_TIME_MAX: &str = "-timeout=20";
-/// Nor, with the fuzzer's own book-keeping, that many megabytes.
+/// Nor use, with the fuzzer's own book-keeping, more than this many megabytes.
 const MEMORY_MAX: &str = "-rss_limit_mb=2048";
 /// No line for each new input,
 const QUIET: &str = "-verbosity=0";

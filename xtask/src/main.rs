@@ -1,4 +1,5 @@
-//! The project's own chores, run as `cargo xtask WHAT`. `test` is all that must pass before a change lands.
+//! The project's own chores, run as `cargo xtask WHAT`. `test` is all that must pass before a change lands. It is
+//! never part of what users install.
 
 mod cgroups;
 mod chaos;

@@ -1,5 +1,6 @@
-//! The Python package: its wheel, built and installed as a person would, in an environment of its own, and its tests
-//! there with pinned libraries (`tests/python/requirements.txt`).
+//! The Python package: its wheel is built and installed as a user would, in an environment of its own. Its tests run
+//! there with pinned libraries (`tests/python/requirements.txt`). The machine's own Python packages are never
+//! changed.
 
 use std::{env, fs, process::Command};
 
@@ -24,9 +25,9 @@ pub(crate) fn run() -> Result<(), String> {
     };
     shell::run(module("pip install --quiet --disable-pip-version-check --requirement tests/python/requirements.txt"))?;
 
-    // Wheels of earlier versions would be found too. Where there are none, nothing is to be removed.
+    // Wheels of earlier versions would be found too. If there are none, there is nothing to remove.
     let _ = fs::remove_dir_all(&wheels);
-    // maturin is there already, in the version that pyproject.toml wants, and is looked for in PATH.
+    // maturin is installed already, in the version that pyproject.toml wants, and is found through PATH.
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = [environment.join("bin")].into_iter().chain(env::split_paths(&path));
     let path = env::join_paths(folders).map_err(|error| format!("cannot extend PATH: {error}"))?;
@@ -41,7 +42,7 @@ pub(crate) fn run() -> Result<(), String> {
     shell::run(module("ruff format --check crates/python tests/python examples/python"))?;
     shell::run(module("mypy"))?;
     let mut tests = module("pytest --quiet");
-    // What is tested is what was installed.
+    // The tests use the installed package.
     tests.env_remove("SECTOR_BINARY").env_remove("SECTOR_PROFILE").env_remove("PYTHONPATH");
     shell::run(tests)
 }

@@ -1,4 +1,5 @@
-//! Running other programs, loudly: the command is printed before its output, so that a failure can be repeated by hand.
+//! Runs other programs. The command is printed before its output, so that a failure can be repeated by hand. A
+//! command never passes for successful when its exit status says otherwise.
 
 use std::{env, path::PathBuf, process::Command, time::Instant};
 
@@ -15,7 +16,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
     run(command)
 }
 
-/// Runs a command in the workspace's folder and fails where it fails.
+/// Runs a command in the workspace's folder; fails if the command fails.
 pub(crate) fn run(mut command: Command) -> Result<(), String> {
     let words: Vec<_> = std::iter::once(command.get_program())
         .chain(command.get_args())
@@ -29,7 +30,7 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("`{line}` failed ({status})")) }
 }
 
-/// Whether a program answers `--version`.
+/// Whether a program runs with these arguments and succeeds.
 pub(crate) fn has(program: &str, arguments: &[&str]) -> bool {
     let quiet = || std::process::Stdio::null();
     Command::new(program).args(arguments).stdout(quiet()).stderr(quiet()).status().is_ok_and(|status| status.success())

@@ -1,5 +1,5 @@
-//! The simulation: many seeds, each a whole cloud in one process. A failing seed is printed with the line that repeats
-//! it.
+//! The simulation: many seeds, each a whole cloud in one process. A failing seed is printed with the command that
+//! repeats it. This file never simulates anything itself: it runs `sector-sim`.
 
 use crate::shell;
 

@@ -1,5 +1,5 @@
-//! Every test, in the order in which a failure is cheapest to find. What a step needs and a bare machine lacks, the
-//! step installs.
+//! Every test, in the order in which a failure is cheapest to find. A step installs what it needs and the machine
+//! lacks. The tests themselves never install anything.
 
 use std::{
     env,
@@ -64,7 +64,7 @@ pub(crate) fn write_references() -> Result<(), String> {
 /// Side-by-side measurements.
 pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
     if let Some(("memory", rest)) = arguments.split_first().map(|(what, rest)| (what.as_str(), rest)) {
-        // What names cost the master: no cloud is needed, and `sector-bench` uses none of our roles.
+        // The memory that names take in the master: this needs no cloud, and `sector-bench` uses none of our roles.
         let mut command = vec!["run", "--release", "--package", "sector-master", "--example", "names", "--"];
         command.extend(rest.iter().map(String::as_str));
         return shell::cargo(&command);
@@ -113,7 +113,7 @@ fn fuzz() -> Result<(), String> {
     shell::cargo(&["test", "--manifest-path", "fuzz/Cargo.toml"])
 }
 
-/// The documentation, warnings denied; heads of files may link to what is private, since they are read with the code.
+/// The documentation, warnings denied. Heads of files may link to private items, since they are read with the code.
 fn docs() -> Result<(), String> {
     let mut command = cargo();
     let flags = "--deny warnings --allow rustdoc::private_intra_doc_links";

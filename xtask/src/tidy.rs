@@ -1,5 +1,5 @@
-//! Rules of the house that no compiler checks (`CONTRIBUTING.md`). Each rule is one function from a file's text to what
-//! is wrong with it, and each is tested on a text that breaks it.
+//! House rules that no compiler checks (`CONTRIBUTING.md`). Each rule is one function from a file's text to its
+//! violations, and each is tested on a text that breaks it. It never changes a file.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("bench/src/sort.rs", "the reference sort maps its input"),
 ];
 
-/// Modules of tests in files of their own outside `tests/`, each with what it does there that rules may not.
+/// Test modules in files of their own outside `tests/`, each with what it does there that rules may not.
 const TEST_FILES: &[(&str, &str)] =
     &[("crates/protocol/src/message/vectors.rs", "writes the vectors anew when it is asked to")];
 /// Files that may sleep, each with the reason why there is nothing to wait for.
@@ -33,7 +33,7 @@ const SLEEPING_FILES: &[(&str, &str)] = &[
     ("bench/src/strangers.rs", "measures once the first ten seconds of strangers are over"),
 ];
 
-/// Checks every source file and the arrows.
+/// Checks every source file and the dependencies between crates.
 pub(crate) fn run() -> Result<(), String> {
     crate_dependencies::run()?;
     let (mut wrong, mut pages) = (Vec::new(), Vec::new());
@@ -73,12 +73,12 @@ fn violations(path: &str, text: &str) -> Vec<String> {
     let allowed_unsafe = is_named_in(UNSAFE_FILES);
     let may_sleep = is_named_in(SLEEPING_FILES);
     let mut in_tests = path.contains("tests/") || is_named_in(TEST_FILES);
-    // Where the clock is a simulated one, to sleep is to turn its hands.
+    // With a simulated clock, a sleep only advances that clock.
     let paused = text.contains("start_paused = true");
     let mut lines = (1..).zip(text.lines()).peekable();
     while let Some((number, line)) = lines.next() {
         let code = line.split("//").next().unwrap_or_default();
-        // A module of tests in the same file is its end; one in another file is not.
+        // A test module in the same file reaches to the file's end; one in another file does not.
         let next = lines.peek().map_or("", |(_, line)| line);
         in_tests |= line.starts_with("#[cfg(test)]") && next.ends_with('{');
         if code.contains(concat!("un", "safe_code)")) && !code.contains("deny") && !allowed_unsafe {
@@ -87,7 +87,7 @@ fn violations(path: &str, text: &str) -> Vec<String> {
         if MARKS.iter().any(|mark| line.contains(mark)) {
             say(number, "unfinished: finish it, or write an issue");
         }
-        // What several test programs include is not used whole by each.
+        // A module that several test programs include is not used completely by each.
         if code.contains(concat!("allow(dead", "_code")) && !path.contains("tests/") {
             say(number, "dead code is deleted, not silenced");
         }
@@ -107,7 +107,7 @@ fn is_skipped(name: Option<&str>) -> bool {
     matches!(name, Some("target" | ".git" | "corpus" | "artifacts" | "node_modules"))
 }
 
-/// Files whose words count: sources, and the documents that name them.
+/// Files that the vocabulary check reads: sources, and the documents that name them.
 const WORDED: &[&str] = &[".rs", ".md", ".py", ".c"];
 /// Longest file in lines.
 const FILE_LINES_MAX: usize = 800;

@@ -1,6 +1,5 @@
-//! The words of the house: names that the field has a better word for are refused, the name of a public type stands
-//! once in the workspace, and what documents name is there (`docs/glossary.md`). It never looks at tests' names for
-//! their own things.
+//! Vocabulary checks (`docs/glossary.md`). Names for which the field has a better word are refused. Outside tests,
+//! the name of a public type occurs once in the workspace. What documents name must exist. It never changes a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +9,7 @@ pub(crate) struct Page {
     pub(crate) text: String,
 }
 
-/// All that is wrong with the words of these files.
+/// All vocabulary violations of these files.
 pub(crate) fn violations(pages: &[Page]) -> Vec<String> {
     let mut found = Vec::new();
     for page in pages.iter().filter(|page| page.path.ends_with(".rs")) {
@@ -21,7 +20,7 @@ pub(crate) fn violations(pages: &[Page]) -> Vec<String> {
     found
 }
 
-/// Definitions whose name the field does not know.
+/// Definitions whose name the field does not use.
 fn refused_names(page: &Page) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(page.text.lines()) {
@@ -34,7 +33,7 @@ fn refused_names(page: &Page) -> Vec<String> {
     found
 }
 
-/// Public types that bear the name of another one.
+/// Public types that have the same name as another one.
 fn repeated_types(pages: &[Page]) -> Vec<String> {
     let mut places: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for page in pages.iter().filter(|page| page.path.ends_with(".rs") && !is_test(&page.path)) {
@@ -53,7 +52,7 @@ fn repeated_types(pages: &[Page]) -> Vec<String> {
         .collect()
 }
 
-/// Paths and tests that documents name and that are not there.
+/// Paths and tests that documents name but that do not exist.
 fn dead_references(pages: &[Page]) -> Vec<String> {
     let paths: BTreeSet<&str> = pages.iter().map(|page| page.path.as_str()).collect();
     let sources = pages.iter().filter(|page| !page.path.ends_with(".md"));
@@ -63,11 +62,11 @@ fn dead_references(pages: &[Page]) -> Vec<String> {
     let mut found = Vec::new();
     for page in pages.iter().filter(|page| page.path.ends_with(".md")) {
         for (number, line) in (1..).zip(page.text.lines()) {
-            // Every second piece lies between two ticks.
+            // Every second piece lies between two backticks.
             for quoted in line.split('`').skip(1).step_by(2) {
                 let is_path = ROOTS.iter().any(|root| quoted.starts_with(root)) && quoted.ends_with(".rs");
                 let is_name = quoted.chars().all(is_word) && quoted.matches('_').count() >= 4;
-                // A file of the room that the line before it names.
+                // A file in the folder that the previous line names.
                 let is_file = quoted.ends_with(".rs") && quoted.chars().all(|c| is_word(c) || c == '.' || c == '/');
                 let is_dead = (is_path && !paths.contains(quoted))
                     || (is_file && !file_names.contains(&file_name(quoted)))
@@ -99,9 +98,9 @@ fn is_test(path: &str) -> bool {
 
 const TYPES: &[&str] = &["struct", "enum", "trait", "type", "union"];
 const VALUES: &[&str] = &["fn", "mod", "const", "static"];
-/// Where paths begin that are ours.
+/// Prefixes of our own paths.
 const ROOTS: &[&str] = &["crates/", "sim/", "tests/", "xtask/", "bench/", "fuzz/", "examples/"];
-/// Names that were ours alone, and what the field says.
+/// Names that only we used, and the field's word for each.
 const REFUSED: &[(&str, &str)] = &[
     ("Gate", "RateLimiter"),
     ("Toll", "LimiterChain"),

@@ -1,4 +1,5 @@
-//! Records on their way to one bucket, gathered so that each call of the host moves about 1 MiB. Serves the path *job*.
+//! Records for one bucket, gathered so that each call of the host moves about 1 MiB. Serves the path *job*. It never
+//! reorders the records of a bucket.
 
 use udf::{Output, Stopped};
 

@@ -1,10 +1,10 @@
-//! What the two stages of the inverted index say to each other: a block holds the distinct words of one file that
-//! belong to one bucket. Serves `words` and `index`.
-//!
-//! A block is the length of the path (4 bytes, little-endian), the length of the words (8 bytes), the path, the words;
-//! each word is its length (1 byte, 1 to 64) and its bytes. Blocks follow each other without anything between them.
+//! The format between the two stages of the inverted index: a block holds the distinct words of one file that belong
+//! to one bucket. Serves `words` and `index`. Reading a malformed block never panics.
 
-/// A block as it lies in a bucket.
+/// A block as it lies in a bucket. Blocks follow each other without anything between them.
+///
+/// A block is the length of the path (4 bytes, little-endian), the length of the words (8 bytes), the path, and the
+/// words. Each word is its length (1 byte, 1 to 64) and its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block<'a> {
     /// The path of the file.
@@ -46,7 +46,7 @@ impl BlockWriter {
 }
 
 impl<'a> Block<'a> {
-    /// Takes the first block from `bytes`. The error names what is wrong with them.
+    /// Takes the first block from `bytes`. The error says what is wrong with them.
     pub(crate) fn take(bytes: &mut &'a [u8]) -> Result<Option<Self>, &'static str> {
         if bytes.is_empty() {
             return Ok(None);
@@ -76,7 +76,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Longest word in bytes; a longer run of letters is no word but data.
+/// Longest word in bytes; a longer run of letters is data, not a word.
 pub(crate) const WORD_BYTES_MAX: usize = 64;
 /// Bytes of a block before its path.
 const HEAD_BYTES: usize = 12;

@@ -1,9 +1,9 @@
-//! Hashes of which sums are taken: a sum over all records does not depend on their order, so it is the same before and
-//! after a sort. Serves terasort's and the demo's verification. Not for keys of buckets (that is `udf::key_hash`) and
-//! not against an adversary.
+//! Record hashes for checksums. A sum over all records does not depend on their order, so a sort does not change it.
+//! Serves the verification of terasort and of the demo. These hashes never choose buckets (`udf::key_hash` does) and
+//! never protect against an adversary.
 
-/// A 64-bit hash of a record: its length, then eight bytes at a time (little-endian, the last filled up with zeros),
-/// each step a bijection of the state.
+/// A 64-bit hash of a record. It takes the length, then eight bytes at a time, little-endian, the last filled up with
+/// zeros. Each step is a bijection of the state.
 pub(crate) fn record_hash(record: &[u8]) -> u64 {
     let (words, rest) = record.as_chunks::<8>();
     let mut hash = mix(record.len() as u64 ^ SEED);
@@ -18,7 +18,8 @@ pub(crate) fn record_hash(record: &[u8]) -> u64 {
     hash
 }
 
-/// A bijection of 64 bits that spreads each bit over the others: multiply by an odd number, fold the upper half down.
+/// A bijection of 64 bits that spreads each bit over the others: it multiplies by an odd number and folds the upper
+/// half down.
 pub(crate) fn mix(value: u64) -> u64 {
     let value = value.wrapping_mul(MULTIPLIER);
     value ^ (value >> 32)

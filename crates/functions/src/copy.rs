@@ -1,11 +1,12 @@
-//! `copy`: the identity. Serves the path *job*: it turns a set of files into one output without a change.
+//! `copy`: the identity. Serves the path *job*: it turns a set of files into one output. It never changes a byte, but
+//! it ends a last line that has no end.
 
 use udf::{FunctionError, Input, Output, RecordFormat};
 
 use crate::batch::BATCH_BYTES;
 
-/// Emits the segment as it is to bucket 0. For lines, a last line without its end gets one: records of different files
-/// follow each other in a bucket and must not run together.
+/// Emits the segment unchanged to bucket 0. A last line without its end gets one: records of different files follow
+/// each other in a bucket and must not run together.
 pub(crate) fn copy(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let bytes = input.bytes();
     let mut done = 0;

@@ -1,10 +1,11 @@
-//! `count`: records and bytes of a segment, as one line. Serves the path *job*: the smallest useful function.
+//! `count`: records and bytes of a segment, as one line. Serves the path *job*: the smallest useful function. It
+//! never looks at what a record contains.
 
 use udf::{FunctionError, Input, Output};
 
 use crate::escape::push_escaped;
 
-/// Emits `path`, `from`, `records`, `bytes` with tabs between them, to bucket 0.
+/// Emits `path`, `from`, `records`, `bytes`, separated by tabs, to bucket 0.
 pub(crate) fn count(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let bytes = input.bytes().len();
     let records = input.records().count();

@@ -1,16 +1,16 @@
-//! The cuts between the key ranges of buckets (Sector/Sphere paper, Figure 3: T0, T1, …). Serves `partition` and who
-//! chooses the cuts from a sample.
+//! The cuts between the key ranges of buckets (Sector/Sphere paper, Figure 3: T0, T1, …). Serves `partition` and
+//! callers that choose the cuts from a sample. It never takes the sample: the caller passes it in.
 
 use std::{fmt, str::FromStr};
 
-/// Ascending keys; with n − 1 of them there are n buckets. A key goes to the bucket whose number is the number of cuts
-/// that are not above it.
+/// Ascending keys; with n − 1 of them there are n buckets. A key's bucket is the number of cuts that are not above
+/// the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cuts(Vec<Vec<u8>>);
 
 impl Cuts {
-    /// Cuts that give `buckets` buckets about the same number of keys, by a sample: keys of `key_bytes` bytes, one
-    /// after the other. Without a sample, the first two bytes of the keys are taken as evenly spread.
+    /// Chooses cuts that give `buckets` buckets about the same number of keys. The sample is keys of `key_bytes`
+    /// bytes, one after the other. Without a sample, the first two bytes of the keys are taken as evenly spread.
     pub fn choose(sample: &[u8], key_bytes: usize, buckets: u32) -> Self {
         let buckets = u64::from(buckets.max(1));
         let mut keys: Vec<&[u8]> = sample.chunks_exact(key_bytes.max(1)).collect();
@@ -46,7 +46,7 @@ impl Cuts {
 impl FromStr for Cuts {
     type Err = String;
 
-    /// Reads keys in hexadecimal with commas between them; no text, no cut.
+    /// Reads keys in hexadecimal, separated by commas; an empty text means no cuts.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Ok(Self(Vec::new()));
@@ -68,7 +68,7 @@ impl fmt::Display for Cuts {
     }
 }
 
-/// Cuts behind a table on the first two bytes of a key, which leaves few cuts to compare with, mostly none.
+/// Cuts behind a table on the first two bytes of a key. The table leaves few cuts to compare with, mostly none.
 pub(crate) struct CutTable {
     /// For each value of the first two bytes, the number of cuts that begin with less.
     starts: Vec<u32>,

@@ -1,5 +1,6 @@
-//! Paths in lines that have blanks and tabs between their fields. Serves the outputs of `count`, `teravalidate` and
-//! `index`: a backslash becomes `\\`, a blank `\s`, a tab `\t`, a line end `\n`; all else stays.
+//! Escapes paths in lines whose fields are separated by blanks and tabs. Serves the outputs of `count`,
+//! `teravalidate` and `index`. A backslash becomes `\\`, a blank `\s`, a tab `\t` and a line end `\n`; an escaped
+//! path never contains a separator.
 
 /// Adds a path to a line.
 pub(crate) fn push_escaped(path: &str, line: &mut Vec<u8>) {

@@ -1,5 +1,5 @@
-//! A field of a record, by which it is chosen, grouped or reduced: bytes at a place, a column of a line, or all of it.
-//! Serves `hash`, `filter`, `group` and `reduce`; it never copies a record.
+//! A field by which records are chosen, grouped or reduced: bytes at an offset, a column of a line, or the whole
+//! record. Serves `hash`, `filter`, `group` and `reduce`; it never copies a record.
 
 use std::str::FromStr;
 
@@ -23,10 +23,10 @@ pub(crate) struct Record<'a> {
     pub(crate) content: &'a [u8],
 }
 
-/// What stands between the columns of a line.
+/// What separates the columns of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Separator {
-    /// This byte: two of them have an empty column between them.
+    /// This byte: two in a row have an empty column between them.
     Byte(u8),
     /// Blanks and tabs, as many as there are; those before the first column do not count.
     Blanks,
@@ -41,13 +41,13 @@ enum Place {
 }
 
 impl Field {
-    /// The parameter `key` of a function. Without it, fixed records have terasort's key, lines their first column, and
-    /// indexed records all their bytes.
+    /// The parameter `key` of a function. Without it, the key of a fixed record is terasort's, of a line its first
+    /// column, and of an indexed record all its bytes.
     pub(crate) fn key(function: &str, input: &Input<'_>) -> Result<Self, FunctionError> {
         Self::of(function, input, "key", Place::Column(1))
     }
 
-    /// The parameter `key` of a function that looks at all of a record where none is given.
+    /// The parameter `key` of a function that looks at the whole record by default.
     pub(crate) fn key_or_all(function: &str, input: &Input<'_>) -> Result<Self, FunctionError> {
         match input.parameter("key") {
             Some(_) => Self::key(function, input),
@@ -95,7 +95,7 @@ impl Field {
         }
     }
 
-    /// What stands between columns, for lines that are written.
+    /// The separator between columns, for lines that are written.
     pub(crate) fn separator(&self) -> u8 {
         match self.separator {
             Separator::Byte(byte) => byte,

@@ -1,4 +1,4 @@
-//! `filter`: the records that fulfil all conditions. Serves the path *job*.
+//! `filter`: keeps the records that fulfil all conditions. Serves the path *job*. It never changes a record.
 
 use std::cmp::Ordering;
 
@@ -12,8 +12,10 @@ use crate::{
 };
 
 /// Emits each record that fulfils all conditions, unchanged and in its order, to the bucket of its key's
-/// [hash](udf::key_hash). Parameters `contains`, `lacks`, `begins`, `equals`, `from`, `below` speak of the bytes of
-/// `key` (without it, of the whole record), `at_least` and `at_most` of the number in `value`.
+/// [hash](udf::key_hash).
+///
+/// The parameters `contains`, `lacks`, `begins`, `equals`, `from` and `below` apply to the bytes of `key`. Without
+/// `key`, they apply to the whole record. `at_least` and `at_most` apply to the number in `value`.
 pub(crate) fn filter(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let key = Field::key_or_all("filter", input)?;
     let conditions = Conditions::of(input)?;
@@ -35,7 +37,7 @@ struct Conditions {
     value: Option<Value>,
 }
 
-/// What the bytes of a key must do with a text.
+/// How the bytes of a key must relate to a text.
 #[derive(Clone, Copy)]
 enum Condition {
     Contain,
@@ -93,7 +95,7 @@ impl Condition {
     }
 }
 
-/// Whether `text` stands in `bytes`. Looks for its first byte, which most places do not have.
+/// Whether `bytes` contains `text`. It first looks for the first byte of `text`, which most places do not have.
 fn contains(bytes: &[u8], text: &[u8]) -> bool {
     let Some((first, _)) = text.split_first() else { return true };
     let mut rest = bytes;
@@ -106,7 +108,7 @@ fn contains(bytes: &[u8], text: &[u8]) -> bool {
     false
 }
 
-/// The bytes that a parameter means: its own, or after `hex:` those of its digits.
+/// The bytes that a parameter means: its own, or those given by the digits after `hex:`.
 fn bytes_of(name: &str, text: &str) -> Result<Vec<u8>, FunctionError> {
     match text.strip_prefix("hex:") {
         Some(digits) => from_hex(digits)

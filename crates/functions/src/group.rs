@@ -1,5 +1,5 @@
-//! `group`: records with equal keys together. Serves the path *job*: over a bucket, it is what a reduction of the
-//! user's own reads (Sector/Sphere paper, 3.6: MapReduce as two stages).
+//! `group`: brings records with equal keys together. Serves the path *job*. Over a bucket, it prepares the input of a
+//! user's own reduction (Sector/Sphere paper, 3.6: MapReduce as two stages). It never computes with the values.
 
 use udf::{FunctionError, Input, Output, RecordFormat};
 
@@ -9,9 +9,9 @@ use crate::{
     writer::Writer,
 };
 
-/// Emits the segment's records in the order of their keys, equal ones in the order in which they came. With the
-/// parameter `value`, over lines, one line a key: the key, and the value of each of its records behind it. Parameters
-/// `key`, `separator`. A record goes to the bucket of its key's [hash](udf::key_hash).
+/// Emits the segment's records in the order of their keys; records with equal keys keep their order. Over lines with
+/// the parameter `value`, it emits one line per key: the key, followed by the value of each of its records. It also
+/// takes the parameters `key` and `separator`. A record goes to the bucket of its key's [hash](udf::key_hash).
 pub(crate) fn group(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let key = Field::key("group", input)?;
     let is_joined = input.parameter("value").is_some();

@@ -1,5 +1,5 @@
-//! `hash`: equal keys to the same bucket (Sector/Sphere paper, 3.6: "the first stage hashes (key, value) pairs to
-//! buckets"). Serves the path *job*.
+//! `hash`: sends equal keys to the same bucket (Sector/Sphere paper, 3.6: "the first stage hashes (key, value) pairs
+//! to buckets"). Serves the path *job*. It never drops a record.
 
 use udf::{FunctionError, Input, Output};
 

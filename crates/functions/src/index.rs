@@ -1,5 +1,6 @@
-//! `index`: the second stage of the inverted index (Sector/Sphere paper, 3.6: "each bucket is processed independently
-//! by the slave node, which generates a portion of the inverted index").
+//! `index`: the second stage of the inverted index. Serves the path *job*. Sector/Sphere paper, 3.6: "each bucket is
+//! processed independently by the slave node, which generates a portion of the inverted index". It never looks at any
+//! other bucket.
 
 use udf::{FunctionError, Input, Output, RecordFormat, key_hash};
 
@@ -10,9 +11,9 @@ use crate::{
     word_set::{TooManyWords, WordSet},
 };
 
-/// Reads the [blocks](crate::blocks) of a whole bucket and emits to bucket 0, in the order of the words, a line for
-/// each: the word, a tab, and the paths of the files that contain it, in order, with a blank between them. In a path, a
-/// blank is `\s`, a tab `\t` and a backslash `\\`.
+/// Reads the [blocks](crate::blocks) of a whole bucket and emits to bucket 0 one line for each word, in the order of
+/// the words. A line is the word, a tab, and the paths of the files that contain it, in order and separated by
+/// blanks. In a path, a blank is `\s`, a tab `\t` and a backslash `\\`.
 pub(crate) fn index(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     if input.format() != RecordFormat::File {
         return Err(FunctionError::new("`index` reads whole buckets that `words` wrote: use it after `words`"));
@@ -32,7 +33,7 @@ fn read_blocks(mut bytes: &[u8]) -> Result<Vec<Block<'_>>, FunctionError> {
     Ok(blocks)
 }
 
-/// The distinct paths of sorted blocks, as they stand in a line.
+/// The distinct paths of sorted blocks, escaped as they appear in a line.
 fn escaped_paths(blocks: &[Block<'_>]) -> Vec<Vec<u8>> {
     blocks
         .chunk_by(|a, b| a.path == b.path)
@@ -48,16 +49,16 @@ fn escaped_paths(blocks: &[Block<'_>]) -> Vec<Vec<u8>> {
 /// For each word, the paths that contain it.
 struct Postings {
     words: WordSet,
-    /// Where each word's paths begin in `paths`, and at last where they end.
+    /// Where each word's paths begin in `paths`; the last entry is where the last word's paths end.
     starts: Vec<usize>,
-    /// Numbers of paths, word by word, in order; one may come again where a file was read in several segments.
+    /// Numbers of paths, word by word, in order. A number repeats where a file was read in several segments.
     paths: Vec<u32>,
 }
 
 impl Postings {
     fn collect(blocks: &[Block<'_>], output: &mut Output<'_>, bytes: u64) -> Result<Self, FunctionError> {
         let mut words = WordSet::new();
-        // The numbers of all words of all blocks, and how many a path has.
+        // The numbers of all words of all blocks, and where each path's words end among them.
         let mut numbers = Vec::new();
         let mut path_ends = Vec::new();
         for same in blocks.chunk_by(|a, b| a.path == b.path) {

@@ -1,4 +1,5 @@
-//! Where in a record its key lies. Serves `partition`, `sort`, `sample`, `teravalidate` and fields of records.
+//! Where a record's key lies. Serves `partition`, `sort`, `sample`, `teravalidate` and fields of records. It never
+//! copies a key.
 
 use std::str::FromStr;
 

@@ -1,26 +1,6 @@
 //! Sphere's built-in functions (Sector/Sphere paper, 3.2, 3.6 and 4): what every SPE can run without a library of the
-//! user. They serve the path *job* and the terasort and demo commands. They are written against `udf` alone, exactly as
-//! a user's are, and touch no file, no socket and no clock.
-//!
-//! | name | input | parameters | output |
-//! |---|---|---|---|
-//! | `copy` | any | – | the records, to bucket 0 |
-//! | `count` | any | – | a line `path from records bytes` for each segment, to bucket 0 |
-//! | `partition` | fixed | `cuts`, `key` | each record to the bucket of its key's range |
-//! | `hash` | fixed, lines, index | `key` | each record to the bucket of its key's hash |
-//! | `filter` | fixed, lines, index | conditions, `key`, `value` | the records that fulfil all conditions, by their key's hash |
-//! | `group` | fixed, lines, index | `key`, `value` | the records in the order of their keys, by their key's hash |
-//! | `reduce` | fixed, lines | `reduction`, `key`, `value` | one record a key, by its key's hash |
-//! | `sort` | fixed | `key` | the segment's records by key, to bucket 0 |
-//! | `sample` | fixed | `every`, `key` | the key of every n-th record, to bucket 0 |
-//! | `teragen` | lines, file | – | 100-byte records, to bucket 0 |
-//! | `teravalidate` | fixed | `key` | a [`SegmentCheck`](terasort::SegmentCheck) line for each segment, to bucket 0 |
-//! | `words` | file, lines | – | a block of words for each file and bucket |
-//! | `offsets` | file | `records`, `head:N` | the index of each file, to bucket 0 |
-//! | `index` | file | – | lines `word`, tab, paths with a blank between them, to bucket 0 |
-//!
-//! `key` is `offset:length` in bytes within the record; without it, terasort's `0:10`. In lines it may be `column:N`,
-//! and is the first column where it is not given; `separator` says what stands between columns (a tab).
+//! user. They serve the path *job* and the terasort and demo commands; [`ALL`] lists them. They are written against
+//! `udf` alone, exactly as a user's functions are. They never touch a file, a socket or a clock.
 
 mod batch;
 mod blocks;
@@ -50,6 +30,27 @@ mod writer;
 pub use udf::Function;
 
 /// The name of each built-in function, with what it does in one line.
+///
+/// | name | input | parameters | output |
+/// |---|---|---|---|
+/// | `copy` | any | – | the records, to bucket 0 |
+/// | `count` | any | – | a line `path from records bytes` for each segment, to bucket 0 |
+/// | `partition` | fixed | `cuts`, `key` | each record to the bucket of its key's range |
+/// | `hash` | fixed, lines, index | `key` | each record to the bucket of its key's hash |
+/// | `filter` | fixed, lines, index | conditions, `key`, `value` | the records that fulfil all conditions, by their key's hash |
+/// | `group` | fixed, lines, index | `key`, `value` | the records in the order of their keys, by their key's hash |
+/// | `reduce` | fixed, lines | `reduction`, `key`, `value` | one record a key, by its key's hash |
+/// | `sort` | fixed | `key` | the segment's records by key, to bucket 0 |
+/// | `sample` | fixed | `every`, `key` | the key of every n-th record, to bucket 0 |
+/// | `teragen` | lines, file | – | 100-byte records, to bucket 0 |
+/// | `teravalidate` | fixed | `key` | a [`SegmentCheck`](terasort::SegmentCheck) line for each segment, to bucket 0 |
+/// | `words` | file, lines | – | a block of words for each file and bucket |
+/// | `offsets` | file | `records`, `head:N` | the index of each file, to bucket 0 |
+/// | `index` | file | – | lines `word`, tab, paths with a blank between them, to bucket 0 |
+///
+/// `key` is `offset:length` in bytes within the record; the default is terasort's `0:10`. For lines it may also be
+/// `column:N`, and the default is the first column. `separator` is the separator between columns; the default is a
+/// tab.
 pub const ALL: &[(&str, &str)] = &[
     ("copy", "gives every record as it is"),
     ("count", "counts records and bytes, one line a segment"),

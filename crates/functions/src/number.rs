@@ -1,4 +1,5 @@
-//! Numbers in records: integers, which are added and compared exactly, and reals. Serves `reduce` and `filter`.
+//! Numbers in records: integers, which are added and compared exactly, and reals. Serves `reduce` and `filter`. It
+//! never accepts a real that is not finite.
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
@@ -31,7 +32,8 @@ pub(crate) struct Binary {
     kind: Kind,
 }
 
-/// A sum of numbers: exact for integers, and for reals with the rounding of each step added up and returned at the end.
+/// A sum of numbers. It is exact for integers. For reals, it collects the rounding error of each step and adds it
+/// back at the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum {
     integers: i128,
@@ -40,7 +42,7 @@ pub(crate) struct Sum {
     has_reals: bool,
 }
 
-/// A sum that no number can hold.
+/// The sum is too large for any number type here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
@@ -53,7 +55,7 @@ enum Kind {
 }
 
 impl Value {
-    /// The parameter `value` of a function: for lines the second column where it is not given.
+    /// The parameter `value` of a function; for lines, the default is the second column.
     pub(crate) fn of(function: &str, input: &Input<'_>) -> Result<Self, FunctionError> {
         match input.format() {
             RecordFormat::Fixed(record_bytes) => {
@@ -100,7 +102,8 @@ impl Value {
 impl Binary {
     fn read(&self, record: &[u8]) -> Option<Number> {
         let bytes = record.get(self.offset..self.offset.checked_add(self.kind.bytes())?)?;
-        // Filled up on the left, the number's sign is that of the whole: a shift to the right brings it down.
+        // The bytes fill the upper end, so that the number's sign bit is that of the whole. A shift to the right
+        // brings the number down.
         let mut wide = [0; 16];
         wide[16 - bytes.len()..].copy_from_slice(bytes);
         let shift = 128 - 8 * bytes.len() as u32;
@@ -136,7 +139,7 @@ impl Kind {
 }
 
 impl Number {
-    /// The order of numbers: exact, also between integers and reals that no integer is near.
+    /// The order of numbers. It is exact, even between an integer and a real that no integer is near.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         match (*self, *other) {
             (Self::Integer(a), Self::Integer(b)) => a.cmp(&b),
@@ -147,7 +150,7 @@ impl Number {
     }
 }
 
-/// An integer beside a finite real: the real's whole part decides, then what is behind it.
+/// Compares an integer with a finite real: first with the real's whole part, then by its fraction.
 fn compare_mixed(integer: i128, real: f64) -> Ordering {
     if real.abs() >= INTEGERS_END {
         return 0.0.partial_cmp(&real).unwrap_or(Ordering::Equal);
@@ -176,7 +179,7 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(integer) => write!(f, "{integer}"),
-            // The shortest that is read as the same number, and to be seen as a real.
+            // The shortest form that reads back as the same number and can be recognised as a real.
             Self::Real(real) => write!(f, "{real:?}"),
         }
     }
@@ -195,7 +198,7 @@ impl Sum {
         Ok(())
     }
 
-    /// The sum: an integer where all numbers were.
+    /// The sum; it is an integer if all numbers were integers.
     pub(crate) fn total(mut self) -> Result<Number, TooLarge> {
         if !self.has_reals {
             return Ok(Number::Integer(self.integers));
@@ -205,7 +208,7 @@ impl Sum {
         if total.is_finite() { Ok(Number::Real(total)) } else { Err(TooLarge) }
     }
 
-    /// Neumaier's summation: what a step rounds away is kept apart.
+    /// Neumaier's summation: the part that a step rounds away is kept separately.
     fn add_real(&mut self, real: f64) {
         let sum = self.reals + real;
         let (large, small) = if self.reals.abs() >= real.abs() { (self.reals, real) } else { (real, self.reals) };
@@ -229,7 +232,7 @@ const KINDS: [(&str, Kind); 10] = [
 ];
 /// 2 to the power of 127: reals from here on are beyond all integers of 128 bits.
 const INTEGERS_END: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
-/// Characters that are shown of what is not a number.
+/// How many characters of a malformed number an error shows.
 const SHOWN_CHARS: usize = 40;
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
-//! `offsets`: the file of offsets beside a file whose records have any length (Sector/Sphere paper, 3.1). Serves the
-//! path *job* and the command `sector index`, which gives the head of each index, since only it knows what the file is.
+//! `offsets`: builds the offset file (index) of a file whose records have any length (Sector/Sphere paper, 3.1).
+//! Serves the path *job* and the command `sector index`. The command supplies the head of each index, since it alone
+//! knows the file's version and digest; this function never makes up a head.
 
 use udf::{FunctionError, Input, Output, RecordFormat};
 
-/// Emits the head of an index, where each record of the file begins, and where the file ends, to bucket 0. Parameters:
-/// `records` is `lines`, `fixed:BYTES`, or `begins:TEXT` (a record begins with each line that begins with the text, and
-/// goes to the next such line); `head:N` is the head of the index of segment N, in hex.
+/// Emits to bucket 0 the head of an index, where each record of the file begins, and where the file ends. Parameters:
+///
+/// - `records` is `lines`, `fixed:BYTES`, or `begins:TEXT`. With `begins:TEXT`, each line that begins with the text
+///   begins a record, which extends to the next such line.
+/// - `head:N` is the head of the index of segment N, in hex.
 pub(crate) fn offsets(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     if input.format() != RecordFormat::File {
         return Err(FunctionError::new(
@@ -20,7 +23,7 @@ pub(crate) fn offsets(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), 
         records => {
             if let Some(text) = records.strip_prefix("begins:").filter(|text| !text.is_empty()) {
                 if !bytes.is_empty() && !bytes.starts_with(text.as_bytes()) {
-                    // What stands before the first such line is a record too: no byte belongs to none.
+                    // The bytes before the first such line are a record too: every byte belongs to a record.
                     offsets.push(0)?;
                 }
                 line_starts(bytes, &mut |at| {
@@ -60,7 +63,7 @@ fn unhex(text: &str) -> Result<Vec<u8>, FunctionError> {
     bytes.ok_or_else(|| FunctionError::new("the head of the index is no hex"))
 }
 
-/// Numbers on their way out.
+/// Offsets waiting to be emitted.
 struct Offsets<'o, 's> {
     batch: Vec<u8>,
     records: u64,

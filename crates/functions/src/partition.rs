@@ -1,11 +1,12 @@
-//! `partition`: the first stage of a distributed sort (Sector/Sphere paper, Figure 3): "places each element in a proper
-//! bucket", so that all keys of a bucket are below those of the next. Serves terasort.
+//! `partition`: the first stage of a distributed sort; it "places each element in a proper bucket" (Sector/Sphere
+//! paper, Figure 3). All keys of a bucket are below those of the next. Serves terasort. It never sorts within a
+//! bucket.
 
 use udf::{FunctionError, Input, Output};
 
 use crate::{batch::BATCH_BYTES, cuts::Cuts, key::KeyRange};
 
-/// Emits each record to the bucket of its key. Parameter `cuts`: [`Cuts`] in hexadecimal, one less than there are
+/// Emits each record to the bucket of its key. Parameter `cuts`: [`Cuts`] in hexadecimal, one fewer than there are
 /// buckets. Parameter `key`.
 pub(crate) fn partition(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let (key, record_bytes) = KeyRange::of_fixed("partition", input)?;

@@ -1,5 +1,6 @@
-//! `reduce`: one result for all records with equal keys. Serves the path *job*: the second stage of a MapReduce
-//! (Sector/Sphere paper, 3.6), and, where results can be reduced again, also a first one that makes less to send.
+//! `reduce`: one result for all records with equal keys. Serves the path *job* as the second stage of a MapReduce
+//! (Sector/Sphere paper, 3.6). Where results can be reduced again, it also serves as a first stage that leaves less
+//! to send. It never keeps more than one state per key.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -18,8 +19,8 @@ use crate::{
 /// [hash](udf::key_hash). Parameter `reduction`: `count`, `sum`, `min`, `max` or `first`; parameters `key`, `value`,
 /// `separator`.
 ///
-/// Of lines, the result is a line of key and number; of fixed records, the key and then 8 bytes, little-endian: an
-/// integer with its sign, or a real where `value` is one. `first` gives the first record itself.
+/// For lines, the result is a line of key and number. For fixed records, it is the key and then 8 bytes,
+/// little-endian: a signed integer, or a real if `value` is one. `first` emits the first record itself.
 pub(crate) fn reduce(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let reduction: Reduction = input.required_parameter("reduction").and_then(|text| {
         text.parse()
@@ -57,7 +58,7 @@ pub(crate) fn reduce(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), F
     writer.finish()
 }
 
-/// What the records of each key come to.
+/// The final state of each key.
 fn states<'a>(
     input: &Input<'a>,
     reduction: Reduction,
@@ -100,7 +101,7 @@ fn eight_bytes(number: Number, is_real: bool) -> Option<[u8; 8]> {
     }
 }
 
-/// What becomes of the records of a key.
+/// How the records of a key are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reduction {
     Count,
@@ -131,7 +132,7 @@ impl FromStr for Reduction {
     }
 }
 
-/// What the records of a key have come to so far.
+/// The state of a key so far.
 enum State<'a> {
     Sum(Sum),
     Min(Number),
@@ -139,14 +140,14 @@ enum State<'a> {
     First(&'a [u8]),
 }
 
-/// What is given for a key.
+/// What is emitted for a key.
 enum Outcome<'a> {
     Record(&'a [u8]),
     Number(Number),
 }
 
 impl<'a> State<'a> {
-    /// The state before the first record, which is added next.
+    /// The initial state; the caller adds the first record next.
     fn new(reduction: Reduction, record: Record<'a>, number: Number) -> Self {
         match reduction {
             // A count is the sum of a 1 for each record.
@@ -226,7 +227,7 @@ mod tests {
         for (reduction, plain) in plain {
             let parameters = [("reduction", reduction)];
             let expected: String = slow.iter().map(|(key, numbers)| format!("{key}\t{}\n", plain(numbers))).collect();
-            // Reduced in each of three segments, sent by key to four buckets, and reduced there.
+            // Reduced in each of three segments, sent by key to four buckets, and reduced again there.
             let mut buckets = vec![Vec::new(); 4];
             for some in text.as_bytes().split_inclusive(|byte| *byte == b'\n').collect::<Vec<_>>().chunks(10_000) {
                 let reduced = run("reduce", &some.concat(), RecordFormat::Lines, 4, &parameters).unwrap();

@@ -1,5 +1,6 @@
-//! The inverted index as a plain single-threaded program makes it, and a summary by which it is compared with what the
-//! job made. Serves the demo's verification. It shares no code with `words` and `index` but what a word is, in words.
+//! The inverted index as a plain single-threaded program makes it, and a summary to compare it with what the job
+//! made. Serves the demo's verification. It never shares code with `words` and `index`; only the definition of a word
+//! is the same.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +13,11 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct ReferenceIndex {
     paths: Vec<String>,
-    /// For each word, places in `paths`; each once, since a file is added whole.
+    /// For each word, indexes into `paths`. Each occurs once, since a file is added whole.
     words: BTreeMap<Vec<u8>, Vec<u32>>,
 }
 
-/// What two equal indexes have in common, whatever the order of their lines.
+/// A summary that is the same for equal indexes, whatever the order of their lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexSummary {
     /// Number of words.
@@ -33,8 +34,8 @@ impl ReferenceIndex {
         Self::default()
     }
 
-    /// Adds a file, whole. A word is a run of ASCII letters, digits, underscores and bytes from 0x80 on, 1 to 64 bytes
-    /// long, with ASCII letters in lower case.
+    /// Adds a file, whole. A word is a run of ASCII letters, digits, underscores and bytes from 0x80 on. It is 1 to
+    /// 64 bytes long, and its ASCII letters are made lower case.
     pub fn add(&mut self, path: &str, bytes: &[u8]) {
         // Four billion paths of a few bytes do not fit the memory of one machine.
         let number = self.paths.len() as u32;
@@ -62,7 +63,7 @@ impl ReferenceIndex {
         })
     }
 
-    /// What this index has in common with an equal one.
+    /// The summary of this index; an equal index has the same.
     pub fn summary(&self) -> IndexSummary {
         let path_hashes: Vec<u64> = self.paths.iter().map(|path| record_hash(path.as_bytes())).collect();
         let mut summary = IndexSummary::default();
@@ -103,7 +104,7 @@ impl IndexSummary {
 
     fn add_posting(&mut self, word_hash: u64, path_hash: u64) {
         self.postings += 1;
-        // Not symmetric: a word and a path that change places are another pair.
+        // Not symmetric: swapping a word and a path gives another hash.
         self.checksum = self.checksum.wrapping_add(mix(mix(word_hash) ^ path_hash));
     }
 }

@@ -1,11 +1,12 @@
-//! `sample`: keys from which the cuts of a distributed sort are chosen. Serves terasort.
+//! `sample`: keys from which the cuts of a distributed sort are chosen. Serves terasort. It never emits more of a
+//! record than its key.
 
 use udf::{FunctionError, Input, Output};
 
 use crate::{batch::Batch, key::KeyRange};
 
-/// Emits the key of the segment's first record and of every n-th after it to bucket 0, one after the other without
-/// anything between them. Parameter `every` (default 1000), parameter `key`.
+/// Emits to bucket 0 the key of the segment's first record and of every n-th record after it, without separators.
+/// Parameter `every` (default 1000), parameter `key`.
 pub(crate) fn sample(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let (key, record_bytes) = KeyRange::of_fixed("sample", input)?;
     let every: usize = input.parsed_parameter("every", EVERY_DEFAULT)?;

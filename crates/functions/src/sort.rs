@@ -1,16 +1,16 @@
-//! `sort`: the second stage of a distributed sort (Sector/Sphere paper, 3.2: "the SPE sorts the *whole* data segment").
-//! Serves terasort, and is meant to run near the speed of memory.
-//!
-//! Records do not move until they are emitted. What is sorted is an entry for each: the first eight bytes of its key as
-//! a number, and its index. One pass spreads the entries over ranges that fit the cache, a comparison sort finishes
-//! each range, and keys longer than eight bytes are compared further only where these are equal. Equal keys keep their
-//! order.
+//! `sort`: the second stage of a distributed sort (Sector/Sphere paper, 3.2: "the SPE sorts the *whole* data
+//! segment"). Serves terasort, and is meant to run near the speed of memory. It never moves a record before emitting
+//! it, and never reorders records with equal keys.
 
 use udf::{FunctionError, Input, Output};
 
 use crate::{batch::BATCH_BYTES, key::KeyRange};
 
-/// Emits the segment's records in the order of their keys to bucket 0. Parameter `key`.
+/// Emits the segment's records in the order of their keys to bucket 0. Parameter `key`. Equal keys keep their order.
+///
+/// The sort works on one entry per record: the first eight bytes of its key as a number, and its index. One pass
+/// spreads the entries over ranges that fit the cache. A comparison sort finishes each range. Longer keys are
+/// compared further only where their first eight bytes are equal.
 pub(crate) fn sort(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let (key, record_bytes) = KeyRange::of_fixed("sort", input)?;
     let bytes = input.bytes();
@@ -24,8 +24,8 @@ pub(crate) fn sort(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), Fun
     emit_in_order(&entries, bytes, record_bytes, output)
 }
 
-/// First bytes of a key in the upper 64 bits, index of the record in the lower: so one comparison of two numbers orders
-/// both, and does it without a branch.
+/// The first bytes of a key in the upper 64 bits, the index of the record in the lower. One comparison of two numbers
+/// orders both, without a branch.
 type Entry = u128;
 
 fn entry(prefix: u64, index: usize) -> Entry {
@@ -129,17 +129,17 @@ fn emit_in_order(
     Ok(())
 }
 
-/// Reads a byte of each record of a group. The reads do not depend on each other, so the processor has them under way
-/// all at once; copying record after record, it would wait for memory each time.
+/// Reads a byte of each record of a group. The reads do not depend on each other, so the processor has all of them in
+/// flight at once. Copying record after record, it would wait for memory each time.
 fn touch(group: &[Entry], bytes: &[u8], record_bytes: usize) {
     let sum = group.iter().fold(0u8, |sum, entry| sum ^ bytes[index(*entry) * record_bytes]);
     std::hint::black_box(sum);
 }
 
-/// Bits by which entries are spread in one pass: of some million records, each of 8,192 ranges then fits the
+/// Bits by which entries are spread in one pass, into 8,192 ranges. With some million records, each range fits the
 /// first-level cache, and the pass itself stays within the reach of the translation cache.
 const SPREAD_BITS: u32 = 13;
-/// Records whose reads are under way together: more than a core has in flight at once brings nothing.
+/// Records whose reads are in flight together: more than a core can have in flight brings nothing.
 const GROUP_RECORDS: usize = 32;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Runs a built-in function in a test, over one segment, and collects what it emits.
+//! Runs a built-in function in a test, over one segment, and collects what it emits. It is never compiled outside
+//! tests.
 
 #![allow(clippy::unwrap_used)]
 

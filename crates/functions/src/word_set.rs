@@ -1,9 +1,10 @@
-//! A set of words, each with a number in the order of their coming. Serves `words` and `index`: a word is one look into
-//! an open table and one comparison, without an allocation of its own.
+//! A set of words, each numbered in the order of arrival. Serves `words` and `index`. A lookup is a probe of an open
+//! table and one comparison; a word never has an allocation of its own.
 
 /// Distinct words.
 pub(crate) struct WordSet {
-    /// Number of a word + 1, or 0; a power of two of them, at most half in use.
+    /// A word's number + 1, or 0 for an empty slot. The length is a power of two, and at most half of the slots are
+    /// in use.
     slots: Vec<u32>,
     words: Vec<Word>,
     letters: Vec<u8>,
@@ -54,7 +55,7 @@ impl WordSet {
         self.words.iter().map(|word| (word.hash, self.letters_of(*word)))
     }
 
-    /// A word by its number, which must be one that was given.
+    /// A word by its number, which must be one that was returned before.
     pub(crate) fn word(&self, number: u32) -> &[u8] {
         self.letters_of(self.words[number as usize])
     }
@@ -96,7 +97,7 @@ mod tests {
         let mut slow: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
         for _ in 0..6_000 {
             let word = random.u32(..1_500).to_string().into_bytes();
-            // A poor hash, so that words meet in their slots and even in their hashes.
+            // A poor hash, so that words collide in their slots and even in their hashes.
             let hash = u64::from(word[0]) << 33 | word.len() as u64;
             let next = slow.len() as u32;
             let expected = *slow.entry(word.clone()).or_insert(next);

@@ -1,9 +1,5 @@
-//! `words`: the first stage of the inverted index (Sector/Sphere paper, 3.6: "each web page is read, the terms are
-//! extracted, and each term is hashed into a different bucket").
-//!
-//! A word is a run of ASCII letters, digits, underscores and bytes from 0x80 on (so that text in UTF-8 stays whole), 1
-//! to 64 bytes long, with ASCII letters in lower case. A longer run is data and not a word. A word's bucket is its
-//! [hash](udf::key_hash).
+//! `words`: the first stage of the inverted index. Sector/Sphere paper, 3.6: "each web page is read, the terms are
+//! extracted, and each term is hashed into a different bucket". It never emits a word twice for one segment.
 
 use udf::{FunctionError, Input, Output, RecordFormat, key_hash};
 
@@ -13,7 +9,11 @@ use crate::{
     word_set::{TooManyWords, WordSet},
 };
 
-/// Emits for each bucket one [block](crate::blocks) with the segment's distinct words.
+/// Emits for each bucket one [block](crate::blocks) with the segment's distinct words. A word's bucket is its
+/// [hash](udf::key_hash).
+///
+/// A word is a run of ASCII letters, digits, underscores and bytes from 0x80 on, so that text in UTF-8 stays whole.
+/// It is 1 to 64 bytes long, and its ASCII letters are made lower case. A longer run is data and not a word.
 pub(crate) fn words(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     if let RecordFormat::Fixed(_) = input.format() {
         return Err(FunctionError::new(
@@ -43,7 +43,7 @@ fn distinct_words(bytes: &[u8], output: &mut Output<'_>) -> Result<WordSet, Func
     while at < bytes.len() {
         let mut hash = empty;
         let mut length = 0;
-        // The hash is made while the word is read, letter by letter, by the same steps as `key_hash`.
+        // The hash is computed while the word is read, letter by letter, by the same steps as `key_hash`.
         while let Some(letter) = bytes.get(at).map(|byte| LETTERS[usize::from(*byte)]).filter(|letter| *letter != 0) {
             hash = (hash ^ u64::from(letter)).wrapping_mul(FNV_PRIME);
             if let Some(place) = folded.get_mut(length) {
@@ -57,7 +57,7 @@ fn distinct_words(bytes: &[u8], output: &mut Output<'_>) -> Result<WordSet, Func
                 .insert(hash, &folded[..length])
                 .map_err(|TooManyWords| FunctionError::new("the file has more than 4294967294 different words"))?;
         }
-        // The byte that ended the word is none of one.
+        // Skips the byte that ended the word; it belongs to none.
         at += 1;
         if at - told > BATCH_BYTES {
             told = at;

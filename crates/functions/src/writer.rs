@@ -1,5 +1,5 @@
-//! Whole records on their way out: a line always ends, and progress is told as they pass. Serves `hash`, `filter`,
-//! `group` and `reduce`.
+//! Emits whole records and reports progress as they pass. Serves `hash`, `filter`, `group` and `reduce`. It never
+//! emits a line without its end.
 
 use udf::{FunctionError, Input, Output, RecordFormat, Stopped, key_hash};
 
@@ -17,7 +17,7 @@ pub(crate) struct Writer<'o, 's> {
 }
 
 impl<'o, 's> Writer<'o, 's> {
-    /// A writer of what a function gives for this segment.
+    /// A writer of a function's results for this segment.
     pub(crate) fn new(input: &Input<'_>, output: &'o mut Output<'s>) -> Self {
         let only = (input.buckets() == 1).then(|| Batch::new(0));
         let has_ends = input.format() == RecordFormat::Lines;
@@ -41,7 +41,7 @@ impl<'o, 's> Writer<'o, 's> {
         self.output.emit(key_hash(key), &self.line)
     }
 
-    /// Hears that so many further bytes of the segment are processed.
+    /// Counts this many further bytes of the segment as processed.
     pub(crate) fn progress(&mut self, bytes: usize) {
         self.done += bytes as u64;
         if self.done - self.told >= PROGRESS_BYTES {

@@ -1,5 +1,6 @@
-//! Strangers at a door, by the thousand and from one address: what others notice of them is measured by whoever makes
-//! them. They come back a second after they were hung up on, for as long as they are wanted.
+//! Thousands of strangers that connect to servers from one address. The caller measures what other clients notice of
+//! them. A stranger that is disconnected returns a second later, until the flood is dropped. Strangers never present
+//! a ticket.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -23,11 +24,11 @@ use tokio::{
 pub enum FloodKind {
     /// Nothing, not even a TLS handshake.
     Silent,
-    /// A word that needs no ticket, each second.
+    /// Each second, a message that needs no ticket.
     Chattering,
 }
 
-/// A door with the name in its certificate.
+/// A server to connect to, with the name in its certificate.
 #[derive(Clone, Debug)]
 pub struct FloodTarget {
     /// Where it is.
@@ -40,10 +41,10 @@ pub struct FloodTarget {
 pub struct ConnectionFlood(Option<Runtime>);
 
 impl ConnectionFlood {
-    /// `count` strangers at each of `doors`, from the address `from`, in a cloud of this authority.
+    /// `count` strangers at each of `doors`, from the address `from`, in the cloud of this authority.
     ///
     /// # Errors
-    /// A sentence, where there is no room for them on this machine.
+    /// A sentence, if this machine has no room for them.
     pub fn start(
         doors: &[FloodTarget],
         from: IpAddr,
@@ -60,7 +61,7 @@ impl ConnectionFlood {
             for number in 0..count {
                 let (door, carrier) = (door.clone(), carrier.clone());
                 runtime.spawn(async move {
-                    // Not all in one moment: the system's queue of a door would drop some of anybody's.
+                    // Not all at the same moment: a server's accept queue would overflow and drop other clients too.
                     sleep(PAUSE.mul_f64(number as f64 / count as f64)).await;
                     loop {
                         match manner {
@@ -84,7 +85,7 @@ impl Drop for ConnectionFlood {
     }
 }
 
-/// Until the other end hangs up.
+/// Waits silently until the other end closes the connection.
 async fn stand_silent(door: &FloodTarget, from: IpAddr) {
     let connected = async {
         let socket = TcpSocket::new_v4()?;
@@ -92,7 +93,7 @@ async fn stand_silent(door: &FloodTarget, from: IpAddr) {
         let mut socket = socket.connect(door.address).await?;
         socket.read(&mut [0]).await
     };
-    // Whatever it ends by, it comes again.
+    // However the connection ends, the stranger comes again.
     let _ = connected.await;
 }
 
@@ -103,5 +104,5 @@ async fn chatter(door: &FloodTarget, carrier: &TcpCarrier) {
     }
 }
 
-/// Between two words, and before a stranger comes again.
+/// Time between two messages, and before a stranger comes again.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -1,5 +1,6 @@
-//! Measurements beside other systems, in turn and in one run, which `sector bench` and the developers' bench share. A
-//! crate of its own, so that no role pays for what only a comparison needs (gRPC).
+//! Measurements beside other systems, in turn and in one run. `sector bench` and the developers' bench share them.
+//! This is a crate of its own because it needs libraries that only a comparison needs (gRPC). The crates of the roles
+//! never depend on it.
 
 pub mod connection_flood;
 pub mod messages;

@@ -1,4 +1,5 @@
-//! A file or folder as Python sees it: what `stat` and listings give. Its fields are those of `sector stat --json`.
+//! A file or folder as Python sees it: the result of `stat` and listings. Its fields are those of
+//! `sector stat --json`. An entry never changes after it was made, even if the file does.
 
 use client::{CopyState, CopyStatus, EntryKind, EntryStatus};
 use pyo3::{
@@ -19,7 +20,7 @@ pub(crate) struct Entry {
     digest: Option<String>,
     records: Option<String>,
     copies_wanted: Option<u8>,
-    /// Of a listing: none.
+    /// Empty in a listing.
     copies: Vec<Copy>,
 }
 

@@ -1,8 +1,7 @@
-//! Errors as Python's own: `FileNotFoundError` and its like, each with the sentence that the cloud said. Serves every
-//! call.
-//!
-//! Where the cloud's word is wider than Python's (`Exists` also says that a folder is in the way of a file), it is
-//! asked what is there: only after something failed, and only to name it better.
+//! Converts errors to Python's own: `FileNotFoundError` and its like, each with the cloud's message. Serves every
+//! call. A status of the cloud may cover several of Python's errors; `Exists` also means that a folder is in the way
+//! of a file. The cloud is then asked what is there. It is never asked before something has failed, and only to
+//! choose the better error.
 
 use client::{Client, ClientError, EntryKind, SectorPath, Status};
 use pyo3::{
@@ -44,7 +43,7 @@ pub(crate) enum Failure {
     NotFolder(ClientError),
     /// A folder that holds something should go.
     NotEmpty(ClientError),
-    /// What was opened is of no use any more, and why.
+    /// What was opened can no longer be used, and why.
     Closed(String),
 }
 
@@ -76,7 +75,8 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// Names a failed read or write of a file better, where a folder has its place or a file that of its folder.
+/// Chooses the better error for a failed read or write of a file. Either a folder has its place, or a file has the
+/// place of its folder.
 pub(crate) async fn of_file(cloud: &Client, path: &SectorPath, error: ClientError) -> Failure {
     if !matches!(error.status(), Status::Exists | Status::Usage) {
         return Failure::Client(error);
@@ -88,7 +88,7 @@ pub(crate) async fn of_file(cloud: &Client, path: &SectorPath, error: ClientErro
     }
 }
 
-/// Names a failed making of a folder better, where a file has the place of one above it.
+/// Chooses the better error for a failed creation of a folder: a file may have the place of one above it.
 pub(crate) async fn of_folder(cloud: &Client, path: &SectorPath, error: ClientError) -> Failure {
     match error.status() {
         Status::Exists if matches!(cloud.find(path).await, Ok(None)) => Failure::NotFolder(error),
@@ -96,7 +96,7 @@ pub(crate) async fn of_folder(cloud: &Client, path: &SectorPath, error: ClientEr
     }
 }
 
-/// Names a failed removal better, where a folder holds something.
+/// Chooses the better error for a failed removal: the folder may hold something.
 pub(crate) async fn of_removal(cloud: &Client, path: &SectorPath, error: ClientError) -> Failure {
     if error.status() != Status::Refused || path.is_root() {
         return Failure::Client(error);

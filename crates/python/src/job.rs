@@ -1,8 +1,7 @@
-//! Sphere jobs from Python (path *job*): this process drives, as the command line does. What `Stream.to(…)` gives
-//! stands on it.
-//!
-//! The driver runs on the thread that waits for it; between two looks at signals Python hears how far it is. Ctrl-C,
-//! and an error of whoever is told, cancel the job and wait until it has cleaned up.
+//! Sphere jobs from Python (path *job*): this process drives, as the command line does. `Stream.to(…)` builds on it.
+//! The driver runs on the thread that waits for it, which between two checks for signals reports the progress to
+//! Python. Ctrl-C, or an error of the progress callback, cancels the job and waits until it has cleaned up.
+//! Scheduling is never decided here; the client library decides it.
 
 use std::{
     future::Future,
@@ -31,8 +30,9 @@ use crate::{
     session::{Session, format_of, parse},
 };
 
-/// A stage in Python's words: where its function comes from (`built-in`, `native` or `python`), its name, its bytes,
-/// what it needs, its parameters, buckets, how its results fall into records, and its side files by name.
+/// A stage in Python's terms: where its function comes from (`built-in`, `native` or `python`), its name, its bytes,
+/// and what it needs. Then come its parameters, its buckets, how its results are split into records, and its side
+/// files by name.
 pub(crate) type StageArguments = (
     String,
     String,
@@ -98,7 +98,7 @@ impl Job {
             cloud.detach_job(spec).await.map_err(Failure::from)
         };
         let job = wait(py, Box::pin(detaching))??;
-        // Whoever detaches it twice finds the output of the first in the way.
+        // A second detach fails, since the output of the first is in its way.
         let _ = self.detached.set(job);
         Ok(job.to_string())
     }
@@ -145,13 +145,14 @@ impl Job {
         let _entered = runtime()?.enter();
         loop {
             if let Some(ended) = wait_a_while(py, driving.as_mut())? {
-                // The end is news too.
+                // The end is progress too.
                 self.tell(told.as_ref())?;
                 return Ok(ended);
             }
             if let Err(error) = py.check_signals().and_then(|()| self.tell(told.as_ref())) {
                 if self.admitted().is_some() && self.cancel(py).is_ok() {
-                    // It ends with an error of its own, having cleaned up. A second Ctrl-C does not wait for that.
+                    // The job ends with an error of its own, after it has cleaned up. A second Ctrl-C does not wait
+                    // for that.
                     wait(py, driving).map(drop)?;
                 }
                 return Err(error);
@@ -171,19 +172,19 @@ impl Job {
         self.detached.get().copied().or_else(|| lock(&self.progress).as_ref().map(|progress| progress.job))
     }
 
-    /// A failed job's error; what kept it from running at all is as elsewhere.
+    /// The error of a failed job. An error that kept the job from running at all is converted as elsewhere.
     fn error(&self, py: Python<'_>, failure: Failure) -> PyErr {
         let is_cancelled = self.is_cancelled.load(Ordering::Relaxed);
         let status = lock(&self.progress).as_ref().map(|progress| progress.record.clone());
         match (failure, status) {
             (Failure::Client(error), Some(record)) if is_cancelled || error.status() == Status::Failed => {
-                // Where it was cancelled, the driver may only have heard that the master knows it no more.
+                // After a cancellation, the driver may only have heard that the master no longer knows the job.
                 let failed = match is_cancelled {
                     true => JobError::new_err(format!("the job {} was cancelled", record.job)),
                     false => JobError::new_err(error.to_string()),
                 };
                 let value = failed.value(py);
-                // Fails for no exception that has a `__dict__`, as this one has.
+                // Fails only for an exception without a `__dict__`; this one has it.
                 let noted = value.setattr("job_id", record.job.to_string());
                 let _ = noted.and_then(|()| value.setattr("errors", record.errors));
                 failed
@@ -193,7 +194,7 @@ impl Job {
     }
 }
 
-/// A plan as the client wants it, its inputs found.
+/// A plan in the client's terms, with its inputs found.
 async fn spec(cloud: &Client, plan: JobRequest) -> Result<JobSpec, Failure> {
     let mut streams = Vec::new();
     for patterns in &plan.streams {
@@ -215,7 +216,7 @@ async fn spec(cloud: &Client, plan: JobRequest) -> Result<JobSpec, Failure> {
     })
 }
 
-/// A stage as the client wants it.
+/// A stage in the client's terms.
 pub(crate) fn stage(py: Python<'_>, words: StageArguments) -> PyResult<StageSpec> {
     let (kind, name, code, requires, parameters, buckets, records, side) = words;
     let code = match &*kind {

@@ -1,4 +1,5 @@
-//! A job as Python sees it from outside: what the master was told. Its fields are those of `sector job --json`.
+//! A job as Python sees it from outside: what the master knows. Its fields are those of `sector job --json`. A status
+//! never changes after it was made.
 
 use std::collections::BTreeMap;
 

@@ -1,14 +1,10 @@
 //! The native half of the Python package `sector`: the client library's calls as Python objects (floor 4; all paths
-//! begin at its door). The other half, pure Python, lies in `crates/python/sector`; people import only that.
-//!
-//! Each call takes `awaited`: false waits here with the interpreter released, true gives an `asyncio` future at once.
-//!
-//! It decides nothing that the client does not: no retries, no messages, no rules. It never calls Python from a worker
-//! of the runtime, which leases and transfers need.
-//!
-//! Read `runtime.rs` (how a call waits), `session.rs` (a cloud and its names), `reader.rs` and `writer.rs` (bytes),
-//! `job.rs` (Sphere).
+//! begin at its door). People import only the pure-Python half in `crates/python/sector`. It decides nothing that the
+//! client does not (retries, messages, rules). It never calls Python from a worker of the runtime, which leases and
+//! transfers need.
 
+// Start with `runtime.rs` (how a call waits), then `session.rs` (a cloud and its names), `reader.rs` and `writer.rs`
+// (bytes), and `job.rs` (Sphere).
 mod entry;
 mod failure;
 mod job;

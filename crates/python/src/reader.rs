@@ -1,9 +1,7 @@
-//! Reading an open file at any place (path *download*, random reads): what `cloud.open(…, "rb")` stands on. Every byte
-//! is verified by the client before it comes here.
-//!
-//! A long range is asked for in pieces, some at once. For whoever reads on where he stopped, what comes next is asked
-//! for ahead, so that a far node's round trips are not waited for one by one. Never more than [`PIECES_AT_ONCE`] pieces
-//! are under way for one read, and as many ahead of it.
+//! Reading an open file at any place (path *download*, random reads): what `cloud.open(…, "rb")` builds on. The
+//! client verifies every byte before it comes here. A long range is requested in pieces, several at once. Sequential
+//! reads are read ahead, so that round trips to a far node are not waited for one by one. Never more than
+//! [`PIECES_AT_ONCE`] pieces are in flight for one read, and as many ahead of it.
 
 use std::{
     collections::VecDeque,
@@ -66,8 +64,8 @@ impl Reader {
         Self { file, process: process::id(), ahead: Mutex::default() }
     }
 
-    /// Begins to read a range, with what is under way of it already. The lock is taken for a moment, by who holds the
-    /// interpreter: see `runtime.rs`.
+    /// Begins to read a range, starting with pieces of it that are already in flight. The caller holds the
+    /// interpreter and takes the lock for a moment only: see `runtime.rs`.
     fn begin(&self, _: Python<'_>, offset: u64, length: u64) -> PyResult<Read> {
         if self.process != process::id() {
             let message = "this file was opened before the process forked; open it again in the child";
@@ -87,7 +85,7 @@ impl Reader {
     }
 }
 
-/// What is read ahead of one who reads on.
+/// What is read ahead of sequential reads.
 #[derive(Default)]
 struct ReadAhead {
     /// Where the last read ended.
@@ -97,8 +95,8 @@ struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The pieces that a read of `offset..end` begins with. What does not fit, because he reads elsewhere now, is
-    /// dropped.
+    /// The pieces that a read of `offset..end` begins with. Pieces that do not fit are dropped, since the reads
+    /// continue elsewhere.
     fn take(&mut self, offset: u64, end: u64) -> VecDeque<Piece> {
         let mut taken = VecDeque::new();
         let mut at = offset;
@@ -115,7 +113,7 @@ impl ReadAhead {
         taken
     }
 
-    /// Has further pieces of `length` bytes come.
+    /// Requests further pieces of `length` bytes.
     fn fill(&mut self, file: &FileReader, length: u64) {
         let mut at = self.pieces.back().map_or(self.next, |last| last.range.end);
         while at < file.bytes() && self.pieces.len() < PIECES_AT_ONCE {
@@ -126,7 +124,7 @@ impl ReadAhead {
     }
 }
 
-/// One range, on its way.
+/// One range that is being read.
 struct Read {
     file: FileReader,
     begun: VecDeque<Piece>,
@@ -136,7 +134,7 @@ struct Read {
 impl Read {
     async fn finish(mut self) -> Result<Vec<u8>, ClientError> {
         if self.begun.is_empty() && self.rest.end.saturating_sub(self.rest.start) <= PIECE_BYTES {
-            // Mostly the bytes are in memory on this machine: read here and now, without another thread.
+            // Mostly the bytes are in memory on this machine: read them here and now, without another thread.
             return self.file.read_at(self.rest.start, length_of(&self.rest)).await;
         }
         let mut content = Vec::new();
@@ -157,14 +155,14 @@ impl Read {
     }
 }
 
-/// A part of the file that is under way. Who drops it does not want it any more.
+/// A part of the file that is in flight. Dropping it cancels the read.
 struct Piece {
     range: Range<u64>,
     coming: JoinHandle<Result<Vec<u8>, ClientError>>,
 }
 
 impl Piece {
-    /// Has a range come; within the runtime.
+    /// Requests a range. Call it within the runtime.
     fn begin(file: &FileReader, range: Range<u64>) -> Self {
         let (file, begin, bytes) = (file.clone(), range.start, length_of(&range));
         let coming = tokio::spawn(async move { file.read_at(begin, bytes).await });
@@ -196,12 +194,13 @@ impl<'py> IntoPyObject<'py> for Bytes {
     }
 }
 
-/// Its length in memory; what is longer than memory can be fails there.
+/// The length of a range in memory. A range longer than memory can be fails when memory is reserved.
 fn length_of(range: &Range<u64>) -> usize {
     usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX)
 }
 
-/// Longest piece of a range, in bytes: long beside a request, short enough that several make the way even.
+/// Longest piece of a range, in bytes: long compared to a request, short enough that several keep the path evenly
+/// busy.
 const PIECE_BYTES: u64 = 4 * 1024 * 1024;
-/// Pieces of one read under way at once, and pieces ahead of one who reads on: 16 MiB each at most.
+/// Pieces of one read in flight at once, and pieces read ahead: 16 MiB each at most.
 const PIECES_AT_ONCE: usize = 4;

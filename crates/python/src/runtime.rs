@@ -1,9 +1,7 @@
-//! How a call of Python waits for the client: here, with the interpreter released and Ctrl-C looked for, or in an event
-//! loop of `asyncio`.
-//!
-//! One runtime a process. Its threads do not live on in a child made by `fork`, so that the child makes itself another
-//! and never touches the parent's. Locks here are only taken by who holds the interpreter, and for a moment: a fork,
-//! whose caller holds it too, never meets one that is taken.
+//! How a Python call waits for the client: here, with the interpreter released and Ctrl-C checked, or in an event
+//! loop of `asyncio`. There is one runtime per process. Its threads do not survive in a child made by `fork`, so the
+//! child makes its own and never touches the parent's. Locks are taken only while holding the interpreter, and for a
+//! moment. A fork's caller holds the interpreter too, so the child never inherits a taken lock.
 
 use std::{
     future::Future,
@@ -25,12 +23,13 @@ use tokio::{
 
 use crate::failure::Failure;
 
-/// What a call gives, as Python will have it.
+/// What a call returns to Python.
 pub(crate) trait CallResult: for<'py> IntoPyObject<'py> + Send + 'static {}
 
 impl<T: for<'py> IntoPyObject<'py> + Send + 'static> CallResult for T {}
 
-/// Carries out a call: waits for it, or gives a future of the running event loop.
+/// Carries out a call. With `awaited` false, it waits here with the interpreter released. With `awaited` true, it
+/// returns a future of the running event loop at once.
 pub(crate) fn carry_out<T: CallResult>(
     py: Python<'_>,
     awaited: bool,
@@ -47,7 +46,7 @@ pub(crate) fn carry_out<T: CallResult>(
 /// # Errors
 /// What a signal's handler raised.
 pub(crate) fn wait<T: Send>(py: Python<'_>, call: impl Future<Output = T> + Send) -> PyResult<T> {
-    // What is dropped half way tidies up in tasks of its own.
+    // What is dropped half way cleans up in tasks of its own.
     let _entered = runtime()?.enter();
     let mut call = pin!(call);
     loop {
@@ -58,7 +57,7 @@ pub(crate) fn wait<T: Send>(py: Python<'_>, call: impl Future<Output = T> + Send
     }
 }
 
-/// Waits for a call for a moment, with the interpreter released; nothing where it goes on.
+/// Waits a moment for a call, with the interpreter released; `None` if it goes on.
 pub(crate) fn wait_a_while<T: Send>(
     py: Python<'_>,
     call: Pin<&mut (impl Future<Output = T> + Send)>,
@@ -78,7 +77,7 @@ fn start<T: CallResult>(
     let (told, event_loop) = (future.clone().unbind(), event_loop.unbind());
     let task = runtime()?.spawn(async move {
         let answer = call.await;
-        // Waiting for the interpreter is nothing for a worker.
+        // A worker must not wait for the interpreter.
         tokio::task::spawn_blocking(move || {
             Python::try_attach(|py| tell(py, &event_loop, &settle, told, answer));
         });
@@ -100,7 +99,7 @@ fn tell<T: CallResult>(
         Ok(value) => (value, None),
         Err(error) => (py.None(), Some(error)),
     };
-    // Fails where the loop was closed meanwhile: then nobody waits any more.
+    // Fails if the loop was closed meanwhile: then nothing waits for the answer any more.
     let _ = event_loop.call_method1(py, "call_soon_threadsafe", (settle, future, value, error));
 }
 
@@ -141,7 +140,7 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
         _ => {
             let made = Builder::new_multi_thread().thread_name("sector").enable_all().build();
             let made = made.map_err(|error| PyOSError::new_err(format!("cannot start threads for Sector: {error}")))?;
-            // It lives as long as the process; a parent's has no threads here that could be ended.
+            // It lives as long as the process. A parent's runtime has no threads in this process that could be ended.
             let runtime: &'static Runtime = Box::leak(Box::new(made));
             *slot = Some((process::id(), runtime));
             Ok(runtime)
@@ -149,8 +148,8 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
     }
 }
 
-/// The runtime and the process that it is of.
+/// The runtime, and the process that it belongs to.
 static RUNTIME: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
-/// Time between two looks whether Ctrl-C was pressed while a call waits: short for a person, and twenty wake-ups a
-/// second cost nothing.
+/// Time between two checks for Ctrl-C while a call waits. It is short for a person, and twenty wake-ups a second cost
+/// nothing.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(50);

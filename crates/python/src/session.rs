@@ -1,8 +1,7 @@
 //! A cloud as Python holds it: a session with its master, and the calls about names and whole files (paths *upload*,
-//! *download*). `sector.CloudSetup` and `sector.aio.CloudSetup` are made of it.
-//!
-//! A session is good in the process that logged in. In a child made by `fork` the next call logs in anew, with the same
-//! profile; what was opened before is not used there.
+//! *download*). `sector.CloudSetup` and `sector.aio.CloudSetup` build on it. A session is valid in the process that
+//! logged in. In a child made by `fork`, the next call logs in anew with the same profile. A child never uses what
+//! its parent opened.
 
 use std::{
     future::Future,
@@ -308,7 +307,7 @@ impl Session {
         let login = self.login(py);
         let was_closed = self.is_closed.swap(true, Ordering::Relaxed);
         carry_out(py, awaited, async move {
-            // Of a parent's session, or where nobody has logged in, nothing is to be ended.
+            // A parent's session is not ended, and without a login there is nothing to end.
             if let (false, Some(client)) = (was_closed, login.get()) {
                 client.logout().await;
             }
@@ -345,12 +344,12 @@ impl Session {
         async move { Ok(login.get_or_try_init(|| Client::connect(&profile)).await?.clone()) }
     }
 
-    /// This process's login. The lock is taken for a moment, by who holds the interpreter: see `runtime.rs`.
+    /// This process's login. The caller holds the interpreter and takes the lock for a moment only: see `runtime.rs`.
     fn login(&self, _: Python<'_>) -> Arc<OnceCell<Client>> {
         let mut login = self.login.lock().unwrap_or_else(PoisonError::into_inner);
         if login.process != process::id() {
             let parents = std::mem::replace(&mut login.client, Arc::new(OnceCell::new()));
-            // Its tasks and its sockets are the parent's: nothing of it is ended here.
+            // Its tasks and sockets are the parent's: nothing of it is ended here.
             std::mem::forget(parents);
             login.process = process::id();
         }
@@ -358,17 +357,17 @@ impl Session {
     }
 }
 
-/// A path as Python says it.
+/// Parses a path given by Python.
 pub(crate) fn parse(path: &str) -> PyResult<SectorPath> {
     SectorPath::parse(path).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// A record format as Python says it.
+/// Parses a record format given by Python.
 pub(crate) fn format_of(text: &str) -> PyResult<RecordFraming> {
     text.parse::<RecordFraming>().map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// How a file is to be written. Missing folders are made, as everywhere in a cloud where a folder is but a name.
+/// How a file is to be written. Missing folders are created, as everywhere in a cloud where a folder is only a name.
 fn put_options(records: Option<&str>, copies: Option<u8>, only_new: bool) -> PyResult<PutOptions> {
     let records = match records {
         Some(text) => format_of(text)?,

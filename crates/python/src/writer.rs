@@ -1,7 +1,6 @@
-//! Writing a file piece by piece (path *upload*): what `cloud.open(…, "wb")` stands on. The file appears whole when it
-//! is finished; where it is given up, or only forgotten, nothing appears.
-//!
-//! At most [`CHUNKS_MAX`] chunks wait for the network; who writes faster waits.
+//! Writing a file piece by piece (path *upload*): what `cloud.open(…, "wb")` builds on. At most [`CHUNKS_MAX`] chunks
+//! wait for the network; a faster writer waits. The file appears whole when it is finished. A file that is discarded,
+//! or merely dropped, never appears.
 
 use std::{
     io::{self, Cursor, Read},
@@ -71,7 +70,7 @@ impl Writer {
 
     /// Gives the file up: nothing of it appears. Does nothing where it has ended.
     fn discard<'py>(&self, py: Python<'py>, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
-        // In a child the parent's file is left alone.
+        // A child leaves its parent's file alone.
         let upload = self.turn().ok().and_then(|mut turn| turn.upload.take());
         carry_out(py, awaited, async move {
             if let Some(upload) = upload {
@@ -139,7 +138,7 @@ impl Target {
         Upload { chunks: sender, task }
     }
 
-    /// The outcome of an upload as Python names it.
+    /// The outcome of an upload, as Python's errors.
     async fn name(&self, outcome: Result<client::Entry, ClientError>) -> Result<Entry, Failure> {
         match outcome {
             Ok(entry) => Ok(entry.into()),
@@ -148,9 +147,9 @@ impl Target {
     }
 }
 
-/// How far a file is.
+/// The state of a file.
 enum State {
-    /// Bytes gather until they are worth a chunk; the upload begins with the first of those.
+    /// Bytes are gathered until they fill a chunk; the upload begins with the first chunk.
     Open { gathered: Vec<u8>, upload: Option<Upload> },
     /// A call is under way.
     Busy,
@@ -158,7 +157,7 @@ enum State {
     Ended,
 }
 
-/// One call's hold on a file. Where it is dropped, because the call failed or was broken off, the file has ended.
+/// One call's hold on a file. Dropping it, because the call failed or was cancelled, ends the file.
 struct WriterGuard {
     state: Arc<Mutex<State>>,
     gathered: Vec<u8>,
@@ -174,7 +173,7 @@ impl WriterGuard {
             self.upload = Some(upload);
             return Ok(());
         }
-        // Nobody listens: the upload has ended, and not well.
+        // Nothing receives the chunks: the upload has ended with an error.
         match target.name(upload.outcome().await).await {
             Err(failure) => Err(failure),
             Ok(_) => Err(Failure::Closed(format!("the upload of `{}` ended early", target.path))),
@@ -197,7 +196,7 @@ impl Drop for WriterGuard {
     }
 }
 
-/// An upload that is under way. Where it is dropped, it ends by itself, and gives its lease back.
+/// An upload that is under way. When dropped, it ends by itself and returns its lease.
 struct Upload {
     chunks: Sender<UploadChunk>,
     task: JoinHandle<Result<client::Entry, ClientError>>,
@@ -205,7 +204,7 @@ struct Upload {
 
 impl Upload {
     async fn finish(mut self) -> Result<client::Entry, ClientError> {
-        // Where nobody listens any more, the outcome says why.
+        // If nothing receives it any more, the outcome says why.
         let _ = self.chunks.send(UploadChunk::End).await;
         self.outcome().await
     }
@@ -223,7 +222,7 @@ impl Upload {
 /// What goes to an upload.
 enum UploadChunk {
     Bytes(Vec<u8>),
-    /// That was all. Only with this word it is whole.
+    /// The end. The file is complete only with this message.
     End,
 }
 
@@ -254,7 +253,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes from which on a chunk is sent: a frame's length.
+/// Gathered bytes that make a chunk: a frame's length.
 const CHUNK_BYTES: usize = 1024 * 1024;
-/// Chunks that wait for the network. What Python writes in one call is cut into chunks there.
+/// Chunks that wait for the network. A long write by Python is cut into such chunks.
 const CHUNKS_MAX: usize = 4;

@@ -1,4 +1,5 @@
-//! How a command ends when it does not succeed: one sentence on standard error, and the contract's exit code.
+//! How a command ends when it does not succeed: one sentence on standard error, and the contract's exit code. It
+//! never writes to standard output.
 
 use std::{fmt, io, process::ExitCode};
 
@@ -12,7 +13,7 @@ use crate::show::sanitize;
 pub(crate) struct Failure {
     /// Kind, which decides the exit code.
     pub(crate) status: Status,
-    /// One sentence that says what to do; empty when all has been said already.
+    /// One sentence that says what to do; empty if everything was printed already.
     pub(crate) message: String,
 }
 
@@ -22,7 +23,7 @@ impl Failure {
         Self { status, message: sentence.into() }
     }
 
-    /// A failure for a reason of its own.
+    /// A failure without a more specific status.
     pub(crate) fn failed(sentence: impl Into<String>) -> Self {
         Self::new(Status::Failed, sentence)
     }
@@ -43,7 +44,7 @@ impl Failure {
         Self::new(status, format!("cannot {what} `{}`: {error}", file.display()))
     }
 
-    /// Says it on standard error and gives the exit code.
+    /// Prints it on standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
             crate::show::say!("sector: {}", sanitize(&self.message));
@@ -76,14 +77,14 @@ impl From<protocol::path::PathError> for Failure {
     }
 }
 
-/// What went wrong among many: each is said when it happens, the rest goes on, and the first decides the exit code.
+/// Failures among many items. Each is printed when it happens, the rest goes on, and the first decides the exit code.
 #[derive(Default)]
 pub(crate) struct Failures {
     first: Option<Status>,
 }
 
 impl Failures {
-    /// Says what went wrong with one of them, if anything.
+    /// Prints the failure of one item, if it failed.
     pub(crate) fn note(&mut self, result: Result<(), Failure>) {
         if let Err(failure) = result {
             crate::show::say!("sector: {}", sanitize(&failure.message));

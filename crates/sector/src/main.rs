@@ -1,7 +1,7 @@
 //! `sector`: the one binary. It reads the command line, calls one library (the client for people, a role for servers)
-//! and prints what came back. It holds no logic of storage or of jobs.
+//! and prints the result. It never holds logic of storage or of jobs.
 
-// `show::line` and `show::say` alone print: they know what it means that something cannot be written.
+// Only `show::line` and `show::say` print: they handle output that cannot be written.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return show::usage(&error),
     };
-    // An SPE runs user code: nothing but what it needs is set up in its process.
+    // An SPE runs user code, so its process sets up only what it needs.
     if matches!(arguments.command, Command::Spe) {
         return node::spe::child::run();
     }
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     };
     // As a task: its worker waits for the network itself, where the main thread would have to be woken for each read.
     let result = runtime.block_on(async { tokio::spawn(command::run(arguments)).await });
-    // What still reads a terminal or a dead disk must not keep the process.
+    // A thread that still reads a terminal or a dead disk must not keep the process alive.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     match result {
         Ok(Ok(())) => ExitCode::SUCCESS,

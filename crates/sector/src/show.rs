@@ -1,4 +1,5 @@
-//! What people see: sizes, times, tables, progress. On a terminal a bar; elsewhere a line a few seconds apart.
+//! What people see: sizes, times, tables, progress. Progress is a bar on a terminal; elsewhere it is a line every few
+//! seconds. Progress never goes to standard output, where the results are.
 
 use std::{
     borrow::Cow,
@@ -19,7 +20,7 @@ use serde::Serialize;
 
 use crate::{arguments::Global, failure::Failure};
 
-/// Writes a line to standard error. Where that cannot be written the work goes on, and its exit code says how it ended.
+/// Writes a line to standard error. If that fails the work goes on, and its exit code says how it ended.
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -28,15 +29,14 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Writes a line of results. All that commands print goes through here: what cannot be written is never lost in
-/// silence.
+/// Writes a line of results. All output of commands goes through here, so that a failed write is never silent.
 pub(crate) fn line(text: impl AsRef<str>) {
     if let Err(error) = writeln!(io::stdout().lock(), "{}", sanitize(text.as_ref())) {
         end_without_output(&error);
     }
 }
 
-/// Prints what the command line's reader has to say, help or what is wrong, and gives the exit code.
+/// Prints clap's message, either help or an error, and returns the exit code.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let printed = error.print().and_then(|()| io::stdout().flush());
     match printed {
@@ -46,7 +46,8 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Results cannot be written. A closed pipe ends the process quietly, as `head` expects; all else is a failure.
+/// Results cannot be written. A closed pipe ends the process quietly, as `head` expects; everything else is a
+/// failure.
 fn end_without_output(error: &io::Error) -> ! {
     if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(0);
@@ -55,8 +56,8 @@ fn end_without_output(error: &io::Error) -> ! {
     std::process::exit(i32::from(Status::Failed.exit_code()));
 }
 
-/// A text in which nothing commands a terminal: others wrote what we show, such as what a job is called or what a
-/// function says of its failure.
+/// Makes a text safe to show: it cannot send commands to a terminal. Others wrote some of what is shown, such as a
+/// job's title or the message of a failed function.
 pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     let commands = |character: char| character.is_control() && character != '\n' && character != '\t';
     if text.contains(commands) { Cow::Owned(text.replace(commands, "\u{fffd}")) } else { Cow::Borrowed(text) }
@@ -75,7 +76,7 @@ pub(crate) fn size(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
 }
 
-/// Text in red where a person sees it; as it is where a program reads it.
+/// Text in red for a person; unchanged for a program.
 pub(crate) fn red(text: &str) -> String {
     if io::stdout().is_terminal() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
 }
@@ -90,8 +91,8 @@ pub(crate) fn time(unix_millis: u64, exact: bool) -> String {
     }
 }
 
-/// Prints rows in columns; numbers (right) and texts (left) by the head's own alignment: a head that begins with a
-/// blank is a column of numbers.
+/// Prints rows in columns, with numbers to the right and texts to the left. A heading that begins with a blank marks
+/// a column of numbers.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
     let mut widths: Vec<usize> = head.iter().map(|name| name.trim().chars().count()).collect();
     for row in rows {
@@ -125,12 +126,12 @@ pub(crate) struct Meter {
     total: AtomicU64,
     /// What the work waits for.
     waiting_for: Mutex<Option<String>>,
-    /// What the work's transfers keep to.
+    /// The rate limit of the work's transfers.
     throttle: Option<Throttle>,
 }
 
 impl Meter {
-    /// Begins to show `what`; nothing when the user wants quiet or JSON.
+    /// Begins to show `what`; shows nothing with `--quiet` or JSON.
     pub(crate) fn start(what: impl Into<String>, total_bytes: u64, global: &Global) -> Self {
         let what = what.into();
         let silent = global.quiet || global.json;
@@ -153,19 +154,19 @@ impl Meter {
         }
     }
 
-    /// Says too where a limit of these transfers is why they are slow.
+    /// Also shows when a limit of these transfers slows them.
     pub(crate) fn of(mut self, cloud: &Client) -> Self {
         self.throttle = Some(cloud.throttle().clone());
         self
     }
 
-    /// More was done.
+    /// Adds to what is done.
     pub(crate) fn add(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.show(done);
     }
 
-    /// So much is done in all.
+    /// Sets what is done in all.
     pub(crate) fn set(&self, bytes: u64, total_bytes: u64) {
         self.done.store(bytes, Ordering::Relaxed);
         self.total.store(total_bytes, Ordering::Relaxed);
@@ -175,12 +176,12 @@ impl Meter {
         self.show(bytes);
     }
 
-    /// Says what the work waits for, or that it waits for nothing any more.
+    /// Sets what the work waits for; `None` if it waits for nothing any more.
     pub(crate) fn set_waiting_for(&self, held: Option<String>) {
         *self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner) = held;
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -208,7 +209,7 @@ impl Meter {
         say!("{}: {} of {}, {}/s, {left} s left{held}", self.what, size(done), size(total), size(rate as u64));
     }
 
-    /// What the work waits for, or the limit to which its bytes are held now.
+    /// What the work waits for, or the limit that slows its transfers now.
     fn why_slow(&self) -> Option<String> {
         let held = self.waiting_for.lock().unwrap_or_else(PoisonError::into_inner).clone();
         held.or_else(|| self.limit())
@@ -227,8 +228,8 @@ impl Drop for Meter {
     }
 }
 
-/// A bug says so in one sentence. Rust ignores SIGPIPE, so a library that prints to a pipe which was closed panics:
-/// that is no bug of ours, but what it was doing is not done.
+/// Reports a bug in one sentence. Rust ignores SIGPIPE, so a library that prints to a closed pipe panics. That is not
+/// our bug, but its work is not done.
 pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();

@@ -1,4 +1,5 @@
-//! Buffers for frames, used again and again: millions of packets pass, and a few lengths are all they have.
+//! Reuses buffers for frames, since millions of packets pass and have only a few lengths. It never keeps another
+//! buffer once [`FREE_BYTES_MAX`] are unused.
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ impl Buffers {
 
     /// Takes a buffer back.
     pub(crate) fn give(&mut self, mut buffer: Vec<u8>) {
-        // By what it surely has room for; one that grew beyond is dropped.
+        // The class whose capacity it surely has. A buffer of any other capacity, such as one that grew, is dropped.
         let Some(class) = CLASS_BYTES.iter().position(|room| *room == buffer.capacity()) else { return };
         if self.free_bytes < FREE_BYTES_MAX {
             buffer.clear();
@@ -33,9 +34,9 @@ impl Buffers {
     }
 }
 
-/// Lengths of buffers: an acknowledgement, a packet, what passes together on a fast link, the longest frame.
+/// Buffer lengths: an acknowledgement, a packet, segments coalesced on a fast link, the longest frame.
 const CLASS_BYTES: [usize; 4] = [256, 2 << 10, 26 << 10, 66 << 10];
-/// Bytes of buffers that are kept though nobody uses them: what is on its way on one fast long link.
+/// Bytes of unused buffers that are kept: what is in transit on one fast long link.
 const FREE_BYTES_MAX: usize = 64 << 20;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! How a running testbed is asked and changed by another process: a socket in its folder, one line of JSON each way,
-//! then the end. The folder is for root alone, and so is what lies in it. One conversation at a time, bounded in length
-//! and time.
+//! How another process queries and changes a running testbed: through a socket in its folder, with one line of JSON
+//! in each direction. Only root can access the folder and its contents. One conversation runs at a time, bounded in
+//! length and time, so that a client that breaks off never keeps others out.
 
 use std::{
     fs,
@@ -26,30 +26,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::TestbedError, network::NetworkStatus, plan::Scope, rules::PathChange, testbed::Controls};
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ControlRequest {
-    /// Change how ways behave.
+    /// Change how paths behave.
     Set {
-        /// Which.
+        /// Which paths.
         scope: Scope,
-        /// And how.
+        /// The change.
         change: PathChange,
     },
-    /// How all is.
+    /// Report the state of the testbed.
     Status,
 }
 
-/// What is answered.
+/// A reply.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ControlReply {
-    /// So many ways were changed.
+    /// This many paths were changed.
     Changed(usize),
-    /// How all is.
+    /// The state of the testbed.
     Status(NetworkStatus),
-    /// No, and why.
+    /// The request was refused, with the reason.
     Refused(protocol::Refusal),
 }
 
@@ -63,7 +63,7 @@ pub struct ControlServer {
 }
 
 impl ControlServer {
-    /// Listens at `file`, in the place of whatever a dead process left there.
+    /// Listens at `file`, replacing a socket that a dead process left there.
     pub fn open(file: &Path, controls: Controls) -> Result<Self, TestbedError> {
         if let Err(error) = fs::remove_file(file)
             && error.kind() != io::ErrorKind::NotFound
@@ -81,7 +81,7 @@ impl ControlServer {
                 if ending.load(Ordering::Acquire) {
                     return;
                 }
-                // Whoever breaks the conversation off has no answer; the next one does.
+                // A client that breaks off gets no answer; the next one does.
                 let _ = serve(&mut stream, &controls);
             }
         });
@@ -102,7 +102,7 @@ impl Drop for ControlServer {
     }
 }
 
-/// Asks the testbed that listens at `file`; a refusal is an error.
+/// Sends a request to the testbed that listens at `file`; a refusal is an error.
 pub fn ask(file: &Path, request: &ControlRequest) -> Result<ControlReply, TestbedError> {
     let failed = |error: io::Error| TestbedError::Control(format!("the testbed does not answer: {error}"));
     let mut stream = UnixStream::connect(file).map_err(failed)?;
@@ -146,7 +146,7 @@ fn read_line<T: for<'a> Deserialize<'a>>(from: &mut impl Read) -> io::Result<T> 
     Ok(serde_json::from_slice(&line)?)
 }
 
-/// The longest line: the state of all ways of the largest testbed, some 700 bytes each.
+/// The longest line: the state of all paths of the largest testbed, some 700 bytes each.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// How long either end waits for the other.
 const CONVERSATION_MAX: Duration = Duration::from_secs(5);

@@ -1,6 +1,7 @@
-//! One direction of the way between two sites: every segment meets the link by itself, as on a wire; those that come
-//! out one right behind the other go on under one header, so that a fast link costs a tenth of the work. Pure: told the
-//! time and what enters, it says what comes out when.
+//! One direction of the path between two sites. Every segment meets the link by itself, as on a wire. Segments that
+//! come out close behind each other continue under one header, so that a fast link costs a tenth of the work. This is
+//! pure code: it is given the time and the packets that enter, and returns what comes out when. It never reads a
+//! clock or touches a device.
 
 use std::time::Duration;
 
@@ -29,11 +30,11 @@ pub(crate) struct Direction {
 pub struct DirectionCounts {
     /// Packets that entered the link.
     pub sent: u64,
-    /// Bytes of IPv4 of those that left the queue, lost afterwards or not.
+    /// IPv4 bytes of the packets that left the queue, lost afterwards or not.
     pub carried_bytes: u64,
     /// Lost by chance.
     pub lost: u64,
-    /// Lost because the way was cut.
+    /// Lost because the path was cut.
     pub cut: u64,
     /// Dropped because the queue was full.
     pub overflowed: u64,
@@ -49,19 +50,19 @@ pub struct DirectionCounts {
     pub queue_bytes_max: u64,
 }
 
-/// What became of a parcel at the entrance.
+/// What happened to a packet at the entrance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EnterOutcome {
-    /// It met the link.
+    /// It entered the link.
     Taken,
-    /// It is too large, and its sender is to be told.
+    /// It is too large, and its sender must be told.
     TellMtu(u16),
-    /// It is gone.
+    /// It is dropped.
     Refused,
 }
 
 impl Direction {
-    /// A direction whose chances come from `seed`.
+    /// A direction whose random draws come from `seed`.
     pub(crate) fn new(rules: &PathRules, seed: u64) -> Self {
         let mut direction = Self {
             link: LinkEmulator::new(rules.link(), seed),
@@ -83,12 +84,12 @@ impl Direction {
         self.blocks = rules.blocks;
     }
 
-    /// How long a packet takes that does not wait.
+    /// How long a packet takes if it does not wait.
     pub(crate) fn delay(&self) -> Duration {
         self.link.rules().delay
     }
 
-    /// A parcel enters; `arrives` is told what comes out and when, in no particular order.
+    /// A packet enters. `arrives` is called with what comes out and when, in no particular order.
     pub(crate) fn enter(
         &mut self,
         now: Duration,
@@ -101,10 +102,10 @@ impl Direction {
             self.blocked += segments as u64;
             return EnterOutcome::Refused;
         }
-        // The first is never shorter than others of its row.
+        // The first segment is never shorter than the others of its packet.
         if parcel.wire_bytes(0) > self.mtu_bytes && !self.link.rules().is_cut {
             self.too_large += segments as u64;
-            // Fits: it is smaller than a packet.
+            // The cast fits: the MTU is smaller than a packet.
             return if self.tells_mtu { EnterOutcome::TellMtu(self.mtu_bytes as u16) } else { EnterOutcome::Refused };
         }
         let mut open: Option<OpenFrame> = None;
@@ -167,14 +168,14 @@ impl Direction {
     }
 }
 
-/// A piece that may still grow.
+/// A frame to which segments may still be appended.
 struct OpenFrame {
     piece: CoalescedFrame,
     /// When its first segment arrives.
     begins: Duration,
-    /// When its last one does; then it arrives as a whole.
+    /// When its last segment arrives; then it arrives as a whole.
     at: Duration,
-    /// Others must not wait with it.
+    /// Whether it is held back; other segments must not wait with it.
     is_held_back: bool,
 }
 
@@ -187,12 +188,12 @@ impl OpenFrame {
     }
 }
 
-/// A buffer for a piece of at most so many segments.
+/// A buffer for a frame of at most `segments` segments.
 fn room(buffers: &mut Buffers, parcel: &GsoPacket<'_>, segments: usize) -> Vec<u8> {
     buffers.take(parcel.frame_bytes(segments.min(SEGMENTS_TOGETHER_MAX)))
 }
 
-/// Segments that arrive as one: as many as a receiving card usually gathers before it says so.
+/// Segments that arrive as one: as many as a network card usually gathers before it interrupts.
 const SEGMENTS_TOGETHER_MAX: usize = 16;
 /// And within this time, so that a slow link stays smooth.
 const TOGETHER_MAX: Duration = Duration::from_millis(1);
@@ -273,7 +274,7 @@ mod tests {
         let arrived = enter(&mut direction, Duration::ZERO, &tcp_row(40 * 1000, 1000));
         let held_back = direction.counts().reordered;
         assert!(held_back > 2, "the fault has fired");
-        // One by one over the same link, each arrives when it does in a row, or less than a moment before.
+        // Alone over the same link, each segment arrives when it does in a row, or less than a moment before.
         let sequence = |frame: &Vec<u8>| u32::from_be_bytes(frame[34..38].try_into().unwrap());
         let order: Vec<_> = arrived.iter().flat_map(|(_, frame)| cut(frame)).map(|frame| sequence(&frame)).collect();
         let alone = arrived.iter().filter(|(_, frame)| cut(frame).len() == 1).count() as u64;

@@ -1,6 +1,6 @@
-//! The loop that moves frames: from devices into the network, and out of it when their time has come. One thread; the
-//! model is a matter of some hundred nanoseconds a segment, so that the kernel's own work is most of it. Nothing here
-//! decides what becomes of a packet.
+//! The loop that moves frames from devices into the network, and out of it when they are due. It is one thread. The
+//! model takes some hundred nanoseconds a segment, so most of the work is the kernel's own. The loop never decides
+//! what happens to a packet.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -23,50 +23,50 @@ pub(crate) struct Emulator {
     begun: Instant,
 }
 
-/// What others may look at and change while the loop runs.
+/// What other threads may read and change while the loop runs.
 #[derive(Debug)]
 pub(crate) struct EmulatorState {
     network: Mutex<Network>,
-    /// Readable once the loop is to end.
+    /// Readable once the loop must end.
     stop: OwnedFd,
-    /// Frames that a device did not take.
+    /// Frames that a device did not accept.
     refused: AtomicU64,
 }
 
 impl EmulatorState {
-    /// Around a network.
+    /// The state of a loop around a network.
     pub(crate) fn new(network: Network) -> Result<Self, TestbedError> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| TestbedError::system("make an event", error))?;
         Ok(Self { network: Mutex::new(network), stop, refused: AtomicU64::new(0) })
     }
 
-    /// The network; the loop stands still meanwhile.
+    /// The network; the loop stands still while it is locked.
     pub(crate) fn network(&self) -> MutexGuard<'_, Network> {
         self.network.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frames that a device did not take, such as those for a site that is gone.
+    /// Frames that a device did not accept, such as those for a site that is gone.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
     /// Asks the loop to end.
     pub(crate) fn stop(&self) {
-        // Only a full counter is refused, and then it is readable anyway.
+        // The write fails only on a full counter, which is readable anyway.
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
     }
 }
 
 impl Emulator {
-    /// A loop over these devices, one a site, in the order of the sites.
+    /// A loop over these devices, one per site, in the order of the sites.
     pub(crate) fn new(devices: Vec<Device>, shared: Arc<EmulatorState>) -> Self {
         Self { devices, shared, begun: Instant::now() }
     }
 
     /// Runs until it is asked to stop.
     pub(crate) fn run(self) -> Result<(), TestbedError> {
-        // Without these it is only less exact.
+        // Without this priority the loop is only less exact.
         let _ = system::prefer_this_thread();
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(TIMER_SLACK_NANOS));
         let mut room = vec![0; FRAME_BYTES_MAX];
@@ -93,10 +93,10 @@ impl Emulator {
         }
     }
 
-    /// Hands over all whose time has come; gives the time until the next.
+    /// Delivers all frames that are due; returns the time until the next.
     fn deliver(&self) -> Option<Timespec> {
         let mut network = self.shared.network();
-        // Once for all: a loop that looked again for each could never come to read.
+        // Read once for all frames: a loop that read the clock for each could keep delivering and never read.
         let now = self.begun.elapsed();
         while let Some((site, frame)) = network.next_due(now) {
             if self.devices[site].write(&frame).is_err() {
@@ -123,12 +123,12 @@ impl Emulator {
 }
 
 fn timespec(time: Duration) -> Timespec {
-    // A plan's round trips are at most a minute, so both fit.
+    // A plan's round trips are at most a minute, so both numbers fit.
     Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }
 
-/// Frames taken from one site before the others, and what is due, have their turn: 1 MiB, about a third of a
+/// Frames taken from one site before other sites and due frames have their turn: 1 MiB, about a third of a
 /// millisecond.
 const FRAMES_AT_ONCE: usize = 16;
-/// How late the kernel may wake the loop, by its own choice: not at all.
+/// How late the kernel may wake the loop on purpose: not at all.
 const TIMER_SLACK_NANOS: u64 = 1;

@@ -1,29 +1,30 @@
-//! What can go wrong with a testbed.
+//! The errors of a testbed. Where there is something to do about an error, its message says so. This file never calls
+//! the system.
 
 use std::io;
 
 use protocol::{Refusal, Status};
 
-/// See the module. Each says what to do.
+/// See the module.
 #[derive(Debug, thiserror::Error)]
 pub enum TestbedError {
-    /// The plan cannot be made, or a change of it.
+    /// The plan, or a change of it, is impossible.
     #[error("{0}")]
     Plan(String),
-    /// Nobody is called so.
+    /// No site has this name.
     #[error("there is no site `{name}`; there are {sites}")]
     NoSuchSite {
-        /// As it was asked for.
+        /// The requested name.
         name: String,
-        /// Those that there are.
+        /// The sites that exist.
         sites: String,
     },
-    /// Making networks is for root.
+    /// Only root may make networks.
     #[error("making networks needs root; try `sudo` ({what}: {error})")]
     NotPermitted {
         /// What was not allowed.
         what: &'static str,
-        /// How the system said it.
+        /// The system's error.
         error: io::Error,
     },
     /// The kernel has no such devices.
@@ -36,13 +37,13 @@ pub enum TestbedError {
     System {
         /// What it was for.
         what: String,
-        /// How the system said it.
+        /// The system's error.
         error: io::Error,
     },
-    /// The running testbed could not be asked.
+    /// The running testbed could not be reached.
     #[error("{0}")]
     Control(String),
-    /// The running testbed was asked, and refused.
+    /// The running testbed refused the request.
     #[error("{}", .0.message)]
     Refused(Refusal),
 }
@@ -57,7 +58,7 @@ impl TestbedError {
         }
     }
 
-    /// What travels, and decides the exit code.
+    /// The error as it travels; it decides the exit code.
     pub fn refusal(&self) -> Refusal {
         let status = match self {
             Self::Plan(_) => Status::Usage,

@@ -1,5 +1,5 @@
-//! Sites and links on one machine, so that anyone can try, and measure, a cloud over wide-area links without having one
-//! (Open Cloud Testbed, section 2).
+//! Emulates sites and links on one machine. Anyone can try and measure a cloud over wide-area links without having
+//! such links (Open Cloud Testbed, section 2). It never changes the machine's own network.
 
 mod buffers;
 pub mod control;

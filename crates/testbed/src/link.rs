@@ -1,9 +1,7 @@
-//! The model of a link: a queue that drops what does not fit, a rate at which it empties, a way that takes time, and on
-//! the way loss, overtaking, doubling and cuts, all from one seed. The testbed puts real packets through it, the
-//! simulation of the congestion controllers simulated ones, so both speak of the same links.
-//!
-//! It is one direction of a link and a pure rule: it reads no clock and touches no packet; it is told a time and a
-//! length and answers when the packet comes out. Never make it wait or hold packets: whoever drives it does that.
+//! The model of one direction of a link: a drop-tail queue, a rate and a delay, with loss, reordering, duplication
+//! and cuts. All chances come from one seed. The testbed sends real packets through it and the simulation of the
+//! congestion controllers simulated ones, so both use the same links. It is a pure rule: given a time and a length,
+//! it returns when the packet comes out. It never reads a clock, waits or holds a packet: its caller does that.
 
 use std::time::Duration;
 
@@ -13,17 +11,18 @@ use fastrand::Rng;
 #[derive(Clone, Debug)]
 pub struct LinkEmulator {
     rules: LinkRules,
-    /// When all that was taken in has left the queue.
+    /// When everything accepted so far has left the queue.
     free_at: Duration,
-    /// What `free_at` lacks, in parts of a nanosecond: this many of `rate_bits_per_second`. Kept, so that the rate is
-    /// exact.
+    /// The part of `free_at` below a nanosecond, in units of 1/`rate_bits_per_second` ns. It is kept so that the rate
+    /// is exact.
     remainder: u128,
-    /// The latest that anything not held back arrives: the order is kept even where the delay is made shorter.
+    /// The latest arrival of any packet that was not held back. It keeps the order even when the delay is made
+    /// shorter.
     last_arrival: Duration,
-    /// Within a burst of losses.
+    /// Whether a burst of losses is in progress.
     is_in_burst: bool,
     counts: LinkCounts,
-    /// Chances of their own for each fault, so that more of one does not change which packets meet the other.
+    /// Each fault has its own random numbers, so that more of one does not change which packets meet the other.
     loss_chance: Rng,
     reorder_chance: Rng,
     duplicate_chance: Rng,
@@ -32,20 +31,20 @@ pub struct LinkEmulator {
 /// What a link does to packets. Shares are of all packets, from 0.0 to 1.0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkRules {
-    /// Rate of the link, of whole packets as they are told to [`LinkEmulator::send`]; 0 is a link without a limit or
+    /// Rate of the link, counting whole packets as passed to [`LinkEmulator::send`]. 0 is a link without a limit or
     /// queue.
     pub rate_bits_per_second: u64,
-    /// Time on the way, one way, without the queue.
+    /// One-way delay, without the queue.
     pub delay: Duration,
     /// Room for packets that wait, without the one that is leaving. What does not fit is dropped (drop-tail).
     pub queue_bytes: u64,
     /// Packets lost on the way, after they took their share of the rate.
     pub loss: Loss,
-    /// Share of packets that is held back, and so overtaken by those behind.
+    /// Share of packets that are held back, and so overtaken by those behind.
     pub reorder: f64,
     /// How long they are held back.
     pub reorder_by: Duration,
-    /// Share of packets that arrives twice.
+    /// Share of packets that arrive twice.
     pub duplicate: f64,
     /// Nothing passes.
     pub is_cut: bool,
@@ -54,20 +53,20 @@ pub struct LinkRules {
 /// How a link loses packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
-    /// It does not.
+    /// It loses none.
     None,
-    /// Each packet with this chance.
+    /// Each packet is lost with this probability.
     Random(f64),
     /// In bursts (Gilbert and Elliott's model: a good state that loses nothing and a bad one that loses all).
     Bursts {
-        /// Share of all packets that is lost.
+        /// Share of all packets that are lost.
         share: f64,
         /// Mean length of a burst in packets, at least 1.
         length: f64,
     },
 }
 
-/// What becomes of a packet.
+/// What happens to a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
     /// Lost on the way, or on a cut link.
@@ -78,7 +77,7 @@ pub enum Fate {
     Arrives {
         /// When, since the testbed's start.
         at: Duration,
-        /// When once more, if it was doubled.
+        /// When a second time, if it was duplicated.
         duplicate_at: Option<Duration>,
     },
 }
@@ -86,7 +85,7 @@ pub enum Fate {
 /// What a link has done so far, in packets unless the name says otherwise.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LinkCounts {
-    /// Told to [`LinkEmulator::send`].
+    /// Passed to [`LinkEmulator::send`].
     pub sent: u64,
     /// Bytes of those that left the queue, lost afterwards or not.
     pub carried_bytes: u64,
@@ -105,7 +104,7 @@ pub struct LinkCounts {
 }
 
 impl LinkEmulator {
-    /// A link whose chances come from `seed`.
+    /// A link whose random draws come from `seed`.
     pub fn new(rules: LinkRules, seed: u64) -> Self {
         let mut seeds = Rng::with_seed(seed);
         Self {
@@ -121,7 +120,7 @@ impl LinkEmulator {
         }
     }
 
-    /// Changes the rules for packets sent from now on. What is in the queue leaves as it was told before.
+    /// Changes the rules for packets sent from now on. Packets in the queue leave when they were told before.
     pub fn set_rules(&mut self, rules: LinkRules) {
         if rules.rate_bits_per_second != self.rules.rate_bits_per_second {
             self.remainder = 0;
@@ -129,7 +128,7 @@ impl LinkEmulator {
         self.rules = rules;
     }
 
-    /// The rules as they are.
+    /// The current rules.
     pub fn rules(&self) -> &LinkRules {
         &self.rules
     }
@@ -146,7 +145,7 @@ impl LinkEmulator {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// A packet of `bytes` enters at `now` (since the testbed's start): when and how often it comes out.
+    /// A packet of `bytes` enters at `now` (since the testbed's start). Returns when and how often it comes out.
     pub fn send(&mut self, now: Duration, bytes: u32) -> Fate {
         self.counts.sent += 1;
         if self.rules.is_cut {
@@ -177,7 +176,7 @@ impl LinkEmulator {
         Fate::Arrives { at, duplicate_at: is_doubled.then(|| at.saturating_add(on_wire)) }
     }
 
-    /// Puts a packet behind the others; answers how long it takes to leave.
+    /// Queues a packet behind the others; returns how long it takes to leave.
     fn serialise(&mut self, now: Duration, bytes: u32) -> Duration {
         let rate = u128::from(self.rules.rate_bits_per_second);
         if rate == 0 {
@@ -200,7 +199,8 @@ impl LinkEmulator {
             Loss::Random(share) => self.loss_chance.f64() < share,
             Loss::Bursts { share, length } => {
                 let length = length.max(1.0);
-                // The share of time in the bad state is what goes in of what goes in and out.
+                // The share of time in the bad state is the rate of entering it, divided by the sum of the rates of
+                // entering and leaving.
                 let change = if self.is_in_burst { 1.0 / length } else { share / (length * (1.0 - share)).max(share) };
                 if self.loss_chance.f64() < change {
                     self.is_in_burst = !self.is_in_burst;
@@ -227,8 +227,7 @@ impl LinkRules {
     }
 }
 
-/// The queue of a link of which nothing else was said: what the rate brings in one round trip, at least
-/// [`QUEUE_BYTES_MIN`].
+/// The default queue of a link: what the rate carries in one round trip, at least [`QUEUE_BYTES_MIN`].
 pub fn queue_bytes_usual(rate_bits_per_second: u64, round_trip: Duration) -> u64 {
     let bytes = u128::from(rate_bits_per_second) * round_trip.as_nanos() / BIT_NANOS_IN_BYTE_SECOND;
     u64::try_from(bytes).unwrap_or(u64::MAX).max(QUEUE_BYTES_MIN)
@@ -237,7 +236,7 @@ pub fn queue_bytes_usual(rate_bits_per_second: u64, round_trip: Duration) -> u64
 /// Least queue in bytes: some forty packets, what the smallest switches have for a port.
 pub const QUEUE_BYTES_MIN: u64 = 64 * 1024;
 
-/// Eight bits times a thousand million nanoseconds.
+/// Eight bits times a billion nanoseconds.
 const BIT_NANOS_IN_BYTE_SECOND: u128 = 8_000_000_000;
 
 #[cfg(test)]
@@ -250,7 +249,7 @@ mod tests {
         LinkRules::clean(1_000_000_000, Duration::from_millis(50))
     }
 
-    /// Sends `packets` at the very rate of the link, so that none waits.
+    /// Sends `packets` at exactly the rate of the link, so that none waits.
     fn fates(rules: LinkRules, seed: u64, packets: u32) -> (Vec<Fate>, LinkCounts) {
         let mut link = LinkEmulator::new(rules, seed);
         let apart = Duration::from_micros(12);

@@ -1,21 +1,22 @@
-//! Round trips between named sites, as a table in a text file:
-//!
-//! ```text
-//! # milliseconds, there and back
-//!             chicago  baltimore  san-diego  amsterdam
-//! chicago     0        20         56         98
-//! baltimore   20       0          66         86
-//! san-diego   56       66         0          146
-//! amsterdam   98       86         146        0
-//! ```
-//!
-//! Lines that begin with `#` and empty ones do not count. Pure.
+//! Reads round trips between named sites from a table in a text file ([`RttMatrix`]). It is pure code and never opens
+//! the file itself.
 
 use std::time::Duration;
 
 use crate::error::TestbedError;
 
-/// A checked table.
+/// A checked table:
+///
+/// ```text
+/// # milliseconds, there and back
+///             chicago  baltimore  san-diego  amsterdam
+/// chicago     0        20         56         98
+/// baltimore   20       0          66         86
+/// san-diego   56       66         0          146
+/// amsterdam   98       86         146        0
+/// ```
+///
+/// Empty lines and lines that begin with `#` are ignored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RttMatrix {
     sites: Vec<String>,
@@ -24,7 +25,7 @@ pub struct RttMatrix {
 }
 
 impl RttMatrix {
-    /// Reads a table; what is wrong is said with its line.
+    /// Reads a table; an error names the line.
     pub fn parse(text: &str) -> Result<Self, TestbedError> {
         let lines =
             (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.trim().starts_with('#'));
@@ -50,7 +51,7 @@ impl RttMatrix {
         &self.sites
     }
 
-    /// The round trip between two sites, by their places in [`sites`](Self::sites).
+    /// The round trip between two sites, by their indexes in [`sites`](Self::sites).
     pub fn rtt(&self, one: usize, other: usize) -> Duration {
         self.rtts[one * self.sites.len() + other]
     }
@@ -98,7 +99,7 @@ fn wrong(line: usize, what: &str) -> TestbedError {
     TestbedError::Plan(format!("the table of round trips, line {line}: {what}"))
 }
 
-/// A site's name is part of names of nodes and of files.
+/// A site's name becomes part of the names of nodes and files.
 const SITE_NAME_BYTES_MAX: usize = 32;
 const RTT_MILLIS_MAX: f64 = 60_000.0;
 
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn the_example_of_the_documentation_is_read() {
         let head = include_str!("matrix.rs").split("```").nth(1).unwrap();
-        let text: String = head.lines().skip(1).map(|line| format!("{}\n", line.trim_start_matches("//!"))).collect();
+        let text: String = head.lines().skip(1).map(|line| format!("{}\n", line.trim_start_matches("///"))).collect();
         let matrix = RttMatrix::parse(&text).unwrap();
         assert_eq!(matrix.sites(), ["chicago", "baltimore", "san-diego", "amsterdam"]);
         assert_eq!(matrix.rtt(1, 3), Duration::from_millis(86));

@@ -1,5 +1,5 @@
-//! All directions between all sites, and the packets that are on their way. Pure: it is told the time and the frames
-//! that enter, and says which come out where; `emulator.rs` moves them.
+//! All directions between all sites, and the packets in transit. Pure code: it is given the time and the frames that
+//! enter, and says which come out where. `emulator.rs` moves them; this file never touches a device.
 
 use std::{cmp::Ordering, collections::BinaryHeap, time::Duration};
 
@@ -18,18 +18,18 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Network {
     plan: TestbedPlan,
-    /// From each site (rows) to each; a site's way to itself is there and never used.
+    /// From each site (rows) to each site. A site's path to itself exists and is never used.
     directions: Vec<Direction>,
     underway: BinaryHeap<Arrival>,
     underway_bytes: u64,
-    /// Arrivals so far: those of the same moment keep their order.
+    /// Arrivals so far; frames that are due at the same moment keep their order.
     order: u64,
     buffers: Buffers,
     strange: u64,
     full: u64,
 }
 
-/// The way between two sites as it is now.
+/// The current state of the path between two sites.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PathStatus {
     /// One end.
@@ -44,20 +44,20 @@ pub struct PathStatus {
     pub back: DirectionCounts,
 }
 
-/// A testbed as it is now.
+/// The current state of a testbed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NetworkStatus {
     /// Its sites, in the order of their numbers.
     pub sites: Vec<String>,
-    /// The ways between them.
+    /// The paths between them.
     pub ways: Vec<PathStatus>,
-    /// Bytes that are on their way now.
+    /// Bytes in transit now.
     pub underway_bytes: u64,
-    /// Frames that were no packets between sites, and vanished.
+    /// Frames that were not packets between sites; they were dropped.
     pub strange: u64,
-    /// Frames that vanished because this machine could hold no more.
+    /// Frames dropped because this machine could hold no more.
     pub full: u64,
-    /// Frames that a site's device did not take.
+    /// Frames that a site's device did not accept.
     pub refused: u64,
 }
 
@@ -69,7 +69,7 @@ impl Network {
             .map(|index| {
                 let (from, to) = (index / sites, index % sites);
                 let rules = if from == to { plan.path(0, 1) } else { plan.path(from, to) };
-                // Apart by more than the seeds that people take one after the other.
+                // The seeds are further apart than those that people use for consecutive runs.
                 Direction::new(rules, plan.seed().wrapping_add((index as u64) << 32))
             })
             .collect();
@@ -85,7 +85,7 @@ impl Network {
         }
     }
 
-    /// A frame that a site's device gave.
+    /// A frame from a site's device enters.
     pub(crate) fn enter(&mut self, now: Duration, from: usize, frame: &[u8]) {
         let sites = self.plan.sites().len();
         let Some(parcel) = GsoPacket::read(frame) else {
@@ -114,7 +114,7 @@ impl Network {
         }
     }
 
-    /// A frame whose time has come, and the site it is for. It is to be given back with [`done`](Self::done).
+    /// A frame that is due, and the site it is for. Return it with [`done`](Self::done).
     pub(crate) fn next_due(&mut self, now: Duration) -> Option<(usize, Vec<u8>)> {
         if self.underway.peek()?.at > now {
             return None;
@@ -134,7 +134,8 @@ impl Network {
         Some(self.underway.peek()?.at)
     }
 
-    /// Changes how ways behave from now on; what is on its way arrives as it was to. Says how many ways it were.
+    /// Changes how paths behave from now on; frames in transit arrive as planned. Returns the number of paths
+    /// changed.
     pub(crate) fn change(&mut self, scope: &Scope, change: &PathChange) -> Result<usize, TestbedError> {
         let changed = self.plan.change(scope, change)?;
         let sites = self.plan.sites().len();
@@ -146,7 +147,7 @@ impl Network {
         Ok(changed.len())
     }
 
-    /// How all is.
+    /// The current state.
     pub(crate) fn status(&self) -> NetworkStatus {
         let names = self.plan.sites();
         let ways = (0..names.len()).flat_map(|one| (one + 1..names.len()).map(move |other| (one, other)));
@@ -168,7 +169,7 @@ impl Network {
     }
 }
 
-/// A frame on its way.
+/// A frame in transit.
 #[derive(Debug)]
 struct Arrival {
     at: Duration,
@@ -178,7 +179,7 @@ struct Arrival {
 }
 
 impl Ord for Arrival {
-    /// The earliest is the greatest: a heap gives that one first.
+    /// The earliest is the greatest, so that a heap returns it first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.order).cmp(&(self.at, self.order))
     }
@@ -198,7 +199,7 @@ impl PartialEq for Arrival {
 
 impl Eq for Arrival {}
 
-/// More than an answer to a packet that was too large takes, with the longest IPv4 header quoted.
+/// More than the answer to a packet that was too large needs, with the longest IPv4 header quoted.
 const ANSWER_BYTES: usize = 128;
 
 #[cfg(test)]
@@ -257,7 +258,7 @@ mod tests {
         for frame in [&to_nobody[..], &sound[..30], &[]] {
             network.enter(Duration::ZERO, 0, frame);
         }
-        // To its own site: that does not leave the site.
+        // To its own site: such a frame does not leave the site.
         network.enter(Duration::ZERO, 1, &sound);
         assert_eq!((network.status().strange, network.next_time()), (4, None));
     }

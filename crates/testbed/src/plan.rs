@@ -1,5 +1,5 @@
-//! What a testbed shall be before it is: sites with their names and addresses, and the way between any two of them.
-//! Pure; whatever cannot be made is refused here, before anything is.
+//! The plan of a testbed: sites with their names and addresses, and the path between any two of them. It is pure
+//! code. An impossible plan is refused here and never reaches the kernel.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -21,13 +21,13 @@ pub struct TestbedPlan {
 }
 
 impl TestbedPlan {
-    /// So many sites, `site1` and so on, all as far from each other as `rules` say.
+    /// This many sites, `site1` and so on, all as far from each other as `rules` say.
     pub fn new(sites: u32, nodes_per_site: u32, rules: &PathRules, seed: u64) -> Result<Self, TestbedError> {
         let names = (1..=sites).map(|site| format!("site{site}")).collect();
         Self::with(names, nodes_per_site, seed, |_, _| rules.clone())
     }
 
-    /// The sites of a matrix, as far from each other as it says, and else as `rules` say.
+    /// The sites of a matrix, with its distances; `rules` say everything else.
     pub fn of_matrix(
         matrix: &RttMatrix,
         nodes_per_site: u32,
@@ -71,18 +71,18 @@ impl TestbedPlan {
         self.nodes_per_site
     }
 
-    /// What chance is drawn from.
+    /// The seed of all random draws.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The way between two different sites.
+    /// The path between two different sites.
     pub fn path(&self, one: usize, other: usize) -> &PathRules {
         &self.paths[self.path_index(one, other)]
     }
 
-    /// Puts a change into the rules: of all ways, of those of one site, or of that between two. Refuses it whole where
-    /// what comes out cannot be made. Gives the pairs whose rules it was.
+    /// Applies a change to the rules of all paths, of those of one site, or of that between two. If the result is
+    /// impossible, it refuses the whole change. Returns the pairs of sites that were affected.
     pub fn change(&mut self, scope: &Scope, change: &PathChange) -> Result<Vec<(usize, usize)>, TestbedError> {
         let pairs = self.pairs(scope)?;
         let mut ways = self.paths.clone();
@@ -95,7 +95,7 @@ impl TestbedPlan {
         Ok(pairs)
     }
 
-    /// The pairs of sites, each once, that are meant.
+    /// The pairs of sites in a scope, each once.
     pub fn pairs(&self, scope: &Scope) -> Result<Vec<(usize, usize)>, TestbedError> {
         let all = (0..self.sites.len()).flat_map(|one| (one + 1..self.sites.len()).map(move |other| (one, other)));
         Ok(match scope {
@@ -126,20 +126,20 @@ impl TestbedPlan {
 
     fn path_index(&self, one: usize, other: usize) -> usize {
         let (one, other) = (one.min(other), one.max(other));
-        // Behind the ways of all sites before `one`.
+        // After the paths of all sites before `one`.
         one * (2 * self.sites.len() - one - 1) / 2 + other - one - 1
     }
 }
 
-/// Which ways are meant.
+/// The paths that a request affects.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// All.
+    /// All paths.
     All,
     /// Those that begin or end at a site.
     Site(String),
-    /// That between two.
+    /// The one between two sites.
     Between(String, String),
 }
 
@@ -158,7 +158,7 @@ pub fn site_range(site: usize) -> (Ipv4Addr, u8) {
     (address(site, 0), 24)
 }
 
-/// Whose address that is; `None` for one of no site.
+/// The site of an address; `None` for one of no site.
 pub(crate) fn site_of(address: Ipv4Addr, sites: usize) -> Option<usize> {
     let [first, second, site, _] = address.octets();
     let site = usize::from(site).checked_sub(1)?;
@@ -204,7 +204,7 @@ fn check(ways: &[PathRules]) -> Result<(), TestbedError> {
     Ok(())
 }
 
-/// Sites of a testbed: its loop looks at all of them, and pairs grow with the square.
+/// Sites of a testbed: its loop goes through all of them, and the number of pairs grows with the square.
 pub const SITES_MAX: usize = 32;
 /// Nodes of a site: they are processes of one machine.
 pub const NODES_PER_SITE_MAX: u32 = 32;
@@ -212,7 +212,7 @@ pub const NODES_PER_SITE_MAX: u32 = 32;
 pub(crate) const BYTES_UNDERWAY_MAX: u64 = 2 << 30;
 /// The longest round trip.
 const RTT_MAX: Duration = Duration::from_secs(60);
-/// The least that IPv4 asks of every link (RFC 791).
+/// The smallest MTU that IPv4 requires of every link (RFC 791).
 const MTU_BYTES_MIN: u16 = 68;
 const BURST_PACKETS_MAX: f64 = 10_000.0;
 /// The first two bytes of every address; the third is the site's number.

@@ -1,4 +1,5 @@
-//! Quantities as people write them: rates of links such as `1gbit`, shares of packets such as `0.1%`. Pure.
+//! Quantities as people write them: rates of links such as `1gbit`, shares of packets such as `0.1%`. Pure code: it
+//! never reads anything but the text it is given.
 
 use std::{fmt, str::FromStr};
 
@@ -62,7 +63,7 @@ impl FromStr for Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounded, since a share such as 0.001 is no whole number of halves.
+        // Rounded, since a share such as 0.001 has no exact binary form.
         write!(f, "{}%", (self.0 * 1e8).round() / 1e6)
     }
 }

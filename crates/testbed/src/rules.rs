@@ -1,5 +1,5 @@
-//! How a way between two sites behaves, in the words of people, and what a change of it says. Both directions of a way
-//! behave alike, each with a link and a queue of its own. Pure.
+//! How a path between two sites behaves, in the units that people use, and what a change of it contains. Both
+//! directions of a path behave alike, each with a link and a queue of its own. Pure code: it never touches a packet.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::{
     quantity::{Rate, Share},
 };
 
-/// How a way behaves.
+/// How a path behaves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathRules {
     /// What a link carries, headers of IPv4 included.
     pub rate: Rate,
-    /// There and back.
+    /// The round-trip time.
     pub rtt: Duration,
     /// Room before the link, in bytes; by default what the link carries in one round trip.
     pub queue_bytes: Option<u64>,
     /// Packets lost by chance.
     pub loss: Share,
-    /// Packets that are lost in a row, on average; 1 or less: each by itself.
+    /// Packets lost in a row, on average; at 1 or less, each packet is lost by itself.
     pub burst_packets: f64,
     /// Packets held back, so that later ones overtake them.
     pub reorder: Share,
@@ -29,17 +29,17 @@ pub struct PathRules {
     pub reorder_by: Option<Duration>,
     /// Packets that arrive twice.
     pub duplicate: Share,
-    /// Packets longer than that, in bytes of IPv4, do not pass; `None`: all that a device sends.
+    /// Packets longer than this, in bytes of IPv4, do not pass; `None`: every packet of the device passes.
     pub mtu_bytes: Option<u16>,
-    /// Whether their sender is told (ICMP); else it is a black hole.
+    /// Whether their sender is told (ICMP); otherwise the path is a black hole.
     pub tells_mtu: bool,
-    /// What does not pass.
+    /// Which protocols do not pass.
     pub blocks: Blocked,
     /// Whether nothing passes.
     pub is_cut: bool,
 }
 
-/// Which protocols a way does not let through, as firewalls do.
+/// Which protocols a path blocks, as firewalls do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Blocked {
@@ -53,7 +53,7 @@ pub enum Blocked {
 }
 
 impl PathRules {
-    /// A way that loses nothing.
+    /// A path that loses nothing.
     pub fn new(rate: Rate, rtt: Duration) -> Self {
         Self {
             rate,
@@ -90,7 +90,7 @@ impl PathRules {
         }
     }
 
-    /// Bytes that can be on their way or waiting in one direction.
+    /// Bytes that can be in transit or waiting in one direction.
     pub fn bytes_underway_max(&self) -> u64 {
         self.bytes_within(self.rtt / 2 + self.reorder_by.unwrap_or(self.rtt / 8)) + self.queue()
     }
@@ -104,7 +104,7 @@ impl PathRules {
     }
 }
 
-/// What shall be different from now on; what is `None` stays.
+/// What changes from now on; a field that is `None` stays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathChange {
@@ -124,7 +124,7 @@ pub struct PathChange {
     pub reorder_by: Option<Duration>,
     /// See [`PathRules::duplicate`].
     pub duplicate: Option<Share>,
-    /// See [`PathRules::mtu_bytes`]; 0 takes the limit away.
+    /// See [`PathRules::mtu_bytes`]; 0 removes the limit.
     pub mtu_bytes: Option<u16>,
     /// See [`PathRules::tells_mtu`].
     pub tells_mtu: Option<bool>,
@@ -153,7 +153,7 @@ impl PathChange {
         }
     }
 
-    /// Whether it says nothing.
+    /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

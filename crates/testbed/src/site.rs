@@ -1,5 +1,5 @@
-//! One site: a network namespace with a loopback and one TUN device. It has no name anywhere: it is there while its
-//! descriptors are open or somebody is in it, so that nothing has to be cleaned up, whatever ends the testbed.
+//! One site: a network namespace with a loopback and one TUN device. The namespace has no name. It exists while its
+//! descriptors are open or a process is in it, so it never has to be cleaned up, however the testbed ends.
 
 use std::{
     fs::{self, File},
@@ -26,7 +26,7 @@ pub(crate) struct Site {
 impl Site {
     /// Makes a site and the other end of its device.
     pub(crate) fn make(site: usize, nodes: u32, offload: Offload) -> Result<(Self, Device), TestbedError> {
-        // In a thread of its own: a namespace is entered by threads, and ends with the last descriptor of it.
+        // On a thread of its own: namespaces are entered by threads, and end with their last descriptor.
         on_a_thread(move || {
             system::leave_network().map_err(|error| TestbedError::system("make a network namespace", error))?;
             let namespace = File::open("/proc/thread-self/ns/net")
@@ -45,7 +45,7 @@ impl Site {
         self.namespace.as_raw_fd()
     }
 
-    /// Runs something on a thread of its own that is at this site: sockets it makes are there.
+    /// Runs a closure on a thread of its own that is at this site: sockets it makes are there.
     pub(crate) fn run<T: Send>(&self, what: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         on_a_thread(|| {
             enter(self.namespace.as_fd())?;
@@ -54,7 +54,7 @@ impl Site {
     }
 }
 
-/// A site's device, on the side where packets of the site come out and others' go in.
+/// A site's device, on the side where the site's packets come out and other sites' packets go in.
 #[derive(Debug)]
 pub(crate) struct Device {
     tun: OwnedFd,
@@ -63,7 +63,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Takes one frame into `room`, which holds any; `None` where there is none now.
+    /// Reads one frame into `room`, which is large enough for any; `None` if there is none now.
     pub(crate) fn read(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.tun, room) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -72,7 +72,7 @@ impl Device {
         }
     }
 
-    /// Gives the site one frame.
+    /// Writes one frame to the site.
     pub(crate) fn write(&self, frame: &[u8]) -> io::Result<()> {
         rustix::io::write(&self.tun, frame)?;
         Ok(())
@@ -85,7 +85,7 @@ impl AsFd for Device {
     }
 }
 
-/// Takes the calling thread to the site of a namespace.
+/// Moves the calling thread to the site of a namespace.
 pub fn enter(namespace: BorrowedFd<'_>) -> Result<(), TestbedError> {
     move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))
         .map_err(|error| TestbedError::system("enter a site", error))
@@ -94,7 +94,7 @@ pub fn enter(namespace: BorrowedFd<'_>) -> Result<(), TestbedError> {
 /// Addresses, lengths and settings of the thread's new namespace.
 fn configure(site: usize, nodes: u32) -> io::Result<()> {
     system::set_up("lo")?;
-    // IPv6 would only ask for routers that are not there. Where the kernel has none, there is nothing to turn off.
+    // IPv6 would only look for routers that do not exist. A kernel without IPv6 has nothing to turn off.
     let _ = fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
     system::set_lengths(DEVICE, MTU_BYTES, QUEUE_PACKETS)?;
     system::set_address(DEVICE, None, site_address(site), MASK)?;
@@ -121,11 +121,11 @@ const DEVICE: &str = "wan0";
 const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 0, 0);
 /// Ethernet's, as on most wide-area links.
 const MTU_BYTES: u16 = 1500;
-/// Frames that wait in the kernel for the testbed to take them; more are dropped. It is usually back within a
+/// Frames that wait in the kernel for the testbed; more are dropped. The testbed usually reads again within a
 /// millisecond, and a frame may be 64 KiB.
 const QUEUE_PACKETS: u16 = 2_000;
-/// TCP's: windows for 2 Gbit/s over 100 ms, and nothing remembered of earlier connections, so that measurements can be
-/// repeated. And an address that is taken away leaves those beside it.
+/// TCP's settings: windows for 2 Gbit/s over 100 ms, and nothing remembered of earlier connections, so that
+/// measurements can be repeated. Also, removing an address leaves the other addresses in place.
 const SETTINGS: &[(&str, &str)] = &[
     ("tcp_rmem", "4096 131072 67108864"),
     ("tcp_wmem", "4096 131072 67108864"),

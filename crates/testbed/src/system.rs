@@ -1,6 +1,5 @@
-//! The calls of Linux for which there is no safe form: leaving for a network namespace of one's own, making a TUN
-//! device in it, and setting up interfaces. Each function is one step and decides nothing; no pointer outlives its
-//! call.
+//! The Linux calls for which there is no safe form: entering a new network namespace, making a TUN device in it, and
+//! setting up interfaces. Each function is one step and decides nothing. A pointer never outlives its call.
 
 #![allow(unsafe_code)]
 
@@ -17,27 +16,27 @@ use rustix::{
     thread::{UnshareFlags, unshare_unsafe},
 };
 
-/// What a device does for its kernel beside one packet at a time.
+/// What a device accepts besides single packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offload {
-    /// Rows of TCP segments and of UDP datagrams.
+    /// GSO packets of TCP segments and of UDP datagrams.
     TcpAndUdp,
-    /// Rows of TCP segments.
+    /// GSO packets of TCP segments.
     Tcp,
     /// Nothing.
     None,
 }
 
-/// Puts the calling thread, and nobody else, into a new network namespace.
+/// Moves the calling thread, and no other, into a new network namespace.
 pub(crate) fn leave_network() -> io::Result<()> {
-    // SAFETY: of what threads may share, only the network namespace ends to be shared; no memory and no descriptor
-    // does.
+    // SAFETY: of everything that threads share, only the network namespace is no longer shared; memory and
+    // descriptors still are.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
     Ok(())
 }
 
-/// Makes a TUN device in the thread's namespace, with as much of `wanted` as the kernel knows. It is there as long as
-/// what is returned is open, in this process alone.
+/// Makes a TUN device in the thread's namespace, with as much of `wanted` as the kernel supports. It exists as long
+/// as the returned descriptor is open, in this process alone.
 pub(crate) fn make_tun(name: &str, wanted: Offload) -> io::Result<(OwnedFd, Offload)> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let tun = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
@@ -50,13 +49,13 @@ pub(crate) fn make_tun(name: &str, wanted: Offload) -> io::Result<(OwnedFd, Offl
             return Ok((tun, offload));
         }
     }
-    // Checksums are then made by the kernel too: every packet is as it would be on a wire.
+    // The kernel then computes checksums too: every packet is as it would be on a wire.
     set_offload(&tun, 0)?;
     Ok((tun, Offload::None))
 }
 
-/// Gives an interface of the thread's namespace an address. `alias` tells several of one interface apart; the first has
-/// none.
+/// Gives an interface of the thread's namespace an address. `alias` tells several of one interface apart; the first
+/// has none.
 pub(crate) fn set_address(name: &str, alias: Option<u32>, address: Ipv4Addr, mask: Ipv4Addr) -> io::Result<()> {
     let socket = socket()?;
     let name = alias.map_or_else(|| name.to_owned(), |alias| format!("{name}:{alias}"));
@@ -67,7 +66,7 @@ pub(crate) fn set_address(name: &str, alias: Option<u32>, address: Ipv4Addr, mas
     ask(&socket, libc::SIOCSIFNETMASK, &mut request)
 }
 
-/// Sets the longest packet of an interface and the packets that may wait in it.
+/// Sets the MTU of an interface and the number of packets that may wait in it.
 pub(crate) fn set_lengths(name: &str, mtu_bytes: u16, queue_packets: u16) -> io::Result<()> {
     let socket = socket()?;
     let mut request = request(name);
@@ -77,15 +76,14 @@ pub(crate) fn set_lengths(name: &str, mtu_bytes: u16, queue_packets: u16) -> io:
     ask(&socket, libc::SIOCSIFTXQLEN, &mut request)
 }
 
-/// Takes an interface of the thread's namespace into use.
+/// Brings up an interface of the thread's namespace.
 pub(crate) fn set_up(name: &str) -> io::Result<()> {
     let mut request = request(name);
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
     ask(&socket()?, libc::SIOCSIFFLAGS, &mut request)
 }
 
-/// Asks for the calling thread to be preferred when processors are scarce: what waits for it is the time of all
-/// packets.
+/// Raises the priority of the calling thread for when processors are scarce: any delay of it delays all packets.
 pub(crate) fn prefer_this_thread() -> io::Result<()> {
     // SAFETY: numbers only; 0 is the calling thread.
     let failed = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, PREFERRED_NICENESS) } != 0;
@@ -96,7 +94,7 @@ impl Offload {
     fn flags(self) -> c_ulong {
         let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
         match self {
-            // The kernel takes datagrams' rows only for both versions of IP together.
+            // The kernel accepts GSO packets of datagrams only for both versions of IP together.
             Self::TcpAndUdp => (tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6).into(),
             Self::Tcp => tcp.into(),
             Self::None => 0,
@@ -111,14 +109,14 @@ fn set_offload(tun: &OwnedFd, flags: c_ulong) -> io::Result<()> {
 }
 
 fn ask(file: &impl AsFd, what: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
-    // SAFETY: all requests of this file take an `ifreq`, which stands until the call has returned.
+    // SAFETY: all requests of this file take an `ifreq`, which lives until the call has returned.
     let failed = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), what, &raw mut *request) } < 0;
     if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A request about an interface; its name is cut where it is too long, so that it ends with a zero.
+/// A request about an interface. A name that is too long is truncated, so that it ends with a zero.
 fn request(name: &str) -> libc::ifreq {
-    // SAFETY: numbers only, for which zero is a value.
+    // SAFETY: it holds only numbers, for which zero is valid.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
@@ -133,7 +131,7 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
         sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) },
         sin_zero: [0; 8],
     };
-    // SAFETY: both are 16 bytes of numbers; the first is what the second is called where the family is not known.
+    // SAFETY: both are 16 bytes of numbers; `sockaddr` is the generic form of `sockaddr_in`.
     unsafe { mem::transmute::<libc::sockaddr_in, libc::sockaddr>(internet) }
 }
 

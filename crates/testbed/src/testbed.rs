@@ -1,5 +1,5 @@
-//! A running testbed: sites, their devices, and the thread between them. It ends when it is dropped; when its process
-//! is killed, the kernel takes all of it away.
+//! A running testbed: sites, their devices, and the thread between them. It ends when it is dropped. If its process
+//! is killed, the kernel removes all of it, so it never needs cleaning up.
 
 use std::{os::fd::RawFd, sync::Arc, thread};
 
@@ -22,19 +22,19 @@ pub struct Testbed {
     emulator: Option<thread::JoinHandle<Result<(), TestbedError>>>,
 }
 
-/// What can be asked of a running testbed, from any thread.
+/// The operations on a running testbed, from any thread.
 #[derive(Clone, Debug)]
 pub struct Controls {
     shared: Arc<EmulatorState>,
 }
 
 impl Testbed {
-    /// Makes the sites of a plan and joins them. With `is_whole` programs hand over many segments at once, as they
-    /// would to a real network card; without, each packet passes by itself, which costs this machine about ten times as
-    /// much.
+    /// Makes the sites of a plan and connects them. With `is_whole`, programs hand over many segments at once, as
+    /// they would to a real network card. Without it, each packet passes by itself, which costs this machine about
+    /// ten times as much.
     ///
-    /// Fails with [`TestbedError::NotPermitted`] where this process is not root's, with [`TestbedError::NoTun`] where
-    /// the kernel has no such devices.
+    /// Fails with [`TestbedError::NotPermitted`] if this process does not run as root, and with
+    /// [`TestbedError::NoTun`] if the kernel has no TUN devices.
     pub fn start(plan: TestbedPlan, is_whole: bool) -> Result<Self, TestbedError> {
         let wanted = if is_whole { Offload::TcpAndUdp } else { Offload::None };
         let made: Result<Vec<(Site, Device)>, _> =
@@ -48,24 +48,24 @@ impl Testbed {
         Ok(Self { controls: Controls { shared }, sites, offload, emulator })
     }
 
-    /// What can be asked of it while it runs.
+    /// The operations that are available while it runs.
     pub fn controls(&self) -> &Controls {
         &self.controls
     }
 
-    /// Whether programs hand over datagrams one by one though they may have many: the kernel is older than Linux 6.2,
-    /// or it was asked for.
+    /// Whether programs hand over datagrams one by one even when they have many. Either the kernel is older than
+    /// Linux 6.2, or this was requested.
     pub fn is_slow_with_datagrams(&self) -> bool {
         self.offload != Offload::TcpAndUdp
     }
 
-    /// Under which numbers this process has the sites' namespaces open, in their order: `/proc/PID/fd/N` leads others
-    /// in.
+    /// The descriptor numbers under which this process has the sites' namespaces open, in their order. Others enter
+    /// them through `/proc/PID/fd/N`.
     pub fn namespace_fds(&self) -> Vec<RawFd> {
         self.sites.iter().map(Site::namespace_fd).collect()
     }
 
-    /// Runs something at a site (counted from 0), on a thread of its own, and waits for it.
+    /// Runs a closure at a site (counted from 0), on a thread of its own, and waits for it.
     pub fn run<T: Send>(&self, site: usize, what: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         self.sites[site].run(what)
     }
@@ -88,12 +88,12 @@ impl Controls {
         Self { shared: Arc::new(EmulatorState::new(Network::new(plan)).unwrap()) }
     }
 
-    /// Changes how ways behave from now on; says how many it were.
+    /// Changes how paths behave from now on; returns the number of paths changed.
     pub fn change(&self, scope: &Scope, change: &PathChange) -> Result<usize, TestbedError> {
         self.shared.network().change(scope, change)
     }
 
-    /// How all is.
+    /// The current state.
     pub fn status(&self) -> NetworkStatus {
         NetworkStatus { refused: self.shared.refused(), ..self.shared.network().status() }
     }

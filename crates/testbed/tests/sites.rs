@@ -1,5 +1,5 @@
-//! Sites that real sockets of this kernel use: what programs send arrives as their kernel would have sent it over a
-//! wire, whatever the link did to it. Needs root; says so where it has none.
+//! Sites used by real sockets of this kernel. Whatever the link did to them, packets arrive as the sender's kernel
+//! would have sent them over a wire. The tests need root, and report it if they do not have it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -42,7 +42,8 @@ fn change(testbed: &Testbed, change: PathChange) {
     testbed.controls().change(&Scope::All, &change).unwrap();
 }
 
-/// Sends `bytes` from the first site to the second over TCP; what arrived, and how long the connection took to make.
+/// Sends `bytes` from the first site to the second over TCP. Returns what arrived, and how long the connection took
+/// to make.
 fn send(testbed: &Testbed, bytes: &[u8]) -> (Vec<u8>, Duration) {
     let listener = testbed.run(1, || TcpListener::bind((site_address(1), 0)).unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
@@ -159,7 +160,7 @@ fn a_narrow_path_swallows_long_packets_and_a_talking_one_says_so_to_their_sender
     let mut room = [0; 2000];
     assert_eq!(to.recv(&mut room).unwrap(), 900);
     assert_eq!(there(&testbed).too_large, 1, "the fault has fired");
-    // A TCP that is told sends smaller segments, and all arrives.
+    // A TCP sender that is told uses smaller segments, and everything arrives.
     change(&testbed, PathChange { tells_mtu: Some(true), ..PathChange::default() });
     let bytes = random_bytes(100_000);
     assert!(send(&testbed, &bytes).0 == bytes);

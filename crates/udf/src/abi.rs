@@ -1,9 +1,7 @@
-//! The C ABI between a user's library and an SPE, both sides of it: [`enter`] is what the library's symbols do,
-//! [`call`] is what the SPE does. It serves the path *job*, door 7; `include/sector_udf.h` is the same in C and
-//! explains it.
-//!
-//! The layout of the structures is the interface: within a version they only grow at their end. This is the only file
-//! of the crate with `unsafe`; nothing here may unwind into the other side.
+//! The C ABI between a user's library and an SPE, both sides of it. [`enter`] implements the library's symbols, and
+//! [`call`] is used by the SPE. It serves the path *job*, door 7; `include/sector_udf.h` is the same in C and
+//! explains it. The layout of the structures is the interface: within a version they only grow at their end. Only
+//! this file of the crate has `unsafe`, and a panic never unwinds into the other side.
 #![allow(unsafe_code)]
 
 use std::{
@@ -19,7 +17,7 @@ use crate::{Beside, Function, FunctionError, Input, Output, Parameters, RecordFo
 /// The version of the interface, as `sector_udf_abi_version()` of a library tells it.
 pub const ABI_VERSION: u32 = 1;
 
-/// The symbol that tells the version; its type is [`NativeVersion`].
+/// The symbol that returns the version; its type is [`NativeVersion`].
 pub const VERSION_SYMBOL: &str = "sector_udf_abi_version";
 
 /// The type of [`VERSION_SYMBOL`].
@@ -79,9 +77,8 @@ pub struct SectorOutput {
 
 /// The host's side: calls a function of a library over one segment.
 ///
-/// # Safety
-/// `function` must be a symbol of a loaded library that keeps to the header of version [`ABI_VERSION`]. Nothing can
-/// check that; this is why an SPE is a process of its own.
+/// `function` must be a symbol of a loaded library that conforms to the header of version [`ABI_VERSION`]. Nothing
+/// can check that; this is why an SPE is a process of its own.
 pub unsafe fn call(function: NativeFunction, input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let host_input = HostInput { input, given: RefCell::new(Vec::new()) };
     let (bytes, format, path) = (input.bytes(), input.format(), input.path());
@@ -119,7 +116,7 @@ pub unsafe fn call(function: NativeFunction, input: &Input<'_>, output: &mut Out
         host: (&raw mut host_output).cast(),
         count: host_count,
     };
-    // SAFETY: the function keeps to the header (the caller's promise); both structures and what they point to live
+    // SAFETY: the function conforms to the header (the caller's promise). Both structures and what they point to live
     // until it has returned.
     let code = unsafe { function(&raw const raw_input, &raw mut raw_output) };
     match (code, host_output.failure) {
@@ -184,7 +181,7 @@ pub unsafe fn enter(input: *const SectorInput, output: *mut SectorOutput, functi
 }
 
 /// Exports functions from a dynamic library under the names by which jobs ask for them (`lib.so:name`), together with
-/// the version of the interface. To be used once in a library: `udf::export!(name => path, other => path::to::other);`.
+/// the version of the interface. Use it once in a library: `udf::export!(name => path, other => path::to::other);`.
 ///
 /// A panic of the function becomes its error, with the panic's message.
 #[macro_export]
@@ -213,7 +210,7 @@ macro_rules! export {
                         use super::*;
                         $function
                     };
-                    // SAFETY: as demanded of the caller.
+                    // SAFETY: required of the caller.
                     unsafe { $crate::abi::enter(input, output, function) }
                 }
             )+
@@ -221,7 +218,7 @@ macro_rules! export {
     };
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
@@ -231,14 +228,14 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// # Safety
-/// `raw` must come from a host that keeps to the header.
+/// `raw` must come from a host that conforms to the header.
 unsafe fn library_parts(raw: &SectorInput) -> Result<Vec<Beside<'_>>, FunctionError> {
     if (raw.struct_bytes as usize) < size_of::<SectorInput>() {
         return Err(FunctionError::new(OLD_HOST));
     }
     let part = |at: u32| {
-        // SAFETY: the header promises `stream_count` structures, `stream_bytes` apart, which a later host may have made
-        // longer.
+        // SAFETY: the header promises `stream_count` structures, `stream_bytes` apart, which a later host may have
+        // made longer.
         let part = unsafe { &*raw.streams.byte_add(at as usize * raw.stream_bytes as usize) };
         let format = match part.record_format {
             RECORDS_FILE => RecordFormat::File,
@@ -252,7 +249,8 @@ unsafe fn library_parts(raw: &SectorInput) -> Result<Vec<Beside<'_>>, FunctionEr
         let (bytes, path) = unsafe { (slice::from_raw_parts(part.bytes, length), CStr::from_ptr(part.path)) };
         let starts = match part.starts.is_null() {
             true => &[],
-            // SAFETY: the header promises a number more than records there, aligned, unless it is NULL.
+            // SAFETY: the header promises one number more than there are records, aligned, unless the pointer is
+            // NULL.
             false => unsafe { slice::from_raw_parts(part.starts, records + 1) },
         };
         Ok(Beside { bytes, format, path: path.to_str()?, from: part.from, starts })
@@ -276,8 +274,8 @@ impl Parameters for SectorInput {
 impl SideFiles for SectorInput {
     fn find(&self, name: &str) -> Option<&[u8]> {
         let (name, mut length) = (CString::new(name).ok()?, 0);
-        // SAFETY: the host's own function with the host's own structure; `enter` has seen that the host is not older
-        // than it.
+        // SAFETY: the host's own function with the host's own structure; `enter` has checked that the host is not too
+        // old to have it.
         let bytes = unsafe { (self.side_file)(self, name.as_ptr(), &raw mut length) };
         if bytes.is_null() {
             return None;
@@ -312,9 +310,10 @@ impl Sink for LibrarySink<'_> {
     }
 
     fn count(&mut self, name: &str, count: u64) {
-        // A name with NUL is none: the host says so of the empty one.
+        // A name with a NUL becomes the empty name, which the host rejects.
         let name = CString::new(name).unwrap_or_default();
-        // SAFETY: as above; it copies the name. `enter` has seen that the host is not older than this call.
+        // SAFETY: as above; it copies the name. `enter` has checked that the host is not too old to have this
+        // function.
         unsafe { (self.0.count)(self.0, name.as_ptr(), count) }
     }
 }
@@ -408,7 +407,7 @@ unsafe extern "C" fn host_count(output: *mut SectorOutput, name: *const c_char, 
         let host = &mut *(*output).host.cast::<HostOutput<'_, '_>>();
         (host, if name.is_null() { c"" } else { CStr::from_ptr(name) })
     };
-    // A name that is no text is none: who counts says so when the segment ends.
+    // A name that is not UTF-8 becomes the empty name, which is reported when the segment ends.
     host.output.count(name.to_str().unwrap_or_default(), count);
 }
 
@@ -435,7 +434,7 @@ const RECORDS_LINES: u32 = 2;
 const RECORDS_INDEX: u32 = 3;
 /// `SECTOR_NO_RECORD` of the header.
 const NO_RECORD: u64 = u64::MAX;
-/// What is said to a library that calls what its host does not have.
+/// The message to a library that calls what its host does not have.
 const OLD_HOST: &str = "the SPE is older than the library: build it for the node's version";
 /// What `emit` returns when the output is closed.
 const STOPPED: i32 = 1;
@@ -486,7 +485,7 @@ mod tests {
         run(sector_udf_symbols::test_upper, b"bee\ncow", &mut collected).unwrap();
         assert_eq!(collected.bucket(2), b"BEE!\nCOW!\n");
         assert_eq!((collected.records, collected.bytes_done), (2, 7));
-        // A name that C cannot say arrives as none, which the host refuses.
+        // A name that C cannot express arrives as the empty name, which the host rejects.
         assert_eq!(collected.counters, [("lines".to_owned(), 1), (String::new(), 1)].into());
         assert_eq!(sector_udf_symbols::sector_udf_abi_version(), ABI_VERSION);
     }

@@ -1,11 +1,12 @@
-//! How a function says that it cannot go on. Serves the path *job*; it never decides whether a task is tried again: an
-//! error of a function is reported and not retried (paper, 3.5.2), a closed output is the host's own affair.
+//! How a function reports that it cannot go on. Serves the path *job*. An error of a function is reported and not
+//! retried (paper, 3.5.2); a closed output is the host's own affair. This file never decides whether a task is
+//! retried.
 
 use std::{error::Error, fmt};
 
 /// Why a function could not process a segment: its own fault or its input's.
 ///
-/// Any [`Error`] becomes one with `?`. It is not an `Error` itself, which is what makes that possible.
+/// Any [`Error`] becomes one with `?`. That is possible because this type is not an `Error` itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionError {
     record: Option<u64>,
@@ -18,7 +19,7 @@ impl FunctionError {
         Self { record: None, message: message.into() }
     }
 
-    /// The same error, of this record of the segment, from 0.
+    /// The same error, attributed to this record of the segment, from 0.
     #[must_use]
     pub fn at_record(self, record: u64) -> Self {
         Self { record: Some(record), ..self }
@@ -50,7 +51,7 @@ impl<E: Error> From<E> for FunctionError {
     }
 }
 
-/// The output takes no more: a full disk, a job that was stopped. The function returns at once, with `?`.
+/// The output accepts no more: a full disk, or a job that was stopped. The function returns at once, with `?`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 

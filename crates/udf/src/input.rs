@@ -1,5 +1,5 @@
-//! What a function sees: one segment. Serves the path *job*; it never copies the segment's bytes, which lie in the page
-//! cache of the node that holds the slice.
+//! What a function sees: one segment. Serves the path *job*; it never copies the segment's bytes, which lie in the
+//! page cache of the node that holds the slice.
 
 use std::{fmt, str::FromStr};
 
@@ -37,8 +37,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The same segment at a place: the file's path, the segment's number in the stage's input, and its first byte's
-    /// place in the file.
+    /// The same segment at a place. The arguments are the file's path, the segment's number in the stage's input, and
+    /// the offset of its first byte in the file.
     #[must_use]
     pub fn at(self, path: &'a str, segment: u64, from: u64) -> Self {
         Self { path, segment, from, ..self }
@@ -62,7 +62,7 @@ impl<'a> Input<'a> {
         Self { starts, ..self }
     }
 
-    /// The same segment with what of further input streams goes with it.
+    /// The same segment with its parts of further input streams.
     #[must_use]
     pub fn with_beside(self, beside: &'a [Beside<'a>]) -> Self {
         Self { beside, ..self }
@@ -74,14 +74,15 @@ impl<'a> Input<'a> {
         Self { side, ..self }
     }
 
-    /// What of the job's further input streams goes with the segment, in the order of the streams: where streams are
-    /// aligned by record, as many records as the segment has; where by file, a whole file.
+    /// The parts of the job's further input streams that belong to the segment, in the order of the streams. Where
+    /// streams are aligned by record, a part has as many records as the segment. Where they are aligned by file, it
+    /// is a whole file.
     pub fn beside(&self) -> &'a [Beside<'a>] {
         self.beside
     }
 
-    /// For [`RecordFormat::Index`], where in the file each record begins, and behind them where the last one ends:
-    /// numbers as they stand in the index, which are little-endian ([`u64::from_le`]). Empty for other formats.
+    /// For [`RecordFormat::Index`], the offset in the file at which each record begins, followed by where the last
+    /// one ends. The numbers are little-endian, as in the index ([`u64::from_le`]). Empty for other formats.
     pub fn starts(&self) -> &'a [u64] {
         self.starts
     }
@@ -91,13 +92,13 @@ impl<'a> Input<'a> {
         self.bytes
     }
 
-    /// The records of the segment; lines come without their `\n`. For fixed records, bytes at the end that do not fill
-    /// one are left out: the host never gives such a segment.
+    /// The records of the segment; lines come without their `\n`. For fixed records, bytes at the end that do not
+    /// fill a record are left out; the host never gives such a segment.
     pub fn records(&self) -> Records<'a> {
         Records::new(self.bytes, self.format, self.starts, false)
     }
 
-    /// The records of the segment as they stand: lines with their `\n`, which the last of a file may lack.
+    /// The records of the segment as stored: lines with their `\n`, which the last line of a file may lack.
     pub fn whole_records(&self) -> Records<'a> {
         Records::new(self.bytes, self.format, self.starts, true)
     }
@@ -139,8 +140,8 @@ impl<'a> Input<'a> {
         })
     }
 
-    /// The bytes of a side file (`--side NAME=PATH`), if it was given: the same in every call, where the node caches
-    /// them.
+    /// The bytes of a side file (`--side NAME=PATH`), if it was given. They are the same in every call; the node
+    /// caches them.
     pub fn side_file(&self, name: &str) -> Option<&'a [u8]> {
         self.side.find(name)
     }
@@ -184,11 +185,11 @@ pub enum RecordFormat {
     Fixed(u32),
     /// Lines that end with `\n`; the last of a file may lack it.
     Lines,
-    /// Records of any length, which an index tells apart.
+    /// Records of any length, whose bounds are in an index.
     Index,
 }
 
-/// What of a further input stream goes with a segment: whole records of one file.
+/// The part of a further input stream that belongs to a segment: whole records of one file.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside<'a> {
     /// Its bytes.

@@ -1,20 +1,19 @@
 //! A user function in Rust: word count, the smallest job with a shuffle. It serves as the example of the guide and is
-//! compiled and run by the tests.
-//!
-//! ```text
-//! cargo build --release -p udf-example-rust
-//! sector run --udf target/release/libudf_example_rust.so:word_count --input /texts --output /counts --buckets 4 \
-//!     --then target/release/libudf_example_rust.so:add_counts
-//! ```
-//!
-//! A function never opens a file or a socket: its segment comes as bytes and its results leave through `output`.
+//! compiled and run by the tests. A function never opens a file or a socket: its segment comes as bytes and its
+//! results leave through `output`.
 
 use std::collections::BTreeMap;
 
 use udf::{FunctionError, Input, Output};
 
-/// First stage: counts the words of a segment and gives each word's line `word count` to the bucket of the word, so
+/// First stage: counts the words of a segment. It sends each word's line `word count` to the bucket of the word, so
 /// that all counts of a word meet. Parameter `shortest`: least length of a word in characters (default 1).
+///
+/// ```text
+/// cargo build --release -p udf-example-rust
+/// sector run --udf target/release/libudf_example_rust.so:word_count --input /texts --output /counts --buckets 4 \
+///     --then target/release/libudf_example_rust.so:add_counts
+/// ```
 fn word_count(input: &Input, output: &mut Output) -> Result<(), FunctionError> {
     let shortest: usize = input.parsed_parameter("shortest", 1)?;
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
@@ -33,7 +32,7 @@ fn word_count(input: &Input, output: &mut Output) -> Result<(), FunctionError> {
     Ok(())
 }
 
-/// Second stage: adds the counts of each word of a whole bucket.
+/// Second stage: adds up the counts of each word of a whole bucket.
 fn add_counts(input: &Input, output: &mut Output) -> Result<(), FunctionError> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for line in std::str::from_utf8(input.bytes())?.lines() {
@@ -47,7 +46,7 @@ fn add_counts(input: &Input, output: &mut Output) -> Result<(), FunctionError> {
     Ok(())
 }
 
-/// Panics when it meets its parameter `word`: to see what becomes of a panic.
+/// Panics when it meets the word of its parameter `word`, to show what a panic does.
 fn panic_at(input: &Input, _: &mut Output) -> Result<(), FunctionError> {
     let word = input.required_parameter("word")?;
     for record in input.records() {

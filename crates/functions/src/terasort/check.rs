@@ -1,5 +1,6 @@
-//! `teravalidate`: whether records are sorted, and a sum over them that a sort must not change. Serves `sector terasort
-//! validate`. Segments are checked where they lie; what they report is put together here.
+//! `teravalidate`: whether records are sorted, and a sum over them that a sort must not change. Serves
+//! `sector terasort validate`. Segments are checked where they lie, and their reports are combined here. It never
+//! sorts or repairs anything.
 
 use std::{fmt, str::FromStr};
 
@@ -12,8 +13,8 @@ use crate::{
     key::KeyRange,
 };
 
-/// What `teravalidate` says of one segment: a line with tabs between path, first byte, records, checksum, first key,
-/// last key (`-` where there is no record) and `yes` or `no`.
+/// The report of `teravalidate` on one segment: a line of fields separated by tabs. The fields are path, first byte,
+/// records, checksum, first key, last key (`-` for both where there is no record) and `yes` or `no`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentCheck {
     /// Path of the file.
@@ -30,7 +31,7 @@ pub struct SegmentCheck {
     pub sorted: bool,
 }
 
-/// What all segments together say.
+/// The combined result of all segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TotalCheck {
     /// Number of records.
@@ -44,7 +45,7 @@ pub struct TotalCheck {
 }
 
 impl TotalCheck {
-    /// Puts segments together, in the order of their paths and of their places in the files.
+    /// Combines segments, in the order of their paths and of their offsets in the files.
     pub fn of(mut segments: Vec<SegmentCheck>) -> Self {
         segments.sort_by(|a, b| (&a.path, a.from).cmp(&(&b.path, b.from)));
         let mut total = Self { records: 0, checksum: 0, sorted: true, unsorted_at: None };

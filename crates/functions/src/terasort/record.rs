@@ -1,5 +1,5 @@
-//! `teragen`: records of terasort, each computed from its number and a seed alone, so that any node can make any part.
-//! Serves `sector terasort gen`.
+//! `teragen`: records of terasort. Each is computed from its number and a seed alone, so that any node can make any
+//! part. Serves `sector terasort gen`. It never draws on any other source of randomness.
 
 use std::{fmt, str::FromStr};
 
@@ -42,7 +42,7 @@ impl FromStr for Rows {
     }
 }
 
-/// Emits the records that the lines of the segment ask for to bucket 0.
+/// Emits to bucket 0 the records that the lines of the segment ask for.
 pub(crate) fn teragen(input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
     let mut batch = Vec::with_capacity(BATCH_BYTES);
     let mut done = 0;

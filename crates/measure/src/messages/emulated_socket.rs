@@ -1,5 +1,5 @@
-//! An emulated way: a socket whose datagrams leave later, and some never, by a seed. Each end has one, so that a round
-//! trip takes both delays and meets both losses.
+//! An emulated link: a socket that sends its datagrams later and loses some, drawn from a seed. Each end has one, so
+//! that a round trip takes both delays and both losses. It never reorders or changes a datagram.
 
 use std::{
     collections::VecDeque,
@@ -28,7 +28,7 @@ pub(super) struct LinkConditions {
     loss: f64,
 }
 
-/// GMP over ways that lose nothing, 1 % and 10 %.
+/// GMP over links that lose nothing, 1 % and 10 %.
 pub(super) fn systems() -> Vec<Arc<dyn System>> {
     let ways = [("gmp-20ms", 0.0), ("gmp-20ms-1%", 0.01), ("gmp-20ms-10%", 0.1)];
     ways.map(|(name, loss)| Arc::new(Gmp::emulated(name, LinkConditions { delay: DELAY, loss })) as Arc<dyn System>)
@@ -50,12 +50,12 @@ struct Shared {
 
 struct InTransit {
     rng: Rng,
-    /// When each arrives, the earliest first.
+    /// The datagrams, each with its time of arrival, the earliest first.
     datagrams: VecDeque<(Instant, OutgoingDatagram)>,
 }
 
 impl EmulatedSocket {
-    /// Puts the way before a socket, within a runtime.
+    /// Puts the link before a socket. Call it within a runtime.
     pub(super) fn start(socket: Arc<dyn DatagramSocket>, way: LinkConditions, seed: u64) -> Arc<dyn DatagramSocket> {
         let under_way = Mutex::new(InTransit { rng: Rng::with_seed(seed), datagrams: VecDeque::new() });
         let shared = Arc::new(Shared { socket, link: way, in_transit: under_way, departed: Notify::new() });
@@ -100,7 +100,7 @@ impl Drop for EmulatedSocket {
     }
 }
 
-/// Sends what has been under way long enough.
+/// Sends datagrams whose delay has passed.
 async fn carry(shared: Arc<Shared>) {
     loop {
         let first = {

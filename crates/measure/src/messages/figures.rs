@@ -1,4 +1,5 @@
-//! What the times come to: medians over rounds of each round's rate, median and 99th hundredth.
+//! Summarises the measured times: medians over the rounds of each round's rate, median and 99th percentile. It never
+//! measures anything itself.
 
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl Measured {
     }
 }
 
-/// The time within which so many of a hundred answers came, in microseconds; 0 without any.
+/// The time within which this percentage of the answers came, in microseconds; 0 if there are none.
 fn hundredth(sorted: &[Duration], percent: usize) -> f64 {
     let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
     sorted.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6)

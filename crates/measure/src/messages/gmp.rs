@@ -1,5 +1,5 @@
-//! GMP, sealed: the messenger that every role has, on a UDP socket or over an emulated way (`emulated_socket.rs`). Each
-//! asker is a task that waits for its own answer.
+//! GMP, sealed: the messenger that every role has, on a UDP socket or over an emulated link (`emulated_socket.rs`).
+//! Each requester is a task that waits for its own answer. It never talks to a running cloud.
 
 use std::{
     collections::HashSet,
@@ -50,9 +50,9 @@ impl Gmp {
 
 struct GmpRequester {
     messenger: Messenger,
-    /// The number of the next request. Each is asked once.
+    /// The number of the next request. Each number is requested once.
     next: AtomicU64,
-    /// Whether the other end notes which of them ran.
+    /// Whether the other end records which requests ran.
     is_counted: bool,
 }
 
@@ -74,7 +74,8 @@ impl System for Gmp {
             while let Some(event) = events.recv().await {
                 let MessengerEvent::Delivered(delivered) = event else { continue };
                 let Some(request) = delivered.request else { continue };
-                // Over a lossy way each run is noted; elsewhere the note would be measured too.
+                // Over a lossy link, each request that runs is recorded. Elsewhere the recording would be measured
+                // too.
                 let answer = match delivered.body.first_chunk().map(|number| u64::from_be_bytes(*number)) {
                     Some(HOW_OFTEN) => run.counts(),
                     Some(number) if self.link.is_some() => run.note(number, delivered.body),
@@ -88,7 +89,7 @@ impl System for Gmp {
 
     fn connect(self: Arc<Self>, peer: SocketAddr) -> BoxFuture<Arc<dyn Requester>> {
         Box::pin(async move {
-            // Nothing but answers comes to this end.
+            // Only answers come to this end.
             let (messenger, _) = Messenger::start(self.bind(SEED_ASKING).await?, Clock::start());
             messenger.add_session(SessionKeys {
                 session: SESSION,
@@ -171,9 +172,9 @@ const KEY: [u8; 32] = [9; 32];
 /// Seeds of the two ends' losses.
 const SEED_ASKING: u64 = 1;
 const SEED_ANSWERING: u64 = 2;
-/// The number that asks how many requests ran.
+/// The number by which a request asks how many requests ran.
 const HOW_OFTEN: u64 = u64::MAX;
-/// Far beyond what any loss costs: an answer that comes later is lost.
+/// Far longer than any loss costs: an answer that comes later counts as lost.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A round trip of 20 ms leaves few of them in a turn.
+/// With a round trip of 20 ms, few messages fit into a turn.
 const FAR_TURNS: u32 = 4;

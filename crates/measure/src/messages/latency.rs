@@ -1,4 +1,5 @@
-//! The watch that every asking end holds: when to measure, when to stop, and how long each answer took.
+//! The stopwatch of every requesting end: when to measure, when to stop, and how long each answer took. It never
+//! sends anything.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +17,14 @@ pub(super) struct MeasurementWindow {
 }
 
 impl MeasurementWindow {
-    /// A course that begins now, and is measured for `turn` once it is warm.
+    /// A window that begins now. It is measured for `turn` after the warm-up.
     pub(super) fn begin(in_flight: usize, turn: Duration) -> Self {
         let from = Instant::now() + WARM_UP;
         Self { in_flight, from, until: from + turn }
     }
 }
 
-/// One asker's times.
+/// The times of one requester.
 #[derive(Debug)]
 pub(super) struct LatencyRecorder {
     window: MeasurementWindow,
@@ -35,7 +36,7 @@ impl LatencyRecorder {
         Self { window: course, times: Vec::with_capacity(TIMES_AT_FIRST) }
     }
 
-    /// An answer came to what was asked at `begun`; `false` when the course is over.
+    /// Records the answer to a request sent at `begun`; `false` when the window is over.
     pub(super) fn record_answer(&mut self, begun: Instant) -> bool {
         let now = Instant::now();
         if now >= self.window.from && now < self.window.until {
@@ -49,7 +50,7 @@ impl LatencyRecorder {
     }
 }
 
-/// The times of all askers, when the last is done.
+/// The times of all requesters, once the last is done.
 pub(super) async fn collect_times(
     mut asking: JoinSet<Result<Vec<Duration>, MeasureError>>,
 ) -> Result<Vec<Duration>, MeasureError> {
@@ -61,5 +62,5 @@ pub(super) async fn collect_times(
     Ok(times)
 }
 
-/// Room for times before the first growth.
+/// Initial capacity for times.
 const TIMES_AT_FIRST: usize = 4_096;

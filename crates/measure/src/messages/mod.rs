@@ -1,10 +1,5 @@
-//! Messages: a request of [`PAYLOAD_BYTES`] and an answer of as many, over GMP and over what others would take. It
-//! serves `sector bench messages`, and never talks to a running cloud.
-//!
-//! Every system has the same arrangement: the end that answers is a process of its own, the end that asks is this one;
-//! each has a runtime of as many threads as [`MessagesPlan::threads`] says; connections are made before the watch runs,
-//! but where a new one for each message is what is measured; systems take turns, round by round. One request under way
-//! shows the latency, [`MANY_IN_FLIGHT`] the rate.
+//! Messages: a request of [`PAYLOAD_BYTES`] and an answer of as many, over GMP and over its alternatives. It serves
+//! `sector bench messages`, and never talks to a running cloud.
 
 mod emulated_socket;
 mod figures;
@@ -41,14 +36,14 @@ pub struct MessagesPlan {
     pub turn: Duration,
     /// Threads of each end's runtime.
     pub threads: usize,
-    /// Whether GMP is measured over an emulated way too, that loses nothing, 1 % and 10 %.
+    /// Whether GMP is measured over emulated links too, which lose nothing, 1 % and 10 %.
     pub far: bool,
 }
 
 /// What a comparison gives.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// One row a system and number of requests under way, GMP first.
+    /// One row for each system and number of requests in flight, GMP first.
     pub figures: Vec<MessageFigure>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
@@ -91,6 +86,11 @@ pub enum MeasureError {
 }
 
 /// Measures every system. `end` makes the command that runs [`answer`] with the name that it is given.
+///
+/// Every system has the same setup. The answering end is a process of its own, the requesting end is this process.
+/// Each has a runtime with [`MessagesPlan::threads`] threads. Connections are made before the measurement begins,
+/// except where a new connection per message is what is measured. Systems take turns, round by round. One request in
+/// flight shows the latency, [`MANY_IN_FLIGHT`] show the rate.
 pub fn compare(plan: MessagesPlan, end: impl Fn(&'static str) -> Command) -> Result<Comparison, MeasureError> {
     let runtime = runtime(plan.threads)?;
     let (mut lines, mut left_out) = (Vec::new(), Vec::new());
@@ -122,7 +122,7 @@ pub fn compare(plan: MessagesPlan, end: impl Fn(&'static str) -> Command) -> Res
     Ok(Comparison { figures: measured.figures(), left_out })
 }
 
-/// Runs the answering end of a system until standard input ends, which it does with whoever started it.
+/// Runs the answering end of a system until standard input ends, which happens when the process that started it ends.
 pub fn answer(system: &str, threads: usize) -> Result<(), MeasureError> {
     let found = near_systems().into_iter().chain(emulated_socket::systems()).find(|known| known.name() == system);
     let system = found.ok_or_else(|| MeasureError::NoSuchSystem(system.to_owned()))?;
@@ -141,30 +141,30 @@ trait System: Send + Sync {
     fn is_here(&self) -> Result<(), MeasureError> {
         Ok(())
     }
-    /// How many turns' time one turn of its takes: more where few messages fit into one.
+    /// How many turns' time one turn of this system takes: more where few messages fit into one.
     fn turns(&self) -> u32 {
         1
     }
-    /// Runs the answering end on the loopback: says where it is, and answers for ever.
+    /// Runs the answering end on the loopback: announces its address, and answers until the process ends.
     fn answer(self: Arc<Self>, announce: Announce) -> BoxFuture<()>;
-    /// Makes the asking end.
+    /// Makes the requesting end.
     fn connect(self: Arc<Self>, peer: SocketAddr) -> BoxFuture<Arc<dyn Requester>>;
 }
 
-/// The asking end of a system, connected where it connects.
+/// The requesting end of a system, connected if the system has connections.
 trait Requester: Send + Sync {
-    /// Asks on until the course is over; gives how long each answer took.
+    /// Sends requests until the window is over; returns how long each answer took.
     fn ask(self: Arc<Self>, course: MeasurementWindow) -> BoxFuture<Vec<Duration>>;
-    /// Whether everything that was asked was done, and once.
+    /// Checks that every request ran, and ran once.
     fn check(self: Arc<Self>) -> BoxFuture<()> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
-/// What an end answers with, later.
+/// What an end returns, later.
 type BoxFuture<T> = Pin<Box<dyn Future<Output = Result<T, MeasureError>> + Send>>;
 
-/// Says to whoever started this end where it is.
+/// Announces the address of this end to the process that started it.
 struct Announce;
 
 impl Announce {
@@ -174,7 +174,7 @@ impl Announce {
     }
 }
 
-/// The process of an answering end, which ends with this.
+/// The process of an answering end; dropping this ends it.
 struct ResponderProcess {
     process: Child,
     address: SocketAddr,
@@ -223,8 +223,8 @@ fn runtime(threads: usize) -> Result<Runtime, MeasureError> {
     built.map_err(io("starting a runtime"))
 }
 
-/// Does something on the runtime's own threads, as servers do; the thread that waits here would have to be woken for
-/// each datagram.
+/// Runs work on the runtime's own threads, as servers do. The thread that waits here would have to be woken for each
+/// datagram.
 fn on<T: Send + 'static>(
     runtime: &Runtime,
     work: impl Future<Output = Result<T, MeasureError>> + Send + 'static,
@@ -243,5 +243,5 @@ const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4
 pub const PAYLOAD_BYTES: usize = 100;
 /// Requests under way at once where the rate is measured.
 pub const MANY_IN_FLIGHT: usize = 64;
-/// Time before each turn that is not measured: connections and caches get warm.
+/// Unmeasured time before each turn, in which connections and caches get warm.
 pub const WARM_UP: Duration = Duration::from_millis(50);

@@ -1,5 +1,5 @@
-//! Raw TCP: one connection kept, on which requests follow each other without waiting; and a connection for each
-//! message, as one has it who wants no connections to look after.
+//! Raw TCP in two forms. One keeps a connection, on which requests follow each other without waiting. The other makes
+//! a connection for each message, which suits a program that wants no connections to look after. It never encrypts.
 
 use std::{
     collections::VecDeque,
@@ -117,7 +117,8 @@ impl Requester for TcpPerMessageRequester {
 async fn once(peer: SocketAddr) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(peer).await?;
     stream.set_nodelay(true)?;
-    // In TCP's favour: closed at once, so that its port is free again and not taken for a minute.
+    // In TCP's favour: the connection is reset when it closes, so that its port is free again and not occupied for a
+    // minute.
     SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
     stream.write_all(&[1; PAYLOAD_BYTES]).await?;
     stream.read_exact(&mut [0; PAYLOAD_BYTES]).await.map(drop)
@@ -130,7 +131,7 @@ async fn echo(announce: Announce) -> Result<(), MeasureError> {
     loop {
         let (mut stream, _) = listener.accept().await.map_err(io("accepting a TCP connection"))?;
         stream.set_nodelay(true).map_err(io("setting up a TCP connection"))?;
-        // Its end is the other's to tell of.
+        // If it fails, the other end reports the error.
         tokio::spawn(async move {
             let mut buffer = vec![0; ECHO_BYTES];
             while let Ok(bytes @ 1..) = stream.read(&mut buffer).await {

@@ -1,4 +1,5 @@
-//! Raw UDP: the floor. No numbers, no seal, no second try; one task at each end, one datagram a message.
+//! Raw UDP: the floor. There is one task at each end, and one datagram per message. It never numbers, seals or
+//! resends a message.
 
 use std::{
     collections::VecDeque,
@@ -45,7 +46,7 @@ impl System for Udp {
 }
 
 impl Requester for UdpRequester {
-    /// Nothing overtakes on the loopback: the oldest request is the one that is answered.
+    /// Nothing is reordered on the loopback, so an answer belongs to the oldest request.
     fn ask(self: Arc<Self>, course: MeasurementWindow) -> BoxFuture<Vec<Duration>> {
         Box::pin(async move {
             let (mut watch, mut asked) = (LatencyRecorder::new(course), VecDeque::new());
@@ -71,5 +72,5 @@ fn lost() -> MeasureError {
     MeasureError::System { system: "udp", reason: "a datagram was lost on the loopback: run it again".into() }
 }
 
-/// How long a datagram is waited for, which nobody sends again.
+/// How long to wait for a datagram, which nobody sends again.
 const PATIENCE: Duration = Duration::from_secs(2);

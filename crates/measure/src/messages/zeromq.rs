@@ -1,7 +1,7 @@
-//! ZeroMQ: a DEALER that asks a ROUTER over TCP, through the system's own `libzmq`, where it is installed. It is loaded
-//! while the program runs: nobody who builds or ships this needs it. One thread at each end asks and answers, beside
-//! the library's own thread for the network, as the library is meant to be used. In plain text, and sealed as the
-//! library seals (CURVE): GMP has no plain text, so only the second does the same work.
+//! ZeroMQ: a DEALER sends requests to a ROUTER over TCP, through the system's own `libzmq`, where it is installed.
+//! Each end has one thread beside the library's own network thread, as the library is meant to be used. It runs in
+//! plain text and sealed by the library (CURVE). GMP has no plain text, so only the second does the same work. The
+//! library is loaded at run time; building and shipping this program never need it.
 
 #![allow(unsafe_code)]
 
@@ -57,7 +57,7 @@ impl System for ZeroMq {
             announce.say(socket.bind()?)?;
             let (mut who, mut body) = ([0; NAME_BYTES_MAX], [0; PAYLOAD_BYTES]);
             loop {
-                // A message comes as two parts: from whom, and what.
+                // A message comes in two parts: its sender, and its content.
                 let named = socket.receive(&mut who, true)?.unwrap_or(0);
                 let bytes = socket.receive(&mut body, true)?.unwrap_or(0);
                 socket.send(&who[..named], SEND_MORE)?;
@@ -79,7 +79,7 @@ impl System for ZeroMq {
 }
 
 impl Requester for ZeroMqRequester {
-    /// One asker and one answerer: answers come in the order of the requests.
+    /// One requester and one responder: answers come in the order of the requests.
     fn ask(self: Arc<Self>, course: MeasurementWindow) -> BoxFuture<Vec<Duration>> {
         Box::pin(blocking(move || {
             let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +90,7 @@ impl Requester for ZeroMqRequester {
                 socket.send(&[1; PAYLOAD_BYTES], 0)?;
             }
             while !asked.is_empty() {
-                // All that is there is taken before more is asked.
+                // Everything that has arrived is taken before more is requested.
                 let (mut again, mut waits) = (0, true);
                 while !asked.is_empty() && socket.receive(&mut buffer, waits)?.is_some() {
                     waits = false;
@@ -106,7 +106,7 @@ impl Requester for ZeroMqRequester {
     }
 }
 
-/// The library's calls, and the library that they live in.
+/// The library's functions, and the library that contains them.
 struct Calls {
     context: unsafe extern "C" fn() -> *mut c_void,
     end_context: unsafe extern "C" fn(*mut c_void) -> c_int,
@@ -125,8 +125,8 @@ struct Calls {
 impl Calls {
     fn load() -> Result<Self, MeasureError> {
         let missing = |_| MeasureError::Missing("ZeroMQ is not measured: install libzmq (package libzmq5)".into());
-        // SAFETY: the types of the calls are those of the library's own header, of every version 4; the symbols are
-        // copied out, and the library is kept as long as they are.
+        // SAFETY: the types of the functions are those of the library's own header, in every version 4. The symbols
+        // are copied out, and the library is kept as long as they are.
         unsafe {
             let library = Library::new(LIBRARY).map_err(missing)?;
             Ok(Self {
@@ -149,7 +149,7 @@ impl Calls {
     /// The public half of [`SECRET`], as text that ends with a zero.
     fn public_key(&self) -> Result<[u8; KEY_TEXT_BYTES], MeasureError> {
         let mut public = [0; KEY_TEXT_BYTES];
-        // SAFETY: the library reads a key's text up to its zero, and writes as long a one.
+        // SAFETY: the library reads a key's text up to its zero, and writes a text of the same length.
         let made = unsafe { (self.public_of)(public.as_mut_ptr().cast(), SECRET.as_ptr()) };
         let without = "sealed ZeroMQ is not measured: this libzmq is built without CURVE";
         if made == 0 { Ok(public) } else { Err(MeasureError::Missing(without.into())) }
@@ -163,13 +163,13 @@ struct Socket {
     socket: *mut c_void,
 }
 
-// SAFETY: the library lets a socket go from one thread to another where a full fence lies between, as a mutex or the
-// end of a task is; no two threads have it at once.
+// SAFETY: the library lets a socket move from one thread to another with a full fence in between. A mutex or the end
+// of a task is such a fence. No two threads have the socket at once.
 unsafe impl Send for Socket {}
 
 impl Socket {
     fn open(calls: Calls, kind: c_int) -> Result<Self, MeasureError> {
-        // SAFETY: a context that was just made, and that this socket alone has; null is noticed below.
+        // SAFETY: the context was just made, and only this socket has it; null is checked below.
         let (context, socket) = unsafe {
             let context = (calls.context)();
             let socket = if context.is_null() { ptr::null_mut() } else { (calls.socket)(context, kind) };
@@ -183,13 +183,13 @@ impl Socket {
         Ok(opened)
     }
 
-    /// Seals whatever comes and goes, with a key of its own for each connection; takes every client.
+    /// Seals all traffic, with a key of its own for each connection; accepts every client.
     fn seal_as_server(&self) -> Result<(), MeasureError> {
         self.set(CURVE_SERVER, &1_i32.to_ne_bytes())?;
         self.set(CURVE_SECRET_KEY, SECRET.to_bytes_with_nul())
     }
 
-    /// The same, at the other end. That both ends have the same pair of keys costs neither less.
+    /// The same, at the other end. Both ends use the same pair of keys, which makes it no cheaper.
     fn seal_as_client(&self) -> Result<(), MeasureError> {
         let public = self.calls.public_key()?;
         self.set(CURVE_SERVER_KEY, &public)?;
@@ -198,7 +198,8 @@ impl Socket {
     }
 
     fn set(&self, option: c_int, value: &[u8]) -> Result<(), MeasureError> {
-        // SAFETY: the socket is open; the library reads as many bytes as are said, and knows how many an option has.
+        // SAFETY: the socket is open. The library reads exactly the given number of bytes, and knows how many an
+        // option has.
         let set = unsafe { (self.calls.set_option)(self.socket, option, value.as_ptr().cast(), value.len()) };
         if set == 0 { Ok(()) } else { Err(failed("setting an option")) }
     }
@@ -206,7 +207,7 @@ impl Socket {
     fn bind(&self) -> Result<SocketAddr, MeasureError> {
         let mut name = [0u8; NAME_BYTES_MAX];
         let mut length = name.len();
-        // SAFETY: the socket is open; `name` has the length that is said, and the library ends it with a zero.
+        // SAFETY: the socket is open; `name` has the given length, and the library ends it with a zero.
         let is_bound = unsafe {
             (self.calls.bind)(self.socket, c"tcp://127.0.0.1:*".as_ptr()) == 0
                 && (self.calls.option)(self.socket, LAST_ENDPOINT, name.as_mut_ptr().cast(), &raw mut length) == 0
@@ -229,10 +230,10 @@ impl Socket {
         if sent < 0 { Err(failed("sending")) } else { Ok(()) }
     }
 
-    /// The length of the next part; `None` when there is none and it is not waited for.
+    /// The length of the next part; `None` if there is none and the call does not wait.
     fn receive(&self, part: &mut [u8], waits: bool) -> Result<Option<usize>, MeasureError> {
         let flags = if waits { 0 } else { DO_NOT_WAIT };
-        // SAFETY: the socket is open; `part` has the length that is said.
+        // SAFETY: the socket is open; `part` has the given length.
         let received = unsafe { (self.calls.receive)(self.socket, part.as_mut_ptr().cast(), part.len(), flags) };
         match usize::try_from(received) {
             Ok(bytes) => Ok(Some(bytes.min(part.len()))),
@@ -256,7 +257,7 @@ impl Drop for Socket {
     }
 }
 
-/// The library blocks its thread.
+/// Runs on a thread of its own, since the library blocks its thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, MeasureError> + Send + 'static,
 ) -> Result<T, MeasureError> {
@@ -271,7 +272,7 @@ fn failed(what: &str) -> MeasureError {
 const LIBRARY: &str = "libzmq.so.5";
 /// Longest name of a socket or of a peer.
 const NAME_BYTES_MAX: usize = 256;
-/// A key for measuring, in the library's own letters (Z85); it guards nothing.
+/// A key for measuring, in the library's own text encoding (Z85); it protects nothing.
 const SECRET: &CStr = c"1111111111222222222233333333334444444444";
 /// A key's text with its zero.
 const KEY_TEXT_BYTES: usize = 41;

@@ -1,5 +1,5 @@
-//! The QUIC library by itself, as its users would have it for bulk: BBR, windows for the way, eight streams, no frames
-//! and no checksums. What this system's carrier adds must not make it slower than this.
+//! The QUIC library by itself, as its users would set it up for bulk data: BBR, windows sized for the path, and eight
+//! streams. What this system's carrier adds must not make it slower than this. It never adds frames or checksums.
 
 use std::{
     error::Error,
@@ -26,7 +26,7 @@ use super::{
     transfer_run::{ByteCounter, Until},
 };
 
-/// Takes so many connections, each with its streams.
+/// Accepts this many connections, each with its streams.
 pub(super) async fn receive(
     ip: IpAddr,
     flows: u32,
@@ -54,7 +54,7 @@ pub(super) async fn receive(
     Ok(())
 }
 
-/// Sends over so many connections.
+/// Sends over this many connections.
 pub(super) async fn send(door: &ReceiverEndpoint, flows: u32, until: Until) -> Result<(), String> {
     let mut sending = JoinSet::new();
     for _ in 0..flows {
@@ -142,7 +142,7 @@ async fn all(mut ends: JoinSet<Result<(), String>>) -> Result<(), String> {
     Ok(())
 }
 
-/// An error with its causes: that a connection is lost says nothing of why.
+/// An error with its causes: "connection lost" alone does not say why.
 fn text(error: impl Into<Box<dyn Error>>) -> String {
     let error = error.into();
     let causes = iter::successors(error.source(), |cause: &&dyn Error| (*cause).source());
@@ -155,5 +155,5 @@ const NODE: &str = "node-1";
 const STREAMS: u32 = 8;
 /// Bytes handed to the library at once.
 const PIECE_BYTES: usize = 256 * 1024;
-/// Bytes of a stream that may be under way.
+/// Bytes of a stream that may be in flight.
 const WINDOW_BYTES: u32 = 64 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! Where the two ends of a measurement are: both here, or each at a site of a testbed.
+//! Where the two ends of a measurement run: both here, or each at a site of a testbed. It never moves a byte itself.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -22,7 +22,7 @@ pub(super) enum End {
 }
 
 impl BenchNetwork {
-    /// The loopback, or an emulated way with its lots drawn for this turn.
+    /// The loopback, or an emulated path whose random draws are those of this turn.
     pub(super) fn set_up(way: Option<&EmulatedPath>, turn: u64) -> Result<Self, TestbedError> {
         let testbed = way.map(|way| Testbed::start(way.plan(turn)?, true)).transpose()?;
         Ok(Self { testbed, rate_bits_per_s: way.map(|way| way.rate.0) })
@@ -36,12 +36,12 @@ impl BenchNetwork {
         }
     }
 
-    /// What the way carries; nothing for the loopback.
+    /// The path's rate; `None` for the loopback.
     pub(super) fn rate_bits_per_s(&self) -> Option<u64> {
         self.rate_bits_per_s
     }
 
-    /// Does something at an end, on a thread that is there; sockets it makes, and processes it starts, are there too.
+    /// Runs a closure at an end, on a thread that is there. Sockets it makes and processes it starts are there too.
     pub(super) fn run<T: Send>(&self, end: End, what: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
         match &self.testbed {
             Some(testbed) => testbed.run(end as usize, what),

@@ -1,5 +1,5 @@
-//! iperf3: the kernel's TCP without encryption, with the controller it is told to take. Its two ends are processes of
-//! it, and the figures are those that it gives.
+//! iperf3: the kernel's TCP without encryption, with a given congestion controller. Both ends are iperf3 processes,
+//! and the figures are those that it reports. This process never carries the bytes itself.
 
 use std::{
     io::{BufRead, BufReader},
@@ -15,12 +15,12 @@ use super::{
     transfer_run::{TransferRun, TransferSpec},
 };
 
-/// Whether there is one.
+/// Whether iperf3 can be started.
 pub(super) fn is_here() -> bool {
     Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
-/// One run of it.
+/// One run of iperf3.
 pub(super) fn run(
     place: &BenchNetwork,
     rate_bits_per_s: Option<u64>,
@@ -35,7 +35,8 @@ pub(super) fn run(
     sender.args(["--congestion", controller, "--parallel", &course.flows.to_string()]);
     match (course.amount, rate_bits_per_s) {
         (Amount::Bytes(bytes), None) => sender.args(["--bytes", &bytes.to_string()]),
-        // As long as the bytes take at the full rate: a controller that starves would take for ever.
+        // As long as the bytes take at the full rate: with a controller that starves, a number of bytes would take
+        // for ever.
         (Amount::Bytes(bytes), Some(rate)) => sender.args(["--time", &(bytes * 8).div_ceil(rate).to_string()]),
         (Amount::Time(time), _) => sender.args(["--time", &time.as_secs().to_string()]),
     };
@@ -59,10 +60,10 @@ fn listening() -> Result<Child, String> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| error.to_string())?;
-    // It says when it listens.
+    // It reports when it listens.
     let mut lines = BufReader::new(receiver.stdout.take().ok_or("it has no output")?).lines();
     let listens = lines.any(|line| line.is_ok_and(|line| line.contains("listening")));
-    // What it says further is read away, so that it never waits for us.
+    // The rest of its output is read and dropped, so that it never blocks on a full pipe.
     std::thread::spawn(move || lines.count());
     if listens { Ok(receiver) } else { Err("its receiver does not listen: is its port taken?".into()) }
 }

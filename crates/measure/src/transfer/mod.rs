@@ -1,10 +1,6 @@
-//! Bulk bytes over a way: by this system's carriers, by the bare QUIC library, and by what kernels do (iperf3), in turn
-//! and in one run (Open Cloud Testbed, section 6). It serves `sector bench transfer`, and never talks to a running
-//! cloud.
-//!
-//! Every system has the same arrangement: a thread that sends and one that receives, each with a runtime of its own;
-//! over an emulated way each is at a site of its own. The watch runs from before the connection is made until the
-//! receiver has said that it has all: handshake and start are part of what a user waits for.
+//! Bulk bytes over a path, in turn and in one run: by this system's carriers, by the bare QUIC library, and by the
+//! kernel (iperf3). See Open Cloud Testbed, section 6. It serves `sector bench transfer`, and never talks to a
+//! running cloud.
 
 mod bare_quic;
 mod bench_network;
@@ -25,11 +21,11 @@ use transfer_run::{TransferRun, TransferSpec};
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct TransferPlan {
-    /// The way; without one, the loopback.
+    /// The path; without one, the loopback.
     pub path: Option<EmulatedPath>,
     /// Which systems, in this order.
     pub systems: Vec<System>,
-    /// Flows at once, each over a connection of its own, which share the bytes.
+    /// Concurrent flows, each over a connection of its own. They share the bytes.
     pub flows: u32,
     /// Bytes in all.
     pub bytes: u64,
@@ -37,20 +33,20 @@ pub struct TransferPlan {
     pub rounds: u32,
 }
 
-/// An emulated way.
+/// An emulated path.
 #[derive(Clone, Debug)]
 pub struct EmulatedPath {
     /// What its links carry.
     pub rate: Rate,
-    /// There and back.
+    /// The round-trip time.
     pub round_trip: Duration,
     /// Packets lost by chance.
     pub loss: Share,
-    /// What chance is drawn from.
+    /// The seed of all random draws.
     pub seed: u64,
 }
 
-/// Who moves the bytes.
+/// What moves the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// Our TCP with TLS.
@@ -72,47 +68,47 @@ pub struct TransferFigure {
     pub system: &'static str,
     /// `tcp` or `quic`.
     pub carrier: &'static str,
-    /// `udt`, `bbr`, `cubic`; of kernels' TCP, what it was set to.
+    /// `udt`, `bbr`, `cubic`; for the kernel's TCP, what it was set to.
     pub controller: &'static str,
     /// Whether the peer's rate was known before.
     pub is_known: bool,
-    /// What the way carries, in bits a second; nothing for the loopback.
+    /// The path's rate, in bits a second; `None` for the loopback.
     pub rate_bps: Option<u64>,
-    /// There and back, in milliseconds.
+    /// The round-trip time, in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// Share of packets that the way loses.
+    /// Share of packets that the path loses.
     pub loss: Option<f64>,
     /// Flows at once.
     pub flows: u32,
-    /// Bits of the user's in a second, from the first packet to the last.
+    /// Bits of user data in a second, from the first packet to the last.
     pub goodput_bps: f64,
-    /// Of what the way carries.
+    /// Goodput as a share of the path's rate.
     pub link_share: Option<f64>,
-    /// Processor seconds of both ends for a gigabyte, the emulation not counted.
+    /// Processor seconds of both ends for a gigabyte, without the emulation.
     pub cpu_s_per_gb: f64,
-    /// When nine tenths of the way's rate came through for the first time, in seconds.
+    /// When nine tenths of the path's rate came through for the first time, in seconds.
     pub full_rate_after_s: Option<f64>,
-    /// Why it did not come to its end, in its own words; it counts as having carried nothing then.
+    /// Why it did not finish, in its own words; its figures are then those of a transfer that carried nothing.
     pub failed: Option<String>,
 }
 
-/// How two flows share a way.
+/// How two flows share a path.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sharing {
-    /// The first, which has the way alone for a while.
+    /// The first, which has the path alone for a while.
     pub first: &'static str,
     /// The second.
     pub second: &'static str,
-    /// The first's part of what both got while both ran.
+    /// The first's share of what both carried while both ran.
     pub first_share: f64,
-    /// Both together, of what the way carries.
+    /// Both together, as a share of the path's rate.
     pub link_share: f64,
 }
 
 /// Why a measurement failed.
 #[derive(Debug, Error)]
 pub enum TransferError {
-    /// The emulated way could not be made.
+    /// The emulated path could not be made.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
     /// A system failed.
@@ -133,9 +129,13 @@ pub fn has_iperf() -> bool {
     iperf::is_here()
 }
 
-/// Measures every system in turn, round by round; gives the medians. `tell` hears each turn as it ends. A system that
-/// fails has a figure that says so, and the others are measured all the same: on a way that loses packets that is a
-/// result.
+/// Measures every system in turn, round by round; returns the medians. `tell` is called with each turn as it ends. A
+/// system that fails gets a figure that says so, and the others are still measured. On a path that loses packets, a
+/// failure is a result.
+///
+/// Every system has the same setup: a sending thread and a receiving thread, each with a runtime of its own. Over an
+/// emulated path, each is at a site of its own. Time is taken from before the connection is made until the receiver
+/// has confirmed all bytes, since users wait for handshake and start too.
 pub fn compare(
     plan: &TransferPlan,
     tell: &mut dyn FnMut(&TransferFigure),
@@ -157,14 +157,14 @@ pub fn compare(
     Ok(rounds.into_iter().filter_map(median).collect())
 }
 
-/// Lets a second flow come to a first, and says how they share the way.
+/// Starts a second flow while a first is running, and measures how they share the path.
 pub fn share(way: &EmulatedPath, first: System, second: System, time: Duration) -> Result<Sharing, TransferError> {
     let place = BenchNetwork::set_up(Some(way), 0)?;
     let alone = time / 4;
     let course = |system, time| TransferSpec { system, amount: Amount::Time(time), flows: 1 };
     let both = [(course(first, time), Duration::ZERO), (course(second, time - alone), alone)];
     let runs = transfer_run::run(&place, &both)?;
-    // The second has had its start by then, and neither has ended.
+    // By then the second has had its start, and neither has ended.
     let (from, until) = ((time / 2).as_secs_f64(), time.as_secs_f64() * 0.95);
     let bits = |run: &TransferRun| run.bytes_between(from, until) * 8.0;
     let (one, other) = (bits(&runs[0]), bits(&runs[1]));
@@ -214,7 +214,7 @@ fn failed(plan: &TransferPlan, system: System, reason: String) -> TransferFigure
     }
 }
 
-/// The figure in the middle, by goodput.
+/// The median figure, by goodput.
 fn median(mut figures: Vec<TransferFigure>) -> Option<TransferFigure> {
     figures.sort_by(|one, other| one.goodput_bps.total_cmp(&other.goodput_bps));
     let middle = figures.len() / 2;
@@ -254,14 +254,14 @@ impl fmt::Display for System {
 }
 
 impl EmulatedPath {
-    /// Its emulation; `turn` makes another draw of the lots.
+    /// The plan of its emulation; `turn` changes the random draws.
     fn plan(&self, turn: u64) -> Result<TestbedPlan, TestbedError> {
         let rules = PathRules { loss: self.loss, ..PathRules::new(self.rate, self.round_trip) };
         TestbedPlan::new(2, 0, &rules, self.seed.wrapping_add(turn))
     }
 }
 
-/// What counts as the full rate: the headers take a twentieth already.
+/// What counts as the full rate: headers alone take a twentieth.
 const FULL_SHARE: f64 = 0.9;
 
 #[cfg(test)]
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// What was measured over an emulated way; nothing where that is not permitted.
+    /// The figures of an emulated path; `None` where making one is not permitted.
     fn compared(way: EmulatedPath, systems: &[System], bytes: u64) -> Option<Vec<TransferFigure>> {
         match compare(&plan(Some(way), systems, 1, bytes), &mut |_| {}) {
             Err(TransferError::Testbed(TestbedError::NotPermitted { .. } | TestbedError::NoTun(_))) => {

@@ -1,4 +1,5 @@
-//! This system's ends: frames over its carriers, sealed and with checksums, from memory to memory.
+//! This system's ends: frames over its carriers, sealed and with checksums, from memory to memory. It never touches a
+//! disk.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -18,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::transfer_run::{ByteCounter, Until};
 
-/// Where a receiver can be reached, and whom it trusts.
+/// Where a receiver can be reached, and which authority to trust.
 pub(super) struct ReceiverEndpoint {
     pub(super) address: SocketAddr,
     pub(super) authority_pem: String,
@@ -29,12 +30,12 @@ pub(super) struct ReceiverEndpoint {
 pub(super) enum SendCarrier {
     Tcp,
     Quic(ControllerKind),
-    /// With what earlier transfers have taught.
+    /// With the rates learned from earlier transfers.
     Known(QuicSettings),
 }
 
 impl SendCarrier {
-    /// By QUIC, remembering peers.
+    /// QUIC that remembers the rates of peers.
     pub(super) fn known(controller: ControllerKind) -> Self {
         Self::Known(QuicSettings {
             controller,
@@ -44,7 +45,7 @@ impl SendCarrier {
     }
 }
 
-/// Takes so many flows to their end, one after the other or at once.
+/// Receives this many flows to their end, one after the other or at once.
 pub(super) async fn receive(
     ip: IpAddr,
     flows: u32,
@@ -71,7 +72,7 @@ pub(super) async fn receive(
     all(receiving).await
 }
 
-/// Sends so many flows at once, each over a connection of its own.
+/// Sends this many flows at once, each over a connection of its own.
 pub(super) async fn send(door: &ReceiverEndpoint, by: SendCarrier, flows: u32, until: Until) -> Result<(), String> {
     let identity = TlsIdentity::client(&door.authority_pem).map_err(text)?;
     let mut sending = JoinSet::new();

@@ -1,4 +1,4 @@
-//! Runs transfers and watches them: what has arrived when, and what it cost.
+//! Runs transfers and samples them: how much had arrived at which time, and what it cost. It never compares systems.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ pub(super) struct TransferSpec {
     pub(super) flows: u32,
 }
 
-/// What came of it.
+/// The outcome of a transfer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransferRun {
     pub(super) bytes: u64,
@@ -35,7 +35,7 @@ pub(super) struct TransferRun {
     pub(super) processor_s: f64,
     /// Seconds since the measurement began, and bytes that had arrived by then.
     pub(super) samples: Vec<(f64, u64)>,
-    /// When what counts began, in the same seconds.
+    /// When the measured part began, in the same seconds.
     pub(super) from_s: f64,
 }
 
@@ -66,7 +66,7 @@ impl TransferRun {
     }
 }
 
-/// What a receiver counts, and a sender looks at.
+/// Counted by a receiver, sampled by the watching thread.
 #[derive(Debug, Default)]
 pub(super) struct ByteCounter {
     pub(super) bytes: AtomicU64,
@@ -74,23 +74,23 @@ pub(super) struct ByteCounter {
 }
 
 impl ByteCounter {
-    /// Bytes have arrived.
+    /// Adds bytes that have arrived.
     pub(super) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
-/// How long an end goes on.
+/// How long a sender goes on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Until {
-    /// So many bytes on each flow, but not beyond a moment.
+    /// This many bytes on each flow, but not beyond a moment.
     Bytes(u64, Instant),
-    /// A moment.
+    /// Until a moment.
     Moment(Instant),
 }
 
 impl Until {
-    /// How many bytes to send next, after so many and at most so many; `None` at the end.
+    /// How many bytes to send next, after `sent` bytes and at most `bytes_max`; `None` at the end.
     pub(super) fn next(self, sent: u64, bytes_max: usize) -> Option<usize> {
         match self {
             Self::Bytes(all, end) => (sent < all && Instant::now() < end).then(|| bytes_max.min((all - sent) as usize)),
@@ -99,7 +99,7 @@ impl Until {
     }
 }
 
-/// Runs the courses, each after its pause, at once.
+/// Runs the transfers at once, each after its pause.
 pub(super) fn run(
     place: &BenchNetwork,
     courses: &[(TransferSpec, Duration)],
@@ -126,7 +126,7 @@ fn one(place: &BenchNetwork, course: TransferSpec, began: Instant) -> Result<Tra
         let watching = scope.spawn(|| watch(&meter, &samples, began));
         let outcome = carry(place, course, &meter, began);
         meter.is_over.store(true, Ordering::Relaxed);
-        // It only sleeps and looks.
+        // The watching thread only sleeps and samples.
         let _ = watching.join();
         outcome
     });
@@ -147,7 +147,7 @@ fn carry(
         return iperf::run(place, place.rate_bits_per_s(), controller, course, began);
     }
     let failed = |reason: String| TransferError::System { system: course.system, reason };
-    // The first transfer to a peer that is to be known is only there to know it.
+    // To a peer whose rate is to be known, a first transfer only learns the rate.
     let transfers = if matches!(course.system, System::QuicKnown(_)) { 2 } else { 1 };
     let flows = course.flows * transfers;
     let (say, door) = mpsc::sync_channel(1);
@@ -170,18 +170,18 @@ fn carry(
         let (sent, sender_s) = (sent.0.map_err(failed)?, sent.1);
         let carried_bytes = meter.bytes.load(Ordering::Relaxed);
         let bytes = carried_bytes - sent.bytes_before;
-        // What went before is part of what was paid for.
+        // The learning transfer used processor time too; the measured bytes get their share of the total.
         let processor_s = (sender_s + receiver_s) * bytes as f64 / carried_bytes as f64;
         let from_s = (sent.start - began).as_secs_f64();
         Ok(TransferRun { bytes, took: sent.took, processor_s, samples: Vec::new(), from_s })
     })
 }
 
-/// What a sender says at its end.
+/// What a sender returns at its end.
 struct Sent {
     start: Instant,
     took: Duration,
-    /// Bytes that do not count.
+    /// Bytes that are not measured.
     bytes_before: u64,
 }
 
@@ -212,7 +212,7 @@ async fn send(
     Ok(Sent { start, took: start.elapsed(), bytes_before })
 }
 
-/// Runs an end by itself on this thread; what it gives, and the processor seconds it took.
+/// Runs an end by itself on this thread. Returns its result and the processor seconds it took.
 fn on_a_runtime<T>(end: impl Future<Output = Result<T, String>>) -> (Result<T, String>, f64) {
     let began = processor_s();
     let outcome = match Builder::new_current_thread().enable_all().build() {
@@ -228,7 +228,7 @@ fn processor_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Looks at the meter now and then.
+/// Samples the counter at intervals.
 fn watch(meter: &ByteCounter, samples: &Mutex<Vec<(f64, u64)>>, began: Instant) {
     while !meter.is_over.load(Ordering::Relaxed) {
         let sample = (began.elapsed().as_secs_f64(), meter.bytes.load(Ordering::Relaxed));
@@ -237,13 +237,13 @@ fn watch(meter: &ByteCounter, samples: &Mutex<Vec<(f64, u64)>>, began: Instant) 
     }
 }
 
-/// Time between two looks.
+/// Time between two samples.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 /// Longest turn: a controller that starves is measured by what it has carried by then.
 pub(super) const TURN_MAX: Duration = Duration::from_secs(60);
 /// How long a rate must last to count.
 const REACHED_OVER: Duration = Duration::from_millis(200);
-/// What is sent to get to know a peer.
+/// What is sent to learn a peer's rate.
 const KNOWN_BYTES: u64 = 200_000_000;
 
 #[cfg(test)]

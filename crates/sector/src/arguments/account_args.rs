@@ -1,4 +1,4 @@
-//! Arguments of what is about people: login, users, groups, sessions.
+//! Arguments of the commands about people: login, users, groups, sessions. This file never runs a command.
 
 use std::{net::SocketAddr, path::PathBuf};
 

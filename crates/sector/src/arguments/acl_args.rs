@@ -1,4 +1,4 @@
-//! The command about rights.
+//! Arguments of the command about rights. This file never runs a command.
 
 use clap::Subcommand;
 use protocol::{Acl, Principal, UserName};

@@ -1,4 +1,4 @@
-//! Commands by which machines come into a cloud.
+//! Arguments of the commands that admit machines to a cloud. This file never runs a command.
 
 use std::{
     io::{self, BufRead, Read},

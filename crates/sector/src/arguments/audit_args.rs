@@ -1,4 +1,4 @@
-//! Arguments of `audit`.
+//! Arguments of `audit`. This file never runs a command.
 
 use std::{path::PathBuf, time::SystemTime};
 

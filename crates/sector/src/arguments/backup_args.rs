@@ -1,4 +1,4 @@
-//! Backups of the master and the security server.
+//! Arguments of the commands that back up the master and the security server. This file never runs a command.
 
 use std::path::PathBuf;
 

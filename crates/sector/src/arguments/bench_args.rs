@@ -1,4 +1,4 @@
-//! Commands that measure.
+//! Arguments of the commands that measure. This file never runs a command.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Commands that make, change and watch a cloud.
+//! Arguments of the commands that make, change and watch a cloud. This file never runs a command.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Commands over files and folders.
+//! Arguments of the commands over files and folders. This file never runs a command.
 
 use std::path::PathBuf;
 

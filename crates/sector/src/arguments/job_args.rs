@@ -1,4 +1,4 @@
-//! Commands over jobs.
+//! Arguments of the commands over jobs. This file never runs a command.
 
 use bytesize::ByteSize;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};

@@ -1,4 +1,4 @@
-//! How fast a command's transfers go, and who goes first.
+//! Arguments for the rate and the priority of a command's transfers. This file never limits a transfer itself.
 
 use std::{convert::Infallible, path::PathBuf, str::FromStr};
 

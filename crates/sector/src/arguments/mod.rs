@@ -1,4 +1,5 @@
-//! The command line (`docs/command-line.md` is the contract): names, options and one example each.
+//! The command line: names, options and one example each. `docs/command-line.md` is the contract. This module never
+//! runs a command.
 
 mod account_args;
 mod acl_args;

@@ -1,4 +1,4 @@
-//! `sector testbed`: sites and links on this machine.
+//! Arguments of `sector testbed`: sites and links on this machine. This file never runs a command.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Copying files into a backup and out of one: for their owner alone, synced, and each with its digest.
+//! Copies files into a backup and out of one. A copy is private to its owner, is synced, and comes with its digest.
+//! It never overwrites a file.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -18,7 +19,7 @@ pub(super) struct Copied {
     pub(super) blake3: String,
 }
 
-/// Copies to a new file, and syncs it. `read` says what could not be read.
+/// Copies to a new file, and syncs it. `read` makes the error for a source that cannot be read.
 pub(super) fn copy(
     from: &mut dyn Read,
     to: &Path,
@@ -54,7 +55,7 @@ pub(super) fn write(bytes: &[u8], to: &Path, interrupt: &Interrupt) -> Result<Co
     copy(&mut &bytes[..], to, interrupt, &|error| unwritten(to, error))
 }
 
-/// The digest of a file, and its length.
+/// The length and digest of a file.
 pub(super) fn digest(file: &Path, interrupt: &Interrupt) -> Result<Copied, Failure> {
     let failed = |error: io::Error| Failure::local("read", file, &error);
     let mut from = File::open(file).map_err(failed)?;
@@ -70,7 +71,7 @@ pub(super) fn digest(file: &Path, interrupt: &Interrupt) -> Result<Copied, Failu
     }
 }
 
-/// Makes a folder, and those above it, for its owner alone.
+/// Makes a folder, and those above it, private to its owner.
 pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| unwritten(folder, &error))
@@ -81,7 +82,7 @@ pub(super) fn sync(folder: &Path) -> Result<(), Failure> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| unwritten(folder, &error))
 }
 
-/// Gives what was made to the user whose `folder` it lies in, where root made it.
+/// If root made `made`, gives it to the user who owns `folder`, in which it lies.
 pub(super) fn give_to_owner_of(folder: &Path, made: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| unwritten(made, &error);
     let (owner, own) = (fs::metadata(folder).map_err(failed)?, fs::symlink_metadata(made).map_err(failed)?);
@@ -96,7 +97,7 @@ pub(super) fn set_mode(file: &Path, mode: u32) -> Result<(), Failure> {
     fs::set_permissions(file, Permissions::from_mode(mode & 0o777)).map_err(|error| unwritten(file, &error))
 }
 
-/// A file or folder that could not be written.
+/// The error for a file or folder that could not be written.
 pub(super) fn unwritten(at: &Path, error: &io::Error) -> Failure {
     if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
         let message = format!("there is no room on the disk of `{}`; free some, or name another", at.display());
@@ -105,5 +106,5 @@ pub(super) fn unwritten(at: &Path, error: &io::Error) -> Failure {
     Failure::local("write", at, error)
 }
 
-/// Bytes that are copied in one go.
+/// Bytes copied at a time.
 const COPY_BYTES: usize = 256 * 1024;

@@ -1,5 +1,5 @@
-//! What a backup says of itself: one line of JSON in `manifest.json`, and below it the BLAKE3 of that line
-//! (`docs/formats-on-disk.md`, backup).
+//! A backup's description of itself: one line of JSON in `manifest.json`, and below it the BLAKE3 of that line
+//! (`docs/formats-on-disk.md`, backup). This file never reads anything else of a backup.
 
 use std::{
     fs, io,
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// A backup.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// The form of the backup.
+    /// The format version of the backup.
     pub(crate) format: u32,
     /// The version of the program that made it.
     pub(crate) program: String,
@@ -29,20 +29,20 @@ pub(crate) struct Manifest {
 /// One role.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Part {
-    /// Which.
+    /// Which role.
     pub(crate) role: Role,
     /// Its folder.
     pub(crate) folder: PathBuf,
     /// Rows of its journal.
     pub(crate) rows: u64,
-    /// Of a master: what its journal is.
+    /// For a master: which journal it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) journal: Option<JournalLine>,
     /// All files of the part.
     pub(crate) files: Vec<FileLine>,
 }
 
-/// What a master's journal is.
+/// The identity of a master's journal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct JournalLine {
     /// Its id.
@@ -64,7 +64,7 @@ pub(crate) struct FileLine {
     pub(crate) bytes: u64,
     /// Its BLAKE3, in hexadecimal.
     pub(crate) blake3: String,
-    /// Its permissions where it came from.
+    /// Its permissions at the source.
     pub(crate) mode: u32,
 }
 
@@ -90,7 +90,7 @@ impl Role {
         }
     }
 
-    /// What people call it.
+    /// Its name for people.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Security => "security server",
@@ -114,14 +114,14 @@ impl Manifest {
         humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since).to_string()
     }
 
-    /// The text of its file.
+    /// The text of the manifest's file.
     pub(crate) fn to_text(&self) -> Result<String, Failure> {
         let line = serde_json::to_string(self).map_err(|error| Failure::failed(error.to_string()))?;
         let digest = blake3::hash(line.as_bytes()).to_hex();
         Ok(format!("{line}\n{digest}\n"))
     }
 
-    /// Reads that of the backup in a folder.
+    /// Reads the manifest of the backup in a folder.
     pub(crate) fn read(backup: &Path) -> Result<Self, Failure> {
         let file = backup.join(MANIFEST_FILE);
         let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
@@ -162,19 +162,19 @@ impl Manifest {
     }
 }
 
-/// What is read first, and stays where it is in every later form.
+/// The part that is read first. It keeps its place in every later format.
 #[derive(Deserialize)]
 struct Head {
     format: u32,
     program: String,
 }
 
-/// A backup that is not what was written.
+/// The error for a backup that is not what was written.
 pub(crate) fn damaged(file: &Path, why: &str) -> Failure {
     Failure::new(Status::Corrupt, format!("`{}` {why}; this backup cannot be used, take another", file.display()))
 }
 
-/// Whether one version stands for a later program than another.
+/// Whether one version is later than another.
 fn is_newer(one: &str, other: &str) -> bool {
     let numbers = |text: &str| -> Vec<u64> {
         let release = text.split(['-', '+']).next().unwrap_or_default();
@@ -183,7 +183,7 @@ fn is_newer(one: &str, other: &str) -> bool {
     numbers(one) > numbers(other)
 }
 
-/// The form that this program writes.
+/// The format that this program writes.
 pub(crate) const FORMAT: u32 = 1;
 /// The manifest's file in a backup.
 pub(crate) const MANIFEST_FILE: &str = "manifest.json";

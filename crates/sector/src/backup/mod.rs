@@ -1,9 +1,8 @@
 //! Backups of what the cloud's nodes do not have: the master's journal, and all of the security server
-//! (`docs/paths/backup.md`). [`take`] makes one while the roles run, [`verify`] proves that one is whole, [`restore`]
-//! puts it back. Only who may read a role's folder can do either; nothing of it goes over a network.
-//!
-//! Never leaves half a backup under a backup's name, never changes a role's folder before the whole backup was read,
-//! and deletes nothing that it did not make.
+//! (`docs/paths/backup.md`). [`take`] makes one while the roles run, [`verify`] proves that one is whole, and
+//! [`restore`] puts it back. Only users who can read a role's folder can take or restore; nothing goes over a
+//! network. Half a backup never gets a backup's name. A role's folder is never changed before the whole backup was
+//! read, and only files made here are ever deleted.
 
 mod file_copy;
 pub(crate) mod manifest;
@@ -27,12 +26,12 @@ use protocol::Status;
 use crate::failure::Failure;
 use manifest::Role;
 
-/// The word of a person that it should stop.
+/// A person's request to stop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Says it.
+    /// Requests the stop.
     pub(crate) fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -41,13 +40,13 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Fails when it was said.
+    /// Fails if a stop was requested.
     fn check(&self) -> Result<(), Failure> {
         if self.is_cancelled() { Err(Failure::failed(INTERRUPTED)) } else { Ok(()) }
     }
 }
 
-/// Bytes from somewhere that may be slow, until a person says to stop or none came for too long.
+/// Reads from a source that may be slow. It fails when a person asks to stop, or when no bytes came for too long.
 struct InterruptibleReader<'a, R> {
     from: R,
     interrupt: &'a Interrupt,
@@ -83,7 +82,7 @@ impl<R: Read> Read for InterruptibleReader<'_, R> {
     }
 }
 
-/// The roles whose folders these are, or lie in these as `security` and `master`.
+/// The roles whose folders these are, or whose folders lie in these as `security` and `master`.
 fn roles_in(folders: &[PathBuf]) -> Result<Vec<(Role, PathBuf)>, Failure> {
     let mut found: Vec<(Role, PathBuf)> = Vec::new();
     for folder in folders {
@@ -118,9 +117,10 @@ fn is_folder_of(role: Role, folder: &Path) -> bool {
     folder.join(role.rows_file()).is_file()
 }
 
-/// What is said when a person stopped it.
+/// The message after a person stopped it.
 const INTERRUPTED: &str = "interrupted; nothing half-done is left";
-/// How long a read may wait before it is asked whether to go on.
+/// How long a read may wait before checking whether to go on.
 const READ_WAIT: Duration = Duration::from_millis(200);
-/// So many waits in a row are two minutes: another backup may have its turn first, and a role may wait for its disk.
+/// This many waits in a row are two minutes: another backup may have its turn first, and a role may wait for its
+/// disk.
 const SILENCES_MAX: u32 = 600;

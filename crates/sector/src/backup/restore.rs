@@ -1,9 +1,7 @@
-//! Putting a backup back, into the folders of roles that do not run. All of the backup is read before anything is
-//! touched, and all of a role is made beside what is there; then one rename puts it in place. What was there is put
-//! aside.
-//!
-//! Files that are there stay, since they may be newer: settings, a certificate that was renewed. But an authority that
-//! is not the backup's is put aside, and rows are always those of the backup.
+//! Restores a backup into the folders of roles that do not run. The whole backup is read before anything changes, and
+//! a role is staged beside what is there. Renames then put it in place, the rows last; replaced files are archived.
+//! Existing files stay, since they may be newer: settings, a renewed certificate. But rows are always those of the
+//! backup, and an authority that differs from the backup's never stays.
 
 use std::{
     fs::{self, File},
@@ -26,26 +24,26 @@ use crate::failure::Failure;
 /// Which roles go where.
 #[derive(Clone, Debug)]
 pub(crate) struct RestoreOptions {
-    /// The only role that is put back.
+    /// The only role to restore.
     pub(crate) role: Option<Role>,
-    /// Where it goes; else to where it came from.
+    /// Where to restore it; by default where it came from.
     pub(crate) folder: Option<PathBuf>,
-    /// Whether it is only proved that it could be done.
+    /// Whether only to prove that it could be restored.
     pub(crate) check: bool,
 }
 
-/// A role that was put back.
+/// A role that was restored.
 #[derive(Debug)]
 pub(crate) struct Restored {
-    /// Which.
+    /// Which role.
     pub(crate) role: Role,
-    /// Where.
+    /// Its folder.
     pub(crate) folder: PathBuf,
-    /// The rows that were there, and other files that could not stay.
+    /// The previous rows, and other files that could not stay.
     pub(crate) archived: Vec<PathBuf>,
 }
 
-/// Puts a backup back. Blocks.
+/// Restores a backup. Blocks.
 pub(crate) fn restore(
     backup: &Path,
     wanted: &RestoreOptions,
@@ -74,35 +72,35 @@ pub(crate) fn restore(
     for place in &mut places {
         place.prepare(backup, interrupt)?;
     }
-    // From here on a person's word comes too late: what follows is a few renames.
+    // From here on a request to stop comes too late: what follows is a few renames.
     interrupt.check()?;
     let restored = places.into_iter().map(|place| place.put(&manifest)).collect::<Result<_, _>>()?;
     Ok((manifest, restored))
 }
 
-/// A role's folder while a part is put back.
+/// A role's folder while a part is restored.
 struct RestoreTarget<'a> {
     part: &'a Part,
     folder: PathBuf,
-    /// The rows that are there: whoever has them open keeps the role from being started.
+    /// The existing rows: holding them open keeps the role from being started.
     held: Option<Journal>,
     staging: Staging,
 }
 
-/// What is made beside that which is there; goes with whoever makes it.
+/// What is prepared beside the existing files; removed when dropped.
 struct Staging(PathBuf);
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // It may never have been made, or be moved by now.
+        // It may never have been made, or may have been moved by now.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 impl<'a> RestoreTarget<'a> {
-    /// Makes sure that the role does not run and is one of the backup's cloud.
+    /// Checks that the role does not run and belongs to the backup's cloud.
     fn hold(manifest: &Manifest, part: &'a Part, folder: PathBuf) -> Result<Self, Failure> {
-        // One that cannot be read is put aside; one that can must be ours.
+        // An authority that cannot be read is archived; one that can be read must be ours.
         if let Ok(Some(cloud)) = authority_fingerprint(&folder)
             && cloud != manifest.cloud
         {
@@ -119,7 +117,7 @@ impl<'a> RestoreTarget<'a> {
         Ok(Self { part, folder, held, staging })
     }
 
-    /// Makes all that is to be put in place.
+    /// Prepares everything that will be put in place.
     fn prepare(&mut self, backup: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
         let (role, from) = (self.part.role, backup.join(self.part.role.as_str()));
         file_copy::make_folder(&self.folder)?;
@@ -156,7 +154,7 @@ impl<'a> RestoreTarget<'a> {
         file_copy::give_to_owner_of(&self.folder, &staged)
     }
 
-    /// The files of the backup that the folder lacks, or has otherwise and must not.
+    /// The files of the backup that the folder lacks, and those of which it must not keep its own version.
     fn wanted_files(&self) -> Result<Vec<&'a FileLine>, Failure> {
         let is_there = |name: &str| self.folder.join(name).exists();
         // Neither is of use without the other.
@@ -173,7 +171,7 @@ impl<'a> RestoreTarget<'a> {
                     }
                 }
                 Some((FILES_FOLDER, name)) => !is_there(name),
-                // A record is never taken back to what it was.
+                // An audit record is never taken back to an earlier state.
                 Some((AUDIT_FOLDER, _)) => !has_audit,
                 _ => false,
             };
@@ -182,7 +180,7 @@ impl<'a> RestoreTarget<'a> {
         Ok(wanted)
     }
 
-    /// Puts it in place: the rows last, since with them the role is the backup's.
+    /// Puts it in place, the rows last: with them, the role becomes the backup's.
     fn put(self, manifest: &Manifest) -> Result<Restored, Failure> {
         let staging = &self.staging.0;
         let mut aside = Vec::new();
@@ -215,7 +213,7 @@ impl<'a> RestoreTarget<'a> {
     }
 }
 
-/// Opens the rows that are there; those that are damaged keep nobody away, and nobody can run on them.
+/// Opens the existing rows. Damaged rows do not stop a restore, since no role can run on them.
 fn hold(role: Role, rows: &Path) -> Result<Option<Journal>, Failure> {
     match Journal::open(rows) {
         Ok(journal) => Ok(Some(journal)),
@@ -233,6 +231,6 @@ fn is_authority(name: &str) -> bool {
     name == "authority.pem" || name == security::AUTHORITY_KEY_FILE
 }
 
-/// The files by which a role proves itself.
+/// The files by which a role authenticates itself.
 const KEY: &str = "key.pem";
 const CERTIFICATE: &str = "certificate.pem";

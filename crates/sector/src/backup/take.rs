@@ -1,6 +1,7 @@
-//! Taking a backup, while the roles run or while they are stopped: rows through the door in the role's folder
-//! ([`net::backup_socket`]), then the small files, then the audit record, which so reaches at least as far as the
-//! accounts say. All of it goes into a folder without a name, is read again, and gets its name last.
+//! Takes a backup, while the roles run or while they are stopped. First come the rows, through the socket in the
+//! role's folder ([`net::backup_socket`]), then the small files. The audit record comes last, so it reaches at least
+//! as far as the accounts say. Everything is written to a folder without a name and read again. A backup never gets
+//! its name before that.
 
 use std::{
     fs::{self, File},
@@ -28,7 +29,7 @@ use crate::failure::Failure;
 pub(crate) struct TakenBackup {
     /// Where it is.
     pub(crate) folder: PathBuf,
-    /// What it says of itself.
+    /// Its description of itself.
     pub(crate) manifest: Manifest,
     /// Files of the roles' folders that are not in it.
     pub(crate) left_out: Vec<PathBuf>,
@@ -63,14 +64,14 @@ pub(crate) fn take(to: &Path, folders: &[PathBuf], interrupt: &Interrupt) -> Res
     }
     file_copy::write(manifest.to_text()?.as_bytes(), &unfinished.folder.join(MANIFEST_FILE), interrupt)?;
     file_copy::sync(&unfinished.folder)?;
-    // What cannot be read again is no backup.
+    // A backup that cannot be read again is none.
     verify::verify(&unfinished.folder, interrupt)?;
     interrupt.check()?;
     let folder = unfinished.name(to, &manifest)?;
     Ok(TakenBackup { folder, manifest, left_out })
 }
 
-/// The fingerprint of the authority in a role's folder, in hexadecimal; none where there is none.
+/// The fingerprint of the authority in a role's folder, in hexadecimal; `None` if it has none.
 pub(super) fn authority_fingerprint(folder: &Path) -> Result<Option<String>, Failure> {
     let file = folder.join("authority.pem");
     match fs::read_to_string(&file) {
@@ -104,7 +105,7 @@ fn take_part(
         let copied = file_copy::write(&small.bytes, &to.join(&name), interrupt)?;
         lines.push(line(name, copied, small.mode));
     }
-    // After the accounts: so it has all lines that they know of.
+    // After the accounts, so that it has all lines that they know of.
     if role == Role::Security {
         for (name, bytes) in audit_files(folder)? {
             let name = format!("{AUDIT_FOLDER}/{name}");
@@ -118,7 +119,7 @@ fn take_part(
     Ok(Part { role, folder: folder.to_owned(), rows, journal, files: lines })
 }
 
-/// Takes the rows from the role that runs, or else from its journal.
+/// Takes the rows from the running role, or else from its journal.
 fn take_rows(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> Result<Copied, Failure> {
     match backup_socket::connect(folder) {
         Ok(stream) => {
@@ -164,15 +165,15 @@ struct SmallFile {
     mode: u32,
 }
 
-/// The small files of a role's folder, all of one moment: a certificate and its key are replaced together, now and
-/// then.
+/// The small files of a role's folder, all of one moment: a certificate and its key are now and then replaced
+/// together.
 fn small_files(folder: &Path, left_out: &mut Vec<PathBuf>) -> Result<Vec<SmallFile>, Failure> {
     for _ in 0..LOOKS_MAX {
         let (before, _) = read_small_files(folder)?;
         let (after, large) = read_small_files(folder)?;
         let is_same = |one: &SmallFile, other: &SmallFile| one.name == other.name && one.bytes == other.bytes;
         let is_still = before.len() == after.len() && before.iter().zip(&after).all(|(a, b)| is_same(a, b));
-        // A renewal that is under way has its second half beside the files.
+        // During a renewal, its second half lies beside the files.
         let is_renewed = fs::exists(folder.join("certificate.pem.next")).unwrap_or(false);
         if is_still && !is_renewed {
             left_out.extend(large);
@@ -191,7 +192,7 @@ fn read_small_files(folder: &Path) -> Result<(Vec<SmallFile>, Vec<PathBuf>), Fai
         let (path, Ok(name)) = (item.path(), item.file_name().into_string()) else { continue };
         let metadata = match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_file() => metadata,
-            // Folders, sockets; and what has just gone.
+            // Folders and sockets, and files that have just been removed.
             _ => continue,
         };
         let is_rows = Role::ALL.iter().any(|role| name.starts_with(role.rows_file()));
@@ -238,10 +239,10 @@ fn audit_files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     Ok(found)
 }
 
-/// A backup without a name yet; it goes with whoever makes it.
+/// A backup without a name yet; removed when dropped.
 struct UnfinishedBackup {
     folder: PathBuf,
-    /// Locked as long as someone works in it.
+    /// Locked as long as a process works in it.
     lock: Option<File>,
 }
 
@@ -255,7 +256,7 @@ impl UnfinishedBackup {
         Ok(Self { folder, lock: Some(lock) })
     }
 
-    /// Gives it the name of its time.
+    /// Gives it a name from its time.
     fn name(mut self, to: &Path, manifest: &Manifest) -> Result<PathBuf, Failure> {
         let time: String = manifest.made().chars().filter(|char| char.is_ascii_alphanumeric()).collect();
         let name = |number: u32| match number {
@@ -282,13 +283,13 @@ impl UnfinishedBackup {
 impl Drop for UnfinishedBackup {
     fn drop(&mut self) {
         if self.lock.is_some() {
-            // What cannot be removed now goes with the next backup to this folder.
+            // What cannot be removed now is removed by the next backup to this folder.
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
 }
 
-/// Removes what a backup left behind that was killed.
+/// Removes what killed backups left behind.
 fn remove_unfinished(to: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::local("list", to, &error);
     for item in fs::read_dir(to).map_err(failed)? {
@@ -305,13 +306,13 @@ fn remove_unfinished(to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How the folder of a backup is called that is not whole.
+/// How the folder of an unfinished backup is named.
 const UNFINISHED_PREFIX: &str = ".unfinished-";
-/// Largest file of a role's folder that is taken along: settings, keys, topologies are small.
+/// Largest file of a role's folder that is included: settings, keys and topologies are small.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
-/// Ends of the names of files that are nothing yet, or nothing that anyone misses.
+/// Suffixes of files that are not valid yet, or that are not needed.
 const TRANSIENT_SUFFIXES: [&str; 3] = [".tmp", ".next", ".log"];
-/// Looks at the small files before they count as never still.
+/// How often the small files are read before giving up on a moment without changes.
 const LOOKS_MAX: usize = 100;
-/// Backups of one second.
+/// Most backups in one second.
 const NAMES_MAX: u32 = 100;

@@ -1,4 +1,5 @@
-//! Proving that a backup is whole: every file has the bytes that were written, and the rows can be read to their end.
+//! Proves that a backup is whole: every file has the bytes that were written, and the rows can be read to their end.
+//! It never changes a backup.
 
 use std::{
     fs::{self, File},
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// The backup that is meant: this folder, or the newest in it.
+/// Finds the backup: this folder, or the newest one in it.
 pub(crate) fn find(at: &Path) -> Result<PathBuf, Failure> {
     if at.join(MANIFEST_FILE).exists() {
         return Ok(at.to_owned());
@@ -26,7 +27,7 @@ pub(crate) fn find(at: &Path) -> Result<PathBuf, Failure> {
         let path = item.map_err(|error| Failure::local("list", at, &error))?.path();
         let is_one = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME_PREFIX));
         if is_one && path.join(MANIFEST_FILE).exists() {
-            // One that is damaged is not passed over in silence: an older one would be taken for the newest.
+            // A damaged backup is not skipped silently: an older one would then pass for the newest.
             let made = Manifest::read(&path)?.made_unix_millis;
             if newest.as_ref().is_none_or(|(other, _)| made >= *other) {
                 newest = Some((made, path));
@@ -61,7 +62,7 @@ pub(crate) fn verify(backup: &Path, interrupt: &Interrupt) -> Result<Manifest, F
     Ok(manifest)
 }
 
-/// Reads the rows of a part: how many there are, and what journal they are.
+/// Reads the rows of a part: how many there are, and which journal they belong to.
 pub(super) fn read_part(role: Role, file: &Path, interrupt: &Interrupt) -> Result<(u64, Option<JournalLine>), Failure> {
     let opened = File::open(file).map_err(|error| Failure::local("read", file, &error))?;
     let mut facts = master::JournalFacts::default();
@@ -90,7 +91,7 @@ pub(super) fn read_part(role: Role, file: &Path, interrupt: &Interrupt) -> Resul
     Ok((rows, journal))
 }
 
-/// Rows that cannot be used.
+/// The error for rows that cannot be used.
 pub(super) fn unreadable(file: &Path, error: RowsError) -> Failure {
     match error {
         RowsError::Store(error) => Failure::from(error.refusal()),

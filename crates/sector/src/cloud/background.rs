@@ -1,5 +1,5 @@
-//! Commands that go on in the background (`--detach`): the same command once more, with a log instead of a terminal,
-//! waited for until it says that it is ready.
+//! Commands that continue in the background (`--detach`). The same command is started once more, with a log instead
+//! of a terminal. The foreground waits for its ready line or its end, and never longer.
 
 use std::{
     ffi::OsStr,
@@ -14,7 +14,7 @@ use protocol::Status;
 
 use crate::{failure::Failure, show};
 
-/// Runs this program with `words` in the background; prints its ready line, or says why it did not come to that.
+/// Runs this program with `words` in the background. Prints its ready line, or reports why it did not get ready.
 pub(crate) fn start(words: &[impl AsRef<OsStr>], what: &str, log: &Path) -> Result<(), Failure> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).map_err(|error| Failure::local("make the folder", folder, &error))?;
@@ -39,10 +39,10 @@ pub(crate) fn start(words: &[impl AsRef<OsStr>], what: &str, log: &Path) -> Resu
     Err(Failure::new(status_of(code), format!("{message} (log: {})", log.display())))
 }
 
-/// Leaves the terminal's session, where this process is one in the background.
+/// Leaves the terminal's session, if this process is one in the background.
 pub(crate) fn leave_terminal() {
     if std::env::var_os(DETACHED).is_some() {
-        // Fails only for a leader of a group, which has no terminal to lose.
+        // Fails only for the leader of a group, which has no terminal to lose.
         let _ = rustix::process::setsid();
     }
 }

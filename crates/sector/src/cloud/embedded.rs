@@ -1,4 +1,4 @@
-//! All roles as tasks of this process: what `sector up`, the tour and tests use.
+//! All roles as tasks of this process: used by `sector up`, the tour and tests. It never starts a role as a process.
 
 use std::net::SocketAddr;
 
@@ -56,7 +56,7 @@ impl Embedded {
     /// Stops nodes, then the master, then the security server.
     pub(crate) async fn stop(self) {
         let nodes = self.roles.len().saturating_sub(2);
-        // The nodes stop together: each may wait for what it is writing.
+        // The nodes stop at the same time: each may wait for its writes.
         for role in &self.roles[..nodes] {
             role.cancel();
         }

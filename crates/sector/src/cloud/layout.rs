@@ -1,10 +1,5 @@
-//! The folder of a cloud on one machine: a folder a role with its settings and credentials, made where missing.
-//!
-//! ```text
-//! DATA/profile.toml             who the first administrator is (kept here, copied to $SECTOR_HOME)
-//! DATA/security/  master/       settings.toml, credentials, accounts, journal
-//! DATA/node-1/ …                settings.toml, credentials, slices; with several disks the others' in disk-2/ …
-//! ```
+//! The folder of a cloud on one machine: one folder per role with its settings and credentials, created where
+//! missing. It never starts a role.
 
 use std::{
     ffi::OsString,
@@ -20,18 +15,18 @@ use security::create_cloud;
 
 use crate::failure::Failure;
 
-/// How large a cloud, and where it stands.
+/// The size of a cloud, and where its roles run.
 #[derive(Clone, Debug)]
 pub(crate) struct CloudSpec {
-    /// Where security server and master stand.
+    /// Where the security server and the master run.
     pub(crate) servers: RolePlacement,
-    /// Where each node stands.
+    /// Where each node runs.
     pub(crate) nodes: Vec<RolePlacement>,
     /// The master's port; 0 for a free one.
     pub(crate) port: u16,
-    /// Those of the security server and of each node; free ones where nothing is said.
+    /// The ports of the security server and of each node; free ports if not given.
     pub(crate) other_ports: Option<(u16, u16)>,
-    /// The file of the topology, where there is one.
+    /// The file of the topology, if there is one.
     pub(crate) topology: Option<PathBuf>,
     /// Data folders of each node.
     pub(crate) disks_per_node: u32,
@@ -39,19 +34,19 @@ pub(crate) struct CloudSpec {
     pub(crate) insecure_data: bool,
 }
 
-/// Where a role stands.
+/// Where a role runs.
 #[derive(Clone, Debug)]
 pub(crate) struct RolePlacement {
     /// Its site.
     pub(crate) site: String,
     /// Where it listens.
     pub(crate) address: Ipv4Addr,
-    /// What this program is to be told before the role's own words, so that the role runs there.
+    /// Words to put before the role's own arguments, so that the role runs there.
     pub(crate) command_prefix: Vec<OsString>,
 }
 
 impl CloudSpec {
-    /// So many nodes on this machine's loopback, taking turns at so many sites.
+    /// This many nodes on this machine's loopback, spread in turn over this many sites.
     pub(crate) fn on_loopback(nodes: u32, sites: u32) -> Self {
         let place = |site: u32| RolePlacement {
             site: format!("site-{site}"),
@@ -75,7 +70,13 @@ impl CloudSpec {
     }
 }
 
-/// A prepared folder.
+/// A prepared folder:
+///
+/// ```text
+/// DATA/profile.toml             who the first administrator is (kept here, copied to $SECTOR_HOME)
+/// DATA/security/  master/       settings.toml, credentials, accounts, journal
+/// DATA/node-1/ …                settings.toml, credentials, slices; with several disks the others' in disk-2/ …
+/// ```
 pub(crate) struct Layout {
     /// The data folder.
     pub(crate) folder: PathBuf,
@@ -99,7 +100,7 @@ impl Layout {
         let file = folder.join("profile.toml");
         let token = match cloud.ensure_admin(&admin)? {
             Some(token) => Some(token),
-            // The administrator is there; so is the profile, unless someone removed it.
+            // The administrator exists; so does the profile, unless someone removed it.
             None if file.exists() => None,
             None => Some(cloud.add_token(&admin)?),
         };
@@ -170,7 +171,7 @@ impl Layout {
     }
 }
 
-/// Writes a file for its owner's eyes only, whole or not at all.
+/// Writes a file that only its owner can read, whole or not at all.
 pub(crate) fn write_private(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).map_err(|error| Failure::local("make the folder", folder, &error))?;
@@ -193,8 +194,8 @@ impl From<security::SecurityError> for Failure {
 
 /// On one machine a node is lost only when its process is: five missed reports are enough.
 const NODE_LOST_AFTER_SECONDS: u64 = 5;
-/// And it does not come back by a cable being plugged in.
+/// And reconnecting a cable does not bring it back.
 const REPLICATE_AFTER_SECONDS: u64 = 5;
-/// Nodes of one machine share a disk; 32 MiB keep its journals alive. The master sees what is above a node's reserve
-/// and leaves as much again, so that uploads of unknown length do not meet the reserve at once.
+/// Nodes of one machine share a disk; 32 MiB keep its journals alive. The master sees the space above a node's
+/// reserve, and leaves the same amount again. Uploads of unknown length therefore do not reach the reserve at once.
 const RESERVE_BYTES: u64 = 32 << 20;

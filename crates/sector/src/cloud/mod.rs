@@ -1,5 +1,6 @@
-//! `sector up` and `down`: a whole cloud on this machine, in one process or one a role. The roles are those of a real
-//! cluster and read the same settings; only who starts them differs.
+//! `sector up` and `down`: a whole cloud on this machine, in one process or one per role. The roles are those of a
+//! real cluster and read the same settings; only the process that starts them differs. It never does a role's work
+//! itself.
 
 pub(crate) mod background;
 pub(crate) mod embedded;
@@ -78,7 +79,7 @@ pub(crate) async fn down(global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until every node has told what it holds.
+/// Waits until every node has reported its inventory.
 pub(crate) async fn wait_for_nodes(cloud: &Client, nodes: u32) -> Result<(), Failure> {
     let deadline = tokio::time::Instant::now() + NODES_DEADLINE;
     loop {
@@ -107,10 +108,10 @@ impl Started {
         }
     }
 
-    /// Says when a role ends by itself, and returns when none is left.
+    /// Reports when a role ends by itself, and returns when none is left.
     async fn watch(&mut self) -> Failure {
         match self {
-            // Its roles say themselves how they end, and a crash of one ends the process.
+            // Its roles report their own end, and a crash of one ends the process.
             Self::Embedded(_) => std::future::pending().await,
             Self::Processes(cloud) => cloud.watch().await,
         }
@@ -124,7 +125,7 @@ impl Started {
     }
 }
 
-/// From started to asked to stop.
+/// Runs from the start until asked to stop.
 async fn serve(
     cloud: &mut Started,
     layout: &Layout,
@@ -186,7 +187,7 @@ fn detach(up: &Up, global: &Global) -> Result<(), Failure> {
     background::start(&words, "the cloud", &Profile::home()?.join("sector.log"))
 }
 
-/// How long nodes may take to tell what they hold.
+/// How long nodes may take to report their inventories.
 const NODES_DEADLINE: std::time::Duration = std::time::Duration::from_secs(120);
-/// Time between two looks at them.
+/// Time between two checks on them.
 const NODES_PERIOD: std::time::Duration = std::time::Duration::from_millis(20);

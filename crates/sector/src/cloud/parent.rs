@@ -1,11 +1,11 @@
-//! The program that started this one (`sector up --until-stdin-ends`): it holds the other end of standard input, and
-//! when it is gone, however it went, that is at its end. What it says there is not looked at.
+//! The program that started this one (`sector up --until-stdin-ends`). It holds the other end of standard input. When
+//! that program is gone, however it ended, standard input is at its end. What it writes there is never interpreted.
 
 use std::io::{self, Read};
 
 use tokio::sync::oneshot::{self, Receiver};
 
-/// Who started this process, if it is to end with him.
+/// The program that started this process, if this process should end with it.
 #[derive(Debug)]
 pub(crate) struct Parent {
     exit: Option<Receiver<()>>,
@@ -17,15 +17,15 @@ impl Parent {
         Self::watch_on(io::stdin())
     }
 
-    /// Nobody who is watched.
+    /// Watches no program.
     pub(crate) fn none() -> Self {
         Self { exit: None }
     }
 
-    /// Returns once he is gone.
+    /// Returns once that program is gone.
     pub(crate) async fn exited(&mut self) {
         match &mut self.exit {
-            // The thread that would tell can only end by having read to the end.
+            // The thread that reports the end can only finish by reading to the end.
             Some(gone) => drop(gone.await),
             None => std::future::pending().await,
         }
@@ -35,9 +35,9 @@ impl Parent {
         let (tell, gone) = oneshot::channel();
         // Not one of the runtime's threads: it may read for ever, and must not keep the process from ending.
         std::thread::spawn(move || {
-            // What cannot be read has no other end.
+            // An input that cannot be read has no other end.
             let _ = io::copy(&mut input, &mut io::sink());
-            // Nobody listens where the process ends already.
+            // Nothing receives this if the process is already ending.
             let _ = tell.send(());
         });
         Self { exit: Some(gone) }

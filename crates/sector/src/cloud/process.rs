@@ -1,5 +1,5 @@
-//! A process that was started here and may still run: known by its number and by when it started, since numbers are
-//! used again. Notes in `$SECTOR_HOME` name such processes.
+//! A process that was started here and may still run. It is known by its number and its start time, since numbers are
+//! reused. Notes in `$SECTOR_HOME` name such processes. A reused number never counts as the same process.
 
 use std::{fs, io, time::Duration};
 
@@ -27,7 +27,7 @@ impl Process {
         Self { pid, started: start_ticks(pid).unwrap_or_default() }
     }
 
-    /// Whether that very process still runs.
+    /// Whether exactly that process still runs.
     pub(crate) fn is_alive(&self) -> bool {
         start_ticks(self.pid) == Some(self.started)
     }
@@ -47,7 +47,7 @@ impl Process {
     }
 }
 
-/// Sends SIGTERM and waits for the end; false when it takes too long.
+/// Sends SIGTERM and waits for the end; false if that takes too long.
 fn stop_process(pid: i32) -> io::Result<bool> {
     let Some(pid) = Pid::from_raw(pid) else { return Ok(true) };
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -62,10 +62,10 @@ fn stop_process(pid: i32) -> io::Result<bool> {
     Ok(ended > 0)
 }
 
-/// When a process was started, by `/proc/PID/stat`; `None` where there is no such process, or only its remains.
+/// When a process was started, from `/proc/PID/stat`; `None` if there is no such process, or only a zombie.
 fn start_ticks(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold blanks and parentheses; fields are counted behind its last parenthesis.
+    // The name may hold blanks and parentheses, so fields are counted from its last parenthesis.
     let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     if fields.first() == Some(&"Z") {
         return None;

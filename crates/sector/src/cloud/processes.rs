@@ -1,6 +1,7 @@
-//! One process a role (`sector up --processes`): started in order, each waited for by its ready line, stopped in the
-//! reverse order. When this process is killed, they end too; when one of them dies, that is said and the others go on:
-//! a role is not started again here, since what killed it may do so again and nobody would hear of it.
+//! One process per role (`sector up --processes`). They are started in order, each waited for by its ready line, and
+//! stopped in the reverse order. When this process is killed, they end too. When one of them dies, that is reported
+//! and the others go on. A role is never restarted here, since what killed it may do so again and nobody would
+//! notice.
 
 use std::{net::SocketAddr, path::Path, process::Stdio};
 
@@ -27,7 +28,7 @@ struct RoleProcess {
     name: String,
     pid: u32,
     child: Child,
-    /// Whether its end has been said.
+    /// Whether its end has been reported.
     ended: bool,
 }
 
@@ -52,7 +53,8 @@ impl Processes {
         self.address
     }
 
-    /// Says on standard error when a role ends by itself, with what that means; returns when the last one has.
+    /// Reports on standard error when a role ends by itself, with what that means; returns when the last one has
+    /// ended.
     pub(crate) async fn watch(&mut self) -> Failure {
         loop {
             let roles = self.nodes.iter_mut().chain([&mut self.master, &mut self.security]);
@@ -84,7 +86,7 @@ impl Processes {
 }
 
 impl RoleProcess {
-    /// Says it once when the process is gone.
+    /// Reports once when the process is gone.
     fn report_exit(&mut self) {
         if self.ended {
             return;
@@ -105,7 +107,7 @@ impl RoleProcess {
     }
 }
 
-/// Asks the system to end this process with the one that started it, where `sector up` is that one.
+/// Asks the system to end this process together with its parent, if that is `sector up`.
 pub(crate) fn end_with_parent() {
     if std::env::var_os(PART_OF_UP).is_some()
         && let Err(error) = set_parent_process_death_signal(Some(Signal::TERM))
@@ -114,7 +116,7 @@ pub(crate) fn end_with_parent() {
     }
 }
 
-/// Starts one role at its place and waits for its ready line, which names its address.
+/// Starts one role in its place and waits for its ready line, which names its address.
 async fn start(
     role: &str,
     name: String,
@@ -129,7 +131,7 @@ async fn start(
         .env(PART_OF_UP, "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // A Ctrl-C on the terminal is for `sector up`, which stops the roles in order.
+        // A Ctrl-C on the terminal goes to `sector up`, which stops the roles in order.
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
@@ -165,7 +167,7 @@ async fn wait(child: &mut Child) {
 
 /// Set for the roles that `sector up` starts.
 const PART_OF_UP: &str = "SECTOR_PART_OF_UP";
-/// Time between two looks at whether all roles are there.
+/// Time between two checks whether all roles are running.
 const LOOK_PERIOD: std::time::Duration = std::time::Duration::from_millis(250);
 /// How long a role may take to stop.
 const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);

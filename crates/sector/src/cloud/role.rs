@@ -1,4 +1,5 @@
-//! One role of a real cluster in the foreground: read settings, bind, say `ready`, run until a signal.
+//! One role of a real cluster in the foreground: read settings, bind, print `ready`, run until a signal. It never
+//! starts another role.
 
 use std::path::Path;
 
@@ -38,7 +39,7 @@ pub(crate) async fn node(config: &Path) -> Result<(), Failure> {
     run_until_signal(|stopping| async move { server.run(stopping).await.map_err(|error| error.refusal()) }).await
 }
 
-/// Runs a role until it ends or a signal asks it to, and then until it has ended in order.
+/// Runs a role until it ends by itself, or until a signal asks it to stop and it has stopped in order.
 async fn run_until_signal<F: Future<Output = Result<(), Refusal>>>(
     run: impl FnOnce(daemon::shutdown::ShutdownToken) -> F,
 ) -> Result<(), Failure> {
@@ -51,7 +52,7 @@ async fn run_until_signal<F: Future<Output = Result<(), Refusal>>>(
         ended = &mut role => return Ok(ended?),
         _ = signals.next() => stop.cancel(),
     }
-    // A second signal is for the impatient.
+    // A second signal ends it at once.
     tokio::select! {
         ended = role => Ok(ended?),
         _ = signals.next() => Err(Failure::failed("stopped before it had finished")),

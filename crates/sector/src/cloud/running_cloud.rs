@@ -1,4 +1,5 @@
-//! Which cloud of this home runs: a note in `$SECTOR_HOME` that `sector down` reads.
+//! Which cloud of this home runs: a note in `$SECTOR_HOME`, which `sector down` reads. A note never proves that the
+//! cloud runs; the process that it names does.
 
 use std::{
     fs, io,
@@ -30,7 +31,7 @@ impl RunningCloud {
         Self { process: Process::here(), address, data: data.into() }
     }
 
-    /// What the note says; `None` where there is none.
+    /// The content of the note; `None` if there is none.
     pub(crate) fn load(home: &Path) -> Result<Option<Self>, Failure> {
         let file = home.join(FILE);
         match fs::read_to_string(&file) {
@@ -48,7 +49,7 @@ impl RunningCloud {
 
     /// Removes the note.
     pub(crate) fn forget(home: &Path) {
-        // Where it stays, the process it names is gone, and `is_alive` says so.
+        // If it stays, the process it names is gone, and `is_alive` says so.
         let _ = fs::remove_file(home.join(FILE));
     }
 }

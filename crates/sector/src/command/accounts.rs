@@ -1,4 +1,5 @@
-//! `user` and `group`: who may come in, and who belongs together.
+//! `user` and `group`: who may log in, and which users belong together. It never decides who may change them: the
+//! cloud does.
 
 use client::{Client, NewUser, Password, Profile, UserChange, UserName};
 use serde::Serialize;
@@ -117,7 +118,7 @@ async fn passwd(cloud: &Client, user: Option<UserName>, from_stdin: bool) -> Res
     Ok(cloud.set_password(&user, old, new).await?)
 }
 
-/// Whether one has a password oneself. Only an administrator may set the first one, and may look.
+/// Whether the user has a password. Only an administrator may set a first password, and may look it up.
 async fn has_password(cloud: &Client) -> Result<bool, Failure> {
     if !cloud.who_am_i().await?.rights.admin {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! `acl`: who may do what.
+//! `acl`: who may do what. It never decides about rights: the cloud does.
 
 use client::{Acl, AclStatus, Client, SectorPath};
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub(crate) async fn run(cloud: &Client, command: AclCommand, global: &Global) ->
         AclCommand::Clear { path } => cloud.clear_acl(&SectorPath::parse(&path)?).await?,
         AclCommand::Owner { path, user } => cloud.set_owner(&SectorPath::parse(&path)?, &user).await?,
     };
-    // What was changed is silent, as of other commands; a program may want to see what holds now.
+    // Changes print nothing, as in other commands; a program may want to see what is in effect now.
     if global.json { print(&status, global) } else { Ok(()) }
 }
 
@@ -47,14 +47,14 @@ fn print(status: &AclStatus, global: &Global) -> Result<(), Failure> {
 struct AclView {
     path: String,
     owner: String,
-    /// What holds, as a list and as it is written.
+    /// What is in effect, as a list and as text.
     acl: Vec<AclEntryView>,
     text: String,
-    /// Whether the entry says so itself.
+    /// Whether the entry has its own list.
     own: bool,
-    /// The entry that says what holds; null: the cloud's settings.
+    /// The entry whose list is in effect; null: the cloud's settings.
     from: Option<String>,
-    /// What the one who asks may do.
+    /// What the asking user may do.
     yours: String,
 }
 

@@ -1,4 +1,5 @@
-//! `audit`: who did what, and whether the record of it is whole. Asks the cloud, or reads files without it.
+//! `audit`: who did what, and whether the record of it is whole. It asks the cloud, or reads the record's files
+//! without it. It never changes the record.
 
 use std::{
     path::Path,
@@ -20,7 +21,7 @@ use crate::{
     show,
 };
 
-/// `sector audit` on the files of a folder; `None` where the cloud is to be asked.
+/// `sector audit` on the files of a folder; `None` if the cloud must be asked.
 pub(crate) fn offline(command: &AuditCommand, global: &Global) -> Option<Result<(), Failure>> {
     let (AuditCommand::Show(AuditShow { folder, .. }) | AuditCommand::Verify(folder)) = command;
     let folder = folder.folder.as_deref()?;
@@ -30,8 +31,8 @@ pub(crate) fn offline(command: &AuditCommand, global: &Global) -> Option<Result<
     })
 }
 
-/// Checks the files of a folder. One without any is no record that is whole: they may have been removed, or the folder
-/// be another.
+/// Checks the files of a folder. A folder without any has no whole record: they may have been removed, or it may be
+/// the wrong folder.
 fn check_files(folder: &Path) -> Result<AuditCheck, Failure> {
     let check = check_folder(folder, &[], u64::MAX).map_err(|error| Failure::failed(error.to_string()))?;
     if check.files == 0 {
@@ -79,7 +80,7 @@ fn query(asked: &AuditShow) -> AuditQuery {
     AuditQuery { after: 0, since_unix_millis: asked.since.map(millis), user: asked.user.clone() }
 }
 
-/// Lines on their way to the user: printed page by page, or gathered for one JSON document.
+/// Lines for the user: printed page by page, or gathered for one JSON document.
 struct Lines {
     json: Option<Vec<Value>>,
 }
@@ -89,10 +90,10 @@ impl Lines {
         Self { json: global.json.then(Vec::new) }
     }
 
-    /// Whether there is more to come.
+    /// Takes a page; returns whether there is more to come.
     fn take(&mut self, page: AuditPage) -> Result<bool, Failure> {
         for line in page.lines {
-            // A line that is no JSON is shown as it is: the check says what is wrong with it.
+            // A line that is not JSON is shown as it is: the check says what is wrong with it.
             let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
             match &mut self.json {
                 Some(gathered) => gathered.push(value),
@@ -121,7 +122,7 @@ fn in_words(line: &Value) -> String {
     words.join(" ")
 }
 
-/// What came of a check; a record that is not whole is exit code 6.
+/// Prints the result of a check; a record that is not whole is exit code 6.
 fn tell(check: &AuditCheck, global: &Global) -> Result<(), Failure> {
     let fault = check.fault.as_ref();
     if global.json {

@@ -1,4 +1,5 @@
-//! `backup` and `restore`.
+//! `backup` and `restore`: the arguments and the output. The work is in the module `crate::backup`; this file never
+//! copies anything itself.
 
 use std::path::PathBuf;
 
@@ -76,7 +77,7 @@ fn next_step(role: Role) -> &'static str {
     }
 }
 
-/// Does what blocks, and stops it in order when a person says so.
+/// Runs blocking work, and stops it in order when a person asks for that.
 async fn in_order<T: Send + 'static>(
     work: impl FnOnce(&Interrupt) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {

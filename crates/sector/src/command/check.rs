@@ -1,4 +1,5 @@
-//! `check`: every copy of files is read where it lies and compared with its digest. It finds; the master repairs.
+//! `check`: every copy of files is read where it lies and compared with its digest. It never repairs anything; the
+//! master does.
 
 use std::sync::Arc;
 
@@ -43,12 +44,12 @@ pub(crate) async fn check(cloud: &Client, check: Check, global: &Global) -> Resu
         }
     }
     meter.finish();
-    // In the order of the paths, whichever was done first.
+    // In the order of the paths, whichever was finished first.
     views.sort_by(|a, b| (&a.path, &a.node).cmp(&(&b.path, &b.node)));
     report(&views, global)
 }
 
-/// The files that are meant, with the bytes of all their copies.
+/// The files to check, with the bytes of all their copies.
 async fn files(cloud: &Client, check: &Check) -> Result<Vec<(SectorPath, u64)>, Failure> {
     let mut files = Vec::new();
     for pattern in &check.paths {
@@ -118,7 +119,7 @@ impl CopyView {
     }
 }
 
-/// Files checked at once: their copies lie on different disks, and small ones wait for words more than for disks.
+/// Files checked at once: their copies lie on different disks, and small ones wait for messages more than for disks.
 const FILES_AT_ONCE: usize = 8;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! `bench io`: what a disk gives, measured as a node uses it: a large file written and synced, read back from the disk,
-//! small pieces read here and there, small files synced one after the other. It leaves nothing behind.
+//! `bench io`: measures a disk as a node uses it. It writes and syncs a large file and reads it back from the disk.
+//! It then reads small pieces at random, and syncs small files one after the other. It never touches any file but its
+//! own, which it removes.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -42,7 +43,7 @@ pub(crate) fn io(bench: &BenchIo, global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What one test gave.
+/// The result of one test.
 #[derive(Debug, Serialize)]
 pub(crate) struct DiskFigure {
     test: &'static str,
@@ -72,7 +73,7 @@ fn measure(folder: &Path, bytes: u64) -> io::Result<Vec<DiskFigure>> {
 }
 
 fn write_and_sync(path: &Path, bytes: u64) -> io::Result<DiskFigure> {
-    // Not zeros: some disks and file systems store these as nothing.
+    // Not zeros: some disks and file systems store zeros as nothing.
     let mut buffer = vec![0; STEP_BYTES as usize];
     let mut lot = SplitMix64(bytes | 1);
     buffer.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&lot.next().to_le_bytes()));
@@ -122,7 +123,7 @@ fn sync_often(folder: &Path) -> io::Result<DiskFigure> {
     Ok(DiskFigure::new("small files, each synced", syncs * SMALL_BYTES as u64, syncs, begun.elapsed()))
 }
 
-/// Writes a small file and syncs it and its folder: the least that makes anything safe. The file stays.
+/// Writes a small file and syncs it and its folder: the least that makes anything durable. The file stays.
 pub(crate) fn sync_once(folder: &Path, number: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).open(folder.join(format!("small-{number}")))?;
     file.write_all_at(&[7; SMALL_BYTES], 0)?;
@@ -130,8 +131,7 @@ pub(crate) fn sync_once(folder: &Path, number: u64) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// So that what is read comes from the disk. A hint; a file system without a disk (tmpfs) has nowhere else to read
-/// from.
+/// Makes reads come from the disk. It is a hint; a file system without a disk (tmpfs) has nowhere else to read from.
 fn forget_cached(file: &File, bytes: u64) -> io::Result<()> {
     Ok(fadvise(file, 0, NonZeroU64::new(bytes), Advice::DontNeed)?)
 }
@@ -140,7 +140,7 @@ fn forget_cached(file: &File, bytes: u64) -> io::Result<()> {
 pub(crate) struct ScratchFolder(pub(crate) PathBuf);
 
 impl ScratchFolder {
-    /// Makes it in `folder`, which is made too.
+    /// Makes a scratch folder in `folder`, which is created too.
     pub(crate) fn create(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join(format!(".sector-bench-{}", std::process::id()));
@@ -151,7 +151,7 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // What cannot be removed is seen by its name.
+        // A folder that cannot be removed is recognisable by its name.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! `doctor`: what of this machine will hurt a node, a master or a client, and how to mend it. It only looks (and writes
-//! a few small files in the folders it is asked about, which it removes); it never changes a setting of the machine.
+//! `doctor`: what on this machine will hurt a node, a master or a client, and how to fix it. It only looks, except
+//! that it writes a few small files in the given folders and removes them. It never changes a setting of the machine.
 
 mod network;
 
@@ -55,14 +55,14 @@ pub(crate) async fn doctor(doctor: &Doctor, global: &Global) -> Result<(), Failu
     Ok(())
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Finding {
     check: &'static str,
-    /// `ok`, `warning`, or `unknown` where this machine does not say.
+    /// `ok`, `warning`, or `unknown` if this machine does not tell.
     state: &'static str,
     found: String,
-    /// What to do; empty where it is well.
+    /// What to do; empty if all is well.
     advice: String,
 }
 
@@ -99,7 +99,7 @@ fn memory(bytes: Option<u64>) -> Finding {
     Finding::warning("memory", found, advice)
 }
 
-/// Starts an SPE as a node here would, and asks what it found missing of its sandbox.
+/// Starts an SPE as a node here would, and asks which layers of its sandbox are missing.
 async fn probe_sandbox() -> Result<Vec<SandboxLayer>, String> {
     let program = SpeProgram::this_executable().map_err(|error| error.to_string())?;
     let folder = ScratchFolder::create(&env::temp_dir()).map_err(|error| error.to_string())?;
@@ -122,7 +122,7 @@ fn sandbox(missing: Result<Vec<SandboxLayer>, String>) -> Finding {
     }
 }
 
-/// What bounds the memory of functions at a node that is started as this process was.
+/// What limits the memory of functions at a node that is started as this process was.
 fn function_memory(bound: MemoryBound) -> Finding {
     match bound {
         MemoryBound::Group => {
@@ -148,7 +148,7 @@ fn clock(synchronised: Option<bool>) -> Finding {
     }
 }
 
-/// Free space, whether it can be written, and how long a sync takes.
+/// Free space, whether the folder is writable, and how long a sync takes.
 fn disk(folder: &Path) -> Vec<Finding> {
     let there = existing(folder);
     let shown = folder.display();
@@ -189,7 +189,7 @@ fn sync_time(folder: &Path, median: Option<Duration>) -> Finding {
     Finding::warning("disk sync", found, advice)
 }
 
-/// Folders that are meant to be disks of their own and are not.
+/// Folders that should be on disks of their own and are not.
 fn shared_file_systems(folders: &[PathBuf]) -> Vec<Finding> {
     let device = |folder: &PathBuf| stat(existing(folder)).ok().map(|found| found.st_dev);
     let mut findings = Vec::new();
@@ -205,7 +205,7 @@ fn shared_file_systems(folders: &[PathBuf]) -> Vec<Finding> {
     findings
 }
 
-/// The folder, or the nearest above it that exists: where it will be made.
+/// The folder, or its nearest ancestor that exists: where it will be made.
 fn existing(folder: &Path) -> &Path {
     folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"))
 }
@@ -222,7 +222,7 @@ fn median_sync(folder: &Path) -> Option<Duration> {
     times.get(times.len() / 2).copied()
 }
 
-/// Asks whoever may know; `None` when nobody does.
+/// Asks every service that may know; `None` if none does.
 fn clock_is_synchronised() -> Option<bool> {
     let asked = Command::new("timedatectl").args(["show", "--property=NTPSynchronized", "--value"]).output();
     if let Ok(output) = asked
@@ -241,7 +241,7 @@ fn clock_is_synchronised() -> Option<bool> {
         let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
         TIME_SERVICES.contains(&name.trim())
     });
-    // Without one it may still be kept from outside, as in a container.
+    // Without such a program, the clock may still be kept from outside, as in a container.
     running.then_some(true)
 }
 
@@ -253,15 +253,15 @@ fn available_memory(meminfo: &str) -> Option<u64> {
 
 /// A node with its usual settings has 256 transfers, 4 connections each, and the files of SPEs.
 const OPEN_FILES: u64 = 65_536;
-/// A node's 256 transfers take 512 MiB, and functions as much again.
+/// A node's 256 transfers take 512 MiB, and functions the same amount again.
 const MEMORY_BYTES: u64 = 1 << 30;
 /// Ten times what a node keeps free.
 const FREE_BYTES: u64 = 10 << 30;
-/// A disk that turns needs about this; more means that something stands in between.
+/// A rotating disk needs about this; a longer time means that something else is in the way.
 const SYNC_TIME_MAX: Duration = Duration::from_millis(25);
-/// Small files that are synced to find the usual time.
+/// How many small files are synced to find the usual time.
 const SYNCS: u64 = 11;
-/// Programs that keep a clock.
+/// Programs that synchronise a clock.
 const TIME_SERVICES: [&str; 5] = ["chronyd", "ntpd", "openntpd", "systemd-timesyn", "ptp4l"];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `sector driver`: drives a detached job for a node, which says on standard input what is to be driven, and lives no
-//! longer than that pipe is open. Nothing that a person would call.
+//! `sector driver`: drives a detached job for a node. The node sends the job on standard input, and the driver lives
+//! no longer than that pipe is open. People never call it.
 
 use std::{
     io::{self, Read},
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 pub(crate) async fn run() -> Result<(), Failure> {
     let start = tokio::task::spawn_blocking(read_start).await;
     let start = start.map_err(|_| Failure::failed("a driver could not read its order"))??;
-    // A thread that nobody waits for: it ends with this process, or ends it.
+    // Nothing waits for this thread: it ends with this process, or ends the process.
     thread::spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         tracing::warn!("the node of this driver is gone");
@@ -32,7 +32,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
     Ok(driven?)
 }
 
-/// The order, with its length before it.
+/// Reads the order, which comes behind its length.
 fn read_start() -> Result<DriverStart, Failure> {
     let strange = || Failure::usage("`sector driver` is started by nodes only");
     let mut input = io::stdin().lock();

@@ -1,4 +1,5 @@
-//! `put`, `get` and `cat`: bytes between this machine and the cloud. Where files go follows `cp`.
+//! `put`, `get` and `cat`: bytes between this machine and the cloud. Destinations follow `cp`. It never decides where
+//! slices lie.
 
 use std::{
     io,
@@ -67,7 +68,7 @@ pub(crate) async fn put(cloud: &Client, put: Put, global: &Global) -> Result<(),
     upload_all(cloud, uploads, &options, "put", global).await
 }
 
-/// Writes a file behind what another one has.
+/// Appends to a file in the cloud.
 async fn append_one(
     cloud: &Client,
     uploads: Vec<Upload>,
@@ -88,8 +89,8 @@ pub(crate) struct Upload {
     pub(crate) bytes: u64,
 }
 
-/// Uploads several files at once. A file that is there already, byte for byte, is not sent again: that is how a broken
-/// `put -r` goes on.
+/// Uploads several files at once. A file that is already there, byte for byte, is not sent again: this is how an
+/// interrupted `put -r` resumes.
 pub(crate) async fn upload_all(
     cloud: &Client,
     uploads: Vec<Upload>,
@@ -107,7 +108,7 @@ pub(crate) async fn upload_all(
         let (session, options, meter) = (cloud.clone(), options.clone(), Arc::clone(&meter));
         let work = async move {
             let cloud = session;
-            // Who sets a condition wants to know whether it holds.
+            // A user who sets a condition wants to know whether it holds.
             if options.condition == Condition::Any && is_there_already(&cloud, &upload).await? {
                 meter.add(upload.bytes);
                 return Ok(());
@@ -126,7 +127,7 @@ pub(crate) async fn upload_all(
     landed
 }
 
-/// `sector get`. A file that is there already, byte for byte, is not fetched again.
+/// `sector get`. A file that is already there, byte for byte, is not fetched again.
 pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(), Failure> {
     let Some((to, from)) = get.paths.split_last() else { return Err(Failure::usage("get needs SRC and DST")) };
     if to == "-" {
@@ -184,7 +185,7 @@ async fn cat_all(cloud: &Client, patterns: &[String], range: Option<&str>) -> Re
             let EntryKind::File(content) = &entry.kind else { continue };
             let range = range.map(|range| parse_range(range, content.bytes)).transpose()?;
             match cloud.read(&entry.path, range, io::stdout(), &|_| ()).await {
-                // The reader of the pipe has seen enough.
+                // The reader of the pipe has read enough.
                 Err(client::ClientError::Stream { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
                     return Ok(());
                 }
@@ -197,15 +198,15 @@ async fn cat_all(cloud: &Client, patterns: &[String], range: Option<&str>) -> Re
 
 /// Where uploads go.
 enum Destination {
-    /// Below this folder, under their own names. Where it was not written with a `/`, a folder of the same name is that
-    /// folder itself: so a `put -r` that was broken off goes on when it is typed again.
+    /// Below this folder, under their own names. If it was written without a `/`, a folder of the same name is that
+    /// folder itself. So an interrupted `put -r` resumes when it is typed again.
     Into { folder: SectorPath, is_plain: bool },
     /// To exactly this path.
     Exactly(SectorPath),
 }
 
 impl Destination {
-    /// The path for one source of that name.
+    /// The path for a source of that name.
     fn file_for(&self, name: Option<&str>) -> Result<SectorPath, Failure> {
         match (self, name) {
             (Self::Exactly(path), _) => Ok(path.clone()),
@@ -217,7 +218,8 @@ impl Destination {
     }
 }
 
-/// Into a folder where one is there or is written with `/`, or where there are several sources; else exactly that path.
+/// Into a folder if it exists, if it is written with `/`, or if there are several sources; otherwise exactly that
+/// path.
 async fn destination(cloud: &Client, to: &str, sources: usize) -> Result<Destination, Failure> {
     let path = SectorPath::parse(to)?;
     let is_folder = path.is_root()
@@ -228,7 +230,7 @@ async fn destination(cloud: &Client, to: &str, sources: usize) -> Result<Destina
     Ok(if is_folder { Destination::Into { folder: path, is_plain } } else { Destination::Exactly(path) })
 }
 
-/// The uploads that one source means.
+/// The uploads for one source.
 fn plan_upload(source: &Path, into: &Destination, recursive: bool) -> Result<Vec<Upload>, Failure> {
     let metadata = source.metadata().map_err(|error| Failure::local("read", source, &error))?;
     let name =
@@ -301,7 +303,7 @@ struct Download {
     content: FileContent,
 }
 
-/// The downloads that one source means.
+/// The downloads for one source.
 async fn plan_download(
     cloud: &Client,
     source: &str,
@@ -320,7 +322,7 @@ async fn plan_download(
     for entry in cloud.expand(source).await? {
         let EntryKind::File(content) = entry.kind else { continue };
         let below = match &folder {
-            // A folder keeps its inner shape; anything else is known by its name alone.
+            // A folder keeps its inner structure; everything else keeps only its name.
             Some(folder) if entry.path != *folder => {
                 entry.path.as_str()[folder.as_str().trim_end_matches('/').len()..].trim_start_matches('/')
             }

@@ -1,4 +1,5 @@
-//! `mkdir`, `mv`, `cp` and `rm`: names, as Unix has them.
+//! `mkdir`, `mv`, `cp` and `rm`: names, with the semantics of Unix. The bytes of a file never pass through this
+//! machine.
 
 use client::{Client, EntryKind, Profile, PutOptions, SectorPath};
 use protocol::Status;
@@ -75,7 +76,7 @@ async fn copy_all((there, here): (&Client, &Client), cp: &Cp, abroad: bool, glob
             }
         }
         if is_folder {
-            // Also where it is empty.
+            // Even if it is empty.
             folders.push(to);
         }
     }
@@ -92,12 +93,12 @@ async fn copy_all((there, here): (&Client, &Client), cp: &Cp, abroad: bool, glob
     Ok(())
 }
 
-/// A file that is to be copied.
+/// A file to copy.
 struct PendingCopy {
     from: SectorPath,
     to: SectorPath,
     bytes: u64,
-    /// Whether it comes with a folder: then the folders on the way are made.
+    /// Whether it is part of a folder: then the folders above it are made.
     is_folder: bool,
 }
 
@@ -129,7 +130,7 @@ pub(crate) async fn rm(cloud: &Client, rm: Rm) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What goes where: into the last path where that is a folder, else the one becomes the other.
+/// Pairs of source and destination: into the last path if that is a folder, otherwise the first becomes the last.
 async fn pairs(there: &Client, here: &Client, from_to: &FromTo) -> Result<Vec<(SectorPath, SectorPath)>, Failure> {
     let Some((to, from)) = from_to.paths.split_last() else { return Err(Failure::usage("name what, and where to")) };
     let path = SectorPath::parse(to)?;

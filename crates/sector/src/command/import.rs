@@ -1,4 +1,5 @@
-//! `import`: files that already lie on a node become files of the cloud where they are.
+//! `import`: files that already lie on a node become files of the cloud, on that node. Their bytes never pass through
+//! this machine.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub(crate) async fn import(cloud: &Client, wanted: ImportFiles, global: &Global)
         let message = format!("there are no files in `{}` on node {}", import.folder, import.node);
         return Err(Failure::new(Status::NotFound, message));
     }
-    // Before the first file is touched: a name that the cloud cannot have should not stop an import in the middle.
+    // Before the first file is touched: a name that the cloud does not allow should not stop an import half way.
     let mut work = Vec::new();
     for file in files {
         let path = file.path.split('/').try_fold(into.clone(), |folder, name| folder.join(name))?;
@@ -98,7 +99,7 @@ struct ImportedView {
     path: String,
     file: String,
     bytes: u64,
-    /// Why the native file kept its name although it should not.
+    /// Why the native file kept its name although it should not have.
     left: Option<String>,
 }
 

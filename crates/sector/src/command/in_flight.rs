@@ -1,5 +1,5 @@
-//! How many files a command has under way at once: enough that no round trip between two small files shows, few enough
-//! that memory, and the transfers of the nodes, have a bound.
+//! How many files a command processes at once. There are enough to hide the round trips between small files, and few
+//! enough to bound memory and the transfers of the nodes. The first file never waits.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::failure::{Failure, Failures};
 
-/// Files under way.
+/// Files in flight.
 pub(crate) struct InFlightWindow {
     running: JoinSet<(u64, Result<(), Failure>)>,
     /// What they may hold in memory together.
@@ -16,13 +16,13 @@ pub(crate) struct InFlightWindow {
 }
 
 impl InFlightWindow {
-    /// Nothing is under way.
+    /// An empty window.
     pub(crate) fn new() -> Self {
         Self { running: JoinSet::new(), bytes: 0, failures: Failures::default() }
     }
 
-    /// Starts with a file of so many bytes once there is room for it. `round_trip` is the longest one to those who are
-    /// asked, as far as it is known by then.
+    /// Starts a file of this many bytes once there is room for it. `round_trip` is the longest one to the servers
+    /// involved, as far as it is known by then.
     pub(crate) async fn start(
         &mut self,
         file_bytes: u64,
@@ -30,7 +30,7 @@ impl InFlightWindow {
         work: impl Future<Output = Result<(), Failure>> + Send + 'static,
     ) {
         let bytes = file_bytes.min(FILE_BYTES_HELD_MAX);
-        // The first is never held up, and so none for ever.
+        // The first file never waits, so no file waits for ever.
         while !self.running.is_empty()
             && (self.running.len() >= files_at_once(round_trip()) || self.bytes + bytes > BYTES_AT_ONCE_MAX)
         {
@@ -40,7 +40,7 @@ impl InFlightWindow {
         self.running.spawn(async move { (bytes, work.await) });
     }
 
-    /// Waits for all that is under way.
+    /// Waits for all files in flight.
     pub(crate) async fn finish(mut self) -> Result<(), Failure> {
         while !self.running.is_empty() {
             self.wait_for_one().await;
@@ -60,23 +60,23 @@ impl InFlightWindow {
     }
 }
 
-/// Files that may be under way at once over a round trip.
+/// How many files may be in flight with this round trip.
 fn files_at_once(round_trip: Option<Duration>) -> usize {
     let trips = round_trip.unwrap_or_default().as_secs_f64() / ROUND_TRIP_OF_MORE.as_secs_f64();
     let files = (FILES_AT_ONCE_MIN as f64 * (1.0 + trips)) as usize;
     files.clamp(FILES_AT_ONCE_MIN, FILES_AT_ONCE_MAX)
 }
 
-/// Files under way at once where those who are asked are near: hides the syncs of small ones.
+/// Files in flight when the servers are near: this hides the syncs of small files.
 const FILES_AT_ONCE_MIN: usize = 32;
-/// Files under way at once from afar: half of the transfers that a node serves at once by its usual settings ...
+/// Files in flight when they are far: half of the transfers that a node serves at once with its usual settings.
 const FILES_AT_ONCE_MAX: usize = 128;
-/// ... reached in steps of as many as for a near one: a file takes some six round trips, and a megabyte's share of a
-/// gigabit a second is 8 ms.
+/// The round trip that allows as many files again as a near one. A file takes some six round trips, and a megabyte's
+/// share of a gigabit a second is 8 ms.
 const ROUND_TRIP_OF_MORE: Duration = Duration::from_millis(25);
 /// Bytes of a file that are in memory between its disk and the network, at most.
 const FILE_BYTES_HELD_MAX: u64 = 4 * 1024 * 1024;
-/// Bytes of all files under way that may be in memory.
+/// Bytes of all files in flight that may be in memory.
 const BYTES_AT_ONCE_MAX: u64 = 128 * 1024 * 1024;
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// How many files were under way at most, and how long all took, where each takes six round trips.
+    /// How many files were in flight at most, and how long all took, if each takes six round trips.
     async fn flown(files: usize, bytes: u64, round_trip: Duration) -> (usize, Duration) {
         let (now, most, began) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Instant::now());
         let mut flight = InFlightWindow::new();

@@ -1,5 +1,5 @@
-//! `sector index`: makes the files of offsets by which jobs find records of any length. The work is a job of the
-//! client's.
+//! `sector index`: makes the index files by which jobs find records of any length. The client library does this with
+//! a job; the command never reads the files itself.
 
 use client::{Client, RecordFraming, job::IndexedRecords};
 

@@ -1,4 +1,5 @@
-//! `inspect`: what lies on a disk while nobody uses it. Ends with exit code 6 where something is corrupt.
+//! `inspect`: examines and repairs what lies on a disk that no role uses. It ends with exit code 6 where something is
+//! corrupt. It never talks to a cloud.
 
 use std::{path::Path, sync::Arc};
 
@@ -183,8 +184,8 @@ fn show_inventory(view: &InventoryView) {
     }
 }
 
-/// Lets the master look at the whole disk anew when its node joins: else a slice that it does not know would count as
-/// one that it removed.
+/// Makes the master examine the whole disk again when its node joins. Otherwise a slice that it does not know would
+/// count as one that it removed.
 fn forget_kept_rows(sidecar: &Path) -> Result<(), Failure> {
     let Some(folder) = store::data_folder_of(sidecar) else { return Ok(()) };
     let seen = folder.join(store::DISK_MARK_FILE);
@@ -252,7 +253,7 @@ struct SliceView {
     digest: String,
     owner: String,
     modified: String,
-    /// What it says itself of who may do what; null: nothing.
+    /// The slice's own access list; null: none.
     acl: Option<String>,
     copies: u8,
     records: String,
@@ -330,8 +331,8 @@ struct RepairView {
     put_aside: Vec<String>,
 }
 
-/// Who owns a file of which nobody knows it any more.
+/// The owner of a file whose owner is lost.
 const OWNER_UNKNOWN: &str = "admin";
-/// What a sidecar that was made anew does not have.
+/// What a regenerated sidecar lacks.
 const LOST: &str = "made anew from the bytes: slice id, version, owner, rights, copies, record format and user metadata are lost; \
                     the master lists the file in `sector rebuild status` where its path is taken";

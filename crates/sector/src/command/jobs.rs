@@ -1,4 +1,5 @@
-//! `run`, `jobs` and `job`: Sphere through the command line. The client library is the driver.
+//! `run`, `jobs` and `job`: Sphere through the command line. The client library is the driver; this file never
+//! schedules a task.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -43,7 +44,8 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         .enumerate()
         .map(|(number, (function, records))| StageSpec {
             function,
-            // The last stage's results stay where they are made, unless buckets are asked for and it is the only one.
+            // The last stage's results stay where they are made, unless buckets are requested and it is the only
+            // stage.
             buckets: (number < last || (last == 0 && run.buckets.is_some())).then_some(buckets),
             records,
             side_files: run.side.clone(),
@@ -66,7 +68,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
         sync_copies: None,
     };
     if run.detach {
-        // Boxed, as all that puts files: its frames lie on one stack.
+        // Boxed, like every call that stores files: its frames would all lie on one stack.
         let job = Box::pin(cloud.detach_job(spec)).await?;
         if global.json {
             return show::json(&JobView::from(&cloud.job(job).await?));
@@ -88,7 +90,7 @@ pub(crate) async fn run(cloud: &Client, run: Run, global: &Global) -> Result<(),
     Ok(())
 }
 
-/// The files that these paths and globs mean, in their order.
+/// The files that these paths and globs name, in their order.
 pub(crate) async fn expand_all(cloud: &Client, patterns: &[String]) -> Result<Vec<Entry>, Failure> {
     let mut entries = Vec::new();
     for pattern in patterns {
@@ -102,7 +104,7 @@ pub(crate) async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Gl
     let meter = Meter::start(what, 0, global);
     let admitted = OnceLock::new();
     let driving = cloud.run_job(spec, |progress| {
-        // The first time tells which job it is.
+        // The first progress report tells which job it is.
         let _ = admitted.set(progress.job);
         meter.set_waiting_for(progress.waits_for.as_ref().map(|what| format!("waiting: {what}")));
         meter.set(progress.bytes_done, progress.bytes_total);
@@ -113,7 +115,7 @@ pub(crate) async fn drive(cloud: &Client, spec: JobSpec, what: &str, global: &Gl
         () = interrupted() => match admitted.get() {
             Some(job) => {
                 cloud.cancel_job(*job).await?;
-                // It ends with an error, having cleaned up.
+                // The job ends with an error, after it has cleaned up.
                 let _ = driving.await;
                 return Err(Failure::failed(format!("interrupted; job {job} was cancelled")));
             }
@@ -181,7 +183,7 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
     }
 }
 
-/// `sector job ID --errors`: what the error slice says, or the one error that ended the job.
+/// `sector job ID --errors`: the content of the error slice, or the one error that ended the job.
 async fn errors(cloud: &Client, record: &JobRecord, global: &Global) -> Result<(), Failure> {
     if record.error_slice.is_none() {
         if global.json {
@@ -231,7 +233,7 @@ fn parameters(texts: &[String]) -> Result<Vec<(String, String)>, Failure> {
         .collect()
 }
 
-/// Two buckets a node, so that all have work to the end.
+/// Two buckets per node, so that all have work until the end.
 async fn default_buckets(cloud: &Client) -> Result<u32, Failure> {
     let nodes = cloud.nodes().await?;
     Ok(u32::try_from(nodes.len()).unwrap_or(u32::MAX).saturating_mul(2).clamp(1, limits::BUCKETS_MAX))
@@ -314,7 +316,7 @@ impl StageView {
     }
 }
 
-/// Time between two looks at a job that is waited for.
+/// Time between two checks on a job that is waited for.
 const WAIT_PERIOD: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `ls`, `tree`, `find`, `du` and `stat`: what is there.
+//! `ls`, `tree`, `find`, `du` and `stat`: what is there. They never change anything.
 
 use client::{Client, CopyState, Entry, EntryKind, SectorPath, expand::is_glob};
 use serde::Serialize;
@@ -154,7 +154,7 @@ pub(crate) async fn stat(cloud: &Client, paths: &[String], global: &Global) -> R
     failures.into_result()
 }
 
-/// What paths and globs name; what names nothing is said, and the others go on.
+/// What paths and globs name. A name that matches nothing is reported, and the others go on.
 async fn named(cloud: &Client, patterns: &[String]) -> (Vec<SectorPath>, Failures) {
     let (mut paths, mut failures) = (Vec::new(), Failures::default());
     for pattern in patterns {
@@ -185,7 +185,7 @@ struct EntryView {
     digest: Option<String>,
     modified: String,
     owner: String,
-    /// Whether it says itself who may do what (`sector acl get`).
+    /// Whether it has its own access list (`sector acl get`).
     acl: bool,
     records: Option<String>,
     copies_wanted: Option<u8>,

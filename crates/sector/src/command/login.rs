@@ -1,5 +1,5 @@
 //! `login`, `logout`, `whoami`: a session for a person at a machine (Sector/Sphere paper, 2.3). The password is given
-//! once; what is kept is a token that ends by itself.
+//! once and never stored; what is stored is a token that expires.
 
 use std::{fs, path::Path};
 
@@ -55,7 +55,7 @@ pub(crate) async fn login(asked: Login, global: &Global) -> Result<(), Failure> 
 /// Shows where to log in with a browser, and waits.
 async fn in_browser(at: LoginTarget, provider: Option<&str>) -> Result<Profile, Failure> {
     let begun = BrowserLogin::begin(at, provider).await?;
-    // To standard error, like every question to a person, also with `--quiet`: without it there is no login.
+    // To standard error, like every question to a person, even with `--quiet`: without it there is no login.
     crate::show::say!("Open {} and enter the code {}", begun.url(), begun.user_code());
     if let Some(url) = begun.complete_url() {
         crate::show::say!("or open {url}");
@@ -66,7 +66,7 @@ async fn in_browser(at: LoginTarget, provider: Option<&str>) -> Result<Profile, 
     }
 }
 
-/// `sector logout`. The profile stays, for the next login; its token is worthless from now on.
+/// `sector logout`. The profile stays for the next login; its token is invalid from now on.
 pub(crate) async fn logout(cloud: &Client, global: &Global) -> Result<(), Failure> {
     let file = profile_file(global)?;
     let Some(session) = Profile::load(&file)?.session else {
@@ -101,7 +101,7 @@ pub(crate) async fn whoami(cloud: &Client, global: &Global) -> Result<(), Failur
     Ok(())
 }
 
-/// Refuses to replace a token that was given out by its name and is kept nowhere else.
+/// Refuses to replace a token that was created under a name and is stored nowhere else.
 fn check_kept(file: &Path, known: Option<&Profile>, usual: Option<&Profile>) -> Result<(), Failure> {
     let Some(known) = known.filter(|known| known.session.is_none()) else { return Ok(()) };
     let is_usual = Profile::default_file().is_ok_and(|usual| is_same_file(&usual, file));

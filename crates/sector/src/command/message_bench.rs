@@ -1,5 +1,5 @@
-//! `sector bench messages`: how fast words travel, beside other ways to send them (crate `measure`). It talks to no
-//! cloud: the answering ends are processes of this same program, which end with the command.
+//! `sector bench messages`: how fast messages travel, compared with other ways to send them (crate `measure`). The
+//! answering ends are processes of this same program, which end with the command. It never talks to a cloud.
 
 use std::{num::NonZero, process::Command, thread::available_parallelism, time::Duration};
 
@@ -16,7 +16,7 @@ pub(crate) async fn messages(bench: BenchMessages, global: &Global) -> Result<()
     // Both ends of a system share the machine.
     let half = available_parallelism().map_or(1, NonZero::get) / 2;
     let threads = bench.threads.map_or(half.max(1), usize::from);
-    // It has runtimes of its own, which this one's threads must not wait for.
+    // It has runtimes of its own, which must not block this one's threads.
     let measuring = tokio::task::spawn_blocking(move || measure(&bench, threads));
     let comparison = tokio::select! {
         measured = measuring => measured.map_err(|error| Failure::failed(format!("the measurement ended: {error}")))??,
@@ -34,7 +34,7 @@ pub(crate) async fn messages(bench: BenchMessages, global: &Global) -> Result<()
     Ok(())
 }
 
-/// Measures; or answers, and then there is nothing to show.
+/// Measures, or acts as the answering end; then there is nothing to show.
 fn measure(bench: &BenchMessages, threads: usize) -> Result<Option<Comparison>, Failure> {
     let failed = |error: MeasureError| Failure::failed(error.to_string());
     if let Some(system) = &bench.answer {

@@ -1,4 +1,5 @@
-//! One function a command. Each reads its arguments, calls the client, and prints.
+//! One function per command. Each reads its arguments, calls the client, and prints. It never holds logic of storage
+//! or of jobs.
 
 mod accounts;
 mod acl;
@@ -100,11 +101,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// The commands that log in. The session ends with the command, however it ends, so that nothing it held stays behind.
+/// The commands that log in. The session ends with the command, however it ends, so that nothing it held stays
+/// behind.
 async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     let cloud = connect(global).await?;
     let result = if let Command::Run(_) | Command::Terasort(_) | Command::Bench(_) | Command::Cp(_) = command {
-        // These end in order when interrupted: see `jobs::drive`, `name_bench::run` and `folders::cp`.
+        // These stop in order when interrupted: see `jobs::drive`, `name_bench::run` and `folders::cp`.
         run_with(&cloud, command, global).await
     } else {
         tokio::select! {
@@ -121,7 +123,7 @@ async fn with_client(command: Command, global: &Global) -> Result<(), Failure> {
     result
 }
 
-/// Ends a session. A master that does not answer any more must not hold the command.
+/// Ends a session. A master that no longer answers must not delay the command.
 pub(crate) async fn end_session(cloud: &Client) {
     let _ = tokio::time::timeout(LOGOUT_DEADLINE, cloud.logout()).await;
 }
@@ -183,7 +185,7 @@ async fn run_with(cloud: &Client, command: Command, global: &Global) -> Result<(
     }
 }
 
-/// Logs in with the profile that the user means.
+/// Logs in with the profile that the user selected.
 pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
     connect_with(profile(global)?, global).await
 }
@@ -195,7 +197,7 @@ pub(crate) async fn connect_with(mut profile: Profile, global: &Global) -> Resul
     Ok(Client::connect_with_peers(&profile, client::peers_file::load(&peers_file()?)).await?)
 }
 
-/// What the command line says, else what the environment says.
+/// The value from the command line, else from the environment.
 fn chosen<T: FromStr<Err = String>>(argument: Option<T>, variable: &str) -> Result<Option<T>, Failure> {
     match (argument, std::env::var(variable)) {
         (Some(argument), _) => Ok(Some(argument)),
@@ -204,17 +206,17 @@ fn chosen<T: FromStr<Err = String>>(argument: Option<T>, variable: &str) -> Resu
     }
 }
 
-/// Where it is kept what commands learn of the ways to nodes.
+/// Where commands store what they learn about the paths to nodes.
 fn peers_file() -> Result<std::path::PathBuf, Failure> {
     Ok(Profile::home()?.join("peers.toml"))
 }
 
-/// The profile that the user means.
+/// The profile that the user selected.
 fn profile(global: &Global) -> Result<Profile, Failure> {
     Ok(Profile::load(&profile_file(global)?)?)
 }
 
-/// The file of the profile that the user means.
+/// The file of the profile that the user selected.
 fn profile_file(global: &Global) -> Result<std::path::PathBuf, Failure> {
     match &global.profile {
         Some(file) => Ok(file.clone()),
@@ -225,13 +227,13 @@ fn profile_file(global: &Global) -> Result<std::path::PathBuf, Failure> {
 /// Ends at Ctrl-C or SIGTERM.
 pub(crate) async fn interrupted() {
     if let Err(error) = daemon::shutdown::on_signal().await {
-        // Then the system's own handling of signals remains.
+        // Then the system's default handling of signals remains.
         tracing::warn!(%error, "cannot listen for Ctrl-C");
         std::future::pending::<()>().await;
     }
 }
 
-/// What a command says that was stopped by a person.
+/// The message of a command that a person stopped.
 const INTERRUPTED: &str = "interrupted; nothing half-done is visible";
 /// How long the end of a session may take.
 const LOGOUT_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,5 +1,6 @@
-//! `sector bench names`: how many names per second the running cloud makes, finds, lists, renames and removes, and how
-//! long each takes. Works in a folder of its own, which goes with the command however it ends.
+//! `sector bench names`: how many names per second the running cloud makes, finds, lists, renames and removes, and
+//! how long each takes. It works in a folder of its own, which it removes when it ends or is interrupted. It never
+//! touches other names.
 
 use std::{
     sync::{
@@ -25,7 +26,7 @@ pub(crate) async fn names(cloud: &Client, names: &BenchNames, global: &Global) -
     cloud.make_folder(&folder, false).await?;
     let measured = tokio::select! {
         measured = measure(cloud, &folder, names) => measured,
-        // The command as a whole listens for it too; here the folder must go first.
+        // The command as a whole listens for it too; here the folder must be removed first.
         () = super::interrupted() => Err(Failure::failed("interrupted")),
     };
     let removed = cloud.remove_now(&folder, true).await;
@@ -70,7 +71,7 @@ async fn measure(cloud: &Client, folder: &SectorPath, names: &BenchNames) -> Res
     }
     let mut figures = Vec::new();
 
-    // Real files, small ones: what is found and listed has all that a file has.
+    // Real files, small ones: what is found and listed has everything that a file has.
     let real = paths("listed", LISTED_FILES)?;
     let put = |cloud: Client, path: SectorPath| async move {
         let options =
@@ -89,7 +90,7 @@ async fn measure(cloud: &Client, folder: &SectorPath, names: &BenchNames) -> Res
     };
     figures.push(measure_each("list of 2,000", cloud, 1, &vec![listed; LISTINGS], list).await?);
 
-    // A file's name appears only with its bytes; a folder is a name alone, and as durable.
+    // A file's name appears only with its bytes; a folder is only a name, and just as durable.
     let new = paths("made", files)?;
     let make = |cloud: Client, path: SectorPath| async move { Ok(cloud.make_folder(&path, false).await?) };
     let changing = tasks * CHANGING_TASKS_FACTOR;
@@ -107,8 +108,8 @@ async fn measure(cloud: &Client, folder: &SectorPath, names: &BenchNames) -> Res
     Ok(figures)
 }
 
-/// Does one thing with each item, a path mostly, with `of` (the cloud, or a file), so many at a time, and measures
-/// each.
+/// Applies an operation to each item, mostly a path, with `of` (the cloud, or a file). It runs this many at a time
+/// and measures each.
 pub(super) async fn measure_each<Of, Item, Done>(
     operation: &'static str,
     of: &Of,
@@ -154,8 +155,8 @@ fn show_us(us: u64) -> String {
 
 /// Files that are put, found and listed.
 const LISTED_FILES: usize = 2_000;
-/// A lookup is over so soon that there must be more of them to be measured.
+/// A lookup is so fast that measuring it takes more of them.
 const STATS_PER_NAME: usize = 10;
 const LISTINGS: usize = 50;
-/// Changes of names wait for the disk, all that are under way for the same sync: so more are under way.
+/// Changes of names wait for the disk, and all that are in flight wait for the same sync. So more are in flight.
 const CHANGING_TASKS_FACTOR: usize = 16;

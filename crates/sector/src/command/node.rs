@@ -1,5 +1,5 @@
-//! `node drain`, `node remove` and `rebalance`: nodes that go, and slices that move. What would happen is printed
-//! before it does with `--dry-run`, and with `--wait` how far it is.
+//! `node drain`, `node remove` and `rebalance`: nodes that leave, and slices that move. `--dry-run` prints what would
+//! happen, and `--wait` shows the progress. It never chooses where slices go: the master does.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ async fn drain(cloud: &Client, arguments: Drain, global: &Global) -> Result<(), 
     Ok(())
 }
 
-/// Shows how a node becomes empty, until it is.
+/// Shows the progress of a drain until the node is empty.
 async fn wait_until_drained(cloud: &Client, id: &NodeId, plan: &MovePlan, global: &Global) -> Result<(), Failure> {
     let meter = show::Meter::start(format!("draining {id}"), plan.bytes, global);
     loop {
@@ -232,5 +232,5 @@ struct RemovalView {
     fewer_copies: u64,
 }
 
-/// How often is asked how far it is.
+/// How often the progress is requested.
 const LOOK_AFTER: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! `nodes` and `health`: how the cloud is.
+//! `nodes` and `health`: the state of the cloud. They never change anything.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub(crate) async fn nodes(cloud: &Client, global: &Global) -> Result<(), Failure
     Ok(())
 }
 
-/// That a node's transfers with a site are slow because of a limit, where they are.
+/// A message if a limit slows a node's transfers with a site.
 fn held(node: &NodeStatus, link: &LinkUse) -> Option<String> {
     let rate = link.rate_bytes_per_second.filter(|_| link.waiting > 0)?;
     Some(format!(
@@ -59,8 +59,8 @@ fn held(node: &NodeStatus, link: &LinkUse) -> Option<String> {
     ))
 }
 
-/// `sector node list`: as `nodes`, and in JSON also what administrators may know of the nodes' certificates; null where
-/// the asker may not, or a node has none that the security server knows.
+/// `sector node list`: like `nodes`, and in JSON also what administrators may know of the nodes' certificates. That
+/// part is null if the asker may not know it, or if the security server knows no certificate of the node.
 pub(crate) async fn list(cloud: &Client, global: &Global) -> Result<(), Failure> {
     if !global.json {
         return nodes(cloud, global).await;
@@ -119,23 +119,23 @@ struct NodeView {
     data: String,
     /// `active`, `draining` or `drained`.
     standing: &'static str,
-    /// How full it is for its size: what its slices take of that and what is free.
+    /// How full it is for its size: the share that its slices take of their own bytes and the free space.
     fill_percent: f64,
     /// Bytes kept free.
     reserve_bytes: u64,
     /// Whether it gets no new slices for lack of room.
     full: bool,
-    /// Whether it will soon be.
+    /// Whether it soon will be.
     nearly_full: bool,
     slices: u64,
     disks: Vec<DiskView>,
-    /// Layers of the sandbox around user functions that it does not have; `null` while that is not known.
+    /// Layers of the sandbox around user functions that it lacks; `null` while that is not known.
     sandbox_missing: Option<Vec<&'static str>>,
     /// Tickets that it has refused since it was started, by fault.
     refused_tickets: BTreeMap<&'static str, u64>,
-    /// What is under way with each site.
+    /// The transfers that are under way with each site.
     links: Vec<LinkView>,
-    /// Attempts of jobs that came to nothing there in the last hour.
+    /// Attempts of jobs there in the last hour that brought no result.
     marks: MarksView,
 }
 
@@ -143,7 +143,7 @@ struct NodeView {
 struct MarksView {
     /// Their SPE or the node failed.
     failed: u32,
-    /// Another node was quicker.
+    /// Another node was faster.
     overtaken: u32,
 }
 
@@ -153,7 +153,7 @@ struct LinkView {
     transfers: u32,
     /// How many of them wait for the limit at this moment.
     waiting: u32,
-    /// The node's share of the limit between the sites; null where there is none.
+    /// The node's share of the limit between the sites; null if there is none.
     limit_bytes_per_second: Option<u64>,
 }
 
@@ -195,7 +195,7 @@ impl From<NodeStatus> for NodeView {
 }
 
 impl MarksView {
-    /// For people; nothing where there is no mark.
+    /// For people; empty if there is no mark.
     fn in_words(&self) -> String {
         let count = |count: u32, what: &str| (count > 0).then(|| format!(", {count} {what}"));
         [count(self.failed, "failed"), count(self.overtaken, "overtaken")].into_iter().flatten().collect()
@@ -225,11 +225,11 @@ struct ListedNode {
 struct CertificateView {
     /// SHA-256 of its certificate.
     fingerprint: String,
-    /// When that ends.
+    /// When it expires.
     until: Option<String>,
-    /// SHA-256 of the one that was issued to follow, until it is used.
+    /// SHA-256 of the certificate that was issued to follow, until it is used.
     next_fingerprint: Option<String>,
-    /// From where it may join; empty: from anywhere.
+    /// The addresses from which it may join; empty: any address.
     addresses: Vec<String>,
     /// Whether it is refused.
     struck_off: bool,
@@ -258,7 +258,7 @@ struct DiskView {
     scrub: Option<ScrubView>,
 }
 
-/// Times are RFC 3339; `None` for what has not been yet.
+/// Times are RFC 3339; `None` for what has not happened yet.
 #[derive(Serialize)]
 struct ScrubView {
     pass_began: Option<String>,

@@ -1,5 +1,5 @@
-//! Passwords as people give them: on a terminal without echo, or a line of standard input. Serves `login` and `user`. A
-//! password is never an argument, since arguments are seen by everyone on the machine.
+//! Reads passwords: on a terminal without echo, or from a line of standard input. Serves `login` and `user`. A
+//! password is never an argument, since everyone on the machine can see arguments.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ pub(super) enum PasswordInput {
 }
 
 impl PasswordInput {
-    /// From standard input where that was asked for, else from the terminal.
+    /// Standard input if requested, else the terminal.
     pub(super) fn open(from_stdin: bool) -> Result<Self, Failure> {
         if from_stdin {
             return Ok(Self::Lines(BufReader::new(io::stdin())));
@@ -32,7 +32,7 @@ impl PasswordInput {
         })
     }
 
-    /// A password that is there already.
+    /// An existing password.
     pub(super) fn current_password(&mut self, prompt: &str) -> Result<String, Failure> {
         let password = match self {
             Self::Lines(lines) => line_of(lines)?,
@@ -76,8 +76,8 @@ fn line_of(from: &mut impl BufRead) -> Result<String, Failure> {
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
-/// What a person types up to the end of the line, key by key: the terminal itself neither edits lines nor makes signals
-/// of keys while it is silent, so that Ctrl-C ends the question only after the terminal is as it was.
+/// What a person types up to the end of the line, key by key. While it is silent, the terminal itself neither edits
+/// lines nor turns keys into signals. So Ctrl-C ends the question only after the terminal is restored.
 fn typed(keys: &mut impl Read) -> Result<String, Failure> {
     let mut line = Vec::new();
     let mut key = [0];
@@ -91,7 +91,7 @@ fn typed(keys: &mut impl Read) -> Result<String, Failure> {
             CTRL_D if line.is_empty() => break,
             CTRL_U => line.clear(),
             BACKSPACE | DELETE => {
-                // A whole character: a byte that goes on with one is 10xxxxxx.
+                // Removes a whole character: a continuation byte is 10xxxxxx.
                 while line.pop().is_some_and(|byte: u8| byte & 0xC0 == 0x80) {}
             }
             other if line.len() < LINE_BYTES_MAX as usize => line.push(other),
@@ -105,7 +105,7 @@ fn unread(error: io::Error) -> Failure {
     Failure::failed(format!("cannot read the password: {error}"))
 }
 
-/// A terminal that shows nothing of what is typed and gives each key as it comes, until this is dropped.
+/// A terminal that shows nothing of what is typed and delivers each key at once, until this is dropped.
 struct EchoOff<'a> {
     terminal: &'a File,
     before: Termios,
@@ -123,12 +123,12 @@ impl<'a> EchoOff<'a> {
 
 impl Drop for EchoOff<'_> {
     fn drop(&mut self) {
-        // Best effort: nobody is there who could be told.
+        // Best effort: nobody could be told.
         let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
     }
 }
 
-/// Longest line taken, in bytes: the longest password and the end of its line.
+/// Longest accepted line, in bytes: the longest password and the end of its line.
 const LINE_BYTES_MAX: u64 = 1_026;
 /// What a terminal sends for these keys.
 const CTRL_C: u8 = 0x03;

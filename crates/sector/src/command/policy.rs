@@ -1,4 +1,4 @@
-//! `policy`: what is wished for a file, or for all below a folder.
+//! `policy`: the policy of a file, or of everything below a folder. It never enforces a policy: the master does.
 
 use bytesize::ByteSize;
 use client::{Client, Policy, PolicyStatus, SectorPath};
@@ -43,7 +43,7 @@ async fn set(cloud: &Client, path: &SectorPath, policy: Policy) -> Result<(), Fa
     Ok(())
 }
 
-/// Takes a `KEY=VALUE` into a policy; no value means: as the folder above says.
+/// Applies a `KEY=VALUE` to a policy; an empty value means: inherited from the folder above.
 fn apply(policy: &mut Policy, wish: &str) -> Result<(), Failure> {
     let Some((key, value)) = wish.split_once('=') else {
         return Err(Failure::usage(format!("`{wish}` is not KEY=VALUE, for example `copies=3`")));
@@ -76,12 +76,12 @@ fn apply(policy: &mut Policy, wish: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A number, or none where nothing stands; `None` for anything else.
+/// A number, or none for an empty text; `None` for anything else.
 pub(super) fn number<T: std::str::FromStr>(value: &str) -> Option<Option<T>> {
     if value.is_empty() { Some(None) } else { value.parse().ok().map(Some) }
 }
 
-/// A size, or none where nothing stands; `None` for anything else.
+/// A size, or none for an empty text; `None` for anything else.
 pub(super) fn size(value: &str) -> Option<Option<u64>> {
     if value.is_empty() { Some(None) } else { value.parse::<ByteSize>().ok().map(|size| Some(size.as_u64())) }
 }
@@ -129,7 +129,7 @@ struct PolicyView {
 }
 
 impl PolicyView {
-    /// For people, in the order and by the names in which it is set.
+    /// For people, in the order and with the names used for setting them.
     fn rows(&self) -> Vec<(&'static str, Option<String>)> {
         let list = |sites: &[String]| (!sites.is_empty()).then(|| sites.join(","));
         let span = |seconds| humantime::format_duration(std::time::Duration::from_secs(seconds)).to_string();

@@ -1,4 +1,4 @@
-//! `quota`: how much users and folders keep, and may.
+//! `quota`: how much users and folders hold, and how much they may. It never enforces a quota: the master does.
 
 use client::{Client, QuotaOf};
 use protocol::UserName;
@@ -28,7 +28,7 @@ pub(crate) async fn run(cloud: &Client, command: QuotaCommand, global: &Global) 
     }
 }
 
-/// Takes a `KEY=VALUE`; no value means any number.
+/// Applies a `KEY=VALUE`; an empty value means no limit.
 fn apply(bytes: &mut Option<u64>, files: &mut Option<u64>, limit: &str) -> Result<(), Failure> {
     let wrong = || Failure::usage(format!("`{limit}` is no quota; write for example `bytes=1TB` or `files=1000000`"));
     match limit.split_once('=').ok_or_else(wrong)? {

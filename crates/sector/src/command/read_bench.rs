@@ -1,6 +1,6 @@
-//! `sector bench reads`: how many small pieces of one open file come in a second, from anywhere in it, as a program
-//! that cuts pictures out of a survey reads; beside it the same reads of an ordinary local file. The file is its own,
-//! and goes with the command however it ends.
+//! `sector bench reads`: how many small random reads of one open file complete in a second. A program that cuts
+//! pictures out of a survey reads in this way. The same reads of an ordinary local file are measured beside it. It
+//! uses files of its own, which it removes when it ends or is interrupted. It never reads a user's file.
 
 use std::{
     fs::{self, File},
@@ -33,14 +33,14 @@ pub(crate) async fn reads(cloud: &Client, reads: &BenchReads, global: &Global) -
     let local = std::env::temp_dir().join(format!("sector-bench-reads-{}", std::process::id()));
     let measured = tokio::select! {
         measured = measure(cloud, &path, &local, reads) => measured,
-        // The command as a whole listens for it too; here the files must go first.
+        // The command as a whole listens for it too; here the files must be removed first.
         () = super::interrupted() => Err(Failure::failed("interrupted")),
     };
     let removed = match cloud.stat(&path).await {
         Ok(_) => cloud.remove_now(&path, false).await,
         Err(_) => Ok(()),
     };
-    // Where it could not be made there is nothing to remove.
+    // If it could not be made, there is nothing to remove.
     let _ = fs::remove_file(&local);
     let figures = measured?;
     removed?;
@@ -81,7 +81,7 @@ async fn measure(
     Ok(figures)
 }
 
-/// A local file of as many bytes, open.
+/// An open local file of the same size.
 async fn write_beside(file: std::path::PathBuf, bytes: u64) -> io::Result<Arc<File>> {
     let written = spawn_blocking(move || {
         let mut written = File::options().read(true).write(true).create_new(true).open(file)?;
@@ -101,5 +101,5 @@ impl Read for SplitMix64 {
     }
 }
 
-/// Most bytes of one read: it stands in memory whole, for each task.
+/// Most bytes of one read: each task holds a whole read in memory.
 const READ_BYTES_MAX: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! `job ID --segments`: what became of a job's segments.
+//! `job ID --segments`: the history of a job's segments. It never changes the job.
 
 use client::{AttemptEnd, AttemptRecord, Client};
 use protocol::JobId;
@@ -22,23 +22,23 @@ pub(super) async fn segments(cloud: &Client, job: JobId, global: &Global) -> Res
     Ok(())
 }
 
-/// One attempt at a segment, or at some small ones together.
+/// One attempt at a segment, or at several small ones together.
 #[derive(Serialize)]
 struct AttemptView {
     stage: u32,
-    /// How often the whole job had been begun anew.
+    /// How often the whole job had been started again.
     run: u32,
-    /// The first.
+    /// The first segment.
     segment: u64,
     segments: u32,
     attempt: u32,
     node: String,
-    /// Since the job's beginning.
+    /// Since the start of the job.
     began_ms: u64,
     took_ms: u64,
     bytes: u64,
     end: &'static str,
-    /// The file, or the bucket of the stage before.
+    /// The file, or the bucket of the previous stage.
     slice: String,
 }
 
@@ -69,7 +69,7 @@ impl From<AttemptRecord> for AttemptView {
 impl AttemptView {
     fn row(self) -> Vec<String> {
         let stage = if self.run == 0 { self.stage.to_string() } else { format!("{} (run {})", self.stage, self.run) };
-        // The others of a task need not be the next ones: they are what else lies at the same node.
+        // The other segments of a task need not be the next ones: they lie at the same node.
         let others = self.segments.saturating_sub(1);
         let segment = if others > 0 { format!("{} (+{others})", self.segment) } else { self.segment.to_string() };
         let seconds = |millis: u64| format!("{:.3} s", millis as f64 / 1_000.0);

@@ -1,4 +1,4 @@
-//! `session`: who is logged in where, and the end of it.
+//! `session`: who is logged in where, and ending a session. It never shows a token.
 
 use client::Client;
 use serde::Serialize;

@@ -1,8 +1,6 @@
-//! What goes where when a command has several sources: each file gets a place of its own, or nothing is done. As with
-//! GNU's `cp` and `mv`, what a command has just made is never overwritten by the same command, nor is what it is yet to
-//! take.
-//!
-//! It never looks at what is in a place already: each command has its own rule for that.
+//! Destinations for a command with several sources: each file gets a destination of its own, or nothing is done. As
+//! with GNU's `cp` and `mv`, a command never overwrites what it has just made, nor a source that it has yet to take.
+//! This file never looks at what exists at a destination: each command has its own rule for that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,18 +9,18 @@ use std::{
 
 use crate::failure::Failure;
 
-/// Where one source goes.
+/// The destination of one source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PathMapping {
     /// The source, as a person would write it.
     pub(crate) from: PathBuf,
-    /// Its place.
+    /// Its destination.
     pub(crate) to: PathBuf,
 }
 
-/// Leaves out what is named twice, and refuses what would be lost: two sources that would become one, and a file in the
-/// place of a folder in which another one would lie. Where `is_one_world`, sources and places are paths of one tree:
-/// then a place must not be another source.
+/// Drops sources that are named twice, and refuses conflicts that would lose a file. Two sources must not become one
+/// path. A file must not take the place of a folder in which another one would lie. With `is_one_world`, sources and
+/// destinations are paths of one tree; then a destination must not be another source.
 pub(crate) fn resolve_targets<T>(
     all: Vec<T>,
     going: impl Fn(&T) -> PathMapping,

@@ -1,5 +1,5 @@
-//! `terasort gen`, `sort` and `validate` (Sector/Sphere paper, 3.2, Figure 3, and 4.2): jobs of built-in functions. The
-//! data are made to be sorted and thrown away, so one copy of them is kept.
+//! `terasort gen`, `sort` and `validate` (Sector/Sphere paper, 3.2, Figure 3, and 4.2): jobs of built-in functions.
+//! The data is made to be sorted and thrown away, so it never has more than one copy.
 
 use std::{io::Cursor, ops::Range};
 
@@ -76,7 +76,7 @@ pub(crate) async fn generate(
         let (needed, free) = (show::size(needed), show::size(free));
         return Err(Failure::new(Status::Unavailable, format!("{needed} have no room: the nodes have {free} free")));
     }
-    // Each file's records are described by a line in a small file that lies where they shall be.
+    // A line in a small file describes each file's records. The small file lies where the records should be.
     let seeds =
         folder.parent().unwrap_or_else(SectorPath::root).join(&format!("{}.seeds", folder.name().unwrap_or("gen")))?;
     let mut first = 0;
@@ -93,7 +93,7 @@ pub(crate) async fn generate(
         inputs: cloud.expand(seeds.as_str()).await?,
         stages: vec![stage("teragen", &[], None)],
         output: JobOutput::Folder(folder.clone()),
-        // A task a file: they are too small to be told apart by size.
+        // One task per file: they are too small to be distinguished by size.
         segment_bytes: Some((1, limits::SEGMENT_BYTES_DEFAULT.1)),
         ..plain()
     };
@@ -120,7 +120,7 @@ pub(crate) async fn sort(
         )));
     }
     let nodes = cloud.nodes().await?.len() as u64;
-    // A bucket is sorted in memory: 64 MiB each, and at least two a node so that all have work to the end.
+    // A bucket is sorted in memory: 64 MiB each, and at least two per node so that all have work until the end.
     let buckets = buckets.map_or_else(|| bytes.div_ceil(BUCKET_BYTES).max(2 * nodes), u64::from);
     let buckets = u32::try_from(buckets.clamp(1, u64::from(limits::BUCKETS_MAX))).unwrap_or(limits::BUCKETS_MAX);
     let cuts = Cuts::choose(&sample(cloud, &inputs, bytes).await?, KEY_BYTES, buckets);
@@ -135,7 +135,7 @@ pub(crate) async fn sort(
     drive(cloud, spec, "terasort sort", global).await
 }
 
-/// Counts, sums and checks the order, over the borders of segments and files too.
+/// Counts, sums and checks the order, also across the borders of segments and files.
 pub(crate) async fn validate(cloud: &Client, folder: &str, global: &Global) -> Result<TotalCheck, Failure> {
     let spec = JobSpec {
         title: format!("terasort validate of {folder}"),
@@ -151,14 +151,14 @@ pub(crate) async fn validate(cloud: &Client, folder: &str, global: &Global) -> R
     Ok(TotalCheck::of(segments.map_err(Failure::failed)?))
 }
 
-/// Keys from evenly spread places of the input, one after the other.
+/// Keys from evenly spaced offsets of the input, one after the other.
 async fn sample(cloud: &Client, inputs: &[Entry], bytes: u64) -> Result<Vec<u8>, Failure> {
     let records: Vec<u64> = inputs.iter().map(|entry| file_bytes(entry) / RECORD_BYTES as u64).collect();
     let step = (bytes / RECORD_BYTES as u64 / SAMPLE_PLACES).max(SAMPLE_RECORDS);
     let mut places = sampled_places(&records, step).into_iter();
     let (mut reading, mut keys) = (JoinSet::new(), Vec::new());
     loop {
-        // Each place is some round trips away, and no more than that.
+        // Each sample costs some round trips, and no more than that.
         while reading.len() < SAMPLES_AT_ONCE
             && let Some((file, range)) = places.next()
         {
@@ -171,8 +171,8 @@ async fn sample(cloud: &Client, inputs: &[Entry], bytes: u64) -> Result<Vec<u8>,
     }
 }
 
-/// Where files of so many records are sampled: the file, and the bytes. Every `step` records, which go on counting from
-/// file to file, so that many small files are sampled as one large one is.
+/// Where files of these record counts are sampled: the file, and the bytes. There is a sample every `step` records,
+/// counted across files, so that many small files are sampled like one large one.
 fn sampled_places(file_records: &[u64], step: u64) -> Vec<(usize, Range<u64>)> {
     let (mut places, mut at) = (Vec::new(), 0);
     for (file, &records) in file_records.iter().enumerate() {
@@ -196,7 +196,7 @@ fn stage(name: &str, parameters: &[(&str, String)], buckets: Option<u32>) -> Sta
     StageSpec { function, buckets, records: RecordFraming::Fixed(RECORD_BYTES as u32), side_files: Vec::new() }
 }
 
-/// A job over data that are kept once.
+/// A job over data with a single copy.
 fn plain() -> JobSpec {
     JobSpec {
         zipped_inputs: Vec::new(),
@@ -240,14 +240,14 @@ struct CheckView {
 
 /// Length of a key in bytes.
 const KEY_BYTES: usize = 10;
-/// A bucket that is sorted comfortably in memory.
+/// A bucket that is easily sorted in memory.
 const BUCKET_BYTES: u64 = 64 << 20;
-/// Places at which the input is sampled; with 200 records each that is 25,600 keys, which cut 64 buckets to within a
-/// few per cent.
+/// Number of samples of the input. With 200 records each, that is 25,600 keys, which cut 64 buckets to within a few
+/// per cent.
 const SAMPLE_PLACES: u64 = 128;
-/// Places read at once.
+/// Samples read at once.
 const SAMPLES_AT_ONCE: usize = 16;
-/// Neighbouring records read at each place.
+/// Adjacent records read in each sample.
 const SAMPLE_RECORDS: u64 = 200;
 
 #[cfg(test)]

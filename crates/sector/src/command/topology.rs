@@ -1,4 +1,4 @@
-//! `topology show`, `reload` and `check`: who stands where.
+//! `topology show`, `reload` and `check`: where nodes and networks are. It never edits the topology's file.
 
 use std::path::Path;
 

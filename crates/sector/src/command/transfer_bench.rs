@@ -1,5 +1,6 @@
-//! `sector bench transfer`: how fast bulk bytes travel over a way, beside other ways to send them (crate `measure`). It
-//! talks to no cloud: both ends are threads of this process, and an emulated way goes with the command.
+//! `sector bench transfer`: how fast bulk bytes travel over a path, compared with other ways to send them (crate
+//! `measure`). Both ends are threads of this process, and an emulated path is removed with the command. It never
+//! talks to a cloud.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::{
 pub(crate) async fn transfer(bench: BenchTransfer, global: &Global) -> Result<(), Failure> {
     let way = bench.rate.map(|rate| EmulatedPath { rate, round_trip: *bench.rtt, loss: bench.loss, seed: bench.seed });
     let global = global.clone();
-    // It has runtimes of its own, which this one's threads must not wait for.
+    // It has runtimes of its own, which must not block this one's threads.
     let measuring = tokio::task::spawn_blocking(move || match (&way, bench.sharing) {
         (Some(way), Some(time)) => sharing(way, *time, &global),
         _ => comparing(&bench, way, &global),
@@ -39,7 +40,7 @@ fn comparing(bench: &BenchTransfer, way: Option<EmulatedPath>, global: &Global) 
     }
     let plan =
         TransferPlan { path: way, systems, flows: bench.flows, bytes: bench.bytes.as_u64(), rounds: bench.rounds };
-    // A turn may take a minute: whoever waits sees that it goes on.
+    // A turn may take a minute: this shows the user that it goes on.
     let mut tell = |figure: &TransferFigure| {
         if !global.json && !global.quiet {
             let result = figure.failed.clone().unwrap_or_else(|| mbit(figure.goodput_bps));
@@ -90,7 +91,7 @@ fn sharing(way: &EmulatedPath, time: Duration, global: &Global) -> Result<(), Fa
     Ok(())
 }
 
-/// What is measured: all, or only what `--carrier` and `--controller` name.
+/// The systems to measure: all, or only those that `--carrier` and `--controller` name.
 fn systems(global: &Global, is_far: bool) -> Vec<System> {
     let mut systems = Vec::new();
     let wants = |carrier, controller| {

@@ -1,5 +1,5 @@
-//! Limits of a command's transfers: `--limit` and `--priority`, and the file in which the limit may be changed
-//! meanwhile.
+//! Limits of a command's transfers: `--limit` and `--priority`, and the file in which the limit may be changed while
+//! the command runs. A wrong or missing file never changes the limit.
 
 use std::{path::Path, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     failure::Failure,
 };
 
-/// The client whose transfers keep to what was asked for.
+/// The client with the requested limits on its transfers.
 pub(crate) fn throttled(cloud: &Client, pace: &TransferLimitArguments) -> Result<Client, Failure> {
     let throttle = match &pace.limit {
         None => Throttle::new(None, pace.priority),
@@ -26,7 +26,7 @@ pub(crate) fn throttled(cloud: &Client, pace: &TransferLimitArguments) -> Result
     Ok(cloud.throttled(throttle))
 }
 
-/// Keeps to what the file says. One that is wrong, or gone, changes nothing.
+/// Applies what the file says. A file that is wrong, or gone, changes nothing.
 async fn follow_limit_file(file: std::path::PathBuf, throttle: Throttle) {
     loop {
         tokio::time::sleep(RELOAD_PERIOD).await;
@@ -41,7 +41,7 @@ fn reload_limit(file: &Path, throttle: &Throttle) {
     }
 }
 
-/// The rate that a file holds; none where it is empty.
+/// The rate that a file holds; `None` if it is empty.
 fn read(file: &Path) -> Result<Option<u64>, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| Failure::local("read the limit in", file, &error))?;
     match text.trim() {
@@ -50,7 +50,7 @@ fn read(file: &Path) -> Result<Option<u64>, Failure> {
     }
 }
 
-/// How often a limit's file is looked at: as soon as a person expects to see it.
+/// How often the limit's file is read: as soon as a person expects to see an effect.
 const RELOAD_PERIOD: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

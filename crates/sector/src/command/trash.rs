@@ -1,4 +1,4 @@
-//! `trash`: what was removed and can be restored.
+//! `trash`: what was removed and can be restored. It works on names alone and never carries a file's bytes.
 
 use client::{Client, SectorPath};
 use serde::Serialize;
@@ -62,7 +62,7 @@ async fn restore(cloud: &Client, paths: &[String], to: Option<&str>) -> Result<(
     Ok(())
 }
 
-/// Into the folder that is there, else exactly there, as `mv` does.
+/// Into the folder if it exists, else exactly there, as `mv` does.
 async fn target(cloud: &Client, path: &SectorPath, to: &SectorPath) -> Result<SectorPath, Failure> {
     let is_folder = to.is_root() || cloud.find(to).await?.is_some_and(|entry| client::namespace::is_folder(&entry));
     match path.name() {

@@ -1,5 +1,5 @@
-//! What `--udf` names: a built-in function, one of a library, one of a Python file, or a program. Its code is read here
-//! and travels with the job; nothing of it runs on this machine.
+//! Resolves `--udf`: a built-in function, one of a library, one of a Python file, or a program. Its code is read here
+//! and travels with the job; this command never runs it.
 
 use std::{fs, path::Path};
 
@@ -22,7 +22,7 @@ pub(super) fn function(text: &str, parameters: &[(String, String)]) -> Result<Fu
     Ok(FunctionSpec { code, parameters: parameters.to_vec() })
 }
 
-/// The words of a command line, as a shell would split them; nothing else of a shell's is done to them.
+/// The words of a command line, split as a shell would split them; no other shell syntax is applied.
 fn words(line: &str) -> Result<Vec<String>, Failure> {
     let words = shlex::split(line).ok_or_else(|| Failure::usage(format!("`{line}` has a quote that does not end")))?;
     if words.is_empty() {
@@ -31,7 +31,7 @@ fn words(line: &str) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// A library or a Python file, and what is meant in it.
+/// A library or a Python file, and the function in it.
 fn in_file(text: &str) -> Result<FunctionCode, Failure> {
     let (file, name) = text.rsplit_once(':').ok_or_else(|| {
         let names: Vec<_> = functions::ALL.iter().map(|(name, _)| *name).collect();
@@ -52,12 +52,12 @@ fn in_file(text: &str) -> Result<FunctionCode, Failure> {
     }
     let text = String::from_utf8(bytes)
         .map_err(|_| Failure::new(Status::Usage, format!("`{}` is not a text in UTF-8", file.display())))?;
-    // For tracebacks: whoever reads them knows in which folder it was.
+    // For tracebacks: their reader knows which folder it was.
     let file = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(FunctionCode::Python(PythonFunction { name, code: PythonCode::Source { file, text }, requires: Vec::new() }))
 }
 
-/// Before a program and its arguments.
+/// The prefix of a program and its arguments.
 const PROGRAM: &str = "cmd:";
 
 #[cfg(test)]

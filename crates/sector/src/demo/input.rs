@@ -1,5 +1,5 @@
-//! The text that the tour uploads: a folder of the user's, or the sources of the crates that this binary was built
-//! from, which cargo has just unpacked. Nobody here wrote them.
+//! The text that the tour uploads. It is a folder of the user's, or the sources of the crates that this binary was
+//! built from, which cargo has just unpacked. It never uses text that was written for the tour.
 
 use std::{
     env,
@@ -29,7 +29,7 @@ pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<Vec<Uplo
     let mut uploads = Vec::new();
     for folder in crate_folders() {
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        // A crate with a name that Sector does not take is left out of the tour.
+        // A crate whose name Sector does not accept is left out of the tour.
         let Ok(to) = to.join(name) else { continue };
         uploads.extend(uploads_below(&folder, &to).unwrap_or_default());
     }

@@ -1,4 +1,5 @@
-//! The paper's inverted index (3.6) as a two-stage job, and the plain single-threaded count it is compared with.
+//! The paper's inverted index (3.6) as a two-stage job, and the plain single-threaded count it is compared with. The
+//! plain count never uses the cloud.
 
 use std::path::PathBuf;
 
@@ -42,7 +43,7 @@ pub(super) async fn build(
     drive(cloud, spec, "inverted index", global).await
 }
 
-/// What the job's output and a plain count say, in this order.
+/// The summaries of the job's output and of the plain count, in this order.
 pub(super) async fn compare(
     cloud: &Client,
     output: &SectorPath,
@@ -69,5 +70,5 @@ fn count(local: &[(PathBuf, SectorPath)]) -> Result<IndexSummary, Failure> {
     Ok(index.summary())
 }
 
-/// Two a node.
+/// Two per node.
 const BUCKETS: u32 = 8;

@@ -1,5 +1,6 @@
-//! `sector demo`: the tour. A cloud, real text, the paper's inverted index (3.6) and its sort (Figure 3), each compared
-//! with a plain way of doing the same, and a table at the end.
+//! `sector demo`: the tour. It starts a cloud, uploads real text, and runs the paper's inverted index (3.6) and its
+//! sort (Figure 3). Each is compared with a plain way of doing the same, and a table is printed at the end. A result
+//! that does not verify never passes: it ends the tour.
 
 mod input;
 mod inverted_index;
@@ -24,7 +25,7 @@ use crate::{
 pub(crate) async fn run(demo: Demo, global: &Global) -> Result<(), Failure> {
     let folder = Profile::home()?.join(format!("demo-{}", std::process::id()));
     let text = SectorPath::parse("/text")?;
-    // What is wrong with the input is said before anything starts.
+    // Errors in the input are reported before anything starts.
     let uploads = input::uploads(demo.input.as_deref(), &text)?;
     let text_bytes: u64 = uploads.iter().map(|upload| upload.bytes).sum();
     check_room(&folder, text_bytes, demo.records)?;
@@ -141,7 +142,7 @@ impl Step {
     }
 }
 
-/// A step that does not verify ends the tour.
+/// A result that does not verify ends the tour.
 fn verified(holds: bool, what: &str) -> Result<String, Failure> {
     if holds {
         return Ok(format!("yes: {what}"));
@@ -176,7 +177,7 @@ fn finish(steps: &[Step], demo: &Demo, folder: &std::path::Path, global: &Global
 
 /// Refuses where the disk cannot hold the tour.
 fn check_room(folder: &std::path::Path, text_bytes: u64, records: u64) -> Result<(), Failure> {
-    // Text twice and its index; records as made, in buckets, and sorted, with scratch beside each.
+    // Text twice and its index; records as made, in buckets, and sorted, with scratch space beside each.
     let needed = 3 * text_bytes + 5 * records.saturating_mul(functions::terasort::RECORD_BYTES as u64) + (512 << 20);
     let parent = folder.parent().unwrap_or(folder);
     std::fs::create_dir_all(parent).map_err(|error| Failure::local("make the folder", parent, &error))?;

@@ -1,4 +1,5 @@
-//! The internet's checksum (RFC 1071) and what it starts from in TCP and UDP over IPv4.
+//! The internet checksum (RFC 1071), and the pseudo header with which it starts in TCP and UDP over IPv4. It never
+//! writes into a packet.
 
 use std::net::Ipv4Addr;
 
@@ -7,13 +8,14 @@ pub(super) fn checksum(bytes: &[u8]) -> u16 {
     !fold(sum(bytes))
 }
 
-/// What a TCP or UDP checksum begins with: addresses, protocol and length of the packet above IPv4. Senders that leave
-/// the checksum to their device put just this, folded and not inverted, into its field.
+/// The initial sum of a TCP or UDP checksum: addresses, protocol and length of the packet above IPv4. Senders that
+/// leave the checksum to their device put exactly this, folded and not inverted, into the checksum field.
 pub(super) fn pseudo_header_sum(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, bytes: u16) -> u16 {
     fold(sum(&source.octets()) + sum(&destination.octets()) + u32::from(protocol) + u32::from(bytes))
 }
 
-/// Sum of 16-bit words; an odd byte at the end counts as the upper half of one. At most 64 KiB, so it cannot overflow.
+/// Sum of 16-bit words; an odd byte at the end counts as the upper half of a word. The input is at most 64 KiB, so
+/// the sum cannot overflow.
 fn sum(bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<2>();
     let whole: u32 = words.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();

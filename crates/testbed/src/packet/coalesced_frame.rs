@@ -1,6 +1,6 @@
-//! What of a parcel goes on together: segments that survived a link and arrive within a moment of each other, put under
-//! one header again, as the receiving card of a real machine would hand them to its kernel. Each header is made to say
-//! what now lies behind it; bytes of users are copied and never looked at.
+//! Puts segments under one header again that survived a link and arrive within a moment of each other. A real
+//! receiving network card would hand them to its kernel in the same way. Each header is made to describe what now
+//! follows it. User bytes are copied and never looked at.
 
 use super::{
     checksum::{checksum, pseudo_header_sum},
@@ -8,7 +8,7 @@ use super::{
     virtio::VirtioHeader,
 };
 
-/// A frame being put together from segments of one parcel, in their order.
+/// A frame that is being built from segments of one GSO packet, in their order.
 #[derive(Debug)]
 pub(crate) struct CoalescedFrame {
     frame: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct CoalescedFrame {
 }
 
 impl CoalescedFrame {
-    /// Begins with segment `index` in `frame`, a buffer whose content is forgotten.
+    /// Begins with segment `index` in `frame`, a buffer whose content is discarded.
     pub(crate) fn begin(mut frame: Vec<u8>, parcel: &GsoPacket<'_>, index: usize) -> Self {
         frame.clear();
         frame.extend_from_slice(&parcel.header.to_bytes());
@@ -29,24 +29,24 @@ impl CoalescedFrame {
         Self { frame, first: index, last: index, segments: 1 }
     }
 
-    /// Appends segment `index`, behind the last one; only of a parcel with several.
+    /// Appends segment `index` behind the last one; only for a packet with several segments.
     pub(crate) fn append(&mut self, parcel: &GsoPacket<'_>, index: usize) {
         self.frame.extend_from_slice(parcel.payload(index));
         self.last = index;
         self.segments += 1;
     }
 
-    /// How many segments it has.
+    /// The number of its segments.
     pub(crate) fn segments(&self) -> usize {
         self.segments
     }
 
-    /// Its last segment's number.
+    /// The number of its last segment.
     pub(crate) fn last(&self) -> usize {
         self.last
     }
 
-    /// The frame, with headers that say what it holds.
+    /// The frame, with headers that describe its content.
     pub(crate) fn finish(mut self, parcel: &GsoPacket<'_>) -> Vec<u8> {
         if parcel.gso_kind != GsoKind::None {
             self.set_offload(parcel);
@@ -70,8 +70,8 @@ impl CoalescedFrame {
         self.frame[..VirtioHeader::BYTES].copy_from_slice(&header.to_bytes());
     }
 
-    /// Length, identification and checksum of IPv4. A kernel that cuts a row counts the identification up by one a
-    /// segment.
+    /// Length, identification and checksum of IPv4. A kernel that segments a packet increments the identification by
+    /// one per segment.
     fn set_network(&mut self, parcel: &GsoPacket<'_>) {
         let bytes = self.packet_bytes();
         let network = &mut self.frame[VirtioHeader::BYTES..][..parcel.network_bytes];
@@ -83,7 +83,8 @@ impl CoalescedFrame {
         network[10..12].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// Sequence number and flags: what ends a row is said by its last segment alone, what begins one by its first.
+    /// Sequence number and flags. Flags that end a packet are on its last segment only, and those that begin one on
+    /// its first.
     fn set_tcp(&mut self, parcel: &GsoPacket<'_>) {
         let sum = self.pseudo_header_sum(parcel, TCP);
         let (first, is_end) = (self.first, self.last + 1 == parcel.segments());
@@ -117,7 +118,7 @@ impl CoalescedFrame {
         pseudo_header_sum(parcel.source, parcel.destination, protocol, bytes)
     }
 
-    /// Never longer than the parcel it is of, whose length IPv4 could say.
+    /// Never longer than the original packet, whose length fits into IPv4's field.
     fn packet_bytes(&self) -> u16 {
         (self.frame.len() - VirtioHeader::BYTES) as u16
     }
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn a_packet_that_is_no_row_passes_byte_for_byte() {
         let mut frame = cut(&udp_row(2400, 1200)).remove(0);
-        // Even a checksum that is wrong: that is for the receiver to see.
+        // Even a wrong checksum passes: the receiver must detect it.
         frame[VirtioHeader::BYTES + 26] ^= 0x55;
         let parcel = GsoPacket::read(&frame).unwrap();
         assert_eq!(piece(&parcel, &[0]), frame);
@@ -188,8 +189,8 @@ mod tests {
         let plain = cut(&frame);
         let kept = [0, 2, 3, 6];
         let found = cut(&piece(&parcel, &kept));
-        // IPv4's identification counts on from the first, as the receiving kernel would count it: datagrams that are
-        // not to be fragmented have no use for it.
+        // IPv4's identification counts on from the first segment, as the receiving kernel would count. Datagrams that
+        // must not be fragmented have no use for it.
         let without = |frame: &Vec<u8>| {
             let mut frame = frame.clone();
             frame[VirtioHeader::BYTES + 4..][..2].fill(0);

@@ -1,7 +1,7 @@
-//! Packets as a device gives and takes them, with segmentation offload: one header may stand for many segments, and
-//! checksums may be left to whoever comes last. Here such a row of segments is read ([`GsoPacket`]) and what of it
-//! survived a link is put together again ([`CoalescedFrame`]). Pure: bytes in, bytes out; never a device, a clock or a
-//! decision of a link.
+//! Packets as a device exchanges them, with segmentation offload: one header may stand for many segments, and
+//! checksums may be left to the last device. [`GsoPacket`] reads such a packet; [`CoalescedFrame`] rebuilds what
+//! survived a link. Pure code: bytes in, bytes out. It never touches a device or a clock, and never decides what a
+//! link does.
 
 mod checksum;
 mod coalesced_frame;
@@ -18,5 +18,5 @@ pub(crate) use self::{
     too_large::too_large_answer,
 };
 
-/// Longest frame of a device: the offload header, and a packet as long as IPv4 can say.
+/// Longest frame of a device: the offload header, and the longest packet that IPv4 can express.
 pub(crate) const FRAME_BYTES_MAX: usize = virtio::VirtioHeader::BYTES + u16::MAX as usize;

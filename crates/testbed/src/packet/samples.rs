@@ -1,5 +1,6 @@
-//! For tests: rows of segments as a kernel gives them to a device, and the slow obvious way to cut one into the packets
-//! that a sender without any offload would have sent, written from the standards and not from the code it checks.
+//! Test samples: GSO packets as a kernel gives them to a device. A slow, simple function cuts one into the packets
+//! that a sender without any offload would have sent. It follows the standards; it never uses the code that it
+//! checks.
 
 use super::virtio::VirtioHeader;
 
@@ -91,7 +92,7 @@ pub(crate) fn cut(frame: &[u8]) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The packet of a frame with its checksum made, as it would go over a wire.
+/// The packet of a frame with its checksum computed, as it would be on a wire.
 pub(crate) fn complete(frame: &[u8]) -> Vec<u8> {
     let header = VirtioHeader::read(frame).expect("a sample");
     let mut packet = frame[VirtioHeader::BYTES..].to_vec();
@@ -99,7 +100,7 @@ pub(crate) fn complete(frame: &[u8]) -> Vec<u8> {
     let at = start + usize::from(header.checksum_offset);
     let sum = !ones_complement(&packet[start..]);
     packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-    // A receiver sums all, pseudo header and checksum included, and finds nothing but ones.
+    // A receiver sums everything, pseudo header and checksum included, and gets all ones.
     let mut received = pseudo_header(&packet, packet.len() - start);
     received.extend_from_slice(&packet[start..]);
     assert_eq!(ones_complement(&received), 0xffff, "a receiver refuses this packet");
@@ -114,7 +115,7 @@ fn pseudo_header(packet: &[u8], transport_bytes: usize) -> Vec<u8> {
     pseudo
 }
 
-/// Adds byte pairs one by one, and each carry at once.
+/// Adds 16-bit words one by one, and each carry at once.
 fn ones_complement(bytes: &[u8]) -> u16 {
     let mut sum = 0_u32;
     for pair in bytes.chunks(2) {

@@ -1,13 +1,14 @@
-//! What a router answers where a packet is too large for the next link and may not be cut: ICMP "fragmentation needed"
-//! (RFC 792, RFC 1191), from which senders learn the path's MTU.
+//! A router's answer to a packet that is too large for the next link and must not be fragmented. It is ICMP
+//! "fragmentation needed" (RFC 792, RFC 1191), from which senders learn the path's MTU. This file never decides
+//! whether to answer.
 
 use std::net::Ipv4Addr;
 
 use super::{checksum::checksum, gso_packet::GsoPacket, virtio::VirtioHeader};
 
-/// Writes the answer's frame into `frame`, a buffer whose content is forgotten.
+/// Writes the answer's frame into `frame`, a buffer whose content is discarded.
 pub(crate) fn too_large_answer(frame: &mut Vec<u8>, parcel: &GsoPacket<'_>, mtu_bytes: u16) {
-    // The beginning of what was sent: its IPv4 header and the ports behind it, by which the sender knows it again.
+    // The beginning of the packet: its IPv4 header and the ports behind it, by which the sender recognises it.
     let quoted = &parcel.packet[..parcel.packet.len().min(parcel.network_bytes + 8)];
     frame.clear();
     frame.extend_from_slice(&VirtioHeader::default().to_bytes());
@@ -25,7 +26,7 @@ pub(crate) fn too_large_answer(frame: &mut Vec<u8>, parcel: &GsoPacket<'_>, mtu_
     icmp[2..4].copy_from_slice(&icmp_sum.to_be_bytes());
 }
 
-/// Who answers: a router that no site is.
+/// The sender of the answer: a router that belongs to no site.
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 254);
 const HOPS: u8 = 64;
 const ICMP: u8 = 1;
@@ -49,7 +50,7 @@ mod tests {
         assert_eq!(packet[20..22], [UNREACHABLE, FRAGMENTATION_NEEDED]);
         assert_eq!(packet[26..28], 1000_u16.to_be_bytes());
         assert_eq!(packet[28..], sent[VirtioHeader::BYTES..][..28]);
-        // Summed with the checksums in it, nothing is left.
+        // Summed together with its checksum, a valid header gives zero.
         assert_eq!((checksum(&packet[..20]), checksum(&packet[20..])), (0, 0));
     }
 }

@@ -1,21 +1,21 @@
-//! The header that stands before every packet of a device with segmentation offload (`struct virtio_net_hdr`, in the
-//! byte order of the machine): whether the packet is a row of segments, of what length, and where a checksum is still
-//! missing.
+//! The header before every packet of a device with segmentation offload: `struct virtio_net_hdr`, in the machine's
+//! byte order. It says whether the packet holds several segments, of what length, and where a checksum is still
+//! missing. This file never looks at the packet itself.
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VirtioHeader {
-    /// [`NEEDS_CHECKSUM`](Self::NEEDS_CHECKSUM), and bits that only travel from the kernel to us.
+    /// [`NEEDS_CHECKSUM`](Self::NEEDS_CHECKSUM), and bits that only the kernel sets.
     pub(crate) flags: u8,
-    /// Kind of row: [`GSO_NONE`](Self::GSO_NONE) and the like, perhaps with [`GSO_ECN`](Self::GSO_ECN).
+    /// Kind of segmentation: [`GSO_NONE`](Self::GSO_NONE) and the like, perhaps with [`GSO_ECN`](Self::GSO_ECN).
     pub(crate) gso_type: u8,
     /// Bytes of all headers together; only a hint.
     pub(crate) headers_bytes: u16,
     /// Payload of each segment but the last.
     pub(crate) segment_bytes: u16,
-    /// Where the checksum that is missing begins to count.
+    /// Where the missing checksum's range begins.
     pub(crate) checksum_start: u16,
-    /// Where it belongs, counted from there.
+    /// Where the checksum belongs, relative to that.
     pub(crate) checksum_offset: u16,
 }
 
@@ -30,7 +30,7 @@ impl VirtioHeader {
     pub(crate) const GSO_TCPV4: u8 = 1;
     /// Datagrams of UDP.
     pub(crate) const GSO_UDP_L4: u8 = 5;
-    /// Beside [`GSO_TCPV4`](Self::GSO_TCPV4): the first segment says that the congestion window was reduced.
+    /// With [`GSO_TCPV4`](Self::GSO_TCPV4): the first segment says that the congestion window was reduced.
     pub(crate) const GSO_ECN: u8 = 0x80;
 
     /// Reads it from the beginning of a frame.
@@ -47,7 +47,7 @@ impl VirtioHeader {
         })
     }
 
-    /// The bytes of it.
+    /// Its bytes.
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let [h0, h1] = self.headers_bytes.to_ne_bytes();
         let [s0, s1] = self.segment_bytes.to_ne_bytes();

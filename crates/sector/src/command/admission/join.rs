@@ -1,5 +1,5 @@
-//! `node join` and `master join`: this machine comes into a cloud. The key is made here and stays here; what is written
-//! is credentials and settings, from which the role starts.
+//! `node join` and `master join`: this machine joins a cloud. They write credentials and settings, from which the
+//! role starts. The private key is made here and never leaves this machine.
 
 use std::{
     fs,
@@ -30,7 +30,7 @@ pub(crate) async fn master(arguments: MasterJoin, global: &Global) -> Result<(),
     let place = MachineFolder::prepare(&folder, "master.toml")?;
     let kept = place.existing_settings::<MasterSettings>()?;
     let settings = |id| MasterSettings { id, listen, security: ticket.address, ..MasterSettings::default() };
-    // Before the ticket is used up: what is wrong with the settings shows now.
+    // Before the ticket is used up: errors in the settings show now.
     Checked::of(settings(MasterSettings::default().id), &place.folder)?;
     let name = kept.as_ref().map(|kept| kept.id.clone());
     let admitted = Newcomer::with_ticket(&ticket, place.key()?).use_ticket(&ticket, name).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn node(arguments: NodeJoin, global: &Global) -> Result<(), Fai
     };
     let any_name = name.clone().map_or_else(|| NodeId::new("node-1"), Ok);
     let any_name = any_name.map_err(|error| Failure::usage(error.to_string()))?;
-    // Before the ticket is used up: what is wrong with the settings shows now.
+    // Before the ticket is used up: errors in the settings show now.
     Checked::of(settings(any_name), &place.folder)?;
     let admitted = match ticket {
         Some(ticket) => Newcomer::with_ticket(ticket, place.key()?).use_ticket(ticket, name).await?,
@@ -101,7 +101,7 @@ async fn wait_for_approval(
     };
     let Some(name) = &arguments.id else { return Err(Failure::usage("say with --id how the node shall be called")) };
     let mut newcomer = Newcomer { address: master, trust, key: place.key()? };
-    // What was said last; a person reads it once, however long it stays true.
+    // The last message; a person reads it once, however long it stays true.
     let mut told = String::new();
     loop {
         let message = match newcomer.ask(name).await {
@@ -109,7 +109,7 @@ async fn wait_for_approval(
             Ok(Decision::Waiting(key)) => {
                 format!("waiting for an administrator: sector node approve {name} --fingerprint {key}")
             }
-            // A master that is away for a moment, or has no place left, may have one later.
+            // A master that is unavailable for a moment, or has no room for a request, may accept one later.
             Err(error) if !told.is_empty() && error.status() == Status::Unavailable => {
                 format!("{error}; it is asked again every {} s", ASK_AGAIN_AFTER.as_secs())
             }
@@ -123,7 +123,7 @@ async fn wait_for_approval(
     }
 }
 
-/// The folder of a machine that comes in.
+/// The folder of a machine that joins.
 struct MachineFolder {
     folder: PathBuf,
     files: CredentialFiles,
@@ -131,7 +131,7 @@ struct MachineFolder {
 }
 
 impl MachineFolder {
-    /// Makes the folder, for its owner alone; one that has a machine in it is refused.
+    /// Makes the folder, private to its owner; a folder that already has a machine in it is refused.
     fn prepare(folder: &Path, settings: &str) -> Result<Self, Failure> {
         let folder = std::path::absolute(folder).map_err(|error| Failure::local("use the folder", folder, &error))?;
         let mut builder = fs::DirBuilder::new();
@@ -148,13 +148,14 @@ impl MachineFolder {
         Ok(Self { folder, files, settings })
     }
 
-    /// The settings of one that was in a cloud before, and whose certificate was lost or has ended: they stay as they
-    /// are.
+    /// The settings of a machine that was in a cloud before, and whose certificate was lost or has expired: they stay
+    /// as they are.
     fn existing_settings<T: Settings>(&self) -> Result<Option<Checked<T>>, Failure> {
         Ok(if self.settings.exists() { Some(Checked::read(&self.settings)?) } else { None })
     }
 
-    /// The key in this folder. One that is there already asked before, and was cut off: it asks again as the same.
+    /// The key in this folder. An existing key belongs to an earlier request that was cut off; the machine asks again
+    /// as the same.
     fn key(&self) -> Result<NewKey, Failure> {
         let file = &self.files.key;
         let broken = |error: net::NetError| Failure::from(error.refusal());
@@ -170,7 +171,7 @@ impl MachineFolder {
         }
     }
 
-    /// Writes credentials, and settings where they are new, and says how to start the role.
+    /// Writes the credentials, and the settings if they are new, and prints how to start the role.
     fn install<T: Settings>(
         &self,
         admitted: &AdmittedMachine,
@@ -182,7 +183,7 @@ impl MachineFolder {
         let settings = settings.map(|settings| settings.to_toml());
         let mut files = vec![(self.files.authority.as_path(), admitted.authority_pem.as_bytes(), 0o644)];
         files.extend(settings.as_ref().map(|toml| (self.settings.as_path(), toml.as_bytes(), 0o600)));
-        // The certificate last: where it is there, the folder has joined.
+        // The certificate last: a folder that has one has joined.
         files.push((&self.files.certificate, admitted.certificate_pem.as_bytes(), 0o644));
         replace_files_atomically(&files).map_err(|error| Failure::local("write", &self.files.certificate, &error))?;
         let command = format!("sector {role} --config {}", self.settings.display());
@@ -198,7 +199,7 @@ impl MachineFolder {
     }
 }
 
-/// The address of this machine from which it reaches the master. Nothing is sent: the system is asked for the way.
+/// The address of this machine from which it reaches the master. Nothing is sent: the system is asked for the route.
 fn address_towards(master: SocketAddr) -> Result<std::net::IpAddr, Failure> {
     let any: SocketAddr = if master.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let asked = UdpSocket::bind(any).and_then(|socket| {
@@ -210,7 +211,7 @@ fn address_towards(master: SocketAddr) -> Result<std::net::IpAddr, Failure> {
     asked.map(|address| address.ip()).map_err(unknown)
 }
 
-/// Pause between two questions of a node that waits.
+/// Pause between two requests of a node that waits.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Where a node listens unless it is told otherwise.
 const NODE_PORT: u16 = 7410;

@@ -1,5 +1,5 @@
-//! How machines come into a cloud: what is done at the security server ([`security`]), at the machine that comes
-//! ([`join`]), and by an administrator about nodes ([`node_admission`]).
+//! How machines join a cloud. [`security`] runs at the security server, and [`join`] at the machine that joins. With
+//! [`node_admission`], an administrator decides about nodes. A private key never moves between machines.
 
 pub(super) mod join;
 pub(super) mod node_admission;

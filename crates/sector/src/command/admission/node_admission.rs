@@ -1,4 +1,5 @@
-//! `node ticket`, `requests`, `approve`, `reject`, `allow`: an administrator lets nodes in.
+//! `node ticket`, `requests`, `approve`, `reject`, `allow`: an administrator admits nodes. The command never decides
+//! by itself who is admitted.
 
 use std::net::SocketAddr;
 

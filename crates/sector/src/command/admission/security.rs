@@ -1,5 +1,5 @@
-//! `security init` and `security ticket master`: what is done at the security server itself, by who can read its
-//! folder.
+//! `security init` and `security ticket master`: run at the security server itself, by a user who can read its
+//! folder. They never talk to a master.
 
 use std::{
     net::SocketAddr,
@@ -40,16 +40,16 @@ pub(crate) fn init(arguments: &SecurityInit, global: &Global) -> Result<(), Fail
     let mut cloud = create_cloud(&folder, name)?;
     let token = match cloud.ensure_admin(admin)? {
         Some(token) => token,
-        // The one before was cut off before anybody had it.
+        // An earlier run was cut off before its token reached anybody.
         None => cloud.add_token(admin)?,
     };
     let address = master.unwrap_or(SocketAddr::new(listen.ip(), MASTER_PORT));
     let authority = cloud.authority_pem().to_owned();
-    // Its file is meant to be carried to where the administrator works, so nothing in it depends on this machine.
+    // The file is meant to be carried to where the administrator works, so nothing in it depends on this machine.
     let profile = Profile::of(address, admin.clone(), token, authority);
     let profile_file = folder.join("profile.toml");
     write(&profile_file, &profile.to_text())?;
-    // Last: where it is there, all is.
+    // Last: if this file exists, everything else does.
     write(&settings_file, &settings.to_toml())?;
     if global.json {
         return show::json(&serde_json::json!({
@@ -81,7 +81,7 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
     }
     let (ticket, verb) = new_ticket(MachineKind::Master, address, &texts.authority_pem, name.clone(), life)?;
     match open_cloud(&settings.folder) {
-        // Nobody serves on it.
+        // No security server runs on it.
         Ok(mut cloud) => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let until_unix_millis = u64::try_from((now + life).as_millis()).unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
-//! What of this machine's network will hurt: buffers that are too small for a long fat pipe, and paths that are
-//! narrower than their ends believe. It only reads what the system says of itself.
+//! What in this machine's network will hurt. Buffers may be too small for a long fat pipe, and paths may be narrower
+//! than their ends believe. It never changes a setting; it reads what the system tells, and asks for socket buffers.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use net::{
 use super::Finding;
 use crate::show;
 
-/// All of them.
+/// All network findings.
 pub(super) fn findings() -> Vec<Finding> {
     vec![
         udp_buffer("rmem_max", "received", number(&read("/proc/sys/net/core/rmem_max"))),
@@ -23,7 +23,7 @@ pub(super) fn findings() -> Vec<Finding> {
     ]
 }
 
-/// The largest buffer that a UDP socket may ask for; QUIC's asks for the most.
+/// The largest buffer that a UDP socket may request; QUIC's socket requests the most.
 fn udp_buffer(check: &'static str, what: &str, bytes: Option<u64>) -> Finding {
     let Some(bytes) = bytes else { return Finding::unknown(check, "this system does not say") };
     let found = format!("at most {} are kept of what is {what} over UDP", show::size(bytes));
@@ -33,7 +33,7 @@ fn udp_buffer(check: &'static str, what: &str, bytes: Option<u64>) -> Finding {
     Finding::warning(check, found, setting(&format!("net.core.{check}={QUIC_SOCKET_BUFFER_BYTES}")))
 }
 
-/// What the one socket of all messages was given of what it asks for.
+/// What buffers the socket for messages was given, compared with what it requests.
 fn messages(granted: Option<SocketBuffers>) -> Finding {
     let Some(granted) = granted else { return Finding::unknown("messages", "no UDP socket could be opened") };
     let sizes = (show::size(granted.receive_bytes as u64), show::size(granted.send_bytes as u64));
@@ -48,7 +48,7 @@ fn messages(granted: Option<SocketBuffers>) -> Finding {
     Finding::warning("messages", found, advice)
 }
 
-/// How far a TCP window may grow by itself. Between sites TCP is taken where UDP does not get through.
+/// How far a TCP window may grow by itself. Between sites, TCP is used where UDP does not get through.
 fn tcp_window(check: &'static str, what: &str, bytes: Option<u64>) -> Finding {
     let Some(bytes) = bytes else { return Finding::unknown(check, "this system does not say") };
     let found = format!("at most {} of what is {what} are under way on a TCP connection", show::size(bytes));
@@ -84,13 +84,13 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// The last of three sizes: least, first, and largest.
+/// The last of three sizes: minimum, default and maximum.
 fn largest(text: &str) -> Option<u64> {
     number(text.split_whitespace().nth(2)?)
 }
 
-/// What a TCP connection must have under way to fill 1 Gbit/s over 100 ms, twice, since the system takes half of a
-/// buffer for its own bookkeeping.
+/// What a TCP connection must have in flight to fill 1 Gbit/s over 100 ms. It is doubled, since the system takes half
+/// of a buffer for its own bookkeeping.
 const TCP_WINDOW_BYTES: u64 = 32 << 20;
 
 #[cfg(test)]

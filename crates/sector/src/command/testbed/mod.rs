@@ -1,5 +1,5 @@
-//! `sector testbed`: sites and links on this machine, held by one process (`up`), and asked and changed by others
-//! through its note and its control socket. What links do is the matter of the crate `testbed`.
+//! `sector testbed`: sites and links on this machine. One process (`up`) holds them; other commands query and change
+//! them through its note and its control socket. It never emulates a link itself: the crate `testbed` does.
 
 mod running_testbed;
 mod testbed_cloud;
@@ -36,8 +36,8 @@ pub(super) async fn run(verb: Testbed, global: &Global) -> Result<(), Failure> {
     }
 }
 
-/// Enters a site and becomes the program. Where that succeeds, it does not return: the program has this process's
-/// number, and its exit code is the command's.
+/// Enters a site and becomes the program. On success it does not return: the program has this process's number, and
+/// its exit code is the command's.
 fn become_program(run: &TestbedRun) -> Result<(), Failure> {
     let folder = running_testbed::folder()?;
     let note = RunningTestbed::needed(&folder)?;

@@ -1,5 +1,5 @@
-//! Which testbed of this home runs: a note in `$SECTOR_HOME/testbed` by which other commands find it. Where it stays
-//! behind, the process it names is gone, and nothing else is left either.
+//! Which testbed of this home runs: a note in `$SECTOR_HOME/testbed` by which other commands find it. A note that
+//! stays behind is harmless: once its process is gone, it never counts.
 
 use std::{
     fs, io,
@@ -30,7 +30,7 @@ pub(super) struct RunningTestbed {
 pub(super) struct RunningSite {
     /// Its name.
     pub(super) name: String,
-    /// Under which number that process has its network open.
+    /// The descriptor number under which that process has the site's network open.
     descriptor: RawFd,
 }
 
@@ -41,7 +41,7 @@ impl RunningTestbed {
         Self { process: Process::here(), sites: names.iter().zip(descriptors).map(site).collect() }
     }
 
-    /// The testbed that runs; `None` where none does.
+    /// The testbed that runs; `None` if none does.
     pub(super) fn running(folder: &Path) -> Result<Option<Self>, Failure> {
         let file = folder.join(FILE);
         match fs::read_to_string(&file) {
@@ -51,7 +51,7 @@ impl RunningTestbed {
         }
     }
 
-    /// The testbed that must run.
+    /// The running testbed; an error if none runs.
     pub(super) fn needed(folder: &Path) -> Result<Self, Failure> {
         let none = || Failure::new(Status::NotFound, "no testbed runs here; start one with `sector testbed up`");
         Self::running(folder)?.ok_or_else(none)
@@ -65,7 +65,7 @@ impl RunningTestbed {
 
     /// Removes the note.
     pub(super) fn forget(folder: &Path) {
-        // Where it stays, `is_alive` says that it means nothing.
+        // If it stays, `is_alive` says that it means nothing.
         let _ = fs::remove_file(folder.join(FILE));
     }
 
@@ -78,12 +78,12 @@ impl RunningTestbed {
         })
     }
 
-    /// The networks of its sites, by which processes in them are known; those that cannot be read are gone.
+    /// The networks of its sites, by which processes in them are found; those that cannot be read are gone.
     pub(super) fn networks(&self) -> Vec<PathBuf> {
         self.sites.iter().filter_map(|site| fs::read_link(self.namespace_path(site)).ok()).collect()
     }
 
-    /// Where a site's network can be entered.
+    /// The path by which a site's network can be entered.
     pub(super) fn namespace_path(&self, site: &RunningSite) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", self.process.pid, site.descriptor))
     }
@@ -108,7 +108,7 @@ pub(super) fn control_socket(folder: &Path) -> PathBuf {
     folder.join("control")
 }
 
-/// Who the administrator of its cloud is.
+/// The profile of its cloud's administrator.
 pub(super) fn profile_file(folder: &Path) -> PathBuf {
     folder.join("profile.toml")
 }

@@ -1,6 +1,6 @@
 //! The cloud over a testbed's sites: the processes of `sector up --processes`, each started at its site. Security
-//! server and master stand at the first site; every node has an address of its own, and the topology says which
-//! addresses are at which site and how far sites are apart.
+//! server and master are at the first site, and every node has an address of its own. The topology lists the
+//! addresses of each site and the distances between sites. A role never runs outside its site.
 
 use std::{
     fmt::Write,
@@ -28,7 +28,7 @@ pub(super) struct TestbedCloud {
 }
 
 impl TestbedCloud {
-    /// Starts it, with what lies in `data`, or anew in a folder of the testbed's.
+    /// Starts it, on the data in `data`, or anew in a folder of the testbed's.
     pub(super) async fn start(plan: &TestbedPlan, data: Option<&Path>, folder: &Path) -> Result<Self, Failure> {
         let data = match data {
             Some(data) => std::path::absolute(data).map_err(|error| Failure::local("use the folder", data, &error))?,
@@ -89,13 +89,13 @@ fn shape(plan: &TestbedPlan, topology: PathBuf) -> Result<CloudSpec, Failure> {
     })
 }
 
-/// Which addresses are at which site, and how far sites are apart.
+/// The addresses of each site, and the distances between sites.
 fn topology_of(plan: &TestbedPlan) -> String {
     let sites = plan.sites();
     let mut text = String::from("[addresses]\n");
     for (site, name) in sites.iter().enumerate() {
         let (first, bits) = site_range(site);
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = writeln!(text, "\"{first}/{bits}\" = \"{name}\"");
     }
     for one in 0..sites.len() {
@@ -111,7 +111,7 @@ fn topology_of(plan: &TestbedPlan) -> String {
     text
 }
 
-/// A folder that is there and empty.
+/// An existing, empty folder.
 fn emptied(folder: PathBuf) -> Result<PathBuf, Failure> {
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::local("empty", &folder, &error)),
@@ -119,7 +119,7 @@ fn emptied(folder: PathBuf) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Each site is a network of its own, so that ports are free; they are those of the settings.
+/// Each site is a network of its own, so all ports are free; these are the default ports.
 const MASTER_PORT: u16 = 7400;
 const SECURITY_PORT: u16 = 7401;
 const NODE_PORT: u16 = 7410;

@@ -1,4 +1,5 @@
-//! `sector testbed status`: the links, their rules and what they did, as a table or as JSON with a unit in every name.
+//! `sector testbed status`: the links, their rules and their counts, as a table or as JSON with a unit in every name.
+//! It never changes a link.
 
 use serde::Serialize;
 use testbed::{
@@ -9,7 +10,7 @@ use testbed::{
 use super::running_testbed::{self, RunningTestbed, control_socket};
 use crate::{arguments::Global, failure::Failure, show};
 
-/// Asks the running testbed and prints what it says.
+/// Asks the running testbed and prints its reply.
 pub(super) fn status(global: &Global) -> Result<(), Failure> {
     let folder = running_testbed::folder()?;
     let note = RunningTestbed::needed(&folder)?;
@@ -30,7 +31,7 @@ pub(super) fn status(global: &Global) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Both directions of a way.
+/// Both directions of a path.
 fn rows(way: &PathStatus) -> [Vec<String>; 2] {
     [row(&way.one, &way.other, &way.rules, &way.there), row(&way.other, &way.one, &way.rules, &way.back)]
 }
@@ -51,7 +52,7 @@ fn row(from: &str, to: &str, rules: &PathRules, passed: &DirectionCounts) -> Vec
     ]
 }
 
-/// What is unusual about a way, in words.
+/// What is unusual about a path, in words.
 fn state(rules: &PathRules) -> String {
     let blocks = match rules.blocks {
         Blocked::Nothing => None,

@@ -1,5 +1,5 @@
-//! `sector testbed up`: the process that holds sites, links and the cloud over them. All of it is children and open
-//! descriptors of this process, so that nothing is left however it ends.
+//! `sector testbed up`: the process that holds sites, links and the cloud over them. They are children and open
+//! descriptors of this process, so the links and the cloud never outlive it, however it ends.
 
 use std::{fs, os::unix::fs::DirBuilderExt, path::Path, sync::Arc};
 
@@ -27,7 +27,7 @@ pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
             format!("a testbed runs already (process {pid}); stop it with `sector testbed down`"),
         ));
     }
-    // Before it goes to the background: what is wrong with the words is said here.
+    // Before it goes to the background: errors in the arguments are reported here.
     let plan = plan(&up)?;
     make_private(&folder)?;
     if up.detach {
@@ -39,7 +39,7 @@ pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
     background::leave_terminal();
     // Before anything starts, so that no signal is lost.
     let mut signals = Signals::listen()?;
-    // One of an earlier testbed would lead programs to a cloud that is no more.
+    // The profile of an earlier testbed would lead programs to a cloud that no longer exists.
     let _ = fs::remove_file(profile_file(&folder));
     let running = Arc::new(Testbed::start(plan.clone(), !up.no_offload)?);
     if running.is_slow_with_datagrams() && !up.no_offload && !global.quiet {
@@ -56,7 +56,7 @@ pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
     result
 }
 
-/// From the network to the end of it.
+/// Runs from the start of the network to its end.
 async fn serve(
     up: &TestbedUp,
     plan: &TestbedPlan,
@@ -103,7 +103,7 @@ fn plan(up: &TestbedUp) -> Result<TestbedPlan, Failure> {
     Ok(TestbedPlan::of_matrix(&RttMatrix::parse(&text)?, up.nodes_per_site, &rules, up.seed)?)
 }
 
-/// Makes the testbed's folder, for its owner alone.
+/// Makes the testbed's folder, private to its owner.
 fn make_private(folder: &Path) -> Result<(), Failure> {
     fs::DirBuilder::new()
         .recursive(true)
