@@ -10,7 +10,7 @@ use std::{
 };
 
 use protocol::{
-    Counters, JobId, NodeId, Now, Place, RecordFraming, Refusal, SliceId, Status,
+    Counters, JobId, NodeId, Now, Place, Reason, RecordFraming, Refusal, SliceId,
     message::{
         client_master::JobState,
         spe::{AttemptId, PieceResult, TaskResult},
@@ -206,7 +206,7 @@ impl Cloud {
         let millis = self.rng.u64(800..1_200) * slowness;
         self.tell(millis / 2, Event::Progress { attempt, bytes: SEGMENT_BYTES / 2 });
         if self.rng.u32(..20_000) == 0 {
-            let refusal = Refusal::new(Status::Unavailable, "the SPE died");
+            let refusal = Refusal::new(Reason::Unavailable, "the SPE died");
             return self.tell(millis, Event::TaskFailed { attempt, refusal });
         }
         let (pieces, counters) = (self.pieces(assignment), Counters::new());

@@ -82,7 +82,7 @@ impl Reading {
                 self.sources = located.sources.into();
                 self.ask_next(env, master_link)
             }
-            ClientReply::Refused(refusal) if matches!(refusal.status, Status::NotFound | Status::Exists) => {
+            ClientReply::Refused(refusal) if matches!(refusal.status(), Status::NotFound | Status::Exists) => {
                 bytes::check_seen(env, &self.path, None, self.since);
                 Turn::Ended
             }

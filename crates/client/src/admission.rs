@@ -10,7 +10,7 @@ use net::{
     transfer::{Carrier, TcpCarrier, TransferStream},
 };
 use protocol::{
-    AddressRange, JoinTicket, KeyDigest, MachineKind, NodeId, Refusal, Status, TicketSecret,
+    AddressRange, JoinTicket, KeyDigest, MachineKind, NodeId, Reason, Refusal, TicketSecret,
     message::{
         admission::{
             AdmissionReply, AdmissionRequest, AdmissionVerb, CertificateRequest, Enrolment, MachineStatus,
@@ -229,7 +229,7 @@ impl Newcomer {
 
     async fn enrol(&mut self, kind: MachineKind, enrolment: Enrolment) -> Result<Decision, ClientError> {
         let address = self.address;
-        let late = |_| Refusal::new(Status::Unavailable, format!("{address} took too long to answer; try again"));
+        let late = |_| Refusal::new(Reason::Unavailable, format!("{address} took too long to answer; try again"));
         let (reply, authority) = timeout(ANSWER_MAX, self.converse(kind, enrolment)).await.map_err(late)??;
         match reply {
             AdmissionReply::Waiting { key } => {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use net::{identity::TlsIdentity, transfer::TcpCarrier};
 use protocol::{
-    Refusal, Status,
+    Reason, Refusal, Status,
     message::{
         accounts::NewSession,
         join::{JoinReply, JoinRequest},
@@ -103,7 +103,7 @@ impl BrowserLogin {
             }
             if Instant::now() >= self.ends {
                 let message = "the login was not finished in the browser in time; log in again";
-                return Err(Refusal::new(Status::Refused, message).into());
+                return Err(Refusal::new(Reason::NotAuthenticated, message).into());
             }
         }
     }

@@ -4,9 +4,7 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use net::NetError;
-use protocol::{
-    Refusal, SectorPath, Status, ids::IdError, message::client_master::Throttled, path::PathError, status::ErrorClass,
-};
+use protocol::{Reason, Refusal, SectorPath, Status, ids::IdError, path::PathError, status::ErrorClass};
 use thiserror::Error;
 
 /// An error of a client call.
@@ -49,7 +47,7 @@ pub enum ClientError {
         /// What is wrong with it, and what to do.
         why: String,
         /// Whether it is missing or wrong.
-        status: Status,
+        reason: Reason,
     },
     /// An invalid path.
     #[error(transparent)]
@@ -57,9 +55,6 @@ pub enum ClientError {
     /// An invalid name.
     #[error(transparent)]
     Id(#[from] IdError),
-    /// The user already has a share of something that others want too. Nothing was done.
-    #[error("{}", .0.refusal)]
-    Throttled(Throttled),
     /// A file has no copy that can be read now.
     #[error("no copy of `{path}` can be read now: {last}; {}", advice_for_lost(path))]
     NoCopy {
@@ -72,6 +67,12 @@ pub enum ClientError {
     #[error("`{path}` does not have the digest it should have; nothing was kept of it")]
     Corrupt {
         /// The file.
+        path: SectorPath,
+    },
+    /// A folder is where a file is needed.
+    #[error("`{path}` is a folder; use -r for all that it holds")]
+    IsFolder {
+        /// The folder.
         path: SectorPath,
     },
     /// A glob or another argument makes no sense.
@@ -97,31 +98,33 @@ pub(crate) fn advice_for_lost(path: &SectorPath) -> String {
 }
 
 impl ClientError {
-    /// The status for the outside: exit codes, HTTP statuses.
-    pub fn status(&self) -> Status {
+    /// Why, for programs: each door maps it once.
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::Refused(refusal) | Self::Throttled(Throttled { refusal, .. }) => refusal.status,
-            Self::Net { source, .. } => source.refusal().status,
-            Self::File { source, .. } | Self::Stream { source, .. } => match source.kind() {
-                io::ErrorKind::NotFound => Status::NotFound,
-                io::ErrorKind::PermissionDenied => Status::Refused,
-                io::ErrorKind::AlreadyExists => Status::Exists,
-                _ => Status::Failed,
-            },
-            Self::Profile { status, .. } => *status,
-            Self::Path(_) | Self::Id(_) | Self::Usage(_) => Status::Usage,
-            Self::NoCopy { .. } => Status::Unavailable,
-            Self::Corrupt { .. } => Status::Corrupt,
-            Self::Unexpected { .. } => Status::Failed,
+            Self::Refused(refusal) => refusal.reason,
+            Self::Net { source, .. } => source.refusal().reason,
+            Self::File { source, .. } | Self::Stream { source, .. } => reason_of(source),
+            Self::Profile { reason, .. } => *reason,
+            Self::Path(_) | Self::Id(_) | Self::Usage(_) => Reason::Invalid,
+            Self::IsFolder { .. } => Reason::IsFolder,
+            Self::NoCopy { .. } => Reason::NoCopy,
+            Self::Corrupt { .. } => Reason::Corrupt,
+            Self::Unexpected { .. } => Reason::Failed,
         }
+    }
+
+    /// The kind of failure: the exit code of a command.
+    pub fn status(&self) -> Status {
+        self.reason().status()
     }
 
     /// What the caller may do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Net { source, .. } => source.class(),
-            Self::Refused(refusal) if refusal.status == Status::Unavailable => ErrorClass::RetryElsewhere,
-            Self::NoCopy { .. } | Self::Throttled(_) => ErrorClass::RetryHere,
+            Self::Refused(refusal) if refusal.retry_after().is_some() => ErrorClass::RetryHere,
+            Self::Refused(refusal) if refusal.status() == Status::Unavailable => ErrorClass::RetryElsewhere,
+            Self::NoCopy { .. } => ErrorClass::RetryHere,
             Self::Corrupt { .. } => ErrorClass::Corrupt,
             Self::Unexpected { .. } => ErrorClass::Bug,
             _ => ErrorClass::Refuse,
@@ -131,7 +134,7 @@ impl ClientError {
     /// How long to wait before sending the master the same request again, if it said so.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Throttled(too_much) => Some(Duration::from_secs(too_much.retry_after_seconds.into())),
+            Self::Refused(refusal) => refusal.retry_after(),
             _ => None,
         }
     }
@@ -146,5 +149,19 @@ impl ClientError {
     pub(crate) fn file(what: &'static str, file: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let file = file.into();
         move |source| Self::File { what, file, source }
+    }
+}
+
+/// Why a local file or stream could not be used.
+pub fn reason_of(error: &io::Error) -> Reason {
+    match error.kind() {
+        io::ErrorKind::NotFound => Reason::NotFound,
+        io::ErrorKind::PermissionDenied => Reason::NoRight,
+        io::ErrorKind::AlreadyExists => Reason::Exists,
+        io::ErrorKind::IsADirectory => Reason::IsFolder,
+        io::ErrorKind::NotADirectory => Reason::NotFolder,
+        io::ErrorKind::StorageFull => Reason::NoSpace,
+        io::ErrorKind::QuotaExceeded => Reason::QuotaExceeded,
+        _ => Reason::Failed,
     }
 }

@@ -3,7 +3,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 use protocol::{
-    Refusal, SectorPath, Status,
+    Reason, Refusal, SectorPath,
     message::client_master::{Entry, EntryKind},
 };
 
@@ -120,7 +120,7 @@ fn compile(pattern: &str) -> Result<GlobMatcher, ClientError> {
 
 fn nothing_matches(pattern: &str) -> ClientError {
     let message = format!("nothing in Sector matches `{pattern}`; quote it if the shell should not expand it");
-    Refusal::new(Status::NotFound, message).into()
+    Refusal::new(Reason::NotFound, message).into()
 }
 
 fn files(entries: Vec<Entry>) -> Vec<Entry> {
@@ -135,6 +135,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use protocol::Status;
 
     fn covers(pattern: &str, path: &str) -> bool {
         Glob::parse(pattern).unwrap().unwrap().covers(&SectorPath::parse(path).unwrap())

@@ -25,13 +25,13 @@ pub mod throttle;
 
 pub use admission::{AdmittedMachine, Decision, Newcomer, TrustAnchor};
 pub use browser_login::BrowserLogin;
-pub use error::ClientError;
+pub use error::{ClientError, reason_of};
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
 pub use namespace::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
-    Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Principal, Priority, RecordFraming, Refusal,
-    Rights, SectorPath, Status, UserName,
+    Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Principal, Priority, Reason, RecordFraming,
+    Refusal, Rights, SectorPath, Status, UserName,
     message::{
         access::AclStatus,
         accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},

@@ -10,7 +10,7 @@ use std::{
 };
 
 use protocol::{
-    CarrierChoice, ControllerKind, CredentialId, JobId, Status, UserName,
+    CarrierChoice, ControllerKind, CredentialId, JobId, Reason, UserName,
     message::{
         client_master::DriverKey,
         join::{JoinRequest, Secret},
@@ -85,15 +85,15 @@ impl Profile {
 
     /// Reads a profile; unknown keys are refused.
     pub fn load(file: &Path) -> Result<Self, ClientError> {
-        let error = |status, why: String| ClientError::Profile { file: file.into(), why, status };
+        let error = |reason, why: String| ClientError::Profile { file: file.into(), why, reason };
         let text = fs::read_to_string(file).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => error(
-                Status::NotFound,
+                Reason::NotFound,
                 "does not exist; start a cloud with `sector up`, or name one with --profile".into(),
             ),
-            _ => error(Status::Failed, format!("cannot be read: {source}")),
+            _ => error(Reason::Failed, format!("cannot be read: {source}")),
         })?;
-        Self::parse(&text).map_err(|why| error(Status::Usage, format!("is broken: {why}")))
+        Self::parse(&text).map_err(|why| error(Reason::Invalid, format!("is broken: {why}")))
     }
 
     /// Reads a profile's text.
@@ -116,7 +116,7 @@ impl Profile {
         let failed = |source: io::Error| ClientError::Profile {
             file: file.into(),
             why: format!("cannot be written: {source}"),
-            status: Status::Failed,
+            reason: Reason::Failed,
         };
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_missing_profile_says_what_to_do() {
         let error = Profile::load(Path::new("/nonexistent/profile.toml")).unwrap_err();
-        assert_eq!(error.status(), Status::NotFound);
+        assert_eq!(error.reason(), Reason::NotFound);
         assert!(error.to_string().contains("sector up"), "{error}");
     }
 }

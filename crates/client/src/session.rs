@@ -237,7 +237,6 @@ impl Client {
         self.inner.answer_micros_min.fetch_min(micros, Ordering::Relaxed);
         match codec::decode(&bytes) {
             Ok(ClientReply::Refused(refusal)) => Err(refusal.into()),
-            Ok(ClientReply::Throttled(too_much)) => Err(ClientError::Throttled(too_much)),
             Ok(reply) => Ok(reply),
             Err(_) => Err(ClientError::Unexpected { who: "master", request: request_name(request) }),
         }

@@ -10,7 +10,7 @@ use client::{
 };
 use fake_cloud::{FakeCloud, Fault, JOB, RECORD_BYTES, records};
 use protocol::{
-    Refusal, Status,
+    Reason, Refusal, Status,
     message::{
         client_master::Entry,
         spe::{FunctionCode, FunctionSpec},
@@ -219,7 +219,7 @@ async fn what_is_written_is_not_given_up_because_its_publication_has_to_wait() {
 /// `NotFound` is the answer to the slower of two drivers, `Unavailable` that of a driver whose answer was lost.
 #[tokio::test]
 async fn a_last_rename_whose_answer_is_lost_is_no_failure() {
-    for denied in [vec![Status::NotFound], vec![Status::NotFound; 2], vec![Status::Unavailable; 2]] {
+    for denied in [vec![Reason::NotFound], vec![Reason::NotFound; 2], vec![Reason::Unavailable; 2]] {
         let cloud = FakeCloud::start(&["a", "b"]).await;
         let all = records(60);
         let input = cloud.add_file("/in/1", &all, &["a"]);
@@ -264,7 +264,7 @@ async fn an_input_that_was_overwritten_is_not_mixed_with_the_new_one() {
 async fn a_job_whose_input_may_not_be_read_fails_at_once_and_says_so() {
     let cloud = FakeCloud::start(&["a"]).await;
     let input = cloud.add_file("/in/1", &records(10), &["a"]);
-    let refusal = Refusal::new(Status::Refused, "`/in/1` belongs to ann: bob may not run jobs on it; ask ann");
+    let refusal = Refusal::new(Reason::NoRight, "`/in/1` belongs to ann: bob may not run jobs on it; ask ann");
     cloud.world().inputs_refused = Some(refusal);
     let error = cloud.client().await.run_job(two_stages(vec![input], folder("/out")), nothing).await.unwrap_err();
     assert!(error.to_string().contains("may not run jobs on it"), "{error}");

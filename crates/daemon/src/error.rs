@@ -5,7 +5,7 @@
 use std::{io, path::PathBuf, time::Duration};
 
 use protocol::{
-    Refusal, Status,
+    Reason, Refusal,
     status::{ErrorClass, ErrorClass::Refuse},
 };
 use thiserror::Error;
@@ -133,22 +133,22 @@ impl DaemonError {
 
     /// The error as one sentence with its exit code.
     pub fn refusal(&self) -> Refusal {
-        let status = match self {
+        let reason = match self {
             Self::SettingsUnreadable { source, .. }
             | Self::CredentialUnreadable { source, .. }
             | Self::TopologyUnreadable { source, .. }
                 if source.kind() == io::ErrorKind::NotFound =>
             {
-                Status::NotFound
+                Reason::NotFound
             }
             Self::SettingsSyntax { .. }
             | Self::SettingsKey { .. }
             | Self::SettingsMissing { .. }
             | Self::SettingsRefused { .. }
             | Self::Topology { .. }
-            | Self::LogFilter { .. } => Status::Usage,
-            _ => Status::Failed,
+            | Self::LogFilter { .. } => Reason::Invalid,
+            _ => Reason::Failed,
         };
-        Refusal::new(status, self.to_string())
+        Refusal::new(reason, self.to_string())
     }
 }

@@ -72,6 +72,6 @@ mod tests {
     fn a_filter_that_makes_no_sense_is_refused_with_its_text() {
         let error = filter(LevelFilter::INFO, 0, false, Some("sector=loud")).unwrap_err();
         assert!(error.to_string().contains("sector=loud"), "{error}");
-        assert_eq!(error.refusal().status, protocol::Status::Usage);
+        assert_eq!(error.refusal().status(), protocol::Status::Usage);
     }
 }

@@ -265,11 +265,11 @@ limit = 125000000
         assert!(file.read_if_changed().is_none());
         fs::write(&path, format!("{GOOD}\nnonsense")).unwrap();
         let error = file.read_if_changed().unwrap().unwrap_err();
-        assert_eq!(error.refusal().status, Status::Usage);
+        assert_eq!(error.refusal().status(), Status::Usage);
         assert!(error.to_string().contains("sites.toml, line 22: "), "{error}");
         assert!(error.to_string().contains("topology"), "{error}");
         fs::remove_file(&path).unwrap();
         let gone = file.read_if_changed().unwrap().unwrap_err();
-        assert_eq!(gone.refusal().status, Status::NotFound);
+        assert_eq!(gone.refusal().status(), Status::NotFound);
     }
 }

@@ -152,7 +152,7 @@ impl Master {
         refusal: Option<&Refusal>,
     ) {
         let AuditNote { kind, what, object } = noted;
-        let (kind, outcome) = match (kind, refusal.map(|refusal| refusal.status)) {
+        let (kind, outcome) = match (kind, refusal.map(|refusal| refusal.status())) {
             (Some(kind), None) => (kind, AuditOutcome::Done),
             (Some(kind), Some(status)) if status != Status::Refused => (kind, AuditOutcome::Failed),
             (_, Some(Status::Refused)) => (AuditKind::Refusal, AuditOutcome::Refused),
@@ -317,6 +317,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use protocol::Reason;
 
     fn at(seconds: u64) -> Now {
         Now::default().after(Duration::from_secs(seconds))
@@ -345,7 +346,7 @@ mod tests {
         let batch = queue.next_batch(at(0)).unwrap();
         assert_eq!((batch.first, batch.events.len()), (0, BATCH_EVENTS_MAX));
         assert!(queue.next_batch(at(0)).is_none(), "one at a time");
-        let away = Refusal::new(Status::Unavailable, "away");
+        let away = Refusal::new(Reason::Unavailable, "away");
         queue.finish(at(0), Err(away));
         assert!(queue.next_batch(at(1)).is_none());
         assert_eq!(queue.next_batch(at(2)).unwrap(), batch, "the very same again, under the same number");

@@ -11,7 +11,7 @@ use std::{
 use daemon::settings::CredentialFiles;
 use net::identity::{NewKey, RenewalState, TlsIdentity, Validity};
 use protocol::{
-    NodeId, Refusal, Status,
+    NodeId, Reason, Refusal,
     message::{
         admission::{AdmissionReply, AdmissionRequest, Enrolment},
         master_security::{SecurityReply, SecurityRequest},
@@ -62,7 +62,7 @@ impl CertificateRenewal {
         let request = key.request(Some(&self.name)).map_err(refusal)?;
         let renew = Enrolment::Renew { name: self.name.clone(), key: request };
         let AdmissionReply::Issued { certificate_pem, .. } = self.ask(renew).await? else {
-            return Err(Refusal::new(Status::Failed, "the security server answered another question than was asked"));
+            return Err(Refusal::new(Reason::Failed, "the security server answered another question than was asked"));
         };
         let credentials = key.with_certificate(certificate_pem);
         // Checked before it is written: an unusable certificate must not replace a usable one.
@@ -75,7 +75,7 @@ impl CertificateRenewal {
             ])
         };
         let written = spawn_blocking(write).await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-        written.map_err(|error| Refusal::new(Status::Failed, format!("cannot write the new certificate: {error}")))?;
+        written.map_err(|error| Refusal::new(Reason::Failed, format!("cannot write the new certificate: {error}")))?;
         self.identity.replace(&texts.authority_pem, &credentials).map_err(refusal)?;
         self.security.forget_idle();
         // From here on the old certificate is worthless. If this call fails, the next question confirms it too.
@@ -91,7 +91,7 @@ impl CertificateRenewal {
         match self.security.ask_for_master(&SecurityRequest::Admission(request)).await? {
             SecurityReply::Admission(reply) => Ok(reply),
             SecurityReply::Refused(refusal) => Err(refusal),
-            _ => Err(Refusal::new(Status::Failed, "the security server answered another question than was asked")),
+            _ => Err(Refusal::new(Reason::Failed, "the security server answered another question than was asked")),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use protocol::{
-    NodeId, Now, Refusal, SliceId, Status,
+    NodeId, Now, Reason, Refusal, SliceId,
     message::{
         client_master::ClientReply,
         cluster::{DrainRequest, Membership, MovePlan, PlannedMove},
@@ -49,7 +49,7 @@ impl Master {
         }
         if !plan.problems.is_empty() {
             let message = format!("node {id} cannot be drained: {}", plan.problems.join("; "));
-            return Err(Refusal::new(Status::Unavailable, message));
+            return Err(Refusal::new(Reason::Unavailable, message));
         }
         let standing = self.nodes.get(key).membership;
         let standing = if standing == Membership::Active { Membership::Draining } else { standing };
@@ -82,7 +82,7 @@ impl Master {
 
     /// The node of this name.
     pub(crate) fn node_named(&self, id: &NodeId) -> Result<NodeKey, Refusal> {
-        let unknown = || Refusal::new(Status::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
+        let unknown = || Refusal::new(Reason::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
         self.nodes.of_id(id).ok_or_else(unknown)
     }
 

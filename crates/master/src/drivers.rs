@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use protocol::{
-    JobId, NodeId, Now, Refusal, SectorPath, Status, limits,
+    JobId, NodeId, Now, Reason, Refusal, SectorPath, limits,
     message::{
-        client_master::{ClientReply, DriverKey, JobState, Throttled},
+        client_master::{ClientReply, DriverKey, JobState},
         cluster::Membership,
         master_security::HeldSession,
         node_master::DriveOrder,
@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Master,
     actions::{MasterAction, SessionCaller},
-    denied::Denied,
     jobs::{job_row, not_owner_refusal},
     journal_writes::Effect,
     nodes::NodeKey,
@@ -79,24 +78,24 @@ impl Master {
         id: JobId,
         journal: SectorPath,
         keys: Vec<DriverKey>,
-    ) -> Result<Option<ClientReply>, Denied> {
+    ) -> Result<Option<ClientReply>, Refusal> {
         let job = self.jobs.get(id)?;
         if !acts_for(&client.rights, &job.record.user) {
             return Err(not_owner_refusal(&client.rights, &job.record).into());
         }
         if job.record.state != JobState::Running || job.detached.is_some() {
             let why = if job.detached.is_some() { "is driven by a node already" } else { "has ended" };
-            return Err(Refusal::new(Status::Refused, format!("the job {id} {why}")).into());
+            return Err(Refusal::new(Reason::JobEnded, format!("the job {id} {why}")).into());
         }
         if keys.is_empty() || keys.len() > limits::DRIVERS_MAX {
             let message = format!("a detached job has 1 to {} drivers, not {}", limits::DRIVERS_MAX, keys.len());
-            return Err(Refusal::new(Status::Usage, message).into());
+            return Err(Refusal::new(Reason::Invalid, message).into());
         }
         let user = &job.record.user;
         let (detached, nodes) = (self.jobs.per_user(|job| job.detached.is_some()), self.nodes.up_count() as u64);
         if !detached.may_add(user, 1, nodes.max(1) * NODE_DRIVERS_MAX) {
             let message = format!("nodes drive {} detached jobs of {user} already", detached.has(user));
-            return Err(Throttled::new(message, DRIVER_RETRY_SECONDS).into());
+            return Err(Refusal::throttled(message, DRIVER_RETRY_SECONDS));
         }
         let by = client.held();
         if let Some(job) = self.jobs.get_mut(id) {
@@ -108,7 +107,7 @@ impl Master {
                 job.detached = None;
             }
             let message = "no node is up to drive the job; `sector nodes` shows them";
-            return Err(Refusal::new(Status::Unavailable, message).into());
+            return Err(Refusal::new(Reason::Unavailable, message).into());
         }
         self.save(now, Vec::new(), vec![Effect::Reply(caller, ClientReply::Done)]);
         Ok(None)
@@ -175,10 +174,9 @@ impl Master {
     /// Refused for a key that is not that of the job's present driver, in the same words whatever is wrong.
     pub fn driver_session(&self, id: JobId, key: DriverKey) -> Result<HeldSession, Refusal> {
         let detached = self.jobs.get(id).ok().and_then(|job| job.detached.as_ref());
-        detached
-            .filter(|detached| detached.key() == Some(key))
-            .map(|detached| detached.by.clone())
-            .ok_or_else(|| Refusal::new(Status::Refused, format!("this is not the driver of the job {id}, or no more")))
+        detached.filter(|detached| detached.key() == Some(key)).map(|detached| detached.by.clone()).ok_or_else(|| {
+            Refusal::new(Reason::JobEnded, format!("this is not the driver of the job {id}, or no more"))
+        })
     }
 }
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use daemon::group_commit::CommitError;
-use protocol::{FileId, Refusal, Status, status::ErrorClass};
+use protocol::{FileId, Reason, Refusal, status::ErrorClass};
 use thiserror::Error;
 
 /// Why the master could not start, or stopped.
@@ -87,13 +87,13 @@ impl MasterError {
 
     /// The error as it is reported to others.
     pub fn refusal(&self) -> Refusal {
-        let status = match self {
+        let reason = match self {
             Self::Daemon(source) => return source.refusal(),
-            Self::Row { .. } | Self::Names { .. } => Status::Corrupt,
-            Self::Journal { source, .. } => source.refusal().status,
-            Self::Identity(source) | Self::Listen { source, .. } => source.refusal().status,
-            Self::Folder { .. } | Self::Ended(_) => Status::Failed,
+            Self::Row { .. } | Self::Names { .. } => Reason::Corrupt,
+            Self::Journal { source, .. } => source.refusal().reason,
+            Self::Identity(source) | Self::Listen { source, .. } => source.refusal().reason,
+            Self::Folder { .. } | Self::Ended(_) => Reason::Failed,
         };
-        Refusal::new(status, self.to_string())
+        Refusal::new(reason, self.to_string())
     }
 }

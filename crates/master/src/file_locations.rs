@@ -2,7 +2,7 @@
 //! `stat`, `mkdir`, `mv`, `rm`, `du`. It never touches a file's bytes.
 
 use protocol::{
-    FileId, NodeId, Now, Refusal, SectorPath, SliceId, Status,
+    FileId, NodeId, Now, Reason, Refusal, SectorPath, SliceId,
     message::{
         client_master::{
             ClientReply, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, ListPage, Located, NodeState, Source,
@@ -170,12 +170,12 @@ impl Master {
         let by = &client.rights;
         if !by.admin {
             let message = format!("{} is no administrator: only one may import files from a node's disk", by.user);
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NoRight, message));
         }
-        let unknown = || Refusal::new(Status::NotFound, format!("there is no node {node}; `sector nodes` shows them"));
+        let unknown = || Refusal::new(Reason::NotFound, format!("there is no node {node}; `sector nodes` shows them"));
         let key = self.nodes.of_id(node).ok_or_else(unknown)?;
         if !self.nodes.get(key).is_up() {
-            return Err(Refusal::new(Status::Unavailable, format!("the node {node} cannot be reached now")));
+            return Err(Refusal::new(Reason::Unavailable, format!("the node {node} cannot be reached now")));
         }
         let node = self.nodes.get(key);
         Ok(ClientReply::Source(self.tickets.import(now, node, self.client_bearer(&self.client_at(client), node))))

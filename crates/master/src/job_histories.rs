@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use protocol::{
-    JobId, Now, Refusal, Status, UserName, limits,
+    JobId, Now, Reason, Refusal, UserName, limits,
     message::{
         client_master::ClientReply,
         history::{HistoryRequest, JobHistory, NodeMarks},
@@ -100,7 +100,7 @@ impl Master {
         if !acts_for(by, owner) {
             let message =
                 format!("the job {job} belongs to {owner}: what became of its segments is not for {}", by.user);
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NoRight, message));
         }
         let HistoryRequest::Submit { history, .. } = request else { return self.history(job).map(Some) };
         // The first report counts: it may have been sent twice, and marks must not count twice.
@@ -111,7 +111,7 @@ impl Master {
         let most = limits::HISTORY_ATTEMPTS_MAX;
         if history.attempts.len() > most || history.marks.len() > most || bytes > limits::HISTORY_BYTES_MAX {
             let message = format!("the history of the job {job} is longer than {most} attempts");
-            return Err(Refusal::new(Status::Usage, message));
+            return Err(Refusal::new(Reason::Invalid, message));
         }
         for (node, marks) in &history.marks {
             if let Some(key) = self.nodes.of_id(node) {
@@ -129,7 +129,7 @@ impl Master {
                 "nothing is known of the segments of job {job}: it has not ended, or its driver was lost, or it is \
                  not one of the last {HISTORIES_MAX}"
             );
-            Refusal::new(Status::NotFound, message)
+            Refusal::new(Reason::NotFound, message)
         })?;
         Ok(ClientReply::History(row.history.clone()))
     }

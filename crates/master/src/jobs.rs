@@ -7,9 +7,9 @@ use std::{
 };
 
 use protocol::{
-    Counters, JobId, Now, Refusal, SectorPath, Status, UserName, limits,
+    Counters, JobId, Now, Reason, Refusal, SectorPath, UserName, limits,
     message::{
-        client_master::{Admitted, ClientReply, JobRecord, JobState, SiteLink, SpeNode, StageRecord, Throttled},
+        client_master::{Admitted, ClientReply, JobRecord, JobState, SiteLink, SpeNode, StageRecord},
         cluster::Membership,
         master_security::UserRights,
     },
@@ -20,7 +20,6 @@ use store::RowChange;
 use crate::{
     Master,
     actions::{JOBS_TABLE, SessionCaller, StoredRow},
-    denied::Denied,
     drivers::DetachedJob,
     error::MasterError,
     job_histories,
@@ -110,7 +109,7 @@ impl Jobs {
     pub(crate) fn get(&self, id: JobId) -> Result<&Job, Refusal> {
         self.by_id
             .get(&id)
-            .ok_or_else(|| Refusal::new(Status::NotFound, format!("there is no job {id}; `sector jobs` shows them")))
+            .ok_or_else(|| Refusal::new(Reason::NotFound, format!("there is no job {id}; `sector jobs` shows them")))
     }
 
     pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Job> {
@@ -172,20 +171,20 @@ impl Master {
         caller: SessionCaller,
         client: &ClientSession,
         title: &str,
-    ) -> Result<Option<ClientReply>, Denied> {
+    ) -> Result<Option<ClientReply>, Refusal> {
         let by = &client.rights;
         let nodes_up = self.nodes.up_count();
         if nodes_up == 0 {
             let message = "no node is up to run the job; `sector nodes` shows them";
-            return Err(Refusal::new(Status::Unavailable, message).into());
+            return Err(Refusal::new(Reason::Unavailable, message).into());
         }
         let running = self.jobs.per_user(|job| job.record.state == JobState::Running);
         if !running.may_add(&by.user, 1, JOBS_MAX) {
             let message = format!("{} has {} jobs running already", by.user, running.has(&by.user));
-            return Err(Throttled::new(message, JOB_RETRY_SECONDS).into());
+            return Err(Refusal::throttled(message, JOB_RETRY_SECONDS));
         }
         let mut changes = self.jobs.make_room().ok_or_else(|| {
-            Refusal::new(Status::Unavailable, format!("{JOBS_MAX} jobs are running already; wait or cancel one"))
+            Refusal::new(Reason::Busy, format!("{JOBS_MAX} jobs are running already; wait or cancel one"))
         })?;
         let record = JobRecord {
             job: JobId(self.rng.u64(..)),
@@ -231,7 +230,7 @@ impl Master {
             };
             // Not Refused: that is for who may not do what, and tells a driver that its user was put out.
             let message = format!("the job {id} {how}; start it again if it is still wanted");
-            return Err(Refusal::new(Status::Failed, message));
+            return Err(Refusal::new(Reason::Failed, message));
         }
         let Some(job) = self.jobs.by_id.get_mut(&id) else { return Ok(None) };
         job.last_report = now.monotonic;
@@ -262,7 +261,7 @@ impl Master {
             return Err(not_owner_refusal(by, record));
         }
         if record.state != JobState::Running {
-            return Err(Refusal::new(Status::Refused, format!("the job {id} has ended; start it again")));
+            return Err(Refusal::new(Reason::JobEnded, format!("the job {id} has ended; start it again")));
         }
         Ok(())
     }
@@ -280,7 +279,7 @@ impl Master {
             return Err(not_owner_refusal(by, record));
         }
         if record.state != JobState::Running {
-            return Err(Refusal::new(Status::Refused, format!("the job {id} has ended already")));
+            return Err(Refusal::new(Reason::JobEnded, format!("the job {id} has ended already")));
         }
         let changes = self.jobs.end(id, JobState::Cancelled);
         self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done), Effect::ForgetJob(id)]);
@@ -358,7 +357,7 @@ impl Master {
 
 pub(crate) fn not_owner_refusal(by: &UserRights, record: &JobRecord) -> Refusal {
     let message = format!("the job {} belongs to {}: {} may not change it", record.job, record.user, by.user);
-    Refusal::new(Status::Refused, message)
+    Refusal::new(Reason::NoRight, message)
 }
 
 /// What a user sees of a job: of another's, neither title nor errors nor counters, which name files and may quote what

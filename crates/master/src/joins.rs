@@ -15,7 +15,7 @@ use net::{
     transfer::{Incoming, Listener, TransferStream},
 };
 use protocol::{
-    JobId, Refusal, SessionId, Status, UserName, limits,
+    JobId, Reason, Refusal, SessionId, UserName, limits,
     message::{
         admission::{AdmissionReply, AdmissionRequest, Enrolment},
         client_master::DriverKey,
@@ -223,7 +223,7 @@ impl JoinAcceptor {
                             Ok(Joiner::Client(ClientJoin { user, address, holder, proved_from, drives }))
                         }
                         None => Err(Refusal::new(
-                            Status::Refused,
+                            Reason::NotAuthenticated,
                             format!("the login with which the job {job} was detached has ended"),
                         )),
                     },
@@ -232,12 +232,12 @@ impl JoinAcceptor {
             }
             // Answered before this point: no session with the master begins with them.
             JoinRequest::Login { .. } | JoinRequest::Device(_) => {
-                Err(Refusal::new(Status::Failed, "a login opens no session with the master"))
+                Err(Refusal::new(Reason::Failed, "a login opens no session with the master"))
             }
             JoinRequest::Node { node, place, transfer, spe_slots, pid, folder, local } => {
                 let fingerprint = stream.peer_fingerprint().ok_or_else(|| {
                     let message = format!("node {node} showed no certificate; give it the one issued for it");
-                    Refusal::new(Status::Refused, message)
+                    Refusal::new(Reason::NotAuthenticated, message)
                 })?;
                 let question = SecurityRequest::CheckNode { node: node.clone(), fingerprint, address };
                 match self.security.ask(&question).await? {
@@ -248,7 +248,9 @@ impl JoinAcceptor {
                 Ok(Joiner::Node(NodeJoin { node, place, transfer, spe_slots, pid, folder, local, address }))
             }
             // Handled before this point: no session begins with it.
-            JoinRequest::Enrol(_) => Err(Refusal::new(Status::Usage, "a certificate is no reason to begin a session")),
+            JoinRequest::Enrol(_) => {
+                Err(Refusal::new(Reason::Invalid, "a certificate is no reason to begin a session"))
+            }
         }
     }
 }
@@ -262,7 +264,7 @@ async fn say(mut stream: TransferStream, reply: &JoinReply) -> Result<(), net::N
 }
 
 fn stopped() -> Refusal {
-    Refusal::new(Status::Unavailable, "the master is being stopped; try again in a moment")
+    Refusal::new(Reason::Unavailable, "the master is being stopped; try again in a moment")
 }
 
 /// A node that listens on all its addresses is reached at the one it came from.
@@ -273,7 +275,7 @@ fn reachable(transfer: SocketAddr, from: IpAddr) -> SocketAddr {
 fn refused(reply: SecurityReply) -> Refusal {
     match reply {
         SecurityReply::Refused(refusal) => refusal,
-        _ => Refusal::new(Status::Failed, "the security server answered another question than was asked; see its log"),
+        _ => Refusal::new(Reason::Failed, "the security server answered another question than was asked; see its log"),
     }
 }
 
@@ -284,6 +286,7 @@ const JOIN_MAX: Duration = Duration::from_secs(20);
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use protocol::Status;
 
     #[test]
     fn a_node_that_listens_everywhere_is_reached_where_it_came_from() {
@@ -296,8 +299,8 @@ mod tests {
 
     #[test]
     fn an_answer_to_another_question_lets_nobody_in() {
-        assert_eq!(refused(SecurityReply::NodeAllowed).status, Status::Failed);
-        let no = Refusal::new(Status::Refused, "no");
+        assert_eq!(refused(SecurityReply::NodeAllowed).status(), Status::Failed);
+        let no = Refusal::new(Reason::NoRight, "no");
         assert_eq!(refused(SecurityReply::Refused(no.clone())), no);
     }
 }

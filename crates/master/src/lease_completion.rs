@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use protocol::{
-    Digest, LeaseId, NodeId, Now, Refusal, SliceId, SliceMetadata, Status,
+    Digest, LeaseId, NodeId, Now, Reason, Refusal, SliceId, SliceMetadata,
     message::{
         client_master::{ClientReply, FileContent},
         master_security::UserRights,
@@ -131,7 +131,7 @@ impl Master {
                 found.bytes,
                 found.digest
             );
-            self.abort_lease_with(now, id, Refusal::new(Status::Corrupt, message));
+            self.abort_lease_with(now, id, Refusal::new(Reason::Corrupt, message));
             return;
         }
         let (slice, needed) = (lease.header.slice, self.copies_needed(lease));
@@ -167,20 +167,20 @@ impl Master {
                 "only {synced} of {needed} nodes have synced `{path}` in time; check `sector nodes` and write it again, \
                  or ask for fewer synced copies"
             );
-            self.abort_lease_with(now, id, Refusal::new(Status::Unavailable, message));
+            self.abort_lease_with(now, id, Refusal::new(Reason::Unavailable, message));
         }
     }
 
     /// Ends a lease without publishing; its bytes are removed wherever they are.
     pub(crate) fn abort_lease(&mut self, now: Now, id: LeaseId) {
         let message = "the write was given up before it was published";
-        self.abort_lease_with(now, id, Refusal::new(Status::Refused, message));
+        self.abort_lease_with(now, id, Refusal::new(Reason::LeaseEnded, message));
     }
 
     /// Ends a lease because its writer comes again: the former holder is gone, or no longer counts.
     pub(crate) fn preempt_lease(&mut self, now: Now, id: LeaseId) {
         let message = "the same file was put to the same path again, and that upload took this one's place";
-        self.abort_lease_with(now, id, Refusal::new(Status::Refused, message));
+        self.abort_lease_with(now, id, Refusal::new(Reason::LeaseEnded, message));
     }
 
     pub(crate) fn abort_lease_with(&mut self, now: Now, id: LeaseId, refusal: Refusal) {
@@ -230,7 +230,7 @@ impl Master {
         let there = self.names.find(&header.path).and_then(|id| self.names.content(id));
         if let Some(newer) = there.filter(|content| content.version > header.version) {
             return Err(Refusal::new(
-                Status::Refused,
+                Reason::VersionChanged { current: Some(newer.version) },
                 format!("`{}` was replaced by version {} while it was being written", header.path, newer.version),
             ));
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use protocol::{
-    Digest, FileId, JobId, LeaseId, ResumeKey, SectorPath, SliceHeader, SliceId, UserName,
+    Digest, FileId, JobId, LeaseId, Now, ResumeKey, SectorPath, SliceHeader, SliceId, UserName,
     message::{client_master::Condition, master_security::UserRights},
 };
 
@@ -52,6 +52,14 @@ pub(crate) struct Lease {
     pub(crate) stored: BTreeMap<NodeKey, SyncedCopy>,
     /// The client's commit request, once it came.
     pub(crate) commit: Option<PendingCommit>,
+}
+
+impl Lease {
+    /// For how many seconds it lasts unless it is renewed, and not less.
+    pub(crate) fn seconds_left(&self, now: Now) -> u32 {
+        let left = self.expires_at.saturating_sub(now.monotonic);
+        u32::try_from(left.as_secs() + u64::from(left.subsec_nanos() > 0)).unwrap_or(u32::MAX)
+    }
 }
 
 /// A node's report of a synced copy.

@@ -12,7 +12,6 @@ mod colocation;
 mod compact_storage;
 mod config;
 mod copy_bandwidth;
-mod denied;
 mod desired_replication;
 mod drain;
 mod drivers;

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Duration};
 use fastrand::Rng;
 use protocol::{
     CredentialId, Now, Refusal, SessionId, Version,
-    message::client_master::{ClientReply, ClientRequest, Throttled},
+    message::client_master::{ClientReply, ClientRequest},
 };
 use store::RowChange;
 
@@ -22,7 +22,6 @@ use crate::{
     colocation::Colocation,
     config::MasterConfig,
     copy_bandwidth::CopyBandwidth,
-    denied::Denied,
     error::MasterError,
     job_histories::JobHistories,
     jobs::Jobs,
@@ -354,7 +353,7 @@ impl Master {
         );
         let noted = audit_note(&request);
         let outcome = match request {
-            ClientRequest::Create(create) => Denied::outcome(self.create(now, client, create).map(Some)),
+            ClientRequest::Create(create) => self.create(now, client, create).map(Some),
             ClientRequest::Renew(lease) => self.renew(now, by, lease).map(Some),
             ClientRequest::Commit { lease, bytes, digest } => self.commit(now, from, by, lease, bytes, digest),
             ClientRequest::Abandon(lease) => self.abandon(now, by, lease).map(Some),
@@ -371,11 +370,9 @@ impl Master {
             ClientRequest::Usage(path) => self.usage(by, &path).map(Some),
             ClientRequest::Nodes => Ok(Some(self.node_list(now))),
             ClientRequest::Health => Ok(Some(self.health())),
-            ClientRequest::AdmitJob { title, output: _ } => Denied::outcome(self.admit_job(now, from, client, &title)),
+            ClientRequest::AdmitJob { title, output: _ } => self.admit_job(now, from, client, &title),
             ClientRequest::ReportJob(report) => self.report_job(now, from, client, report),
-            ClientRequest::DetachJob { job, journal, keys } => {
-                Denied::outcome(self.detach_job(now, from, client, job, journal, keys))
-            }
+            ClientRequest::DetachJob { job, journal, keys } => self.detach_job(now, from, client, job, journal, keys),
             ClientRequest::Jobs => Ok(Some(self.job_list(by))),
             ClientRequest::Job(job) => self.job(by, job).map(Some),
             ClientRequest::CancelJob(job) => self.cancel_job(now, from, by, job),
@@ -410,7 +407,7 @@ impl Master {
             }
         };
         let refused = match &outcome {
-            Err(refusal) | Ok(Some(ClientReply::Throttled(Throttled { refusal, .. }))) => Some(refusal),
+            Err(refusal) => Some(refusal),
             Ok(_) => None,
         };
         self.note_request(now, client, noted, refused);

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use protocol::{FileId, Policy, Refusal, SectorPath, Status, path::MEMORY_FOLDER};
+use protocol::{FileId, Policy, Reason, Refusal, SectorPath, path::MEMORY_FOLDER};
 
 use crate::Master;
 
@@ -41,7 +41,7 @@ pub(crate) fn is_memory_path(path: &SectorPath) -> bool {
 pub(crate) fn check_memory_name(path: &SectorPath) -> Result<(), Refusal> {
     if is_memory_path(path) && !path.is_in_memory() {
         let message = format!("`{path}` is the folder of what is kept in memory; give the file a name below it");
-        return Err(Refusal::new(Status::Usage, message));
+        return Err(Refusal::new(Reason::Invalid, message));
     }
     Ok(())
 }
@@ -54,7 +54,7 @@ pub(crate) fn check_memory_border(from: &SectorPath, to: &SectorPath) -> Result<
             "`{from}` cannot become `{to}`: what is below `/memory` is kept in memory, and the rest on disks; copy it with \
              `sector cp`"
         );
-        return Err(Refusal::new(Status::Usage, message));
+        return Err(Refusal::new(Reason::Invalid, message));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! Unless it is forced, a removal never costs a file its last known copy.
 
 use protocol::{
-    Now, Refusal, Status,
+    Now, Reason, Refusal,
     message::{
         client_master::{ClientReply, NodeState},
         cluster::{Membership, NodeRemoval, RemoveNodeRequest},
@@ -35,7 +35,7 @@ impl Master {
         let id = &request.node;
         if request.undo {
             if !self.nodes.unbar(id) {
-                return Err(Refusal::new(Status::NotFound, format!("node {id} is not kept out; it may join")));
+                return Err(Refusal::new(Reason::NotFound, format!("node {id} is not kept out; it may join")));
             }
             let effect = Effect::Reply(from, ClientReply::Removal(NodeRemoval::default()));
             self.save(now, vec![Nodes::remove_row(id)], vec![effect]);
@@ -66,7 +66,7 @@ impl Master {
 
     fn check_removal(&self, key: NodeKey, loss: &NodeRemoval) -> Result<(), Refusal> {
         let node = self.nodes.get(key);
-        let (id, refuse) = (&node.id, |message| Err(Refusal::new(Status::Refused, message)));
+        let (id, refuse) = (&node.id, |message| Err(Refusal::new(Reason::InUse, message)));
         if node.state != NodeState::Lost && node.membership != Membership::Drained {
             return refuse(format!(
                 "node {id} is in use; empty it with `sector node drain {id} --wait` first, or remove it with --force"

@@ -13,7 +13,7 @@ use std::{
 };
 
 use protocol::{
-    NodeId, Now, Place, Refusal, SessionId, Status, Topology, UserName,
+    NodeId, Now, Place, Reason, Refusal, SessionId, Topology, UserName,
     disk::{DiskState, DiskStatus},
     message::{
         audit::RefusedTickets,
@@ -405,7 +405,7 @@ impl Nodes {
             let message = format!(
                 "node {id} was removed from this cloud; stop it, or let it in again with `sector node remove {id} --undo`"
             );
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NotPermitted, message));
         }
         let key = match self.by_id.get(&join.node) {
             Some(key) => *key,
@@ -572,7 +572,7 @@ impl Nodes {
     fn add(&mut self, node: Node) -> Result<NodeKey, Refusal> {
         if self.by_id.len() >= NODES_MAX as usize {
             return Err(Refusal::new(
-                Status::Unavailable,
+                Reason::Unavailable,
                 format!("{} cannot join: this master has {NODES_MAX} nodes already; remove lost ones", node.id),
             ));
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    FileId, Now, Policy, Refusal, SectorPath, Status,
+    FileId, Now, Policy, Reason, Refusal, SectorPath,
     message::{
         client_master::{ClientReply, FileContent},
         master_security::UserRights,
@@ -171,7 +171,7 @@ impl Master {
         policy: Policy,
     ) -> Result<Option<ClientReply>, Refusal> {
         let id = self.names.get(path)?;
-        self.check_policy(by, id, path, &policy)?;
+        self.check_policy(now, by, id, path, &policy)?;
         let has_quota = policy.has_quota();
         let warnings = self.policy_warnings(&policy);
         let rows = match self.names.content(id) {
@@ -227,29 +227,36 @@ impl Master {
         policy.sync_copies.unwrap_or(self.config.sync_copies).min(copies)
     }
 
-    fn check_policy(&self, by: &UserRights, id: FileId, path: &SectorPath, policy: &Policy) -> Result<(), Refusal> {
+    fn check_policy(
+        &self,
+        now: Now,
+        by: &UserRights,
+        id: FileId,
+        path: &SectorPath,
+        policy: &Policy,
+    ) -> Result<(), Refusal> {
         if id == ROOT && !by.admin {
-            return Err(Refusal::new(Status::Refused, format!("only an administrator sets the policy of `{path}`")));
+            return Err(Refusal::new(Reason::NoRight, format!("only an administrator sets the policy of `{path}`")));
         }
-        policy.check().map_err(|why| Refusal::new(Status::Usage, why))?;
+        policy.check().map_err(|why| Refusal::new(Reason::Invalid, why))?;
         if !self.names.is_folder(id) {
-            policy.check_of_file().map_err(|why| Refusal::new(Status::Usage, why))?;
+            policy.check_of_file().map_err(|why| Refusal::new(Reason::Invalid, why))?;
             // The write under way would publish the number of copies that it began with.
             if let Some(lease) = self.leases.of_path(path) {
                 let message =
                     format!("`{path}` is being written by {}; set its policy when that is done", lease.by.user);
-                return Err(Refusal::new(Status::Refused, message));
+                return Err(Refusal::new(Reason::LeaseHeld { seconds: lease.seconds_left(now) }, message));
             }
         }
         let old = self.policies.get(id);
         let quota = |policy: &Policy| (policy.quota_bytes, policy.quota_files);
         if !by.admin && old.map_or((None, None), quota) != quota(policy) {
             let message = format!("{} may not set the quota of `{path}`; ask an administrator", by.user);
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NoRight, message));
         }
         if policy.has_quota() && !old.is_some_and(Policy::has_quota) && !self.quotas.has_room_for_folder() {
             let message = "too many folders have a quota; clear one that is not needed (`sector quota list`)";
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::LimitReached, message));
         }
         Ok(())
     }

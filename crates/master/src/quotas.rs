@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    FileId, Now, Refusal, SectorPath, Status, UserName, limits,
+    FileId, Now, Reason, Refusal, SectorPath, UserName, limits,
     message::{
-        client_master::{ClientReply, QuotaOf, QuotaPage, QuotaStatus, Throttled},
+        client_master::{ClientReply, QuotaOf, QuotaPage, QuotaStatus},
         master_security::UserRights,
     },
 };
@@ -18,7 +18,6 @@ use store::RowChange;
 use crate::{
     Master,
     actions::{QUOTAS_TABLE, SessionCaller, StoredRow},
-    denied::Denied,
     error::MasterError,
     journal_writes::Effect,
     namespace::{ROOT, damaged_row, decode_row, encode_row},
@@ -182,11 +181,11 @@ impl Master {
         path: &SectorPath,
         owner: &UserName,
         bytes: u64,
-    ) -> Result<StorageUsage, Denied> {
+    ) -> Result<StorageUsage, Refusal> {
         self.check_quotas(path, owner, bytes)?;
         let more = self.growth_at(path, bytes);
         match self.exceeded_with_promises(path, owner, more) {
-            Some(why) => Err(Throttled::new(why, PROMISED_RETRY_SECONDS).into()),
+            Some(why) => Err(Refusal::throttled(why, PROMISED_RETRY_SECONDS)),
             None => Ok(more),
         }
     }
@@ -254,7 +253,7 @@ impl Master {
                     "the folder `{counted}` {why} with `{path}`; remove something from it, or ask an administrator for a \
                      larger quota (`sector policy set {counted} quota=…`)"
                 );
-                return Err(Refusal::new(Status::Refused, message));
+                return Err(Refusal::new(Reason::QuotaExceeded, message));
             }
         }
         Ok(())
@@ -289,7 +288,7 @@ impl Master {
     ) -> Result<Option<ClientReply>, Refusal> {
         if !by.admin {
             let message = format!("{} may not set quotas; ask an administrator", by.user);
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NoRight, message));
         }
         let (key, most) = (user.as_str().as_bytes().to_vec(), QuotaLimits { bytes, files });
         let row = if most == QuotaLimits::default() {
@@ -298,7 +297,7 @@ impl Master {
         } else {
             if self.quotas.of_users.len() >= USER_QUOTAS_MAX && !self.quotas.of_users.contains_key(user) {
                 let message = "too many users have a quota; clear one that is not needed (`sector quota list`)";
-                return Err(Refusal::new(Status::Refused, message));
+                return Err(Refusal::new(Reason::LimitReached, message));
             }
             self.quotas.of_users.insert(user.clone(), most);
             RowChange::Set { table: QUOTAS_TABLE, key, value: encode_row(&most) }
@@ -321,7 +320,7 @@ impl Master {
             "{owner} {why} with `{path}`; remove files and empty the trash (`sector trash empty`), or ask an \
              administrator for a larger quota (`sector quota set {owner} …`)"
         );
-        Err(Refusal::new(Status::Refused, message))
+        Err(Refusal::new(Reason::QuotaExceeded, message))
     }
 
     fn quota_of_user(&self, user: &UserName) -> QuotaStatus {

@@ -26,7 +26,7 @@ use std::{
 
 use fastrand::Rng;
 use protocol::{
-    FileId, JournalId, NodeId, Now, Refusal, SliceHeader, SliceId, Status, Version,
+    FileId, JournalId, NodeId, Now, Reason, Refusal, SliceHeader, SliceId, Version,
     message::{
         access::AclRequest,
         client_master::ClientRequest,
@@ -397,7 +397,7 @@ impl Master {
 
     /// The refusal during a rebuild.
     pub(crate) fn rebuilding_refusal(&self) -> Refusal {
-        Refusal::new(Status::Unavailable, format!("nothing can be changed yet: {}", self.rebuild_message()))
+        Refusal::new(Reason::Rebuilding, format!("nothing can be changed yet: {}", self.rebuild_message()))
     }
 
     /// The progress of a rebuild, as text for people.

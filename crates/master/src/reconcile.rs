@@ -117,7 +117,7 @@ impl Master {
         let retry_at = now.monotonic + ORDER_RETRY_AFTER;
         let status = match outcome {
             OrderOutcome::Answered(Ack::Done) => None,
-            OrderOutcome::Answered(Ack::Refused(refusal)) => Some(refusal.status),
+            OrderOutcome::Answered(Ack::Refused(refusal)) => Some(refusal.status()),
             OrderOutcome::Unanswered => Some(Status::Unavailable),
         };
         match (ordered, status) {

@@ -10,7 +10,7 @@ mod needs;
 mod visibility;
 
 use protocol::{
-    Acl, AclEntry, FileId, Principal, Refusal, Rights, SectorPath, Status, UserName,
+    Acl, AclEntry, FileId, Principal, Reason, Refusal, Rights, SectorPath, UserName,
     message::{client_master::ClientRequest, master_security::UserRights},
 };
 
@@ -169,19 +169,19 @@ impl Master {
             "in the folder `{path}` lies something with rights of its own that {} may not remove; ask an administrator",
             by.user
         );
-        Err(Refusal::new(Status::Refused, message))
+        Err(Refusal::new(Reason::NoRight, message))
     }
 
     fn lacking(&self, by: &UserRights, id: FileId, path: &SectorPath, verb: &str) -> Refusal {
         if id == ROOT {
             let message = format!("{} may not {verb}: it is the root folder `/`; ask an administrator", by.user);
-            return Refusal::new(Status::Refused, message);
+            return Refusal::new(Reason::NoRight, message);
         }
         let owner = self.names.owner(id).map_or_else(String::new, ToString::to_string);
         let what = if self.names.is_folder(id) { "the folder " } else { "" };
         let message =
             format!("{what}`{path}` belongs to {owner}: {} may not {verb}; ask {owner} or an administrator", by.user);
-        Refusal::new(Status::Refused, message)
+        Refusal::new(Reason::NoRight, message)
     }
 }
 
@@ -191,12 +191,12 @@ fn hidden(by: &UserRights, path: &SectorPath) -> Refusal {
         "{} may not see what is at `{path}`; ask an administrator, or who named it to you, for the right to read",
         by.user
     );
-    Refusal::new(Status::Refused, message)
+    Refusal::new(Reason::NoRight, message)
 }
 
 fn check_not_root(path: &SectorPath) -> Result<(), Refusal> {
     if path.is_root() {
-        return Err(Refusal::new(Status::Refused, "the root folder `/` can be neither changed nor removed"));
+        return Err(Refusal::new(Reason::NotPermitted, "the root folder `/` can be neither changed nor removed"));
     }
     Ok(())
 }

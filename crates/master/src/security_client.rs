@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Mutex, time::Duration};
 
 use net::transfer::{Carrier, TcpCarrier, TransferStream};
 use protocol::{
-    Refusal, Status,
+    Reason, Refusal,
     message::master_security::{SecurityReply, SecurityRequest},
 };
 use tokio::{sync::Semaphore, time::timeout};
@@ -91,7 +91,7 @@ impl SecurityClient {
 
     fn unavailable(&self) -> Refusal {
         Refusal::new(
-            Status::Unavailable,
+            Reason::Unavailable,
             format!("the master cannot reach the security server at {}; see that it runs", self.address),
         )
     }
@@ -110,6 +110,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use net::identity::{Authority, TlsIdentity};
     use protocol::NodeId;
+    use protocol::Status;
     use tokio::net::TcpSocket;
 
     use super::*;
@@ -135,8 +136,8 @@ mod tests {
             answer = &mut waiting => panic!("no place is free: {answer:?}"),
             answer = door.ask_for_master(&request) => answer,
         };
-        assert_eq!(own.unwrap_err().status, Status::Unavailable);
+        assert_eq!(own.unwrap_err().status(), Status::Unavailable);
         drop(others);
-        assert_eq!(waiting.await.unwrap_err().status, Status::Unavailable, "with a place it is asked");
+        assert_eq!(waiting.await.unwrap_err().status(), Status::Unavailable, "with a place it is asked");
     }
 }

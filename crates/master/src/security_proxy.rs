@@ -2,11 +2,11 @@
 //! Serves requests about accounts (door 2 to door 3). It stores none of the content, and never decides anything.
 
 use protocol::{
-    Now, Refusal, Status, UserName,
+    Now, Reason, Refusal, UserName,
     message::{
         accounts::AccountsRequest,
         admission::{AdmissionRequest, AdmissionVerb},
-        client_master::{ClientReply, Throttled},
+        client_master::ClientReply,
         master_security::{Asker, SecurityReply, SecurityRequest},
     },
 };
@@ -62,7 +62,7 @@ impl Master {
         let SecurityProxy { open, per_user } = &mut self.security_proxy;
         if !per_user.may_add(user, 1, QUESTIONS_MAX) {
             let message = format!("{} questions of {user} wait for the security server", per_user.has(user));
-            return Ok(Some(ClientReply::Throttled(Throttled::new(message, QUESTION_RETRY_SECONDS))));
+            return Ok(Some(ClientReply::Refused(Refusal::throttled(message, QUESTION_RETRY_SECONDS))));
         }
         per_user.add(user, 1);
         open.push((from, user.clone()));
@@ -90,7 +90,7 @@ impl Master {
             Ok(SecurityReply::Refused(refusal)) | Err(refusal) => ClientReply::Refused(refusal),
             Ok(_) => {
                 let message = "the security server answered another question than was asked; see its log";
-                ClientReply::Refused(Refusal::new(Status::Failed, message))
+                ClientReply::Refused(Refusal::new(Reason::Failed, message))
             }
         };
         self.reply(to, reply);

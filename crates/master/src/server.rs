@@ -20,11 +20,11 @@ use net::{
     transfer::{Listener, TcpCarrier},
 };
 use protocol::{
-    Refusal, SessionId, Status,
+    Reason, Refusal, SessionId,
     gmp::Class,
     message::{
         audit::{AuditBatch, AuditHead, AuditReply, AuditRequest},
-        client_master::{ClientReply, ClientRequest, Throttled},
+        client_master::{ClientReply, ClientRequest},
         master_security::{SecurityReply, SecurityRequest},
         node_master::{Ack, Order, Report},
     },
@@ -248,7 +248,7 @@ impl ServerLoop {
                     }
                 }
                 Some(brought) = self.audit.join_next() => {
-                    let ended = |_| Err(Refusal::new(Status::Failed, "the task that brings audit events panicked"));
+                    let ended = |_| Err(Refusal::new(Reason::Failed, "the task that brings audit events panicked"));
                     let brought = brought.unwrap_or_else(ended);
                     self.master.handle_completion(self.clock.now(), MasterCompletion::AuditSent(brought));
                 }
@@ -346,7 +346,7 @@ impl ServerLoop {
         if let Err(Delivered { session, request, .. }) = self.waiting_requests.push(&user, delivered, bytes) {
             let sentence =
                 format!("{} requests of {user} wait for the master", self.waiting_requests.waiting_of(&user));
-            let too_much = ClientReply::Throttled(Throttled::new(sentence, REQUEST_RETRY_SECONDS));
+            let too_much = ClientReply::Refused(Refusal::throttled(sentence, REQUEST_RETRY_SECONDS));
             self.answer(SessionCaller { session, request }, Class::Ordinary, codec::encode(&too_much));
         }
     }
@@ -375,7 +375,7 @@ impl ServerLoop {
     fn refuse(&self, from: SessionCaller, error: CodecError) {
         tracing::warn!(session = %from.session, %error, "a message was not understood");
         let sentence = format!("the master does not understand this request: {error}; use the same version as it");
-        let refusal = Refusal::new(Status::Usage, sentence);
+        let refusal = Refusal::new(Reason::Invalid, sentence);
         match self.master.peer(from.session) {
             Some(Peer::Client(_)) => self.answer(from, Class::Ordinary, codec::encode(&ClientReply::Refused(refusal))),
             Some(Peer::Node(_)) => self.answer(from, Class::Urgent, codec::encode(&Ack::Refused(refusal))),
@@ -465,7 +465,7 @@ async fn send_audit_batch(security: &SecurityClient, batch: AuditBatch) -> Resul
     match security.ask_for_master(&SecurityRequest::Audit(AuditRequest::Record(batch))).await? {
         SecurityReply::Audit(AuditReply::Recorded(head)) => Ok(head),
         SecurityReply::Refused(refusal) => Err(refusal),
-        _ => Err(Refusal::new(Status::Failed, "the security server answered audit events with something else")),
+        _ => Err(Refusal::new(Reason::Failed, "the security server answered audit events with something else")),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{cmp::Reverse, net::IpAddr};
 
 use protocol::{
-    Now, Refusal, Topology,
+    Now, Reason, Refusal, Topology,
     address_range::common_prefix_bits,
     message::{client_master::ClientReply, cluster::TopologyStatus, master_security::UserRights},
     topology::{Distance, NetworkDistance},
@@ -50,7 +50,7 @@ impl Master {
         check_admin(by, "read the topology again")?;
         if self.topology.file.is_none() {
             let message = "this master has no topology file; name one as `topology` in its settings and start it again";
-            return Err(Refusal::new(protocol::Status::NotFound, message));
+            return Err(Refusal::new(Reason::NotFound, message));
         }
         self.actions.push_back(MasterAction::ReadTopology { to: from });
         Ok(None)
@@ -107,7 +107,7 @@ pub(crate) fn check_admin(by: &UserRights, what: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = format!("{} may not {what}; ask an administrator", by.user);
-    Err(Refusal::new(protocol::Status::Refused, message))
+    Err(Refusal::new(Reason::NoRight, message))
 }
 
 /// See [`Master::distance_to_reader`].

@@ -111,6 +111,6 @@ mod tests {
         assert!(to.is_none() && changed.is_ok_and(|topology| topology != first));
         std::fs::write(&path, "[nodes]\nn1 = 333333\n").unwrap();
         let (to, wrong) = watch.read().await;
-        assert!(to.is_none() && wrong.is_err_and(|refusal| refusal.status == Status::Usage));
+        assert!(to.is_none() && wrong.is_err_and(|refusal| refusal.status() == Status::Usage));
     }
 }

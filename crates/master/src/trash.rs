@@ -11,7 +11,7 @@ use std::{
 };
 
 use protocol::{
-    FileId, Now, Policy, Refusal, Rights, SectorPath, Status, UserName,
+    FileId, Now, Policy, Reason, Refusal, Rights, SectorPath, UserName,
     message::{
         client_master::{ClientReply, TrashKey},
         master_security::UserRights,
@@ -185,7 +185,7 @@ impl Master {
     fn move_to_trash(&mut self, now: Now, id: FileId, path: &SectorPath) -> Result<NamespaceChange, Refusal> {
         let too_long = || {
             let message = format!("`{path}` cannot go to the trash, where a path would be too long; use `--now`");
-            Refusal::new(Status::Refused, message)
+            Refusal::new(Reason::NotPermitted, message)
         };
         let owner = self.names.owner(id).ok_or_else(|| not_found_refusal(path))?.clone();
         let folder = self.names.parent(id).unwrap_or(ROOT);
@@ -433,7 +433,7 @@ impl Master {
         let nothing = || {
             let message =
                 format!("nothing in the trash was removed from `{path}`; `sector trash list` shows what there is");
-            Refusal::new(Status::NotFound, message)
+            Refusal::new(Reason::NotFound, message)
         };
         if !is_in_trash(path) {
             let own = self.last_removed(path, Some(&by.user));
@@ -447,7 +447,7 @@ impl Master {
         let removed = self.trash.items.get(&item).filter(|item| item.removed_unix_millis > 0).ok_or_else(nothing)?;
         let at = self.names.path(item).ok_or_else(nothing)?;
         let from = format!("{}{}", removed.from, &path.as_str()[at.as_str().len()..]);
-        Ok((id, SectorPath::parse(&from).map_err(|error| Refusal::new(Status::Usage, error.to_string()))?))
+        Ok((id, SectorPath::parse(&from).map_err(|error| Refusal::new(Reason::Invalid, error.to_string()))?))
     }
 
     /// Moves an entry out of the trash, and creates all folders it needs.
@@ -461,7 +461,7 @@ impl Master {
     ) -> Result<NamespaceChange, Refusal> {
         if self.names.find(to).is_some() {
             let message = format!("`{to}` exists already; move it away, or restore to another path with `--to`");
-            return Err(Refusal::new(Status::Exists, message));
+            return Err(Refusal::new(Reason::Exists, message));
         }
         self.names.check_parent(to, true)?;
         let (nearest, _) = self.names.deepest_existing(to);

@@ -3,16 +3,15 @@
 //! be met now is met later, by moving. It only chooses and never starts anything.
 
 use protocol::{
-    FileId, Now, Refusal, SectorPath, SliceId, Status, Version,
+    FileId, Now, Reason, Refusal, SectorPath, SliceId, Version,
     message::{
-        client_master::{Condition, CreateRequest, FileContent, Throttled},
+        client_master::{Condition, CreateRequest, FileContent},
         master_security::UserRights,
     },
 };
 
 use crate::{
     Master,
-    denied::Denied,
     desired_replication::DesiredReplication,
     nodes::NodeKey,
     placement::{PlacementChoice, PlacementRequest, choose_node},
@@ -54,7 +53,7 @@ impl Master {
         base: Option<&AppendBase>,
         bytes: u64,
         copies: (u8, u8),
-    ) -> Result<Vec<NodeKey>, Denied> {
+    ) -> Result<Vec<NodeKey>, Refusal> {
         let (copies, sync_copies) = (copies.0, usize::from(copies.1));
         let terms = self.constraints_at(now, &request.path, copies);
         let synced = self.nodes.writable_count(&terms.forbidden_sites, sync_copies).max(1);
@@ -110,7 +109,7 @@ impl Master {
             let id = &self.nodes.get(there).id;
             let message =
                 format!("node {id}, which has the first bytes of this upload, is away; try again in a moment");
-            return Err(Refusal::new(Status::Unavailable, message));
+            return Err(Refusal::new(Reason::Unavailable, message));
         }
         self.partial_uploads.forget(&by.user, key);
         Ok(None)
@@ -145,7 +144,7 @@ impl Master {
                 "no node that can be reached has both a good copy of `{path}` and room for {bytes} bytes; \
                  see `sector stat {path}`"
             );
-            return Err(Refusal::new(Status::Unavailable, message));
+            return Err(Refusal::new(Reason::NoCopy, message));
         };
         let place = self.nodes.get(first).place.clone();
         // Stable: among equally distant ones the least busy stays first.
@@ -162,7 +161,7 @@ impl Master {
         request: &CreateRequest,
         copies: u8,
         bytes: u64,
-    ) -> Result<NodeKey, Denied> {
+    ) -> Result<NodeKey, Refusal> {
         if request.at.is_some() {
             return Ok(self.check_target(by, request, bytes)?);
         }
@@ -199,7 +198,7 @@ impl Master {
             let (room, reserve) = if terms.is_in_memory { ("room in memory", "") } else { ("room", " and a reserve") };
             format!("no node has {room} for `{path}` ({bytes} bytes{reserve}); add a node or remove files")
         };
-        Err(Refusal::new(Status::Unavailable, message).into())
+        Err(Refusal::new(Reason::NoSpace, message).into())
     }
 
     /// The answer to a client if the only room is promised to open uploads, and when to try again.
@@ -209,7 +208,7 @@ impl Master {
         terms: &PlacementConstraints,
         path: &SectorPath,
         bytes: u64,
-    ) -> Option<Throttled> {
+    ) -> Option<Refusal> {
         let reserve_bytes = self.config.reserve_bytes;
         let takers = self.nodes.iter().filter(|(_, node)| {
             node.is_up() && node.is_active() && !terms.forbidden_sites.contains(&node.site) && !terms.is_in_memory
@@ -221,7 +220,7 @@ impl Master {
              under way, {own} of them to {}",
             by.user
         );
-        Some(Throttled::new(message, ROOM_RETRY_SECONDS))
+        Some(Refusal::throttled(message, ROOM_RETRY_SECONDS))
     }
 
     /// What is wanted of a file's copies.
@@ -244,9 +243,9 @@ impl Master {
 
     /// The node that the client itself names: a job's result already lies there.
     fn check_target(&self, by: &UserRights, request: &CreateRequest, bytes: u64) -> Result<NodeKey, Refusal> {
-        let unavailable = |message: String| Err(Refusal::new(Status::Unavailable, message));
+        let unavailable = |message: String| Err(Refusal::new(Reason::Unavailable, message));
         let Some(id) = &request.at else { return unavailable("no node was named".into()) };
-        let unknown = || Refusal::new(Status::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
+        let unknown = || Refusal::new(Reason::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
         let key = self.nodes.of_id(id).ok_or_else(unknown)?;
         let node = self.nodes.get(key);
         if !node.is_up() {

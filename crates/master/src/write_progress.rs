@@ -2,7 +2,7 @@
 //! renewed, and no lease receives more than its owner and its folders may keep. A write never counts as stalled while a
 //! node itself is at work on it.
 
-use protocol::{Now, Refusal, Status, message::node_master::IncomingWrite};
+use protocol::{Now, Reason, Refusal, message::node_master::IncomingWrite};
 
 use crate::{
     Master,
@@ -32,7 +32,7 @@ impl Master {
             }
             if let Some(why) = self.exceeded_with_promises(path, owner, StorageUsage { bytes: beyond, files: 0 }) {
                 let message = format!("{why}; remove something, or ask an administrator for a larger quota");
-                self.abort_lease_with(now, id, Refusal::new(Status::Refused, message));
+                self.abort_lease_with(now, id, Refusal::new(Reason::QuotaExceeded, message));
             } else {
                 self.leases.promise_more(id, beyond);
             }
@@ -49,6 +49,6 @@ impl Master {
         let (path, minutes) = (&lease.header.path, LEASE_STALL_MAX.as_secs() / 60);
         let message =
             format!("nothing of `{path}` came for {minutes} minutes, so the right to write it ended; write it again");
-        Some(Refusal::new(Status::Unavailable, message))
+        Some(Refusal::new(Reason::Unavailable, message))
     }
 }

@@ -4,16 +4,15 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    LeaseId, Now, RecordFraming, Refusal, SectorPath, SliceHeader, SliceId, Status, limits,
+    LeaseId, Now, Reason, RecordFraming, Refusal, SectorPath, SliceHeader, SliceId, limits,
     message::{
-        client_master::{ClientReply, Condition, CreateRequest, Created, Source, Throttled},
+        client_master::{ClientReply, Condition, CreateRequest, Created, Source},
         master_security::UserRights,
     },
 };
 
 use crate::{
     Master,
-    denied::Denied,
     lease_table::Lease,
     memory_files::check_memory_name,
     namespace::folder_refusal,
@@ -30,7 +29,7 @@ impl Master {
         now: Now,
         client: &ClientSession,
         request: CreateRequest,
-    ) -> Result<ClientReply, Denied> {
+    ) -> Result<ClientReply, Refusal> {
         let (by, address) = (&client.rights, client.address);
         check_request(&request)?;
         let (base, condition) = self.append_base(&request);
@@ -43,7 +42,7 @@ impl Master {
         }
         if !self.leases.has_room(&by.user) {
             let message = format!("{} writes {} files at once already", by.user, self.leases.held_by(&by.user));
-            return Err(Throttled::new(message, LEASE_RETRY_SECONDS).into());
+            return Err(Refusal::throttled(message, LEASE_RETRY_SECONDS));
         }
         let base_bytes = base.as_ref().map_or(0, |base| base.content.bytes);
         let bytes = request.bytes_expected.unwrap_or(0).saturating_add(base_bytes);
@@ -140,11 +139,11 @@ impl Master {
     /// The lease `id`, if `by` may use it.
     pub(crate) fn own_lease(&self, by: &UserRights, id: LeaseId) -> Result<&Lease, Refusal> {
         let lease = self.leases.get(id).ok_or_else(|| {
-            Refusal::new(Status::NotFound, format!("there is no lease {id}, or it has ended; write the file again"))
+            Refusal::new(Reason::NotFound, format!("there is no lease {id}, or it has ended; write the file again"))
         })?;
         if !acts_for(by, &lease.by.user) {
             let message = format!("the lease {id} belongs to {}: {} may not use it", lease.by.user, by.user);
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NoRight, message));
         }
         Ok(lease)
     }
@@ -164,10 +163,10 @@ impl Master {
             let content = self.names.content(nearest).ok_or_else(|| folder_refusal(path))?;
             return match condition {
                 Condition::Any => Ok(()),
-                Condition::Absent => Err(Refusal::new(Status::Exists, format!("`{path}` exists already"))),
+                Condition::Absent => Err(Refusal::new(Reason::Exists, format!("`{path}` exists already"))),
                 Condition::Version(wanted) if wanted == content.version => Ok(()),
                 Condition::Version(wanted) => Err(Refusal::new(
-                    Status::Refused,
+                    Reason::VersionChanged { current: Some(content.version) },
                     format!(
                         "`{path}` has version {} by now, not {wanted}; read it again before you replace it",
                         content.version
@@ -179,7 +178,7 @@ impl Master {
         match condition {
             Condition::Any | Condition::Absent => Ok(()),
             Condition::Version(wanted) => Err(Refusal::new(
-                Status::NotFound,
+                Reason::NotFound,
                 format!("there is no file `{path}` any more, so it does not have version {wanted}"),
             )),
         }
@@ -188,7 +187,7 @@ impl Master {
 
 /// Refuses requests that make no sense whatever the names are.
 fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
-    let usage = |message: String| Err(Refusal::new(Status::Usage, message));
+    let usage = |message: String| Err(Refusal::new(Reason::Invalid, message));
     for copies in [request.copies, request.sync_copies].into_iter().flatten() {
         if copies == 0 || copies > limits::COPIES_MAX {
             return usage(format!("{copies} copies cannot be kept; ask for 1 to {}", limits::COPIES_MAX));
@@ -211,7 +210,7 @@ fn check_request(request: &CreateRequest) -> Result<(), Refusal> {
 fn check_length(bytes: u64) -> Result<(), Refusal> {
     if bytes > limits::SLICE_BYTES_MAX {
         let message = format!("a file of {bytes} bytes is too large; cut it into files of at most 16 TiB");
-        return Err(Refusal::new(Status::Usage, message));
+        return Err(Refusal::new(Reason::Invalid, message));
     }
     Ok(())
 }
@@ -232,10 +231,10 @@ fn is_same_upload(lease: &Lease, by: &UserRights, request: &CreateRequest) -> bo
 }
 
 fn being_written(lease: &Lease, now: Now) -> Refusal {
-    let seconds = lease.expires_at.saturating_sub(now.monotonic).as_secs_f64().ceil();
+    let seconds = lease.seconds_left(now);
     let (path, user) = (&lease.header.path, &lease.by.user);
     Refusal::new(
-        Status::Refused,
+        Reason::LeaseHeld { seconds },
         format!(
             "`{path}` is being written by {user} (lease {}, for {seconds} s unless renewed); wait or write elsewhere",
             lease.id

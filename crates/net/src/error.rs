@@ -4,7 +4,7 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use protocol::{Refusal, SessionId, Status, status::ErrorClass, wire::codec::CodecError};
+use protocol::{Reason, Refusal, SessionId, status::ErrorClass, wire::codec::CodecError};
 use thiserror::Error;
 
 use crate::unauthenticated::SlotLoss;
@@ -171,7 +171,7 @@ impl NetError {
 
     /// The error as an answer to whoever asked for the operation.
     pub fn refusal(&self) -> Refusal {
-        let status = match self {
+        let reason = match self {
             Self::Connect { .. }
             | Self::Accept { .. }
             | Self::Closed { .. }
@@ -180,15 +180,15 @@ impl NetError {
             | Self::Local { .. }
             | Self::SessionLost { .. }
             | Self::Unauthenticated { .. }
-            | Self::QueueFull { .. } => Status::Unavailable,
-            Self::Handshake { .. } => Status::Refused,
-            Self::Corrupt { .. } => Status::Corrupt,
-            Self::TooLong { .. } => Status::Usage,
+            | Self::QueueFull { .. } => Reason::Unavailable,
+            Self::Handshake { .. } => Reason::NotAuthenticated,
+            Self::Corrupt { .. } => Reason::Corrupt,
+            Self::TooLong { .. } => Reason::Invalid,
             Self::Bind { .. } | Self::Malformed { .. } | Self::Certificate { .. } | Self::Socket { .. } => {
-                Status::Failed
+                Reason::Failed
             }
         };
-        Refusal::new(status, self.to_string())
+        Refusal::new(reason, self.to_string())
     }
 }
 
@@ -235,7 +235,7 @@ mod tests {
             error.to_string(),
             "cannot listen on 127.0.0.1:7000: the port is in use; choose another with --port"
         );
-        assert_eq!(error.refusal().status, Status::Failed);
+        assert_eq!(error.refusal().reason, Reason::Failed);
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
             NetError::Deadline { operation: "connecting".into(), after: Duration::from_secs(10) },
         ];
         for error in unreachable {
-            assert_eq!(error.refusal().status, Status::Unavailable, "{error}");
+            assert_eq!(error.refusal().reason, Reason::Unavailable, "{error}");
             assert_eq!(error.class(), ErrorClass::RetryElsewhere, "{error}");
         }
     }
@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn damage_in_flight_is_corrupt_and_a_foreign_certificate_is_refused() {
         let corrupt = NetError::Corrupt { peer: address(), block: 3 };
-        assert_eq!((corrupt.class(), corrupt.refusal().status), (ErrorClass::Corrupt, Status::Corrupt));
+        assert_eq!((corrupt.class(), corrupt.refusal().reason), (ErrorClass::Corrupt, Reason::Corrupt));
         let handshake = NetError::Handshake { peer: "node-1".into(), why: "unknown issuer".into() };
-        assert_eq!((handshake.class(), handshake.refusal().status), (ErrorClass::Refuse, Status::Refused));
+        assert_eq!((handshake.class(), handshake.refusal().reason), (ErrorClass::Refuse, Reason::NoRight));
     }
 }

@@ -23,7 +23,7 @@ use std::{
 };
 
 use protocol::{
-    JobId, SliceHeader, SliceId, SliceMetadata, Status, limits,
+    JobId, Reason, SliceHeader, SliceId, SliceMetadata, limits,
     message::spe::{AttemptId, BucketId, PieceId, SealOrder},
 };
 use sphere::{BucketAbsence, JobBuckets, job_buckets::BUCKETS_PER_JOB_MAX};
@@ -161,7 +161,7 @@ impl BucketStore {
         let (mut file, bytes) = self.open_sealed(id)?;
         if bytes > limits::FRAME_BYTES_MAX as u64 {
             let why = format!("has {bytes} bytes; only {} can be fetched, publish it instead", limits::FRAME_BYTES_MAX);
-            return Err(NodeError::Bucket { bucket: id, status: Status::Usage, why });
+            return Err(NodeError::Bucket { bucket: id, reason: Reason::Invalid, why });
         }
         let mut content = Vec::with_capacity(bytes as usize);
         let path = &self.known(id)?.path;
@@ -241,7 +241,7 @@ impl BucketStore {
         let side = &mut jobs.all.entry(job).or_default().side;
         if side.len() >= limits::JOB_SIDE_FILES_MAX && !side.contains_key(&slice) {
             let message = format!("job {job} has {} side files here, as many as it may", limits::JOB_SIDE_FILES_MAX);
-            return Err(NodeError::refused(Status::Usage, message));
+            return Err(NodeError::refused(Reason::Invalid, message));
         }
         Ok(Arc::clone(side.entry(slice).or_insert_with(|| Arc::new(SideFile::new(slice)))))
     }
@@ -413,15 +413,15 @@ fn piece_refused(bucket: BucketId, refused: PieceRefused) -> NodeError {
         PieceRefused::TooLong => "would be longer than a slice may be; use more buckets",
         PieceRefused::TooMany => "has more pieces than a node keeps account of; use fewer tasks",
     };
-    NodeError::Bucket { bucket, status: refused.status(), why: why.into() }
+    NodeError::Bucket { bucket, reason: refused.reason(), why: why.into() }
 }
 
 fn not_here(bucket: BucketId) -> NodeError {
-    NodeError::Bucket { bucket, status: Status::NotFound, why: "is not on this node".into() }
+    NodeError::Bucket { bucket, reason: Reason::NotFound, why: "is not on this node".into() }
 }
 
 fn not_sealed(bucket: BucketId) -> NodeError {
-    NodeError::Bucket { bucket, status: Status::Refused, why: "is not sealed yet; seal it first".into() }
+    NodeError::Bucket { bucket, reason: Reason::NotPermitted, why: "is not sealed yet; seal it first".into() }
 }
 
 fn unavailable(bucket: BucketId, away: BucketAbsence) -> NodeError {
@@ -433,11 +433,11 @@ fn unavailable(bucket: BucketId, away: BucketAbsence) -> NodeError {
         }
         BucketAbsence::TooMany => format!("is one too many: this node keeps {BUCKETS_PER_JOB_MAX} of a job"),
     };
-    NodeError::Bucket { bucket, status: away.status(), why }
+    NodeError::Bucket { bucket, reason: away.reason(), why }
 }
 
 fn forgotten(job: JobId) -> NodeError {
-    NodeError::refused(Status::Refused, format!("job {job} has ended; admit it again"))
+    NodeError::refused(Reason::JobEnded, format!("job {job} has ended; admit it again"))
 }
 
 /// Where a job's buckets lie in its folder.

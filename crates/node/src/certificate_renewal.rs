@@ -13,7 +13,7 @@ use net::{
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
-    NodeId, Status,
+    NodeId, Reason,
     message::{
         admission::{AdmissionReply, Enrolment},
         join::{JoinReply, JoinRequest},
@@ -62,7 +62,7 @@ impl CertificateRenewal {
         let key = NewKey::generate()?;
         let renew = Enrolment::Renew { name: self.name.clone(), key: key.request(Some(&self.name))? };
         let AdmissionReply::Issued { certificate_pem, .. } = self.ask(renew).await? else {
-            return Err(NodeError::refused(Status::Failed, UNEXPECTED_REPLY));
+            return Err(NodeError::refused(Reason::Failed, UNEXPECTED_REPLY));
         };
         let credentials = key.with_certificate(certificate_pem);
         // Checked before it is written: an unusable certificate must not replace a usable one.
@@ -93,11 +93,11 @@ impl CertificateRenewal {
                 JoinReply::Admission(reply) => Ok(reply),
                 JoinReply::Refused(refusal) => Err(NodeError::Refused(refusal)),
                 JoinReply::Accepted { .. } | JoinReply::LoggedIn(_) | JoinReply::Device(_) => {
-                    Err(NodeError::refused(Status::Failed, UNEXPECTED_REPLY))
+                    Err(NodeError::refused(Reason::Failed, UNEXPECTED_REPLY))
                 }
             }
         };
-        let late = |_| NodeError::refused(Status::Unavailable, "the master took too long to renew the certificate");
+        let late = |_| NodeError::refused(Reason::Unavailable, "the master took too long to renew the certificate");
         timeout(ANSWER_MAX, conversation).await.map_err(late)?
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::{NodeId, Refusal, Status, message::spe::BucketId, status::ErrorClass};
+use protocol::{NodeId, Reason, Refusal, Status, message::spe::BucketId, status::ErrorClass};
 use thiserror::Error;
 
 /// A failed operation of a node.
@@ -71,7 +71,7 @@ pub enum NodeError {
         /// Which bucket.
         bucket: BucketId,
         /// What a caller may conclude.
-        status: Status,
+        reason: Reason,
         /// What is wrong.
         why: String,
     },
@@ -93,7 +93,7 @@ impl NodeError {
             Self::Daemon(error) => error.class(),
             Self::Store(error) => error.class(),
             Self::Net(error) => error.class(),
-            Self::Refused(Refusal { status, .. }) | Self::Bucket { status, .. } => match status {
+            Self::Refused(Refusal { reason, .. }) | Self::Bucket { reason, .. } => match reason.status() {
                 Status::Unavailable | Status::NotFound => ErrorClass::RetryElsewhere,
                 Status::Corrupt => ErrorClass::Corrupt,
                 _ => ErrorClass::Refuse,
@@ -107,17 +107,17 @@ impl NodeError {
 
     /// The error as an answer to whoever asked for the operation.
     pub fn refusal(&self) -> Refusal {
-        let status = match self {
+        let reason = match self {
             Self::Daemon(error) => return error.refusal(),
             Self::Store(error) => return error.refusal(),
             Self::Net(error) => return error.refusal(),
             Self::Refused(refusal) => return refusal.clone(),
-            Self::Bucket { status, .. } => *status,
-            Self::Io { source, .. } if is_full(source) => Status::Unavailable,
-            Self::LengthMismatch { .. } | Self::Stalled { .. } | Self::Spe(_) => Status::Unavailable,
-            Self::Io { .. } | Self::UnexpectedReply { .. } | Self::Panicked { .. } => Status::Failed,
+            Self::Bucket { reason, .. } => *reason,
+            Self::Io { source, .. } if is_full(source) => Reason::NoSpace,
+            Self::LengthMismatch { .. } | Self::Stalled { .. } | Self::Spe(_) => Reason::Unavailable,
+            Self::Io { .. } | Self::UnexpectedReply { .. } | Self::Panicked { .. } => Reason::Failed,
         };
-        Refusal::new(status, self.to_string())
+        Refusal::new(reason, self.to_string())
     }
 
     /// Whether the disk has no room, which another node may have.
@@ -130,8 +130,8 @@ impl NodeError {
     }
 
     /// A refusal of our own.
-    pub(crate) fn refused(status: Status, message: impl Into<String>) -> Self {
-        Self::Refused(Refusal::new(status, message))
+    pub(crate) fn refused(reason: Reason, message: impl Into<String>) -> Self {
+        Self::Refused(Refusal::new(reason, message))
     }
 
     /// A failure to do `operation` to the file or folder `path`; to be used with `map_err`.
@@ -166,21 +166,21 @@ mod tests {
     #[test]
     fn a_full_disk_is_unavailable_so_that_another_node_is_tried() {
         let error = NodeError::io("write", Path::new("bucket"))(io::ErrorKind::StorageFull.into());
-        assert_eq!((error.class(), error.refusal().status), (ErrorClass::RetryElsewhere, Status::Unavailable));
+        assert_eq!((error.class(), error.refusal().reason), (ErrorClass::RetryElsewhere, Reason::Unavailable));
         assert!(error.is_full());
         assert!(error.to_string().starts_with("cannot write `bucket`"), "{error}");
     }
 
     #[test]
     fn what_another_role_refused_is_passed_on_as_it_was_said() {
-        let refusal = Refusal::new(Status::Refused, "no ticket");
+        let refusal = Refusal::new(Reason::NoRight, "no ticket");
         assert_eq!(NodeError::Refused(refusal.clone()).refusal(), refusal);
     }
 
     #[test]
     fn a_bucket_is_named_in_full() {
         let bucket = BucketId { job: JobId(1), stage: 2, epoch: 0, bucket: 3, generation: 0 };
-        let error = NodeError::Bucket { bucket, status: Status::NotFound, why: "is not here".into() };
+        let error = NodeError::Bucket { bucket, reason: Reason::NotFound, why: "is not here".into() };
         assert_eq!(error.to_string(), "bucket 3 of stage 2 of job 0000000000000001 is not here");
         assert_eq!(error.class(), ErrorClass::RetryElsewhere);
     }

@@ -210,7 +210,7 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::Status;
+    use protocol::{Reason, Status};
 
     use super::*;
 
@@ -228,7 +228,7 @@ mod tests {
     impl FrameSink for Bounded {
         fn write_frame(&mut self, frame: &StreamFrame) -> Result<(), NodeError> {
             self.0.extend(&frame.payload);
-            if self.0.len() > self.1 { Err(NodeError::refused(Status::Unavailable, "full")) } else { Ok(()) }
+            if self.0.len() > self.1 { Err(NodeError::refused(Reason::Unavailable, "full")) } else { Ok(()) }
         }
     }
 
@@ -270,16 +270,16 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_before_the_first_byte_is_told_before_anything_is_sent() {
-        let error = NodeError::refused(Status::Corrupt, "bad block");
+        let error = NodeError::refused(Reason::Corrupt, "bad block");
         let begun = FrameWriter::begin(Bytes(Vec::new(), Some(error))).await;
-        assert_eq!(begun.err().unwrap().refusal().status, Status::Corrupt);
+        assert_eq!(begun.err().unwrap().refusal().status(), Status::Corrupt);
     }
 
     #[tokio::test]
     async fn a_peer_that_closes_halfway_is_an_error_of_the_stream() {
         let (mut here, mut there) = pair();
         let sending = async {
-            let error = NodeError::refused(Status::Corrupt, "bad block");
+            let error = NodeError::refused(Reason::Corrupt, "bad block");
             let flow = FrameWriter::begin(Bytes(content(), Some(error))).await.unwrap();
             assert!(flow.send(&mut here, &LimiterChain::unlimited(), STALL_MAX).await.is_err());
             drop(here);

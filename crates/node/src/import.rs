@@ -19,7 +19,7 @@ use std::{
     },
 };
 
-use protocol::{SliceHeader, SliceId, SliceMetadata, Status, limits, message::transfer::NativeFile};
+use protocol::{Reason, SliceHeader, SliceId, SliceMetadata, limits, message::transfer::NativeFile};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, linkat, openat2, renameat, unlinkat};
 use store::{DiskSet, SliceHasher};
 
@@ -329,14 +329,14 @@ fn link(file: &File, to: &Path, shown: &Path) -> Result<(), NodeError> {
 fn not_there(path: &Path, error: rustix::io::Errno) -> NodeError {
     match error {
         rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR => {
-            NodeError::refused(Status::NotFound, format!("there is no `{}` on this node", path.display()))
+            NodeError::refused(Reason::NotFound, format!("there is no `{}` on this node", path.display()))
         }
         error => NodeError::io("open", path)(error.into()),
     }
 }
 
 fn refused(message: String) -> NodeError {
-    NodeError::refused(Status::Refused, message)
+    NodeError::refused(Reason::NotPermitted, message)
 }
 
 /// The folder in a data folder from which files may always be imported.
@@ -351,6 +351,7 @@ const IMPORTED_MAX: usize = 10_000;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use protocol::Status;
     use std::{fs, os::unix::fs::symlink, sync::Arc};
 
     use protocol::{JournalId, RecordFraming, SectorPath, UserName, Version};
@@ -403,7 +404,7 @@ mod tests {
         }
 
         fn status(result: Result<impl std::fmt::Debug, NodeError>) -> Status {
-            result.unwrap_err().refusal().status
+            result.unwrap_err().refusal().status()
         }
     }
 
@@ -444,7 +445,7 @@ mod tests {
             let header = SliceHeader { path: SectorPath::parse("/memory/f").unwrap(), ..Fixture::header(1) };
             let refused = made.import.import(&made.store, header, ".", "f", keep, &mut |_| ());
             let refusal = refused.unwrap_err().refusal();
-            assert_eq!(refusal.status, Status::Refused, "{refusal}");
+            assert_eq!(refusal.status(), Status::Refused, "{refusal}");
             assert!(refusal.message.contains("`/memory/f`") && refusal.message.contains("elsewhere"), "{refusal}");
         }
         assert!(file.exists() && made.store.held().is_empty());

@@ -9,7 +9,7 @@ use net::{
     transfer::{Carrier, TcpCarrier},
 };
 use protocol::{
-    SessionId, Status,
+    Reason, SessionId,
     message::join::{JoinReply, JoinRequest, KEY_LABEL},
     ticket::TicketKeys,
 };
@@ -67,7 +67,7 @@ impl JoinClient {
                 Ok(JoinedSession { session, ticket_keys })
             }
             JoinReply::Admission(_) | JoinReply::LoggedIn(_) | JoinReply::Device(_) => {
-                Err(NodeError::refused(Status::Failed, UNEXPECTED_REPLY))
+                Err(NodeError::refused(Reason::Failed, UNEXPECTED_REPLY))
             }
         }
     }

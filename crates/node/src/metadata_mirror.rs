@@ -10,7 +10,7 @@ use std::{
 };
 
 use protocol::{
-    Status, limits,
+    Reason, limits,
     message::{
         node_master::Report,
         rebuild::{MirrorBase, MirrorKey, MirrorPosition, MirrorRow, MirrorUpdate},
@@ -226,7 +226,7 @@ fn split(joined: &[u8]) -> Option<(String, Vec<u8>)> {
 
 fn does_not_fit(keep: &MirrorUpdate) -> NodeError {
     let message = format!("these rows do not fit onto what is kept ({:?}); give all of them", keep.base);
-    NodeError::refused(Status::Refused, message)
+    NodeError::refused(Reason::NotPermitted, message)
 }
 
 /// Renames a file to a name that no file has.

@@ -13,7 +13,7 @@ use net::{
     transfer::{StreamFrame, TransferStream},
 };
 use protocol::{
-    NodeId, SliceId, Status, TransferQos, limits, limits::FRAME_BYTES_MAX, message::client_master::Source,
+    NodeId, Reason, SliceId, TransferQos, limits, limits::FRAME_BYTES_MAX, message::client_master::Source,
     wire::stream_frame::checksums,
 };
 use tokio::time::timeout;
@@ -121,7 +121,7 @@ impl<'a> PullSource<'a> {
                 None => {
                     let (slice, node) = (self.slice, &self.context.node);
                     let message = format!("node {node} cannot copy slice {slice} from any node now: {}", self.last);
-                    return Err(NodeError::refused(Status::Unavailable, message));
+                    return Err(NodeError::refused(Reason::Unavailable, message));
                 }
             }
         }

@@ -8,7 +8,7 @@ use net::{
     rate_limiter::LimiterChain,
     transfer::{StreamFrame, TransferStream},
 };
-use protocol::Status;
+use protocol::Reason;
 use store::{Checkpoint, SliceDigest, SliceFile, SliceWriter};
 use tokio::{
     runtime::Handle,
@@ -199,7 +199,7 @@ impl FrameSink for SliceDigest {
 }
 
 fn stopped() -> NodeError {
-    NodeError::refused(Status::Unavailable, "this connection was broken off; another one may go on with the upload")
+    NodeError::refused(Reason::Unavailable, "this connection was broken off; another one may go on with the upload")
 }
 
 fn run(checkpoint: Checkpoint) {

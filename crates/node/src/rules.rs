@@ -12,7 +12,7 @@ mod tests;
 use std::{collections::VecDeque, time::Duration};
 
 use protocol::{
-    JobId, NodeId, Now, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status, TransferQos,
+    JobId, NodeId, Now, Reason, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status, TransferQos,
     message::{
         client_master::Source,
         node_master::{Ack, DriveOrder, HeldPartial, LinkShare, Order, Report, Revocation},
@@ -86,7 +86,8 @@ impl Node {
     /// An order has arrived.
     pub fn handle_message(&mut self, _now: Now, from: ReplyTo, order: Order) {
         if self.session != Some(from.session) {
-            let refusal = Refusal::new(Status::Refused, "this node takes orders only over its present session");
+            let refusal =
+                Refusal::new(Reason::NotAuthenticated, "this node takes orders only over its present session");
             self.ack(from, Err(refusal));
             return;
         }
@@ -196,7 +197,7 @@ impl Node {
     fn replicate(&mut self, asker: ReplyTo, copy: CopyOrder) {
         let slice = copy.header.slice;
         let result = if self.moves.is_removing(slice) {
-            Err(Refusal::new(Status::Unavailable, format!("slice {slice} is being removed here; order it again")))
+            Err(Refusal::new(Reason::Busy, format!("slice {slice} is being removed here; order it again")))
         } else {
             self.copies.add(copy)
         };
@@ -236,7 +237,7 @@ impl Node {
             // A slice that is already gone counts as removed. If the disk could not remove it, it stays in the
             // inventory.
             Move::Remove(slice) => match result {
-                Err(refusal) if refusal.status != Status::NotFound => {}
+                Err(refusal) if refusal.status() != Status::NotFound => {}
                 _ => self.report(Report::Removed(slice)),
             },
             Move::Place { .. } => {

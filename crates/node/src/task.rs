@@ -20,7 +20,7 @@ use std::{
 use daemon::shutdown::ShutdownToken;
 use net::{identity::Bearer, transfer::TransferStream};
 use protocol::{
-    JobId, Status, UserName,
+    JobId, Reason, UserName,
     message::spe::{SpeReply, SpeRequest},
 };
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -90,7 +90,7 @@ async fn alive(
             _ = beat.tick() => {
                 if context.buckets.is_forgotten(job) {
                     let message = format!("job {job} has ended; admit it again");
-                    return Ok(Err(NodeError::refused(Status::Refused, message)));
+                    return Ok(Err(NodeError::refused(Reason::JobEnded, message)));
                 }
                 let word = SpeReply::Progress { bytes: bytes.load(Ordering::Relaxed) };
                 match timeout(DRIVER_STALL_MAX, stream.send(&word)).await {

@@ -14,7 +14,7 @@ use net::{
     identity::{Bearer, is_signed},
 };
 use protocol::{
-    JobId, NodeId, Now, SliceId, Status, UserName,
+    JobId, NodeId, Now, Reason, SliceId, UserName,
     message::{
         audit::RefusedTickets,
         node_master::{REFUSALS_MAX, Report, TicketRefusal},
@@ -204,7 +204,7 @@ impl TicketAuthorizer {
 
     fn refuse(&self, bearer: &Bearer, fault: TicketFault, message: String) -> NodeError {
         self.count(bearer, fault, None, &message);
-        NodeError::refused(Status::Refused, message)
+        NodeError::refused(Reason::NoRight, message)
     }
 
     fn count(&self, bearer: &Bearer, fault: TicketFault, user: Option<UserName>, why: &str) {
@@ -268,6 +268,7 @@ mod tests {
         identity::{HolderKeyPair, TicketSigner},
         transfer::TransferStream,
     };
+    use protocol::Status;
     use std::collections::BTreeMap;
 
     use protocol::{
@@ -346,7 +347,7 @@ mod tests {
         let made = fixture();
         let door = TicketAuthorizer::new(NodeId::new("here").unwrap(), "uic".into(), Clock::start());
         let refusal = door.write(&made.client(), &made.write()).unwrap_err().refusal();
-        assert_eq!((refusal.status, door.refused().len()), (Status::Unavailable, 0), "it may be tried again soon");
+        assert_eq!((refusal.status(), door.refused().len()), (Status::Unavailable, 0), "it may be tried again soon");
     }
 
     #[test]
@@ -425,7 +426,7 @@ mod tests {
         drop(broken);
         let (_, claim) = made.door.write(&made.client(), &made.write()).unwrap();
         claim.consume();
-        assert_eq!(made.door.write(&made.client(), &made.write()).unwrap_err().refusal().status, Status::Refused);
+        assert_eq!(made.door.write(&made.client(), &made.write()).unwrap_err().refusal().status(), Status::Refused);
     }
 
     #[test]
@@ -438,7 +439,7 @@ mod tests {
         assert!(made.door.compute(&made.client(), &before).is_ok());
         made.door.revocations().revoke(made.door.clock.now(), revocation);
         let refusal = made.door.compute(&made.client(), &before).unwrap_err().refusal();
-        assert_eq!(refusal.status, Status::Unavailable);
+        assert_eq!(refusal.status(), Status::Unavailable);
         assert_eq!(made.door.refused(), RefusedTickets::from([(TicketFault::Revoked, 1)]));
         assert!(made.door.compute(&made.client(), &after).is_ok());
     }

@@ -23,7 +23,7 @@ use net::{
     unauthenticated::UNAUTHENTICATED_TIME_MAX,
 };
 use protocol::{
-    Status, TransferQos,
+    Reason, TransferQos,
     message::transfer::{TransferReply, TransferRequest},
     ticket::SignedTicket,
     ticket_verifier::ProvedBearer,
@@ -402,7 +402,7 @@ async fn wait_for_slot(context: &NodeContext, turns: &Arc<Semaphore>) -> Option<
 
 fn too_busy(context: &NodeContext) -> NodeError {
     let message = format!("node {} serves as many transfers as it may; try again a little later", context.node);
-    NodeError::refused(Status::Unavailable, message)
+    NodeError::refused(Reason::Busy, message)
 }
 
 /// Refuses a request. The connection stays usable for another one.

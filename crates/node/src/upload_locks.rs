@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::Status;
+use protocol::Reason;
 use store::PartialKey;
 use tokio::{
     sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard},
@@ -66,7 +66,7 @@ impl UploadLocks {
             }
             Err(_) => {
                 let message = "an earlier connection still has this upload; try again in a moment";
-                Err(NodeError::refused(Status::Unavailable, message))
+                Err(NodeError::refused(Reason::Busy, message))
             }
         }
     }
@@ -102,6 +102,7 @@ const LET_GO_TIME_MAX: Duration = Duration::from_secs(20);
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use protocol::Status;
     use protocol::{ResumeKey, UserName};
 
     use super::*;
@@ -132,7 +133,7 @@ mod tests {
     async fn one_that_does_not_let_go_is_not_waited_for_for_ever() {
         let uploads = UploadLocks::default();
         let first = uploads.acquire(key(1)).await.unwrap();
-        assert_eq!(uploads.acquire(key(1)).await.unwrap_err().refusal().status, Status::Unavailable);
+        assert_eq!(uploads.acquire(key(1)).await.unwrap_err().refusal().status(), Status::Unavailable);
         drop(first);
         drop(uploads.acquire(key(1)).await.unwrap());
         assert!(lock(&uploads.active).is_empty());

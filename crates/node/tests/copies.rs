@@ -150,7 +150,7 @@ async fn a_node_makes_a_copy_of_its_own_and_tells_the_master_before_the_client()
     assert!(matches!(&report, Report::Stored(stored) if stored.header.slice == SliceId(2)), "{report:?}");
     assert!(cloud.get(&to, 2).await.unwrap() == content(BYTES));
     // The connection is good for more, and the ticket is not.
-    assert_eq!(copy(&mut client, request, vec![]).await.unwrap_err().status, Status::Refused);
+    assert_eq!(copy(&mut client, request, vec![]).await.unwrap_err().status(), Status::Refused);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -180,7 +180,7 @@ async fn where_no_source_is_left_the_client_is_asked_once_for_those_that_are_the
     // And those that do not help are not asked for again and again.
     let request = order(cloud.write_ticket(&to, 3), vec![]);
     let refused = copy(&mut client, request, vec![vec![first.clone()], vec![first], vec![second]]).await.unwrap_err();
-    assert_eq!(refused.status, Status::Unavailable, "{refused}");
+    assert_eq!(refused.status(), Status::Unavailable, "{refused}");
     assert!(refused.message.contains("cannot copy slice"), "{refused}");
 }
 
@@ -227,7 +227,7 @@ async fn what_the_node_itself_has_is_read_from_its_disk_with_the_clients_own_tic
     let of_another_slice = Source { ticket: cloud.read_ticket(&from, 9), ..own };
     for source in [of_another, of_another_slice] {
         let request = order(cloud.write_ticket(&from, 3), vec![source]);
-        assert_eq!(copy(&mut client, request, vec![]).await.unwrap_err().status, Status::Unavailable);
+        assert_eq!(copy(&mut client, request, vec![]).await.unwrap_err().status(), Status::Unavailable);
     }
 }
 
@@ -246,8 +246,8 @@ async fn a_node_copies_nothing_with_a_ticket_that_was_not_handed_to_it() {
     // And it writes nothing without a right to write, however good the sources are.
     let mut stranger = cloud.connect_as_stranger(&to).await;
     let request = order(cloud.write_ticket(&to, 2), vec![handed(&cloud, &to, &from)]);
-    assert_eq!(copy(&mut stranger, request, vec![]).await.unwrap_err().status, Status::Refused);
-    assert_eq!(cloud.get(&to, 2).await.unwrap_err().status, Status::NotFound);
+    assert_eq!(copy(&mut stranger, request, vec![]).await.unwrap_err().status(), Status::Refused);
+    assert_eq!(cloud.get(&to, 2).await.unwrap_err().status(), Status::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -124,8 +124,8 @@ async fn tickets_handed_to_a_nodes_key_open_for_nobody_else_and_each_copy_has_it
     let mut client = clouds.second.connect(&clouds.here).await;
     let own = |_| Source { ticket: clouds.first.read_ticket(&clouds.there, 1), ..clouds.source(Delegate::Key(key)) };
     let refusal = clouds.copy(&mut client, 2, clouds.first.authority_pem(), own).await.unwrap_err();
-    assert_eq!(refusal.status, Status::Unavailable);
-    assert_eq!(clouds.second.get(&clouds.here, 2).await.unwrap_err().status, Status::NotFound);
+    assert_eq!(refusal.status(), Status::Unavailable);
+    assert_eq!(clouds.second.get(&clouds.here, 2).await.unwrap_err().status(), Status::NotFound);
 }
 
 /// A peer that speaks no TLS and records everything it receives.
@@ -170,9 +170,9 @@ async fn a_host_that_is_not_the_named_node_is_told_nothing_and_nothing_is_learne
         clouds.copy(four, 5, right, of_another_name),
     );
     let sentence = |refused: Result<(u64, Digest), Refusal>, name: &str| {
-        let Refusal { status, message, .. } = refused.unwrap_err();
-        assert_eq!(status, Status::Unavailable, "{message}");
-        message.replace(name, "NAME")
+        let refusal = refused.unwrap_err();
+        assert_eq!(refusal.status(), Status::Unavailable, "{refusal}");
+        refusal.message.replace(name, "NAME")
     };
     let nobody = sentence(nobody, "node n1 of");
     assert!(nobody.contains("could not be reached, or did not prove itself"), "{nobody}");
@@ -221,7 +221,7 @@ async fn an_operator_can_keep_a_node_from_going_to_other_clouds() {
     let mut client = clouds.second.connect(&clouds.here).await;
     let authority = clouds.first.authority_pem();
     let refusal = clouds.copy(&mut client, 2, authority, |to| clouds.source(to)).await.unwrap_err();
-    assert_eq!(refusal.status, Status::Refused);
+    assert_eq!(refusal.status(), Status::Refused);
     assert!(refusal.message.contains("third_party_from"), "{refusal}");
 }
 

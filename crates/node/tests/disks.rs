@@ -65,7 +65,7 @@ async fn a_disk_that_goes_away_takes_its_slices_along_and_the_node_goes_on() {
     }
     assert_eq!(told, lost);
     for slice in &lost {
-        assert_eq!(cloud.get(&node, *slice).await.unwrap_err().status, Status::NotFound);
+        assert_eq!(cloud.get(&node, *slice).await.unwrap_err().status(), Status::NotFound);
     }
     check_readable(&cloud, &node, (1..=8).filter(|slice| !lost.contains(slice))).await;
     for slice in 20..24 {
@@ -114,6 +114,6 @@ async fn a_write_into_the_reserve_is_refused_as_unavailable() {
     let mut stream = cloud.connect(&node).await;
     let ticket = cloud.write_ticket(&node, header(1).slice.0);
     let TransferReply::Refused(refusal) = put(&mut stream, ticket, b"bytes").await else { panic!("it was taken") };
-    assert_eq!(refusal.status, Status::Unavailable);
+    assert_eq!(refusal.status(), Status::Unavailable);
     assert!(refusal.message.contains("reserve_bytes"), "{refusal}");
 }

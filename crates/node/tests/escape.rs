@@ -669,7 +669,7 @@ async fn a_node_that_requires_a_layer_that_is_missing_runs_nothing() {
             assert!(env::var(NESTED).is_ok_and(|how| how == ORDINARY) || env::var_os(NESTED).is_none());
         }
         Err(refusal) => {
-            assert_eq!(refusal.status, Status::Unavailable);
+            assert_eq!(refusal.status(), Status::Unavailable);
             assert!(refusal.message.contains("spe_sandbox"), "{refusal:?}");
             let lacking = SandboxLayer::list(sandbox.missing().unwrap());
             assert!(refusal.message.contains(&lacking), "{refusal:?}");

@@ -273,14 +273,14 @@ async fn a_function_that_cannot_be_loaded_is_refused_before_its_first_segment() 
         (pickled((3, 8), vec![]), "was pickled by Python 3.8, and this node's functions run in Python 3."),
     ] {
         let refusal = refused(&function).await;
-        assert_eq!(refusal.status, Status::Usage, "{refusal}");
+        assert_eq!(refusal.status(), Status::Usage, "{refusal}");
         assert!(refusal.message.contains(said), "{refusal}");
     }
     let ended = refused(&python("f", "import os\nprint('bye', flush=True)\nos._exit(3)\n")).await;
     assert!(ended.message.contains("exit code 3 after saying: bye"), "{ended}");
     let mut settings = NodeSettings { spe_python: Some("/nonexistent/python3".into()), ..NodeSettings::default() };
     let missing = Sandbox::new(&settings).runtime_kind(&python("g", text).code).await.unwrap_err();
-    assert_eq!(missing.status, Status::Unavailable);
+    assert_eq!(missing.status(), Status::Unavailable);
     assert!(missing.message.contains("/nonexistent/python3") && missing.message.contains("spe_python"), "{missing}");
     settings.spe_python = None;
     assert!(Sandbox::new(&settings).runtime_kind(&python("g", text).code).await.is_ok());
@@ -447,14 +447,14 @@ async fn exit_codes_that_mean_no_error_can_be_named() {
     assert_eq!(spe.results(b"bee\n", RecordFraming::Lines).await, "");
     assert_eq!(spe.results(b"bee\ncow\n", RecordFraming::Lines).await, "cow\n");
     function.parameters.push(("exit_codes".into(), "none".into()));
-    assert_eq!(refused(&function).await.status, Status::Usage);
+    assert_eq!(refused(&function).await.status(), Status::Usage);
 }
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_refused_before_its_first_segment() {
     for name in ["no-such-program", "/usr/bin/no-such-program", "/root/.bashrc"] {
         let refusal = refused(&program(&[name])).await;
-        assert_eq!(refusal.status, Status::NotFound);
+        assert_eq!(refusal.status(), Status::NotFound);
         assert!(refusal.message.contains(name) && refusal.message.contains("spe_read_paths"), "{refusal}");
     }
 }

@@ -61,7 +61,7 @@ async fn a_node_refuses_a_transfer_without_a_ticket_that_allows_just_that() {
     let mut stream = cloud.connect(&node).await;
     for (at, ticket) in bad.into_iter().enumerate() {
         let refusal = get(&mut stream, ticket, 1, 0..10).await.unwrap_err();
-        assert_eq!(refusal.status, Status::Refused, "ticket {at}: {refusal}");
+        assert_eq!(refusal.status(), Status::Refused, "ticket {at}: {refusal}");
     }
     let reading = cloud.read_ticket(&node, 3);
     assert!(matches!(put(&mut stream, reading, b"x").await, TransferReply::Refused(_)));
@@ -78,7 +78,7 @@ async fn a_write_ticket_is_good_for_one_slice_once() {
     cloud.put(&node, 1, b"first").await;
     let mut stream = cloud.connect(&node).await;
     let again = put(&mut stream, cloud.write_ticket(&node, 1), b"other").await;
-    assert!(matches!(&again, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{again:?}");
+    assert!(matches!(&again, TransferReply::Refused(refusal) if refusal.status() == Status::Refused), "{again:?}");
     assert_eq!(cloud.order(&node, Order::Remove(SliceId(1))).await, Ack::Done);
     assert_eq!(cloud.report(node.session).await, Report::Removed(SliceId(1)));
     let after_removal = put(&mut stream, cloud.write_ticket(&node, 1), b"other").await;
@@ -94,7 +94,7 @@ async fn of_a_writer_that_goes_away_nothing_remains_and_it_may_come_back() {
     assert_eq!(stream.receive::<TransferReply>().await.unwrap(), TransferReply::Ready);
     stream.send_frame(&content(200_000)).await.unwrap();
     drop(stream);
-    assert_eq!(cloud.get(&node, 1).await.unwrap_err().status, Status::NotFound);
+    assert_eq!(cloud.get(&node, 1).await.unwrap_err().status(), Status::NotFound);
     // The first report is that of the second try.
     cloud.put(&node, 1, b"whole").await;
     assert_eq!(cloud.get(&node, 1).await.unwrap(), b"whole");
@@ -117,7 +117,7 @@ async fn a_corrupt_slice_is_never_served_and_is_reported() {
     let received = drain(&mut stream).await;
     assert!(received < 3_000_000, "the connection breaks off before the bad block, after {received} bytes");
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
-    assert_eq!(cloud.get(&node, 1).await.unwrap_err().status, Status::NotFound);
+    assert_eq!(cloud.get(&node, 1).await.unwrap_err().status(), Status::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,7 +128,7 @@ async fn a_bad_first_block_is_said_in_words() {
     cloud.put(&node, 1, &bytes).await;
     damage(&node.file_with(&bytes), 70_000);
     let refusal = cloud.get(&node, 1).await.unwrap_err();
-    assert_eq!(refusal.status, Status::Corrupt, "{refusal}");
+    assert_eq!(refusal.status(), Status::Corrupt, "{refusal}");
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
 }
 
@@ -169,7 +169,7 @@ async fn no_file_is_passed_without_a_ticket_for_all_of_that_slice_at_this_node()
     let mut door = cloud.connect_local(&node).await;
     for (at, ticket) in bad.into_iter().enumerate() {
         let refusal = open_locally(&mut door, ticket.clone(), 1).await.err().unwrap();
-        assert_eq!(refusal.status, Status::Refused, "ticket {at}: {refusal}");
+        assert_eq!(refusal.status(), Status::Refused, "ticket {at}: {refusal}");
         if at < 6 {
             let request = LocalRequest::Suspect { ticket, slice: SliceId(1), from: 0, until: 1 };
             door.send(&request).await.unwrap();
@@ -199,7 +199,7 @@ async fn a_suspicion_is_looked_at_and_only_a_bad_copy_is_put_aside() {
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
     let mut door = cloud.connect_local(&node).await;
     let refusal = open_locally(&mut door, cloud.read_ticket(&node, 1), 1).await.err().unwrap();
-    assert_eq!(refusal.status, Status::NotFound);
+    assert_eq!(refusal.status(), Status::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -228,12 +228,12 @@ async fn what_a_connection_has_open_stays_readable_on_it_when_the_slice_is_remov
     assert_eq!(cloud.order(&node, Order::Remove(SliceId(1))).await, Ack::Done);
     assert_eq!(cloud.report(node.session).await, Report::Removed(SliceId(1)));
     assert!(get(&mut reading, ticket.clone(), 1, 100_000..300_000).await.unwrap() == bytes[100_000..]);
-    assert_eq!(get(&mut other, ticket, 1, 0..10).await.unwrap_err().status, Status::NotFound);
+    assert_eq!(get(&mut other, ticket, 1, 0..10).await.unwrap_err().status(), Status::NotFound);
     // What is open is not open to everyone: the ticket counts as much as before.
     let foreign = cloud.read_ticket(&node, 2);
-    assert_eq!(get(&mut reading, foreign, 1, 0..10).await.unwrap_err().status, Status::Refused);
+    assert_eq!(get(&mut reading, foreign, 1, 0..10).await.unwrap_err().status(), Status::Refused);
     let part = cloud.ticket(&node.id, TicketRight::Read { slice: SliceId(1), from: 0, until: 10 });
-    assert_eq!(get(&mut reading, part.clone(), 1, 0..20).await.unwrap_err().status, Status::Refused);
+    assert_eq!(get(&mut reading, part.clone(), 1, 0..20).await.unwrap_err().status(), Status::Refused);
     assert!(get(&mut reading, part, 1, 0..10).await.unwrap() == bytes[..10]);
 }
 
@@ -256,7 +256,7 @@ async fn a_remade_copy_is_not_blamed_for_the_bad_one_a_connection_has_open() {
         get(&mut cloud.connect(&first).await, cloud.read_ticket(&first, 1), 1, 2_400_000..2_400_001)
             .await
             .unwrap_err()
-            .status,
+            .status(),
         Status::Corrupt
     );
     assert_eq!(cloud.report(first.session).await, Report::Corrupt(SliceId(1)));
@@ -371,7 +371,7 @@ async fn native_files_are_listed_and_imported_with_a_ticket_for_that_alone() {
     let (read, write) = (cloud.read_ticket(&node, 1), cloud.write_ticket(&node, 1));
     for request in [list(read.clone()), import(read.clone(), write.clone()), import(ticket.clone(), read)] {
         let reply = ask(&mut stream, request).await;
-        assert!(matches!(&reply, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{reply:?}");
+        assert!(matches!(&reply, TransferReply::Refused(refusal) if refusal.status() == Status::Refused), "{reply:?}");
     }
     let reply = ask(&mut stream, list(ticket.clone())).await;
     assert!(matches!(&reply, TransferReply::Files { files, more: false } if files[0].bytes == 300_000), "{reply:?}");
@@ -398,7 +398,7 @@ async fn a_copy_from_a_node_without_the_slice_fails_with_its_words() {
     assert_eq!(cloud.order(&to, order).await, Ack::Done);
     let report = cloud.report(to.session).await;
     let Report::ReplicateFailed { slice: SliceId(1), refusal, .. } = report else { panic!("{report:?}") };
-    assert_eq!(refusal.status, Status::NotFound);
+    assert_eq!(refusal.status(), Status::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -418,7 +418,7 @@ async fn an_order_that_cannot_be_carried_out_is_refused() {
     let mut cloud = FakeCloud::start().await;
     let node = cloud.node("n1").await;
     let ack = cloud.order(&node, Order::Place { header: header(9) }).await;
-    assert!(matches!(&ack, Ack::Refused(refusal) if refusal.status == Status::NotFound), "{ack:?}");
+    assert!(matches!(&ack, Ack::Refused(refusal) if refusal.status() == Status::NotFound), "{ack:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -438,11 +438,11 @@ async fn a_piece_is_taken_once_whole_and_only_for_its_job() {
     let mut of_another = piece(2);
     of_another.bucket.job = JobId(8);
     let refused = give(&mut stream, cloud.handed_compute_ticket(&node), of_another, b"x").await;
-    assert!(matches!(&refused, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{refused:?}");
+    assert!(matches!(&refused, TransferReply::Refused(refusal) if refusal.status() == Status::Refused), "{refused:?}");
 
     let mut driver = cloud.drive(&node).await;
     let missing = driver.ask(SpeRequest::Seal(seal(&[(0, 1_500_000), (1, 1_500_001)]))).await;
-    assert!(matches!(&missing, SpeReply::Refused(refusal) if refusal.status == Status::NotFound), "{missing:?}");
+    assert!(matches!(&missing, SpeReply::Refused(refusal) if refusal.status() == Status::NotFound), "{missing:?}");
     let sealed = driver.ask(SpeRequest::Seal(seal(&[(0, 1_500_000)]))).await;
     assert_eq!(sealed, SpeReply::Sealed { bytes: 1_500_000, order: vec![0] });
 }
@@ -455,7 +455,7 @@ async fn only_a_node_may_deliver_with_a_ticket_that_ended_while_its_task_ran() {
     let ended = cloud.ticket_until(&node.id, TicketRight::Compute { job: JOB }, minute_ago);
     let mut client = cloud.connect(&node).await;
     let refused = give(&mut client, ended.clone(), piece(0), b"x").await;
-    assert!(matches!(&refused, TransferReply::Refused(refusal) if refusal.status == Status::Refused), "{refused:?}");
+    assert!(matches!(&refused, TransferReply::Refused(refusal) if refusal.status() == Status::Refused), "{refused:?}");
     let mut other_node = cloud.connect_as_node(&node).await;
     let refused = give(&mut other_node, ended.clone(), piece(0), b"x").await;
     assert!(matches!(&refused, TransferReply::Refused(_)), "it was not handed to it: {refused:?}");

@@ -94,7 +94,7 @@ async fn a_remote_side_file_is_fetched_once_for_all_spes_of_a_job_and_goes_with_
         tokio::task::yield_now().await;
     }
     let refusal = refused(cloud.drive(&here).await.ask(order()).await);
-    assert!(refusal.status == Status::Refused && refusal.message.contains("has ended"), "{refusal}");
+    assert!(refusal.status() == Status::Refused && refusal.message.contains("has ended"), "{refusal}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,7 +106,7 @@ async fn a_fetch_that_failed_is_tried_again_by_the_next_and_no_reason_to_end_the
     let order = || load(&cloud, &here, vec![side(2, &words, Some(handed(&cloud, &here, &there)))]);
     let mut driver = cloud.drive(&here).await;
     let refusal = refused(driver.ask(order()).await);
-    assert!(refusal.status == Status::Unavailable && refusal.message.contains("`words`"), "{refusal}");
+    assert!(refusal.status() == Status::Unavailable && refusal.message.contains("`words`"), "{refusal}");
     assert_eq!(fetched(&here).len(), 0);
     let order = order();
     cloud.put(&there, 2, &words).await;
@@ -126,10 +126,10 @@ async fn a_side_file_that_lies_here_is_verified_and_has_the_length_that_was_said
     let mut driver = cloud.drive(&node).await;
     let refusal = refused(driver.ask(load(&cloud, &node, vec![side(3, &bad, None)])).await);
     // Not an error for every node: another one has a good copy.
-    assert_eq!(refusal.status, Status::Unavailable, "{refusal}");
+    assert_eq!(refusal.status(), Status::Unavailable, "{refusal}");
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(3)));
     let refusal = refused(driver.ask(load(&cloud, &node, vec![side(2, &good[1..], None)])).await);
-    assert!(refusal.status == Status::Unavailable && refusal.message.contains("199999"), "{refusal}");
+    assert!(refusal.status() == Status::Unavailable && refusal.message.contains("199999"), "{refusal}");
     assert_eq!(driver.ask(load(&cloud, &node, vec![side(2, &good, None)])).await, SpeReply::Loaded);
     assert!(run(&mut driver, 0).await == good);
     assert_eq!(fetched(&node).len(), 0, "it is read where it lies");
@@ -147,13 +147,13 @@ async fn no_side_file_is_opened_by_the_drivers_word_alone() {
     // It is here by now, for jobs that may read it.
     let mut driver = cloud.drive(&node).await;
     let without = LoadOrder { inputs: None, ..load_order(&cloud, &node, vec![side(2, &words, None)]) };
-    assert_eq!(refused(driver.ask(SpeRequest::Load(without)).await).status, Status::Refused);
+    assert_eq!(refused(driver.ask(SpeRequest::Load(without)).await).status(), Status::Refused);
     let other =
         load(&cloud, &node, vec![side(2, &words, None), SideFileOrder { name: name("b"), ..side(9, &words, None) }]);
     let refusal = refused(driver.ask(other).await);
-    assert!(refusal.status == Status::Refused && refusal.message.contains(&SliceId(9).to_string()), "{refusal}");
+    assert!(refusal.status() == Status::Refused && refusal.message.contains(&SliceId(9).to_string()), "{refusal}");
     let unloaded = driver.ask(SpeRequest::Run(task(0))).await;
-    assert_eq!(refused(unloaded).status, Status::Usage);
+    assert_eq!(refused(unloaded).status(), Status::Usage);
 }
 
 /// An order to load a function that returns its side file `words`, which may read the slices 1 to 4.

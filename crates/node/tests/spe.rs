@@ -21,7 +21,7 @@ use node::spe::{
     RuntimeKind, Sandbox, SandboxAllocation, SegmentFile, SpeOutcome, SpeProcess, SpeProgram, TaskOutput, TaskRun,
 };
 use protocol::{
-    JobId, RecordFraming, SectorPath, SliceId, Status,
+    JobId, Reason, RecordFraming, SectorPath, SliceId, Status,
     message::spe::{AttemptId, FunctionCode, FunctionFailure, FunctionSpec, PartOrder, SegmentOrder, SegmentSource},
 };
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -463,7 +463,7 @@ async fn libraries_that_cannot_be_used_are_refused_with_what_to_do() {
         (native(text, "f", &[]), Status::Usage, "cannot be loaded on this node"),
     ] {
         let refusal = spe.process.load(&function, vec![]).await.unwrap_err();
-        assert!(refusal.status == status && refusal.message.contains(expected), "{refusal:?}");
+        assert!(refusal.status() == status && refusal.message.contains(expected), "{refusal:?}");
         assert!(!refusal.message.contains(&*spe.scratch.path().to_string_lossy()), "{refusal:?}");
     }
     let (outcome, _) = spe.run(0, vec![whole(0, b"", RecordFraming::File)], 1).await;
@@ -580,10 +580,10 @@ async fn a_full_disk_and_an_unreadable_input_are_not_the_functions_fault() {
     let (outcome, _) = spe.run(1, vec![beyond], 1).await;
     assert!(matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.message.contains("has 5 bytes")), "{outcome:?}");
 
-    let gone = SegmentFile::opened_by(|| Err(protocol::Refusal::new(Status::NotFound, "the slice is gone")));
+    let gone = SegmentFile::opened_by(|| Err(protocol::Refusal::new(Reason::NotFound, "the slice is gone")));
     let segments = vec![whole(0, b"a", RecordFraming::File), (segment(1, 0, 1, RecordFraming::File), vec![gone])];
     let (outcome, _) = spe.run(2, segments, 1).await;
-    assert!(matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.status == Status::NotFound), "{outcome:?}");
+    assert!(matches!(&outcome, SpeOutcome::Refused(refusal) if refusal.status() == Status::NotFound), "{outcome:?}");
 
     let error = failed(spe.run(3, vec![whole(4, &[0; 250], RecordFraming::Fixed(100))], 1).await);
     assert!(error.message.contains("250 bytes, which is no multiple of its record length of 100 bytes"), "{error:?}");
@@ -597,7 +597,7 @@ async fn a_program_that_is_no_spe_does_not_pass_for_one() {
     let scratch = tempfile::tempdir().unwrap();
     let program = |name: &str| SpeProgram { executable: name.into(), arguments: vec![] };
     let missing = SpeProcess::start(&program("/nonexistent/sector"), place(scratch.path()), RuntimeKind::Library);
-    assert!(missing.is_err_and(|error| error.refusal().status == Status::Unavailable));
+    assert!(missing.is_err_and(|error| error.refusal().status() == Status::Unavailable));
     let mut process = SpeProcess::start(&program("true"), place(scratch.path()), RuntimeKind::Library).unwrap();
     assert!(process.load(&built_in("copy", &[]), vec![]).await.is_err());
     assert!(!process.is_ready());

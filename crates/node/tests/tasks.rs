@@ -240,7 +240,7 @@ async fn an_spe_that_was_killed_fails_the_attempt_and_a_fresh_one_runs_the_next(
     let order = |attempt| task(0, attempt, vec![segment(local(1), 0, 10, RecordFraming::File)], OutputPlacement::Local);
     let died = driver.ask(SpeRequest::Run(order(0))).await;
     assert!(
-        matches!(&died, SpeReply::Refused(why) if why.status == Status::Unavailable && why.message.contains("SPE")),
+        matches!(&died, SpeReply::Refused(why) if why.status() == Status::Unavailable && why.message.contains("SPE")),
         "{died:?}"
     );
     assert_eq!(pieces(&run(&mut driver, order(1)).await), [(0, 10)]);
@@ -513,7 +513,7 @@ fn pieces(result: &TaskResult) -> Vec<(u32, u64)> {
 
 fn refused(reply: SpeReply) -> Status {
     let SpeReply::Refused(refusal) = reply else { panic!("{reply:?}") };
-    refusal.status
+    refusal.status()
 }
 
 async fn load(driver: &mut Driver, name: &str, parameters: &[(&str, &str)]) {

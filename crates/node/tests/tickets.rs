@@ -33,7 +33,7 @@ async fn a_stolen_ticket_opens_nothing_neither_for_a_stranger_nor_for_another_no
     let stolen = cloud.read_ticket(&node, 1);
     let mut stranger = cloud.connect_as_stranger(&node).await;
     let refusal = get(&mut stranger, stolen.clone(), 1, 0..10).await.unwrap_err();
-    assert_eq!(refusal.status, Status::Refused);
+    assert_eq!(refusal.status(), Status::Refused);
     assert!(refusal.message.contains("made for another client or node"), "{refusal}");
     stranger.send(&TransferRequest::Write { ticket: cloud.write_ticket(&node, 2), chain: vec![] }).await.unwrap();
     assert!(matches!(stranger.receive::<TransferReply>().await.unwrap(), TransferReply::Refused(_)));

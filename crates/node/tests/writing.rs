@@ -103,7 +103,7 @@ async fn try_get(cloud: &FakeCloud, node: &FakeNode, slice: u128) -> Option<Vec<
     match cloud.get(node, slice).await {
         Ok(bytes) => Some(bytes),
         Err(refusal) => {
-            assert_eq!(refusal.status, Status::NotFound);
+            assert_eq!(refusal.status(), Status::NotFound);
             None
         }
     }
@@ -297,10 +297,10 @@ async fn an_append_to_a_bad_or_missing_copy_is_sent_elsewhere() {
     damage(&node.file_with(&old), 1_500_000);
     let mut stream = cloud.connect(&node).await;
     let bad = put(&mut stream, cloud.ticket(&node.id, behind(2, 1)), b"more").await;
-    assert!(matches!(&bad, TransferReply::Refused(why) if why.status == Status::Unavailable), "{bad:?}");
+    assert!(matches!(&bad, TransferReply::Refused(why) if why.status() == Status::Unavailable), "{bad:?}");
     assert_eq!(cloud.report(node.session).await, Report::Corrupt(SliceId(1)));
     let missing = put(&mut stream, cloud.ticket(&node.id, behind(3, 9)), b"more").await;
-    assert!(matches!(&missing, TransferReply::Refused(why) if why.status == Status::Unavailable), "{missing:?}");
+    assert!(matches!(&missing, TransferReply::Refused(why) if why.status() == Status::Unavailable), "{missing:?}");
 }
 
 /// Passes a file at a node's local door; all answers but those that tell of progress, whose bytes are counted.
@@ -376,7 +376,7 @@ async fn what_is_passed_without_a_right_without_a_file_or_shorter_than_said_is_r
         other => panic!("{other:?}"),
     };
     let (_, reply) = pass(&cloud, &node, cloud.read_ticket(&node, 1), vec![], &file, MIB as u64).await;
-    assert_eq!(refused(reply).status, Status::Refused);
+    assert_eq!(refused(reply).status(), Status::Refused);
     let (_, reply) = pass(&cloud, &node, cloud.write_ticket(&node, 1), vec![], &file, bytes.len() as u64 + 1).await;
     assert!(refused(reply).message.contains("shorter"));
     let (_, pipe) = std::io::pipe().unwrap();
@@ -388,5 +388,5 @@ async fn what_is_passed_without_a_right_without_a_file_or_shorter_than_said_is_r
     door.send(&request).await.unwrap();
     let (reply, _) = door.receive::<LocalReply>().await.unwrap().unwrap();
     assert!(refused(reply).message.contains("no file"));
-    assert_eq!(cloud.get(&node, 1).await.err().map(|refusal| refusal.status), Some(Status::NotFound));
+    assert_eq!(cloud.get(&node, 1).await.err().map(|refusal| refusal.status()), Some(Status::NotFound));
 }

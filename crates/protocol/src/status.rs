@@ -1,12 +1,8 @@
-//! How a request ends when it does not succeed: one small vocabulary for every door. It never says what a caller must
-//! do next, only what may help.
-
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+//! The kinds of failure: what a command ends with, and what a caller may do about an error. A kind never says why;
+//! a [`Reason`](crate::Reason) does.
 
 /// The kind of a failure, as the other end may act on it. The command line's exit codes are these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// It went wrong for a reason of its own (a disk error, a bug). Exit code 1.
     Failed,
@@ -53,27 +49,3 @@ pub enum ErrorClass {
     /// Our own fault.
     Bug,
 }
-
-/// A refusal that travels: its kind, and one sentence for a person that says what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// The kind of failure.
-    pub status: Status,
-    /// One sentence, without a full stop, that names the operation and the thing.
-    pub message: String,
-}
-
-impl Refusal {
-    /// A refusal of `status` with its sentence.
-    pub fn new(status: Status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.message.fmt(f)
-    }
-}
-
-impl std::error::Error for Refusal {}

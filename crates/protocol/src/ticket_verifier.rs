@@ -16,7 +16,7 @@ use std::{
 
 use self::{keys::KnownKeys, revoked::Revocations};
 use crate::{
-    JobId, NodeId, Now, Refusal, ResumeKey, SliceId, Status, UserName,
+    JobId, NodeId, Now, Reason, Refusal, ResumeKey, SliceId, UserName,
     message::node_master::Revocation,
     slice::SliceHeader,
     ticket::{
@@ -105,7 +105,7 @@ impl TicketVerifier {
     pub fn verify(&self, now: Now, signed: &SignedTicket) -> Result<Ticket, RefusedTicket> {
         let Some(keys) = &self.keys else {
             let message = format!("node {} has not met its master yet; try again a little later", self.node);
-            let refusal = Refusal::new(Status::Unavailable, message);
+            let refusal = Refusal::new(Reason::Unavailable, message);
             return Err(RefusedTicket { fault: None, user: None, refusal });
         };
         let unsigned = || {
@@ -145,7 +145,7 @@ impl TicketVerifier {
         if self.is_revoked(&ticket) {
             // Unavailable: a user with another session gets a new ticket from the master; one without hears it there.
             let message = format!("the tickets of {} were revoked; ask the master for a new one", ticket.user);
-            let refusal = Refusal::new(Status::Unavailable, message);
+            let refusal = Refusal::new(Reason::Unavailable, message);
             return Err(RefusedTicket { fault: Some(TicketFault::Revoked), user: Some(ticket.user), refusal });
         }
         if !is_held(self.is_signed, bearer, signed, &ticket.holder) {
@@ -380,7 +380,7 @@ fn other_right(user: UserName, what: String) -> RefusedTicket {
 }
 
 fn refused(fault: TicketFault, user: Option<UserName>, message: String) -> RefusedTicket {
-    RefusedTicket { fault: Some(fault), user, refusal: Refusal::new(Status::Refused, message) }
+    RefusedTicket { fault: Some(fault), user, refusal: Refusal::new(Reason::NoRight, message) }
 }
 
 /// How often the expired ones are forgotten.

@@ -10,15 +10,17 @@
             print(entry.path, entry.size_bytes)
 
 `sector.aio` is the same for `asyncio`. With `fsspec` installed, `sector://` paths work in pandas, pyarrow, DuckDB, Polars
-and Dask. Errors are Python's own (`FileNotFoundError`, `PermissionError` …), and `UnavailableError`, `CorruptError`.
+and Dask. Errors are Python's own (`FileNotFoundError`, `PermissionError` …), and `UnavailableError`,
+`BusyError`, `CorruptError`.
 """
 
-from sector._native import Copy, CorruptError, Entry, JobError, JobStatus, StageStatus, UnavailableError
+from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobStatus, StageStatus, UnavailableError
 from sector.cloud import Cloud, Node, connect
 from sector.jobs import Job, Stream
 from sector.local import LocalCloud, up
 
 __all__ = [
+    "BusyError",
     "Cloud",
     "Copy",
     "CorruptError",

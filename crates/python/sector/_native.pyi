@@ -12,6 +12,9 @@ from typing import Any, final
 class UnavailableError(ConnectionError):
     """Who is needed (master, node, a good copy) cannot be reached or has no room. The same call may succeed later."""
 
+class BusyError(OSError):
+    """Another writer has the file, or what should go is in use. The same call may succeed later."""
+
 class CorruptError(OSError):
     """Bytes arrived that are not those that were written. None were given out."""
 

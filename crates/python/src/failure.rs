@@ -1,9 +1,7 @@
 //! Converts errors to Python's own: `FileNotFoundError` and its like, each with the cloud's message. Serves every
-//! call. A status of the cloud may cover several of Python's errors; `Exists` also means that a folder is in the way
-//! of a file. The cloud is then asked what is there. It is never asked before something has failed, and only to
-//! choose the better error.
+//! call. The cloud is never asked what an error meant: its reason says it.
 
-use client::{Client, ClientError, EntryKind, SectorPath, Status};
+use client::{ClientError, Reason};
 use pyo3::{
     PyErr, create_exception,
     exceptions::{
@@ -12,6 +10,12 @@ use pyo3::{
     },
 };
 
+create_exception!(
+    sector,
+    BusyError,
+    PyOSError,
+    "Another writer has the file, or what should go is in use. The same call may succeed later."
+);
 create_exception!(
     sector,
     UnavailableError,
@@ -37,12 +41,6 @@ create_exception!(
 pub(crate) enum Failure {
     /// As the client says it.
     Client(ClientError),
-    /// A folder is where a file should be.
-    IsFolder(ClientError),
-    /// A file is where a folder should be.
-    NotFolder(ClientError),
-    /// A folder that holds something should go.
-    NotEmpty(ClientError),
     /// What was opened can no longer be used, and why.
     Closed(String),
 }
@@ -55,66 +53,52 @@ impl From<ClientError> for Failure {
 
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
-        let error = match failure {
-            Failure::Client(error) => error,
-            Failure::IsFolder(error) => return PyIsADirectoryError::new_err((EISDIR, error.to_string())),
-            Failure::NotFolder(error) => return PyNotADirectoryError::new_err((ENOTDIR, error.to_string())),
-            Failure::NotEmpty(error) => return PyOSError::new_err((ENOTEMPTY, error.to_string())),
-            Failure::Closed(message) => return PyValueError::new_err(message),
-        };
-        let message = error.to_string();
-        match error.status() {
-            Status::NotFound => PyFileNotFoundError::new_err((ENOENT, message)),
-            Status::Exists => PyFileExistsError::new_err((EEXIST, message)),
-            Status::Refused => PyPermissionError::new_err((EACCES, message)),
-            Status::Usage => PyValueError::new_err(message),
-            Status::Unavailable => UnavailableError::new_err((EHOSTUNREACH, message)),
-            Status::Corrupt => CorruptError::new_err((EBADMSG, message)),
-            Status::Failed => PyOSError::new_err((EIO, message)),
+        match failure {
+            Failure::Client(error) => error_of(error.reason(), error.to_string()),
+            Failure::Closed(message) => PyValueError::new_err(message),
         }
     }
 }
 
-/// Chooses the better error for a failed read or write of a file. Either a folder has its place, or a file has the
-/// place of its folder.
-pub(crate) async fn of_file(cloud: &Client, path: &SectorPath, error: ClientError) -> Failure {
-    if !matches!(error.status(), Status::Exists | Status::Usage) {
-        return Failure::Client(error);
-    }
-    match cloud.find(path).await {
-        Ok(Some(entry)) if matches!(entry.kind, EntryKind::Folder) => Failure::IsFolder(error),
-        Ok(None) if error.status() == Status::Exists => Failure::NotFolder(error),
-        _ => Failure::Client(error),
-    }
-}
-
-/// Chooses the better error for a failed creation of a folder: a file may have the place of one above it.
-pub(crate) async fn of_folder(cloud: &Client, path: &SectorPath, error: ClientError) -> Failure {
-    match error.status() {
-        Status::Exists if matches!(cloud.find(path).await, Ok(None)) => Failure::NotFolder(error),
-        _ => Failure::Client(error),
-    }
-}
-
-/// Chooses the better error for a failed removal: the folder may hold something.
-pub(crate) async fn of_removal(cloud: &Client, path: &SectorPath, error: ClientError) -> Failure {
-    if error.status() != Status::Refused || path.is_root() {
-        return Failure::Client(error);
-    }
-    let is_folder = matches!(cloud.find(path).await, Ok(Some(entry)) if matches!(entry.kind, EntryKind::Folder));
-    match cloud.page(path, false, None).await {
-        Ok(page) if is_folder && !page.entries.is_empty() => Failure::NotEmpty(error),
-        _ => Failure::Client(error),
+/// Python's error for a reason, with its number.
+fn error_of(reason: Reason, message: String) -> PyErr {
+    match reason {
+        Reason::NotFound => PyFileNotFoundError::new_err((ENOENT, message)),
+        Reason::Exists => PyFileExistsError::new_err((EEXIST, message)),
+        Reason::IsFolder => PyIsADirectoryError::new_err((EISDIR, message)),
+        Reason::NotFolder => PyNotADirectoryError::new_err((ENOTDIR, message)),
+        Reason::NotEmpty => PyOSError::new_err((ENOTEMPTY, message)),
+        Reason::NoRight | Reason::NotAuthenticated | Reason::LockedOut { .. } => {
+            PyPermissionError::new_err((EACCES, message))
+        }
+        Reason::NotPermitted | Reason::LimitReached | Reason::JobEnded => PyPermissionError::new_err((EPERM, message)),
+        Reason::LeaseHeld { .. } | Reason::InUse => BusyError::new_err((EBUSY, message)),
+        Reason::VersionChanged { .. } | Reason::LeaseEnded => PyOSError::new_err((ESTALE, message)),
+        Reason::QuotaExceeded => PyOSError::new_err((EDQUOT, message)),
+        Reason::NoSpace => UnavailableError::new_err((ENOSPC, message)),
+        Reason::Busy | Reason::TooManyRequests { .. } | Reason::Rebuilding => {
+            UnavailableError::new_err((EAGAIN, message))
+        }
+        Reason::Unavailable | Reason::NoCopy => UnavailableError::new_err((EHOSTUNREACH, message)),
+        Reason::Corrupt => CorruptError::new_err((EBADMSG, message)),
+        Reason::Invalid => PyValueError::new_err(message),
+        Reason::Failed => PyOSError::new_err((EIO, message)),
     }
 }
 
 // Linux's numbers, by which Python's `errno` knows them.
+const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
 const EACCES: i32 = 13;
+const EBUSY: i32 = 16;
 const EEXIST: i32 = 17;
 const ENOTDIR: i32 = 20;
 const EISDIR: i32 = 21;
+const ENOSPC: i32 = 28;
 const ENOTEMPTY: i32 = 39;
 const EBADMSG: i32 = 74;
 const EHOSTUNREACH: i32 = 113;
+const ESTALE: i32 = 116;
+const EDQUOT: i32 = 122;

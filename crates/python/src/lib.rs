@@ -20,7 +20,7 @@ mod native {
     #[pymodule_export]
     use super::{
         entry::{Copy, Entry},
-        failure::{CorruptError, JobError, UnavailableError},
+        failure::{BusyError, CorruptError, JobError, UnavailableError},
         job::Job,
         job_status::{JobStatus, StageStatus},
         reader::Reader,

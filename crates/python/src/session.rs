@@ -3,6 +3,7 @@
 //! logged in. In a child made by `fork`, the next call logs in anew with the same profile. A child never uses what
 //! its parent opened.
 
+use client::Reason;
 use std::{
     future::Future,
     path::PathBuf,
@@ -22,7 +23,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     entry::Entry,
-    failure::{self, Failure},
+    failure::Failure,
     job::{self, Job, JobRequest},
     job_status::JobStatus,
     reader::Reader,
@@ -109,10 +110,7 @@ impl Session {
         awaited: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
-        self.call(py, awaited, async move |cloud| match cloud.make_folder(&path, parents).await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(failure::of_folder(&cloud, &path, error).await),
-        })
+        self.call(py, awaited, async move |cloud| Ok(cloud.make_folder(&path, parents).await?))
     }
 
     fn remove<'py>(
@@ -124,15 +122,9 @@ impl Session {
         awaited: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
-        self.call(py, awaited, async move |cloud| {
-            let removed = match now {
-                true => cloud.remove_now(&path, recursive).await,
-                false => cloud.remove(&path, recursive).await,
-            };
-            match removed {
-                Ok(()) => Ok(()),
-                Err(error) => Err(failure::of_removal(&cloud, &path, error).await),
-            }
+        self.call(py, awaited, async move |cloud| match now {
+            true => Ok(cloud.remove_now(&path, recursive).await?),
+            false => Ok(cloud.remove(&path, recursive).await?),
         })
     }
 
@@ -145,13 +137,7 @@ impl Session {
     fn copy<'py>(&self, py: Python<'py>, from: &str, to: &str, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
         let (from, to) = (parse(from)?, parse(to)?);
         let options = PutOptions { parents: true, ..PutOptions::default() };
-        self.call(py, awaited, async move |cloud| match cloud.copy(&from, &to, &options, &|_| ()).await {
-            Ok(entry) => Ok(Entry::from(entry)),
-            Err(error) => match failure::of_file(&cloud, &from, error).await {
-                Failure::Client(error) => Err(failure::of_file(&cloud, &to, error).await),
-                named => Err(named),
-            },
-        })
+        self.call(py, awaited, async move |cloud| Ok(Entry::from(cloud.copy(&from, &to, &options, &|_| ()).await?)))
     }
 
     /// Uploads a local file.
@@ -169,10 +155,8 @@ impl Session {
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         let options = put_options(records, copies, only_new)?;
-        self.call(py, awaited, async move |cloud| match cloud.put_file(&local, &path, &options, &|_| ()).await {
-            Ok(entry) => Ok(Entry::from(entry)),
-            Err(error @ ClientError::File { .. }) => Err(error.into()),
-            Err(error) => Err(failure::of_file(&cloud, &path, error).await),
+        self.call(py, awaited, async move |cloud| {
+            Ok(Entry::from(cloud.put_file(&local, &path, &options, &|_| ()).await?))
         })
     }
 
@@ -187,20 +171,15 @@ impl Session {
     ) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
         let options = GetOptions { overwrite, ..GetOptions::default() };
-        self.call(py, awaited, async move |cloud| match cloud.get_file(&path, &local, options, &|_| ()).await {
-            Ok(entry) => Ok(Entry::from(entry)),
-            Err(error @ ClientError::File { .. }) => Err(error.into()),
-            Err(error) => Err(failure::of_file(&cloud, &path, error).await),
+        self.call(py, awaited, async move |cloud| {
+            Ok(Entry::from(cloud.get_file(&path, &local, options, &|_| ()).await?))
         })
     }
 
     /// Opens a file for reading: the version that is there now.
     fn open_reader<'py>(&self, py: Python<'py>, path: &str, awaited: bool) -> PyResult<Bound<'py, PyAny>> {
         let path = parse(path)?;
-        self.call(py, awaited, async move |cloud| match cloud.open(&path).await {
-            Ok(file) => Ok(Reader::new(file)),
-            Err(error) => Err(failure::of_file(&cloud, &path, error).await),
-        })
+        self.call(py, awaited, async move |cloud| Ok(Reader::new(cloud.open(&path).await?)))
     }
 
     /// Begins a file, whose bytes are published by `finish`. What is in the way already is said now.
@@ -221,8 +200,11 @@ impl Session {
         self.call(py, awaited, async move |cloud| {
             let there = cloud.find(&path).await?;
             match there.map(|entry| entry.kind) {
-                Some(EntryKind::Folder) => Err(Failure::IsFolder(exists(&path, "is a folder, not a file"))),
-                Some(EntryKind::File(_)) if only_new => Err(exists(&path, "exists already").into()),
+                Some(EntryKind::Folder) => Err(ClientError::IsFolder { path }.into()),
+                Some(EntryKind::File(_)) if only_new => {
+                    let refusal = client::Refusal::new(Reason::Exists, format!("`{path}` exists already"));
+                    Err(ClientError::from(refusal).into())
+                }
                 _ => Ok(Writer::new(cloud, path, options, append)),
             }
         })
@@ -375,8 +357,4 @@ fn put_options(records: Option<&str>, copies: Option<u8>, only_new: bool) -> PyR
     };
     let condition = if only_new { Condition::Absent } else { Condition::Any };
     Ok(PutOptions { copies, records, condition, parents: true, ..PutOptions::default() })
-}
-
-fn exists(path: &SectorPath, why: &str) -> ClientError {
-    client::Refusal::new(client::Status::Exists, format!("`{path}` {why}")).into()
 }

@@ -15,11 +15,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{
-    entry::Entry,
-    failure::{self, Failure},
-    runtime::carry_out,
-};
+use crate::{entry::Entry, failure::Failure, runtime::carry_out};
 
 /// A file that is being written.
 #[pyclass(frozen, module = "sector._native")]
@@ -62,7 +58,7 @@ impl Writer {
             }
             turn.send(&target).await?;
             match turn.upload.take() {
-                Some(upload) => target.name(upload.finish().await).await,
+                Some(upload) => Ok(upload.finish().await?.into()),
                 None => Err(Failure::Closed("there is nothing to publish".into())),
             }
         })
@@ -120,7 +116,7 @@ impl Target {
     /// Publishes a file of which nothing was sent yet.
     async fn put_whole(&self, content: Vec<u8>) -> Result<Entry, Failure> {
         let options = PutOptions { bytes_expected: Some(content.len() as u64), ..self.options.clone() };
-        self.name(self.cloud.put(Cursor::new(content), &self.path, &options, &|_| ()).await).await
+        Ok(self.cloud.put(Cursor::new(content), &self.path, &options, &|_| ()).await?.into())
     }
 
     /// Begins to send.
@@ -136,14 +132,6 @@ impl Target {
             }
         });
         Upload { chunks: sender, task }
-    }
-
-    /// The outcome of an upload, as Python's errors.
-    async fn name(&self, outcome: Result<client::Entry, ClientError>) -> Result<Entry, Failure> {
-        match outcome {
-            Ok(entry) => Ok(entry.into()),
-            Err(error) => Err(failure::of_file(&self.cloud, &self.path, error).await),
-        }
     }
 }
 
@@ -174,8 +162,8 @@ impl WriterGuard {
             return Ok(());
         }
         // Nothing receives the chunks: the upload has ended with an error.
-        match target.name(upload.outcome().await).await {
-            Err(failure) => Err(failure),
+        match upload.outcome().await {
+            Err(error) => Err(error.into()),
             Ok(_) => Err(Failure::Closed(format!("the upload of `{}` ended early", target.path))),
         }
     }

@@ -3,8 +3,8 @@
 
 use std::{fmt, io, process::ExitCode};
 
-use client::ClientError;
-use protocol::{Refusal, Status};
+use client::{ClientError, reason_of};
+use protocol::{Reason, Refusal};
 
 use crate::show::sanitize;
 
@@ -12,36 +12,30 @@ use crate::show::sanitize;
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// Kind, which decides the exit code.
-    pub(crate) status: Status,
+    pub(crate) reason: Reason,
     /// One sentence that says what to do; empty if everything was printed already.
     pub(crate) message: String,
 }
 
 impl Failure {
-    /// A failure of `status`.
-    pub(crate) fn new(status: Status, sentence: impl Into<String>) -> Self {
-        Self { status, message: sentence.into() }
+    /// A failure for `reason`.
+    pub(crate) fn new(reason: Reason, sentence: impl Into<String>) -> Self {
+        Self { reason, message: sentence.into() }
     }
 
     /// A failure without a more specific status.
     pub(crate) fn failed(sentence: impl Into<String>) -> Self {
-        Self::new(Status::Failed, sentence)
+        Self::new(Reason::Failed, sentence)
     }
 
     /// A wrong use of the command.
     pub(crate) fn usage(sentence: impl Into<String>) -> Self {
-        Self::new(Status::Usage, sentence)
+        Self::new(Reason::Invalid, sentence)
     }
 
     /// A local file that could not be used.
     pub(crate) fn local(what: &str, file: &std::path::Path, error: &io::Error) -> Self {
-        let status = match error.kind() {
-            io::ErrorKind::NotFound => Status::NotFound,
-            io::ErrorKind::PermissionDenied => Status::Refused,
-            io::ErrorKind::AlreadyExists => Status::Exists,
-            _ => Status::Failed,
-        };
-        Self::new(status, format!("cannot {what} `{}`: {error}", file.display()))
+        Self::new(reason_of(error), format!("cannot {what} `{}`: {error}", file.display()))
     }
 
     /// Prints it on standard error and returns the exit code.
@@ -49,7 +43,7 @@ impl Failure {
         if !self.message.is_empty() {
             crate::show::say!("sector: {}", sanitize(&self.message));
         }
-        ExitCode::from(self.status.exit_code())
+        ExitCode::from(self.reason.status().exit_code())
     }
 }
 
@@ -61,13 +55,15 @@ impl fmt::Display for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        Self::new(error.status(), error.to_string())
+        // A command that names a folder where it reads a file is used wrongly: nothing is in the way of anything.
+        let is_misuse = matches!(error, ClientError::IsFolder { .. });
+        Self::new(if is_misuse { Reason::Invalid } else { error.reason() }, error.to_string())
     }
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        Self::new(refusal.status, refusal.message)
+        Self::new(refusal.reason, refusal.message)
     }
 }
 
@@ -80,7 +76,7 @@ impl From<protocol::path::PathError> for Failure {
 /// Failures among many items. Each is printed when it happens, the rest goes on, and the first decides the exit code.
 #[derive(Default)]
 pub(crate) struct Failures {
-    first: Option<Status>,
+    first: Option<Reason>,
 }
 
 impl Failures {
@@ -88,7 +84,7 @@ impl Failures {
     pub(crate) fn note(&mut self, result: Result<(), Failure>) {
         if let Err(failure) = result {
             crate::show::say!("sector: {}", sanitize(&failure.message));
-            self.first.get_or_insert(failure.status);
+            self.first.get_or_insert(failure.reason);
         }
     }
 
@@ -103,6 +99,6 @@ impl Failures {
 
     /// The outcome of all.
     pub(crate) fn into_result(self) -> Result<(), Failure> {
-        self.first.map_or(Ok(()), |status| Err(Failure::new(status, "")))
+        self.first.map_or(Ok(()), |reason| Err(Failure::new(reason, "")))
     }
 }

@@ -4,7 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use protocol::{
-    Refusal, Status,
+    Reason, Refusal,
     message::{
         audit::{AuditHead, AuditReply, AuditRequest},
         master_security::SecurityReply,
@@ -95,7 +95,7 @@ impl AuditWriter {
         async move {
             let Ok(_reader) = readers.try_acquire() else {
                 let message = "the audit record is being read for others; try again in a few seconds";
-                return SecurityReply::Refused(Refusal::new(Status::Unavailable, message));
+                return SecurityReply::Refused(Refusal::new(Reason::Busy, message));
             };
             let work = move || match request {
                 AuditRequest::Show { query, .. } => read_page(&folder, &query, own.number).map(AuditReply::Page),
@@ -107,8 +107,8 @@ impl AuditWriter {
             };
             match spawn_blocking(work).await {
                 Ok(Ok(reply)) => SecurityReply::Audit(reply),
-                Ok(Err(error)) => SecurityReply::Refused(Refusal::new(Status::Failed, error.to_string())),
-                Err(_) => SecurityReply::Refused(Refusal::new(Status::Failed, "reading the audit record panicked")),
+                Ok(Err(error)) => SecurityReply::Refused(Refusal::new(Reason::Failed, error.to_string())),
+                Err(_) => SecurityReply::Refused(Refusal::new(Reason::Failed, "reading the audit record panicked")),
             }
         }
     }

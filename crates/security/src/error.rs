@@ -4,7 +4,7 @@
 use std::{io, path::PathBuf};
 
 use daemon::group_commit::CommitError;
-use protocol::{CredentialId, NodeId, Refusal, Status, UserName, address_range::RangeError, status::ErrorClass};
+use protocol::{CredentialId, NodeId, Reason, Refusal, UserName, address_range::RangeError, status::ErrorClass};
 use thiserror::Error;
 
 /// Why the security server does not serve, or an account was not changed.
@@ -139,23 +139,24 @@ impl SecurityError {
 
     /// The error as one sentence with its exit code.
     pub fn refusal(&self) -> Refusal {
-        let status = match self {
+        let reason = match self {
             Self::Daemon(error) => return error.refusal(),
             Self::Net(error) => return error.refusal(),
             Self::Store(error) => return error.refusal(),
-            Self::Row { .. } => Status::Corrupt,
+            Self::Row { .. } => Reason::Corrupt,
             Self::AuthorityLost { .. }
             | Self::NoSuchUser(_)
             | Self::NoSuchGroup(_)
             | Self::NoSuchToken(..)
-            | Self::NoSuchSession(_) => Status::NotFound,
-            Self::UserExists(_) | Self::GroupExists(_) | Self::TokenExists(..) => Status::Exists,
-            Self::LastAdmin(_) | Self::TooMany { .. } | Self::SecretReadable { .. } => Status::Refused,
+            | Self::NoSuchSession(_) => Reason::NotFound,
+            Self::UserExists(_) | Self::GroupExists(_) | Self::TokenExists(..) => Reason::Exists,
+            Self::TooMany { .. } => Reason::LimitReached,
+            Self::LastAdmin(_) | Self::SecretReadable { .. } => Reason::NotPermitted,
             Self::AddressRange(_) | Self::ReservedName(_) | Self::Group(_) | Self::PasswordLength { .. } => {
-                Status::Usage
+                Reason::Invalid
             }
-            Self::File { .. } | Self::Hash(_) | Self::Panicked(_) => Status::Failed,
+            Self::File { .. } | Self::Hash(_) | Self::Panicked(_) => Reason::Failed,
         };
-        Refusal::new(status, self.to_string())
+        Refusal::new(reason, self.to_string())
     }
 }

@@ -25,7 +25,7 @@ use std::{
 
 use net::identity::ProvedKey;
 use protocol::{
-    CredentialId, MachineKind, NodeId, Now, Refusal, Status,
+    CredentialId, MachineKind, NodeId, Now, Reason, Refusal,
     message::{
         admission::{AdmissionRequest, Enrolment},
         audit::{AuditHead, AuditRequest},
@@ -492,12 +492,12 @@ fn id_of(drawn: [u8; 32]) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)
 }
 
-fn refused(status: Status, message: impl Into<String>) -> SecurityReply {
-    SecurityReply::Refused(Refusal::new(status, message))
+fn refused(reason: Reason, message: impl Into<String>) -> SecurityReply {
+    SecurityReply::Refused(Refusal::new(reason, message))
 }
 
 fn too_busy() -> Refusal {
-    Refusal::new(Status::Unavailable, "too many logins at the same moment; try again in a few seconds")
+    Refusal::new(Reason::Busy, "too many logins at the same moment; try again in a few seconds")
 }
 
 /// The caller of a question; each question has its own.

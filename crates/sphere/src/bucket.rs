@@ -336,7 +336,7 @@ impl Buckets {
         else {
             return StepRefusal::Ignored;
         };
-        match refusal.status {
+        match refusal.status() {
             Status::Unavailable if bucket.tries + 1 < STEP_TRIES_MAX => {
                 // Either the connection broke and the bucket is still there, or the node is down and will soon be
                 // counted as lost.

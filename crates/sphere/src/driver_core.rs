@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use protocol::{NodeId, Now, Refusal, Status, message::history::JobHistory};
+use protocol::{NodeId, Now, Reason, Refusal, Status, message::history::JobHistory};
 
 use crate::{
     Event, History, InputFile, Job, JobAction, JobClock, JobPlan, JournalEntry, JournalPage, Outcome, SpeNodePlan,
@@ -176,7 +176,7 @@ impl DriverCore {
                     self.handle_event(now, Event::NodeLost(node));
                 }
             }
-            Err(refusal) => match refusal.status {
+            Err(refusal) => match refusal.status() {
                 Status::Failed => self.handle_event(now, Event::Cancelled(refusal)),
                 // The user was logged out, or the master no longer knows the job.
                 Status::Refused | Status::NotFound => self.handle_event(now, Event::JobRefused(refusal)),
@@ -285,8 +285,8 @@ impl Replay {
 /// If a node refuses a request about a bucket, it does not have the bucket as it should. It was started again, and no
 /// longer knows the job, or knows the bucket only by a late piece. Only a refusal by the master is final.
 pub fn refused_by_node(refusal: Refusal) -> Refusal {
-    match refusal.status {
-        Status::Refused => Refusal { status: Status::NotFound, ..refusal },
+    match refusal.status() {
+        Status::Refused => Refusal { reason: Reason::NotFound, ..refusal },
         _ => refusal,
     }
 }

@@ -2,7 +2,7 @@
 //! master itself.
 
 use protocol::{
-    Refusal, SliceId, Status,
+    Reason, Refusal, SliceId, Status,
     message::{
         client_master::{CopyState, CopyStatus, EntryKind, Located, Source},
         spe::AttemptId,
@@ -34,7 +34,7 @@ impl OrderRefusal {
 
     /// The master refused to say where the input is. What is missing or not allowed now will be so the next time too.
     pub fn from_master(refusal: Refusal) -> Self {
-        match refusal.status {
+        match refusal.status() {
             Status::NotFound | Status::Refused => Self::Permanent(refusal),
             _ => Self::Retryable(refusal),
         }
@@ -58,11 +58,11 @@ pub fn sources_of(slice: SliceId, located: Located) -> Result<Vec<Source>, Order
     let path = located.entry.path;
     if !matches!(&located.entry.kind, EntryKind::File(content) if content.slice == slice) {
         let message = format!("`{path}` was changed while the job read it; run the job again");
-        return Err(OrderRefusal::Permanent(Refusal::new(Status::Refused, message)));
+        return Err(OrderRefusal::Permanent(Refusal::new(Reason::VersionChanged { current: None }, message)));
     }
     if located.sources.is_empty() {
         let message = format!("no copy of `{path}` can be reached now");
-        return Err(OrderRefusal::InputUnavailable(Refusal::new(Status::Unavailable, message)));
+        return Err(OrderRefusal::InputUnavailable(Refusal::new(Reason::Unavailable, message)));
     }
     Ok(located.sources)
 }
@@ -108,7 +108,7 @@ mod tests {
     fn a_copy_comes_back_by_itself_where_its_node_is_away_and_not_where_it_is_bad() {
         let judge = |states: &[CopyState]| {
             let copies: Vec<_> = states.iter().copied().map(copy).collect();
-            OrderRefusal::from_copies(Refusal::new(Status::Unavailable, "away"), &copies)
+            OrderRefusal::from_copies(Refusal::new(Reason::Unavailable, "away"), &copies)
         };
         assert!(matches!(judge(&[CopyState::Corrupt, CopyState::Stale]), OrderRefusal::InputUnavailable(_)));
         assert!(matches!(judge(&[CopyState::Writing]), OrderRefusal::InputUnavailable(_)));
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn what_is_missing_or_not_allowed_is_not_asked_for_again() {
         let judge = |status| OrderRefusal::from_master(Refusal::new(status, "no"));
-        assert!(matches!(judge(Status::NotFound), OrderRefusal::Permanent(_)));
-        assert!(matches!(judge(Status::Refused), OrderRefusal::Permanent(_)));
-        assert!(matches!(judge(Status::Unavailable), OrderRefusal::Retryable(_)));
+        assert!(matches!(judge(Reason::NotFound), OrderRefusal::Permanent(_)));
+        assert!(matches!(judge(Reason::NoRight), OrderRefusal::Permanent(_)));
+        assert!(matches!(judge(Reason::Unavailable), OrderRefusal::Retryable(_)));
     }
 }

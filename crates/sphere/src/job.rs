@@ -13,7 +13,7 @@ use std::{
 };
 
 use protocol::{
-    Counters, NodeId, Now, Refusal, SliceId, Status,
+    Counters, NodeId, Now, Reason, Refusal, SliceId, Status,
     limits::{self, COUNTERS_MAX, JOB_COUNTERS_MAX},
     message::{
         client_master::{JobState, StageRecord},
@@ -168,7 +168,7 @@ impl Job {
         for spe in self.fleet.silent(now) {
             let seconds = self.plan.progress_deadline.as_secs_f64();
             let message = format!("the SPE gave no sign of progress for {seconds} s");
-            self.lose_spe(now, spe, Refusal::new(Status::Unavailable, message));
+            self.lose_spe(now, spe, Refusal::new(Reason::Unavailable, message));
             if self.state != JobState::Running {
                 return;
             }
@@ -355,7 +355,7 @@ impl Job {
         let Some(spe) = self.spe_of(attempt) else { return };
         let stage = &self.stages[attempt.stage as usize];
         if let Err(wrong) = stage.buckets.check(attempt.task, &result.pieces) {
-            return self.lose_spe(now, spe, Refusal::new(Status::Failed, wrong));
+            return self.lose_spe(now, spe, Refusal::new(Reason::Failed, wrong));
         }
         if let Err(error) = self.check_counters(attempt.stage as usize, &result.counters) {
             return self.end(Err(error));
@@ -424,8 +424,9 @@ impl Job {
     fn fail_task(&mut self, now: Now, attempt: AttemptId, refusal: Refusal) {
         let attempts_max = self.plan.attempts_max;
         let Some(stage) = self.stage_of(attempt) else { return };
-        let failures = stage.fail(now, attempt, refusal.status);
-        let input = stage.input(attempt.task).filter(|_| matches!(refusal.status, Status::NotFound | Status::Refused));
+        let failures = stage.fail(now, attempt, refusal.status());
+        let input =
+            stage.input(attempt.task).filter(|_| matches!(refusal.status(), Status::NotFound | Status::Refused));
         if let Some(bucket) = input {
             // Its bucket is gone or no longer final: the node was started again.
             self.lose_bucket(now, attempt.stage - 1, bucket, refusal.message);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use protocol::{JobId, Status, message::spe::BucketId};
+use protocol::{JobId, Reason, message::spe::BucketId};
 
 /// See the module.
 #[derive(Debug)]
@@ -35,11 +35,11 @@ pub enum BucketAbsence {
 
 impl BucketAbsence {
     /// The status that the sender is given.
-    pub fn status(self) -> Status {
+    pub fn reason(self) -> Reason {
         match self {
-            Self::Forgotten | Self::OlderEpoch(_) => Status::Refused,
-            Self::TooMany => Status::Unavailable,
-            Self::NotHere => Status::NotFound,
+            Self::Forgotten | Self::OlderEpoch(_) => Reason::JobEnded,
+            Self::TooMany => Reason::Busy,
+            Self::NotHere => Reason::NotFound,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use protocol::{Now, Refusal, Status};
+use protocol::{Now, Reason, Refusal, Status};
 use serde::{Deserialize, Serialize};
 
 use crate::Event;
@@ -90,7 +90,7 @@ impl PageWrite {
     /// The result of a try to write the page where nothing was.
     pub fn tried(&self, now: Now, result: Result<(), Refusal>) -> PageWriteStep {
         match result {
-            Err(refusal) if refusal.status == Status::Exists => PageWriteStep::Compare(refusal),
+            Err(refusal) if refusal.status() == Status::Exists => PageWriteStep::Compare(refusal),
             result => self.judge(now, result),
         }
     }
@@ -106,7 +106,7 @@ impl PageWrite {
     pub fn judge(&self, now: Now, result: Result<(), Refusal>) -> PageWriteStep {
         let is_early = now.monotonic.saturating_sub(self.begun) < PATIENCE;
         match result {
-            Err(refusal) if refusal.status == Status::Unavailable && is_early => PageWriteStep::Retry(RETRY_PAUSE),
+            Err(refusal) if refusal.status() == Status::Unavailable && is_early => PageWriteStep::Retry(RETRY_PAUSE),
             result => PageWriteStep::Ended(result),
         }
     }
@@ -114,8 +114,8 @@ impl PageWrite {
     /// Why a file of the journal that must exist cannot be read: the head, and each page before the last. A missing one
     /// is treated like one that cannot be read for now, since a rebuild may still name it.
     pub fn must_be_there(refusal: Refusal) -> Refusal {
-        match refusal.status {
-            Status::NotFound => Refusal { status: Status::Unavailable, ..refusal },
+        match refusal.status() {
+            Status::NotFound => Refusal { reason: Reason::Unavailable, ..refusal },
             _ => refusal,
         }
     }
@@ -130,7 +130,7 @@ impl PageWrite {
     /// too. Then the job ends when a second driver, at another node if there is one, finds the same. What another
     /// driver does is no such reason.
     pub fn is_out_of_reach(refusal: &Refusal) -> bool {
-        refusal.status == Status::Unavailable
+        refusal.status() == Status::Unavailable
     }
 }
 
@@ -154,20 +154,20 @@ mod tests {
     #[test]
     fn a_journal_that_cannot_be_read_is_out_of_reach_when_patience_is_over() {
         let reading = PageWrite::new(second(0));
-        let away = || Refusal::new(Status::Unavailable, "no copy can be read now".to_owned());
+        let away = || Refusal::new(Reason::Unavailable, "no copy can be read now".to_owned());
         assert_eq!(reading.judge(second(599), Err(away())), PageWriteStep::Retry(RETRY_PAUSE));
         let PageWriteStep::Ended(Err(refusal)) = reading.judge(second(600), Err(away())) else { panic!("it goes on") };
         assert!(PageWrite::is_out_of_reach(&refusal));
-        for status in [Status::NotFound, Status::Refused, Status::Exists] {
-            assert!(!PageWrite::is_out_of_reach(&Refusal::new(status, String::new())), "{status:?}");
+        for reason in [Reason::NotFound, Reason::NoRight, Reason::Exists] {
+            assert!(!PageWrite::is_out_of_reach(&Refusal::new(reason, String::new())), "{reason:?}");
         }
     }
 
     #[test]
     fn a_journal_without_its_head_or_a_page_in_the_middle_cannot_be_read_for_now() {
-        let missing = Refusal::new(Status::NotFound, "there is no file".to_owned());
+        let missing = Refusal::new(Reason::NotFound, "there is no file".to_owned());
         assert!(PageWrite::is_out_of_reach(&PageWrite::must_be_there(missing)));
-        let refused = Refusal::new(Status::Refused, "another drives the job".to_owned());
+        let refused = Refusal::new(Reason::NoRight, "another drives the job".to_owned());
         assert_eq!(PageWrite::must_be_there(refused.clone()), refused);
         let pages = || ["00000000", "00000001", "00000003", "head"].into_iter();
         assert!(!PageWrite::is_end(2, pages()));
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_page_is_tried_again_for_ten_minutes_and_then_given_up() {
         let write = PageWrite::new(second(5));
-        let away = Refusal::new(Status::Unavailable, "no copy can be read now");
+        let away = Refusal::new(Reason::Unavailable, "no copy can be read now");
         for try_at in [5, 100, 604] {
             assert_eq!(write.tried(second(try_at), Err(away.clone())), PageWriteStep::Retry(RETRY_PAUSE));
         }
@@ -209,11 +209,11 @@ mod tests {
     #[test]
     fn that_another_driver_has_written_a_page_is_told_at_once_and_an_own_one_is_known() {
         let write = PageWrite::new(second(0));
-        let taken = Refusal::new(Status::Exists, "it is there");
+        let taken = Refusal::new(Reason::Exists, "it is there");
         assert_eq!(write.tried(second(1), Err(taken.clone())), PageWriteStep::Compare(taken.clone()));
         assert_eq!(write.found(second(1), taken.clone(), Ok(true)), PageWriteStep::Ended(Ok(())));
         assert_eq!(write.found(second(1), taken.clone(), Ok(false)), PageWriteStep::Ended(Err(taken.clone())));
-        let away = Refusal::new(Status::Unavailable, "no copy can be read now");
+        let away = Refusal::new(Reason::Unavailable, "no copy can be read now");
         assert_eq!(write.found(second(1), taken, Err(away)), PageWriteStep::Retry(RETRY_PAUSE));
     }
 }

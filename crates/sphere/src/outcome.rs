@@ -3,7 +3,7 @@
 //! error report is sent back to the client"). It is never retried.
 
 use protocol::{
-    NodeId, RecordFraming, Refusal, SectorPath, SliceId, Status,
+    NodeId, Reason, RecordFraming, Refusal, SectorPath, SliceId, Status,
     message::spe::{BucketId, FunctionFailure},
     status::ErrorClass,
 };
@@ -183,15 +183,15 @@ impl SphereError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::NoNodes | Self::Task { .. } | Self::TooManyEpochs { .. } => ErrorClass::RetryHere,
-            Self::Refused(refusal) if refusal.status == Status::Unavailable => ErrorClass::RetryHere,
-            Self::Refused(refusal) if refusal.status == Status::Corrupt => ErrorClass::Corrupt,
+            Self::Refused(refusal) if refusal.status() == Status::Unavailable => ErrorClass::RetryHere,
+            Self::Refused(refusal) if refusal.status() == Status::Corrupt => ErrorClass::Corrupt,
             _ => ErrorClass::Refuse,
         }
     }
 
     /// The kind of failure and a message for a person.
     pub fn refusal(&self) -> Refusal {
-        let status = match self {
+        let reason = match self {
             Self::StageCount { .. }
             | Self::BucketCount { .. }
             | Self::SegmentBytes { .. }
@@ -199,14 +199,14 @@ impl SphereError {
             | Self::NoLayout { .. }
             | Self::TooManySegments { .. }
             | Self::Counters { .. }
-            | Self::ReturnTooLarge { .. } => Status::Usage,
-            Self::NoInput => Status::NotFound,
-            Self::NoNodes | Self::TooManyEpochs { .. } | Self::InputUnavailable { .. } => Status::Unavailable,
-            Self::Function(_) | Self::Cancelled(_) => Status::Failed,
-            Self::Task { last, .. } => last.status,
-            Self::Refused(refusal) => refusal.status,
+            | Self::ReturnTooLarge { .. } => Reason::Invalid,
+            Self::NoInput => Reason::NotFound,
+            Self::NoNodes | Self::TooManyEpochs { .. } | Self::InputUnavailable { .. } => Reason::Unavailable,
+            Self::Function(_) | Self::Cancelled(_) => Reason::Failed,
+            Self::Task { last, .. } => last.reason,
+            Self::Refused(refusal) => refusal.reason,
         };
-        Refusal::new(status, self.to_string())
+        Refusal::new(reason, self.to_string())
     }
 
     /// The report of a function's error, where that is what ended the job.
@@ -257,7 +257,7 @@ mod tests {
     fn a_partial_record_names_file_length_and_record() {
         let error = SphereError::PartialRecord { path: "/in/b".parse().unwrap(), bytes: 250, record_bytes: 100 };
         let refusal = error.refusal();
-        assert_eq!((refusal.status, error.class()), (Status::Usage, ErrorClass::Refuse));
+        assert_eq!((refusal.status(), error.class()), (Status::Usage, ErrorClass::Refuse));
         for part in ["/in/b", "250", "100"] {
             assert!(refusal.message.contains(part), "{part}");
         }
@@ -265,9 +265,9 @@ mod tests {
 
     #[test]
     fn a_failed_task_keeps_the_kind_of_its_last_failure() {
-        let last = Refusal::new(Status::Corrupt, "bad block");
+        let last = Refusal::new(Reason::Corrupt, "bad block");
         let error = SphereError::Task { path: SectorPath::root(), failures: 4, last };
-        assert_eq!(error.refusal().status, Status::Corrupt);
+        assert_eq!(error.refusal().status(), Status::Corrupt);
         assert!(error.to_string().contains("bad block"));
     }
 }

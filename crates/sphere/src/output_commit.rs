@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::{Now, Refusal, SliceId, Status};
+use protocol::{Now, Reason, Refusal, SliceId, Status};
 
 use crate::Outcome;
 
@@ -140,7 +140,7 @@ impl OutputCommit {
     /// The requested action was not done, or it is unknown whether it was.
     pub fn refused(&mut self, now: Now, refusal: Refusal) {
         let Some(action) = self.asked.take() else { return };
-        match (&action, refusal.status) {
+        match (&action, refusal.status()) {
             (_, Status::Unavailable) => {
                 if now.monotonic.saturating_sub(self.begun) >= PATIENCE {
                     return self.end(Err(refusal));
@@ -173,7 +173,7 @@ impl OutputCommit {
             (None, Some(_)) => self.ask_for(CommitAction::Gather),
             (None, None) => {
                 let message = "the finished output of the job was removed before it got its place; run the job again";
-                self.end(Err(Refusal::new(Status::NotFound, message)));
+                self.end(Err(Refusal::new(Reason::NotFound, message)));
             }
         }
     }
@@ -185,7 +185,7 @@ impl OutputCommit {
             let message = format!(
                 "`{lacking}` of the job's output was removed or replaced before the output got its place; run the job again"
             );
-            return self.end(Err(Refusal::new(Status::Failed, message)));
+            return self.end(Err(Refusal::new(Reason::Failed, message)));
         }
         let is_stray =
             |file: &&OutputEntry| !self.parts.contains_key(&file.name) && self.errors.as_ref() != Some(&file.name);
@@ -201,7 +201,7 @@ impl OutputCommit {
             Some([]) if self.may_remove_target => self.ask_for(CommitAction::RemoveEmptyTarget),
             Some(_) => {
                 let message = "something was put where the job's output was to be while the job ran; run it again";
-                return self.end(Err(Refusal::new(Status::Exists, message)));
+                return self.end(Err(Refusal::new(Reason::Exists, message)));
             }
         }
         self.ask_for(CommitAction::Rename);

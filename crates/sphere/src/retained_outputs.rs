@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use protocol::{JobId, Refusal, Status, message::spe::AttemptId};
+use protocol::{JobId, Reason, Refusal, message::spe::AttemptId};
 
 /// What attempts of tasks left at one node, oldest first.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl<T> RetainedOutputs<T> {
         let found = self.all.iter().find(|(of, ..)| *of == attempt).map(|(.., content)| content);
         found.ok_or_else(|| {
             let AttemptId { task, attempt, .. } = attempt;
-            Refusal::new(Status::NotFound, format!("what attempt {attempt} of task {task} left is not kept any more"))
+            Refusal::new(Reason::NotFound, format!("what attempt {attempt} of task {task} left is not kept any more"))
         })
     }
 
@@ -104,6 +104,7 @@ const RETAINED_CHUNKS_MAX: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::Status;
 
     fn attempt(job: u64, task: u32) -> AttemptId {
         AttemptId { job: JobId(job), stage: 0, epoch: 0, task, attempt: 0 }
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(shelf.retain(attempt(1, 0), long(RETAINED_BYTES_MAX / 2), 0), Ok(vec![]));
         assert_eq!(shelf.retain(attempt(1, 1), long(RETAINED_BYTES_MAX / 2), 1), Ok(vec![]));
         assert_eq!(shelf.retain(attempt(1, 2), long(RETAINED_BYTES_MAX), 2), Ok(vec![0, 1]));
-        assert_eq!(shelf.find(attempt(1, 0)).map_err(|refusal| refusal.status), Err(Status::NotFound));
+        assert_eq!(shelf.find(attempt(1, 0)).map_err(|refusal| refusal.status()), Err(Status::NotFound));
         assert_eq!(shelf.find(attempt(1, 2)), Ok(&2));
         assert_eq!(shelf.retain(attempt(1, 3), long(RETAINED_BYTES_MAX + 1), 3), Err(3));
         assert_eq!(shelf.find(attempt(1, 2)), Ok(&2), "nothing goes for what cannot be kept");

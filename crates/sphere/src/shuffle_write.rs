@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use protocol::{
-    NodeId, Refusal, Status,
+    NodeId, Reason, Refusal, Status,
     message::spe::{AttemptId, BucketId, BucketTarget, PieceId, PieceResult},
 };
 
@@ -124,7 +124,7 @@ impl<P> ShuffleWrite<P> {
             let (bucket, node, site) = (spread.piece.bucket.bucket, &spread.target.node, &spread.target.site);
             if self.doubtful.contains(node) {
                 let message = format!("node {node} did not take another piece of the task");
-                self.undelivered.insert(bucket, Refusal::new(Status::Unavailable, message));
+                self.undelivered.insert(bucket, Refusal::new(Reason::Unavailable, message));
                 continue;
             }
             *self.crossing.entry(site.clone()).or_default() += spread.bytes;
@@ -146,7 +146,7 @@ impl<P> ShuffleWrite<P> {
     /// If no other place would help, and the pieces are of no use: the attempt has failed.
     pub fn handle_refused(&mut self, bucket: u32, refusal: Refusal) -> Result<(), Refusal> {
         let node = self.arrived(bucket);
-        if !matches!(refusal.status, Status::Unavailable | Status::NotFound) {
+        if !matches!(refusal.status(), Status::Unavailable | Status::NotFound) {
             return Err(refusal);
         }
         self.doubtful.extend(node);
@@ -300,7 +300,7 @@ mod tests {
         let mut nodes = vec![("a", "s"), ("b", "s")];
         nodes.extend([("c", "s"); DELIVERIES_MAX]);
         nodes.push(("a", "s"));
-        let away = || Refusal::new(Status::Unavailable, "it is away");
+        let away = || Refusal::new(Reason::Unavailable, "it is away");
         let run = || {
             let mut spreading = to(0, &nodes, 1);
             assert!(spreading.take_local().is_empty() && sent(&mut spreading, |_| None) == "abcccc");
@@ -327,7 +327,7 @@ mod tests {
     fn a_piece_that_nobody_wants_ends_the_attempt() {
         let mut spreading = to(0, &[("a", "s")], 1);
         assert_eq!(sent(&mut spreading, |_| None), "a");
-        let sealed = Refusal::new(Status::Refused, "it is sealed");
+        let sealed = Refusal::new(Reason::NoRight, "it is sealed");
         assert_eq!(spreading.handle_refused(0, sealed.clone()), Err(sealed));
     }
 

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::{Digest, Refusal, SectorPath, SliceId, Status, status::ErrorClass};
+use protocol::{Digest, Reason, Refusal, SectorPath, SliceId, status::ErrorClass};
 use thiserror::Error;
 
 use crate::{disk_failure::is_disk_failure, sidecar::SidecarError};
@@ -180,22 +180,22 @@ impl StoreError {
 
     /// The same in a form that is sent to others.
     pub fn refusal(&self) -> Refusal {
-        let status = match self {
+        let reason = match self {
             Self::DiskFull { .. }
             | Self::Reserve { .. }
             | Self::MemoryFull { .. }
             | Self::DiskFailed { .. }
-            | Self::BeingFinished(_) => Status::Unavailable,
+            | Self::BeingFinished(_) => Reason::Unavailable,
             // The next try goes to another disk or another node.
-            Self::Io { source, .. } if is_disk_failure(source) => Status::Unavailable,
-            Self::NotHeld(_) => Status::NotFound,
-            Self::Exists(_) => Status::Exists,
-            Self::Header { .. } | Self::TooLong { .. } => Status::Usage,
-            Self::DigestMismatch { .. } | Self::Corrupt { .. } | Self::NotAJournal { .. } => Status::Corrupt,
-            Self::Locked { .. } | Self::JournalLocked { .. } | Self::PathBlocked { .. } => Status::Refused,
-            Self::Io { .. } | Self::WriterFailed { .. } | Self::Sidecar { .. } | Self::Journal { .. } => Status::Failed,
+            Self::Io { source, .. } if is_disk_failure(source) => Reason::Unavailable,
+            Self::NotHeld(_) => Reason::NotFound,
+            Self::Exists(_) => Reason::Exists,
+            Self::Header { .. } | Self::TooLong { .. } => Reason::Invalid,
+            Self::DigestMismatch { .. } | Self::Corrupt { .. } | Self::NotAJournal { .. } => Reason::InUse,
+            Self::Locked { .. } | Self::JournalLocked { .. } | Self::PathBlocked { .. } => Reason::NoRight,
+            Self::Io { .. } | Self::WriterFailed { .. } | Self::Sidecar { .. } | Self::Journal { .. } => Reason::Failed,
         };
-        Refusal::new(status, self.to_string())
+        Refusal::new(reason, self.to_string())
     }
 
     /// Whether there is no room, which another node may have.
@@ -235,7 +235,7 @@ mod tests {
             let error = StoreError::io("write", Path::new("unfinished/1"), kind.into());
             assert_eq!(error.class(), ErrorClass::RetryElsewhere);
             let refusal = error.refusal();
-            assert_eq!(refusal.status, Status::Unavailable);
+            assert_eq!(refusal.reason, Reason::Unavailable);
             assert!(refusal.message.contains("free some or add a node"), "{refusal}");
         }
     }
@@ -277,8 +277,8 @@ mod tests {
     #[test]
     fn damage_is_told_from_absence() {
         let damaged = StoreError::Corrupt { slice: SliceId(1), what: "block 3".into() };
-        assert_eq!((damaged.class(), damaged.refusal().status), (ErrorClass::Corrupt, Status::Corrupt));
+        assert_eq!((damaged.class(), damaged.refusal().reason), (ErrorClass::Corrupt, Reason::Corrupt));
         let absent = StoreError::NotHeld(SliceId(1));
-        assert_eq!((absent.class(), absent.refusal().status), (ErrorClass::RetryElsewhere, Status::NotFound));
+        assert_eq!((absent.class(), absent.refusal().reason), (ErrorClass::RetryElsewhere, Reason::NotFound));
     }
 }

@@ -185,7 +185,7 @@ mod tests {
         let losses: Vec<_> = status(&file).ways.iter().map(|way| way.rules.loss).collect();
         assert_eq!(losses, [Share(0.25), Share::NONE, Share(0.25)]);
         let refused = ask(&file, &set("site9")).unwrap_err();
-        assert_eq!(refused.refusal().status, protocol::Status::NotFound);
+        assert_eq!(refused.refusal().status(), protocol::Status::NotFound);
         assert!(refused.to_string().contains("site9"));
         drop(door);
         assert!(!file.exists());

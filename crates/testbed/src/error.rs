@@ -3,7 +3,7 @@
 
 use std::io;
 
-use protocol::{Refusal, Status};
+use protocol::{Reason, Refusal};
 
 /// See the module.
 #[derive(Debug, thiserror::Error)]
@@ -60,15 +60,15 @@ impl TestbedError {
 
     /// The error as it travels; it decides the exit code.
     pub fn refusal(&self) -> Refusal {
-        let status = match self {
-            Self::Plan(_) => Status::Usage,
-            Self::NoSuchSite { .. } => Status::NotFound,
-            Self::NotPermitted { .. } => Status::Refused,
-            Self::NoTun(_) => Status::Unavailable,
-            Self::System { .. } => Status::Failed,
-            Self::Control(_) => Status::Unavailable,
-            Self::Refused(refusal) => refusal.status,
+        let reason = match self {
+            Self::Plan(_) => Reason::Invalid,
+            Self::NoSuchSite { .. } => Reason::NotFound,
+            Self::NotPermitted { .. } => Reason::NotPermitted,
+            Self::NoTun(_) => Reason::Unavailable,
+            Self::System { .. } => Reason::Failed,
+            Self::Control(_) => Reason::Unavailable,
+            Self::Refused(refusal) => refusal.reason,
         };
-        Refusal { status, message: self.to_string() }
+        Refusal::new(reason, self.to_string())
     }
 }

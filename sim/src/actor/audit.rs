@@ -261,7 +261,7 @@ impl Auditor {
                 page.more
             }
             // Nothing was ever put there.
-            ClientReply::Refused(refusal) if refusal.status == Status::NotFound && listing.folder == trash => false,
+            ClientReply::Refused(refusal) if refusal.status() == Status::NotFound && listing.folder == trash => false,
             other => return self.give_up(env, master_link, format!("no list of files: {other:?}")),
         };
         if more {

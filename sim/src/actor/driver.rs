@@ -156,7 +156,7 @@ impl Driver {
             }
             Phase::Detaching(job, wanted) if *wanted == tag => {
                 // If no answer came, the job may be driven all the same.
-                let is_refused = matches!(reply, Some(ClientReply::Refused(_) | ClientReply::Throttled(_)));
+                let is_refused = matches!(reply, Some(ClientReply::Refused(_)));
                 self.phase = if is_refused { Phase::Waiting } else { Phase::Watching(*job, None) };
             }
             Phase::Watching(_, asked) if *asked == Some(tag) => {

@@ -142,7 +142,7 @@ impl Operator {
             (Next::Remove, Some(ClientReply::Refused(_))) if !env.is_healing && env.chance(85) => {}
             (Next::Remove, _) => self.next = Next::Admit,
             (Next::Admit, Some(ClientReply::Removal(_))) => self.next = Next::Use,
-            (Next::Admit, Some(ClientReply::Refused(refusal))) if refusal.status == Status::NotFound => {
+            (Next::Admit, Some(ClientReply::Refused(refusal))) if refusal.status() == Status::NotFound => {
                 self.next = Next::Use;
             }
             (Next::Use, Some(ClientReply::Plan(_))) => {
@@ -150,7 +150,7 @@ impl Operator {
                 self.next = if self.node.is_some() { Next::Admit } else { Next::Drain };
             }
             // A master that lost its journal has learned only now that the node was barred.
-            (Next::Use, Some(ClientReply::Refused(refusal))) if refusal.status == Status::NotFound => {
+            (Next::Use, Some(ClientReply::Refused(refusal))) if refusal.status() == Status::NotFound => {
                 self.next = Next::Admit;
             }
             (Next::Admit | Next::Use, _) => {}

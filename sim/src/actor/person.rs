@@ -278,7 +278,7 @@ impl Person {
     ) {
         let outcome = match reply {
             Some(ClientReply::Done) => Outcome::Done,
-            Some(ClientReply::Refused(refusal)) => Outcome::Refused(refusal.status),
+            Some(ClientReply::Refused(refusal)) => Outcome::Refused(refusal.status()),
             _ => {
                 env.note(format_args!("{:?} heard nothing of {change:?}", master_link.who));
                 self.tag += 1;
@@ -361,11 +361,11 @@ impl Person {
             Stage::Refused(refusal) => {
                 env.note(format_args!("{:?} create refused: {refusal}", master_link.who));
                 // No node, or a lease that a lost answer left behind: this says nothing about names.
-                let is_about_names = !matches!(refusal.status, Status::Unavailable | Status::Refused);
+                let is_about_names = !matches!(refusal.status(), Status::Unavailable | Status::Refused);
                 if let Target::Own(change) = &target
                     && is_about_names
                 {
-                    names::end(env, self.region, change, Outcome::Refused(refusal.status));
+                    names::end(env, self.region, change, Outcome::Refused(refusal.status()));
                 }
                 self.rest(env, master_link);
             }

@@ -177,8 +177,8 @@ impl Tenant {
             }
             (Step::Changing(doing), Some(reply)) => {
                 let outcome = match &reply {
-                    ClientReply::Refused(refusal) => Outcome::Refused(refusal.status),
-                    ClientReply::Throttled(_) => Outcome::NotDone,
+                    ClientReply::Refused(refusal) if refusal.retry_after().is_some() => Outcome::NotDone,
+                    ClientReply::Refused(refusal) => Outcome::Refused(refusal.status()),
                     _ => Outcome::Done,
                 };
                 env.note(format_args!("{:?} is told {outcome:?}", master_link.who));
@@ -191,7 +191,7 @@ impl Tenant {
             }
             (Step::Querying(look), Some(reply)) => {
                 // If a folder belongs to another user by now, the answer does not tell whether something is there.
-                let is_hidden = matches!(&reply, ClientReply::Refused(refusal) if refusal.status != Status::NotFound);
+                let is_hidden = matches!(&reply, ClientReply::Refused(refusal) if refusal.status() != Status::NotFound);
                 if let Some(region) = self.region.filter(|_| !is_hidden) {
                     names::check_query(env, region, &look, &reply);
                 }
@@ -550,8 +550,8 @@ impl Tenant {
             }
             Stage::Refused(refusal) => {
                 env.note(format_args!("{:?} create refused: {refusal}", master_link.who));
-                if !matches!(refusal.status, Status::Unavailable | Status::Refused) {
-                    self.end_names(env, &put.change, Outcome::Refused(refusal.status));
+                if !matches!(refusal.status(), Status::Unavailable | Status::Refused) {
+                    self.end_names(env, &put.change, Outcome::Refused(refusal.status()));
                 }
                 self.rest(env, master_link);
             }

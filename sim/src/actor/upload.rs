@@ -237,7 +237,7 @@ impl Upload {
     }
 
     fn outcome_of_refusal(&self, env: &mut Environment, refusal: &Refusal) -> Outcome {
-        match refusal.status {
+        match refusal.status() {
             Status::Corrupt => {
                 env.violate(ViolationKind::Safety, format!("a commit of {} was refused: {refusal}", self.request.path));
                 Outcome::Unknown

@@ -94,7 +94,7 @@ pub(crate) fn check_query(env: &mut Environment, region: usize, look: &NameQuery
             tree.0.contains_key(folder) && listed == known.collect()
         }
         (NameQuery::Stat(path) | NameQuery::Usage(path) | NameQuery::List(path), ClientReply::Refused(refusal)) => {
-            refusal.status == Status::NotFound && !tree.0.contains_key(path)
+            refusal.status() == Status::NotFound && !tree.0.contains_key(path)
         }
         _ => false,
     };

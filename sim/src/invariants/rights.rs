@@ -63,8 +63,7 @@ impl Probe {
 pub(crate) fn check(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
     let by = &probe.by;
     let (is_granted, is_refused) = match reply {
-        ClientReply::Refused(refusal) => (false, refusal.status == Status::Refused),
-        ClientReply::Throttled(_) => (false, false),
+        ClientReply::Refused(refusal) => (false, refusal.status() == Status::Refused),
         _ => (true, false),
     };
     match probe.needed() {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{
-    CredentialId, Refusal, Status, UserName,
+    CredentialId, Reason, Refusal, UserName,
     message::master_security::{AccountChanges, ChangeCursor, KnownUser, SecurityReply, SecurityRequest, UserRights},
 };
 
@@ -79,7 +79,7 @@ impl Accounts {
             }
             SecurityRequest::StruckOff => Ok(SecurityReply::StruckOff(Vec::new())),
             SecurityRequest::Health => Ok(SecurityReply::Health(Vec::new())),
-            _ => Err(Refusal::new(Status::Unavailable, "the security server cannot be reached; start it")),
+            _ => Err(Refusal::new(Reason::Unavailable, "the security server cannot be reached; start it")),
         }
     }
 

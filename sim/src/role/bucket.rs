@@ -6,7 +6,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use ::node::bucket::{PieceRange, PieceRefused, Pieces, SealPlan, SealRefused};
 use protocol::{
-    JobId, Refusal, SliceHeader, SliceMetadata, Status,
+    JobId, Reason, Refusal, SliceHeader, SliceMetadata,
     message::spe::{BucketId, PieceId, SealOrder},
 };
 use sphere::{BucketAbsence, JobBuckets};
@@ -131,8 +131,8 @@ impl Buckets {
         let bucket = self.known(id)?;
         match bucket.pieces.sealed_bytes() {
             Some(_) if bucket.published.is_none() => Ok(bucket.file.borrow().clone()),
-            Some(_) => Err(Refusal::new(Status::NotFound, "the bucket became a slice")),
-            None => Err(Refusal::new(Status::Refused, "the bucket is not sealed")),
+            Some(_) => Err(Refusal::new(Reason::NotFound, "the bucket became a slice")),
+            None => Err(Refusal::new(Reason::NoRight, "the bucket is not sealed")),
         }
     }
 
@@ -149,10 +149,10 @@ impl Buckets {
             if published.header.slice == header.slice {
                 return Ok(published.clone());
             }
-            return Err(Refusal::new(Status::Exists, "the bucket was published before"));
+            return Err(Refusal::new(Reason::Exists, "the bucket was published before"));
         }
         if bucket.pieces.sealed_bytes().is_none() {
-            return Err(Refusal::new(Status::Refused, "the bucket is not sealed"));
+            return Err(Refusal::new(Reason::NoRight, "the bucket is not sealed"));
         }
         let folder = store.emptiest_jobs_folder().map_err(|error| error.refusal())?;
         let path = folder.join(header.slice.to_string());
@@ -161,7 +161,7 @@ impl Buckets {
         let written = disks.write_file(&path, &bucket.file.borrow());
         written.map_err(|error| {
             store.note_error(&path, &error, false);
-            Refusal::new(Status::Failed, error.to_string())
+            Refusal::new(Reason::Failed, error.to_string())
         })?;
         let metadata = store.ingest_file(header, &path, hasher.finish()).map_err(|error| error.refusal())?;
         bucket.published = Some(metadata.clone());
@@ -212,13 +212,13 @@ fn repeat_record(file: &mut [u8], range: PieceRange) {
 }
 
 fn bucket_unavailable(why: BucketAbsence) -> Refusal {
-    Refusal::new(why.status(), format!("the bucket is away: {why:?}"))
+    Refusal::new(why.reason(), format!("the bucket is away: {why:?}"))
 }
 
 fn piece_refused(why: PieceRefused) -> Refusal {
-    Refusal::new(why.status(), format!("a piece is refused: {why:?}"))
+    Refusal::new(why.reason(), format!("a piece is refused: {why:?}"))
 }
 
 fn seal_refused(why: &SealRefused) -> Refusal {
-    Refusal::new(why.status(), format!("a seal is refused: {why:?}"))
+    Refusal::new(why.reason(), format!("a seal is refused: {why:?}"))
 }

@@ -14,7 +14,7 @@ use std::{
 use ::node::metadata_mirror::MetadataMirror;
 use ::node::rules::{CopyOrder, Move, MoveId, Node, NodeAction, NodeCompletion, NodeLimits, ReplyTo, ReportId};
 use protocol::{
-    Digest, JobId, Refusal, SessionId, SliceId, Status,
+    Digest, JobId, Reason, Refusal, SessionId, SliceId,
     message::{
         node_master::{HeldState, Order, Report},
         rebuild::{MirrorPosition, MirrorUpdate},
@@ -552,7 +552,7 @@ pub(crate) fn mark_key(mark: &MirrorPosition) -> (u64, u64, u64) {
 
 /// A refusal because a conversation broke.
 pub(super) fn broken() -> Refusal {
-    Refusal::new(Status::Unavailable, "the conversation broke")
+    Refusal::new(Reason::Unavailable, "the conversation broke")
 }
 
 /// Why a call gave nothing.

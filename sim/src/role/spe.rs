@@ -7,7 +7,7 @@ use std::{
 };
 
 use protocol::{
-    Counters, RecordFraming, Refusal, Status,
+    Counters, Reason, RecordFraming, Refusal,
     message::{
         spe::{
             AttemptId, DeliveryOrder, FunctionCode, FunctionFailure, FunctionSpec, OutputPlacement, PieceId,
@@ -60,7 +60,7 @@ impl Process {
         order: TaskOrder,
     ) -> Result<(), Refusal> {
         let function = self.functions.get(&(order.attempt.job, conversation)).cloned();
-        let function = function.ok_or_else(|| Refusal::new(Status::Usage, "load a function first"))?;
+        let function = function.ok_or_else(|| Refusal::new(Reason::Invalid, "load a function first"))?;
         env.note(format_args!("n{} runs {:?}", self.number, order.attempt));
         let (mut segments, mut waiting) = (Vec::new(), BTreeSet::new());
         for (number, segment) in order.segments.iter().map(|segment| &segment.first).enumerate() {

@@ -129,7 +129,7 @@ mod tests {
             door.authorize_read(at(1), &Bearer(who), shown, SliceId(1))
         };
         let mut door = verifier(0);
-        assert_eq!(read(&door, ann, &signed).unwrap_err().refusal.status, Status::Unavailable);
+        assert_eq!(read(&door, ann, &signed).unwrap_err().refusal.status(), Status::Unavailable);
         door.take_keys(at(0), Signer(7).public_keys());
         assert_eq!(read(&door, ann, &signed), Ok(0..9));
         let fault = |who, shown: &SignedTicket| read(&door, who, shown).unwrap_err().fault;

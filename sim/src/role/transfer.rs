@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use ::node::rules::{CopyOrder, NodeCompletion};
 use protocol::{
-    NodeId, Refusal, SliceId, SliceMetadata, Status,
+    NodeId, Reason, Refusal, SliceId, SliceMetadata,
     message::{
         client_master::Source,
         spe::{BucketId, SpeRequest},
@@ -230,14 +230,14 @@ impl Process {
                 let reader = self.watched(env, slice, opened)?;
                 let until = until.min(reader.metadata().bytes);
                 if from < allowed.start || until > allowed.end {
-                    return Err(Refusal::new(Status::Refused, "the ticket allows another range"));
+                    return Err(Refusal::new(Reason::NoRight, "the ticket allows another range"));
                 }
                 Transfer::Read { reader, until, bytes: Vec::new(), from }
             }
             TransferRequest::Write { ticket, chain } => Transfer::Write(self.begin_write(env, id, by, &ticket, chain)?),
             TransferRequest::Piece { ticket, piece, bytes } => {
                 if self.verifier.authorize_piece(env.now, by, &ticket).map_err(refusal)? != piece.bucket.job {
-                    return Err(Refusal::new(Status::Refused, "the ticket is for another job"));
+                    return Err(Refusal::new(Reason::NoRight, "the ticket is for another job"));
                 }
                 match self.buckets.begin(piece, bytes)? {
                     Some(writer) => Transfer::Piece(writer),
@@ -250,19 +250,19 @@ impl Process {
             }
             // No person of the simulation checks copies: the audit reads every disk itself.
             TransferRequest::Verify { .. } => {
-                return Err(Refusal::new(Status::Usage, "copies are not checked in the simulation"));
+                return Err(Refusal::new(Reason::Invalid, "copies are not checked in the simulation"));
             }
             TransferRequest::ProveKey { .. } | TransferRequest::Qos(_) | TransferRequest::Plain { .. } => {
-                return Err(Refusal::new(Status::Usage, "nobody proves anything in the simulation"));
+                return Err(Refusal::new(Reason::Invalid, "nobody proves anything in the simulation"));
             }
             // Its clients write content that they have made up.
             TransferRequest::Pull(_) => {
-                return Err(Refusal::new(Status::Usage, "nobody orders copies in the simulation"));
+                return Err(Refusal::new(Reason::Invalid, "nobody orders copies in the simulation"));
             }
             TransferRequest::ListFiles { .. }
             | TransferRequest::ImportFile { .. }
             | TransferRequest::UnlinkFile { .. } => {
-                return Err(Refusal::new(Status::Refused, "nobody imports files here"));
+                return Err(Refusal::new(Reason::NoRight, "nobody imports files here"));
             }
         };
         self.transfers.insert(id, transfer);
@@ -399,10 +399,10 @@ impl Process {
             Some(CallRequest::Message { ticket, .. }) => {
                 match codec::decode::<Ticket>(&ticket.ticket).map(|ticket| ticket.right) {
                     Ok(TicketRight::Compute { job }) => Ok(job),
-                    _ => Err(Refusal::new(Status::Refused, "the ticket does not allow to run a job")),
+                    _ => Err(Refusal::new(Reason::NoRight, "the ticket does not allow to run a job")),
                 }
             }
-            _ => Err(Refusal::new(Status::Usage, "this is no word of a conversation")),
+            _ => Err(Refusal::new(Reason::Invalid, "this is no word of a conversation")),
         }
     }
 

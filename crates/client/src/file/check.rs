@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use net::NetError;
 use protocol::{
-    Digest, NodeId, Refusal, SectorPath, SliceId, Status,
+    Digest, NodeId, Reason, Refusal, SectorPath, SliceId, Status,
     message::{
         client_master::{ClientReply, ClientRequest, Copies, CopyState, EntryKind, FileContent, FoundCopy, Source},
         transfer::{TransferReply, TransferRequest},
@@ -67,7 +67,7 @@ impl Client {
             }
         }
         let message = format!("`{path}` was overwritten again and again while it was checked; check it later");
-        Err(Refusal::new(Status::Unavailable, message).into())
+        Err(Refusal::new(Reason::Busy, message).into())
     }
 
     async fn copies(&self, path: &SectorPath) -> Result<Copies, ClientError> {
@@ -144,7 +144,7 @@ impl Client {
                 TransferReply::Verified { digest: found } => {
                     Outcome::Bad(format!("its digest is {found} and should be {digest}"))
                 }
-                TransferReply::Refused(refusal) => match refusal.status {
+                TransferReply::Refused(refusal) => match refusal.status() {
                     Status::Corrupt => Outcome::Bad(refusal.message),
                     Status::NotFound => Outcome::NotThere,
                     _ => Outcome::Unreachable(refusal.message),

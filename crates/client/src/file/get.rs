@@ -50,7 +50,7 @@ impl Client {
         };
         match &located.entry.kind {
             EntryKind::File(content) => Ok((content.clone(), located)),
-            EntryKind::Folder => Err(ClientError::Usage(format!("`{path}` is a folder; use -r for all that it holds"))),
+            EntryKind::Folder => Err(ClientError::IsFolder { path: path.clone() }),
         }
     }
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use protocol::{
-    Digest, LeaseId, RecordFraming, Refusal, ResumeKey, SectorPath, Status,
+    Digest, LeaseId, Reason, RecordFraming, Refusal, ResumeKey, SectorPath, Status,
     message::client_master::{ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry},
     status::ErrorClass,
 };
@@ -129,9 +129,8 @@ impl Client {
                 }
                 Ok(_) => return Err(ClientError::Unexpected { who: "master", request: "commit" }),
                 // The commit was not even examined, and all bytes are there: finished work is not given up for that.
-                Err(ClientError::Throttled(too_much)) if !patience.is_zero() => {
-                    let pause =
-                        Duration::from_secs(too_much.retry_after_seconds.into()).max(COMMIT_PAUSE_MIN).min(patience);
+                Err(error) if error.retry_after().is_some() && !patience.is_zero() => {
+                    let pause = error.retry_after().unwrap_or_default().max(COMMIT_PAUSE_MIN).min(patience);
                     patience -= pause;
                     tokio::time::sleep(pause).await;
                 }
@@ -238,10 +237,12 @@ impl Client {
         match (error, given_back) {
             // It had ended before. A writer that has lost its lease must not take it from its new holder.
             (ClientError::Net { .. }, Ok(Err(ClientError::Refused(gone))))
-                if is_resumable && gone.status == Status::NotFound && !tries.is_commit_sent.load(Ordering::Relaxed) =>
+                if is_resumable
+                    && gone.status() == Status::NotFound
+                    && !tries.is_commit_sent.load(Ordering::Relaxed) =>
             {
                 let message = format!("the right to write `{path}` has ended: the same file is being put there again");
-                Err(Refusal::new(Status::Refused, message).into())
+                Err(Refusal::new(Reason::LeaseEnded, message).into())
             }
             (error, _) => Err(error),
         }
@@ -296,7 +297,7 @@ impl RetryContext {
         }
         match error.class() {
             // Nothing was begun.
-            _ if matches!(error, ClientError::Throttled(_)) => true,
+            _ if error.retry_after().is_some() => true,
             ErrorClass::RetryElsewhere => true,
             ErrorClass::RetryHere => request.resume.is_some(),
             _ => false,
@@ -403,7 +404,7 @@ mod tests {
         assert!(tries.may_repeat(&lost(), &put));
         assert!(!tries.may_repeat(&lost(), &append) && !tries.may_repeat(&lost(), &absent));
         // The master says that it was not published.
-        let refused = ClientError::Refused(Refusal::new(Status::Unavailable, "only 1 of 2"));
+        let refused = ClientError::Refused(Refusal::new(Reason::Unavailable, "only 1 of 2"));
         assert!(tries.may_repeat(&refused, &append));
         let corrupt = ClientError::Corrupt { path: put.path.clone() };
         assert!(tries.may_repeat(&corrupt, &put) && !tries.may_repeat(&corrupt, &put), "once, from the beginning");

@@ -90,12 +90,12 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::{Refusal, Status, message::client_master::Throttled};
+    use protocol::{Reason, Refusal, Status};
 
     use super::*;
 
     fn refused() -> ClientError {
-        Refusal::new(Status::Unavailable, "try again").into()
+        Refusal::new(Reason::Unavailable, "try again").into()
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_pause_that_the_master_asks_for_is_kept_and_a_long_one_is_left_to_the_person() {
-        let too_much = |seconds| ClientError::Throttled(Throttled::new("ann writes too many files", seconds));
+        let too_much = |seconds| ClientError::from(Refusal::throttled("ann writes too many files", seconds));
         let mut attempts = RetryState::default();
         let pauses: Vec<_> = (0..100).map_while(|_| attempts.pause_after(&too_much(10), 0, || true)).collect();
         assert_eq!(pauses, [Duration::from_secs(10); ATTEMPTS_MAX as usize - 1]);

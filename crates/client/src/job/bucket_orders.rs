@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use protocol::{
-    NodeId, RecordFraming, Refusal, Status,
+    NodeId, Reason, RecordFraming, Refusal,
     message::{
         client_master::{ClientRequest, Created, Entry},
         spe::{BucketId, DeliveryOrder, SealOrder, SpeReply, SpeRequest},
@@ -62,7 +62,7 @@ pub(super) async fn publish(
 ) -> DriverEvent {
     let published = match &context.folder {
         Some(folder) => publish_in(&context, folder, &node, bucket, records).await,
-        None => Err(Refusal::new(Status::Failed, "the job has no output folder")),
+        None => Err(Refusal::new(Reason::Failed, "the job has no output folder")),
     };
     match published {
         Ok(entry) => DriverEvent::Published(bucket, Box::new(entry)),
@@ -109,7 +109,7 @@ async fn publish_under_lease(
     if created.target.node != *node {
         let other = created.target.node;
         let message = format!("the master wants bucket {} at node `{other}`, but it lies at `{node}`", bucket.bucket);
-        return Err(Refusal::new(Status::Failed, message));
+        return Err(Refusal::new(Reason::Failed, message));
     }
     let order = SpeRequest::Publish { bucket, ticket: created.target.ticket };
     match context.connections.ask(node, &order).await.map_err(refused_by_node)? {

@@ -136,7 +136,7 @@ const UNREAD: &str = "the journal of the job cannot be read";
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::{Status, UserName};
+    use protocol::{Reason, UserName};
 
     use super::*;
 
@@ -154,7 +154,7 @@ mod tests {
             counters: Vec::new(),
             driver: None,
         };
-        let refusal = Refusal::new(Status::Unavailable, "no copy can be read now".to_owned());
+        let refusal = Refusal::new(Reason::Unavailable, "no copy can be read now".to_owned());
         let first = unread(&record, &refusal);
         assert_eq!((first.state, first.errors.len()), (JobState::Running, 2));
         assert_eq!(unread(&first, &refusal).state, JobState::Failed);

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, convert::Infallible, future::pending, sync::Arc
 
 use net::clock::Clock;
 use protocol::{
-    JobId, Refusal, Status,
+    JobId, Reason, Refusal, Status,
     message::{
         client_master::{
             Admitted, ClientReply, ClientRequest, Entry, EntryKind, JobRecord, JobState, SiteLink, SpeNode,
@@ -235,7 +235,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         driving: &mut DriverCore,
         written: Result<Result<(), ClientError>, JoinError>,
     ) -> Result<(), ClientError> {
-        let bug = |error| Err(Refusal::new(Status::Failed, format!("the journal has a bug: {error}")).into());
+        let bug = |error| Err(Refusal::new(Reason::Failed, format!("the journal has a bug: {error}")).into());
         written.unwrap_or_else(bug)?;
         driving.page_written(self.clock.now());
         Ok(())
@@ -488,7 +488,7 @@ pub(super) fn node_plan(node: &SpeNode) -> SpeNodePlan {
 }
 
 fn bug(error: &JoinError) -> Refusal {
-    Refusal::new(Status::Failed, format!("the job's driver has a bug: {error}"))
+    Refusal::new(Reason::Failed, format!("the job's driver has a bug: {error}"))
 }
 
 /// Events that wait for the driver. Senders wait when it is full, so it only needs to smooth a burst.

@@ -235,10 +235,11 @@ const TOLD_A_TURN: usize = 1_024;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use protocol::Reason;
     use std::time::Duration;
 
     use protocol::{
-        Counters, JobId, Refusal, SliceId, Status,
+        Counters, JobId, Refusal, SliceId,
         message::spe::{AttemptId, BucketId, FunctionFailure, PieceResult, TaskResult},
     };
     use sphere::{Event, SpeId};
@@ -250,7 +251,7 @@ mod tests {
     fn what_a_job_is_told_is_read_as_it_was_written() {
         let attempt = AttemptId { job: JobId(1), stage: 2, epoch: 3, task: 4, attempt: 65_540 };
         let bucket = BucketId { job: JobId(1), stage: 0, epoch: 0, bucket: 7, generation: 2 };
-        let refusal = Refusal::new(Status::Unavailable, "gone");
+        let refusal = Refusal::new(Reason::Unavailable, "gone");
         let error = FunctionFailure {
             function: "f".into(),
             path: "/x".parse().unwrap(),

@@ -25,7 +25,7 @@ pub use protocol::{
     message::spe::{FunctionCode, FunctionSpec, PythonCode, PythonFunction},
 };
 use protocol::{
-    RecordFraming, Refusal, SectorPath, Status, limits,
+    Reason, RecordFraming, Refusal, SectorPath, limits,
     message::client_master::{ClientReply, ClientRequest, Entry, JobRecord, JobState, SiteLink, StageRecord},
 };
 use serde::{Deserialize, Serialize};
@@ -305,18 +305,19 @@ fn blank_record(client: &Client, job: JobId, spec: &JobSpec, state: JobState) ->
 fn refusal(error: ClientError) -> Refusal {
     match error {
         ClientError::Refused(refusal) => refusal,
-        error => Refusal::new(error.status(), error.to_string()),
+        error => Refusal::new(error.reason(), error.to_string()),
     }
 }
 
 /// A node that did not answer, or not correctly.
 fn unavailable(node: &protocol::NodeId, why: impl std::fmt::Display) -> Refusal {
-    Refusal::new(Status::Unavailable, format!("node `{node}` cannot be worked with: {why}"))
+    Refusal::new(Reason::Unavailable, format!("node `{node}` cannot be worked with: {why}"))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use protocol::Status;
     use std::collections::BTreeMap;
 
     use protocol::{

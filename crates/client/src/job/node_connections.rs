@@ -13,7 +13,7 @@ use net::{
     transfer::{Carriers, Locality, TransferStream},
 };
 use protocol::{
-    NodeId, Refusal, Status,
+    NodeId, Reason, Refusal,
     message::{
         client_master::{Source, SpeNode},
         spe::{BucketTarget, SpeReply, SpeRequest},
@@ -159,7 +159,7 @@ impl NodeConnections {
 
     fn source(&self, node: &NodeId) -> Result<Source, Refusal> {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = || Refusal::new(Status::Unavailable, format!("the master gave no ticket for node `{node}`"));
+        let missing = || Refusal::new(Reason::Unavailable, format!("the master gave no ticket for node `{node}`"));
         sources.get(node).cloned().ok_or_else(missing)
     }
 }

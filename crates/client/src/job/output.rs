@@ -2,7 +2,7 @@
 //! [`sphere::OutputCommit`]. It never decides those steps.
 
 use protocol::{
-    JobId, Refusal, SectorPath, Status,
+    JobId, Reason, Refusal, SectorPath, Status,
     message::client_master::{ClientReply, Entry, EntryKind},
 };
 use sphere::{CommitAction, OutputEntry, OutputFolder, OutputSnapshot};
@@ -87,5 +87,5 @@ async fn list_if_present(client: &Client, folder: &SectorPath) -> Result<Option<
 fn exists(target: &SectorPath, why: &str) -> ClientError {
     let message =
         format!("the output `{target}` {why}; remove it with `sector rm -r {target}` or choose another folder");
-    Refusal::new(Status::Exists, message).into()
+    Refusal::new(Reason::Exists, message).into()
 }

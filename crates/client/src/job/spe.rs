@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use net::transfer::TransferStream;
 use protocol::{
-    NodeId, Refusal, Status,
+    NodeId, Reason, Refusal, Status,
     message::spe::{SpeReply, SpeRequest},
 };
 use sphere::{Assignment, Event, OrderRefusal, SpeId};
@@ -72,7 +72,7 @@ impl SpeConversation {
         let not_ordered = |refused: OrderRefusal| refused.event(attempt);
         if *loaded != Some(attempt.stage) {
             let Some((function, side)) = self.context.functions.get(attempt.stage as usize) else {
-                return Err(Event::JobRefused(Refusal::new(Status::Failed, "the job has no such stage")));
+                return Err(Event::JobRefused(Refusal::new(Reason::Failed, "the job has no such stage")));
             };
             let (client, doors) = (&self.context.client, &self.context.connections);
             let load = load_order(client, doors, &self.node, attempt.job, function, side).await.map_err(not_ordered)?;
@@ -119,7 +119,7 @@ impl SpeConversation {
 
 /// Whether every other SPE would refuse to load the function too.
 fn is_final(refusal: &Refusal) -> bool {
-    match refusal.status {
+    match refusal.status() {
         Status::Usage | Status::NotFound | Status::Refused | Status::Exists | Status::Corrupt => true,
         Status::Failed | Status::Unavailable => false,
     }

@@ -22,13 +22,13 @@ use net::{
     transfer::{Listener, QuicSettings, TransferStream},
 };
 use protocol::{
-    Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, RecordFraming, Refusal, SectorPath, SessionId, SliceId,
-    Status, UserName, Version,
+    Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, Reason, RecordFraming, Refusal, SectorPath, SessionId,
+    SliceId, UserName, Version,
     message::{
         access::{AclReply, AclRequest},
         client_master::{
             Admitted, ClientReply, ClientRequest, Created, Entry, EntryKind, EntryStatus, FileContent, JobRecord,
-            ListPage, Located, Source, SpeNode, Throttled,
+            ListPage, Located, Source, SpeNode,
         },
         history::{HistoryRequest, JobHistory},
         join::{JoinReply, JoinRequest, KEY_LABEL},
@@ -98,7 +98,7 @@ pub(crate) struct World {
     /// The refusal that reports get.
     refusal: Option<Refusal>,
     /// Renames that are done and then answered with this: the answer was lost, or somebody else did it first.
-    pub(crate) renames_denied: VecDeque<Status>,
+    pub(crate) renames_denied: VecDeque<Reason>,
     /// How many commits are answered with "too much, try again", and not looked at.
     pub(crate) commits_deferred: u32,
     /// An unknown commit puts this file beside the next part.
@@ -261,7 +261,7 @@ impl World {
 
     fn answer(&mut self, request: ClientRequest) -> ClientReply {
         let not_found =
-            |what: &SectorPath| ClientReply::Refused(Refusal::new(Status::NotFound, format!("nothing at {what}")));
+            |what: &SectorPath| ClientReply::Refused(Refusal::new(Reason::NotFound, format!("nothing at {what}")));
         match request {
             ClientRequest::AdmitJob { title, .. } => {
                 self.log.push(format!("admit {title}"));
@@ -310,12 +310,12 @@ impl World {
                     Some(target) => {
                         ClientReply::Created(Created { lease, slice, target, chain: vec![], base_bytes: 0 })
                     }
-                    None => ClientReply::Refused(Refusal::new(Status::Unavailable, "the node is gone")),
+                    None => ClientReply::Refused(Refusal::new(Reason::Unavailable, "the node is gone")),
                 }
             }
             ClientRequest::Commit { .. } if self.commits_deferred > 0 => {
                 self.commits_deferred -= 1;
-                ClientReply::Throttled(Throttled::new("alice asks too much", 0))
+                ClientReply::Refused(Refusal::throttled("alice asks too much", 0))
             }
             ClientRequest::Commit { lease, bytes, .. } => {
                 let (path, slice, records) = self.leases.remove(&lease).expect("a lease that was given");
@@ -345,7 +345,7 @@ impl World {
                     self.files.insert(path.parse().unwrap(), content);
                 }
                 match self.renames_denied.pop_front() {
-                    Some(status) => ClientReply::Refused(Refusal::new(status, "who knows")),
+                    Some(reason) => ClientReply::Refused(Refusal::new(reason, "who knows")),
                     None => ClientReply::Done,
                 }
             }
@@ -373,7 +373,7 @@ impl World {
                 SegmentSource::Local(slice) | SegmentSource::Remote { slice, .. } => self.slices.get(slice),
                 SegmentSource::Bucket(bucket) => self.nodes[node].sealed.get(bucket),
             };
-            let Some(bytes) = bytes else { return SpeReply::Refused(Refusal::new(Status::NotFound, "no such input")) };
+            let Some(bytes) = bytes else { return SpeReply::Refused(Refusal::new(Reason::NotFound, "no such input")) };
             let bytes = &bytes[segment.from as usize..segment.until as usize];
             bytes_in += bytes.len() as u64;
             for record in bytes.chunks(RECORD_BYTES) {
@@ -422,11 +422,11 @@ impl World {
     fn deliver_again(&mut self, node: &NodeId, order: &DeliveryOrder) -> SpeReply {
         self.log.push(format!("deliver again from {node}"));
         let Some(kept) = self.nodes[node].kept.get(&order.attempt).cloned() else {
-            return SpeReply::Refused(Refusal::new(Status::NotFound, "not kept"));
+            return SpeReply::Refused(Refusal::new(Reason::NotFound, "not kept"));
         };
         for (number, place) in &order.targets {
             if !self.give(order.attempt, *number, &place.node, place.generation, kept[number].clone()) {
-                return SpeReply::Refused(Refusal::new(Status::Unavailable, "a bucket's node is gone"));
+                return SpeReply::Refused(Refusal::new(Reason::Unavailable, "a bucket's node is gone"));
             }
         }
         SpeReply::Delivered
@@ -439,7 +439,7 @@ impl World {
             let piece = PieceId { bucket: order.bucket, task: winner.task, attempt: winner.attempt };
             match node.pieces.get(&piece) {
                 Some(bytes) => content.extend_from_slice(bytes),
-                None => return SpeReply::Refused(Refusal::new(Status::NotFound, "a piece is missing")),
+                None => return SpeReply::Refused(Refusal::new(Reason::NotFound, "a piece is missing")),
             }
         }
         let bytes = content.len() as u64;
@@ -568,11 +568,11 @@ async fn run(world: &Mutex<World>, node: &NodeId, order: &TaskOrder) -> Option<S
             std::future::pending().await
         }
         Some(Fault::Cancel | Fault::Hang) => {
-            lock(world).refusal = Some(Refusal::new(Status::Failed, "the job was cancelled by bob"));
+            lock(world).refusal = Some(Refusal::new(Reason::Failed, "the job was cancelled by bob"));
             std::future::pending().await
         }
         Some(Fault::PutOut) => {
-            lock(world).refusal = Some(Refusal::new(Status::Refused, "the session has ended"));
+            lock(world).refusal = Some(Refusal::new(Reason::NoRight, "the session has ended"));
             std::future::pending().await
         }
     }

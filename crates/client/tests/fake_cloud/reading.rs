@@ -12,7 +12,7 @@ use net::{
     transfer::TransferStream,
 };
 use protocol::{
-    NodeId, RecordFraming, Refusal, SectorPath, SliceId, Status,
+    NodeId, Reason, RecordFraming, Refusal, SectorPath, SliceId,
     message::{
         local::{CHECKSUMS_PER_MESSAGE_MAX, LocalReply, LocalRequest},
         transfer::{TransferReply, TransferRequest},
@@ -158,7 +158,7 @@ pub(super) async fn serve(
                 return;
             }
         } else {
-            let refusal = Refusal::new(Status::NotFound, format!("node {node} has no slice {slice}"));
+            let refusal = Refusal::new(Reason::NotFound, format!("node {node} has no slice {slice}"));
             stream.send(&TransferReply::Refused(refusal)).await.unwrap();
         }
         match next_request(world, &mut stream).await {
@@ -211,7 +211,7 @@ async fn serve_local(world: Arc<Mutex<World>>, node: NodeId, mut stream: LocalSt
         match request {
             LocalRequest::Open { slice, .. } => {
                 let Some(bytes) = lock(&world).slices.get(&slice).cloned() else {
-                    let refusal = Refusal::new(Status::NotFound, "no such slice");
+                    let refusal = Refusal::new(Reason::NotFound, "no such slice");
                     stream.send(&LocalReply::Refused(refusal)).await.unwrap();
                     continue;
                 };

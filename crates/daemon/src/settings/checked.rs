@@ -135,7 +135,7 @@ mod tests {
     /// File, line, key: the three things every error about a key must name.
     fn refused_at<T: Settings + std::fmt::Debug>(text: &str) -> (usize, String, String) {
         let error = parse::<T>(text).unwrap_err();
-        assert_eq!(error.refusal().status, Status::Usage, "{error}");
+        assert_eq!(error.refusal().status(), Status::Usage, "{error}");
         assert!(error.to_string().starts_with("role.toml, line "), "{error}");
         match error {
             DaemonError::SettingsKey { line, key, why, .. } => (line, key, why),
@@ -182,7 +182,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = Checked::<MasterSettings>::read(&folder.path().join("absent.toml")).unwrap_err();
         assert!(error.to_string().contains("absent.toml"), "{error}");
-        assert_eq!(error.refusal().status, Status::NotFound);
+        assert_eq!(error.refusal().status(), Status::NotFound);
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn each_mistake_is_refused_with_the_provider_and_what_to_do() {
         (format!("provider_order = [\"campus\"]\n{}", campus("suffix", "#")), "takes no passwords"),
     ] {
         let error = read(&text).map(|_| text).unwrap_err();
-        assert_eq!(error.refusal().status, protocol::Status::Usage, "{error}");
+        assert_eq!(error.refusal().status(), protocol::Status::Usage, "{error}");
         assert!(error.to_string().contains(word), "{word}: {error}");
     }
 }

@@ -3,7 +3,7 @@
 //! caller has.
 
 use protocol::{
-    FileId, Now, Refusal, SectorPath, SliceId, Status, UserName, limits, message::client_master::FileContent,
+    FileId, Now, Reason, Refusal, SectorPath, SliceId, UserName, limits, message::client_master::FileContent,
 };
 use store::RowChange;
 
@@ -34,7 +34,7 @@ impl Namespace {
             if parents && self.items.is_folder(slot) {
                 return Ok(NamespaceChange { entry: self.items.id(slot), ..NamespaceChange::default() });
             }
-            return Err(Refusal::new(Status::Exists, format!("`{path}` exists already")));
+            return Err(Refusal::new(Reason::Exists, format!("`{path}` exists already")));
         }
         self.check_parent(path, parents)?;
         let mut change = NamespaceChange::default();
@@ -93,7 +93,7 @@ impl Namespace {
         let slot = self.find_slot(from).ok_or_else(|| not_found_refusal(from))?;
         let id = self.items.id(slot);
         if from.is_root() || to.is_root() {
-            return Err(Refusal::new(Status::Refused, "the root folder `/` can be neither renamed nor replaced"));
+            return Err(Refusal::new(Reason::NotPermitted, "the root folder `/` can be neither renamed nor replaced"));
         }
         if from == to {
             return Ok(NamespaceChange { entry: id, ..NamespaceChange::default() });
@@ -101,18 +101,21 @@ impl Namespace {
         let is_folder = self.items.is_folder(slot);
         if to.is_within(from) && is_folder {
             return Err(Refusal::new(
-                Status::Refused,
+                Reason::NotPermitted,
                 format!("the folder `{from}` cannot be moved into itself, to `{to}`"),
             ));
         }
         self.check_parent(to, false)?;
         let mut change = NamespaceChange { entry: id, ..NamespaceChange::default() };
         if let Some(replaced) = self.find_slot(to) {
-            if self.items.is_folder(replaced) || is_folder {
-                return Err(Refusal::new(
-                    Status::Exists,
-                    format!("`{to}` exists already; only a file replaces a file"),
-                ));
+            let reason = match (is_folder, self.items.is_folder(replaced)) {
+                (false, false) => None,
+                (false, true) => Some(Reason::IsFolder),
+                (true, false) => Some(Reason::NotFolder),
+                (true, true) => Some(Reason::Exists),
+            };
+            if let Some(reason) = reason {
+                return Err(Refusal::new(reason, format!("`{to}` exists already; only a file replaces a file")));
             }
             self.remove_item(replaced, to, &mut change);
         } else {
@@ -156,7 +159,7 @@ impl Namespace {
     fn check_slice(&self, content: &FileContent, path: &SectorPath) -> Result<(), Refusal> {
         match self.file_of_slice(content.slice).and_then(|file| self.path(file)) {
             Some(other) => Err(Refusal::new(
-                Status::Refused,
+                Reason::NotPermitted,
                 format!("`{path}` cannot have the slice {}, which is the content of `{other}`", content.slice),
             )),
             None => Ok(()),
@@ -168,11 +171,11 @@ impl Namespace {
         let (nearest, missing) = self.deepest_existing_slot(path);
         if missing > 0 && !self.items.is_folder(nearest) {
             let file = self.path_of(nearest).map_or_else(String::new, |file| file.to_string());
-            return Err(Refusal::new(Status::Exists, format!("`{file}` is a file, so there can be no `{path}`")));
+            return Err(Refusal::new(Reason::NotFolder, format!("`{file}` is a file, so there can be no `{path}`")));
         }
         if missing > 1 && !parents {
             let folder = path.parent().unwrap_or_else(SectorPath::root);
-            return Err(Refusal::new(Status::NotFound, format!("there is no folder `{folder}`; make it first")));
+            return Err(Refusal::new(Reason::NotFound, format!("there is no folder `{folder}`; make it first")));
         }
         Ok(())
     }
@@ -192,7 +195,7 @@ impl Namespace {
         while let Some((at, size)) = rest.pop() {
             if !fits(size) {
                 return Err(Refusal::new(
-                    Status::Refused,
+                    Reason::NotPermitted,
                     format!(
                         "`{from}` cannot be renamed to `{to}`: \
                          a path in it would be longer than 3500 bytes or 256 components"
@@ -231,5 +234,5 @@ impl Namespace {
 
 /// The refusal where a file is needed.
 pub(crate) fn folder_refusal(path: &SectorPath) -> Refusal {
-    Refusal::new(Status::Exists, format!("`{path}` is a folder, not a file"))
+    Refusal::new(Reason::IsFolder, format!("`{path}` is a folder, not a file"))
 }

@@ -3,7 +3,7 @@
 //! enough.
 
 use protocol::{
-    FileId, Refusal, SectorPath, Status, limits,
+    FileId, Reason, Refusal, SectorPath, limits,
     message::client_master::{Entry, EntryKind},
 };
 
@@ -83,7 +83,7 @@ impl Namespace {
     /// Puts the walk where it was after `after`, whether or not that entry still exists.
     fn skip(&self, walk: &mut Walk, folder: &SectorPath, after: &SectorPath, recursive: bool) -> Result<(), Refusal> {
         if !after.is_within(folder) {
-            return Err(Refusal::new(Status::Usage, format!("a listing of `{folder}` cannot go on after `{after}`")));
+            return Err(Refusal::new(Reason::Invalid, format!("a listing of `{folder}` cannot go on after `{after}`")));
         }
         let levels = if recursive { usize::MAX } else { 1 };
         for name in after.components().skip(folder.components().count()).take(levels) {

@@ -23,7 +23,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use protocol::{
-    FileId, JournalId, Now, Refusal, SectorPath, SliceHeader, SliceId, Status, UserName, Version,
+    FileId, JournalId, Now, Reason, Refusal, SectorPath, SliceHeader, SliceId, UserName, Version,
     message::client_master::{Entry, EntryKind, FileContent, Usage},
 };
 use store::RowChange;
@@ -267,7 +267,7 @@ impl Namespace {
         // Time in the upper bits: an id is not reused after a restart, although removed entries leave no trace.
         self.last_file = (self.last_file + 1).max(now.unix_millis << FILES_PER_MILLI_BITS);
         let (parent, name) = (new.parent, new.name);
-        let refused = |why| Refusal::new(Status::Refused, format!("the entry `{name}` cannot be made: {why}"));
+        let refused = |why| Refusal::new(Reason::LimitReached, format!("the entry `{name}` cannot be made: {why}"));
         let slot = self.items.insert(NewItem { id: FileId(self.last_file), ..new }).map_err(refused)?;
         self.items.link(slot);
         let tally = self.items.subtree_usage(slot);
@@ -311,7 +311,7 @@ impl PathSize {
 
 /// The refusal for a path with no entry.
 pub(crate) fn not_found_refusal(path: &SectorPath) -> Refusal {
-    Refusal::new(Status::NotFound, format!("there is no file or folder `{path}`"))
+    Refusal::new(Reason::NotFound, format!("there is no file or folder `{path}`"))
 }
 
 /// The root folder's id, the same in every cloud.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use protocol::{
-    Acl, Digest, Now, RecordFraming, Refusal, SectorPath, SliceId, Status, UserName, Version,
+    Acl, Digest, Now, RecordFraming, SectorPath, SliceId, Status, UserName, Version,
     message::client_master::{EntryKind, FileContent, Usage},
 };
 use store::RowChange;
@@ -211,7 +211,7 @@ impl Both {
                 freed.extend(self.purge_pending_removals(rng));
                 assert_eq!(Ok(freed), expected.map(|freed| freed.into_iter().collect()));
             }
-            Err(Refusal { status, message: sentence }) => assert_eq!(Err(status), expected.map(drop), "{sentence}"),
+            Err(refusal) => assert_eq!(Err(refusal.status()), expected.map(drop), "{refusal}"),
         }
     }
 

@@ -2,7 +2,7 @@
 //! everyone, and its entries go in steps, the lowest first. Serves `rm -r`. A file keeps its slice until its own step,
 //! as if its removal were not durable yet. A restart in between continues, and never brings an entry back.
 
-use protocol::{FileId, Refusal, SectorPath, SliceId, Status, Version};
+use protocol::{FileId, Reason, Refusal, SectorPath, SliceId, Version};
 use store::RowChange;
 
 use super::{NO_PARENT, Namespace, change::NamespaceChange, entry_rows, not_found_refusal};
@@ -13,11 +13,11 @@ impl Namespace {
     pub(crate) fn remove(&mut self, path: &SectorPath, recursive: bool) -> Result<NamespaceChange, Refusal> {
         let slot = self.find_slot(path).ok_or_else(|| not_found_refusal(path))?;
         if slot == self.root {
-            return Err(Refusal::new(Status::Refused, "the root folder `/` cannot be removed"));
+            return Err(Refusal::new(Reason::NotPermitted, "the root folder `/` cannot be removed"));
         }
         if !recursive && self.items.folder(slot).is_some_and(|folder| !folder.children.is_empty()) {
             return Err(Refusal::new(
-                Status::Refused,
+                Reason::NotEmpty,
                 format!("the folder `{path}` is not empty; remove it with `-r`"),
             ));
         }

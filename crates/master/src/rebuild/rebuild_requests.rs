@@ -2,7 +2,7 @@
 //! administrator never decides anything.
 
 use protocol::{
-    Now, Refusal, SectorPath, SliceId, Status, limits,
+    Now, Reason, Refusal, SectorPath, SliceId, limits,
     message::{
         client_master::ClientReply,
         master_security::UserRights,
@@ -24,22 +24,22 @@ impl Master {
     ) -> Result<Option<ClientReply>, Refusal> {
         if !by.admin && !matches!(request, RebuildRequest::Status { .. }) {
             let message = format!("{} is no administrator: only one may decide about a rebuild", by.user);
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NoRight, message));
         }
         match request {
             RebuildRequest::Status { after } => return Ok(Some(ClientReply::Rebuild(self.rebuild_status(by, after)))),
             RebuildRequest::Finish if self.rebuild.is_running() => self.finish_rebuild(now),
             RebuildRequest::Finish => {
-                return Err(Refusal::new(Status::NotFound, "no rebuild is under way: there is nothing to finish"));
+                return Err(Refusal::new(Reason::NotFound, "no rebuild is under way: there is nothing to finish"));
             }
             RebuildRequest::Recover { slice, path } => self.recover(now, slice, &path)?,
             RebuildRequest::Forget(id) => {
                 if self.nodes.of_id(&id).is_some_and(|key| self.nodes.get(key).session.is_some()) {
-                    return Err(Refusal::new(Status::Refused, format!("node {id} is there; stop it first")));
+                    return Err(Refusal::new(Reason::InUse, format!("node {id} is there; stop it first")));
                 }
                 if !self.rebuild.members.contains(&id) {
                     let message = format!("no node {id} is known; `sector rebuild status` names those that are");
-                    return Err(Refusal::new(Status::NotFound, message));
+                    return Err(Refusal::new(Reason::NotFound, message));
                 }
                 self.forget_member(now, &id);
             }
@@ -127,10 +127,10 @@ impl Master {
         let metadata = self.in_doubt(slice)?;
         if !self.rebuild.is_archived(slice) {
             let message = format!("slice {slice} has a name; rename the file with `sector mv`");
-            return Err(Refusal::new(Status::Exists, message));
+            return Err(Refusal::new(Reason::Exists, message));
         }
         if self.names.find(path).is_some() {
-            return Err(Refusal::new(Status::Exists, format!("`{path}` exists already; name a free path")));
+            return Err(Refusal::new(Reason::Exists, format!("`{path}` exists already; name a free path")));
         }
         let (owner, modified) = (metadata.header.owner.clone(), metadata.header.modified_unix_millis);
         let content = content_of(&metadata);
@@ -151,7 +151,7 @@ impl Master {
     fn in_doubt(&self, slice: SliceId) -> Result<protocol::SliceMetadata, Refusal> {
         let unknown = || {
             let message = format!("slice {slice} is not in doubt; `sector rebuild status` lists those that are");
-            Refusal::new(Status::NotFound, message)
+            Refusal::new(Reason::NotFound, message)
         };
         self.rebuild.conflicts.get(&slice).map(|conflict| conflict.metadata.clone()).ok_or_else(unknown)
     }

@@ -2,7 +2,7 @@
 //! them: that was done before.
 
 use protocol::{
-    Acl, FileId, Now, Refusal, SectorPath, Status, UserName,
+    Acl, FileId, Now, Reason, Refusal, SectorPath, UserName,
     message::{
         access::{AclReply, AclRequest, AclStatus},
         client_master::ClientReply,
@@ -38,11 +38,11 @@ impl Master {
                         "`{path}` says nothing itself, what holds comes from above; say what shall hold with \
                          `sector acl set {path} …`"
                     );
-                    Refusal::new(Status::NotFound, message)
+                    Refusal::new(Reason::NotFound, message)
                 })?;
                 if let Some(who) = whom.iter().find(|who| own.entries().iter().all(|entry| entry.principal != **who)) {
                     let message = format!("`{path}` says nothing of {who}; `sector acl get {path}` shows what it says");
-                    return Err(Refusal::new(Status::NotFound, message));
+                    return Err(Refusal::new(Reason::NotFound, message));
                 }
                 let left = own.without(&whom);
                 self.change_acl(now, caller, by, &path, Some(left))
@@ -77,7 +77,7 @@ impl Master {
         let id = self.names.get(path)?;
         if path.is_root() {
             return Err(Refusal::new(
-                Status::Refused,
+                Reason::NotPermitted,
                 "the root folder `/` belongs to no one user; it cannot be given",
             ));
         }

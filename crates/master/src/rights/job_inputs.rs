@@ -3,7 +3,7 @@
 //! users.
 
 use protocol::{
-    JobId, NodeId, Now, Refusal, Rights, SliceId, Status, limits,
+    JobId, NodeId, Now, Reason, Refusal, Rights, SliceId, limits,
     message::{access::AclReply, client_master::ClientReply, master_security::UserRights},
 };
 
@@ -24,13 +24,13 @@ impl Master {
         self.check_running(by, job)?;
         if slices.len() > limits::JOB_INPUTS_MAX {
             let message = format!("{} slices are too many; ask for {} at a time", slices.len(), limits::JOB_INPUTS_MAX);
-            return Err(Refusal::new(Status::Usage, message));
+            return Err(Refusal::new(Reason::Invalid, message));
         }
         for slice in &slices {
             self.check_input(by, *slice)?;
         }
         let key = self.nodes.of_id(node).filter(|key| self.nodes.get(*key).is_up()).ok_or_else(|| {
-            Refusal::new(Status::Unavailable, format!("the node {node} cannot be reached now; use another"))
+            Refusal::new(Reason::Unavailable, format!("the node {node} cannot be reached now; use another"))
         })?;
         let node = self.nodes.get(key);
         let source = self.tickets.inputs(now, node, self.client_bearer(&self.client_at(client), node), job, slices);
@@ -41,7 +41,7 @@ impl Master {
     fn check_input(&self, by: &UserRights, slice: SliceId) -> Result<(), Refusal> {
         let gone = || {
             let message = format!("an input (slice {slice}) was changed while the job read it; run the job again");
-            Refusal::new(Status::Refused, message)
+            Refusal::new(Reason::VersionChanged { current: None }, message)
         };
         let id = self.names.file_of_slice(slice).filter(|_| !self.names.is_pending_removal(slice)).ok_or_else(gone)?;
         let path = self.names.path(id).filter(|path| !is_hidden_from(by, path)).ok_or_else(gone)?;

@@ -54,7 +54,7 @@ fn a_commit_that_waits_is_told_that_another_attempt_took_its_place() {
     let number = bench.commit_later("ann", first.lease, 10);
     bench.created("ann", with_key("/f", 1));
     let Some(ClientReply::Refused(refusal)) = bench.answer(number) else { panic!("not refused") };
-    assert!(refusal.status == Status::Refused && refusal.message.contains("again"), "{refusal}");
+    assert!(refusal.status() == Status::Refused && refusal.message.contains("again"), "{refusal}");
     assert!(bench.holders(first.slice).is_empty());
 }
 
@@ -81,7 +81,7 @@ fn an_attempt_waits_a_moment_for_the_node_with_its_bytes_and_then_begins_elsewhe
     bench.crash(&there);
     bench.advance(seconds(12));
     let refusal = bench.refused("ann", ClientRequest::Create(with_key("/f", 1)));
-    assert!(refusal.status == Status::Unavailable && refusal.message.contains(&there), "{refusal}");
+    assert!(refusal.status() == Status::Unavailable && refusal.message.contains(&there), "{refusal}");
     bench.join(&there);
     assert_eq!(bench.created("ann", with_key("/f", 1)).target.node, first.target.node);
     bench.crash(&there);
@@ -140,7 +140,7 @@ fn an_append_to_a_file_that_changed_meanwhile_is_refused() {
     bench.done("ann", ClientRequest::Rename { from: path("/g"), to: path("/f") });
     bench.write(&created, 15);
     let number = bench.commit_later("ann", created.lease, 15);
-    assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status == Status::Refused));
+    assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::Refused));
     assert_eq!(content(&bench.stat("/f").entry).bytes, 20);
     assert!(bench.holders(created.slice).is_empty());
 }
@@ -154,7 +154,7 @@ fn an_append_creates_a_missing_file_and_never_replaces_one_that_came_meanwhile()
     bench.write(&created, 5);
     bench.done("ann", ClientRequest::Rename { from: path("/g"), to: path("/f") });
     let number = bench.commit_later("ann", created.lease, 5);
-    assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status == Status::Exists));
+    assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::Exists));
     assert_eq!(content(&bench.put("ann", append("/new"), 7)).bytes, 7);
 }
 
@@ -165,7 +165,7 @@ fn an_append_needs_a_good_copy_at_a_node_with_room_for_the_whole() {
     bench.node_mut("n1").free_bytes = 1_350;
     bench.advance(seconds(1));
     let refusal = bench.refused("ann", ClientRequest::Create(append("/f")));
-    assert!(refusal.status == Status::Unavailable && refusal.message.contains("/f"), "{refusal}");
+    assert!(refusal.status() == Status::Unavailable && refusal.message.contains("/f"), "{refusal}");
     bench.node_mut("n1").free_bytes = 1_400;
     bench.advance(seconds(1));
     let created = bench.created("ann", append("/f"));

@@ -2,6 +2,7 @@
 //! plain.
 
 use protocol::{
+    Reason,
     message::{
         audit::{AuditKind, AuditOutcome},
         node_master::TicketRefusal,
@@ -152,7 +153,7 @@ fn what_is_wrong_with_the_security_server_is_told_in_health() {
     bench.hear_security(to, Ok(SecurityReply::Health(vec!["its disk is nearly full".into()])));
     assert!(bench.health().reasons.contains(&"its disk is nearly full".to_owned()));
     // That it cannot be asked changes nothing.
-    bench.hear_security(to, Err(Refusal::new(Status::Unavailable, "away")));
+    bench.hear_security(to, Err(Refusal::new(Reason::Unavailable, "away")));
     assert!(bench.health().reasons.contains(&"its disk is nearly full".to_owned()));
     bench.hear_security(to, Ok(SecurityReply::Health(Vec::new())));
     assert!(bench.health().reasons.is_empty());

@@ -143,7 +143,7 @@ fn what_cannot_be_drained_is_refused_at_once_with_its_reason() {
     bench.put("ann", create("/f"), 10);
     let refusal = bench.refused("admin", drain("n1"));
     assert!(
-        refusal.status == Status::Unavailable && refusal.message.contains("1 file wants more copies than the nodes")
+        refusal.status() == Status::Unavailable && refusal.message.contains("1 file wants more copies than the nodes")
     );
     bench.add_node("n3", "a/1");
     bench.node_mut("n3").free_bytes = 1_005;
@@ -176,7 +176,7 @@ fn draining_can_be_taken_back() {
 fn a_node_in_use_is_not_removed_and_a_drained_one_stays_out_until_it_is_let_in() {
     let (mut bench, _) = filled();
     let refusal = bench.refused("admin", removal("n1", false, false, false));
-    assert!(refusal.status == Status::Refused && refusal.message.contains("drain n1 --wait"), "{refusal}");
+    assert!(refusal.status() == Status::Refused && refusal.message.contains("drain n1 --wait"), "{refusal}");
     begin(&mut bench, drain("n1"));
     bench.advance(seconds(10));
     let session = bench.node("n1").session.unwrap();
@@ -204,7 +204,7 @@ fn a_node_in_use_is_not_removed_and_a_drained_one_stays_out_until_it_is_let_in()
     };
     assert!(try_join(&mut bench).unwrap_err().message.contains("remove n1 --undo"));
     bench.restart_master();
-    assert_eq!(try_join(&mut bench).unwrap_err().status, Status::Refused, "also after a restart");
+    assert_eq!(try_join(&mut bench).unwrap_err().status(), Status::Refused, "also after a restart");
     assert!(!remove(&mut bench, removal("n1", false, false, true)).removed);
     assert!(try_join(&mut bench).is_ok());
 }

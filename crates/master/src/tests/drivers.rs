@@ -68,9 +68,9 @@ fn a_detached_job_is_driven_by_a_node_in_the_name_of_its_user() {
     let held = bench.master.driver_session(id, KEYS[0]).unwrap();
     assert_eq!(held.user.as_str(), "ann");
     for wrong in [KEYS[1], DriverKey([9; 32])] {
-        assert_eq!(bench.master.driver_session(id, wrong).unwrap_err().status, Status::Refused);
+        assert_eq!(bench.master.driver_session(id, wrong).unwrap_err().status(), Status::Refused);
     }
-    assert_eq!(bench.master.driver_session(JobId(7), KEYS[0]).unwrap_err().status, Status::Refused);
+    assert_eq!(bench.master.driver_session(JobId(7), KEYS[0]).unwrap_err().status(), Status::Refused);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_job_without_keys_left_is_given_up_and_one_that_ended_lets_nobody_in() {
     let done = detached(&mut bench);
     report(&mut bench, done, JobState::Done);
     for (id, key) in [(id, KEYS[2]), (done, KEYS[0])] {
-        assert_eq!(bench.master.driver_session(id, key).unwrap_err().status, Status::Refused);
+        assert_eq!(bench.master.driver_session(id, key).unwrap_err().status(), Status::Refused);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    NodeId, Place, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata, Status,
+    NodeId, Place, Reason, Refusal, SessionId, SliceHeader, SliceId, SliceMetadata,
     disk::DiskStatus,
     message::{
         audit::RefusedTickets,
@@ -265,7 +265,7 @@ impl Bench {
             }
             None => {
                 let kept_bytes = self.nodes[target].keeps_bytes;
-                Report::ReplicateFailed { slice, refusal: Refusal::new(Status::Unavailable, "no"), kept_bytes }
+                Report::ReplicateFailed { slice, refusal: Refusal::new(Reason::Unavailable, "no"), kept_bytes }
             }
         }
     }
@@ -344,5 +344,5 @@ impl FakeNode {
 }
 
 fn not_here() -> Ack {
-    Ack::Refused(Refusal::new(Status::NotFound, "not here"))
+    Ack::Refused(Refusal::new(Reason::NotFound, "not here"))
 }

@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use protocol::message::client_master::{ListPage, Usage};
+use protocol::{
+    Reason,
+    message::client_master::{ListPage, Usage},
+};
 
 fn folder(at: &str) -> ClientRequest {
     ClientRequest::MakeFolder { path: path(at), parents: false }
@@ -42,7 +45,7 @@ fn only_owners_and_administrators_change_what_is_theirs() {
         ClientRequest::Create(CreateRequest { parents: true, ..create("/ann/x/y/g") }),
     ] {
         let refusal = bench.refused("bob", request.clone());
-        assert_eq!(refusal.status, Status::Refused, "{request:?}: {refusal}");
+        assert_eq!(refusal.status(), Status::Refused, "{request:?}: {refusal}");
         assert!(refusal.message.contains("belongs to ann"), "{refusal}");
     }
     bench.put("bob", create("/bobs"), 1);
@@ -79,7 +82,7 @@ fn what_is_not_there_is_named_in_the_refusal() {
         rename("/no/where", "/x"),
     ] {
         let refusal = bench.refused("ann", request);
-        assert_eq!(refusal, Refusal::new(Status::NotFound, "there is no file or folder `/no/where`"));
+        assert_eq!(refusal, Refusal::new(Reason::NotFound, "there is no file or folder `/no/where`"));
     }
 }
 
@@ -140,7 +143,7 @@ fn a_rename_that_would_make_a_path_too_long_is_refused() {
     bench.done("ann", ClientRequest::MakeFolder { path: path(&format!("/d{}", deep(9))), parents: true });
     let too_deep = rename("/d", &format!("{}/d", deep(10)));
     let refusal = bench.refused("ann", too_deep);
-    assert_eq!(refusal.status, Status::Refused);
+    assert_eq!(refusal.status(), Status::Refused);
     assert!(refusal.message.contains("longer than 3500 bytes"), "{refusal}");
     // Half of it fits, and what lies below is still found.
     bench.done("ann", rename("/d", &format!("{}/d", deep(5))));

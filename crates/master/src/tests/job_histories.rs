@@ -45,7 +45,7 @@ fn of(bench: &mut Bench, user: &str, job: JobId) -> Option<JobHistory> {
     match bench.ask(user, ClientRequest::History(HistoryRequest::Get(job))) {
         ClientReply::History(history) => Some(history),
         ClientReply::Refused(refusal) => {
-            assert_eq!(refusal.status, Status::NotFound, "{refusal:?}");
+            assert_eq!(refusal.status(), Status::NotFound, "{refusal:?}");
             None
         }
         other => panic!("{other:?}"),

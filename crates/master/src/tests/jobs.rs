@@ -126,7 +126,7 @@ fn a_cancelled_job_is_told_so_at_its_next_report() {
     bench.done("admin", ClientRequest::CancelJob(job));
     assert!(forgotten_by(&bench, "n1", job));
     let refusal = bench.refused("ann", ClientRequest::ReportJob(record(job, JobState::Running)));
-    assert!(refusal.status == Status::Failed && refusal.message.contains("was cancelled"), "{refusal}");
+    assert!(refusal.status() == Status::Failed && refusal.message.contains("was cancelled"), "{refusal}");
     assert_eq!(state(&mut bench, job), JobState::Cancelled);
     assert_eq!(bench.status_of("ann", ClientRequest::CancelJob(job)), Status::Refused);
     assert_eq!(bench.status_of("ann", ClientRequest::Job(JobId(1))), Status::NotFound);

@@ -95,7 +95,7 @@ fn an_old_journal_waits_for_its_nodes_before_anything_can_be_changed() {
     bench.join_each(&["n1"]);
     let status = bench.rebuild_status();
     assert_eq!((status.state, status.missing), (RebuildState::Running, vec![node("n2")]));
-    assert_eq!(bench.refused("ann", ClientRequest::Create(create("/b"))).status, Status::Unavailable);
+    assert_eq!(bench.refused("ann", ClientRequest::Create(create("/b"))).status(), Status::Unavailable);
     assert!(!bench.locate("ann", "/a").sources.is_empty(), "and all can be read");
 }
 

@@ -86,7 +86,7 @@ fn no_file_takes_the_place_of_the_folder_of_memory() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     for parents in [true, false] {
         let refusal = bench.refused("ann", ClientRequest::Create(CreateRequest { parents, ..create("/memory") }));
-        assert!(refusal.status == Status::Usage && refusal.message.contains("a name below it"), "{refusal:?}");
+        assert!(refusal.status() == Status::Usage && refusal.message.contains("a name below it"), "{refusal:?}");
     }
     put(&mut bench, "/memory/a");
 }
@@ -98,7 +98,7 @@ fn a_rename_does_not_cross_the_border_of_memory() {
     put(&mut bench, "/b");
     for (from, to) in [("/memory/a", "/a"), ("/b", "/memory/b"), ("/memory", "/m"), ("/b", "/memory")] {
         let refusal = bench.refused("ann", rename(from, to));
-        assert_eq!(refusal.status, Status::Usage, "{from} to {to}");
+        assert_eq!(refusal.status(), Status::Usage, "{from} to {to}");
         assert!(refusal.message.contains("sector cp"), "{}", refusal.message);
     }
     bench.done("ann", rename("/memory/a", "/memory/c"));
@@ -132,5 +132,5 @@ fn a_file_goes_to_a_node_that_has_room_for_it_in_memory_however_full_its_disks_a
     bench.node_mut("n2").memory_free_bytes = 0;
     bench.report_status("n2");
     let refusal = bench.refused("ann", ClientRequest::Create(request("/memory/b")));
-    assert!(refusal.status == Status::Unavailable && refusal.message.contains("room in memory"), "{refusal:?}");
+    assert!(refusal.status() == Status::Unavailable && refusal.message.contains("room in memory"), "{refusal:?}");
 }

@@ -324,13 +324,12 @@ impl Bench {
     pub(super) fn refused(&mut self, user: &str, request: ClientRequest) -> Refusal {
         match self.ask(user, request.clone()) {
             ClientReply::Refused(refusal) => refusal,
-            ClientReply::Throttled(too_much) => too_much.refusal,
             other => panic!("{request:?} was not refused: {other:?}"),
         }
     }
 
     pub(super) fn status_of(&mut self, user: &str, request: ClientRequest) -> Status {
-        self.refused(user, request).status
+        self.refused(user, request).status()
     }
 
     pub(super) fn created(&mut self, user: &str, request: CreateRequest) -> Created {

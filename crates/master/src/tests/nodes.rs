@@ -114,7 +114,7 @@ fn bytes_that_a_returning_node_no_longer_has_do_not_count_for_a_commit() {
     assert_eq!(bench.answer(number), None);
     bench.advance(seconds(61));
     assert!(
-        matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status == Status::Unavailable)
+        matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::Unavailable)
     );
 }
 

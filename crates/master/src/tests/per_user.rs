@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use protocol::{
     JobId,
     message::{
-        client_master::{Admitted, DriverKey, JobRecord, JobState, Throttled},
+        client_master::{Admitted, DriverKey, JobRecord, JobState},
         history::{HistoryRequest, JobHistory},
         node_master::IncomingWrite,
     },
@@ -17,12 +17,12 @@ use super::*;
 
 impl Bench {
     /// The answer of one who has too much.
-    fn too_much(&mut self, user: &str, request: ClientRequest) -> Throttled {
+    fn too_much(&mut self, user: &str, request: ClientRequest) -> Refusal {
         match self.ask(user, request) {
-            ClientReply::Throttled(too_much) => {
-                assert_eq!(too_much.refusal.status.exit_code(), 5);
-                let when = format!("try again in {} s", too_much.retry_after_seconds);
-                assert!(too_much.refusal.message.ends_with(&when), "{too_much:?}");
+            ClientReply::Refused(too_much) => {
+                assert_eq!(too_much.status().exit_code(), 5);
+                let after = too_much.retry_after().unwrap_or_else(|| panic!("{too_much:?}"));
+                assert!(too_much.message.ends_with(&format!("try again in {} s", after.as_secs())), "{too_much:?}");
                 too_much
             }
             other => panic!("not too much: {other:?}"),
@@ -80,7 +80,7 @@ fn quota(bytes: u64) -> ClientRequest {
 fn who_writes_too_many_files_hears_so_and_another_goes_on() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let leases: Vec<_> = (0..8_192).map(|index| bench.created("ann", sized(&format!("/a{index}"), 0)).lease).collect();
-    let said = bench.too_much("ann", ask_sized("/more", 0)).refusal.message;
+    let said = bench.too_much("ann", ask_sized("/more", 0)).message;
     assert!(said.contains("ann writes 8192 files at once already"), "{said}");
     for index in 0..100 {
         bench.put("bob", sized(&format!("/b{index}"), 1), 1);
@@ -96,7 +96,7 @@ fn what_one_user_was_promised_leaves_others_a_fair_part_of_the_room() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     // Alone a user may have all: 1,000,000 are free, 1,000 in reserve.
     let large = bench.created("ann", sized("/large", 990_000));
-    let said = bench.too_much("ann", ask_sized("/more", 100_000)).refusal.message;
+    let said = bench.too_much("ann", ask_sized("/more", 100_000)).message;
     assert!(said.contains("990000 bytes that are promised") && said.contains("990000 of them to ann"), "{said}");
     bench.created("bob", sized("/bobs", 400_000));
     // More than the half that is his he has not, as long as ann may still come.
@@ -139,7 +139,7 @@ fn what_is_being_written_counts_for_the_quotas_of_user_and_folder() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.done("admin", quota(100));
     let first = bench.created("ann", sized("/a", 60));
-    let said = bench.too_much("ann", ask_sized("/b", 60)).refusal.message;
+    let said = bench.too_much("ann", ask_sized("/b", 60)).message;
     assert!(said.contains("ann may keep 100 bytes, has 0 and would have 120"), "{said}");
     assert_eq!(bench.status_of("ann", ask_sized("/b", 101)), Status::Refused, "that will never do");
     bench.done("ann", ClientRequest::Abandon(first.lease));
@@ -152,7 +152,7 @@ fn what_is_being_written_counts_for_the_quotas_of_user_and_folder() {
     bench.set_policy("admin", "/d", protocol::Policy { quota_bytes: Some(100), ..protocol::Policy::default() });
     bench.created("bob", sized("/d/x", 60));
     bench.created("bob", sized("/d-beside/x", 1_000));
-    let said = bench.too_much("bob", ask_sized("/d/y", 60)).refusal.message;
+    let said = bench.too_much("bob", ask_sized("/d/y", 60)).message;
     assert!(said.contains("the folder `/d` may keep 100 bytes"), "{said}");
     bench.created("bob", sized("/d/y", 40));
 }
@@ -176,7 +176,7 @@ fn a_lease_under_which_nothing_comes_ends_although_it_is_renewed() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let still = bench.created("ann", sized("/still", 900_000));
     let ended = bench.renewed_for(21, still.lease, |_| None);
-    assert!(matches!(&ended, ClientReply::Refused(refusal) if refusal.status == Status::NotFound), "{ended:?}");
+    assert!(matches!(&ended, ClientReply::Refused(refusal) if refusal.status() == Status::NotFound), "{ended:?}");
     bench.created("bob", sized("/still", 900_000));
     // As long as something comes, or its node is at work on it, it goes on.
     let slow = bench.created("ann", sized("/slow", 10));
@@ -240,7 +240,7 @@ fn one_users_many_sessions_put_out_his_own_and_no_others() {
 fn who_has_too_many_jobs_running_hears_so_and_another_goes_on() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let jobs: Vec<_> = (0..500).map(|_| bench.admitted("ann")).collect();
-    let said = bench.too_much("ann", admit()).refusal.message;
+    let said = bench.too_much("ann", admit()).message;
     assert!(said.contains("ann has 500 jobs running already"), "{said}");
     for _ in 0..100 {
         bench.admitted("bob");
@@ -284,7 +284,7 @@ fn nodes_drive_only_so_many_detached_jobs_of_one_user() {
         bench.done("ann", detach(job));
     }
     let job = bench.admitted("ann");
-    let said = bench.too_much("ann", detach(job)).refusal.message;
+    let said = bench.too_much("ann", detach(job)).message;
     assert!(said.contains("nodes drive 32 detached jobs of ann already"), "{said}");
     let job = bench.admitted("bob");
     bench.done("bob", detach(job));

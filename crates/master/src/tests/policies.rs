@@ -161,7 +161,7 @@ fn only_owners_set_policies_and_only_administrators_quotas() {
     bench.done("ann", folder("/d"));
     let quota = Policy { quota_files: Some(5), ..Policy::default() };
     let refusal = bench.refused("bob", set("/d", copies(2)));
-    assert_eq!((refusal.status, refusal.message.contains("belongs to ann")), (Status::Refused, true));
+    assert_eq!((refusal.status(), refusal.message.contains("belongs to ann")), (Status::Refused, true));
     assert!(bench.refused("ann", set("/d", quota.clone())).message.contains("quota"));
     assert_eq!(bench.status_of("ann", set("/", copies(1))), Status::Refused);
     bench.set_policy("admin", "/d", quota.clone());

@@ -53,7 +53,7 @@ fn who_may_keep_no_more_is_told_who_what_how_much_and_what_to_do() {
     bench.done("admin", set_quota("ann", Some(100), Some(3)));
     bench.put("ann", with_bytes("/a", 60), 60);
     let refusal = bench.refused("ann", ClientRequest::Create(with_bytes("/b", 41)));
-    assert_eq!(refusal.status, Status::Refused);
+    assert_eq!(refusal.status(), Status::Refused);
     for word in ["ann", "`/b`", "100 bytes", "has 60", "101", "sector trash empty", "administrator"] {
         assert!(refusal.message.contains(word), "{word}: {refusal}");
     }
@@ -62,7 +62,7 @@ fn who_may_keep_no_more_is_told_who_what_how_much_and_what_to_do() {
     let created = bench.created("ann", CreateRequest { bytes_expected: None, ..create("/b") });
     bench.write(&created, 41);
     let number = bench.commit_later("ann", created.lease, 41);
-    assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status == Status::Refused));
+    assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::Refused));
     assert!(!bench.exists("/b") && bench.holders(created.slice).is_empty());
     bench.put("ann", with_bytes("/b", 40), 40);
     bench.put("ann", with_bytes("/empty", 0), 0);
@@ -115,7 +115,7 @@ fn a_folder_holds_no_more_than_its_quota_however_it_gets_there() {
     bench.set_policy("admin", "/d", of_bytes(100));
     bench.set_policy("admin", "/d/e", of_bytes(1_000));
     let refusal = bench.refused("admin", rename("/other", "/d/e/other"));
-    assert!(refusal.status == Status::Refused && refusal.message.contains("the folder `/d` "), "{refusal}");
+    assert!(refusal.status() == Status::Refused && refusal.message.contains("the folder `/d` "), "{refusal}");
     assert_eq!(bench.status_of("admin", ClientRequest::Create(with_bytes("/d/new/deep", 51))), Status::Refused);
     // Replaced files make room.
     bench.done("admin", rename("/other/g", "/d/e/f"));

@@ -154,7 +154,7 @@ fn names_can_be_read_and_not_be_changed_until_all_known_nodes_have_told() {
         ClientRequest::Remove { path: path("/bob"), recursive: true, now: true },
     ] {
         let refusal = bench.refused("admin", request);
-        assert_eq!(refusal.status, Status::Unavailable);
+        assert_eq!(refusal.status(), Status::Unavailable);
         assert!(refusal.message.contains("1 of 3") && refusal.message.contains("n3"), "{refusal}");
     }
     bench.advance(seconds(100));

@@ -48,7 +48,7 @@ impl Bench {
     fn may_read(&mut self, user: &str, at: &str) -> bool {
         match self.ask(user, ClientRequest::Locate(path(at))) {
             ClientReply::Located(_) => true,
-            ClientReply::Refused(refusal) if refusal.status == Status::Refused => false,
+            ClientReply::Refused(refusal) if refusal.status() == Status::Refused => false,
             other => panic!("{other:?}"),
         }
     }
@@ -126,7 +126,7 @@ fn who_owns_a_folder_may_do_everything_below_it_as_far_as_that_says_nothing_itse
     assert!(!bench.may_read("ann", "/d/own") && bench.may_read("bob", "/d/own") && bench.may_read("admin", "/d/own"));
     // A folder with an entry in it that the user may not remove is not removed; the answer does not name the entry.
     let refusal = bench.refused("ann", remove("/d"));
-    assert!(refusal.status == Status::Refused && !refusal.message.contains("own `"), "{refusal}");
+    assert!(refusal.status() == Status::Refused && !refusal.message.contains("own `"), "{refusal}");
     assert!(bench.exists("/d/own"));
     bench.done("bob", remove("/d/own"));
     bench.done("ann", remove("/d"));
@@ -227,7 +227,7 @@ fn a_file_that_is_overwritten_keeps_its_owner_and_its_rights() {
     bench.write(&created, 20);
     bench.set_acl("ann", "/f", "user:bob:r");
     let number = bench.commit_later("bob", created.lease, 20);
-    assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status == Status::Refused));
+    assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::Refused));
     assert_eq!(content(&bench.stat("/f").entry).bytes, 10);
 }
 
@@ -249,11 +249,11 @@ fn a_job_reads_only_what_its_user_may_read_and_run_jobs_on() {
     assert_eq!((ticket.user.as_str(), ticket.node), ("bob", node("n1")));
     for refused in [read, run, SliceId(77)] {
         let refusal = bench.inputs("bob", job, &[open, refused]).unwrap_err();
-        assert_eq!(refusal.status, Status::Refused, "{refusal}");
+        assert_eq!(refusal.status(), Status::Refused, "{refusal}");
     }
     assert!(bench.inputs("bob", job, &[read]).unwrap_err().message.contains("run jobs on it"));
     // Nor for another's job, nor once it has ended, nor for a file its owner has thrown away.
-    assert_eq!(bench.inputs("eve", job, &[open]).unwrap_err().status, Status::Refused);
+    assert_eq!(bench.inputs("eve", job, &[open]).unwrap_err().status(), Status::Refused);
     bench.done("ann", remove("/open"));
     assert!(bench.inputs("bob", job, &[open]).is_err());
     bench.done("bob", ClientRequest::CancelJob(job));
@@ -370,7 +370,7 @@ fn what_a_folder_said_once_opens_it_to_nobody_while_names_are_put_together() {
         ClientRequest::List { folder: path("/d"), recursive: true, after: None, with_nodes: false },
     ] {
         let reply = bench.ask("bob", request.clone());
-        assert!(matches!(&reply, ClientReply::Refused(refusal) if refusal.status == Status::Refused), "{request:?}");
+        assert!(matches!(&reply, ClientReply::Refused(refusal) if refusal.status() == Status::Refused), "{request:?}");
         assert!(!matches!(bench.ask("ann", request), ClientReply::Refused(_)));
     }
     let list = ClientRequest::List { folder: SectorPath::root(), recursive: true, after: None, with_nodes: false };

@@ -240,7 +240,7 @@ fn a_refusal_says_what_is_lacking_and_who_may_help() {
         (ClientRequest::Acl(AclRequest::Clear(path("/d/f"))), "may not say who may do what with it"),
     ] {
         let refusal = bench.refused("bob", request);
-        assert_eq!(refusal.status, Status::Refused);
+        assert_eq!(refusal.status(), Status::Refused);
         assert!(refusal.message.contains(says) && refusal.message.contains("ask ann or an administrator"), "{refusal}");
     }
     // Users who may list the folder are told that an entry does not exist.

@@ -1,8 +1,11 @@
 //! Questions that the master passes on to the security server.
 
-use protocol::message::{
-    accounts::{AccountsReply, AccountsRequest},
-    master_security::{SecurityReply, SecurityRequest},
+use protocol::{
+    Reason,
+    message::{
+        accounts::{AccountsReply, AccountsRequest},
+        master_security::{SecurityReply, SecurityRequest},
+    },
 };
 
 use super::*;
@@ -24,13 +27,13 @@ fn a_request_about_accounts_is_forwarded_with_its_asker_and_answered_likewise() 
 #[test]
 fn where_the_security_server_is_away_or_talks_nonsense_the_client_hears_so() {
     let mut bench = Bench::new(MasterConfig::default(), 1);
-    let away = Refusal::new(Status::Unavailable, "away");
+    let away = Refusal::new(Reason::Unavailable, "away");
     for (reply, status) in [(Err(away), Status::Unavailable), (Ok(SecurityReply::NodeAllowed), Status::Failed)] {
         let number = bench.ask_later("ann", WHO);
         let (to, _) = bench.security_asked.pop().unwrap();
         bench.hear_security(to, reply);
         let answer = bench.answer(number);
-        assert!(matches!(answer, Some(ClientReply::Refused(refusal)) if refusal.status == status));
+        assert!(matches!(answer, Some(ClientReply::Refused(refusal)) if refusal.status() == status));
     }
 }
 

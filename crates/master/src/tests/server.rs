@@ -17,6 +17,7 @@ use net::{
     transfer::{Carrier, Listener, TcpCarrier},
 };
 use protocol::{
+    Reason,
     message::{
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         master_security::{KnownUser, SecurityReply, SecurityRequest},
@@ -162,7 +163,7 @@ async fn guard(listener: Listener, node_print: [u8; 32]) {
         stream.admit();
         tokio::spawn(async move {
             while let Ok(Some(request)) = stream.receive_or_end::<SecurityRequest>().await {
-                let no = SecurityReply::Refused(Refusal::new(Status::Refused, "wrong user or password"));
+                let no = SecurityReply::Refused(Refusal::new(Reason::NoRight, "wrong user or password"));
                 let reply = match request {
                     SecurityRequest::CheckUser { user, secret, .. } if secret == Secret::Password("right".into()) => {
                         let rights = UserRights { user, groups: Vec::new(), admin: false };
@@ -191,7 +192,7 @@ async fn what_was_answered_is_there_when_the_master_is_started_again() {
     let master = cloud.start().await;
     let ann = cloud.log_in(master.address, "right").await.unwrap();
     let reply = ann.ask_master(mkdir).await;
-    assert!(matches!(reply, ClientReply::Refused(refusal) if refusal.status == Status::Exists));
+    assert!(matches!(reply, ClientReply::Refused(refusal) if refusal.status() == Status::Exists));
     assert_eq!(ann.ask_master(ClientRequest::Logout).await, ClientReply::Done);
     master.end().await;
 }
@@ -226,7 +227,7 @@ async fn nobody_comes_in_whom_the_security_server_does_not_know() {
     assert!(refusal.message.contains("showed no certificate"), "{refusal}");
     let other = cloud.authority.issue("n1").unwrap();
     let other = TlsIdentity::role(cloud.authority.certificate_pem(), &other).unwrap();
-    assert_eq!(refused(cloud.join(master.address, other, request).await).status, Status::Refused);
+    assert_eq!(refused(cloud.join(master.address, other, request).await).status(), Status::Refused);
     master.end().await;
 }
 
@@ -239,7 +240,7 @@ async fn nobody_comes_in_while_the_security_server_is_away() {
     drop(closed);
     let master = cloud.start().await;
     let refusal = cloud.log_in(master.address, "right").await.err().unwrap();
-    assert_eq!(refusal.status, Status::Unavailable);
+    assert_eq!(refusal.status(), Status::Unavailable);
     assert!(refusal.message.contains("security server"), "{refusal}");
     master.end().await;
 }
@@ -304,7 +305,7 @@ async fn a_message_that_is_not_understood_is_answered_so() {
     for body in [Vec::new(), vec![9, 9, 9], codec::encode(&Report::Inventory { slices: Vec::new(), last: true })] {
         let answer = ann.messenger.request(ann.session, body, seconds(20)).await.unwrap();
         let reply: ClientReply = codec::decode(&answer).unwrap();
-        assert!(matches!(&reply, ClientReply::Refused(refusal) if refusal.status == Status::Usage), "{reply:?}");
+        assert!(matches!(&reply, ClientReply::Refused(refusal) if refusal.status() == Status::Usage), "{reply:?}");
     }
     master.end().await;
 }

@@ -2,9 +2,12 @@
 
 use std::net::IpAddr;
 
-use protocol::message::{
-    master_security::{AccountChanges, ChangeCursor, KnownUser, SecurityReply, SecurityRequest},
-    node_master::Revocation,
+use protocol::{
+    Reason,
+    message::{
+        master_security::{AccountChanges, ChangeCursor, KnownUser, SecurityReply, SecurityRequest},
+        node_master::Revocation,
+    },
 };
 
 use super::*;
@@ -121,7 +124,7 @@ fn the_master_asks_again_every_two_seconds_also_where_nobody_answered() {
     assert!(bench.polled());
     bench.advance(seconds(10));
     assert!(!bench.polled(), "one question at a time");
-    bench.hear_security(MASTER_CALLER, Err(Refusal::new(Status::Unavailable, "away")));
+    bench.hear_security(MASTER_CALLER, Err(Refusal::new(Reason::Unavailable, "away")));
     bench.advance(seconds(3));
     assert!(bench.polled());
     assert!(!bench.closed.contains(&session), "who is in stays in");

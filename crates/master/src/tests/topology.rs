@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use protocol::{
-    Topology,
+    Reason, Topology,
     message::{cluster::TopologyStatus, node_master::LinkUse},
     topology::{Distance, Link, SitePair},
 };
@@ -143,7 +143,7 @@ fn a_wrong_file_is_refused_and_the_topology_before_it_stays() {
     use_topology(&mut bench, three_sites());
     assert_eq!(bench.status_of("ann", ClientRequest::Topology { reload: true }), Status::Refused);
     let number = bench.ask_later("admin", ClientRequest::Topology { reload: true });
-    answer_reading(&mut bench, Err(Refusal::new(Status::Usage, "sites.toml, line 3: it is wrong")));
+    answer_reading(&mut bench, Err(Refusal::new(Reason::Invalid, "sites.toml, line 3: it is wrong")));
     let Some(ClientReply::Refused(refusal)) = bench.answer(number) else { panic!("not refused") };
     assert!(refusal.message.contains("line 3"));
     let found = status(&mut bench);

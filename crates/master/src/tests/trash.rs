@@ -91,7 +91,7 @@ fn a_place_that_is_taken_again_is_not_lost_and_the_newest_is_meant() {
     }
     bench.put("ann", create("/d/f"), 9);
     let refusal = bench.refused("ann", restore("/d/f", None));
-    assert_eq!((refusal.status, refusal.message.contains("--to")), (Status::Exists, true));
+    assert_eq!((refusal.status(), refusal.message.contains("--to")), (Status::Exists, true));
     assert_eq!(bench.restored("ann", "/d/f", Some("/new/folder/f")), "/new/folder/f");
     assert_eq!(content(&bench.stat("/new/folder/f").entry).bytes, 3);
     let oldest = bench.trash("ann")[0].at.to_string();
@@ -219,7 +219,7 @@ fn nobody_makes_anything_in_the_trash() {
         restore("/f", Some("/.trash/ann/f")),
     ] {
         let refusal = bench.refused("admin", request.clone());
-        assert_eq!(refusal.status, Status::Refused, "{request:?}: {refusal}");
+        assert_eq!(refusal.status(), Status::Refused, "{request:?}: {refusal}");
     }
     // Nor is anything else called so by mistake.
     bench.done("ann", folder("/.trashed"));
@@ -332,7 +332,7 @@ fn a_path_too_long_for_the_trash_is_refused_and_leaves_nothing() {
     let before = bench.rows.clone();
     for at in [format!("{deep}/{}", "y".repeat(70)), format!("/{name}")] {
         let refusal = bench.refused("ann", rm(&at));
-        assert_eq!((refusal.status, refusal.message.contains("--now")), (Status::Refused, true), "{refusal}");
+        assert_eq!((refusal.status(), refusal.message.contains("--now")), (Status::Refused, true), "{refusal}");
     }
     let new = bench.rows.keys().filter(|key| !before.contains_key(*key)).count();
     assert_eq!(new, 1, "the folder of the trash itself");

@@ -105,7 +105,7 @@ fn a_commit_without_enough_copies_is_refused_at_its_lease_end_and_leaves_nothing
     assert_eq!(bench.answer(number), None);
     bench.advance(seconds(2));
     let Some(ClientReply::Refused(refusal)) = bench.answer(number) else { panic!("not refused") };
-    assert_eq!(refusal.status, Status::Unavailable);
+    assert_eq!(refusal.status(), Status::Unavailable);
     assert!(refusal.message.contains("only 1 of 2 nodes"), "{refusal}");
     assert!(bench.holders(created.slice).is_empty());
     assert!(!bench.exists("/f"));
@@ -117,7 +117,9 @@ fn bytes_that_are_not_what_the_client_sent_are_refused_as_corrupt() {
     let created = bench.created("ann", create("/f"));
     bench.write(&created, 10);
     let refused = bench.commit_later("ann", created.lease, 11);
-    assert!(matches!(bench.answer(refused), Some(ClientReply::Refused(refusal)) if refusal.status == Status::Corrupt));
+    assert!(
+        matches!(bench.answer(refused), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::Corrupt)
+    );
     assert!(bench.holders(created.slice).is_empty());
     bench.put("ann", create("/f"), 10);
 }
@@ -128,7 +130,7 @@ fn a_path_has_one_writer_until_the_lease_ends() {
     let first = bench.created("ann", create("/f"));
     bench.write(&first, 10);
     let refusal = bench.refused("bob", ClientRequest::Create(create("/f")));
-    assert_eq!(refusal.status, Status::Refused);
+    assert_eq!(refusal.status(), Status::Refused);
     assert!(refusal.message.contains(&first.lease.to_string()) && refusal.message.contains("60 s"), "{refusal}");
 
     bench.advance(seconds(40));
@@ -140,7 +142,7 @@ fn a_path_has_one_writer_until_the_lease_ends() {
     let second = bench.created("bob", create("/f"));
     assert_ne!(first.slice, second.slice);
     let late = bench.commit_later("ann", first.lease, 10);
-    assert!(matches!(bench.answer(late), Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound));
+    assert!(matches!(bench.answer(late), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::NotFound));
 }
 
 #[test]
@@ -215,7 +217,7 @@ fn conditions_hold_at_the_time_of_the_commit() {
     bench.write(&created, 5);
     bench.done("ann", ClientRequest::Rename { from: path("/g"), to: path("/h") });
     let number = bench.commit_later("ann", created.lease, 5);
-    assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status == Status::Exists));
+    assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::Exists));
     assert!(bench.holders(created.slice).is_empty());
 
     bench.done("ann", ClientRequest::Rename { from: path("/h"), to: path("/g") });
@@ -297,7 +299,7 @@ fn an_upload_that_makes_no_sense_is_refused_in_words() {
     ];
     for (request, status) in cases {
         let refusal = bench.refused("ann", ClientRequest::Create(request.clone()));
-        assert_eq!(refusal.status, status, "{request:?}: {refusal}");
+        assert_eq!(refusal.status(), status, "{request:?}: {refusal}");
         assert!(refusal.message.len() > 20, "{refusal}");
     }
     bench.crash("n1");

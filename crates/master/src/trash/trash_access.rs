@@ -4,7 +4,7 @@
 use std::ops::Bound;
 
 use protocol::{
-    FileId, Refusal, SectorPath, Status, limits,
+    FileId, Reason, Refusal, SectorPath, limits,
     message::{
         access::AclRequest,
         client_master::{ClientReply, ClientRequest, TrashItem, TrashKey, TrashPage},
@@ -82,7 +82,7 @@ impl Master {
                 "`{path}` is in the trash, which holds only what was removed; \
                  `sector trash restore` takes something out of it"
             );
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NotPermitted, message));
         }
         seen.iter().try_for_each(|path| check_visible(by, path))
     }
@@ -169,7 +169,7 @@ impl Master {
 pub(super) fn check_all_users(by: &UserRights, all_users: bool) -> Result<(), Refusal> {
     if all_users && !by.admin {
         let message = format!("{} may not see the trash of all users; ask an administrator", by.user);
-        return Err(Refusal::new(Status::Refused, message));
+        return Err(Refusal::new(Reason::NoRight, message));
     }
     Ok(())
 }
@@ -189,19 +189,19 @@ fn check_visible(by: &UserRights, path: &SectorPath) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = format!("`{path}` is in the trash of another user; yours is `{TRASH}/{}`", by.user);
-    Err(Refusal::new(Status::Refused, message))
+    Err(Refusal::new(Reason::NoRight, message))
 }
 
 fn check_removal(by: &UserRights, path: &SectorPath, for_good: bool) -> Result<(), Refusal> {
     check_visible(by, path)?;
     if path.components().count() < 3 {
-        return Err(Refusal::new(Status::Refused, format!("`{path}` is emptied with `sector trash empty`")));
+        return Err(Refusal::new(Reason::NotPermitted, format!("`{path}` is emptied with `sector trash empty`")));
     }
     if for_good {
         return Ok(());
     }
     let message = format!("`{path}` is in the trash already; remove it for good with `--now`");
-    Err(Refusal::new(Status::Refused, message))
+    Err(Refusal::new(Reason::NotPermitted, message))
 }
 
 /// Where a page of the trash ends, in bytes: half of what a message may hold, for what the last one adds.

@@ -63,7 +63,7 @@ fn public(key: &Ed25519KeyPair) -> [u8; 32] {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use protocol::{
-        JobId, NodeId, Now, Refusal, Status, UserName,
+        JobId, NodeId, Now, Reason, Refusal, Status, UserName,
         ticket::{Holder, TicketFault, TicketRight},
         ticket_verifier::{RefusedTicket, TicketVerifier},
     };
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(checker.verify(at(0), &signed), Ok(ticket("node-1")));
         assert_eq!(checker.verify(at(10_000), &signed), Ok(ticket("node-1")));
         let RefusedTicket { fault, refusal, .. } = checker.verify(at(10_001), &signed).unwrap_err();
-        assert_eq!((fault, refusal.status), (Some(TicketFault::Expired), Status::Refused));
+        assert_eq!((fault, refusal.status()), (Some(TicketFault::Expired), Status::Refused));
         assert!(refusal.message.contains("it ended 1 s ago"), "{refusal}");
     }
 
@@ -127,7 +127,7 @@ mod tests {
         altered.push(SignedTicket { signature: [&good.signature[..], &[0]].concat(), ..good });
         for bad in altered {
             let RefusedTicket { fault, refusal, .. } = checker.verify(at(0), &bad).unwrap_err();
-            assert_eq!((fault, refusal.status), (Some(TicketFault::Unsigned), Status::Refused));
+            assert_eq!((fault, refusal.status()), (Some(TicketFault::Unsigned), Status::Refused));
             assert!(refusal.message.contains("the master did not sign it"), "{refusal}");
         }
     }
@@ -138,7 +138,7 @@ mod tests {
         let RefusedTicket { fault, refusal, user } =
             checker.verify(at(0), &signer.sign(&ticket("node-2"))).unwrap_err();
         assert_eq!((fault, user), (Some(TicketFault::OtherNode), Some(ticket("node-2").user)));
-        assert_eq!(refusal, Refusal::new(Status::Refused, "node-1 refuses the ticket: it is for node-2"));
+        assert_eq!(refusal, Refusal::new(Reason::NoRight, "node-1 refuses the ticket: it is for node-2"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::{Status, limits, message::spe::Winner};
+use protocol::{Reason, limits, message::spe::Winner};
 
 /// The pieces of one bucket.
 #[derive(Debug, Default)]
@@ -170,11 +170,11 @@ pub enum PieceRefused {
 
 impl PieceRefused {
     /// The status that its sender gets.
-    pub fn status(self) -> Status {
+    pub fn reason(self) -> Reason {
         match self {
-            Self::Sealed => Status::Refused,
-            Self::TooLong => Status::Usage,
-            Self::TooMany => Status::Unavailable,
+            Self::Sealed => Reason::NotPermitted,
+            Self::TooLong => Reason::Invalid,
+            Self::TooMany => Reason::Busy,
         }
     }
 }
@@ -202,11 +202,11 @@ pub enum SealRefused {
 
 impl SealRefused {
     /// The status that the driver gets.
-    pub fn status(&self) -> Status {
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::Missing(_) | Self::Length { .. } => Status::NotFound,
-            Self::TwoWinners { .. } => Status::Usage,
-            Self::Sealed => Status::Refused,
+            Self::Missing(_) | Self::Length { .. } => Reason::NotFound,
+            Self::TwoWinners { .. } => Reason::Invalid,
+            Self::Sealed => Reason::NotPermitted,
         }
     }
 }

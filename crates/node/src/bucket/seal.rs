@@ -9,7 +9,7 @@ use std::{
 };
 
 use protocol::{
-    SliceHeader, SliceMetadata, Status,
+    Reason, SliceHeader, SliceMetadata,
     message::spe::{BucketId, SealOrder},
 };
 use store::{DiskSet, SliceHasher, SliceSums};
@@ -63,7 +63,7 @@ impl Bucket {
                 return Ok(published.clone());
             }
             let why = format!("was published as slice {} before", published.header.slice);
-            return Err(NodeError::Bucket { bucket: self.id, status: Status::Exists, why });
+            return Err(NodeError::Bucket { bucket: self.id, reason: Reason::Exists, why });
         }
         let bytes = state.pieces.sealed_bytes().ok_or_else(|| not_sealed(self.id))?;
         let sums = match &state.sealed_sums {
@@ -131,7 +131,7 @@ fn seal_refused(bucket: BucketId, refused: SealRefused) -> NodeError {
         SealRefused::TwoWinners { task } => format!("cannot have two winners for task {task}"),
         SealRefused::Sealed => "was sealed with other winners before".into(),
     };
-    NodeError::Bucket { bucket, status: refused.status(), why }
+    NodeError::Bucket { bucket, reason: refused.reason(), why }
 }
 
 fn with_suffix(path: &std::path::Path, suffix: &str) -> PathBuf {

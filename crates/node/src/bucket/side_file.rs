@@ -70,7 +70,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::{future::pending, io::Write, os::unix::fs::FileExt};
 
-    use protocol::Status;
+    use protocol::Reason;
     use tokio::sync::oneshot;
 
     use super::*;
@@ -105,7 +105,7 @@ mod tests {
     async fn after_one_that_failed_and_one_that_was_given_up_the_next_brings_it() {
         let side = SideFile::new(SliceId(1));
         let failed =
-            side.get_or_fetch(async { Err(NodeError::refused(Status::Unavailable, "the other node is away")) });
+            side.get_or_fetch(async { Err(NodeError::refused(Reason::Unavailable, "the other node is away")) });
         assert!(failed.await.is_err());
         assert_eq!(first_byte(&side), None);
         tokio::select! {

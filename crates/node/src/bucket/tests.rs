@@ -1,6 +1,7 @@
 //! Buckets on a real folder.
 #![allow(clippy::unwrap_used)]
 
+use protocol::Status;
 use std::{collections::BTreeMap, io::Write, os::unix::fs::FileExt};
 
 use protocol::{RecordFraming, SectorPath, SliceId, UserName, Version, message::spe::Winner};
@@ -92,7 +93,7 @@ fn a_piece_that_breaks_off_is_not_in_the_bucket() {
     made.put(piece(1, 0), b"whole");
     drop(broken);
     let missing = made.buckets.seal(&seal(&[(0, 0, 100), (1, 0, 5)])).unwrap_err();
-    assert_eq!(missing.refusal().status, Status::NotFound, "{missing}");
+    assert_eq!(missing.refusal().status(), Status::NotFound, "{missing}");
     assert_eq!(made.buckets.seal(&seal(&[(1, 0, 5)])).unwrap().bytes, 5);
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"whole");
 }
@@ -138,7 +139,7 @@ fn the_seal_cuts_losing_attempts_out_and_can_be_repeated() {
     assert_eq!(made.buckets.seal(&order).unwrap().bytes, 11);
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"winnerother");
     let late = made.buckets.begin(piece(2, 0), 1).unwrap_err();
-    assert_eq!(late.refusal().status, Status::Refused, "{late}");
+    assert_eq!(late.refusal().status(), Status::Refused, "{late}");
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn a_sender_still_at_work_cannot_touch_a_sealed_bucket() {
 #[test]
 fn a_bucket_that_no_task_wrote_to_is_sealed_empty() {
     let made = fixture();
-    assert_eq!(made.buckets.fetch(bucket(0)).unwrap_err().refusal().status, Status::NotFound);
+    assert_eq!(made.buckets.fetch(bucket(0)).unwrap_err().refusal().status(), Status::NotFound);
     assert_eq!(made.buckets.seal(&seal(&[])).unwrap().bytes, 0);
     assert_eq!(made.buckets.fetch(bucket(0)).unwrap(), b"");
 }
@@ -166,7 +167,7 @@ fn a_bucket_that_no_task_wrote_to_is_sealed_empty() {
 fn a_bucket_is_read_only_when_it_is_sealed() {
     let made = fixture();
     made.put(piece(0, 0), b"x");
-    assert_eq!(made.buckets.open_sealed(bucket(0)).unwrap_err().refusal().status, Status::Refused);
+    assert_eq!(made.buckets.open_sealed(bucket(0)).unwrap_err().refusal().status(), Status::Refused);
 }
 
 #[test]
@@ -223,14 +224,14 @@ fn a_bucket_is_published_with_the_digest_of_its_bytes() {
     let mut order = seal(&[(1, 0, 3)]);
     order.publish = true;
     let open = made.buckets.publish(bucket(0), header(5), &store).unwrap_err();
-    assert_eq!(open.refusal().status, Status::Refused, "an open bucket is not published");
+    assert_eq!(open.refusal().status(), Status::Refused, "an open bucket is not published");
     made.buckets.seal(&order).unwrap();
     let metadata = made.buckets.publish(bucket(0), header(5), &store).unwrap();
     let mut expected = SliceHasher::new();
     expected.update(b"abc");
     assert_eq!((metadata.bytes, metadata.digest), (3, expected.finish().digest));
     assert_eq!(made.buckets.publish(bucket(0), header(5), &store).unwrap(), metadata, "asked again");
-    assert_eq!(made.buckets.publish(bucket(0), header(6), &store).unwrap_err().refusal().status, Status::Exists);
+    assert_eq!(made.buckets.publish(bucket(0), header(6), &store).unwrap_err().refusal().status(), Status::Exists);
     let mut bytes = Vec::new();
     store.open_slice(SliceId(5)).unwrap().read_at(&mut bytes, 0, 3).unwrap();
     assert_eq!(bytes, b"abc");
@@ -314,11 +315,11 @@ fn a_job_has_no_more_side_files_here_than_it_may_and_none_when_it_is_forgotten()
     let again = [0, 0].map(|slice| made.buckets.side_file(JobId(1), SliceId(slice)).unwrap());
     assert!(Arc::ptr_eq(&again[0], &again[1]), "all who ask have the same");
     let refusal = made.buckets.side_file(JobId(1), SliceId(u128::MAX)).unwrap_err().refusal();
-    assert_eq!(refusal.status, Status::Usage, "{refusal}");
+    assert_eq!(refusal.status(), Status::Usage, "{refusal}");
     assert!(made.buckets.side_file(JobId(2), SliceId(0)).is_ok(), "other jobs have their own");
     made.buckets.forget(JobId(1)).unwrap();
     let refusal = made.buckets.side_file(JobId(1), SliceId(0)).unwrap_err().refusal();
-    assert!(refusal.status == Status::Refused && Arc::strong_count(&again[0]) == 2, "{refusal}");
+    assert!(refusal.status() == Status::Refused && Arc::strong_count(&again[0]) == 2, "{refusal}");
 }
 
 #[test]
@@ -403,7 +404,7 @@ fn the_input_bucket_of_a_slice_is_removed_once_the_slice_is_placed() {
     assert!(path.exists());
     made.buckets.note_placed(SliceId(9));
     let gone = made.buckets.open_sealed(bucket(0)).unwrap_err();
-    assert_eq!((gone.refusal().status, path.exists()), (Status::NotFound, false));
+    assert_eq!((gone.refusal().status(), path.exists()), (Status::NotFound, false));
     let late = made.buckets.begin(piece(1, 0), 3).map(drop).unwrap_err();
-    assert_eq!((late.refusal().status, path.exists()), (Status::Refused, false), "no late piece begins it anew");
+    assert_eq!((late.refusal().status(), path.exists()), (Status::Refused, false), "no late piece begins it anew");
 }

@@ -13,7 +13,7 @@ use net::{
     transfer::{CarrierSettings, Carriers, Locality, QuicSettings, TransferStream},
 };
 use protocol::{
-    CarrierChoice, ControllerKind, NodeId, SliceId, Status, TransferQos,
+    CarrierChoice, ControllerKind, NodeId, Reason, SliceId, TransferQos,
     message::{
         client_master::Source,
         transfer::{AUTHORITY_BYTES_MAX, TransferReply, TransferRequest},
@@ -46,11 +46,11 @@ impl ForeignCloudPolicy {
                 "node {node} copies nothing from other clouds, as its setting `third_party_from` says; fetch the file with \
                  `sector get` and store it with `sector put`"
             );
-            return Err(NodeError::refused(Status::Refused, message));
+            return Err(NodeError::refused(Reason::NotPermitted, message));
         }
         if authority.len() > AUTHORITY_BYTES_MAX {
             let message = format!("the other cloud's authority has more than {AUTHORITY_BYTES_MAX} bytes");
-            return Err(NodeError::refused(Status::Usage, message));
+            return Err(NodeError::refused(Reason::Invalid, message));
         }
         let identity = TlsIdentity::client(authority)?;
         let quic = QuicSettings { controller: self.controller, ..QuicSettings::default() };
@@ -113,7 +113,7 @@ impl ForeignCloudClient {
         if !self.addresses.may_connect_to(source.address) {
             let message =
                 format!("this node is not to be sent to {}: that is no place of another cloud", source.address);
-            return Err(NodeError::refused(Status::Refused, message));
+            return Err(NodeError::refused(Reason::NotPermitted, message));
         }
         let due = Instant::now() + REACH_TIME;
         let connecting = async {
@@ -131,7 +131,7 @@ impl ForeignCloudClient {
         tracing::info!(node = %source.node, address = %source.address, why, "a node of another cloud was not reached");
         sleep_until(due).await;
         let message = format!("node {} of the other cloud could not be reached, or did not prove itself", source.node);
-        Err(NodeError::refused(Status::Unavailable, message))
+        Err(NodeError::refused(Reason::Unavailable, message))
     }
 }
 
@@ -159,6 +159,7 @@ const REACH_TIME: Duration = Duration::from_secs(5);
 mod tests {
     #![allow(clippy::unwrap_used)]
     use net::identity::Authority;
+    use protocol::Status;
     use protocol::{Place, ticket::SignedTicket};
 
     use super::*;
@@ -184,7 +185,7 @@ mod tests {
         };
         let begun = Instant::now();
         let reading = abroad.begin_reading(&source, SliceId(1), 0..1, TransferQos::default()).await;
-        assert_eq!(reading.err().unwrap().refusal().status, Status::Unavailable);
+        assert_eq!(reading.err().unwrap().refusal().status(), Status::Unavailable);
         assert!(begun.elapsed() >= REACH_TIME, "{:?}", begun.elapsed());
     }
 }

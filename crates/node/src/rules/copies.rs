@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use protocol::{Refusal, SliceId, Status};
+use protocol::{Reason, Refusal, SliceId};
 
 use super::CopyOrder;
 
@@ -36,7 +36,7 @@ impl CopyQueue {
         }
         if self.waiting.len() >= COPIES_WAITING_MAX {
             let message = format!("{COPIES_WAITING_MAX} copies wait at this node already; order another node");
-            return Err(Refusal::new(Status::Unavailable, message));
+            return Err(Refusal::new(Reason::Busy, message));
         }
         self.waiting.push_back(copy);
         Ok(())

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use protocol::{Refusal, SectorPath, SliceHeader, SliceId, Status};
+use protocol::{Reason, Refusal, SectorPath, SliceHeader, SliceId};
 
 use super::ReplyTo;
 
@@ -50,7 +50,7 @@ impl MoveQueue {
         if self.waiting.len() >= MOVES_WAITING_MAX {
             let message =
                 format!("{MOVES_WAITING_MAX} orders wait at this node already; order it again a little later");
-            return Err(Refusal::new(Status::Unavailable, message));
+            return Err(Refusal::new(Reason::Busy, message));
         }
         self.waiting.push_back(waiting);
         Ok(())

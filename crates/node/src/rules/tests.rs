@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Digest, NodeId, Place, RecordFraming, ResumeKey, SectorPath, UserName, Version, limits,
+    Digest, NodeId, Place, Reason, RecordFraming, ResumeKey, SectorPath, UserName, Version, limits,
     message::node_master::HeldState, ticket::SignedTicket,
 };
 
@@ -59,7 +59,7 @@ fn asker(request: u64) -> ReplyTo {
 }
 
 fn unavailable() -> Refusal {
-    Refusal::new(Status::Unavailable, "gone")
+    Refusal::new(Reason::Unavailable, "gone")
 }
 
 fn actions(node: &mut Node) -> Vec<NodeAction> {
@@ -217,7 +217,7 @@ fn a_slice_removed_while_it_is_copied_is_removed_when_the_copy_ends() {
 #[test]
 fn a_slice_that_was_not_here_is_reported_removed_and_one_that_would_not_go_is_not() {
     let mut node = joined();
-    for (result, told) in [(Refusal::new(Status::NotFound, "none"), 1), (Refusal::new(Status::Failed, "disk"), 0)] {
+    for (result, told) in [(Refusal::new(Reason::NotFound, "none"), 1), (Refusal::new(Reason::Failed, "disk"), 0)] {
         node.handle_message(NOW, asker(1), Order::Remove(SliceId(1)));
         let started = actions(&mut node);
         let [NodeAction::Ack { ack: Ack::Done, .. }, NodeAction::Move { id, .. }] = &started[..] else {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use net::messenger::Delivered;
 use protocol::{
-    Refusal, SessionId, Status,
+    Reason, Refusal, SessionId,
     gmp::Class,
     limits,
     message::{
@@ -33,7 +33,7 @@ impl ServerLoop {
             Ok(order) => self.node.handle_message(self.clock.now(), ReplyTo { session, request }, order),
             Err(error) => {
                 tracing::warn!(%session, %error, "the master sent something that is no order");
-                let refusal = Refusal::new(Status::Usage, format!("this is no order: {error}"));
+                let refusal = Refusal::new(Reason::Invalid, format!("this is no order: {error}"));
                 self.messenger.reply(session, request, codec::encode(&Ack::Refused(refusal)));
             }
         }

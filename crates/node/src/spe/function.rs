@@ -9,7 +9,7 @@ use std::{
 };
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use protocol::{RecordFraming, Refusal, Status};
+use protocol::{Reason, RecordFraming, Refusal};
 use udf::{
     Function, FunctionError, Input, Output,
     abi::{self, NativeFunction, NativeVersion},
@@ -55,7 +55,7 @@ impl LoadedFunction {
                 "there is no built-in function `{name}`: give one of those that exist, `lib.so:symbol`, \
                  `file.py:function` or `cmd:program`"
             );
-            Refusal::new(Status::NotFound, message)
+            Refusal::new(Reason::NotFound, message)
         })?;
         Ok(Self::new(Code::BuiltIn(function), parameters))
     }
@@ -122,14 +122,14 @@ fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {
     let refuse = |status, message: String| Refusal::new(status, format!("the function library {message}"));
     // SAFETY: its initialisers run here, which is what this process is for.
     let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
-        refuse(Status::Usage, format!("cannot be loaded on this node: {}", loader_message(&error, file)))
+        refuse(Reason::Invalid, format!("cannot be loaded on this node: {}", loader_message(&error, file)))
     })?;
     // Never closed: threads or exit handlers of user code may still need it. A process loads at most one per stage.
     let library = Box::leak(Box::new(library));
     // SAFETY: the symbol has this type in every version of the header.
     let version = unsafe { library.get::<NativeVersion>(abi::VERSION_SYMBOL.as_bytes()) }.map_err(|_| {
         refuse(
-            Status::Usage,
+            Reason::Invalid,
             format!(
                 "has no symbol `{}`: use SECTOR_UDF_LIBRARY of sector_udf.h, or udf::export! in Rust",
                 abi::VERSION_SYMBOL
@@ -143,12 +143,12 @@ fn open_symbol(file: &Path, symbol: &str) -> Result<NativeFunction, Refusal> {
         let message = format!(
             "was built for version {version} of the function interface, and this node speaks version {ours}: build it anew"
         );
-        return Err(refuse(Status::Usage, message));
+        return Err(refuse(Reason::Invalid, message));
     }
     // SAFETY: a library of this version exports functions of this type alone.
     let function = unsafe { library.get::<NativeFunction>(symbol.as_bytes()) }.map_err(|_| {
         refuse(
-            Status::NotFound,
+            Reason::NotFound,
             format!("has no symbol `{symbol}`: check the name after the colon, and that it is exported"),
         )
     })?;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use protocol::{
-    Counters, Refusal, SideFileName, Status, limits,
+    Counters, Reason, Refusal, SideFileName, limits,
     message::spe::{AttemptId, FunctionCode, FunctionFailure, FunctionSpec, PythonCode, PythonFunction, SegmentOrder},
     sandbox::SandboxLayer,
 };
@@ -231,19 +231,19 @@ impl SpeProcess {
         if self.missing.is_none() {
             let missing = match timeout(CONFINE_TIME_MAX, self.link.next()).await {
                 Ok(Ok(FromChild::Confined(missing))) => missing,
-                Ok(Ok(_)) => return Err(Refusal::new(Status::Unavailable, "the SPE answered out of turn")),
+                Ok(Ok(_)) => return Err(Refusal::new(Reason::Unavailable, "the SPE answered out of turn")),
                 Ok(Err(_)) => {
                     // No function was loaded yet: whatever the process said, this node is responsible.
                     let has_ended = timeout(EXIT_TIME_MAX, self.process.wait()).await.is_ok_and(|ended| ended.is_ok());
                     let said = if has_ended { self.captured.last_line().await } else { None };
                     let said = said.unwrap_or_else(|| "it said nothing".into());
                     let sentence = format!("the SPE could not be confined at this node: {said}");
-                    return Err(Refusal::new(Status::Unavailable, sentence));
+                    return Err(Refusal::new(Reason::Unavailable, sentence));
                 }
                 Err(_) => {
                     let seconds = CONFINE_TIME_MAX.as_secs();
                     let sentence = format!("the SPE was not confined within {seconds} s");
-                    return Err(Refusal::new(Status::Unavailable, sentence));
+                    return Err(Refusal::new(Reason::Unavailable, sentence));
                 }
             };
             self.place.sandbox().note_missing(&missing);
@@ -254,7 +254,7 @@ impl SpeProcess {
             let layers = SandboxLayer::list(missing);
             let sentence =
                 format!("this node runs no functions, since its sandbox lacks what `spe_sandbox` requires: {layers}");
-            return Err(Refusal::new(Status::Unavailable, sentence));
+            return Err(Refusal::new(Reason::Unavailable, sentence));
         }
         Ok(missing)
     }
@@ -262,7 +262,7 @@ impl SpeProcess {
     /// Loads a function with its side files, open for reading. After a refusal with [`Status::Unavailable`] or
     /// [`Status::Failed`] the process is unusable.
     pub async fn load(&mut self, function: &FunctionSpec, side: Vec<(SideFileName, File)>) -> Result<(), Refusal> {
-        self.take_turn().map_err(|sentence| Refusal::new(Status::Unavailable, sentence))?;
+        self.take_turn().map_err(|sentence| Refusal::new(Reason::Unavailable, sentence))?;
         self.await_confinement().await?;
         function.code.name().clone_into(&mut self.function);
         self.oom_kills = oom_kills();
@@ -279,7 +279,7 @@ impl SpeProcess {
             (FunctionCode::Program { words }, _) => (ChildCode::Program(words.clone()), None),
             (FunctionCode::Python(_), _) => {
                 self.ready = true;
-                return Err(Refusal::new(Status::Unavailable, "this SPE was not started for functions in Python"));
+                return Err(Refusal::new(Reason::Unavailable, "this SPE was not started for functions in Python"));
             }
         };
         let (side, files): (Vec<_>, Vec<_>) =
@@ -295,21 +295,22 @@ impl SpeProcess {
                 self.ready = true;
                 Err(refusal)
             }
-            Ok(Ok(_)) => Err(Refusal::new(Status::Failed, "the SPE answered out of turn")),
+            Ok(Ok(_)) => Err(Refusal::new(Reason::Failed, "the SPE answered out of turn")),
             Ok(Err(_)) => Err(match self.exit_cause().await {
                 ExitCause::Function(sentence) => {
                     // A function that is too large for this SPE is too large everywhere, so no other node needs to try
                     // it.
-                    let status = if self.group_fault() == Some(OomFault::Own) { Status::Usage } else { Status::Failed };
-                    Refusal::new(status, format!("while it was loaded, {sentence}"))
+                    let is_too_large = self.group_fault() == Some(OomFault::Own);
+                    let reason = if is_too_large { Reason::Invalid } else { Reason::Failed };
+                    Refusal::new(reason, format!("while it was loaded, {sentence}"))
                 }
                 ExitCause::Process(sentence) | ExitCause::OutOfMemory(sentence) => {
-                    Refusal::new(Status::Unavailable, sentence)
+                    Refusal::new(Reason::Unavailable, sentence)
                 }
             }),
             Err(_) => {
                 let seconds = LOAD_TIME_MAX.as_secs();
-                Err(Refusal::new(Status::Failed, format!("the function was not loaded within {seconds} s")))
+                Err(Refusal::new(Reason::Failed, format!("the function was not loaded within {seconds} s")))
             }
         }
     }
@@ -327,7 +328,7 @@ impl SpeProcess {
             Err(error) => {
                 self.ready = true;
                 let sentence = format!("the scratch file of a task cannot be passed on: {error}");
-                return SpeOutcome::Refused(Refusal::new(Status::Unavailable, sentence));
+                return SpeOutcome::Refused(Refusal::new(Reason::Unavailable, sentence));
             }
         };
         self.link.send(&ToChild::Begin { attempt, buckets }, Some(output.into()));
@@ -387,7 +388,7 @@ impl SpeProcess {
                     if self.runtime.is_spawned() && self.machine_ran_out() {
                         return segments.failure(None, None, sentence, vec![]).for_want_of_memory();
                     }
-                    return SpeOutcome::Refused(Refusal::new(Status::Unavailable, sentence));
+                    return SpeOutcome::Refused(Refusal::new(Reason::Unavailable, sentence));
                 }
                 // Belongs to an earlier task that was refused or had failed.
                 FromChild::Progress { .. }
@@ -460,7 +461,7 @@ impl SpeProcess {
         if code.len() > limits::LIBRARY_BYTES_MAX {
             self.ready = true;
             let sentence = format!("the function's code is longer than {} bytes: strip it", limits::LIBRARY_BYTES_MAX);
-            return Err(Refusal::new(Status::Usage, sentence));
+            return Err(Refusal::new(Reason::Invalid, sentence));
         }
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let written = memfd_create("function", flags).map_err(io::Error::from).and_then(|file| {
@@ -474,7 +475,7 @@ impl SpeProcess {
         written.map(OwnedFd::from).map_err(|error| {
             self.ready = true;
             let sentence = format!("the function's code cannot be passed on at this node: {error}");
-            Refusal::new(Status::Unavailable, sentence)
+            Refusal::new(Reason::Unavailable, sentence)
         })
     }
 }

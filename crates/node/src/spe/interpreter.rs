@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::{Refusal, Status};
+use protocol::{Reason, Refusal};
 use tokio::{process::Command, sync::OnceCell, time::timeout};
 
 use super::{Sandbox, sandbox::LIBRARIES};
@@ -33,7 +33,7 @@ impl Sandbox {
             let asked = self.python.setting.clone().unwrap_or_else(|| DEFAULT.into());
             Interpreter::ask(&asked, &self.python.kept_folders).await.map(Arc::new)
         });
-        found.await.cloned().map_err(|message| Refusal::new(Status::Unavailable, message))
+        found.await.cloned().map_err(|message| Refusal::new(Reason::Unavailable, message))
     }
 }
 

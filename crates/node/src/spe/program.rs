@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::{Refusal, Status};
+use protocol::{Reason, Refusal};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
@@ -47,7 +47,7 @@ impl Program {
         folder: PathBuf,
         started: ProgramLauncher,
     ) -> Result<Self, Refusal> {
-        let usage = |message: String| Refusal::new(Status::Usage, message);
+        let usage = |message: String| Refusal::new(Reason::Invalid, message);
         let name = words.first().ok_or_else(|| usage("a program was asked for without its name".into()))?;
         let is_there = if name.contains('/') {
             folder.join(name).is_file()
@@ -59,7 +59,7 @@ impl Program {
                 "there is no program `{name}` on this node, or functions may not see it: install it in one of \
                  {FOLDERS}, or give its whole path and name its folder in `spe_read_paths`"
             );
-            return Err(Refusal::new(Status::NotFound, message));
+            return Err(Refusal::new(Reason::NotFound, message));
         }
         let given = parameters.iter().rev().find(|(name, _)| name == GOOD_CODES);
         let good_codes = given.map_or(Ok(vec![0]), |(_, codes)| {

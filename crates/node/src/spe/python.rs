@@ -13,7 +13,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use protocol::{RecordFraming, Refusal, Status};
+use protocol::{Reason, RecordFraming, Refusal};
 use udf::{FunctionError, Input, Output, Stopped, key_hash};
 
 use super::{
@@ -88,7 +88,7 @@ impl LoadedPython {
     fn start(&self) -> Result<InterpreterProcess, Refusal> {
         let failed = |error: io::Error| {
             let message = format!("`{}` could not be started: {error}", self.spec.interpreter.display());
-            Refusal::new(Status::Unavailable, message)
+            Refusal::new(Reason::Unavailable, message)
         };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let mut command = Command::new(&self.spec.interpreter);
@@ -106,9 +106,11 @@ impl LoadedPython {
             Head { kind: LOADED, .. } => Ok(interpreter),
             Head { kind: DENIED, c, .. } => {
                 let message = interpreter.text(c).map_err(failed)?;
-                Err(Refusal::new(Status::Usage, message))
+                Err(Refusal::new(Reason::Invalid, message))
             }
-            _ => Err(Refusal::new(Status::Usage, "the function spoke in its interpreter's place while it was loaded")),
+            _ => {
+                Err(Refusal::new(Reason::Invalid, "the function spoke in its interpreter's place while it was loaded"))
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use memmap2::Mmap;
-use protocol::{Refusal, Status};
+use protocol::{Reason, Refusal};
 use udf::SideFiles;
 
 use super::mapped_part;
@@ -27,7 +27,7 @@ impl MappedSideFiles {
     pub(super) fn of(files: &[NamedFile]) -> Result<Self, Refusal> {
         let mapped = files.iter().map(|(name, file)| match mapped_part::map_file(file) {
             Ok(map) => Ok((name.clone(), map)),
-            Err(why) => Err(Refusal::new(Status::Unavailable, format!("the side file `{name}` cannot be read: {why}"))),
+            Err(why) => Err(Refusal::new(Reason::Unavailable, format!("the side file `{name}` cannot be read: {why}"))),
         });
         mapped.collect::<Result<_, _>>().map(Self)
     }
@@ -69,7 +69,7 @@ fn refused(what: &str, error: &io::Error) -> Refusal {
         "{what} cannot be laid where a program finds it: {error}. All of a stage's must fit the scratch folder of an SPE \
          (`spe_scratch_bytes` of the node)"
     );
-    Refusal::new(Status::Unavailable, message)
+    Refusal::new(Reason::Unavailable, message)
 }
 
 /// Where programs find side files, below their start folder.

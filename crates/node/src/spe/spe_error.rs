@@ -3,7 +3,7 @@
 
 use std::io;
 
-use protocol::{Refusal, Status, status::ErrorClass};
+use protocol::{Reason, Refusal, status::ErrorClass};
 use thiserror::Error;
 
 /// An SPE that could not be started: this node's fault, never the function's.
@@ -33,6 +33,6 @@ impl SpeError {
 
     /// The same for the driver of the job.
     pub fn refusal(&self) -> Refusal {
-        Refusal::new(Status::Unavailable, self.to_string())
+        Refusal::new(Reason::Unavailable, self.to_string())
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{
 
 use net::identity::Bearer;
 use protocol::{
-    JobId, SliceId, Status, UserName, limits,
+    JobId, Reason, SliceId, UserName, limits,
     message::spe::{
         BucketId, FunctionSpec, LoadOrder, OutputPlacement, RecordLocator, SegmentOrder, SegmentSource, SpeReply,
         SpeRequest, TaskOrder, TaskResult,
@@ -113,13 +113,13 @@ impl DriverSession {
         self.check_inputs(order.inputs.as_ref(), read)?;
         let function = self.function.clone();
         let function =
-            function.ok_or_else(|| NodeError::refused(Status::Usage, "load a function before running it"))?;
+            function.ok_or_else(|| NodeError::refused(Reason::Invalid, "load a function before running it"))?;
         let input = sole_bucket(&order.segments).filter(|_| matches!(order.output, OutputPlacement::Local));
         // Done before the slot is taken: fetching over the network keeps no processor busy.
         let segments = input::open(&self.context, self.job, order.segments).await?;
         let (store, job) = (Arc::clone(&self.context.buckets), self.job);
         let scratch = blocking("creating a scratch file", move || store.scratch_for_results(job)).await?;
-        let stopping = || NodeError::refused(Status::Unavailable, "the node is stopping; use another node");
+        let stopping = || NodeError::refused(Reason::Unavailable, "the node is stopping; use another node");
         let slot = self.context.spe_slots.acquire(&self.user).await.ok_or_else(stopping)?;
         let running = self.context.spes_running.count();
         if !self.spe.as_ref().is_some_and(|spe| spe.process.is_ready()) {
@@ -204,7 +204,7 @@ impl DriverSession {
             let tenant = self.context.sandbox.runtime_kind(&function.code).await.map_err(NodeError::Refused)?;
             let place = Arc::clone(&self.context.spe_processes).try_acquire_owned().map_err(|_| {
                 let message = format!("node {} has as many SPEs as it may; use another node", self.context.node);
-                NodeError::refused(Status::Unavailable, message)
+                NodeError::refused(Reason::Busy, message)
             })?;
             let (buckets, job) = (Arc::clone(&self.context.buckets), self.job);
             let sandbox = Arc::clone(&self.context.sandbox);
@@ -244,7 +244,7 @@ impl DriverSession {
                 Ok(count) if (1..=limits::BUCKETS_MAX).contains(&count) => Ok(count),
                 _ => {
                     let message = format!("a stage has 1 to {} buckets, and not {}", limits::BUCKETS_MAX, places.len());
-                    Err(NodeError::refused(Status::Usage, message))
+                    Err(NodeError::refused(Reason::Invalid, message))
                 }
             },
         }
@@ -271,7 +271,7 @@ impl DriverSession {
     }
 
     fn not_ours(&self, job: JobId) -> NodeError {
-        NodeError::refused(Status::Refused, format!("this conversation is for job {}, and not for job {job}", self.job))
+        NodeError::refused(Reason::NoRight, format!("this conversation is for job {}, and not for job {job}", self.job))
     }
 }
 
@@ -284,7 +284,7 @@ fn sole_bucket(segments: &[SegmentOrder]) -> Option<BucketId> {
 
 /// Refuses parts that our own segmentation never makes.
 fn check_parts(segment: &SegmentOrder) -> Result<(), NodeError> {
-    let usage = |message| Err(NodeError::refused(Status::Usage, message));
+    let usage = |message| Err(NodeError::refused(Reason::Invalid, message));
     let streams = segment.parts().count();
     if streams > limits::STREAMS_MAX {
         let most = limits::STREAMS_MAX;

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, fs::File, path::PathBuf, sync::Arc};
 
-use protocol::{JobId, Refusal, SideFileName, Status, limits, message::spe::SideFileOrder};
+use protocol::{JobId, Reason, SideFileName, Status, limits, message::spe::SideFileOrder};
 
 use super::input::{SlicePart, fetch_part, open_slice};
 use crate::{
@@ -54,7 +54,7 @@ impl LoadedSideFiles {
 
 /// Refuses orders that our own driver never sends.
 fn check(orders: &[SideFileOrder]) -> Result<(), NodeError> {
-    let usage = |sentence| Err(NodeError::refused(Status::Usage, sentence));
+    let usage = |sentence| Err(NodeError::refused(Reason::Invalid, sentence));
     if orders.len() > limits::SIDE_FILES_MAX {
         return usage(format!("{} side files are too many: {} at most", orders.len(), limits::SIDE_FILES_MAX));
     }
@@ -98,9 +98,9 @@ async fn open_or_fetch(
 /// function.
 fn out_of_reach(context: &NodeContext, name: &SideFileName, error: NodeError) -> NodeError {
     context.note_disk_error(&error);
-    let Refusal { status, message: sentence } = error.refusal();
-    let status = if status == Status::Usage { status } else { Status::Unavailable };
-    NodeError::refused(status, format!("node {} cannot get the side file `{name}`: {sentence}", context.node))
+    let refusal = error.refusal();
+    let reason = if refusal.status() == Status::Usage { refusal.reason } else { Reason::Unavailable };
+    NodeError::refused(reason, format!("node {} cannot get the side file `{name}`: {refusal}", context.node))
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
             (vec![order("a", 1), order("a", 2)], "`a`"),
         ] {
             let refusal = check(&orders).unwrap_err().refusal();
-            assert!(refusal.status == Status::Usage && refusal.message.contains(word), "{refusal}");
+            assert!(refusal.status() == Status::Usage && refusal.message.contains(word), "{refusal}");
         }
     }
 }

@@ -12,7 +12,7 @@ use net::{
     unauthenticated::UNAUTHENTICATED_TIME_MAX,
 };
 use protocol::{
-    SliceId, Status,
+    Reason, SliceId,
     message::local::{CHECKSUMS_PER_MESSAGE_MAX, LocalReply, LocalRequest, SUSPECT_BYTES_MAX},
     ticket::SignedTicket,
 };
@@ -170,7 +170,7 @@ async fn give(stream: &mut LocalStream, reader: &SliceReader) -> Result<(), Node
     let metadata = reader.metadata();
     let Some(file) = reader.os_file() else {
         let message = "this node's disk has no files to pass; read from its transfer port";
-        return refuse(stream, &NodeError::refused(Status::Unavailable, message)).await;
+        return refuse(stream, &NodeError::refused(Reason::Unavailable, message)).await;
     };
     let opened = LocalReply::Opened { bytes: metadata.bytes, digest: metadata.digest };
     stream.send_with_file(&opened, file.as_fd()).await?;

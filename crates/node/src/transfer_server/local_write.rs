@@ -7,7 +7,7 @@ use std::{fs::File, future::pending, io, mem, os::fd::OwnedFd, os::unix::fs::Fil
 use daemon::shutdown::ShutdownToken;
 use net::{identity::Bearer, local::LocalStream, transfer::StreamFrame};
 use protocol::{
-    Digest, Priority, Status,
+    Digest, Priority, Reason,
     message::{client_master::Source, local::LocalReply},
     ticket::SignedTicket,
     ticket_verifier::WriteGrant,
@@ -154,7 +154,7 @@ fn only_a_file(file: File) -> Result<File, NodeError> {
 
 fn unread(error: io::Error) -> NodeError {
     NodeError::refused(
-        Status::Failed,
+        Reason::Failed,
         match error.kind() {
             io::ErrorKind::UnexpectedEof => "the file became shorter while it was read; write it again".to_owned(),
             _ => format!("the file cannot be read: {error}"),
@@ -163,7 +163,7 @@ fn unread(error: io::Error) -> NodeError {
 }
 
 fn wrong(why: &str) -> NodeError {
-    NodeError::refused(Status::Usage, format!("{why}; the file is to be sent over the network"))
+    NodeError::refused(Reason::Invalid, format!("{why}; the file is to be sent over the network"))
 }
 
 /// Bytes between two progress reports: some twenty reports a second.

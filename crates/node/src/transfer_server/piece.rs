@@ -8,7 +8,7 @@ use net::{
     transfer::{StreamFrame, TransferStream},
 };
 use protocol::{
-    Status,
+    Reason,
     message::{spe::PieceId, transfer::TransferReply},
     ticket::SignedTicket,
 };
@@ -35,7 +35,7 @@ pub(super) async fn piece(
     };
     if job != piece.bucket.job {
         let message = format!("the ticket is for job {job}, and the piece for job {}", piece.bucket.job);
-        return refuse(stream, &NodeError::refused(Status::Refused, message)).await;
+        return refuse(stream, &NodeError::refused(Reason::NoRight, message)).await;
     }
     let buckets = Arc::clone(&context.buckets);
     let writer = match blocking("beginning a piece", move || buckets.begin(piece, bytes)).await {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use daemon::shutdown::ShutdownToken;
 use net::{identity::Bearer, transfer::TransferStream};
 use protocol::{
-    Digest, SliceHeader, Status, TransferQos,
+    Digest, Reason, SliceHeader, TransferQos,
     message::transfer::{Pull, TransferReply},
     ticket::Delegate,
     ticket_verifier::WriteGrant,
@@ -49,7 +49,7 @@ pub(super) async fn pull(
     };
     if base.is_some() {
         let message = "a copy cannot be appended to what is there; copy it to a path of its own";
-        return refuse(stream, &NodeError::refused(Status::Usage, message)).await;
+        return refuse(stream, &NodeError::refused(Reason::Invalid, message)).await;
     }
     let abroad =
         match authority.map(|authority| context.foreign_clouds.open_client(&context.node, &authority)).transpose() {

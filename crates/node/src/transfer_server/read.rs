@@ -9,7 +9,7 @@ use net::{
     identity::Bearer,
     transfer::{StreamFrame, TransferStream},
 };
-use protocol::{SliceId, Status, TransferQos, limits, message::transfer::TransferReply, ticket::SignedTicket};
+use protocol::{Reason, SliceId, TransferQos, limits, message::transfer::TransferReply, ticket::SignedTicket};
 use store::SliceReader;
 use tokio::time::{Instant, timeout};
 
@@ -224,7 +224,7 @@ impl SliceSource {
         // Any number behind the end means "to the end".
         let until = range.end.min(reader.metadata().bytes);
         if range.start < allowed.start || until > allowed.end {
-            return Err(NodeError::refused(Status::Refused, out_of_range(slice, allowed)));
+            return Err(NodeError::refused(Reason::NoRight, out_of_range(slice, allowed)));
         }
         Ok(Self { reader, next: range.start, until: until.max(range.start) })
     }

@@ -2,6 +2,7 @@
 //! The rest is in `tests/serving.rs`, over real connections.
 #![allow(clippy::unwrap_used)]
 
+use protocol::Status;
 use std::{collections::BTreeMap, path::Path};
 
 use daemon::{
@@ -177,7 +178,7 @@ async fn a_full_disk_sends_the_writer_elsewhere_and_keeps_the_connection() {
     let mut stream = made.connect().await;
     made.disk.set_free_bytes(1_000_000);
     let full = put(&mut stream, made.write_ticket(1), 3_000_000).await;
-    assert!(matches!(&full, TransferReply::Refused(why) if why.status == Status::Unavailable), "{full:?}");
+    assert!(matches!(&full, TransferReply::Refused(why) if why.status() == Status::Unavailable), "{full:?}");
     assert!(made.context.store.held().is_empty());
     let stored = put(&mut stream, made.write_ticket(2), 300_000).await;
     assert!(
@@ -199,12 +200,12 @@ async fn a_request_that_gets_no_turn_is_told_to_come_back() {
     let request = TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 10 };
     second.send(&request).await.unwrap();
     let reply = second.receive::<TransferReply>().await.unwrap();
-    assert!(matches!(&reply, TransferReply::Refused(why) if why.status == Status::Unavailable), "{reply:?}");
+    assert!(matches!(&reply, TransferReply::Refused(why) if why.status() == Status::Unavailable), "{reply:?}");
     // The first one's turn ends with its connection.
     drop(slow);
     second.send(&request).await.unwrap();
     let reply = second.receive::<TransferReply>().await.unwrap();
-    assert!(matches!(&reply, TransferReply::Refused(why) if why.status == Status::NotFound), "{reply:?}");
+    assert!(matches!(&reply, TransferReply::Refused(why) if why.status() == Status::NotFound), "{reply:?}");
 }
 
 #[tokio::test]
@@ -254,15 +255,15 @@ async fn a_check_reads_the_whole_slice_and_a_bad_one_is_quarantined_and_reported
     let digest = made.context.store.held()[0].metadata.digest;
     assert_eq!((told, verified), (16 << 20, TransferReply::Verified { digest }));
     let (_, part) = verify(&mut stream, made.ticket(read(19_999_999))).await;
-    assert!(matches!(&part, TransferReply::Refused(why) if why.status == Status::Refused), "{part:?}");
+    assert!(matches!(&part, TransferReply::Refused(why) if why.status() == Status::Refused), "{part:?}");
     let file = format!("/node/staging/{}", SliceId(1));
     made.disk.flip_bit(Path::new(&file), 19_999_999).unwrap();
     let (_, bad) = verify(&mut stream, made.ticket(read(20_000_000))).await;
-    assert!(matches!(&bad, TransferReply::Refused(why) if why.status == Status::Corrupt), "{bad:?}");
+    assert!(matches!(&bad, TransferReply::Refused(why) if why.status() == Status::Corrupt), "{bad:?}");
     let told = made.events.recv().await.unwrap();
     assert!(matches!(told, Event::Completion(NodeCompletion::FoundCorrupt(SliceId(1)))), "{told:?}");
     let (_, gone) = verify(&mut stream, made.ticket(read(20_000_000))).await;
-    assert!(matches!(&gone, TransferReply::Refused(why) if why.status == Status::NotFound), "{gone:?}");
+    assert!(matches!(&gone, TransferReply::Refused(why) if why.status() == Status::NotFound), "{gone:?}");
 }
 
 #[tokio::test]
@@ -277,7 +278,7 @@ async fn a_bad_sector_costs_its_slice_and_the_node_serves_and_takes_all_others()
     let ticket = made.ticket(TicketRight::Read { slice: SliceId(1), from: 0, until: 200_000 });
     stream.send(&TransferRequest::Read { ticket, slice: SliceId(1), from: 0, until: 200_000 }).await.unwrap();
     let reply = stream.receive::<TransferReply>().await.unwrap();
-    assert!(matches!(&reply, TransferReply::Refused(why) if why.status == Status::Corrupt), "{reply:?}");
+    assert!(matches!(&reply, TransferReply::Refused(why) if why.status() == Status::Corrupt), "{reply:?}");
     let told = made.events.recv().await.unwrap();
     assert!(matches!(told, Event::Completion(NodeCompletion::FoundCorrupt(SliceId(1)))), "{told:?}");
     crate::disks::DiskWatch::new(Arc::clone(&made.context)).check().await.unwrap();

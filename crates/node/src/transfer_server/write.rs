@@ -11,7 +11,7 @@ use net::{
     transfer::{StreamFrame, TransferStream},
 };
 use protocol::{
-    Digest, SliceHeader, SliceId, SliceMetadata, Status, TransferQos,
+    Digest, Reason, SliceHeader, SliceId, SliceMetadata, TransferQos,
     message::{
         client_master::Source,
         transfer::{ResumeFrom, TransferReply},
@@ -214,7 +214,7 @@ async fn begin_with(context: &NodeContext, header: SliceHeader, base: SliceId) -
     evict_partials_if_full(context, &error).await;
     Err(match error {
         NodeError::Store(StoreError::NotHeld(_) | StoreError::Corrupt { .. }) => NodeError::refused(
-            Status::Unavailable,
+            Reason::Unavailable,
             format!("node {} has no good copy of what is to be appended to; try again", context.node),
         ),
         other => other,
@@ -245,7 +245,7 @@ async fn offer(stream: &mut TransferStream, writer: SliceWriter, turn: &UploadLo
         // The sender first reads and hashes as many bytes.
         answer = timeout(UPLOAD_STALL_MAX, stream.receive::<ResumeFrom>()) => answer,
         () = turn.replaced() => {
-            return Err(NodeError::refused(Status::Unavailable, "a newer connection goes on with this upload"));
+            return Err(NodeError::refused(Reason::Unavailable, "a newer connection goes on with this upload"));
         }
     };
     match answer {
@@ -292,7 +292,7 @@ pub(super) async fn evict_partials_if_full(context: &NodeContext, error: &NodeEr
 fn gone(metadata: &SliceMetadata) -> NodeError {
     let path = &metadata.header.path;
     NodeError::refused(
-        Status::Unavailable,
+        Reason::Unavailable,
         format!("the disk failed on which `{path}` was being stored; write it again"),
     )
 }

@@ -10,7 +10,7 @@ use super::cluster::{
 };
 use crate::{
     Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFraming, Refusal, ResumeKey, SectorPath,
-    SliceId, Status, UserName, Version,
+    SliceId, UserName, Version,
     disk::DiskStatus,
     message::{
         access::{AclReply, AclRequest},
@@ -266,26 +266,6 @@ pub enum ClientReply {
     Audit(AuditReply),
     /// What became of a job's attempts.
     History(JobHistory),
-    /// Not now: the user already has a share of something that others want too. Nothing was done.
-    Throttled(Throttled),
-}
-
-/// See [`ClientReply::Throttled`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Throttled {
-    /// What is too much. Its status is [`Unavailable`](crate::Status::Unavailable), and its sentence ends with when to
-    /// try again.
-    pub refusal: Refusal,
-    /// The same for programs, in seconds: before that the answer will hardly change.
-    pub retry_after_seconds: u32,
-}
-
-impl Throttled {
-    /// A refusal with the sentence `message`, for so long.
-    pub fn new(message: impl std::fmt::Display, retry_after_seconds: u32) -> Self {
-        let sentence = format!("{message}; try again in {retry_after_seconds} s");
-        Self { refusal: Refusal::new(Status::Unavailable, sentence), retry_after_seconds }
-    }
 }
 
 /// See [`ClientRequest::Create`].

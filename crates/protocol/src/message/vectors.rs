@@ -19,7 +19,7 @@ use super::{
         Admitted, ClientReply, ClientRequest, Condition, Copies, CopyState, CopyStatus, CreateRequest, Created,
         DriverKey, Entry, EntryKind, EntryStatus, FileContent, FoundCopy, Health, JobRecord, JobState, ListPage,
         Located, NodeState, NodeStatus, QuotaOf, QuotaPage, QuotaStatus, SiteLink, Source, SpeNode, StageRecord,
-        Throttled, TrashItem, TrashKey, TrashPage, Usage,
+        TrashItem, TrashKey, TrashPage, Usage,
     },
     cluster::{
         DrainRequest, Membership, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb,
@@ -39,8 +39,8 @@ use super::{
     transfer::{NativeFile, Pull, PullUpdate, ResumeFrom, TransferReply, TransferRequest},
 };
 use crate::{
-    Acl, Counters, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, Priority,
-    RecordFraming, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, Status, Topology, TransferQos,
+    Acl, Counters, CredentialId, Digest, FileId, JobId, JournalId, LeaseId, NodeId, Place, Policy, Priority, Reason,
+    RecordFraming, Refusal, ResumeKey, SectorPath, SliceHeader, SliceId, SliceMetadata, Topology, TransferQos,
     UserName, Version,
     disk::{DiskState, DiskStatus, ScrubStatus},
     sandbox::SandboxLayer,
@@ -116,6 +116,7 @@ mod history;
 mod joining;
 mod local;
 mod login;
+mod reasons;
 mod spe;
 mod tickets;
 
@@ -258,7 +259,7 @@ fn the_replies_to_a_client_have_their_bytes() {
         "health": ClientReply::Health(_) => ClientReply::Health(health),
         "admitted": ClientReply::Admitted(_) => ClientReply::Admitted(admitted),
         "jobs": ClientReply::Jobs(_) => ClientReply::Jobs(jobs),
-        "refused": ClientReply::Refused(_) => ClientReply::Refused(refusal(Status::Exists)),
+        "refused": ClientReply::Refused(_) => ClientReply::Refused(refusal(Reason::Exists)),
         "plan": ClientReply::Plan(_) => ClientReply::Plan(plan()),
         "removal": ClientReply::Removal(_) => ClientReply::Removal(NodeRemoval {
             removed: true,
@@ -291,7 +292,6 @@ fn the_replies_to_a_client_have_their_bytes() {
         "admission": ClientReply::Admission(_) => ClientReply::Admission(AdmissionReply::Done),
         "audit": ClientReply::Audit(_) => ClientReply::Audit(AuditReply::Recorded(AuditHead::EMPTY)),
         "history": ClientReply::History(_) => ClientReply::History(history::history()),
-        "too-much": ClientReply::Throttled(_) => ClientReply::Throttled(Throttled::new("ann has 8192 writes under way", 10)),
     });
     compare!(vectors, RebuildState {
         "new": RebuildState::New => RebuildState::New,
@@ -344,7 +344,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
         "inventory": Report::Inventory { .. } => Report::Inventory { slices, last: true },
         "stored": Report::Stored(_) => Report::Stored(metadata()),
         "replicate-failed": Report::ReplicateFailed { .. } =>
-            Report::ReplicateFailed { slice: slice(), refusal: refusal(Status::Unavailable), kept_bytes: 1 << 20 },
+            Report::ReplicateFailed { slice: slice(), refusal: refusal(Reason::Unavailable), kept_bytes: 1 << 20 },
         "corrupt": Report::Corrupt(_) => Report::Corrupt(slice()),
         "removed": Report::Removed(_) => Report::Removed(slice()),
         "status": Report::Status { .. } =>
@@ -374,7 +374,7 @@ fn the_words_of_node_and_master_have_their_bytes() {
     });
     compare!(vectors, Ack {
         "done": Ack::Done => Ack::Done,
-        "refused": Ack::Refused(_) => Ack::Refused(refusal(Status::Failed)),
+        "refused": Ack::Refused(_) => Ack::Refused(refusal(Reason::Failed)),
     });
     vectors.finish();
 }
@@ -425,7 +425,7 @@ fn the_words_of_a_transfer_have_their_bytes() {
         "ready": TransferReply::Ready => TransferReply::Ready,
         "stored": TransferReply::Stored { .. } => TransferReply::Stored { bytes: 300, digest: digest() },
         "taken": TransferReply::Taken => TransferReply::Taken,
-        "refused": TransferReply::Refused(_) => TransferReply::Refused(refusal(Status::Corrupt)),
+        "refused": TransferReply::Refused(_) => TransferReply::Refused(refusal(Reason::Corrupt)),
         "verifying": TransferReply::Verifying { .. } => TransferReply::Verifying { bytes: 1 << 26 },
         "verified": TransferReply::Verified { .. } => TransferReply::Verified { digest: digest() },
         "partial": TransferReply::Partial { .. } => TransferReply::Partial { bytes: 1 << 26, digest: digest() },
@@ -482,8 +482,8 @@ fn keys() -> BTreeMap<String, String> {
     BTreeMap::from([("a".into(), "1".into()), ("instrument".into(), "spectrograph".into())])
 }
 
-fn refusal(status: Status) -> Refusal {
-    Refusal::new(status, "no, because")
+fn refusal(reason: Reason) -> Refusal {
+    Refusal::new(reason, "no, because")
 }
 
 fn signed() -> SignedTicket {

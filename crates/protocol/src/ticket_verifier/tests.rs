@@ -1,6 +1,7 @@
 //! The door of a node with signatures that are sums: every fault, keys that roll, holders and hands.
 #![allow(clippy::unwrap_used)]
 
+use crate::Status;
 use std::collections::BTreeMap;
 
 use super::{keys::RETIRED_KEYS_MAX, *};
@@ -128,7 +129,7 @@ fn every_fault_of_a_ticket_is_found_and_told_by_its_name() {
     assert_eq!(fault(door.authorize_plain(at(0), &client, &good)), TicketFault::Plain);
     door.revoke(at(0), Revocation { user: read().user, last_ticket: 1 });
     let refused = door.authorize_read(at(0), &client, &good, SliceId(1)).unwrap_err();
-    assert_eq!((refused.fault, refused.refusal.status), (Some(TicketFault::Revoked), Status::Unavailable));
+    assert_eq!((refused.fault, refused.refusal.status()), (Some(TicketFault::Revoked), Status::Unavailable));
     assert!(door.is_shown_revoked(&good));
     let later = signed_by(1, &Ticket { number: 2, ..read() });
     assert_eq!(door.authorize_read(at(0), &client, &later, SliceId(1)), Ok(0..9));
@@ -158,7 +159,7 @@ fn a_master_that_was_started_again_counts_its_tickets_anew() {
 fn before_the_master_was_met_nothing_is_allowed_and_no_fault_is_named() {
     let door = TicketVerifier::new(node("here"), "uic".into(), is_signed);
     let refused = door.authorize_read(at(0), &client(), &signed_by(1, &read()), SliceId(1)).unwrap_err();
-    assert_eq!((refused.fault, refused.refusal.status), (None, Status::Unavailable), "it may be tried again soon");
+    assert_eq!((refused.fault, refused.refusal.status()), (None, Status::Unavailable), "it may be tried again soon");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use protocol::Status;
+use protocol::Reason;
 
 use super::Interrupt;
 use crate::failure::Failure;
@@ -101,7 +101,7 @@ pub(super) fn set_mode(file: &Path, mode: u32) -> Result<(), Failure> {
 pub(super) fn unwritten(at: &Path, error: &io::Error) -> Failure {
     if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
         let message = format!("there is no room on the disk of `{}`; free some, or name another", at.display());
-        return Failure::new(Status::Unavailable, message);
+        return Failure::new(Reason::NoSpace, message);
     }
     Failure::local("write", at, error)
 }

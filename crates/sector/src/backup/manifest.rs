@@ -6,7 +6,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use protocol::Status;
+use protocol::Reason;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -141,7 +141,7 @@ impl Manifest {
                 head.program,
                 env!("CARGO_PKG_VERSION")
             );
-            return Err(Failure::new(Status::Refused, message));
+            return Err(Failure::new(Reason::NotPermitted, message));
         }
         let manifest: Self = serde_json::from_str(line).map_err(|error| damaged(&file, &error.to_string()))?;
         let is_plain = |name: &str| {
@@ -171,7 +171,7 @@ struct Head {
 
 /// The error for a backup that is not what was written.
 pub(crate) fn damaged(file: &Path, why: &str) -> Failure {
-    Failure::new(Status::Corrupt, format!("`{}` {why}; this backup cannot be used, take another", file.display()))
+    Failure::new(Reason::Corrupt, format!("`{}` {why}; this backup cannot be used, take another", file.display()))
 }
 
 /// Whether one version is later than another.

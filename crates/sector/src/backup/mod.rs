@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use protocol::Status;
+use protocol::Reason;
 
 use crate::failure::Failure;
 use manifest::Role;
@@ -100,7 +100,7 @@ fn roles_in(folders: &[PathBuf]) -> Result<Vec<(Role, PathBuf)>, Failure> {
                 "neither a master's journal nor a security server's accounts lie in `{}`; name the role's folder with --folder",
                 folder.display()
             );
-            return Err(Failure::new(Status::NotFound, message));
+            return Err(Failure::new(Reason::NotFound, message));
         }
         found.extend(roles);
     }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::Status;
+use protocol::Reason;
 
 use super::file_copy;
 use crate::failure::Failure;
@@ -33,7 +33,7 @@ fn free_name(file: &Path) -> Result<PathBuf, Failure> {
     let is_free = |aside: &PathBuf| fs::symlink_metadata(aside).is_err();
     names.into_iter().find(is_free).ok_or_else(|| {
         let message = format!("too much was put aside of `{}`; move some of it away", file.display());
-        Failure::new(Status::Exists, message)
+        Failure::new(Reason::Exists, message)
     })
 }
 

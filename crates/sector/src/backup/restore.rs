@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::Status;
+use protocol::Reason;
 use store::{Journal, StoreError};
 
 use super::{
@@ -53,7 +53,7 @@ pub(crate) fn restore(
     let parts: Vec<_> = manifest.parts.iter().filter(|part| wanted.role.is_none_or(|role| role == part.role)).collect();
     if parts.is_empty() {
         let message = format!("`{}` has nothing of the role that was named", backup.display());
-        return Err(Failure::new(Status::NotFound, message));
+        return Err(Failure::new(Reason::NotFound, message));
     }
     if wanted.folder.is_some() && parts.len() > 1 {
         return Err(Failure::usage("this backup has two roles; say with --role which one goes to --folder"));
@@ -109,7 +109,7 @@ impl<'a> RestoreTarget<'a> {
                 folder.display(),
                 part.role.name()
             );
-            return Err(Failure::new(Status::Refused, message));
+            return Err(Failure::new(Reason::NotPermitted, message));
         }
         let rows = folder.join(part.role.rows_file());
         let held = if rows.exists() { hold(part.role, &rows)? } else { None };
@@ -221,7 +221,7 @@ fn hold(role: Role, rows: &Path) -> Result<Option<Journal>, Failure> {
         Err(StoreError::JournalLocked { .. }) => {
             let folder = rows.parent().unwrap_or(rows).display();
             let message = format!("the {} in `{folder}` runs; stop it first, then put the backup back", role.name());
-            Err(Failure::new(Status::Refused, message))
+            Err(Failure::new(Reason::InUse, message))
         }
         Err(other) => Err(Failure::from(other.refusal())),
     }

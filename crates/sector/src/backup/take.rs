@@ -12,7 +12,7 @@ use std::{
 };
 
 use net::backup_socket;
-use protocol::Status;
+use protocol::Reason;
 use rustix::fs::{FlockOperation, flock};
 use store::{Journal, StoreError};
 
@@ -53,7 +53,7 @@ pub(crate) fn take(to: &Path, folders: &[PathBuf], interrupt: &Interrupt) -> Res
     for (role, folder) in roles {
         let cloud = authority_fingerprint(&folder)?.ok_or_else(|| {
             let message = format!("`authority.pem` is missing in `{}`; bring it back first", folder.display());
-            Failure::new(Status::NotFound, message)
+            Failure::new(Reason::NotFound, message)
         })?;
         if !manifest.cloud.is_empty() && manifest.cloud != cloud {
             return Err(Failure::usage("these are roles of two clouds; take a backup of each by itself"));
@@ -127,7 +127,7 @@ fn take_rows(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> Res
             stream.set_read_timeout(Some(READ_WAIT)).map_err(socket)?;
             let silent = |error: &io::Error| {
                 let message = format!("the {} did not tell all of its rows ({error}); see its log", role.name());
-                Failure::new(Status::Unavailable, message)
+                Failure::new(Reason::Unavailable, message)
             };
             file_copy::copy(&mut InterruptibleReader::new(stream, interrupt), to, interrupt, &silent)
         }
@@ -146,7 +146,7 @@ fn take_stopped(role: Role, folder: &Path, to: &Path, interrupt: &Interrupt) -> 
                 role.name(),
                 folder.display()
             );
-            Failure::new(Status::Unavailable, message)
+            Failure::new(Reason::Unavailable, message)
         }
         other => Failure::from(other.refusal()),
     })?;
@@ -181,7 +181,7 @@ fn small_files(folder: &Path, left_out: &mut Vec<PathBuf>) -> Result<Vec<SmallFi
         }
     }
     let message = format!("the files in `{}` are being changed all the time; try again", folder.display());
-    Err(Failure::new(Status::Unavailable, message))
+    Err(Failure::new(Reason::Busy, message))
 }
 
 fn read_small_files(folder: &Path) -> Result<(Vec<SmallFile>, Vec<PathBuf>), Failure> {
@@ -276,7 +276,7 @@ impl UnfinishedBackup {
                 Err(error) => return Err(file_copy::unwritten(&named, &error.into())),
             }
         }
-        Err(Failure::new(Status::Exists, format!("`{}` has too many backups of this second", to.display())))
+        Err(Failure::new(Reason::Exists, format!("`{}` has too many backups of this second", to.display())))
     }
 }
 

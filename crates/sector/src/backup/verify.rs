@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::Status;
+use protocol::Reason;
 use store::{RowsError, StoreError, read_rows};
 
 use super::{
@@ -35,7 +35,7 @@ pub(crate) fn find(at: &Path) -> Result<PathBuf, Failure> {
         }
     }
     newest.map(|(_, path)| path).ok_or_else(|| {
-        Failure::new(Status::NotFound, format!("there is no backup in `{}`; `sector backup` makes one", at.display()))
+        Failure::new(Reason::NotFound, format!("there is no backup in `{}`; `sector backup` makes one", at.display()))
     })
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn verify(backup: &Path, interrupt: &Interrupt) -> Result<Manifest, F
         let folder = backup.join(part.role.as_str());
         for line in &part.files {
             let file = folder.join(&line.name);
-            let found = file_copy::digest(&file, interrupt).map_err(|failure| match failure.status {
-                Status::NotFound => damaged(&file, "is missing"),
+            let found = file_copy::digest(&file, interrupt).map_err(|failure| match failure.reason {
+                Reason::NotFound => damaged(&file, "is missing"),
                 _ => failure,
             })?;
             if (found.bytes, found.blake3.as_str()) != (line.bytes, line.blake3.as_str()) {
@@ -98,7 +98,7 @@ pub(super) fn unreadable(file: &Path, error: RowsError) -> Failure {
         RowsError::Read(error) if error.kind() != io::ErrorKind::InvalidData => Failure::local("read", file, &error),
         RowsError::Version(version) => {
             let message = format!("`{}` has rows of version {version}; use a newer sector", file.display());
-            Failure::new(Status::Refused, message)
+            Failure::new(Reason::NotPermitted, message)
         }
         other => damaged(file, &format!("cannot be used ({other})")),
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use daemon::ready;
-use protocol::Status;
+use protocol::Reason;
 
 use crate::{failure::Failure, show};
 
@@ -36,7 +36,7 @@ pub(crate) fn start(words: &[impl AsRef<OsStr>], what: &str, log: &Path) -> Resu
     let said = fs::read_to_string(log).unwrap_or_default();
     let unsaid = format!("{what} did not start");
     let message = said.lines().rev().find_map(|line| line.strip_prefix("sector: ")).unwrap_or(&unsaid);
-    Err(Failure::new(status_of(code), format!("{message} (log: {})", log.display())))
+    Err(Failure::new(reason_of(code), format!("{message} (log: {})", log.display())))
 }
 
 /// Leaves the terminal's session, if this process is one in the background.
@@ -47,11 +47,11 @@ pub(crate) fn leave_terminal() {
     }
 }
 
-/// The status that has this exit code.
-fn status_of(code: i32) -> Status {
-    use Status::{Corrupt, Exists, Failed, NotFound, Refused, Unavailable, Usage};
-    let all = [Usage, NotFound, Refused, Unavailable, Corrupt, Exists];
-    all.into_iter().find(|status| i32::from(status.exit_code()) == code).unwrap_or(Failed)
+/// A reason that ends a command with this exit code.
+fn reason_of(code: i32) -> Reason {
+    use Reason::{Corrupt, Exists, Failed, Invalid, NoRight, NotFound, Unavailable};
+    let all = [Invalid, NotFound, NoRight, Unavailable, Corrupt, Exists];
+    all.into_iter().find(|reason| i32::from(reason.status().exit_code()) == code).unwrap_or(Failed)
 }
 
 /// Set for a process in the background.

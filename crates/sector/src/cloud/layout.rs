@@ -10,7 +10,7 @@ use std::{
 
 use client::Profile;
 use daemon::settings::{Checked, MasterSettings, NodeSettings, SecuritySettings};
-use protocol::{NodeId, Status, UserName};
+use protocol::{NodeId, Reason, Status, UserName};
 use security::create_cloud;
 
 use crate::failure::Failure;
@@ -187,8 +187,8 @@ impl From<security::SecurityError> for Failure {
     fn from(error: security::SecurityError) -> Self {
         let refusal = error.refusal();
         // A locked folder means that a cloud runs on it.
-        let status = if refusal.status == Status::Unavailable { Status::Exists } else { refusal.status };
-        Self::new(status, refusal.message)
+        let reason = if refusal.status() == Status::Unavailable { Reason::Exists } else { refusal.reason };
+        Self::new(reason, refusal.message)
     }
 }
 

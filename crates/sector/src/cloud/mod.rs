@@ -15,7 +15,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use client::{Client, NodeState, Profile};
 use daemon::{ready, shutdown::Signals};
-use protocol::Status;
+use protocol::Reason;
 
 pub(crate) use self::layout::{CloudSpec, Layout, RolePlacement, write_private};
 use self::{parent::Parent, running_cloud::RunningCloud};
@@ -33,7 +33,7 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
     let home = Profile::home()?;
     if let Some(running) = RunningCloud::load(&home)?.filter(|running| running.process.is_alive()) {
         return Err(Failure::new(
-            Status::Exists,
+            Reason::Exists,
             format!(
                 "a cloud runs already at {} (process {}); stop it with `sector down`",
                 running.address, running.process.pid
@@ -70,7 +70,7 @@ pub(crate) async fn up(up: Up, global: &Global) -> Result<(), Failure> {
 pub(crate) async fn down(global: &Global) -> Result<(), Failure> {
     let home = Profile::home()?;
     let Some(running) = RunningCloud::load(&home)?.filter(|running| running.process.is_alive()) else {
-        return Err(Failure::new(Status::NotFound, "no cloud that `sector up` started runs here"));
+        return Err(Failure::new(Reason::NotFound, "no cloud that `sector up` started runs here"));
     };
     running.process.stop().await?;
     if !global.quiet {
@@ -88,7 +88,7 @@ pub(crate) async fn wait_for_nodes(cloud: &Client, nodes: u32) -> Result<(), Fai
             return Ok(());
         }
         if tokio::time::Instant::now() > deadline {
-            return Err(Failure::new(Status::Unavailable, format!("only {up} of {nodes} nodes came up; see the log")));
+            return Err(Failure::new(Reason::Unavailable, format!("only {up} of {nodes} nodes came up; see the log")));
         }
         tokio::time::sleep(NODES_PERIOD).await;
     }

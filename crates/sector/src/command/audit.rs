@@ -8,7 +8,7 @@ use std::{
 
 use client::Client;
 use protocol::{
-    Status,
+    Reason,
     message::audit::{AuditCheck, AuditPage, AuditQuery},
 };
 use security::audit::{check_folder, read_page};
@@ -40,7 +40,7 @@ fn check_files(folder: &Path) -> Result<AuditCheck, Failure> {
             "`{}` holds no file of an audit record; name the folder `audit` of the security server, or a copy of it",
             folder.display()
         );
-        return Err(Failure::new(Status::NotFound, message));
+        return Err(Failure::new(Reason::NotFound, message));
     }
     Ok(check)
 }
@@ -140,7 +140,7 @@ fn tell(check: &AuditCheck, global: &Global) -> Result<(), Failure> {
     match fault {
         Some(fault) => {
             let message = format!("{} line {}: {}", fault.file, fault.line, fault.why);
-            Err(Failure::new(Status::Corrupt, if global.json { String::new() } else { message }))
+            Err(Failure::new(Reason::Corrupt, if global.json { String::new() } else { message }))
         }
         None => {
             if !global.json {

@@ -7,7 +7,7 @@ use client::{
     Client, EntryKind, SectorPath,
     file::check::{CheckResult, CheckedCopy},
 };
-use protocol::Status;
+use protocol::{Reason, Status};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -91,7 +91,7 @@ fn report(views: &[CopyView], global: &Global) -> Result<(), Failure> {
             "{missing} copies could not be checked; see `sector health`, and check again once all nodes are up"
         ))),
         _ => Err(Failure::new(
-            Status::Corrupt,
+            Reason::Corrupt,
             format!(
                 "{corrupt} copies are damaged; they are being replaced where another copy is good, see `sector health`"
             ),
@@ -131,11 +131,11 @@ mod tests {
         let global = Global { carrier: None, controller: None, profile: None, json: false, quiet: true, verbose: 0 };
         let view = |result| CopyView { path: "/a".into(), node: Some("n1".into()), result, why: String::new() };
         let status = |results: &[&'static str]| {
-            report(&results.iter().map(|result| view(result)).collect::<Vec<_>>(), &global).err().map(|why| why.status)
+            report(&results.iter().map(|result| view(result)).collect::<Vec<_>>(), &global).err().map(|why| why.reason)
         };
         assert_eq!(status(&["ok", "ok"]), None);
-        assert_eq!(status(&["ok", "missing"]), Some(Status::Failed));
-        assert_eq!(status(&["missing", "corrupt", "ok"]), Some(Status::Corrupt));
+        assert_eq!(status(&["ok", "missing"]), Some(Reason::Failed));
+        assert_eq!(status(&["missing", "corrupt", "ok"]), Some(Reason::Corrupt));
         assert_eq!(status(&[]), None, "a folder without files is as it should be");
     }
 }

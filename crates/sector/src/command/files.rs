@@ -12,7 +12,7 @@ use std::{
 };
 
 use client::{Client, Condition, EntryKind, FileContent, GetOptions, PutOptions, SectorPath};
-use protocol::{Status, Version};
+use protocol::{Reason, Status, Version};
 
 use super::{
     in_flight::InFlightWindow,
@@ -162,7 +162,7 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
             let result = cloud.get_file(&path, &file, options, &|bytes| meter.add(bytes)).await;
             result.map(|_| ()).map_err(|error| match error.status() {
                 Status::Exists => {
-                    Failure::new(Status::Exists, format!("`{}` exists already; --force replaces it", file.display()))
+                    Failure::new(Reason::Exists, format!("`{}` exists already; --force replaces it", file.display()))
                 }
                 _ => error.into(),
             })
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(parse_range("-10", 1000).unwrap(), 990..1000);
         assert_eq!(parse_range("-10", 3).unwrap(), 0..3);
         for text in ["", "-", "5", "9-5", "a-b", "--1"] {
-            assert_eq!(parse_range(text, 10).unwrap_err().status, Status::Usage, "{text}");
+            assert_eq!(parse_range(text, 10).unwrap_err().reason.status(), Status::Usage, "{text}");
         }
     }
 
@@ -379,7 +379,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("sub")).unwrap();
         std::fs::write(folder.path().join("sub/x"), "abc").unwrap();
         let to = Destination::Exactly(SectorPath::parse("/to").unwrap());
-        assert_eq!(plan_upload(folder.path(), &to, false).err().unwrap().status, Status::Usage);
+        assert_eq!(plan_upload(folder.path(), &to, false).err().unwrap().reason.status(), Status::Usage);
         let uploads = plan_upload(folder.path(), &to, true).unwrap();
         assert_eq!(uploads.len(), 1);
         assert_eq!((uploads[0].to.as_str(), uploads[0].bytes), ("/to/sub/x", 3));
@@ -403,7 +403,7 @@ mod tests {
     fn a_missing_local_file_is_named_and_not_found() {
         let to = Destination::Exactly(SectorPath::root());
         let failure = plan_upload(Path::new("/nonexistent/file"), &to, false).err().unwrap();
-        assert_eq!(failure.status, Status::NotFound);
+        assert_eq!(failure.reason.status(), Status::NotFound);
         assert!(failure.message.contains("/nonexistent/file"));
     }
 }

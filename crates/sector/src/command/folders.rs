@@ -2,7 +2,7 @@
 //! machine.
 
 use client::{Client, EntryKind, Profile, PutOptions, SectorPath};
-use protocol::Status;
+use protocol::{Reason, Status};
 
 use super::target_conflicts::{PathMapping, resolve_targets};
 use crate::{
@@ -137,7 +137,7 @@ async fn pairs(there: &Client, here: &Client, from_to: &FromTo) -> Result<Vec<(S
     let is_folder = path.is_root() || here.find(&path).await?.is_some_and(|entry| client::namespace::is_folder(&entry));
     if !is_folder && (from.len() > 1 || to.ends_with('/')) {
         return Err(Failure::new(
-            Status::NotFound,
+            Reason::NotFound,
             format!("there is no folder `{path}`; make it with `sector mkdir`"),
         ));
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use client::{Client, Condition, PutOptions, SectorPath, import::Import};
-use protocol::Status;
+use protocol::Reason;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -21,7 +21,7 @@ pub(crate) async fn import(cloud: &Client, wanted: ImportFiles, global: &Global)
     let files = cloud.native_files(&import).await?;
     if files.is_empty() {
         let message = format!("there are no files in `{}` on node {}", import.folder, import.node);
-        return Err(Failure::new(Status::NotFound, message));
+        return Err(Failure::new(Reason::NotFound, message));
     }
     // Before the first file is touched: a name that the cloud does not allow should not stop an import half way.
     let mut work = Vec::new();

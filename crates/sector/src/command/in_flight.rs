@@ -88,7 +88,7 @@ mod tests {
         atomic::{AtomicUsize, Ordering},
     };
 
-    use protocol::Status;
+    use protocol::{Reason, Status};
     use tokio::time::{Instant, sleep};
 
     use super::*;
@@ -132,11 +132,11 @@ mod tests {
             let done = Arc::clone(&done);
             let work = async move {
                 done.lock().unwrap().push(number);
-                if number == 3 { Err(Failure::new(Status::Corrupt, "bad")) } else { Ok(()) }
+                if number == 3 { Err(Failure::new(Reason::Corrupt, "bad")) } else { Ok(()) }
             };
             flight.start(1, || None, work).await;
         }
-        assert_eq!(flight.finish().await.unwrap_err().status, Status::Corrupt);
+        assert_eq!(flight.finish().await.unwrap_err().reason.status(), Status::Corrupt);
         assert_eq!(done.lock().unwrap().len(), 40);
     }
 }

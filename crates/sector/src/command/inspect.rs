@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use protocol::{SliceId, SliceMetadata, Status, UserName, message::node_master::HeldState};
+use protocol::{Reason, SliceId, SliceMetadata, UserName, message::node_master::HeldState};
 use serde::Serialize;
 use store::{OsDisk, SliceStore};
 
@@ -202,7 +202,7 @@ fn forget_kept_rows(sidecar: &Path) -> Result<(), Failure> {
 }
 
 fn corrupt(message: String) -> Failure {
-    Failure::new(Status::Corrupt, message)
+    Failure::new(Reason::Corrupt, message)
 }
 
 #[derive(Serialize)]

@@ -7,7 +7,7 @@ use client::{
     Client, Entry, JobRecord, JobState, SectorPath,
     job::{ErrorLine, JobOutcome, JobOutput, JobSpec, StageSpec},
 };
-use protocol::{Counters, RecordFraming, Status, limits};
+use protocol::{Counters, Reason, RecordFraming, limits};
 use serde::Serialize;
 
 use super::{interrupted, segments, udf};
@@ -177,7 +177,7 @@ pub(crate) async fn job(cloud: &Client, arguments: JobArguments, global: &Global
     }
     match record.state {
         JobState::Failed | JobState::Lost | JobState::Cancelled if arguments.wait => {
-            Err(Failure::new(Status::Failed, ""))
+            Err(Failure::new(Reason::Failed, ""))
         }
         _ => Ok(()),
     }

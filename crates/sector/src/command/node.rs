@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use client::{Client, Membership, MovePlan, NodeStatus, RebalanceStatus, RebalanceVerb, RemoveNodeRequest};
-use protocol::{NodeId, Status};
+use protocol::{NodeId, Reason};
 use serde::Serialize;
 
 use super::{admission, nodes};
@@ -79,7 +79,7 @@ async fn drain(cloud: &Client, arguments: Drain, global: &Global) -> Result<(), 
         } else {
             show_plan(&plan);
         }
-        let refused = || Failure::new(Status::Unavailable, "");
+        let refused = || Failure::new(Reason::Unavailable, "");
         return if is_possible { Ok(()) } else { Err(refused()) };
     }
     if arguments.wait {
@@ -100,7 +100,7 @@ async fn wait_until_drained(cloud: &Client, id: &NodeId, plan: &MovePlan, global
     loop {
         let nodes = cloud.nodes().await?;
         let Some(node) = nodes.into_iter().find(|node| node.node == *id) else {
-            return Err(Failure::new(Status::NotFound, format!("node {id} was removed meanwhile")));
+            return Err(Failure::new(Reason::NotFound, format!("node {id} was removed meanwhile")));
         };
         match node.membership {
             Membership::Drained => return Ok(()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use client::{Client, Membership, NodeState, NodeStatus};
 use protocol::{
-    Status,
+    Reason, Status,
     disk::{DiskState, DiskStatus},
     message::{admission::MachineStatus, audit::RefusedTickets, node_master::LinkUse},
     rate,
@@ -103,7 +103,7 @@ pub(crate) async fn health(cloud: &Client, global: &Global) -> Result<(), Failur
         let told = format!("{status}: {}", health.reasons.join("; "));
         show::line(if health.insecure_sites.is_empty() { told } else { show::red(&told) });
     }
-    if status == "ok" { Ok(()) } else { Err(Failure::new(Status::Failed, "")) }
+    if status == "ok" { Ok(()) } else { Err(Failure::new(Reason::Failed, "")) }
 }
 
 #[derive(Serialize)]

@@ -207,7 +207,7 @@ mod tests {
         let nonsense = ["copies", "copies=many", "copies=300", "lifetime=long", "together=maybe", "quota=big", "x=1"];
         for wish in nonsense {
             let failure = apply(&mut Policy::default(), wish).unwrap_err();
-            assert_eq!(failure.status, Status::Usage, "{wish}");
+            assert_eq!(failure.reason.status(), Status::Usage, "{wish}");
             assert!(failure.message.contains("for example") || failure.message.contains(KEYS), "{}", failure.message);
         }
     }

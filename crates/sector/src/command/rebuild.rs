@@ -3,7 +3,7 @@
 use client::Client;
 use daemon::settings::{Checked, MasterSettings};
 use protocol::{
-    SectorPath, Status,
+    Reason, SectorPath,
     message::rebuild::{Conflict, ConflictKind, RebuildState, RebuildStatus},
 };
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub(crate) fn archive_journal(role: &Role, global: &Global) -> Result<(), Failur
     let settings = Checked::<MasterSettings>::read(&role.config)?;
     match master::archive_journal(&settings.folder).map_err(|error| error.refusal())? {
         None => Err(Failure::new(
-            Status::NotFound,
+            Reason::NotFound,
             format!("there is no journal in `{}`: start the master, it rebuilds by itself", settings.folder.display()),
         )),
         Some(aside) if global.json => show::json(&ArchiveView { aside: aside.display().to_string() }),

@@ -70,7 +70,7 @@ mod tests {
         match resolve_targets(pairs.to_vec(), going, is_one_world) {
             Ok(kept) => Ok(kept.len()),
             Err(failure) => {
-                assert_eq!(failure.status, Status::Usage);
+                assert_eq!(failure.reason.status(), Status::Usage);
                 Err(failure.message)
             }
         }

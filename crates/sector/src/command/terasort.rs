@@ -12,7 +12,7 @@ use functions::{
     terasort::{RECORD_BYTES, SegmentCheck, TotalCheck},
 };
 use protocol::{
-    RecordFraming, Status, limits,
+    Reason, RecordFraming, limits,
     message::spe::{FunctionCode, FunctionSpec},
 };
 use serde::Serialize;
@@ -68,13 +68,13 @@ pub(crate) async fn generate(
     let nodes = cloud.nodes().await?;
     let files = files.map_or(2 * nodes.len() as u64, u64::from).clamp(1, records.max(1));
     if nodes.is_empty() {
-        return Err(Failure::new(Status::Unavailable, "there are no nodes to generate on"));
+        return Err(Failure::new(Reason::Unavailable, "there are no nodes to generate on"));
     }
     let (needed, free): (u64, u64) =
         (records.saturating_mul(RECORD_BYTES as u64), nodes.iter().map(|node| node.free_bytes).sum());
     if needed > free {
         let (needed, free) = (show::size(needed), show::size(free));
-        return Err(Failure::new(Status::Unavailable, format!("{needed} have no room: the nodes have {free} free")));
+        return Err(Failure::new(Reason::NoSpace, format!("{needed} have no room: the nodes have {free} free")));
     }
     // A line in a small file describes each file's records. The small file lies where the records should be.
     let seeds =
@@ -166,7 +166,7 @@ async fn sample(cloud: &Client, inputs: &[Entry], bytes: u64) -> Result<Vec<u8>,
             reading.spawn(async move { cloud.read(&path, Some(range), Vec::new(), &|_| ()).await });
         }
         let Some(read) = reading.join_next().await else { return Ok(keys) };
-        let (_, bytes) = read.map_err(|error| Failure::new(Status::Failed, error.to_string()))??;
+        let (_, bytes) = read.map_err(|error| Failure::new(Reason::Failed, error.to_string()))??;
         keys.extend(bytes.chunks_exact(RECORD_BYTES).flat_map(|record| &record[..KEY_BYTES]));
     }
 }

@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 use protocol::{
-    Status, limits,
+    Reason, limits,
     message::spe::{FunctionCode, FunctionSpec, PythonCode, PythonFunction},
 };
 
@@ -51,7 +51,7 @@ fn in_file(text: &str) -> Result<FunctionCode, Failure> {
         return Ok(FunctionCode::Native { library: bytes, symbol: name });
     }
     let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::new(Status::Usage, format!("`{}` is not a text in UTF-8", file.display())))?;
+        .map_err(|_| Failure::new(Reason::Invalid, format!("`{}` is not a text in UTF-8", file.display())))?;
     // For tracebacks: their reader knows which folder it was.
     let file = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(FunctionCode::Python(PythonFunction { name, code: PythonCode::Source { file, text }, requires: Vec::new() }))
@@ -65,14 +65,15 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use protocol::Status;
 
     #[test]
     fn a_function_is_built_in_or_in_a_library() {
         assert!(matches!(function("count", &[]).unwrap().code, FunctionCode::BuiltIn(_)));
         let failure = function("no-such", &[]).err().unwrap();
-        assert_eq!(failure.status, Status::Usage);
+        assert_eq!(failure.reason.status(), Status::Usage);
         assert!(failure.message.contains("partition"), "the built-in ones are named: {}", failure.message);
-        assert_eq!(function("/nonexistent.so:f", &[]).err().unwrap().status, Status::NotFound);
+        assert_eq!(function("/nonexistent.so:f", &[]).err().unwrap().reason.status(), Status::NotFound);
     }
 
     #[test]
@@ -83,7 +84,7 @@ mod tests {
         };
         assert_eq!(words, ["awk", "{ print $1 }", "a b", "$HOME", "*"]);
         for wrong in ["cmd:", "cmd:awk '{"] {
-            assert_eq!(function(wrong, &[]).err().unwrap().status, Status::Usage, "{wrong}");
+            assert_eq!(function(wrong, &[]).err().unwrap().reason.status(), Status::Usage, "{wrong}");
         }
     }
 
@@ -98,6 +99,6 @@ mod tests {
         assert_eq!(found.name, "stars");
         assert!(matches!(found.code, PythonCode::Source { file, text } if file == "sky.py" && text.starts_with("def")));
         fs::write(&file, [0xff]).unwrap();
-        assert_eq!(function(&format!("{}:stars", file.display()), &[]).err().unwrap().status, Status::Usage);
+        assert_eq!(function(&format!("{}:stars", file.display()), &[]).err().unwrap().reason.status(), Status::Usage);
     }
 }

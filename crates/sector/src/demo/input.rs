@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::SectorPath;
+use protocol::{Reason, SectorPath};
 
 use crate::{
     command::files::{Upload, uploads_below},
@@ -17,7 +17,7 @@ use crate::{
 pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<Vec<Upload>, Failure> {
     if let Some(folder) = folder {
         if !folder.is_dir() {
-            return Err(Failure::new(protocol::Status::NotFound, format!("`{}` is not a folder", folder.display())));
+            return Err(Failure::new(Reason::NotFound, format!("`{}` is not a folder", folder.display())));
         }
         let uploads = uploads_below(folder, to)?;
         return if uploads.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn uploads(folder: Option<&Path>, to: &SectorPath) -> Result<Vec<Uplo
     }
     if uploads.is_empty() {
         return Err(Failure::new(
-            protocol::Status::NotFound,
+            Reason::NotFound,
             "the sources of the crates are not on this machine; name a folder of texts with --input",
         ));
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use client::{Client, Profile, PutOptions, SectorPath};
-use protocol::Status;
+use protocol::Reason;
 
 use crate::{
     arguments::{Demo, Global},
@@ -147,7 +147,7 @@ fn verified(holds: bool, what: &str) -> Result<String, Failure> {
     if holds {
         return Ok(format!("yes: {what}"));
     }
-    Err(Failure::new(Status::Corrupt, format!("the tour's answer is wrong ({what}); please report this")))
+    Err(Failure::new(Reason::Corrupt, format!("the tour's answer is wrong ({what}); please report this")))
 }
 
 /// The table, and what to type next.
@@ -193,7 +193,7 @@ fn check_room(folder: &std::path::Path, text_bytes: u64, records: u64) -> Result
         parent.display(),
         show::size(free)
     );
-    Err(Failure::new(Status::Unavailable, message))
+    Err(Failure::new(Reason::Unavailable, message))
 }
 
 fn say(global: &Global, line: &str) {

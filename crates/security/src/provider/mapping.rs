@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use daemon::settings::{ProviderSettings, ProviderTables, SecuritySettings};
-use protocol::{Refusal, Status, UserName};
+use protocol::{Reason, Refusal, UserName};
 
 use super::ProviderUser;
 
@@ -69,7 +69,7 @@ impl ProviderMapping {
     pub fn device_provider(&self, name: Option<&str>) -> Result<String, Refusal> {
         let with_browser = self.providers.iter().filter(|(_, settings)| matches!(settings, ProviderSettings::Oidc(_)));
         let names: Vec<&str> = with_browser.map(|(name, _)| name.as_str()).collect();
-        let usage = |message: String| Err(Refusal::new(Status::Usage, message));
+        let usage = |message: String| Err(Refusal::new(Reason::Invalid, message));
         match (name, names.as_slice()) {
             (Some(name), names) if names.contains(&name) => Ok(name.to_owned()),
             (None, [only]) => Ok((*only).to_owned()),
@@ -93,7 +93,7 @@ impl ProviderMapping {
     /// # Errors
     /// If the user may not log in, with what to do.
     pub fn admit(&self, provider: &str, user: &ProviderUser) -> Result<MappedUser, Refusal> {
-        let refused = |message: String| Err(Refusal::new(Status::Refused, message));
+        let refused = |message: String| Err(Refusal::new(Reason::NoRight, message));
         let Some(settings) = self.providers.get(provider) else { return Err(unknown(provider)) };
         let text = user.name.to_ascii_lowercase() + settings.suffix();
         let Ok(name) = UserName::new(&text) else {
@@ -129,7 +129,7 @@ impl ProviderMapping {
 /// The refusal if an account belongs to a provider that is not in the settings.
 pub(crate) fn unknown(provider: &str) -> Refusal {
     let message = format!("there is no identity provider `{provider}`; add it to the settings of the security server");
-    Refusal::new(Status::NotFound, message)
+    Refusal::new(Reason::NotFound, message)
 }
 
 /// A group's name in the form in which it is compared: the groups of a directory are DNs, which may be written in
@@ -150,6 +150,7 @@ fn canonical(settings: &ProviderSettings, group: &str) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use protocol::Status;
     use std::path::Path;
 
     use daemon::settings::{Checked, LdapSettings, OidcSettings};
@@ -224,7 +225,7 @@ mod tests {
     #[test]
     fn a_user_of_no_allowed_group_does_not_come_in() {
         let error = plan().admit("staff", &user("alice", &["cn=all,ou=others,dc=org"])).unwrap_err();
-        assert!(error.status == Status::Refused && error.message.contains("`staff`"), "{error}");
+        assert!(error.status() == Status::Refused && error.message.contains("`staff`"), "{error}");
     }
 
     #[test]
@@ -232,8 +233,8 @@ mod tests {
         let plan = plan();
         for theirs in ["alice.lab", "alice.campus", "../x", "", "a b", &"x".repeat(70)] {
             let user = user(theirs, &["cn=all,ou=groups,dc=org"]);
-            assert_eq!(plan.admit("staff", &user).unwrap_err().status, Status::Refused, "{theirs}");
+            assert_eq!(plan.admit("staff", &user).unwrap_err().status(), Status::Refused, "{theirs}");
         }
-        assert_eq!(plan.admit("nis", &user("alice", &[])).unwrap_err().status, Status::NotFound);
+        assert_eq!(plan.admit("nis", &user("alice", &[])).unwrap_err().status(), Status::NotFound);
     }
 }

@@ -7,7 +7,7 @@ use std::{net::IpAddr, time::Duration};
 
 use net::identity::{ProvedKey, ticket_digest};
 use protocol::{
-    KeyDigest, MachineKind, NodeId, Now, Refusal, Status, TicketSecret,
+    KeyDigest, MachineKind, NodeId, Now, Reason, Refusal, TicketSecret,
     message::{
         admission::{AdmissionReply, AdmissionRequest, CertificateRequest, Enrolment},
         master_security::SecurityReply,
@@ -122,10 +122,10 @@ impl Security {
         let key = prove(key, wanted.as_ref())?;
         let digest = ticket_digest(secret);
         let Some(ticket) = self.accounts.machines().ticket(&digest).cloned() else {
-            return Err(no("this ticket is not known here; have an administrator make a new one"));
+            return Err(not_proved("this ticket is not known here; have an administrator make a new one"));
         };
         if ticket.until_unix_millis <= now.unix_millis {
-            return Err(no("this ticket has expired; have an administrator make a new one"));
+            return Err(not_proved("this ticket has expired; have an administrator make a new one"));
         }
         if ticket.kind != kind {
             return Err(no(format!("this ticket is for a {}; use it with `sector {} join`", ticket.kind, ticket.kind)));
@@ -136,7 +136,7 @@ impl Security {
         if let Some((name, used_key)) = &ticket.used_by {
             // The answer was lost on its way: the holder of the key is the one who used the ticket.
             if *used_key != key.digest() || self.keeps_key(name, *used_key).is_none() {
-                return Err(no("this ticket was used already, and it is good for one machine; make a new one"));
+                return Err(not_proved("this ticket was used already, and it is good for one machine; make a new one"));
             }
             return Ok(self.issue(caller, name.clone(), kind, key, IssueReason::Reissue));
         }
@@ -292,7 +292,7 @@ impl Security {
         Ok(match why {
             IssueReason::Ticket(digest) => {
                 let known = self.accounts.machines().ticket(digest).filter(|ticket| ticket.used_by.is_none());
-                let mut ticket = known.cloned().ok_or_else(|| no("this ticket was used already"))?;
+                let mut ticket = known.cloned().ok_or_else(|| not_proved("this ticket was used already"))?;
                 ticket.used_by = Some((name.clone(), *key));
                 let used = machines::set_ticket(digest, &ticket).map_err(|error| error.refusal())?;
                 vec![set(&first())?, used]
@@ -352,7 +352,9 @@ pub(super) fn check_certificate(
         return Err(certificate_revoked(name));
     }
     if !fingerprint.is_some_and(|fingerprint| machine.is_proved_by(fingerprint)) {
-        return Err(no(format!("the certificate shown is not that of `{name}`; use the one that was issued for it")));
+        return Err(not_proved(format!(
+            "the certificate shown is not that of `{name}`; use the one that was issued for it"
+        )));
     }
     if !AddressRange::allows(&machine.addresses, address) {
         let address = address.to_canonical();
@@ -369,22 +371,26 @@ struct ShownCertificate {
 }
 
 fn prove(key: &CertificateRequest, name: Option<&NodeId>) -> Result<ProvedKey, Refusal> {
-    ProvedKey::check(key, name).map_err(|error| no(error.to_string()))
+    ProvedKey::check(key, name).map_err(|error| not_proved(error.to_string()))
 }
 
 fn no(message: impl Into<String>) -> Refusal {
-    Refusal::new(Status::Refused, message)
+    Refusal::new(Reason::NoRight, message)
+}
+
+fn not_proved(message: impl Into<String>) -> Refusal {
+    Refusal::new(Reason::NotAuthenticated, message)
 }
 
 fn unavailable(message: &str) -> Refusal {
-    Refusal::new(Status::Unavailable, message)
+    Refusal::new(Reason::Unavailable, message)
 }
 
 fn taken(name: &NodeId) -> Refusal {
     let message = format!(
         "the name `{name}` is taken; choose another, or have an administrator make a ticket for just this name"
     );
-    Refusal::new(Status::Exists, message)
+    Refusal::new(Reason::Exists, message)
 }
 
 fn certificate_revoked(name: &NodeId) -> Refusal {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use protocol::{
-    AddressRange, NodeId, Now, Refusal, Status, UserName,
+    AddressRange, NodeId, Now, Reason, Refusal, Status, UserName,
     message::{
         accounts::{AccountsRequest, UserChange},
         admission::{AdmissionRequest, AdmissionVerb, Enrolment},
@@ -92,7 +92,7 @@ impl Security {
         match request {
             AuditRequest::Record(batch) if batch.events.len() > BATCH_EVENTS_MAX => {
                 let message = format!("one batch may have {BATCH_EVENTS_MAX} events at most; send several");
-                self.refuse(caller, Refusal::new(Status::Usage, message));
+                self.refuse(caller, Refusal::new(Reason::Invalid, message));
             }
             AuditRequest::Record(batch) => self.audit_buffer.waiting.push(Entry::Batch(batch, caller)),
             AuditRequest::Show { ref by, .. } | AuditRequest::Verify { ref by, .. } => {
@@ -100,7 +100,7 @@ impl Security {
                     self.actions.push_back(SecurityAction::Inspect { caller, request });
                 } else {
                     let message = format!("{} may not look at the audit record; ask an administrator", by.user);
-                    self.refuse(caller, Refusal::new(Status::Refused, message));
+                    self.refuse(caller, Refusal::new(Reason::NoRight, message));
                 }
             }
         }
@@ -174,7 +174,7 @@ impl AuditBuffer {
         };
         match &reply {
             SecurityReply::Refused(refusal) => {
-                let is_refused = refusal.status == Status::Refused;
+                let is_refused = refusal.status() == Status::Refused;
                 if !is_refused && !always {
                     return Some((caller, reply));
                 }

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use protocol::{
-    Now, Refusal, Status,
+    Now, Reason, Refusal,
     message::{
         join::MACHINE_BYTES_MAX,
         login::{DeviceLogin, DeviceReply, DeviceRequest},
@@ -81,7 +81,7 @@ impl Security {
         self.providers.devices.forget_old(now);
         if self.providers.devices.of_address(address) >= LOGINS_OF_ADDRESS_MAX {
             let message = format!("too many logins from {address} have begun and not ended; finish one, or wait");
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::LimitReached, message));
         }
         self.ask_provider(
             now,
@@ -126,7 +126,7 @@ impl Security {
     fn poll_device(&mut self, now: Now, caller: SecurityCaller, login: DeviceLogin) -> Result<(), Refusal> {
         let device = self.providers.devices.0.get_mut(&login.0).filter(|device| device.ends > now.monotonic);
         let Some(device) = device else {
-            return Err(Refusal::new(Status::Refused, "this login has ended, or never began; log in again"));
+            return Err(Refusal::new(Reason::NotAuthenticated, "this login has ended, or never began; log in again"));
         };
         if device.next > now.monotonic {
             let wait = device.next - now.monotonic;
@@ -142,7 +142,7 @@ impl Security {
     /// The provider was asked whether a login is finished.
     pub(super) fn note_polled(&mut self, now: Now, caller: SecurityCaller, login: [u8; 32], answer: ProviderAnswer) {
         let Some(device) = self.providers.devices.0.get_mut(&login) else {
-            return self.refuse(caller, Refusal::new(Status::Refused, "this login has ended; log in again"));
+            return self.refuse(caller, Refusal::new(Reason::NotAuthenticated, "this login has ended; log in again"));
         };
         let slower = match &answer {
             ProviderAnswer::Pending { slow_down: true } => Some(device.interval + SLOWER),

@@ -5,7 +5,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use protocol::{
-    CredentialId, Now, Refusal, Status, UserName,
+    CredentialId, Now, Reason, Refusal, UserName,
     message::{
         accounts::NewSession,
         join::Secret,
@@ -67,7 +67,7 @@ impl Security {
         // A token cannot be guessed, so logins with one are not slowed down.
         let guessable = matches!(secret, Secret::Password(_));
         if !guessable && matches!(purpose, LoginPurpose::LoginSession(_)) {
-            return self.answer(caller, refused(Status::Usage, "a token begins no login session; give the password"));
+            return self.answer(caller, refused(Reason::Invalid, "a token begins no login session; give the password"));
         }
         if guessable {
             match self.failed.begin(now, &user, address) {
@@ -123,7 +123,7 @@ impl Security {
             if guessable {
                 self.failed.note_failure(now, user, address);
             }
-            return self.answer(caller, refused(Status::Refused, WRONG_LOGIN));
+            return self.answer(caller, refused(Reason::NotAuthenticated, WRONG_LOGIN));
         };
         if let Err(refusal) = self.check_may_enter(&user, account, address) {
             return self.refuse(caller, refusal);
@@ -143,7 +143,7 @@ impl Security {
                 match self.current_rights(now, &HeldSession { user, credential, address }) {
                     Some(known) => self.answer(caller, SecurityReply::User(known)),
                     // It ended while it was compared.
-                    None => self.answer(caller, refused(Status::Refused, WRONG_LOGIN)),
+                    None => self.answer(caller, refused(Reason::NotAuthenticated, WRONG_LOGIN)),
                 }
             }
         }
@@ -151,7 +151,7 @@ impl Security {
 
     /// Refuses a user who is proved but may not log in all the same.
     pub(super) fn check_may_enter(&self, user: &UserName, account: &User, address: IpAddr) -> Result<(), Refusal> {
-        let refused = |message: String| Err(Refusal::new(Status::Refused, message));
+        let refused = |message: String| Err(Refusal::new(Reason::NoRight, message));
         if account.disabled {
             return refused(format!("`{user}` is disabled; ask an administrator to enable it"));
         }
@@ -213,7 +213,7 @@ impl Security {
     /// Checks sessions that a master has open. An open session counts as used, so this renews a login session.
     pub(super) fn recheck(&mut self, now: Now, caller: SecurityCaller, held: &[HeldSession]) {
         if held.len() > RECHECKED_MAX {
-            return self.answer(caller, refused(Status::Usage, "too many sessions at once; ask in parts"));
+            return self.answer(caller, refused(Reason::Invalid, "too many sessions at once; ask in parts"));
         }
         let mut known = Vec::with_capacity(held.len());
         for session in held {
@@ -280,7 +280,7 @@ impl Security {
 pub(super) fn must_wait(user: &UserName, address: IpAddr, wait: Duration) -> Refusal {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let message = format!("too many failed logins as `{user}` from {address}; wait {seconds} s and try again");
-    Refusal::new(Status::Refused, message)
+    Refusal::new(Reason::LockedOut { seconds: u32::try_from(seconds).unwrap_or(u32::MAX) }, message)
 }
 
 /// Logins that wait for others of the same name or address, as when two masters ask at once. They wait for comparisons

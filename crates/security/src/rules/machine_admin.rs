@@ -3,7 +3,7 @@
 //! certificate: [`admission`](super::admission) does.
 
 use protocol::{
-    AddressRange, KeyDigest, MachineKind, NodeId, Now, Refusal, Status,
+    AddressRange, KeyDigest, MachineKind, NodeId, Now, Reason, Refusal,
     message::{
         admission::{AdmissionReply, AdmissionVerb, MachineStatus},
         master_security::SecurityReply,
@@ -57,17 +57,17 @@ impl Security {
             MachineKind::Node => {}
             // A master may ask for everyone's rights, so only someone at the security server itself may make one.
             MachineKind::Master if own => {}
-            _ => return Err(refuse(Status::Refused, "a master's ticket is made at the security server itself")),
+            _ => return Err(refuse(Reason::NoRight, "a master's ticket is made at the security server itself")),
         }
         if let Some(name) = &name
             && (reserved_kind(name).is_some_and(|kept_for| kept_for != kind)
                 || known.get(name).is_some_and(|machine| machine.kind != kind))
         {
-            return Err(refuse(Status::Exists, format!("`{name}` is no {kind}; choose another name")));
+            return Err(refuse(Reason::Exists, format!("`{name}` is no {kind}; choose another name")));
         }
         if !(TICKET_LIFE_SECONDS_MIN..=TICKET_LIFE_DAYS_MAX * 24 * 3_600).contains(&life_seconds) {
             return Err(refuse(
-                Status::Usage,
+                Reason::Invalid,
                 format!(
                     "a ticket lives for {TICKET_LIFE_SECONDS_MIN} s at least and {TICKET_LIFE_DAYS_MAX} days at most"
                 ),
@@ -82,7 +82,7 @@ impl Security {
         let lives = |ticket: &&TicketRow| ticket.until_unix_millis > now.unix_millis;
         if known.tickets().filter(lives).count() >= TICKETS_MAX {
             let message = format!("{TICKETS_MAX} tickets are valid already; wait until some expire");
-            return Err(refuse(Status::Unavailable, message));
+            return Err(refuse(Reason::Busy, message));
         }
         let until_unix_millis = now.unix_millis + life_seconds * 1_000;
         let ticket = TicketRow { kind, name, until_unix_millis, used_by: None };
@@ -98,17 +98,17 @@ impl Security {
             (Some(_), _) => {
                 let message =
                     format!("the one that wants to be `{name}` has another key; look at `sector node requests`");
-                return Err(refuse(Status::Refused, message));
+                return Err(refuse(Reason::NoRight, message));
             }
             (None, [key]) => *key,
             (None, keys) => {
                 let count = keys.len();
                 let message = format!("{count} machines want to be `{name}`; say with --fingerprint which is yours");
-                return Err(refuse(Status::Refused, message));
+                return Err(refuse(Reason::NoRight, message));
             }
         };
         if !self.is_free(name, MachineKind::Node) {
-            return Err(refuse(Status::Exists, format!("there is a machine `{name}` already")));
+            return Err(refuse(Reason::Exists, format!("there is a machine `{name}` already")));
         }
         let until_unix_millis = now.unix_millis + APPROVAL_LIFE.as_millis() as u64;
         let approval = Approval { key, until_unix_millis };
@@ -129,7 +129,10 @@ impl Security {
 
     fn allow(&self, name: &NodeId, addresses: Vec<AddressRange>) -> Result<Changes, Refusal> {
         if addresses.len() > ADDRESSES_MAX {
-            return Err(refuse(Status::Usage, format!("a node may have {ADDRESSES_MAX} ranges of addresses at most")));
+            return Err(refuse(
+                Reason::Invalid,
+                format!("a node may have {ADDRESSES_MAX} ranges of addresses at most"),
+            ));
         }
         let machine = self.accounts.machines().of_kind(name, MachineKind::Node).ok_or_else(|| no_such(name))?;
         changed(name, &Machine { addresses, ..machine.clone() })
@@ -143,12 +146,17 @@ impl Security {
                 let mut others = self.accounts.machines().masters().filter(|other| *other != name);
                 if !undo && others.next().is_none() {
                     return Err(refuse(
-                        Status::Refused,
+                        Reason::InUse,
                         format!("`{name}` is the last master; let another one in first"),
                     ));
                 }
             }
-            _ => return Err(refuse(Status::Refused, format!("`{name}` is no node; only nodes are removed this way"))),
+            _ => {
+                return Err(refuse(
+                    Reason::NotPermitted,
+                    format!("`{name}` is no node; only nodes are removed this way"),
+                ));
+            }
         }
         changed(name, &Machine { is_revoked: !undo, ..machine.clone() })
     }
@@ -175,16 +183,16 @@ fn changed(name: &NodeId, machine: &Machine) -> Result<Changes, Refusal> {
     Ok(vec![machines::set_machine(name, machine).map_err(|error| error.refusal())?])
 }
 
-fn refuse(status: Status, message: impl Into<String>) -> Refusal {
-    Refusal::new(status, message)
+fn refuse(reason: Reason, message: impl Into<String>) -> Refusal {
+    Refusal::new(reason, message)
 }
 
 fn nobody_waits(name: &NodeId) -> Refusal {
-    refuse(Status::NotFound, format!("nobody waits who wants to be `{name}`; look at `sector node requests`"))
+    refuse(Reason::NotFound, format!("nobody waits who wants to be `{name}`; look at `sector node requests`"))
 }
 
 fn no_such(name: &NodeId) -> Refusal {
-    refuse(Status::NotFound, format!("there is no node `{name}` with a certificate"))
+    refuse(Reason::NotFound, format!("there is no node `{name}` with a certificate"))
 }
 
 /// Shortest life of a ticket: the time to carry it to the next terminal.

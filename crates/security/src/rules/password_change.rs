@@ -2,7 +2,7 @@
 //! taken over a session can never guess the old password faster than at the login.
 
 use protocol::{
-    Now, Refusal, Status, UserName,
+    Now, Reason, Refusal, UserName,
     message::{accounts::Password, join::Secret, master_security::Asker},
 };
 
@@ -44,7 +44,7 @@ impl Security {
         let account = self.account(&user)?;
         if account.service {
             let message = format!("`{user}` is a service account and has no password; give it a token");
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NotPermitted, message));
         }
         self.check_is_ours(&user)?;
         check_password(&user, &new.0)?;
@@ -55,7 +55,7 @@ impl Security {
             (Some(kept), true) => Some(kept.clone()),
             (None, true) if !admin => {
                 let message = format!("`{user}` has no password yet; ask an administrator for the first one");
-                return Err(Refusal::new(Status::Refused, message));
+                return Err(Refusal::new(Reason::NoRight, message));
             }
             _ => None,
         };
@@ -68,7 +68,7 @@ impl Security {
             return Ok(None);
         };
         let Some(old) = old else {
-            return Err(Refusal::new(Status::Usage, "give the password that you have so far, too"));
+            return Err(Refusal::new(Reason::Invalid, "give the password that you have so far, too"));
         };
         let address = by.address.to_canonical();
         match self.failed.begin(now, &user, address) {
@@ -99,7 +99,7 @@ impl Security {
             _ => {
                 self.failed.note_failure(now, renewal.user, address);
                 let message = "the password so far is another one; try again";
-                self.refuse(renewal.caller, Refusal::new(Status::Refused, message));
+                self.refuse(renewal.caller, Refusal::new(Reason::NotAuthenticated, message));
             }
         }
     }
@@ -118,7 +118,7 @@ impl Security {
             Ok(account) if account.password == against => account,
             Ok(_) => {
                 let message = format!("`{user}` got another password at the same moment; try again");
-                return self.refuse(caller, Refusal::new(Status::Refused, message));
+                return self.refuse(caller, Refusal::new(Reason::VersionChanged { current: None }, message));
             }
             Err(refusal) => return self.refuse(caller, refusal),
         };

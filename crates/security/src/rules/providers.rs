@@ -9,7 +9,7 @@ use std::{
 };
 
 use protocol::{
-    CredentialId, Now, Refusal, Status, UserName,
+    CredentialId, Now, Reason, Refusal, UserName,
     message::master_security::{KnownUser, SecurityReply, UserRights},
 };
 
@@ -190,7 +190,7 @@ impl Security {
     fn fail_password(&mut self, now: Now, login: PasswordLogin) {
         self.failed.end(&login.user, login.address);
         self.failed.note_failure(now, login.user, login.address);
-        self.refuse(login.caller, Refusal::new(Status::Refused, WRONG_LOGIN));
+        self.refuse(login.caller, Refusal::new(Reason::NotAuthenticated, WRONG_LOGIN));
     }
 
     /// The rights of a user whom `provider` proved; makes or changes the account. `expected` is the name the user gave,
@@ -212,7 +212,7 @@ impl Security {
             let message = format!(
                 "the account `{name}` is not that of the user whom the provider `{provider}` proved; ask an administrator"
             );
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NoRight, message));
         }
         if known.is_none() && self.accounts.users().count() >= USERS_MAX {
             return Err(SecurityError::TooMany { what: "users", most: USERS_MAX }.refusal());
@@ -264,20 +264,20 @@ pub(super) fn failure(provider: &str, answer: &ProviderAnswer) -> Refusal {
     match answer {
         ProviderAnswer::Failed(ProviderFailure::Unreachable(_)) => unreachable(provider),
         ProviderAnswer::Refused(why) => {
-            Refusal::new(Status::Refused, format!("the identity provider `{provider}` {why}"))
+            Refusal::new(Reason::NotAuthenticated, format!("the identity provider `{provider}` {why}"))
         }
         _ => {
             let message = format!(
                 "the identity provider `{provider}` does not work as it is set up; the log of the security server says why"
             );
-            Refusal::new(Status::Failed, message)
+            Refusal::new(Reason::Failed, message)
         }
     }
 }
 
 fn unreachable(provider: &str) -> Refusal {
     let message = format!("the identity provider `{provider}` cannot be reached; try again in a moment");
-    Refusal::new(Status::Unavailable, message)
+    Refusal::new(Reason::Unavailable, message)
 }
 
 /// Questions to providers at once. A master asks this server eight questions at once, and a provider may take seconds.

@@ -1,6 +1,7 @@
 //! Tests of logins that an identity provider decides, with made-up answers of providers.
 
 #![allow(clippy::unwrap_used)]
+use protocol::Status;
 use std::path::Path;
 
 use daemon::settings::{Checked, LdapSettings, OidcSettings, ProviderSettings, SecuritySettings};
@@ -189,7 +190,7 @@ fn a_provider_cannot_take_over_an_account_of_this_server_or_of_another_provider(
     rights(world.login(at(0), "ann", "secret", vec![proved("ann", &[])]));
     assert_eq!(world.asked.last().unwrap().0, "second");
     let error = world.security.admit_user(at(0), "first", &user("ann"), None, HOME.parse().unwrap()).unwrap_err();
-    assert_eq!(error.status, Status::Refused);
+    assert_eq!(error.status(), Status::Refused);
     let error = world.security.admit_user(at(0), "first", &user("root"), None, HOME.parse().unwrap()).unwrap_err();
     assert!(error.message.contains("`root`"), "{error}");
 }
@@ -225,13 +226,13 @@ fn no_provider_is_asked_about_an_empty_password_or_a_name_in_capitals() {
 fn an_unreachable_provider_is_named_admits_nobody_and_is_left_alone_for_a_moment() {
     let mut world = world();
     let refused = refusal(world.login(at(0), "ann", "secret", vec![unreachable_because()]));
-    assert_eq!(refused.status, Status::Unavailable);
+    assert_eq!(refused.status(), Status::Unavailable);
     assert!(refused.message.contains("`first`") && !refused.message.contains("10.9.8.7"), "{refused}");
-    assert_eq!(refusal(world.login(at(1), "ann", "secret", vec![])).status, Status::Unavailable);
+    assert_eq!(refusal(world.login(at(1), "ann", "secret", vec![])).status(), Status::Unavailable);
     rights(world.login(at(2), "ann", "secret", vec![proved("ann", &[])]));
     let broken = ProviderAnswer::Failed(ProviderFailure::Misconfigured("a secret detail".into()));
     let refused = refusal(world.login(at(2), "bob", "secret", vec![broken]));
-    assert_eq!(refused.status, Status::Failed);
+    assert_eq!(refused.status(), Status::Failed);
     assert!(refused.message.contains("`first`") && !refused.message.contains("detail"), "{refused}");
     // It was no wrong password.
     assert!(world.security.failed.wait(at(2), &name("bob"), HOME.parse().unwrap()).is_none());
@@ -250,7 +251,7 @@ fn questions_to_providers_are_bounded_so_that_others_still_come_in() {
     assert_eq!(actions.len(), QUESTIONS_MAX + 1);
     match actions.last().unwrap() {
         SecurityAction::Answer { caller, reply: SecurityReply::Refused(refusal) } => {
-            assert_eq!((caller.0, refusal.status), (QUESTIONS_MAX as u64, Status::Unavailable));
+            assert_eq!((caller.0, refusal.status()), (QUESTIONS_MAX as u64, Status::Unavailable));
         }
         other => panic!("{other:?}"),
     }
@@ -279,7 +280,7 @@ fn a_browser_login_ends_with_a_token_and_polls_no_faster_than_the_provider_wants
     let request = SecurityRequest::CheckUser { user: user.clone(), secret, address };
     assert_eq!(rights(world.ask(at(41), request, vec![])).user, user);
     // A grant is good once.
-    assert_eq!(refusal(world.poll(at(60), login, vec![])).status, Status::Refused);
+    assert_eq!(refusal(world.poll(at(60), login, vec![])).status(), Status::Refused);
     // The password of such a user is nobody's to check here.
     let refused = refusal(world.login(at(60), "ann.campus", "secret", vec![ProviderAnswer::WrongSecret]));
     assert_eq!(refused.message, WRONG_LOGIN);
@@ -313,7 +314,7 @@ fn a_login_with_a_browser_that_is_denied_forged_or_forgotten_lets_nobody_in() {
     assert_eq!(world.security.providers.devices.next_timeout(), None);
     refusal(world.poll(at(600), login, vec![]));
     let nobody = DeviceRequest::Begin { provider: Some("first".into()), machine: String::new() };
-    assert_eq!(refusal(world.device(at(600), nobody, vec![])).status, Status::Usage);
+    assert_eq!(refusal(world.device(at(600), nobody, vec![])).status(), Status::Usage);
 }
 
 #[test]
@@ -339,7 +340,7 @@ fn logins_of_one_address_that_were_begun_are_bounded() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!((number, refused.status), (17, Status::Refused));
+    assert_eq!((number, refused.status()), (17, Status::Refused));
 }
 
 #[test]
@@ -383,6 +384,6 @@ fn logins_begun_from_one_network_count_as_those_of_one_address() {
     for number in 1..=16 {
         assert!(matches!(begin(number, &format!("2001:db8::{number}")), SecurityReply::Device(_)));
     }
-    assert_eq!(refusal(begin(17, "2001:db8::99")).status, Status::Refused);
+    assert_eq!(refusal(begin(17, "2001:db8::99")).status(), Status::Refused);
     assert!(matches!(begin(16, "2001:db8:0:1::1"), SecurityReply::Device(_)));
 }

@@ -285,7 +285,7 @@ fn what_a_provider_says_of_a_user_is_fixed_here_but_access_and_addresses_are_not
     log_in(&mut security, at(0), "ann", user("ann", &["cn=all", "cn=admins"])).unwrap();
     as_root(&mut security, AccountsRequest::AddGroup("geo".into())).unwrap();
     let refusal = as_root(&mut security, AccountsRequest::RemoveUser(name("root"))).unwrap_err();
-    assert_eq!(refusal.status, Status::Refused, "one who administers by a provider's word is not enough");
+    assert_eq!(refusal.status(), Status::Refused, "one who administers by a provider's word is not enough");
     let new = Password("battery staple".into());
     for request in [
         AccountsRequest::SetPassword { user: ann.clone(), old: None, new },
@@ -293,7 +293,7 @@ fn what_a_provider_says_of_a_user_is_fixed_here_but_access_and_addresses_are_not
         AccountsRequest::SetMember { group: "geo".into(), user: ann.clone(), member: true },
     ] {
         let refusal = as_root(&mut security, request).unwrap_err();
-        assert!(refusal.status == Status::Refused && refusal.message.contains("`staff`"), "{refusal}");
+        assert!(refusal.status() == Status::Refused && refusal.message.contains("`staff`"), "{refusal}");
     }
     let elsewhere = UserChange::Addresses(vec!["192.0.2.0/24".parse().unwrap()]);
     for (change, word) in [(elsewhere, "10.0.0.1"), (UserChange::Enabled(false), "disabled")] {

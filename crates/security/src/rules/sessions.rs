@@ -2,7 +2,7 @@
 //! who are not administrators never see or end those of others.
 
 use protocol::{
-    CredentialId, Now, Refusal, Status, UserName,
+    CredentialId, Now, Reason, Refusal, UserName,
     message::{
         accounts::{AccountsReply, NewSession, SessionStatus, TOKEN_LIFE_SECONDS_MAX, TokenStatus},
         master_security::{Asker, SecurityReply},
@@ -34,15 +34,15 @@ impl Security {
         if !admin && is_token {
             // Otherwise a token that was stolen, or that expires, would have children that live on.
             let message = "a token makes no tokens; log in with `sector login` and add it then";
-            return Err(Refusal::new(Status::Refused, message));
+            return Err(Refusal::new(Reason::NotPermitted, message));
         }
         if !(1..=TOKEN_LIFE_SECONDS_MAX).contains(&life_seconds) {
             let days = TOKEN_LIFE_SECONDS_MAX / 86_400;
-            return Err(Refusal::new(Status::Usage, format!("a token lives for a second to {days} days")));
+            return Err(Refusal::new(Reason::Invalid, format!("a token lives for a second to {days} days")));
         }
         if UserName::new(name.as_str()).is_err() {
             let message = "a token's name has 1 to 64 letters, digits, `-`, `_` and `.`; choose another";
-            return Err(Refusal::new(Status::Usage, message));
+            return Err(Refusal::new(Reason::Invalid, message));
         }
         let (token, credential) = ((self.random)(), self.random_id());
         let mut account = self.account(&user)?.clone();

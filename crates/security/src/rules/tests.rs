@@ -135,7 +135,7 @@ fn new_user(user: &str, password: Option<&str>) -> AccountsRequest {
 
 fn status(reply: SecurityReply) -> Status {
     match reply {
-        SecurityReply::Refused(refusal) => refusal.status,
+        SecurityReply::Refused(refusal) => refusal.status(),
         other => panic!("{other:?}"),
     }
 }
@@ -145,7 +145,7 @@ const DONE: SecurityReply = SecurityReply::Accounts(AccountsReply::Done);
 fn message(reply: SecurityReply) -> String {
     match reply {
         SecurityReply::Refused(refusal) => {
-            assert_eq!(refusal.status, Status::Refused);
+            assert_eq!(refusal.status(), Status::Refused);
             refusal.message
         }
         other => panic!("{other:?}"),
@@ -224,7 +224,7 @@ fn comparisons_at_once_and_logins_waiting_are_bounded() {
                 SecurityAction::Verify { check, verification } => checks.push_back((check, verification)),
                 SecurityAction::Answer { reply: SecurityReply::User(_), .. } => answered += 1,
                 SecurityAction::Answer { caller, reply: SecurityReply::Refused(refusal) } => {
-                    assert_eq!((caller.0, refusal.status), (PENDING_MAX as u64, Status::Unavailable));
+                    assert_eq!((caller.0, refusal.status()), (PENDING_MAX as u64, Status::Unavailable));
                     turned_away += 1;
                 }
                 other => panic!("{other:?}"),

@@ -2,7 +2,7 @@
 //! rights are looked up again here, since a session may outlast them. They are never taken from what the master sent.
 
 use protocol::{
-    CredentialId, Now, Refusal, Status, UserName,
+    CredentialId, Now, Reason, Refusal, UserName,
     message::{
         accounts::{AccountsReply, AccountsRequest, GroupStatus, NewUser, UserChange, UserStatus},
         master_security::{Asker, HeldSession, KnownUser, SecurityReply},
@@ -101,7 +101,7 @@ impl Security {
         }
         if new.service && new.password.is_some() {
             let message = "a service account has no password; add a token with `sector user token add`";
-            return Err(Refusal::new(Status::Usage, message));
+            return Err(Refusal::new(Reason::Invalid, message));
         }
         check_counts(new.groups.len(), &new.addresses)?;
         new.groups.iter().try_for_each(|group| self.check_group_exists(group))
@@ -265,7 +265,7 @@ impl Security {
         let held = HeldSession { user: user.clone(), credential: by.credential, address: by.address };
         self.current_rights(now, &held).ok_or_else(|| {
             let message = format!("`{user}` may not come in any more, or the session has ended; log in again");
-            Refusal::new(Status::Refused, message)
+            Refusal::new(Reason::NotAuthenticated, message)
         })
     }
 
@@ -275,7 +275,7 @@ impl Security {
             return Ok(());
         }
         let message = format!("{} may not {what}; ask an administrator", by.rights.user);
-        Err(Refusal::new(Status::Refused, message))
+        Err(Refusal::new(Reason::NoRight, message))
     }
 
     /// Refuses a caller who asks about another user and is no administrator now. Says whether they are one.
@@ -299,7 +299,7 @@ impl Security {
              change it there",
             origin.provider
         );
-        Err(Refusal::new(Status::Refused, message))
+        Err(Refusal::new(Reason::NoRight, message))
     }
 
     fn check_group_exists(&self, group: &str) -> Result<(), Refusal> {
@@ -332,14 +332,14 @@ fn check_keeps_asker(by: &Asker, user: &UserName, addresses: &[protocol::Address
         return Ok(());
     }
     let message = format!("that would shut you out: you come from {address}; name a range with that address too");
-    Err(Refusal::new(Status::Refused, message))
+    Err(Refusal::new(Reason::NotPermitted, message))
 }
 
 /// Refuses a password that its user's name gives away.
 pub(super) fn check_password(user: &UserName, password: &str) -> Result<(), Refusal> {
     let (password, name) = (password.to_lowercase(), user.as_str().to_lowercase());
     if password == name || (name.len() >= TELLING_NAME_BYTES && password.contains(&name)) {
-        return Err(Refusal::new(Status::Usage, "a password may not contain the user's name; choose another"));
+        return Err(Refusal::new(Reason::Invalid, "a password may not contain the user's name; choose another"));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What becomes of buckets, step by step.
 #![allow(clippy::unwrap_used)]
-use protocol::JobId;
+use protocol::{JobId, Reason};
 
 use super::*;
 
@@ -81,7 +81,7 @@ fn buckets_of_many_pieces_are_sealed_one_after_the_other() {
     assert_eq!(ordered(&mut buckets), [0, 2], "four pieces");
     buckets.sealed(id(0), 2, vec![0, 1]).unwrap();
     assert_eq!(ordered(&mut buckets), [4]);
-    let away = Refusal::new(Status::Unavailable, "away");
+    let away = Refusal::new(Reason::Unavailable, "away");
     assert_eq!(buckets.refused(Now::default(), id(2), &away), StepRefusal::Paused);
     assert_eq!(ordered(&mut buckets), [1]);
     buckets.regenerate(&[4], &weights(&[("b", 1)]));
@@ -129,7 +129,7 @@ fn news_of_another_run_or_stage_is_late() {
     buckets.next_steps();
     assert_eq!(buckets.sealed(BucketId { epoch: 1, ..id(0) }, 9, vec![]), Ok(false));
     assert_eq!(buckets.sealed(BucketId { stage: 0, ..id(0) }, 9, vec![]), Ok(false));
-    let gone = Refusal::new(Status::NotFound, "gone");
+    let gone = Refusal::new(Reason::NotFound, "gone");
     assert_eq!(buckets.refused(Now::default(), BucketId { epoch: 1, ..id(0) }, &gone), StepRefusal::Ignored);
     assert_eq!(buckets.refused(Now::default(), id(0), &gone), StepRefusal::Lost);
 }
@@ -138,7 +138,7 @@ fn news_of_another_run_or_stage_is_late() {
 fn a_node_that_cannot_be_reached_is_asked_again_but_not_for_ever() {
     let mut buckets = buckets(StageOutput::Local, Finish::Return);
     win(&mut buckets, attempt(0, 0), "a", &[(0, 9)]);
-    let away = Refusal::new(Status::Unavailable, "away");
+    let away = Refusal::new(Reason::Unavailable, "away");
     let mut now = Now::default();
     for _ in 1..STEP_TRIES_MAX {
         assert_eq!(buckets.next_steps().len(), 1);
@@ -151,7 +151,7 @@ fn a_node_that_cannot_be_reached_is_asked_again_but_not_for_ever() {
     }
     assert_eq!(buckets.next_steps().len(), 1);
     assert_eq!(buckets.refused(now, id(0), &away), StepRefusal::Lost);
-    let no = Refusal::new(Status::Refused, "no");
+    let no = Refusal::new(Reason::NoRight, "no");
     assert_eq!(buckets.refused(now, id(0), &no), StepRefusal::Final);
 }
 
@@ -159,7 +159,7 @@ fn a_node_that_cannot_be_reached_is_asked_again_but_not_for_ever() {
 fn each_step_has_its_own_tries() {
     let mut buckets = buckets(StageOutput::Local, Finish::Return);
     win(&mut buckets, attempt(0, 0), "a", &[(0, 9)]);
-    let away = Refusal::new(Status::Unavailable, "away");
+    let away = Refusal::new(Reason::Unavailable, "away");
     let mut now = Now::default();
     let mut refuse = |buckets: &mut Buckets, times: u32| {
         for _ in 0..times {

@@ -1,7 +1,7 @@
 //! A driver over a job of one task, with a journal that is written when the test says so.
 #![allow(clippy::unwrap_used)]
 
-use protocol::{Counters, JobId, RecordFraming, SliceId, message::spe::TaskResult};
+use protocol::{Counters, JobId, Reason, RecordFraming, SliceId, message::spe::TaskResult};
 
 use super::*;
 use crate::{FileLayout, FinalOutput, StageOutput, StagePlan};
@@ -112,7 +112,7 @@ fn what_must_be_written_waits_for_the_page_under_way_and_then_for_its_own() {
     driving.handle_timeout(second(2));
     driving.note_report(second(2));
     assert_eq!(driving.next_page().unwrap().number, 1, "a page with the report");
-    driving.handle_event(second(2), Event::Cancelled(Refusal::new(Status::Failed, "enough")));
+    driving.handle_event(second(2), Event::Cancelled(Refusal::new(Reason::Failed, "enough")));
     assert!(actions(&mut driving, second(2)).is_empty());
     driving.note_report(second(3));
     assert!(driving.next_page().is_none(), "the one before is not written");
@@ -127,7 +127,7 @@ fn what_must_be_written_waits_for_the_page_under_way_and_then_for_its_own() {
 fn a_job_without_a_journal_waits_for_none() {
     let mut driving = new(second(7));
     assert!(!actions(&mut driving, second(7)).is_empty());
-    driving.handle_event(second(8), Event::Cancelled(Refusal::new(Status::Failed, "enough")));
+    driving.handle_event(second(8), Event::Cancelled(Refusal::new(Reason::Failed, "enough")));
     driving.note_report(second(9));
     assert!(matches!(&actions(&mut driving, second(9))[..], [.., JobAction::Finished(Err(_))]));
     assert!(driving.next_page().is_none());
@@ -153,11 +153,11 @@ fn a_node_is_lost_that_three_reports_in_a_row_do_not_name() {
 
 #[test]
 fn a_master_that_knows_the_job_no_more_ends_it_and_one_that_is_away_does_not() {
-    let ends = |status| {
+    let ends = |reason| {
         let mut driving = new(second(0));
-        driving.handle_report_reply(second(1), Err(Refusal::new(status, "no")));
+        driving.handle_report_reply(second(1), Err(Refusal::new(reason, "no")));
         actions(&mut driving, second(1)).iter().any(|action| matches!(action, JobAction::Finished(Err(_))))
     };
-    assert!(ends(Status::Failed) && ends(Status::Refused) && ends(Status::NotFound));
-    assert!(!ends(Status::Unavailable));
+    assert!(ends(Reason::Failed) && ends(Reason::NoRight) && ends(Reason::NotFound));
+    assert!(!ends(Reason::Unavailable));
 }

@@ -4,7 +4,7 @@
 //! use.
 
 use protocol::{
-    Now, Refusal, Status, limits,
+    Now, Reason, Refusal, limits,
     message::spe::{AttemptId, FunctionFailure},
 };
 
@@ -59,7 +59,7 @@ impl Job {
     pub(super) fn handle_out_of_memory(&mut self, now: Now, attempt: AttemptId, error: FunctionFailure) {
         let Some(spe) = self.spe_of(attempt) else { return };
         if self.out_of_memory.insert((attempt.stage, attempt.task)) {
-            return self.lose_spe(now, spe, Refusal::new(Status::Unavailable, error.message));
+            return self.lose_spe(now, spe, Refusal::new(Reason::Unavailable, error.message));
         }
         self.handle_function_error(now, attempt, error);
     }

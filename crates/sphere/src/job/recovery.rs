@@ -58,7 +58,7 @@ impl Job {
     pub(super) fn refuse_delivery(&mut self, now: Now, attempt: AttemptId, refusal: Refusal) {
         let attempts_max = self.plan.attempts_max;
         let Some(stage) = self.stage_of(attempt) else { return };
-        match stage.delivery_refused(now, attempt, refusal.status) {
+        match stage.delivery_refused(now, attempt, refusal.status()) {
             None => {}
             Some(failures) if failures >= attempts_max => {
                 let (path, _) = stage.task_name(attempt);

@@ -1,7 +1,7 @@
 //! The last step of a job over a world of three folders, with answers that are lost at every point.
 #![allow(clippy::unwrap_used)]
 
-use protocol::{JobId, NodeId, message::spe::BucketId};
+use protocol::{JobId, NodeId, Reason, message::spe::BucketId};
 
 use super::*;
 use crate::OutputBucket;
@@ -35,8 +35,8 @@ impl World {
     }
 
     fn apply(&mut self, action: &CommitAction) -> Result<(), Refusal> {
-        let not_found = || Refusal::new(Status::NotFound, "nothing there");
-        let exists = || Refusal::new(Status::Exists, "exists already");
+        let not_found = || Refusal::new(Reason::NotFound, "nothing there");
+        let exists = || Refusal::new(Reason::Exists, "exists already");
         self.log.push(format!("{action:?}"));
         let OutputSnapshot { staging: hidden, gathered, target: place } = &mut self.seen;
         let move_to = |from: &mut Option<Vec<OutputEntry>>, to: &mut Option<Vec<OutputEntry>>| match (&from, &to) {
@@ -89,7 +89,7 @@ fn step(reveal: &mut OutputCommit, world: &mut World, now: &mut Now, is_lost: bo
     let applied = world.apply(&action);
     match action {
         CommitAction::Finished(result) => return Some(result),
-        _ if is_lost => reveal.refused(*now, Refusal::new(Status::Unavailable, "no answer")),
+        _ if is_lost => reveal.refused(*now, Refusal::new(Reason::Unavailable, "no answer")),
         CommitAction::Inspect => reveal.handle_inspected(&world.seen),
         _ => match applied {
             Ok(()) => reveal.done(),
@@ -151,7 +151,7 @@ fn a_part_that_is_missing_or_replaced_fails_the_job_and_is_named() {
     for bad in [vec![files[0].clone()], vec![files[0].clone(), file("part-00003", 20, 8)]] {
         let mut world = World::hiding(&bad);
         let refusal = run(OutputCommit::new(Now::default(), &outcome, None, false), &mut world, |_| false).unwrap_err();
-        assert_eq!(refusal.status, Status::Failed);
+        assert_eq!(refusal.status(), Status::Failed);
         assert!(refusal.message.contains("`part-00003`"), "{refusal}");
         assert_eq!(world.names(), Vec::<&str>::new());
     }
@@ -211,7 +211,7 @@ fn what_was_put_in_the_place_meanwhile_stays_and_the_job_fails() {
         let mut world = World::hiding(&files);
         world.seen.target = Some(place.clone());
         let reveal = OutputCommit::new(Now::default(), &outcome, None, may_make_room);
-        assert_eq!(run(reveal, &mut world, |_| false).unwrap_err().status, Status::Exists);
+        assert_eq!(run(reveal, &mut world, |_| false).unwrap_err().status(), Status::Exists);
         assert_eq!(world.seen.target, Some(place));
     }
 }
@@ -226,7 +226,7 @@ fn what_may_not_be_is_asked_for_once_and_told() {
             match reveal.poll_action().unwrap() {
                 CommitAction::Finished(result) => break result,
                 CommitAction::Inspect => reveal.handle_inspected(&world.seen),
-                action if action == denied => reveal.refused(now, Refusal::new(Status::Refused, "you may not")),
+                action if action == denied => reveal.refused(now, Refusal::new(Reason::NoRight, "you may not")),
                 action => {
                     world.apply(&action).unwrap();
                     reveal.done();
@@ -242,7 +242,7 @@ fn a_master_that_stays_away_is_waited_for_for_ten_minutes() {
     let (outcome, files) = two_parts();
     let mut world = World::hiding(&files);
     let refusal = run(OutputCommit::new(Now::default(), &outcome, None, false), &mut world, |_| true).unwrap_err();
-    assert_eq!(refusal.status, Status::Unavailable);
+    assert_eq!(refusal.status(), Status::Unavailable);
     assert_eq!(world.log.len(), 602, "once a second, and the end");
 }
 
@@ -251,5 +251,5 @@ fn an_output_that_is_nowhere_is_told() {
     let (outcome, _) = two_parts();
     let refusal =
         run(OutputCommit::new(Now::default(), &outcome, None, false), &mut World::default(), |_| false).unwrap_err();
-    assert_eq!(refusal.status, Status::NotFound);
+    assert_eq!(refusal.status(), Status::NotFound);
 }

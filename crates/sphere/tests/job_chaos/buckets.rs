@@ -1,7 +1,7 @@
 //! What the fake nodes do with buckets: pieces come, are cut to the winners, become files or are returned.
 
 use protocol::{
-    NodeId, Refusal, SliceId, Status,
+    NodeId, Reason, Refusal, SliceId,
     message::spe::{AttemptId, BucketId, PieceId, SealOrder},
 };
 use sphere::{BucketLocation, Delivery, Event};
@@ -27,12 +27,12 @@ impl Cloud {
 
     pub(super) fn deliver_again(&mut self, delivery: &Delivery) -> Result<(), Refusal> {
         let Delivery { node, attempt, locations: homes } = delivery;
-        let unreachable = || Refusal::new(Status::Unavailable, "cannot be reached");
+        let unreachable = || Refusal::new(Reason::Unavailable, "cannot be reached");
         if self.nodes[node].is_down {
             return Err(unreachable());
         }
         let kept = self.nodes[node].kept.get(attempt).cloned();
-        let kept = kept.ok_or_else(|| Refusal::new(Status::NotFound, "not kept"))?;
+        let kept = kept.ok_or_else(|| Refusal::new(Reason::NotFound, "not kept"))?;
         *self.fired.entry("delivered again").or_default() += 1;
         for (number, home) in homes {
             if !self.give(*attempt, *number, home, &kept[number]) {
@@ -45,10 +45,10 @@ impl Cloud {
     pub(super) fn seal(&mut self, node: &NodeId, order: &SealOrder) -> Result<(u64, Vec<u32>), Refusal> {
         let node = self.nodes.get_mut(node).unwrap();
         if node.is_down {
-            return Err(Refusal::new(Status::Unavailable, "the node is down"));
+            return Err(Refusal::new(Reason::Unavailable, "the node is down"));
         }
         if order.bucket.epoch < node.run {
-            return Err(Refusal::new(Status::NotFound, "of an older run"));
+            return Err(Refusal::new(Reason::NotFound, "of an older run"));
         }
         node.run = order.bucket.epoch;
         let mut content = Content::new();
@@ -56,7 +56,7 @@ impl Cloud {
         if let Some((sealed, content)) = node.sealed.get(&order.bucket) {
             let is_same = winners.len() == sealed.len() && winners.iter().all(|winner| sealed.contains(winner));
             if !is_same {
-                return Err(Refusal::new(Status::NotFound, "sealed with other winners"));
+                return Err(Refusal::new(Reason::NotFound, "sealed with other winners"));
             }
             let order = sealed.iter().map(|winner| winner.task).collect();
             return Ok((content.len() as u64 * RECORD_BYTES, order));
@@ -68,7 +68,7 @@ impl Cloud {
         for winner in &winners {
             let piece = PieceId { bucket: order.bucket, task: winner.task, attempt: winner.attempt };
             let Some(found) = node.pieces.get(&piece) else {
-                return Err(Refusal::new(Status::NotFound, "a piece is missing"));
+                return Err(Refusal::new(Reason::NotFound, "a piece is missing"));
             };
             content.extend(found.iter().cloned());
         }
@@ -81,7 +81,7 @@ impl Cloud {
     pub(super) fn publish(&mut self, node: &NodeId, bucket: BucketId) {
         let at = self.nodes.get_mut(node).unwrap();
         if !at.is_down && at.became_files.contains(&bucket) {
-            let refusal = Refusal::new(Status::Exists, "it became a file");
+            let refusal = Refusal::new(Reason::Exists, "it became a file");
             return self.tell(Event::BucketRefused { bucket, refusal });
         }
         self.slices += 1;
@@ -93,7 +93,7 @@ impl Cloud {
             self.answers_to_lose -= 1;
             self.work.truncate(told);
             *self.fired.entry("answer lost").or_default() += 1;
-            self.tell(Event::BucketRefused { bucket, refusal: Refusal::new(Status::Unavailable, "no answer") });
+            self.tell(Event::BucketRefused { bucket, refusal: Refusal::new(Reason::Unavailable, "no answer") });
         }
         let at = self.nodes.get_mut(node).unwrap();
         if !at.is_down && at.sealed.contains_key(&bucket) {
@@ -103,9 +103,9 @@ impl Cloud {
 
     pub(super) fn deliver(&mut self, node: &NodeId, bucket: BucketId, event: Event) {
         let is_down = self.nodes[node].is_down;
-        let status = if is_down { Status::Unavailable } else { Status::NotFound };
+        let reason = if is_down { Reason::Unavailable } else { Reason::NotFound };
         let Some((_, content)) = self.nodes[node].sealed.get(&bucket).filter(|_| !is_down).cloned() else {
-            let refusal = Refusal::new(status, "no such bucket");
+            let refusal = Refusal::new(reason, "no such bucket");
             return self.tell(Event::BucketRefused { bucket, refusal });
         };
         // The driver keeps nothing of an older run.

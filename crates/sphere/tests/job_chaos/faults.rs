@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use protocol::{NodeId, Refusal, Status};
+use protocol::{NodeId, Reason, Refusal};
 use sphere::{Assignment, Event, SegmentLocation, SpeId};
 
 use super::{Cloud, Node, Work};
@@ -46,7 +46,7 @@ impl Cloud {
     fn break_conversations(&mut self, node: &NodeId) {
         let broken: Vec<SpeId> = self.spes.iter().filter(|(_, at)| *at == node).map(|(spe, _)| *spe).collect();
         for spe in broken {
-            self.tell(Event::SpeLost { spe, refusal: Refusal::new(Status::Unavailable, "the connection broke") });
+            self.tell(Event::SpeLost { spe, refusal: Refusal::new(Reason::Unavailable, "the connection broke") });
         }
     }
 
@@ -55,7 +55,7 @@ impl Cloud {
         let run = self.take_run()?;
         let pieces = self.rng.usize(0..3);
         self.process(&run, pieces);
-        let refusal = Refusal::new(Status::Unavailable, "killed");
+        let refusal = Refusal::new(Reason::Unavailable, "killed");
         let event = if self.rng.bool() {
             Event::TaskFailed { attempt: run.attempt, refusal }
         } else {
@@ -73,7 +73,7 @@ impl Cloud {
             self.work.push(Work::Run(run));
             return None;
         }
-        let refusal = Refusal::new(Status::Unavailable, "no copy can be reached");
+        let refusal = Refusal::new(Reason::Unavailable, "no copy can be reached");
         self.tell(Event::InputUnavailable { attempt: run.attempt, refusal });
         Some("input away")
     }

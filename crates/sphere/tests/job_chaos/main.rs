@@ -16,7 +16,7 @@ use std::{
 
 use fastrand::Rng;
 use protocol::{
-    Counters, JobId, NodeId, Now, Place, RecordFraming, Refusal, SectorPath, SliceId, Status,
+    Counters, JobId, NodeId, Now, Place, Reason, RecordFraming, Refusal, SectorPath, SliceId,
     message::{
         client_master::{JobState, SiteLink},
         spe::{AttemptId, BucketId, FunctionFailure, PieceId, PieceResult, SealOrder, TaskResult, Winner},
@@ -307,7 +307,7 @@ impl Cloud {
     }
 
     fn carry_out(&mut self, work: Work) {
-        let unreachable = Refusal::new(Status::Unavailable, "cannot be reached");
+        let unreachable = Refusal::new(Reason::Unavailable, "cannot be reached");
         match work {
             Work::Tell(event) => {
                 if self.rng.u8(0..8) == 0 {
@@ -363,9 +363,9 @@ impl Cloud {
     /// Does a task, but delivers at most `pieces_max` pieces.
     fn process(&mut self, run: &Assignment, pieces_max: usize) -> Event {
         let attempt = run.attempt;
-        let failed = |status, sentence: &str| Event::TaskFailed { attempt, refusal: Refusal::new(status, sentence) };
+        let failed = |reason, sentence: &str| Event::TaskFailed { attempt, refusal: Refusal::new(reason, sentence) };
         if self.nodes[&run.node].is_down {
-            return failed(Status::Unavailable, "the node is down");
+            return failed(Reason::Unavailable, "the node is down");
         }
         let mut pieces: BTreeMap<u32, Content> = BTreeMap::new();
         let mut records_in = 0;
@@ -376,7 +376,7 @@ impl Cloud {
             let records: Content = match &segment.first.location {
                 SegmentLocation::Bucket(bucket) => match self.nodes[&run.node].sealed.get(bucket) {
                     Some((_, content)) => content.clone(),
-                    None => return failed(Status::NotFound, "no such bucket"),
+                    None => return failed(Reason::NotFound, "no such bucket"),
                 },
                 // The path and range give the bytes of a file; that any copy can be read is not tested here.
                 SegmentLocation::Local(_) | SegmentLocation::Remote { .. } => (segment.first.from / RECORD_BYTES
@@ -432,7 +432,7 @@ impl Cloud {
         if run.output != Placement::Local && self.rng.u8(0..6) > 0 {
             self.nodes.get_mut(&run.node).unwrap().kept.insert(attempt, pieces);
         } else if results.iter().any(|piece| !piece.is_delivered) {
-            return failed(Status::Unavailable, "a piece could be neither delivered nor kept");
+            return failed(Reason::Unavailable, "a piece could be neither delivered nor kept");
         }
         let mut counters = Counters::new();
         counters.add("records", records_in).unwrap();

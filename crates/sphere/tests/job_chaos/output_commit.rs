@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::{Refusal, SliceId, Status};
+use protocol::{Reason, Refusal, SliceId};
 use sphere::{CommitAction, Outcome, OutputCommit, OutputEntry, OutputSnapshot, part_name};
 
 use super::{Cloud, File, RECORD_BYTES};
@@ -44,13 +44,13 @@ pub(super) fn reveal(cloud: &mut Cloud, outcome: &Outcome) -> BTreeMap<u32, File
                 *cloud.fired.entry("stray part").or_default() += 1;
                 let number: u32 = name.strip_prefix("part-").unwrap().parse().unwrap();
                 let removed = folders[1].as_mut().and_then(|files| files.remove(&number));
-                removed.map(drop).ok_or_else(|| Refusal::new(Status::NotFound, "nothing there"))
+                removed.map(drop).ok_or_else(|| Refusal::new(Reason::NotFound, "nothing there"))
             }
             _ => Ok(()),
         };
         if rng.u8(0..6) == 0 {
             *cloud.fired.entry("answer of the reveal lost").or_default() += 1;
-            driver.refused(cloud.now, Refusal::new(Status::Unavailable, "no answer"));
+            driver.refused(cloud.now, Refusal::new(Reason::Unavailable, "no answer"));
         } else if action == CommitAction::Inspect {
             let [hidden, gathered, place] = folders.each_ref().map(|files| files.as_ref().map(listed));
             driver.handle_inspected(&OutputSnapshot { staging: hidden, gathered, target: place });
@@ -66,10 +66,10 @@ pub(super) fn reveal(cloud: &mut Cloud, outcome: &Outcome) -> BTreeMap<u32, File
 
 fn rename(folders: &mut [Option<BTreeMap<u32, File>>; 3], from: usize) -> Result<(), Refusal> {
     if folders[from].is_none() {
-        return Err(Refusal::new(Status::NotFound, "nothing there"));
+        return Err(Refusal::new(Reason::NotFound, "nothing there"));
     }
     if folders[from + 1].is_some() {
-        return Err(Refusal::new(Status::Exists, "exists already"));
+        return Err(Refusal::new(Reason::Exists, "exists already"));
     }
     folders.swap(from, from + 1);
     Ok(())

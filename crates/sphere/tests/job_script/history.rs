@@ -1,6 +1,6 @@
 //! What is told of a job's attempts when it has ended.
 
-use protocol::{limits, message::history::AttemptEnd};
+use protocol::{Reason, limits, message::history::AttemptEnd};
 use sphere::{AssignedPart, AssignedSegment, Assignment};
 
 use super::*;
@@ -82,7 +82,7 @@ fn of_more_attempts_than_it_keeps_a_history_tells_the_bad_ones_and_the_longest()
         // The first fails at once; all others take longer, each than the one before.
         now = now.after(Duration::from_millis(u64::from(task)));
         let event = if task == 0 {
-            Event::TaskFailed { attempt, refusal: Refusal::new(Status::Unavailable, "broken") }
+            Event::TaskFailed { attempt, refusal: Refusal::new(Reason::Unavailable, "broken") }
         } else {
             Event::TaskFinished {
                 attempt,
@@ -138,11 +138,11 @@ fn what_was_at_work_when_the_driver_was_replaced_is_held_against_no_node() {
     history.handle_event(Now::default(), &Event::DriverReplaced);
     history.handle_event(
         Now::default(),
-        &Event::TaskFailed { attempt, refusal: Refusal::new(Status::Unavailable, "late") },
+        &Event::TaskFailed { attempt, refusal: Refusal::new(Reason::Unavailable, "late") },
     );
     history.handle_event(
         Now::default(),
-        &Event::SpeLost { spe: SpeId(1), refusal: Refusal::new(Status::Unavailable, "late") },
+        &Event::SpeLost { spe: SpeId(1), refusal: Refusal::new(Reason::Unavailable, "late") },
     );
     let told = history.finish();
     let ends: Vec<_> = told.attempts.iter().map(|attempt| attempt.end).collect();

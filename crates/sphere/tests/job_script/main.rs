@@ -13,7 +13,7 @@ mod unavailable_input;
 use std::{fmt::Write as _, time::Duration};
 
 use protocol::{
-    Counters, JobId, NodeId, Now, Place, RecordFraming, Refusal, SliceId, Status,
+    Counters, JobId, NodeId, Now, Place, Reason, RecordFraming, Refusal, SliceId,
     message::{
         client_master::{JobState, StageRecord},
         spe::{AttemptId, BucketId, FunctionFailure, PieceResult, TaskResult},
@@ -95,14 +95,14 @@ impl Script {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |at: usize| words[at].parse::<u64>().unwrap();
         let refusal = |at: usize| {
-            let status = match words[at] {
-                "unavailable" => Status::Unavailable,
-                "notfound" => Status::NotFound,
-                "refused" => Status::Refused,
-                "exists" => Status::Exists,
-                other => panic!("no such status: {other}"),
+            let reason = match words[at] {
+                "unavailable" => Reason::Unavailable,
+                "notfound" => Reason::NotFound,
+                "refused" => Reason::NoRight,
+                "exists" => Reason::Exists,
+                other => panic!("no such reason: {other}"),
             };
-            Refusal::new(status, words[at])
+            Refusal::new(reason, words[at])
         };
         let event = match words[0] {
             "wait" => {
@@ -110,7 +110,7 @@ impl Script {
                 return self.job.handle_timeout(self.now);
             }
             "ready" => Event::SpeReady(SpeId(number(1))),
-            "lost" => Event::SpeLost { spe: SpeId(number(1)), refusal: Refusal::new(Status::Unavailable, "broken") },
+            "lost" => Event::SpeLost { spe: SpeId(number(1)), refusal: Refusal::new(Reason::Unavailable, "broken") },
             "progress" => Event::Progress { attempt: attempt(words[1]), bytes: number(2) },
             "finish" => {
                 let pieces = words[2..].iter().map(|word| piece(word)).collect();
@@ -150,8 +150,8 @@ impl Script {
             "fetched" => Event::Fetched(bucket(words[1])),
             "denied" => Event::BucketRefused { bucket: bucket(words[1]), refusal: refusal(2) },
             "gone" => Event::NodeLost(NodeId::new(words[1]).unwrap()),
-            "unloadable" => Event::JobRefused(Refusal::new(Status::NotFound, "no such symbol")),
-            "cancel" => Event::Cancelled(Refusal::new(Status::Refused, "the job was cancelled by alice")),
+            "unloadable" => Event::JobRefused(Refusal::new(Reason::NotFound, "no such symbol")),
+            "cancel" => Event::Cancelled(Refusal::new(Reason::NoRight, "the job was cancelled by alice")),
             other => panic!("no such event: {other}"),
         };
         self.history.handle_event(self.now, &event);

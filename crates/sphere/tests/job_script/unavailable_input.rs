@@ -129,7 +129,7 @@ fn wait_for_end(script: &mut Script, from: u32) -> String {
             None => script.tell("wait 10000"),
             Some(JobAction::Finished(result)) => {
                 let error = result.unwrap_err();
-                assert_eq!(error.refusal().status, Status::Unavailable);
+                assert_eq!(error.refusal().status(), Status::Unavailable);
                 return error.to_string();
             }
             other => panic!("{other:?}"),

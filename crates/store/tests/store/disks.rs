@@ -144,7 +144,7 @@ fn the_reserve_is_kept_free_on_every_disk_and_room_that_comes_back_is_used() {
     put(&set, 1, "/small", &[7; 100]);
     let error = write(&set, 2, "/large", &[7; 1_500]).unwrap_err();
     assert!(matches!(error, StoreError::Reserve { .. }), "{error}");
-    assert_eq!((error.class(), error.refusal().status), (ErrorClass::RetryElsewhere, Status::Unavailable));
+    assert_eq!((error.class(), error.refusal().status()), (ErrorClass::RetryElsewhere, Status::Unavailable));
     assert!(disks.0.iter().all(|disk| disk.free_bytes(Path::new("/")).unwrap() >= 1_000), "it was not touched");
     for disk in &disks.0 {
         disk.set_free_bytes(900);
@@ -205,7 +205,7 @@ fn a_disk_that_became_read_only_is_out_of_service_from_the_first_write_on() {
     // One write may meet it; the next goes elsewhere.
     let failures: Vec<_> = (10..13).filter_map(|slice| write(&set, slice, "/b", b"x").err()).collect();
     assert!(failures.len() <= 1, "{failures:?}");
-    assert!(failures.iter().all(|error| error.refusal().status == Status::Unavailable), "it may be tried again");
+    assert!(failures.iter().all(|error| error.refusal().status() == Status::Unavailable), "it may be tried again");
     assert_eq!(states(&set)[broken], DiskState::Failed);
     assert_eq!(set.check_disks()[0].lost, [SliceId(1)], "its slices are copied elsewhere while another copy is there");
     // A repair alone does not bring it back.
@@ -225,7 +225,7 @@ fn with_its_only_disk_failed_a_node_holds_nothing_and_says_why() {
     assert_eq!((set.held(), set.used_bytes(), set.available_bytes()), (vec![], 0, 0));
     for error in [write(&set, 2, "/b", b"x").unwrap_err(), set.emptiest_jobs_folder().unwrap_err()] {
         assert!(matches!(error, StoreError::DiskFailed { .. }), "{error}");
-        assert_eq!(error.refusal().status, Status::Unavailable);
+        assert_eq!(error.refusal().status(), Status::Unavailable);
     }
 }
 

@@ -22,7 +22,7 @@ fn whatever_is_written_on_a_full_disk_leaves_nothing_behind() {
         disk.set_free_bytes(room);
         let error = write(&store, header(2, "/new", 1), &content).unwrap_err();
         assert!(matches!(error, StoreError::DiskFull { .. }), "{room}: {error}");
-        assert_eq!((error.class(), error.refusal().status), (ErrorClass::RetryElsewhere, Status::Unavailable));
+        assert_eq!((error.class(), error.refusal().status()), (ErrorClass::RetryElsewhere, Status::Unavailable));
         assert_eq!(disk.free_bytes(Path::new(FOLDER)).unwrap(), room, "all room is given back");
         assert_eq!(files(&disk, &native("unfinished")), Vec::<String>::new());
         assert_eq!(states(&store), [(1, HeldState::Staged, "/kept".into())]);
@@ -74,7 +74,7 @@ fn a_flipped_bit_is_found_by_every_read_that_touches_its_block_and_by_no_other()
     {
         let error = reader.read_at(&mut buffer, offset as u64, count).unwrap_err();
         assert!(matches!(&error, StoreError::Corrupt { what, .. } if what == "block 2"), "{error}");
-        assert_eq!((error.class(), error.refusal().status), (ErrorClass::Corrupt, Status::Corrupt));
+        assert_eq!((error.class(), error.refusal().status()), (ErrorClass::Corrupt, Status::Corrupt));
         assert!(buffer.is_empty(), "no bad byte is given out");
         assert!(reader.verify(offset as u64, (offset + count) as u64).is_err());
     }
@@ -164,7 +164,7 @@ fn what_no_sidecar_could_hold_is_refused_before_a_byte_is_written() {
     large.user.insert("key".into(), "x".repeat(protocol::limits::USER_METADATA_BYTES_MAX));
     for header in [large, header(1, "/", 1)] {
         let error = store.begin(header).err().unwrap();
-        assert_eq!((error.class(), error.refusal().status), (ErrorClass::Refuse, Status::Usage));
+        assert_eq!((error.class(), error.refusal().status()), (ErrorClass::Refuse, Status::Usage));
     }
     write(&store, header(1, "/a", 1), b"x").unwrap();
     assert!(matches!(store.place(&header(1, "/", 1)), Err(StoreError::Header { .. })));

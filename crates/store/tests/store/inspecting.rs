@@ -49,7 +49,7 @@ fn a_sound_folder_is_shown_and_one_in_use_is_not_touched() {
     assert_eq!(shown, [("/a/one", placed), ("/a/two", placed), ("/staged", HeldState::Staged)]);
     assert!(report.problems.is_empty() && report.foreign_files.is_empty(), "{report:?}");
     let _used = folder.open();
-    assert_eq!(inspect_folder(folder.0.path(), false).unwrap_err().refusal().status, Status::Refused);
+    assert_eq!(inspect_folder(folder.0.path(), false).unwrap_err().refusal().status(), Status::Refused);
     assert!(inspect_folder(Path::new("/nonexistent"), false).is_err());
 }
 
@@ -84,7 +84,7 @@ fn a_lost_sidecar_is_made_anew_from_the_bytes_where_that_is_asked_for() {
     let folder = Folder::filled();
     let (sidecar, owner) = (folder.at("slices/a/.one.sector"), UserName::new("root").unwrap());
     let again = rebuild_sidecar(&sidecar, SliceId(77), &owner).unwrap_err();
-    assert_eq!(again.refusal().status, Status::Exists, "one that can be read stays");
+    assert_eq!(again.refusal().status(), Status::Exists, "one that can be read stays");
     folder.flip("slices/a/.one.sector", 50);
     let used = folder.open();
     drop(used);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use protocol::{
-    JobId, Refusal, Status,
+    JobId, Reason, Refusal, Status,
     message::{
         client_master::{Admitted, ClientReply, ClientRequest, DriverKey, Entry, JobState},
         node_master::DriveOrder,
@@ -142,7 +142,7 @@ impl DetachedDriver {
                 match reply {
                     Some(ClientReply::Page(listed)) if is_end(&listed.entries) => self.admit(env, master_link),
                     Some(ClientReply::Refused(refusal)) => self.retry(env, master_link, refusal),
-                    _ => self.retry(env, master_link, Refusal::new(Status::Unavailable, "a page is not there")),
+                    _ => self.retry(env, master_link, Refusal::new(Reason::Unavailable, "a page is not there")),
                 }
             }
             Step::Reading(reading) => {
@@ -226,7 +226,7 @@ impl DetachedDriver {
                 }
                 _ => return env.violate(crate::ViolationKind::Safety, "a page of a journal cannot be read".into()),
             },
-            Err(refusal) if refusal.status == Status::NotFound && reading.told.is_some() => {
+            Err(refusal) if refusal.status() == Status::NotFound && reading.told.is_some() => {
                 self.tag += 1;
                 reading.listing = Some(self.tag);
                 let folder = self.order.journal.clone();

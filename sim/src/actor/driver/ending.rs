@@ -109,7 +109,7 @@ impl Running {
         let Ending::Committing(revealing) = &mut self.ending else { return };
         let found = match reply {
             Some(ClientReply::Page(page)) => Some(page.entries.iter().map(OutputEntry::of).collect()),
-            Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => None,
+            Some(ClientReply::Refused(refusal)) if refusal.status() == Status::NotFound => None,
             reply => {
                 revealing.rules.refused(env.now, refusal_of(reply));
                 return self.commit_output(env, master_link, tag);

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, rc::Rc};
 
 use protocol::{
-    Refusal, SectorPath, SliceId, Status,
+    Reason, Refusal, SectorPath, SliceId,
     message::{
         client_master::{ClientReply, ClientRequest, EntryKind, Source},
         transfer::TransferRequest,
@@ -93,5 +93,5 @@ impl Fetch {
 }
 
 fn no_copy(why: &str) -> Turn {
-    Some(Err(Refusal::new(Status::Unavailable, why)))
+    Some(Err(Refusal::new(Reason::Unavailable, why)))
 }

@@ -1,10 +1,11 @@
 //! The journal of a detached job: its head and its pages, stored like any file. The product's rule
 //! ([`sphere::PageWrite`]) decides what a refused page means; this file never does.
 
+use protocol::Status;
 use std::time::Duration;
 
 use protocol::{
-    Refusal, SectorPath, Status,
+    Reason, Refusal, SectorPath,
     message::client_master::{ClientReply, Condition, CreateRequest},
     wire::codec,
 };
@@ -154,8 +155,8 @@ impl Writing {
         let result = match stage {
             Stage::Goes | Stage::Commits => return None,
             Stage::Ended(Some(Outcome::Done)) => Ok(()),
-            Stage::Ended(Some(Outcome::Refused(status))) => Err(Refusal::new(status, "a page is refused")),
-            Stage::Ended(_) => Err(Refusal::new(Status::Unavailable, "a page could not be written")),
+            Stage::Ended(Some(Outcome::Refused(status))) => Err(Refusal::new(reason_of(status), "a page is refused")),
+            Stage::Ended(_) => Err(Refusal::new(Reason::Unavailable, "a page could not be written")),
             Stage::Refused(refusal) => Err(refusal),
         };
         match self.rules.tried(env.now, result) {
@@ -216,3 +217,16 @@ pub(super) fn sync_copies(nodes: usize) -> u8 {
 
 /// The first slice of a journal.
 pub(super) const HEAD: &str = "head";
+
+/// A reason that ends a request so: the driver looks at the kind alone.
+fn reason_of(status: Status) -> Reason {
+    match status {
+        Status::Failed => Reason::Failed,
+        Status::Usage => Reason::Invalid,
+        Status::NotFound => Reason::NotFound,
+        Status::Refused => Reason::NoRight,
+        Status::Unavailable => Reason::Unavailable,
+        Status::Corrupt => Reason::Corrupt,
+        Status::Exists => Reason::Exists,
+    }
+}

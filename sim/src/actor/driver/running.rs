@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{
-    JobId, LeaseId, NodeId, RecordFraming, Refusal, SectorPath, SliceId, Status,
+    JobId, LeaseId, NodeId, Reason, RecordFraming, Refusal, SectorPath, SliceId,
     message::{
         client_master::{
             Admitted, ClientReply, ClientRequest, Condition, CreateRequest, EntryKind, JobRecord, JobState, Source,
@@ -234,7 +234,7 @@ impl Running {
             None => {}
             Some(Ok(())) => self.core.page_written(env.now),
             Some(Err(refusal)) if matches!(self.ending, Ending::NotYet) => {
-                self.lose(env, master_link, tag, refusal.status)
+                self.lose(env, master_link, tag, refusal.status())
             }
             Some(Err(_)) => {}
         }
@@ -602,7 +602,7 @@ pub(super) fn blank_record(job: JobId, state: JobState) -> JobRecord {
 }
 
 pub(super) fn unavailable(message: &str) -> Refusal {
-    Refusal::new(Status::Unavailable, message)
+    Refusal::new(Reason::Unavailable, message)
 }
 
 pub(super) fn refusal_of(reply: Option<ClientReply>) -> Refusal {

@@ -63,7 +63,7 @@ impl OutputWatch {
         }
         // A question asked before the end proves nothing about the present state.
         match reply {
-            Some(ClientReply::Refused(refusal)) if refusal.status == Status::NotFound => must.then(Vec::new),
+            Some(ClientReply::Refused(refusal)) if refusal.status() == Status::NotFound => must.then(Vec::new),
             Some(ClientReply::Page(page)) => {
                 if let Err(message) = check(env, planned, &page.entries) {
                     env.violate(ViolationKind::Safety, format!("{} was seen, and {message}", self.target));
@@ -90,6 +90,7 @@ fn check(env: &Environment, planned: &JobPlanned, entries: &[Entry]) -> Result<(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use protocol::Reason;
     use protocol::{Refusal, SessionId};
 
     use super::*;
@@ -106,7 +107,7 @@ mod tests {
         master_link.session = Some(SessionId(1));
         let mut watch = OutputWatch::new(&env, SectorPath::parse("/out/1").unwrap());
         let mut last = 0;
-        let nothing = || Some(ClientReply::Refused(Refusal::new(Status::NotFound, String::new())));
+        let nothing = || Some(ClientReply::Refused(Refusal::new(Reason::NotFound, String::new())));
         watch.look(&mut env, &mut master_link, &mut last, false);
         watch.look(&mut env, &mut master_link, &mut last, true);
         assert_eq!(watch.answered(&mut env, &planned, nothing()), None);

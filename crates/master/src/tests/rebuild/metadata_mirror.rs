@@ -97,7 +97,7 @@ fn policies_and_quotas_are_in_force_again_and_files_that_have_one_keep_their_ids
     assert_eq!(state(&mut bench), before);
     for user in ["ann", "bob"] {
         let more = ClientRequest::Create(create(&format!("/{user}/more")));
-        assert_eq!(bench.refused(user, more).status, Status::Refused, "{user} has six files");
+        assert_eq!(bench.refused(user, more).status(), Status::Refused, "{user} has six files");
     }
     // As durable as before; and files end when they should have.
     bench.restart_master();

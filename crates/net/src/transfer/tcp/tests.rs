@@ -4,7 +4,7 @@
 mod authority_pinning;
 
 use protocol::{
-    Refusal, Status,
+    Reason, Refusal, Status,
     limits::{self, FRAME_BYTES_MAX},
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -110,7 +110,7 @@ async fn a_node_of_another_cloud_is_refused() {
             listener.address()
         )
     );
-    assert_eq!(error.refusal().status, Status::Refused);
+    assert_eq!(error.refusal().status(), Status::Refused);
     assert!(accepted.is_err());
 }
 
@@ -153,7 +153,7 @@ async fn a_caller_with_a_certificate_of_another_cloud_is_refused_and_told_so() {
     // In TLS 1.3 the caller has finished before its certificate is checked: it learns the result with the first answer.
     let error = connected.unwrap().receive::<u32>().await.unwrap_err();
     assert!(error.to_string().contains("it does not accept our certificate"), "{error}");
-    assert_eq!(error.refusal().status, Status::Refused);
+    assert_eq!(error.refusal().status(), Status::Refused);
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn nobody_at_an_address_is_unavailable() {
         error.to_string(),
         format!("cannot connect to node-1 at {address}: nobody listens there; is it running?")
     );
-    assert_eq!(error.refusal().status, Status::Unavailable);
+    assert_eq!(error.refusal().status(), Status::Unavailable);
 }
 
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn a_connection_cut_inside_a_frame_is_closed_not_a_hang() {
     };
     let ((), (), error) = tokio::join!(cutting, sending, receiving);
     assert!(matches!(error, NetError::Closed { operation: "receiving a frame", .. }), "{error}");
-    assert_eq!(error.refusal().status, Status::Unavailable);
+    assert_eq!(error.refusal().status(), Status::Unavailable);
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn a_connection_that_is_cut_between_words_has_not_ended_in_order() {
 #[tokio::test]
 async fn a_sender_that_is_cut_off_still_reads_the_refusal() {
     let (mut ours, mut theirs) = pair().await;
-    let refusal = Refusal::new(Status::Refused, "node-1 refuses the ticket");
+    let refusal = Refusal::new(Reason::NoRight, "node-1 refuses the ticket");
     let sending = async {
         let payload = vec![0; FRAME_BYTES_MAX];
         // The other end reads nothing of this; sooner or later the sockets are full or the connection is gone.

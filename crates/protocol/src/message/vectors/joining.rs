@@ -3,7 +3,7 @@
 
 use super::{Vectors, accounts, address, audit, known_user, node, place, refusal, rights, user};
 use crate::{
-    CredentialId, JobId, SessionId, Status,
+    CredentialId, JobId, Reason, SessionId,
     message::{
         accounts::{AccountsReply, AccountsRequest},
         admission::{AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment},
@@ -47,7 +47,7 @@ fn the_words_of_joining_have_their_bytes() {
             ticket_keys: TicketKeys { current: [9; 32], next: [10; 32] },
             reset_token: [7; 16],
         },
-        "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Status::Refused)),
+        "refused": JoinReply::Refused(_) => JoinReply::Refused(refusal(Reason::NoRight)),
         "logged-in": JoinReply::LoggedIn(_) => JoinReply::LoggedIn(accounts::new_session()),
         "admission": JoinReply::Admission(_) => JoinReply::Admission(AdmissionReply::Done),
         "device": JoinReply::Device(_) => JoinReply::Device(DeviceReply::Pending { interval_seconds: 5 }),
@@ -93,7 +93,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
         "device": SecurityReply::Device(_) => SecurityReply::Device(DeviceReply::Pending { interval_seconds: 5 }),
         "user": SecurityReply::User(_) => SecurityReply::User(known_user()),
         "node-allowed": SecurityReply::NodeAllowed => SecurityReply::NodeAllowed,
-        "refused": SecurityReply::Refused(_) => SecurityReply::Refused(refusal(Status::NotFound)),
+        "refused": SecurityReply::Refused(_) => SecurityReply::Refused(refusal(Reason::NotFound)),
         "accounts": SecurityReply::Accounts(_) => SecurityReply::Accounts(AccountsReply::Done),
         "session": SecurityReply::Session(_) => SecurityReply::Session(accounts::new_session()),
         "changes": SecurityReply::Changes(_) => SecurityReply::Changes(changes),

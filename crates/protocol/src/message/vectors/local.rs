@@ -2,7 +2,7 @@
 
 use super::{Vectors, digest, refusal, signed, slice, source};
 use crate::{
-    Status,
+    Reason,
     message::local::{LocalReply, LocalRequest},
     ticket::HolderKey,
 };
@@ -24,7 +24,7 @@ fn the_words_of_a_local_socket_have_their_bytes() {
         "opened": LocalReply::Opened { .. } => LocalReply::Opened { bytes: 300, digest: digest() },
         "checksums": LocalReply::Checksums(_) => LocalReply::Checksums(vec![0, 0xDEAD_BEEF]),
         "done": LocalReply::Done => LocalReply::Done,
-        "refused": LocalReply::Refused(_) => LocalReply::Refused(refusal(Status::Corrupt)),
+        "refused": LocalReply::Refused(_) => LocalReply::Refused(refusal(Reason::Corrupt)),
         "taken": LocalReply::Progress { .. } => LocalReply::Progress { bytes: 1 << 24 },
         "kept": LocalReply::Partial { .. } => LocalReply::Partial { bytes: 1 << 26 },
         "stored": LocalReply::Stored { .. } => LocalReply::Stored { bytes: 1 << 30, digest: digest() },

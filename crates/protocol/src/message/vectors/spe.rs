@@ -2,7 +2,7 @@
 
 use super::{Vectors, address, bucket, counters, digest, node, path, refusal, signed, slice, source};
 use crate::{
-    JobId, RecordFraming, SideFileName, SliceId, Status,
+    JobId, Reason, RecordFraming, SideFileName, SliceId,
     message::spe::{
         AttemptId, BucketTarget, DeliveryOrder, FunctionCode, FunctionFailure, FunctionSpec, LoadOrder,
         OutputPlacement, PartOrder, PieceResult, PythonCode, PythonFunction, RecordLocator, SealOrder, SegmentOrder,
@@ -58,7 +58,7 @@ fn the_words_of_driver_and_spe_have_their_bytes() {
         "progress": SpeReply::Progress { .. } => SpeReply::Progress { bytes: 123_456 },
         "finished": SpeReply::Finished(_) => SpeReply::Finished(result),
         "function-failed": SpeReply::FunctionFailed(_) => SpeReply::FunctionFailed(error.clone()),
-        "refused": SpeReply::Refused(_) => SpeReply::Refused(refusal(Status::Usage)),
+        "refused": SpeReply::Refused(_) => SpeReply::Refused(refusal(Reason::Invalid)),
         "sealed": SpeReply::Sealed { .. } => SpeReply::Sealed { bytes: 5, order: vec![1, 0] },
         "published": SpeReply::Published { .. } => SpeReply::Published { bytes: 5, digest: digest() },
         "bytes": SpeReply::Bytes(_) => SpeReply::Bytes(vec![0, 255, 128]),

@@ -12,7 +12,7 @@ use std::{
 use client::{AdmittedMachine, Decision, Newcomer, TrustAnchor};
 use daemon::settings::{Checked, CredentialFiles, MasterSettings, NodeSettings, Settings};
 use net::identity::{NewKey, fingerprint};
-use protocol::{MachineKind, NodeId, Status};
+use protocol::{MachineKind, NodeId, Reason, Status};
 use store::{replace_files_atomically, write_file_atomically};
 
 use crate::{
@@ -143,7 +143,7 @@ impl MachineFolder {
                 "`{}` is there already: this folder has joined a cloud; use another one, or remove this file to join again",
                 files.certificate.display()
             );
-            return Err(Failure::new(Status::Exists, message));
+            return Err(Failure::new(Reason::Exists, message));
         }
         Ok(Self { folder, files, settings })
     }

@@ -13,7 +13,7 @@ use client::{
 };
 use daemon::settings::{Checked, SecuritySettings, Settings};
 use net::identity::Credentials;
-use protocol::{JoinTicket, MachineKind, Status, message::admission::AdmissionVerb};
+use protocol::{JoinTicket, MachineKind, Reason, message::admission::AdmissionVerb};
 use security::{create_cloud, machines::TicketRow, open_cloud};
 use store::write_file_atomically;
 
@@ -31,7 +31,7 @@ pub(crate) fn init(arguments: &SecurityInit, global: &Global) -> Result<(), Fail
     let settings_file = folder.join(SETTINGS_FILE);
     if settings_file.exists() {
         let message = format!("there is a cloud in `{}` already; start it with {}", folder.display(), run(&folder));
-        return Err(Failure::new(Status::Exists, message));
+        return Err(Failure::new(Reason::Exists, message));
     }
     let usual = SecuritySettings::default();
     let certificate_life_seconds = certificate_life.map_or(usual.certificate_life_seconds, |life| life.as_secs());
@@ -71,7 +71,7 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
             "there is no security server in `{}`; say with --folder where `sector security init` has made one",
             folder.display()
         );
-        return Err(Failure::new(Status::NotFound, message));
+        return Err(Failure::new(Reason::NotFound, message));
     }
     let settings = Checked::<SecuritySettings>::read(&settings_file)?;
     let texts = settings.credential_files().read()?;

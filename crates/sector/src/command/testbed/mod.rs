@@ -12,7 +12,6 @@ use std::{
     process::Command,
 };
 
-use protocol::Status;
 use testbed::{
     Scope, TestbedError,
     control::{ControlReply, ControlRequest, ask},
@@ -55,8 +54,7 @@ fn become_program(run: &TestbedRun) -> Result<(), Failure> {
         command.env("SECTOR_PROFILE", profile);
     }
     let error = command.exec();
-    let status = if error.kind() == std::io::ErrorKind::NotFound { Status::NotFound } else { Status::Failed };
-    Err(Failure::new(status, format!("cannot run `{}`: {error}", program.display())))
+    Err(Failure::new(client::reason_of(&error), format!("cannot run `{}`: {error}", program.display())))
 }
 
 /// `sector testbed set`.

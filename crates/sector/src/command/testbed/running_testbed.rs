@@ -8,7 +8,7 @@ use std::{
 };
 
 use client::Profile;
-use protocol::Status;
+use protocol::Reason;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -53,7 +53,7 @@ impl RunningTestbed {
 
     /// The running testbed; an error if none runs.
     pub(super) fn needed(folder: &Path) -> Result<Self, Failure> {
-        let none = || Failure::new(Status::NotFound, "no testbed runs here; start one with `sector testbed up`");
+        let none = || Failure::new(Reason::NotFound, "no testbed runs here; start one with `sector testbed up`");
         Self::running(folder)?.ok_or_else(none)
     }
 
@@ -74,7 +74,7 @@ impl RunningTestbed {
         let by_number = || self.sites.get(name.parse::<usize>().ok()?.checked_sub(1)?);
         self.sites.iter().find(|site| site.name == name).or_else(by_number).ok_or_else(|| {
             let names: Vec<_> = self.sites.iter().map(|site| site.name.as_str()).collect();
-            Failure::new(Status::NotFound, format!("there is no site `{name}`; there are {}", names.join(", ")))
+            Failure::new(Reason::NotFound, format!("there is no site `{name}`; there are {}", names.join(", ")))
         })
     }
 
@@ -120,19 +120,20 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use protocol::Status;
 
     #[test]
     fn the_note_leads_to_its_sites_while_its_process_runs() {
         let folder = tempfile::tempdir().unwrap();
         assert!(RunningTestbed::running(folder.path()).unwrap().is_none());
-        assert_eq!(RunningTestbed::needed(folder.path()).unwrap_err().status, Status::NotFound);
+        assert_eq!(RunningTestbed::needed(folder.path()).unwrap_err().reason.status(), Status::NotFound);
         RunningTestbed::here(&["north".into(), "south".into()], &[7, 9]).save(folder.path()).unwrap();
         let note = RunningTestbed::needed(folder.path()).unwrap();
         assert_eq!(note.site("2").unwrap().name, "south");
         let entrance = note.namespace_path(note.site("south").unwrap());
         assert_eq!(entrance, PathBuf::from(format!("/proc/{}/fd/9", std::process::id())));
         for nobody in ["east", "0", "3"] {
-            assert_eq!(note.site(nobody).unwrap_err().status, Status::NotFound);
+            assert_eq!(note.site(nobody).unwrap_err().reason.status(), Status::NotFound);
         }
         RunningTestbed::forget(folder.path());
         assert!(RunningTestbed::running(folder.path()).unwrap().is_none());

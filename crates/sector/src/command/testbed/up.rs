@@ -4,7 +4,7 @@
 use std::{fs, os::unix::fs::DirBuilderExt, path::Path, sync::Arc};
 
 use daemon::{ready, shutdown::Signals};
-use protocol::Status;
+use protocol::Reason;
 use testbed::{RttMatrix, Testbed, TestbedPlan, control::ControlServer};
 
 use super::{
@@ -23,7 +23,7 @@ pub(super) async fn up(up: TestbedUp, global: &Global) -> Result<(), Failure> {
     if let Some(running) = RunningTestbed::running(&folder)? {
         let pid = running.process.pid;
         return Err(Failure::new(
-            Status::Exists,
+            Reason::Exists,
             format!("a testbed runs already (process {pid}); stop it with `sector testbed down`"),
         ));
     }

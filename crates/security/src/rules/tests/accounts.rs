@@ -1,7 +1,7 @@
 //! Tests of what administrators and users change: every refusal, and what follows from each change.
 
 use protocol::{
-    UserName,
+    Reason, UserName,
     message::{
         accounts::{NewSession, UserChange},
         master_security::{ChangeCursor, HeldSession},
@@ -90,7 +90,7 @@ fn a_login_gives_a_session_whose_token_enters_until_it_ends() {
     assert!(!enters(&mut security, at(12 * HOUR), session.token));
     assert_eq!(
         begin(&mut security, at(0), "bob", Secret::Token(session.token)),
-        refused(Status::Usage, "a token begins no login session; give the password")
+        refused(Reason::Invalid, "a token begins no login session; give the password")
     );
     assert_eq!(message(begin(&mut security, at(0), "bob", password("wrong"))), WRONG_LOGIN);
     assert_eq!(message(begin(&mut security, at(0), "robot", password("no one's password"))), WRONG_LOGIN);

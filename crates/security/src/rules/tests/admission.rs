@@ -15,7 +15,7 @@ use crate::{
     signer::Signer,
 };
 use protocol::{
-    Now, Status,
+    Now, Reason, Status,
     message::master_security::{SecurityReply, SecurityRequest},
 };
 
@@ -30,7 +30,7 @@ pub(super) fn signer() -> &'static Signer {
 
 /// Stands for an answer that was not given.
 pub(super) fn hung_up() -> SecurityReply {
-    SecurityReply::Refused(Refusal::new(Status::Failed, "hung up"))
+    SecurityReply::Refused(Refusal::new(Reason::Failed, "hung up"))
 }
 
 fn name(text: &str) -> NodeId {
@@ -166,13 +166,13 @@ fn a_name_that_is_taken_or_reserved_for_a_role_is_not_given_to_any_ticket() {
     done(&mut security, at(0), ticket(secret(1), None));
     for wanted in ["node-1", "master", "security"] {
         let reply = come(&mut security, at(1), &key(), secret(1), Some(wanted));
-        assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status == Status::Exists), "{wanted}");
+        assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status() == Status::Exists), "{wanted}");
         let reply = wait_for(&mut security, at(1), &key(), wanted);
-        assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status == Status::Exists), "{wanted}");
+        assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status() == Status::Exists), "{wanted}");
     }
     for wanted in ["master", "security"] {
         let reply = administer(&mut security, at(0), "alice", ticket(secret(2), Some(wanted)));
-        assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status == Status::Exists), "{wanted}");
+        assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status() == Status::Exists), "{wanted}");
     }
     assert_eq!(issued(come(&mut security, at(1), &key(), secret(1), Some("chicago-7"))).0, "chicago-7");
 }
@@ -345,7 +345,7 @@ fn of_several_who_want_a_name_the_administrator_must_say_which() {
     done(&mut security, at(1), approve(Some(digest(&mine))));
     issued(wait_for(&mut security, at(2), &mine, "node-5"));
     let reply = wait_for(&mut security, at(2), &theirs, "node-5");
-    assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status == Status::Exists));
+    assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status() == Status::Exists));
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn a_rejection_is_told_and_an_approval_withdrawn_or_expired_is_worth_nothing() {
     let (key, late) = (key(), key());
     let reject = AdmissionVerb::Reject { name: name("node-5") };
     let reply = administer(&mut security, at(0), "alice", reject.clone());
-    assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status == Status::NotFound));
+    assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status() == Status::NotFound));
     wait_for(&mut security, at(0), &key, "node-5");
     done(&mut security, at(1), AdmissionVerb::Approve { name: name("node-5"), key: None });
     done(&mut security, at(2), reject);
@@ -461,7 +461,7 @@ fn an_administrator_says_from_where_a_node_may_join() {
     assert_eq!(known.addresses, ["203.0.113.0/24".parse().unwrap()]);
     for missing in [MASTER, "node-9"] {
         let reply = administer(&mut security, at(0), "alice", allow(missing, "10.0.0.0/8"));
-        assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status == Status::NotFound));
+        assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status() == Status::NotFound));
     }
 }
 
@@ -475,13 +475,13 @@ fn tickets_are_bounded_in_number_and_life_and_expired_ones_make_room() {
     };
     for life_seconds in [0, 31 * 86_400, u64::MAX] {
         let reply = administer(&mut security, at(0), "alice", with_life(0, life_seconds));
-        assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status == Status::Usage));
+        assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status() == Status::Usage));
     }
     for number in 0..1_000 {
         done(&mut security, at(0), with_life(number, 100));
     }
     let reply = administer(&mut security, at(99), "alice", with_life(1_000, 100));
-    assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status == Status::Unavailable));
+    assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status() == Status::Unavailable));
     done(&mut security, at(100), with_life(1_000, 100));
     assert_eq!(security.accounts.machines().tickets().count(), 1);
 }

@@ -29,7 +29,7 @@ fn all_at_once(security: &mut Security, now: Now, requests: Vec<SecurityRequest>
                     security.handle_completion(now, SecurityCompletion::Saved { batch })
                 }
                 SecurityAction::Answer { reply: SecurityReply::User(_) | DONE, .. } => tally.let_in += 1,
-                SecurityAction::Answer { reply: SecurityReply::Refused(refusal), .. } => match refusal.status {
+                SecurityAction::Answer { reply: SecurityReply::Refused(refusal), .. } => match refusal.status() {
                     Status::Unavailable => tally.busy += 1,
                     _ if refusal.message.contains("wait") => tally.must_wait += 1,
                     _ => tally.wrong += 1,

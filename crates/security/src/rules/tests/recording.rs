@@ -1,7 +1,7 @@
 //! Tests of what the rules tell the audit record, and of what waits for it.
 
 use protocol::{
-    UserName,
+    Reason, UserName,
     message::{
         accounts::UserChange,
         audit::{AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditReply, AuditRequest},
@@ -220,7 +220,7 @@ fn only_who_is_an_administrator_here_may_look_at_the_record() {
     let verify = AuditRequest::Verify { by, head: None };
     security.handle_message(at(1), SecurityCaller(1), SecurityRequest::Audit(verify));
     let (answers, _) = until_recorded(&mut security, at(1));
-    assert!(matches!(&answers[..], [SecurityReply::Refused(Refusal { status: Status::Refused, .. })]), "{answers:?}");
+    assert!(matches!(&answers[..], [SecurityReply::Refused(Refusal { reason: Reason::NoRight, .. })]), "{answers:?}");
 }
 
 /// Asks once a second for so many seconds, and records; how many refusals were recorded one by one, and what the counts
