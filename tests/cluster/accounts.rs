@@ -85,6 +85,7 @@ fn a_person_logs_in_is_who_they_are_and_logs_out() {
     assert_eq!(over.code, 2, "{}", over.errors);
 }
 
+// Promise 27.
 #[test]
 fn a_revoked_session_is_refused_within_ten_seconds_and_its_transfers_are_cut() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
@@ -117,6 +118,7 @@ fn a_revoked_session_is_refused_within_ten_seconds_and_its_transfers_are_cut() {
     assert!(rest.len() + 1 < 64 << 20, "it was cut off");
 }
 
+// Promise 27.
 #[test]
 fn what_a_user_does_in_another_session_goes_on_when_one_is_revoked() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
@@ -145,6 +147,7 @@ fn what_a_user_does_in_another_session_goes_on_when_one_is_revoked() {
     assert!(read == std::fs::read(&file).unwrap());
 }
 
+// Promise 27.
 #[test]
 fn without_the_security_server_nobody_comes_in_and_a_transfer_under_way_goes_on() {
     let mut roles = Roles::start(1, 1);
@@ -204,6 +207,7 @@ fn functions_of(cloud: &Cloud) -> Vec<u32> {
     pids.filter(is_function).collect()
 }
 
+// Promise 27.
 #[test]
 fn the_job_of_a_disabled_user_ends_within_ten_seconds_and_leaves_no_output() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
@@ -231,6 +235,7 @@ fn the_job_of_a_disabled_user_ends_within_ten_seconds_and_leaves_no_output() {
     cloud.fails(3, &["stat", "/ann/out"]);
 }
 
+// Promise 27.
 #[test]
 fn a_login_takes_the_cloud_from_the_usual_profile_and_never_loses_a_token() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);

@@ -47,6 +47,7 @@ fn files_below(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
+// Promise 63.
 #[test]
 fn a_backup_taken_under_load_is_put_back_and_costs_no_file_that_was_written_since() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
@@ -183,6 +184,7 @@ fn a_restored_security_server_admits_nobody_by_old_sessions_and_says_what_happen
     cloud.ok(&["audit", "verify"]);
 }
 
+// Promise 64.
 #[test]
 fn what_is_no_good_backup_is_refused_and_nothing_is_touched() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
@@ -244,6 +246,7 @@ fn what_is_no_good_backup_is_refused_and_nothing_is_touched() {
     cloud.fails(2, &["restore", text(&good), "--folder", text(&theirs)]);
 }
 
+// Promise 62.
 #[test]
 fn a_backup_that_is_broken_off_or_finds_no_room_leaves_nothing_behind() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);

@@ -15,6 +15,7 @@ const PART_BYTES: u64 = 4 << 20;
 /// Enough that some seconds pass at the limit that the tests set.
 const FILE_BYTES: usize = 24 << 20;
 
+// Promise 54.
 #[test]
 fn a_copy_between_two_sites_passes_by_the_site_of_its_client() {
     let Some(testbed) = CliTestbed::up(&["--sites", "3", "--nodes-per-site", "1", "--rtt", "4ms"]) else { return };
@@ -74,6 +75,7 @@ fn begin_copy(cloud: &Roles) -> (Child, String) {
     (child, source.to_owned())
 }
 
+// Promise 54.
 #[test]
 fn a_copy_whose_source_is_killed_goes_on_from_another_node() {
     let mut cloud = three_nodes("site-1,site-2");
@@ -85,6 +87,7 @@ fn a_copy_whose_source_is_killed_goes_on_from_another_node() {
     assert_eq!(cloud.good_copies("/to/a"), ["node-3"]);
 }
 
+// Promise 54.
 #[test]
 fn a_copy_whose_only_source_dies_ends_in_one_sentence_and_resumes_when_repeated() {
     let mut cloud = three_nodes("site-1");
@@ -103,6 +106,7 @@ fn a_copy_whose_only_source_dies_ends_in_one_sentence_and_resumes_when_repeated(
     assert_eq!(partial_bytes(&cloud), 0);
 }
 
+// Promise 54.
 #[test]
 fn a_copy_whose_command_is_killed_ends_and_shows_nothing() {
     let cloud = three_nodes("site-1");
@@ -128,6 +132,7 @@ fn begin_copy_from(there: &Roles, here: &Roles) -> Child {
     child
 }
 
+// Promise 55.
 #[test]
 fn a_file_goes_from_cloud_to_cloud_and_its_client_speaks_to_no_node_that_has_it() {
     let (there, here) = (Roles::start(1, 1), Roles::start(1, 1));
@@ -151,6 +156,7 @@ fn a_file_goes_from_cloud_to_cloud_and_its_client_speaks_to_no_node_that_has_it(
     here.fails(3, &["cp", "--from-profile", &profile(&there), "/nothing", "/x"]);
 }
 
+// Promise 55.
 #[test]
 fn a_copy_from_a_cloud_that_dies_midway_ends_in_one_sentence_and_shows_nothing() {
     let (mut there, here) = (Roles::start(1, 1), Roles::start(1, 1));

@@ -39,6 +39,7 @@ fn counters(cloud: &Cloud, job: &Value) -> Value {
     told["stages"][0]["counters"].clone()
 }
 
+// Promise 19.
 #[test]
 fn counters_are_shown_by_stage_and_segments_left_out_have_counted_nothing() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);

@@ -106,6 +106,7 @@ impl Detached {
     }
 }
 
+// Promise 23.
 #[test]
 fn a_detached_job_whose_driver_is_killed_goes_on_with_another_from_where_it_stood() {
     let detached = Detached::begin(3);
@@ -125,6 +126,7 @@ fn a_detached_job_whose_driver_is_killed_goes_on_with_another_from_where_it_stoo
     assert_eq!(detached.text.attempts_that_ended("done").len() as u64, segments);
 }
 
+// Promise 23.
 #[test]
 fn a_detached_job_whose_node_dies_with_its_driver_and_buckets_has_every_line_once() {
     // Of two nodes, the one that is left cannot write a page in two copies.

@@ -20,6 +20,7 @@ fn results(states: [&str; 2]) -> Vec<(String, String)> {
     ["node-1", "node-2"].iter().zip(states).map(|(node, state)| ((*node).to_owned(), state.to_owned())).collect()
 }
 
+// Promise 33.
 #[test]
 fn a_check_finds_a_flipped_bit_and_later_the_copy_that_replaced_it() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2", "--processes"]);
@@ -42,6 +43,7 @@ fn a_check_finds_a_flipped_bit_and_later_the_copy_that_replaced_it() {
     cloud.until("the node is lost", |cloud| check(cloud, "/d/in") == (1, results(["ok", "missing"])));
 }
 
+// Promise 37.
 #[test]
 fn a_disk_that_fills_refuses_writes_and_nothing_else_until_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
@@ -68,6 +70,7 @@ fn a_disk_that_fills_refuses_writes_and_nothing_else_until_there_is_room() {
     cloud.fails(3, &["stat", "/while-full"]);
 }
 
+// Promise 34.
 #[test]
 fn a_node_with_an_unreadable_sidecar_starts_serves_all_else_and_gets_a_new_copy() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
@@ -95,6 +98,7 @@ fn a_node_with_an_unreadable_sidecar_starts_serves_all_else_and_gets_a_new_copy(
     assert_eq!(cloud.run(&["cat", "/d/bad"]).out, random_bytes(1_000_000));
 }
 
+// Promise 34.
 #[test]
 fn a_disk_whose_mount_goes_away_takes_one_copy_of_its_files_and_its_node_goes_on() {
     let folder = tempfile::tempdir().unwrap();

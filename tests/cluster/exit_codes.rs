@@ -35,6 +35,7 @@ fn is_refused(cloud: &Cloud, arguments: &[&str], named: [&str; 2]) {
     }
 }
 
+// Promise 30.
 #[test]
 fn several_sources_of_one_name_are_refused_before_anything_is_done() {
     let cloud = two_of_a_name();
@@ -57,6 +58,7 @@ fn several_sources_of_one_name_are_refused_before_anything_is_done() {
     assert_eq!(cloud.ok(&["cat", "/c/x"]), "one");
 }
 
+// Promise 30.
 #[test]
 fn trees_that_overlap_are_refused_and_those_that_do_not_come_together() {
     let cloud = two_of_a_name();
@@ -84,6 +86,7 @@ fn trees_that_overlap_are_refused_and_those_that_do_not_come_together() {
     assert_eq!(cloud.ok(&["cat", "/t/4/d"]), "4");
 }
 
+// Promise 30.
 #[test]
 fn every_listing_that_cannot_be_written_fails_and_says_why() {
     let cloud = cloud();

@@ -25,6 +25,7 @@ fn a_file_outlives_the_node_it_was_written_to() {
     });
 }
 
+// Promise 2.
 #[test]
 fn a_client_that_is_killed_leaves_nothing() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
@@ -40,6 +41,7 @@ fn a_client_that_is_killed_leaves_nothing() {
     }
 }
 
+// Promise 3.
 #[test]
 fn an_interrupted_put_gives_its_lease_back() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
@@ -53,6 +55,7 @@ fn an_interrupted_put_gives_its_lease_back() {
     assert_eq!(cloud.ok(&["cat", "/half"]), "whole");
 }
 
+// Promise 10.
 #[test]
 fn a_flipped_bit_is_never_served_and_the_copy_is_made_again() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);

@@ -5,6 +5,7 @@ use std::{fs, path::Path, process::Command};
 
 use cluster::{Cloud, Roles};
 
+// Promise 22.
 #[test]
 fn a_hostile_function_gets_nothing_and_its_job_names_function_slice_and_reason() {
     let cloud = cloud(&[]);
@@ -15,6 +16,7 @@ fn a_hostile_function_gets_nothing_and_its_job_names_function_slice_and_reason()
     attack(&cloud);
 }
 
+// Promise 22.
 #[test]
 fn a_node_without_namespaces_says_so_everywhere_and_holds_with_what_is_left() {
     let behind = without_namespaces();

@@ -2,6 +2,8 @@
 //! themselves in the middle of every segment until the test lets them go on. So no fault comes too early or too late,
 //! and the job's own record proves what it cost.
 
+// Promise 19.
+
 use std::{
     fs,
     path::Path,
@@ -214,6 +216,7 @@ impl Drop for Stopped {
 }
 
 /// With a shuffle: the first Sector ended every job with buckets when it lost an SPE.
+// Promise 18.
 #[test]
 fn an_spe_that_is_killed_in_the_middle_of_its_task_costs_that_task_alone() {
     let text = Text::of(2, 8);
@@ -235,6 +238,7 @@ fn an_spe_that_is_killed_in_the_middle_of_its_task_costs_that_task_alone() {
     assert_eq!(text.marks(), [(1, 0), (0, 0)]);
 }
 
+// Promise 18.
 #[test]
 fn a_node_that_dies_while_its_buckets_are_filled_costs_its_own_task_and_no_record() {
     let text = Text::of(3, 9);
@@ -254,6 +258,7 @@ fn a_node_that_dies_while_its_buckets_are_filled_costs_its_own_task_and_no_recor
     assert!((1..=3).contains(&again) && count(&stages[0], "segments") == 9, "{stages:?}");
 }
 
+// Promise 18.
 #[test]
 fn a_node_that_dies_while_its_buckets_are_read_costs_what_it_held_and_no_record() {
     let text = Text::of(3, 9);
@@ -265,6 +270,7 @@ fn a_node_that_dies_while_its_buckets_are_read_costs_what_it_held_and_no_record(
 }
 
 /// A task that reads a bucket gets no speculative attempt: no other node has its bytes.
+// Promise 18.
 #[test]
 fn a_node_that_hangs_while_its_buckets_are_read_costs_what_it_held_and_no_record() {
     let text = Text::of(3, 9);
@@ -276,6 +282,7 @@ fn a_node_that_hangs_while_its_buckets_are_read_costs_what_it_held_and_no_record
     text.check_that_it_cost_a_part_of_both_stages();
 }
 
+// Promise 18.
 #[test]
 fn an_spe_that_stands_still_in_the_middle_of_its_task_is_overtaken() {
     let text = Text::of(2, 6);
@@ -295,6 +302,7 @@ fn an_spe_that_stands_still_in_the_middle_of_its_task_is_overtaken() {
     assert!(shown.contains("up, 1 overtaken"), "{shown}");
 }
 
+// Promise 18.
 #[test]
 fn a_node_that_stands_still_in_the_middle_of_a_job_is_overtaken() {
     let text = Text::of(3, 6);
@@ -308,6 +316,7 @@ fn a_node_that_stands_still_in_the_middle_of_a_job_is_overtaken() {
     assert!(count(stage, "speculative") >= 1, "a rival was begun: {stage}");
 }
 
+// Promise 18.
 #[test]
 fn a_node_at_which_attempts_failed_holds_no_bucket_of_the_next_job() {
     let text = Text::of(3, 9);

@@ -130,6 +130,7 @@ fn a_library_without_the_symbol_or_the_version_is_named() {
     cloud.fails(3, &["run", "--udf", "count", "--input", "/missing", "--output", "/out"]);
 }
 
+// Promise 22.
 #[test]
 fn a_function_that_crashes_fails_its_job_and_nothing_else() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1", "--processes"]);
@@ -179,6 +180,7 @@ int32_t picky(const sector_input *input, sector_output *output) {
 }
 "#;
 
+// Promise 21.
 #[test]
 fn a_job_goes_on_without_the_segments_on_which_its_function_fails_and_says_which() {
     let cloud = cloud();

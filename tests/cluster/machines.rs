@@ -197,6 +197,7 @@ fn address() -> String {
     format!("127.0.0.1:{}", free_port())
 }
 
+// Promise 27.
 #[test]
 fn three_machines_become_a_cloud_by_the_commands_alone() {
     let mut cloud = Machines::with_master(&[]);
@@ -296,6 +297,7 @@ fn a_machine_that_is_rejected_or_meets_another_cloud_does_not_come_in() {
     assert!(!cloud.path("node-5").join("certificate.pem").exists());
 }
 
+// Promise 27.
 #[test]
 fn certificates_are_renewed_while_all_runs_and_the_old_ones_are_worthless_then() {
     let mut cloud = Machines::with_master(&["--certificate-life", "15s"]);
@@ -363,6 +365,7 @@ fn a_node_that_is_removed_or_comes_from_a_wrong_address_is_kept_out() {
     cloud.fails(3, &["node", "remove", "node-3"]);
 }
 
+// Promise 27.
 #[test]
 fn a_node_without_its_certificate_comes_back_by_a_ticket_and_keeps_its_files() {
     let mut cloud = Machines::with_master(&[]);
@@ -392,6 +395,7 @@ fn a_node_without_its_certificate_comes_back_by_a_ticket_and_keeps_its_files() {
     assert!(cloud.run(&["cat", "/a/file"]).out == random_bytes(1_000_000));
 }
 
+// Promise 27.
 #[test]
 fn a_second_master_joins_under_a_name_of_its_own_and_nobody_else_with_its_ticket() {
     let cloud = Machines::with_master(&[]);
@@ -405,6 +409,7 @@ fn a_second_master_joins_under_a_name_of_its_own_and_nobody_else_with_its_ticket
     assert!(settings.contains("id = \"master-2\""), "{settings}");
 }
 
+// Promise 27.
 #[test]
 fn masters_share_a_security_server_and_without_it_serve_only_open_sessions() {
     let mut cloud = Machines::with_master(&[]);
@@ -435,6 +440,7 @@ fn masters_share_a_security_server_and_without_it_serve_only_open_sessions() {
     }
 }
 
+// Promise 27.
 #[test]
 fn a_user_who_is_disabled_at_one_master_is_out_at_the_other_within_ten_seconds() {
     let mut cloud = Machines::with_master(&[]);

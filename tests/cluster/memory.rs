@@ -53,6 +53,7 @@ fn slices(below: PathBuf) -> Vec<String> {
     found
 }
 
+// Promise 23.
 #[test]
 fn what_a_job_leaves_in_memory_is_read_by_the_next_and_lies_on_no_disk() {
     let cloud = cloud();
@@ -73,6 +74,7 @@ fn what_a_job_leaves_in_memory_is_read_by_the_next_and_lies_on_no_disk() {
     assert!(!cloud.ok(&["trash", "list"]).contains("/memory"));
 }
 
+// Promise 23.
 #[test]
 fn files_in_memory_outlive_a_crash_of_their_nodes_process_and_not_their_stop() {
     let cloud = cloud();

@@ -164,6 +164,7 @@ fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
+// Promise 65.
 #[test]
 fn every_line_of_the_page_for_operators_does_what_the_page_says() {
     let page = fs::read_to_string(workspace().join("docs/operations.md")).unwrap();

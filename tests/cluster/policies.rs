@@ -8,6 +8,7 @@ fn small() -> Cloud {
     Cloud::start(&["--nodes", "2", "--sites", "2"])
 }
 
+// Promise 30.
 #[test]
 fn what_was_removed_comes_back_from_the_trash_byte_for_byte_also_after_a_restart() {
     let cloud = small();
@@ -81,6 +82,7 @@ fn a_folders_policy_is_set_shown_inherited_and_taken_back() {
     cloud.fails(3, &["policy", "get", "/none"]);
 }
 
+// Promise 31.
 #[test]
 fn a_quota_refuses_what_is_too_much_and_says_what_to_do() {
     let cloud = small();

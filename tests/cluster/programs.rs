@@ -31,6 +31,7 @@ def total(segment, out):
         out.emit(b'%s %d\\n' % (word, count))
 ";
 
+// Promise 22.
 #[test]
 fn words_are_counted_alike_by_a_program_and_by_python() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
@@ -87,6 +88,7 @@ def needs(segment, out):
     import no_such_module
 ";
 
+// Promise 22.
 #[test]
 fn a_wrong_function_in_python_fails_its_job_with_its_place_and_harms_nothing() {
     let mut cloud = Roles::start(1, 1);

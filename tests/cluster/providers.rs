@@ -56,6 +56,7 @@ fn profile_of(cloud: &Roles, user: &str) -> PathBuf {
     profile
 }
 
+// Promise 44.
 #[test]
 fn a_directorys_users_come_in_with_its_groups_and_are_out_once_removed_there() {
     let mut slapd = Slapd::start();

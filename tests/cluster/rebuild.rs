@@ -51,6 +51,7 @@ fn kept_by_three_nodes(cloud: &Cloud) {
     }
 }
 
+// Promise 17.
 #[test]
 fn a_cloud_that_lost_its_masters_disk_has_everything_back() {
     let cloud = Cloud::start(&["--processes", "--nodes", "3", "--sites", "3"]);
@@ -84,6 +85,7 @@ fn a_cloud_that_lost_its_masters_disk_has_everything_back() {
     cloud.fails(3, &["stat", "/empty"]);
 }
 
+// Promise 17.
 #[test]
 fn a_master_that_is_stopped_gives_its_last_changes_to_the_nodes_before_it_ends() {
     let mut roles = Roles::start(2, 1);
@@ -102,6 +104,7 @@ fn a_master_that_is_stopped_gives_its_last_changes_to_the_nodes_before_it_ends()
     }
 }
 
+// Promise 17.
 #[test]
 fn an_older_copy_of_the_masters_folder_costs_nothing_that_was_done_since() {
     let cloud = Cloud::start(&["--nodes", "3", "--sites", "3"]);
@@ -166,6 +169,7 @@ fn a_journal_is_set_aside_only_where_no_master_runs() {
     assert_eq!(cloud.ok(&["cat", "/f"]), "content");
 }
 
+// Promise 8.
 #[test]
 fn files_that_lie_on_a_node_are_taken_in_where_they_are() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);

@@ -38,6 +38,7 @@ fn counted(cloud: &Cloud, folder: &str) -> Vec<(String, u64, u64, u64)> {
     sorted_lines(cloud, folder).iter().map(segment).collect()
 }
 
+// Promise 20.
 #[test]
 fn a_file_is_cut_at_whole_records_by_its_index_and_a_foreign_index_is_refused() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
@@ -127,6 +128,7 @@ SECTOR_UDF_EXPORT int32_t join(const sector_input *in, sector_output *out) {
 }
 ";
 
+// Promise 20.
 #[test]
 fn two_streams_are_read_record_by_record_whatever_the_function_is_written_in() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
@@ -165,6 +167,7 @@ fn two_streams_are_read_record_by_record_whatever_the_function_is_written_in() {
     assert!(refused.contains("`lines`") && refused.contains("index"), "{refused}");
 }
 
+// Promise 20.
 #[test]
 fn streams_of_whole_files_are_paired_in_their_order() {
     let cloud = Cloud::start(&["--nodes", "2"]);

@@ -16,6 +16,7 @@ fn lines(cloud: &Cloud, folder: &str) -> Vec<String> {
     lines
 }
 
+// Promise 22.
 #[test]
 fn words_are_counted_by_a_program_and_reduce_as_a_plain_program_counts_them() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
@@ -61,6 +62,7 @@ fn words_are_counted_by_a_program_and_reduce_as_a_plain_program_counts_them() {
     assert!(found.values().flatten().eq(words_of.values().flatten()));
 }
 
+// Promise 22.
 #[test]
 fn fixed_records_are_partitioned_and_reduced_to_sums_in_the_order_of_their_keys() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);

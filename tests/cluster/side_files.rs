@@ -71,6 +71,7 @@ fn fetched(cloud: &Cloud, node: &str, bytes: &[u8]) -> Vec<PathBuf> {
     found
 }
 
+// Promise 20.
 #[test]
 fn a_side_file_is_sent_once_to_a_node_and_every_call_reads_the_same_bytes() {
     let (text, words) = text(3, 12);
@@ -92,6 +93,7 @@ fn a_side_file_is_sent_once_to_a_node_and_every_call_reads_the_same_bytes() {
     });
 }
 
+// Promise 20.
 #[test]
 fn a_job_whose_side_file_is_overwritten_ends_before_another_version_is_read() {
     let (text, _) = text(2, 8);
@@ -105,6 +107,7 @@ fn a_job_whose_side_file_is_overwritten_ends_before_another_version_is_read() {
     text.cloud.fails(3, &["ls", "/out"]);
 }
 
+// Promise 20.
 #[test]
 fn a_detached_job_reads_its_side_files_under_the_next_driver_too() {
     let (text, words) = text(3, 9);

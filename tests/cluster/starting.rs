@@ -4,6 +4,7 @@ use std::{fs, net::TcpListener};
 
 use cluster::{Cloud, ended, random_bytes};
 
+// Promise 16.
 #[test]
 fn a_cloud_started_again_has_what_it_had() {
     for arguments in [&[][..], &["--processes"][..]] {

@@ -78,6 +78,7 @@ fn cut_packets(testbed: &CliTestbed) -> u64 {
     testbed.passed("site2", "site3", "cut") + testbed.passed("site3", "site2", "cut")
 }
 
+// Promise 6.
 #[test]
 fn a_put_and_a_get_wait_for_a_link_that_is_cut_for_five_seconds() {
     let Some(testbed) = three_sites() else { return };
@@ -96,6 +97,7 @@ fn a_put_and_a_get_wait_for_a_link_that_is_cut_for_five_seconds() {
     assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
 }
 
+// Promise 6.
 #[test]
 fn a_put_over_a_link_that_stays_cut_ends_in_one_sentence_and_resumes_when_repeated() {
     let Some(testbed) = three_sites() else { return };
@@ -133,6 +135,7 @@ fn a_get_over_a_link_that_stays_cut_ends_in_one_sentence_and_leaves_no_half_file
     assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
 }
 
+// Promise 6.
 #[test]
 fn a_put_and_a_get_go_on_where_the_path_takes_only_shorter_packets_from_now_on() {
     let Some(testbed) = three_sites() else { return };
@@ -201,6 +204,7 @@ fn a_put_to_a_node_that_dies_costs_at_most_that_put_and_shows_nothing_of_it() {
     }
 }
 
+// Promise 53.
 #[test]
 fn a_get_from_a_node_that_dies_goes_on_at_another_site() {
     let Some(testbed) = three_sites() else { return };
@@ -220,6 +224,7 @@ fn a_get_from_a_node_that_dies_goes_on_at_another_site() {
     assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
 }
 
+// Promise 53.
 #[test]
 fn a_node_that_comes_back_under_another_address_is_found_there() {
     let Some(testbed) = three_sites() else { return };
@@ -238,6 +243,7 @@ fn a_node_that_comes_back_under_another_address_is_found_there() {
     assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
 }
 
+// Promise 53.
 #[test]
 fn a_get_whose_client_changes_its_address_goes_on() {
     let Some(testbed) = three_sites() else { return };
@@ -255,6 +261,7 @@ fn a_get_whose_client_changes_its_address_goes_on() {
     assert!(fs::read(testbed.folder().join("out")).unwrap() == random_bytes(FILE_BYTES));
 }
 
+// Promise 6.
 #[test]
 fn a_put_to_a_disk_that_fills_ends_in_one_sentence_and_shows_nothing_of_it() {
     let folder = tempfile::tempdir().unwrap();

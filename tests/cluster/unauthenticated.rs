@@ -11,6 +11,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::accounts::{cloud_of, with_input};
 
+// Promise 27.
 #[test]
 fn the_strangers_of_one_address_keep_nobody_of_another_from_get_put_and_login() {
     let mut roles = Roles::start(1, 1);

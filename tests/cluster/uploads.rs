@@ -26,6 +26,7 @@ fn begin_put(cloud: &Cloud, file: &str) -> (std::process::Child, String) {
     (child, found.unwrap())
 }
 
+// Promise 6.
 #[test]
 fn a_put_that_was_killed_goes_on_where_it_was_when_it_is_typed_again() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
@@ -55,6 +56,7 @@ fn a_put_ends_well_by_itself_when_its_node_is_killed() {
     assert!(fs::read(cloud.folder().join("out")).unwrap() == random_bytes(BYTES));
 }
 
+// Promise 7.
 #[test]
 fn an_append_writes_behind_and_creates_where_nothing_is() {
     let cloud = Cloud::start(&["--nodes", "2", "--sites", "2"]);
@@ -71,6 +73,7 @@ fn an_append_writes_behind_and_creates_where_nothing_is() {
     cloud.until("both nodes have the whole", |cloud| cloud.good_copies("/log").len() == 2);
 }
 
+// Promise 4.
 #[test]
 fn a_condition_that_does_not_hold_has_its_exit_code_and_changes_nothing() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);

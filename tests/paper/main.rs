@@ -12,6 +12,7 @@ use std::{collections::BTreeSet, fs};
 use cluster::{Cloud, random_bytes};
 
 /// 2.2: "each Sector Slice is stored as one single file in the native file system".
+// Promise 12.
 #[test]
 fn a_slice_is_one_native_file_at_its_own_path() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1"]);
@@ -23,6 +24,7 @@ fn a_slice_is_one_native_file_at_its_own_path() {
 }
 
 /// 2.2: "the current default is 3 [copies] … The new location of the file copy is based on the topology".
+// Promise 14.
 #[test]
 fn three_copies_are_made_by_default_and_lie_in_more_than_one_site() {
     let cloud = Cloud::start(&[]);
@@ -86,6 +88,7 @@ fn buckets_are_processed_where_they_lie() {
 
 /// 3.5.2 is about errors "due to problems with the input data or bugs in user defined functions". It says: "the data
 /// segment will not be processed by any other SPE. Instead, an error report is sent back to the client".
+// Promise 21.
 #[test]
 fn a_functions_error_is_reported_once_and_not_tried_elsewhere() {
     let cloud = Cloud::start(&[]);

@@ -38,6 +38,7 @@ const SCRIBBLING: &str = r#"
 /// 3.3: "the SPE then opens the dynamic libraries", and 3.5.2: "bugs in user defined functions" are reported. The
 /// first ran functions within the slave. One that wrote past its buffers corrupted the slave's memory. One that
 /// crashed took down the slave, with all its file service.
+// Promise 22.
 #[test]
 fn a_function_that_writes_where_it_may_not_ends_alone_and_changes_no_slice() {
     let cloud = Cloud::start(&["--nodes", "1", "--sites", "1", "--processes"]);
@@ -61,6 +62,7 @@ fn a_function_that_writes_where_it_may_not_ends_alone_and_changes_no_slice() {
 /// 3.5.2: "if errors occur … due to problems with the input data", they are reported. The first counted the segment
 /// as failed and went on, so that a part of the output was lost. Here the results of the other files do not appear
 /// either.
+// Promise 19.
 #[test]
 fn an_input_without_a_good_copy_fails_its_job_whole() {
     let mut cloud = Roles::start(2, 1);
@@ -111,6 +113,7 @@ fn leaves_nothing(cloud: &Cloud) {
 
 /// 3.6: "the inverted index consists of multiple files managed by Sector". The first told its master only of the
 /// unsorted buckets. The results of its sort and its reduce were listed only after a restart of the slaves.
+// Promise 19.
 #[test]
 fn every_file_of_a_mapreduce_is_listed_at_once_and_the_same_after_a_restart() {
     let cloud = Cloud::start(&["--nodes", "3", "--sites", "1"]);

@@ -102,6 +102,7 @@ def test_names_are_as_fsspec_wants_them(fs: Any, folder: str) -> None:
     assert fs.ls(folder) == []
 
 
+# Promise 57.
 def test_a_transaction_shows_its_files_at_its_end_or_not_at_all(fs: Any, folder: str) -> None:
     with fs.transaction:
         for name in "ab":
@@ -206,6 +207,7 @@ def test_what_pandas_breaks_off_does_not_appear(fs: Any, folder: str, tmp_path: 
     assert fs.ls(folder) == []
 
 
+# Promise 30.
 def test_several_files_that_would_become_one_are_refused_before_anything_is_done(
     fs: Any, folder: str, tmp_path: Path
 ) -> None:

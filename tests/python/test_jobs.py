@@ -111,6 +111,7 @@ def test_parameters_records_and_buckets_reach_the_function(cloud: sector.Cloud, 
     assert (cloud.stat(output).records, cloud.stat(output).copies_wanted) == ("fixed:4", 1)
 
 
+# Promise 20.
 def test_each_row_group_is_a_segment_with_its_columns(cloud: sector.Cloud, folder: str) -> None:
     def sums(segment, out):  # type: ignore[no-untyped-def]
         batch = segment.arrow()
@@ -155,6 +156,7 @@ def test_streams_that_are_added_are_read_together(cloud: sector.Cloud, folder: s
         streams[0] + cloud.stream(f"{folder}/b", records="file")
 
 
+# Promise 60.
 def test_a_failed_job_raises_and_leaves_nothing(cloud: sector.Cloud, folder: str) -> None:
     cloud.write_bytes(f"{folder}/in", bytes(40), records="fixed:4")
     with pytest.raises(sector.JobError, match="sort") as caught:
@@ -185,6 +187,7 @@ def test_what_keeps_a_job_from_running_is_pythons_own_error(cloud: sector.Cloud,
         job.cancel()
 
 
+# Promise 60.
 def test_a_cancelled_job_ends_in_its_thread_and_leaves_nothing(cloud: sector.Cloud, folder: str) -> None:
     for number in range(40):
         cloud.write_bytes(f"{folder}/in/{number:02}", bytes(1_000_000), copies=1)
@@ -259,6 +262,7 @@ def test_a_detached_job_whose_function_fails_says_so_to_who_waits(cloud: sector.
     assert not cloud.exists(f"{folder}/out")
 
 
+# Promise 60.
 def test_an_error_of_who_is_told_cancels_the_job(cloud: sector.Cloud, folder: str, texts: str) -> None:
     def told(stage: int, bytes_done: int, bytes_total: int) -> None:
         raise ZeroDivisionError

@@ -41,6 +41,7 @@ def test_a_cloud_without_a_folder_leaves_nothing_behind() -> None:
     assert not folder.exists() and not is_alive(process)
 
 
+# Promise 61.
 @pytest.mark.parametrize("ending", ["os.kill(os.getpid(), 9)", "pass", "raise SystemExit(3)"])
 def test_a_cloud_ends_with_the_process_that_started_it(ending: str, tmp_path: Path) -> None:
     program = f"""

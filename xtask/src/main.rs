@@ -5,6 +5,8 @@ mod cgroups;
 mod chaos;
 mod crate_dependencies;
 mod fuzz;
+mod promises;
+mod prose;
 mod python;
 mod shell;
 mod simulate;

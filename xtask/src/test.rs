@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{crate_dependencies, python, shell, simulate, tidy};
+use crate::{crate_dependencies, promises, python, shell, simulate, tidy};
 
 /// A step's name and what it runs.
 type Step = (&'static str, fn() -> Result<(), String>);
@@ -58,7 +58,8 @@ pub(crate) fn clippy() -> Result<(), String> {
 pub(crate) fn write_references() -> Result<(), String> {
     let mut command = cargo();
     command.args(["test", "--quiet", "--package", "sector-daemon", "reference"]).env("UPDATE_REFERENCE", "1");
-    shell::run(command)
+    shell::run(command)?;
+    promises::write()
 }
 
 /// Side-by-side measurements.

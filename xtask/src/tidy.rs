@@ -6,7 +6,7 @@ use std::fs;
 use walkdir::WalkDir;
 
 use crate::{
-    crate_dependencies,
+    crate_dependencies, promises, prose,
     shell::root,
     vocabulary::{self, Page},
 };
@@ -36,7 +36,18 @@ const SLEEPING_FILES: &[(&str, &str)] = &[
 /// Checks every source file and the dependencies between crates.
 pub(crate) fn run() -> Result<(), String> {
     crate_dependencies::run()?;
-    let (mut wrong, mut pages) = (Vec::new(), Vec::new());
+    let pages = pages()?;
+    let sources = pages.iter().filter(|page| page.path.ends_with(".rs"));
+    let mut wrong: Vec<String> = sources.flat_map(|page| violations(&page.path, &page.text)).collect();
+    wrong.extend(vocabulary::violations(&pages));
+    wrong.extend(prose::violations(&pages));
+    wrong.extend(promises::violations(&pages));
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{} things are untidy\n{}", wrong.len(), wrong.join("\n"))) }
+}
+
+/// All files whose words count.
+pub(crate) fn pages() -> Result<Vec<Page>, String> {
+    let mut pages = Vec::new();
     for item in WalkDir::new(root()).into_iter().filter_entry(|item| !is_skipped(item.file_name().to_str())) {
         let item = item.map_err(|error| error.to_string())?;
         let path = item.path().strip_prefix(root()).unwrap_or(item.path()).to_string_lossy().into_owned();
@@ -44,13 +55,10 @@ pub(crate) fn run() -> Result<(), String> {
             continue;
         }
         let text = fs::read_to_string(item.path()).map_err(|error| format!("{path}: {error}"))?;
-        if path.ends_with(".rs") {
-            wrong.extend(violations(&path, &text));
-        }
         pages.push(Page { path, text });
     }
-    wrong.extend(vocabulary::violations(&pages));
-    if wrong.is_empty() { Ok(()) } else { Err(format!("{} things are untidy\n{}", wrong.len(), wrong.join("\n"))) }
+    pages.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(pages)
 }
 
 /// All that is wrong with one file.

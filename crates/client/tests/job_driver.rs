@@ -37,6 +37,7 @@ fn folder(path: &str) -> JobOutput {
 
 fn nothing(_: &JobProgress) {}
 
+// Promise 19.
 #[tokio::test]
 async fn a_job_of_two_stages_leaves_its_output_and_nothing_else() {
     let cloud = FakeCloud::start(&["a", "b"]).await;
@@ -87,6 +88,7 @@ async fn results_are_returned_in_the_order_of_buckets_with_empty_ones_empty() {
     assert_eq!((outcome.outputs, cloud.world().paths()), (vec![], vec!["/in/1".to_owned()]));
 }
 
+// Promise 18.
 #[tokio::test]
 async fn an_spe_that_dies_with_half_its_results_delivered_changes_nothing() {
     let cloud = FakeCloud::start(&["a", "b"]).await;
@@ -116,6 +118,7 @@ async fn a_jobs_end_is_reported_with_every_attempt_and_the_node_that_failed() {
     assert_eq!(ends, [AttemptEnd::Failed, AttemptEnd::Done]);
 }
 
+// Promise 18.
 #[tokio::test]
 async fn of_a_node_that_dies_only_its_buckets_are_made_again() {
     let cloud = FakeCloud::start(&["a", "b", "c"]).await;
@@ -131,6 +134,7 @@ async fn of_a_node_that_dies_only_its_buckets_are_made_again() {
     assert!(!hidden, "only the output is left");
 }
 
+// Promise 19.
 #[tokio::test]
 async fn a_function_error_is_told_with_its_place_and_leaves_no_output() {
     let cloud = FakeCloud::start(&["a"]).await;
@@ -155,6 +159,7 @@ async fn a_cancelled_job_stops_and_says_by_whom() {
     assert_eq!(cloud.world().record.as_ref().unwrap().state, JobState::Cancelled);
 }
 
+// Promise 27.
 #[tokio::test]
 async fn the_job_of_a_user_who_was_put_out_stops_and_is_refused() {
     let cloud = FakeCloud::start(&["a"]).await;
@@ -178,6 +183,7 @@ async fn an_output_folder_that_holds_something_is_refused_before_the_job_begins(
     assert!(cloud.world().log.is_empty(), "no job was admitted");
 }
 
+// Promise 18.
 #[tokio::test]
 async fn what_is_no_part_of_the_outcome_does_not_come_into_the_output() {
     let cloud = FakeCloud::start(&["a", "b"]).await;
@@ -190,6 +196,7 @@ async fn what_is_no_part_of_the_outcome_does_not_come_into_the_output() {
     assert_eq!(outcome.outputs.len(), 3);
 }
 
+// Promise 18.
 #[tokio::test]
 async fn an_output_that_lacks_a_part_is_not_revealed() {
     let cloud = FakeCloud::start(&["a", "b"]).await;
@@ -217,6 +224,7 @@ async fn what_is_written_is_not_given_up_because_its_publication_has_to_wait() {
 }
 
 /// `NotFound` is the answer to the slower of two drivers, `Unavailable` that of a driver whose answer was lost.
+// Promise 19.
 #[tokio::test]
 async fn a_last_rename_whose_answer_is_lost_is_no_failure() {
     for denied in [vec![Reason::NotFound], vec![Reason::NotFound; 2], vec![Reason::Unavailable; 2]] {
@@ -250,6 +258,7 @@ async fn a_plan_that_cannot_work_is_refused_and_the_master_told() {
     assert_eq!(error.status(), Status::NotFound);
 }
 
+// Promise 20.
 #[tokio::test]
 async fn an_input_that_was_overwritten_is_not_mixed_with_the_new_one() {
     let cloud = FakeCloud::start(&["a"]).await;
@@ -260,6 +269,7 @@ async fn an_input_that_was_overwritten_is_not_mixed_with_the_new_one() {
     assert!(error.to_string().contains("`/in/1` was changed"), "{error}");
 }
 
+// Promise 23.
 #[tokio::test]
 async fn a_job_whose_input_may_not_be_read_fails_at_once_and_says_so() {
     let cloud = FakeCloud::start(&["a"]).await;

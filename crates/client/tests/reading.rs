@@ -80,6 +80,7 @@ async fn a_large_file_comes_from_all_nodes_at_once() {
     assert!(part == bytes[5..35 * MIB as usize]);
 }
 
+// Promise 56.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_far_node_is_asked_for_several_ranges_at_once_each_on_its_own_connection() {
     let cloud = FakeCloud::start(&["n1"]).await;
@@ -97,6 +98,7 @@ async fn a_far_node_is_asked_for_several_ranges_at_once_each_on_its_own_connecti
     assert_eq!(cloud.take_reads().len(), 1, "in order one conversation brings all");
 }
 
+// Promise 53.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_quic_faults_of_far_nodes_are_made_good_by_others_as_over_tcp() {
     let cloud = FakeCloud::start(&["n1", "n2"]).await;
@@ -109,6 +111,7 @@ async fn over_quic_faults_of_far_nodes_are_made_good_by_others_as_over_tcp() {
     }
 }
 
+// Promise 46.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_nodes_of_a_download_keep_to_its_limit_together_also_on_this_machine() {
     let cloud = FakeCloud::start(&["n1", "n2", "n3"]).await;
@@ -125,6 +128,7 @@ async fn the_nodes_of_a_download_keep_to_its_limit_together_also_on_this_machine
     assert!(throttle.transferred_bytes() >= bytes.len() as u64, "no byte went by another way");
 }
 
+// Promise 10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_bytes_from_one_node_are_read_again_from_another() {
     let cloud = FakeCloud::start(&["n1", "n2"]).await;
@@ -143,6 +147,7 @@ async fn bad_bytes_from_one_node_are_read_again_from_another() {
     assert_eq!(error.status(), Status::Unavailable, "where both are bad nothing is made up: {error}");
 }
 
+// Promise 10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_dies_in_the_midst_is_replaced() {
     let cloud = FakeCloud::start(&["n1", "n2", "n3"]).await;
@@ -161,6 +166,7 @@ async fn a_node_that_dies_in_the_midst_is_replaced() {
     }
 }
 
+// Promise 10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_range_of_a_silent_node_comes_from_another_without_waiting_for_it() {
     let cloud = FakeCloud::start(&["n1", "n2"]).await;
@@ -173,6 +179,7 @@ async fn the_range_of_a_silent_node_comes_from_another_without_waiting_for_it() 
     assert!(get_with(&client, &path, &folder.path().join("large"), patient).await.unwrap() == bytes);
 }
 
+// Promise 10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_keeps_still_is_given_up_after_a_while() {
     let cloud = FakeCloud::start(&["n1", "n2"]).await;
@@ -184,6 +191,7 @@ async fn a_node_that_keeps_still_is_given_up_after_a_while() {
     assert!(get_with(&client, &path, &folder.path().join("small"), hasty).await.unwrap() == bytes);
 }
 
+// Promise 10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_with_holes_is_gone_on_with_and_compared_as_a_whole() {
     let cloud = FakeCloud::start(&["n1", "n2"]).await;
@@ -218,6 +226,7 @@ async fn a_part_with_holes_is_gone_on_with_and_compared_as_a_whole() {
     assert!(get(&client, &path, &file).await.unwrap() == bytes, "and the next one begins anew");
 }
 
+// Promise 9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_is_replaced_while_it_is_read_is_never_mixed() {
     let cloud = FakeCloud::start(&["n1", "n2"]).await;
@@ -247,6 +256,7 @@ async fn a_file_of_this_machine_is_read_from_its_disk_and_nothing_goes_over_the_
     assert_eq!(cloud.take_reads(), []);
 }
 
+// Promise 10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_block_on_this_machine_is_told_to_its_node_and_read_elsewhere() {
     let cloud = FakeCloud::start(&["n1", "n2"]).await;
@@ -332,6 +342,7 @@ async fn random_reads_leave_a_bad_copy_on_this_machine_for_a_good_one_elsewhere(
     cloud.until_logged(&format!("suspect n1 {MIB} {}", MIB + 65_536)).await;
 }
 
+// Promise 9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_file_keeps_its_version_or_says_that_it_is_gone() {
     let cloud = FakeCloud::start(&["n1", "n2"]).await;

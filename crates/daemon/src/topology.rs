@@ -223,6 +223,7 @@ limit = 125000000
         assert_eq!(parse("").unwrap(), Topology::default(), "an empty file says nothing, and that is allowed");
     }
 
+    // Promise 14.
     #[test]
     fn each_wrong_file_is_refused_with_its_line_and_reason() {
         let link = "[[link]]\nsites = [\"a\", \"b\"]\n";

@@ -358,6 +358,7 @@ mod tests {
         assert_eq!(queue.head, Some(head(65)));
     }
 
+    // Promise 26b.
     #[test]
     fn what_finds_no_room_is_counted_and_the_gap_is_an_event() {
         let mut queue = queue();

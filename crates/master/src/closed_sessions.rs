@@ -134,6 +134,7 @@ mod tests {
         );
     }
 
+    // Promise 38.
     #[test]
     fn what_one_user_closes_makes_nobody_forget_what_another_closed() {
         let mut left = ClosedSessions::default();

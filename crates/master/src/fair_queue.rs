@@ -93,6 +93,7 @@ mod tests {
         UserName::new(name).unwrap()
     }
 
+    // Promise 38.
     #[test]
     fn users_have_turns_and_requests_of_one_keep_their_order() {
         let mut turns = FairQueue::default();
@@ -110,6 +111,7 @@ mod tests {
         assert!(turns.is_empty() && turns.waiting_of(&user("ann")) == 0 && turns.bytes.total() == 0);
     }
 
+    // Promise 38.
     #[test]
     fn who_has_too_many_waiting_is_turned_away_and_another_is_not() {
         let mut turns = FairQueue::default();

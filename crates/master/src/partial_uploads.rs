@@ -144,6 +144,7 @@ mod tests {
         assert!(interrupted.node(&user("ann"), ResumeKey(1)).is_some());
     }
 
+    // Promise 38.
     #[test]
     fn what_one_user_breaks_off_makes_nobody_forget_where_anothers_bytes_are() {
         let mut interrupted = PartialUploads::default();

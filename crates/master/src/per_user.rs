@@ -95,6 +95,7 @@ mod tests {
         }
     }
 
+    // Promise 38.
     #[test]
     fn one_alone_has_half_and_each_of_many_as_much_as_is_left_for_the_next() {
         assert_eq!(fill(&["ann"], 1_200), [600]);

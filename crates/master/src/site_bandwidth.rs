@@ -93,6 +93,7 @@ mod tests {
         assert_eq!(divide(1_600, &[]), [0; 0]);
     }
 
+    // Promise 48.
     #[test]
     fn shares_are_never_more_than_the_limit_and_nearly_all_of_it() {
         let mut rng = Rng::with_seed(1);

@@ -261,6 +261,7 @@ mod tests {
         assert!(matches!(error, NetError::TooLong { .. }), "{error}");
     }
 
+    // Promise 25.
     #[tokio::test]
     async fn a_name_held_by_another_user_than_it_says_is_turned_down() {
         // Tests a user that takes over the name of a stopped node: here it is we who pose as another user.

@@ -304,6 +304,7 @@ mod tests {
         tokio::join!(sending, receiving).1
     }
 
+    // Promise 46.
     #[tokio::test(start_paused = true)]
     async fn bytes_take_as_long_as_the_lowest_limit_says_and_come_evenly() {
         let slow = Arc::new(RateLimiter::new(Some(FRAME / 8)));
@@ -319,6 +320,7 @@ mod tests {
         assert_eq!(free.len(), 4, "whole frames where there is no limit");
     }
 
+    // Promise 47.
     #[tokio::test(start_paused = true)]
     async fn a_limit_that_is_changed_holds_for_those_who_wait() {
         let gate = Arc::new(RateLimiter::new(Some(1024)));
@@ -378,6 +380,7 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
     }
 
+    // Promise 49.
     #[tokio::test(start_paused = true)]
     async fn a_sender_that_waits_for_a_limit_says_so_and_its_receiver_knows_it_from_a_stall() {
         let (mut here, mut there) = pair();

@@ -101,6 +101,7 @@ mod tests {
         pages.flatten().collect()
     }
 
+    // Promise 3.
     #[test]
     fn a_write_is_told_with_its_bytes_and_who_waits_for_whom_until_it_ends() {
         let arrivals = ActiveWrites::default();

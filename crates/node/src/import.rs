@@ -408,6 +408,7 @@ mod tests {
         }
     }
 
+    // Promise 8.
     #[test]
     fn a_file_becomes_a_slice_without_a_copy_and_gives_its_name_up_when_told() {
         let made = fixture();
@@ -463,6 +464,7 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"other");
     }
 
+    // Promise 8.
     #[test]
     fn a_file_that_is_put_at_the_name_while_it_is_given_up_is_not_removed() {
         let made = fixture();
@@ -478,6 +480,7 @@ mod tests {
         assert_eq!(names.map(|name| name.unwrap().file_name()).collect::<Vec<_>>(), ["f"], "and nothing beside it");
     }
 
+    // Promise 8.
     #[test]
     fn nothing_outside_the_allowed_folders_can_be_named() {
         let made = fixture();

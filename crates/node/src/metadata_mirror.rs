@@ -336,6 +336,7 @@ mod tests {
         assert_eq!(all(&kept).len(), 41);
     }
 
+    // Promise 17.
     #[test]
     fn after_a_power_cut_the_copy_is_one_that_was_kept_whole() {
         for cut in 0..40 {

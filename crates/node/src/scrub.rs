@@ -210,6 +210,7 @@ mod tests {
         unreachable!()
     }
 
+    // Promise 32.
     #[tokio::test]
     async fn the_scrub_finds_a_flipped_bit_that_nobody_reads_and_the_master_hears_of_it() {
         let mut made = fixture();

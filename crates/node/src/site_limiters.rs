@@ -160,6 +160,7 @@ mod tests {
         LinkShare { site: site.into(), rate_bytes_per_second }
     }
 
+    // Promise 48.
     #[tokio::test(start_paused = true)]
     async fn all_conversations_with_a_site_keep_to_its_share_together_also_those_under_way() {
         let gates = Arc::new(SiteLimiters::default());

@@ -350,6 +350,7 @@ mod tests {
         assert_eq!((refusal.status(), door.refused().len()), (Status::Unavailable, 0), "it may be tried again soon");
     }
 
+    // Promise 26.
     #[test]
     fn every_kind_of_bad_ticket_is_refused_and_counted_by_its_fault() {
         let made = fixture();
@@ -429,6 +430,7 @@ mod tests {
         assert_eq!(made.door.write(&made.client(), &made.write()).unwrap_err().refusal().status(), Status::Refused);
     }
 
+    // Promise 27.
     #[test]
     fn a_ticket_that_was_revoked_is_refused_and_one_given_out_later_is_not() {
         let made = fixture();

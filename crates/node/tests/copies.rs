@@ -140,6 +140,7 @@ async fn two_nodes() -> (FakeCloud, FakeNode, FakeNode) {
     (cloud, from, to)
 }
 
+// Promise 54.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_makes_a_copy_of_its_own_and_tells_the_master_before_the_client() {
     let (mut cloud, from, to) = two_nodes().await;
@@ -153,6 +154,7 @@ async fn a_node_makes_a_copy_of_its_own_and_tells_the_master_before_the_client()
     assert_eq!(copy(&mut client, request, vec![]).await.unwrap_err().status(), Status::Refused);
 }
 
+// Promise 54.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_goes_on_from_another_node_at_the_byte_after_where_its_source_breaks_off() {
     let (mut cloud, from, to) = two_nodes().await;
@@ -168,6 +170,7 @@ async fn a_copy_goes_on_from_another_node_at_the_byte_after_where_its_source_bre
     assert!(cloud.get(&to, 2).await.unwrap() == content(BYTES));
 }
 
+// Promise 54.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_no_source_is_left_the_client_is_asked_once_for_those_that_are_there_now() {
     let (cloud, from, to) = two_nodes().await;
@@ -184,6 +187,7 @@ async fn where_no_source_is_left_the_client_is_asked_once_for_those_that_are_the
     assert!(refused.message.contains("cannot copy slice"), "{refused}");
 }
 
+// Promise 54.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_whose_client_goes_away_is_kept_and_gone_on_with() {
     let (mut cloud, from, to) = two_nodes().await;

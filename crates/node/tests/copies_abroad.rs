@@ -92,6 +92,7 @@ impl Clouds {
     }
 }
 
+// Promise 55.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_copies_from_another_cloud_with_tickets_in_the_hand_of_a_key_of_its_own() {
     for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {

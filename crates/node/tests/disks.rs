@@ -85,6 +85,7 @@ async fn a_disk_that_goes_away_takes_its_slices_along_and_the_node_goes_on() {
     node.stop().await;
 }
 
+// Promise 36.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_is_put_into_another_node_brings_its_slices_there() {
     let (_mount, disk) = disk();

@@ -215,6 +215,7 @@ impl Drop for Victim {
     }
 }
 
+// Promise 22.
 #[tokio::test]
 async fn every_layer_that_is_said_to_be_there_shows_from_outside() {
     let mut spe = Spe::start(|settings| settings.spe_threads_max = 77).await;
@@ -370,6 +371,7 @@ async fn what_a_function_leaves_behind_ends_with_its_spe() {
     }
 }
 
+// Promise 22.
 #[tokio::test]
 async fn a_function_gets_no_more_memory_than_its_own() {
     let mut spe = Spe::start(|settings| settings.spe_memory_bytes = 128 << 20).await;
@@ -410,6 +412,7 @@ async fn what_a_function_only_reads_costs_the_kernel_at_most_an_eighth_of_its_me
     assert_eq!(spe.attack("ordinary", "").await, "ok", "and it goes on");
 }
 
+// Promise 22.
 #[tokio::test]
 async fn an_end_for_want_of_memory_is_the_functions_own_error() {
     // Not a real one: nothing counts there. This test writes the kernel's numbers and sends its signal.
@@ -655,6 +658,7 @@ async fn a_function_that_only_says_that_it_goes_on_has_failed_when_its_time_is_o
     assert!(!spe.process.is_ready());
 }
 
+// Promise 22.
 #[tokio::test]
 async fn a_node_that_requires_a_layer_that_is_missing_runs_nothing() {
     let settings = NodeSettings { spe_sandbox: SandboxDemand::Required, ..NodeSettings::default() };

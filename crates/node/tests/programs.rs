@@ -117,6 +117,7 @@ fn finished((outcome, mut output): (SpeOutcome, File)) -> (TaskOutput, BTreeMap<
     (result, buckets)
 }
 
+// Promise 22.
 #[tokio::test]
 async fn a_python_function_sees_each_record_of_its_part_and_its_results_reach_buckets() {
     let text = "def f(segment, out):
@@ -222,6 +223,7 @@ def f(segment, out):
     assert_eq!((count, third), ("1", format!("{id} 3")));
 }
 
+// Promise 22.
 #[tokio::test]
 async fn what_a_function_raises_comes_back_with_its_record_and_where_it_was() {
     let text = "def inner(record):
@@ -260,6 +262,7 @@ def memory(segment, out):
     }
 }
 
+// Promise 22.
 #[tokio::test]
 async fn a_function_that_cannot_be_loaded_is_refused_before_its_first_segment() {
     let text = "def g(segment, out): pass\nclass Sky: pass\nnumber = 4\ndef three(a, b, c): pass\n";
@@ -377,6 +380,7 @@ async fn a_program_reads_its_segment_and_what_it_prints_are_the_results() {
     assert_eq!((result.records_in, buckets[&0].as_slice()), (2, &b"BCDE"[..]));
 }
 
+// Promise 22.
 #[tokio::test]
 async fn the_lines_of_a_program_find_the_bucket_of_their_key() {
     let mut spe = Spe::with(&program(&["cat"])).await;
@@ -424,6 +428,7 @@ async fn a_program_may_read_nothing_print_first_or_close_its_output() {
     }
 }
 
+// Promise 22.
 #[tokio::test]
 async fn a_program_that_fails_is_told_with_its_last_words() {
     let script = "echo one >&2; echo two >&2; exit 3";

@@ -40,6 +40,7 @@ async fn what_was_written_is_read_back_in_whole_and_in_part() {
     }
 }
 
+// Promise 26.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_refuses_a_transfer_without_a_ticket_that_allows_just_that() {
     let mut cloud = FakeCloud::start().await;
@@ -71,6 +72,7 @@ async fn a_node_refuses_a_transfer_without_a_ticket_that_allows_just_that() {
     );
 }
 
+// Promise 26.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_ticket_is_good_for_one_slice_once() {
     let mut cloud = FakeCloud::start().await;
@@ -100,6 +102,7 @@ async fn of_a_writer_that_goes_away_nothing_remains_and_it_may_come_back() {
     assert_eq!(cloud.get(&node, 1).await.unwrap(), b"whole");
 }
 
+// Promise 10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_corrupt_slice_is_never_served_and_is_reported() {
     let mut cloud = FakeCloud::start().await;
@@ -150,6 +153,7 @@ async fn a_client_of_this_machine_gets_the_file_itself_for_reading_with_its_chec
     }
 }
 
+// Promise 26.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_file_is_passed_without_a_ticket_for_all_of_that_slice_at_this_node() {
     let mut cloud = FakeCloud::start().await;
@@ -180,6 +184,7 @@ async fn no_file_is_passed_without_a_ticket_for_all_of_that_slice_at_this_node()
     assert!(open_locally(&mut door, cloud.ticket(&node.id, read(0, 10)), 1).await.is_ok(), "the door is still open");
 }
 
+// Promise 10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_suspicion_is_looked_at_and_only_a_bad_copy_is_put_aside() {
     let mut cloud = FakeCloud::start().await;
@@ -216,6 +221,7 @@ async fn a_silent_or_malformed_client_of_the_local_socket_affects_only_itself() 
     node.stop().await;
 }
 
+// Promise 9.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_connection_has_open_stays_readable_on_it_when_the_slice_is_removed() {
     let mut cloud = FakeCloud::start().await;
@@ -557,6 +563,7 @@ async fn drain(stream: &mut TransferStream) -> usize {
     }
 }
 
+// Promise 14.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_that_breaks_off_goes_on_where_it_stood_from_another_node() {
     let mut cloud = FakeCloud::start().await;

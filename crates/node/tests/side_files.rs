@@ -71,6 +71,7 @@ async fn a_function_cannot_change_what_the_others_read() {
     assert!(error.contains("read-only"), "{error}");
 }
 
+// Promise 20.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_remote_side_file_is_fetched_once_for_all_spes_of_a_job_and_goes_with_it() {
     let mut cloud = FakeCloud::start().await;
@@ -114,6 +115,7 @@ async fn a_fetch_that_failed_is_tried_again_by_the_next_and_no_reason_to_end_the
     assert!(run(&mut driver, 0).await == words);
 }
 
+// Promise 20.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_side_file_that_lies_here_is_verified_and_has_the_length_that_was_said() {
     let mut cloud = FakeCloud::start().await;

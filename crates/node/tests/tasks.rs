@@ -162,6 +162,7 @@ async fn a_sealed_bucket_is_the_input_of_the_next_stage() {
     assert_eq!((result.records_in, result.bytes_in), (3, 20));
 }
 
+// Promise 10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_corrupt_slice_is_not_given_to_a_function() {
     let mut cloud = FakeCloud::start().await;
@@ -246,6 +247,7 @@ async fn an_spe_that_was_killed_fails_the_attempt_and_a_fresh_one_runs_the_next(
     assert_eq!(pieces(&run(&mut driver, order(1)).await), [(0, 10)]);
 }
 
+// Promise 18.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_library_cannot_change_its_results_and_the_node_computes_their_sums_itself() {
     let mut cloud = FakeCloud::start().await;
@@ -283,6 +285,7 @@ async fn a_library_cannot_change_its_results_and_the_node_computes_their_sums_it
     }
 }
 
+// Promise 23.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_driver_that_goes_away_ends_its_spe() {
     let mut cloud = FakeCloud::start().await;
@@ -325,6 +328,7 @@ async fn forgetting_a_job_ends_what_still_runs_for_it() {
     assert!(has_ended(handle).await, "the process was left behind, although its driver is still there");
 }
 
+// Promise 53.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_node_that_was_restarted_is_reached_over_a_new_connection() {
     for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {
@@ -348,6 +352,7 @@ async fn restart_a_bucket_node(mut cloud: FakeCloud) {
 }
 
 /// The paper, 3.5.2: "if one node is down, the result can be sent to the same buckets on other nodes".
+// Promise 18.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_node_could_not_take_is_kept_and_sent_to_another() {
     let mut cloud = FakeCloud::start().await;
@@ -389,6 +394,7 @@ async fn what_a_dead_node_could_not_take_is_kept_and_sent_to_another() {
     assert_eq!(again.pieces.iter().map(|piece| piece.is_delivered).collect::<Vec<_>>(), [false, true]);
 }
 
+// Promise 23.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_reads_no_slice_that_the_master_did_not_name_whatever_its_driver_says() {
     let mut cloud = FakeCloud::start().await;

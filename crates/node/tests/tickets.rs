@@ -25,6 +25,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
+// Promise 26.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stolen_ticket_opens_nothing_neither_for_a_stranger_nor_for_another_node() {
     let mut cloud = FakeCloud::start().await;
@@ -85,6 +86,7 @@ async fn ask_for_plain(stream: &mut TransferStream, ticket: &SignedTicket) -> Tr
     stream.receive().await.unwrap()
 }
 
+// Promise 26a.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bytes_go_unencrypted_only_where_the_ticket_allows_it_within_the_nodes_site() {
     let mut cloud = FakeCloud::start().await;
@@ -119,6 +121,7 @@ async fn bytes_go_unencrypted_only_where_the_ticket_allows_it_within_the_nodes_s
     assert!(matches!(ask_for_plain(&mut stranger, &stolen).await, TransferReply::Refused(_)), "a stranger may not ask");
 }
 
+// Promise 26.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_roll_while_a_node_serves_and_old_tickets_live_out_their_minute() {
     let mut cloud = FakeCloud::start().await;
@@ -135,6 +138,7 @@ async fn keys_roll_while_a_node_serves_and_old_tickets_live_out_their_minute() {
     assert!(cloud.get(&node, 1).await.is_ok());
 }
 
+// Promise 27.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_take_no_room_from_those_who_show_a_good_ticket() {
     let mut cloud = FakeCloud::start().await;
@@ -177,6 +181,7 @@ async fn a_stranger_that_chatters_is_heard_for_so_many_words_and_no_more() {
     }
 }
 
+// Promise 27.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_certificate_of_a_revoked_machine_opens_nothing_and_its_connections_end() {
     let mut cloud = FakeCloud::start().await;

@@ -77,6 +77,7 @@ fn partial_bytes(reply: &TransferReply, content: &[u8]) -> u64 {
     *bytes
 }
 
+// Promise 1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slice_that_is_sent_once_is_stored_by_all_nodes_of_its_chain() {
     let mut cloud = FakeCloud::start().await;
@@ -164,6 +165,7 @@ async fn a_chain_whose_sender_goes_away_leaves_nothing_anywhere() {
     assert_eq!(cloud.get(&next, 1).await.unwrap(), b"whole");
 }
 
+// Promise 6, 53.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_upload_goes_on_where_it_broke_off_with_the_digest_of_the_whole() {
     for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {
@@ -230,6 +232,7 @@ async fn another_content_begins_anew_and_a_wrong_ticket_sees_nothing() {
     assert!(cloud.get(&node, 3).await.unwrap() == new);
 }
 
+// Promise 6.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_upload_survives_a_restart_of_its_node_which_tells_the_master_of_it() {
     for carrier in [CarrierChoice::Tcp, CarrierChoice::Quic] {
@@ -267,6 +270,7 @@ async fn what_is_resumed_is_not_passed_on_and_the_master_is_told() {
     assert_eq!(cloud.report(first.session).await, failed);
 }
 
+// Promise 7.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_begins_with_the_verified_bytes_of_its_base_at_every_node_of_its_chain() {
     let mut cloud = FakeCloud::start().await;

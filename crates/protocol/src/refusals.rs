@@ -100,6 +100,7 @@ mod tests {
         Now::default().after(Duration::from_secs(seconds))
     }
 
+    // Promise 26b.
     #[test]
     fn refusals_are_bounded_for_a_source_a_second_and_a_day_and_the_rest_is_counted() {
         let mut budget = RefusalBudget::default();
@@ -122,6 +123,7 @@ mod tests {
         );
     }
 
+    // Promise 26b.
     #[test]
     fn a_wall_clock_that_is_moved_silences_nothing() {
         let mut budget = RefusalBudget::default();

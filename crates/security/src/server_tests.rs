@@ -170,6 +170,7 @@ async fn without_credentials_the_server_fails_to_start_without_a_master_it_waits
     assert!(matches!(error, SecurityError::AuthorityLost { .. }), "{error}");
 }
 
+// Promise 27.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_who_was_added_over_the_door_is_there_after_a_restart() {
     let world = world().await;

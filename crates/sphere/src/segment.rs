@@ -350,6 +350,7 @@ mod tests {
             }
         }
 
+        // Promise 20.
         #[test]
         fn segments_cover_all_marks_in_order_whatever_is_beside(
             lengths in prop::collection::vec((0..60_u64, 0..60_u64), 1..80), spes in 1..9_u32, min in 1..100_u64, more in 0..200_u64,

@@ -64,6 +64,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    // Promise 27.
     #[test]
     fn wherever_a_crash_comes_all_files_are_old_or_all_are_new() {
         // What is on the disk after each step of a replacement of `key` and `certificate`.
@@ -90,6 +91,7 @@ mod tests {
         }
     }
 
+    // Promise 27.
     #[test]
     fn a_replacement_that_broke_off_is_finished_before_the_next_begins() {
         let folder = tempfile::tempdir().unwrap();

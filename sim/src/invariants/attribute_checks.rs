@@ -2,6 +2,8 @@
 //! usage counted for quotas equals the sum of the files. (`docs/semantics.md`: wishes, trash and quotas; its journal
 //! lost.) A check never changes anything in the cloud.
 
+// Promise 17, 30, 31.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use protocol::{

@@ -2,6 +2,8 @@
 //! current between question and answer. (`docs/semantics.md`: upload, reading, verified reads.) A check never changes
 //! anything in the cloud.
 
+// Promise 9.
+
 use std::time::Duration;
 
 use protocol::{Digest, SectorPath};

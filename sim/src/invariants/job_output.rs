@@ -3,6 +3,8 @@
 //! Each stage has counted each record once. A part of the output is never seen. (`docs/semantics.md`: jobs.) A check
 //! never changes anything in the cloud.
 
+// Promise 18, 19.
+
 use protocol::Counters;
 
 use crate::{

@@ -1,6 +1,8 @@
 //! A master that lost its journal finds acknowledged data on the nodes' disks, and never anything else.
 //! (`docs/semantics.md`: its journal lost.) A check never changes anything in the cloud.
 
+// Promise 17.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{

@@ -1,6 +1,8 @@
 //! No user is told what they may not read, or changes what they may not, even during a rebuild. A permitted request is
 //! not refused. (`docs/semantics.md`: rights; its journal lost.) A check never changes anything in the cloud.
 
+// Promise 13.
+
 use std::time::Duration;
 
 use protocol::{

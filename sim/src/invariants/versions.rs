@@ -1,6 +1,8 @@
 //! Versions grow: over restarts of the master, over removals, and whatever its clock does. (`docs/semantics.md`:
 //! upload.) A check never changes anything in the cloud.
 
+// Promise 5.
+
 use std::time::Duration;
 
 use protocol::{

@@ -109,6 +109,7 @@ mod tests {
         assert!((1..100).all(|kept_bytes| attempts.pause_after(&refused(), kept_bytes, || true).is_some()));
     }
 
+    // Promise 38.
     #[test]
     fn a_pause_that_the_master_asks_for_is_kept_and_a_long_one_is_left_to_the_person() {
         let too_much = |seconds| ClientError::from(Refusal::throttled("ann writes too many files", seconds));

@@ -343,6 +343,7 @@ fn dump(names: &Namespace) -> Vec<String> {
     all
 }
 
+// Promise 11.
 #[test]
 fn names_agree_with_an_obvious_model_also_after_loading_them_again() {
     for seed in 0..60 {

@@ -133,6 +133,7 @@ fn a_slice_is_the_content_of_one_file_only() {
 }
 
 /// A folder of 20,000, a page at a time, while entries before and after the page go and come.
+// Promise 11.
 #[test]
 fn the_pages_of_a_large_folder_join_although_entries_go_and_come() {
     let (mut names, mut rng) = (empty(), fastrand::Rng::with_seed(2));

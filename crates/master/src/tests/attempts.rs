@@ -21,6 +21,7 @@ fn write_from(source: &Source) -> (Option<ResumeKey>, Option<SliceId>) {
     }
 }
 
+// Promise 3.
 #[test]
 fn the_next_attempt_of_a_killed_client_takes_its_lease_and_goes_to_the_same_node() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1", "d/1"]);
@@ -131,6 +132,7 @@ fn an_append_goes_to_the_nodes_that_have_the_file_and_keeps_what_it_was() {
     assert!(bench.holders(old.slice).is_empty(), "the old content is gone");
 }
 
+// Promise 7.
 #[test]
 fn an_append_to_a_file_that_changed_meanwhile_is_refused() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -145,6 +147,7 @@ fn an_append_to_a_file_that_changed_meanwhile_is_refused() {
     assert!(bench.holders(created.slice).is_empty());
 }
 
+// Promise 7.
 #[test]
 fn an_append_creates_a_missing_file_and_never_replaces_one_that_came_meanwhile() {
     let mut bench = Bench::with_nodes(&["a/1"]);

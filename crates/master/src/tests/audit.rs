@@ -77,6 +77,7 @@ fn the_next_key_takes_over_after_a_day_and_nodes_hear_which_one_follows() {
     assert!(bench.node("n1").orders.contains(&Order::TicketKeys(rolled)), "{:?}", bench.node("n1").orders);
 }
 
+// Promise 26a.
 #[test]
 fn data_goes_plain_only_where_the_operator_says_so_and_never_between_sites() {
     let plain = |bench: &mut Bench, from: [u8; 4]| {
@@ -108,6 +109,7 @@ fn data_goes_plain_only_where_the_operator_says_so_and_never_between_sites() {
     }
 }
 
+// Promise 26b.
 #[test]
 fn tickets_shown_without_end_by_one_stranger_fill_no_record() {
     let mut bench = Bench::with_nodes(&["uic/r1"]);
@@ -143,6 +145,7 @@ fn tickets_shown_without_end_by_one_stranger_fill_no_record() {
     assert!(bench.audited.iter().any(|event| event.who == "admin"));
 }
 
+// Promise 26b.
 #[test]
 fn what_is_wrong_with_the_security_server_is_told_in_health() {
     let mut bench = Bench::with_nodes(&["uic/r1"]);

@@ -77,6 +77,7 @@ fn what_was_promised_to_the_nodes_of_a_chain_is_given_back() {
     assert_eq!(bench.created("ann", large).chain.len(), 1);
 }
 
+// Promise 1.
 #[test]
 fn where_the_chain_breaks_the_copy_is_made_elsewhere_at_once() {
     let (mut bench, created) = three_of_four();
@@ -110,6 +111,7 @@ fn a_node_of_a_chain_that_is_lost_is_replaced() {
     assert_eq!(replicate_orders(&bench), 1);
 }
 
+// Promise 1.
 #[test]
 fn a_node_of_a_chain_that_stays_silent_is_not_waited_for_long() {
     let (mut bench, created) = three_of_four();

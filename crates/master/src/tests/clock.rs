@@ -102,6 +102,7 @@ impl Clocked {
     }
 }
 
+// Promise 30a.
 #[test]
 fn a_clock_that_jumps_ahead_removes_nothing_before_it_is_confirmed_nor_early_then() {
     let mut cloud = Clocked::new(&["a/1", "a/2", "a/3"]);
@@ -121,6 +122,7 @@ fn a_clock_that_jumps_ahead_removes_nothing_before_it_is_confirmed_nor_early_the
     assert!(!cloud.removed());
 }
 
+// Promise 30a.
 #[test]
 fn a_clock_that_comes_back_by_itself_needs_nobody() {
     let mut cloud = Clocked::new(&["a/1"]);
@@ -140,6 +142,7 @@ fn a_clock_that_comes_back_by_itself_needs_nobody() {
     assert!(!cloud.0.exists("/ends"), "and then all goes on");
 }
 
+// Promise 30a.
 #[test]
 fn a_clock_that_was_wrong_and_is_put_right_is_confirmed_by_most_nodes() {
     for (ahead_days, is_believed) in [([0, 0, -30], true), ([0, -30, -31], false), ([3, -5, 40], false)] {
@@ -156,6 +159,7 @@ fn a_clock_that_was_wrong_and_is_put_right_is_confirmed_by_most_nodes() {
     }
 }
 
+// Promise 30a.
 #[test]
 fn a_master_that_was_off_for_a_month_goes_on_when_most_nodes_agree_and_else_waits() {
     let mut cloud = Clocked::new(&["a/1", "a/2", "a/3"]);
@@ -182,6 +186,7 @@ fn a_master_that_was_off_for_a_month_goes_on_when_most_nodes_agree_and_else_wait
     assert!(!cloud.is_held() && cloud.both_are_there());
 }
 
+// Promise 30a.
 #[test]
 fn a_master_that_was_off_for_less_than_a_day_asks_nobody() {
     let mut cloud = Clocked::new(&["a/1", "a/2"]);
@@ -194,6 +199,7 @@ fn a_master_that_was_off_for_less_than_a_day_asks_nobody() {
     assert!(!cloud.0.exists("/ends"), "the time that it was off has passed");
 }
 
+// Promise 30a.
 #[test]
 fn on_one_machine_a_month_off_needs_nobody_and_a_jump_needs_somebody() {
     let mut cloud = Clocked::on_one_machine();
@@ -214,6 +220,7 @@ fn on_one_machine_a_month_off_needs_nobody_and_a_jump_needs_somebody() {
     assert!(!cloud.is_held() && cloud.both_are_there());
 }
 
+// Promise 30a.
 #[test]
 fn a_machine_that_slept_for_a_month_has_a_clock_that_is_right() {
     let mut cloud = Clocked::on_one_machine();
@@ -221,6 +228,7 @@ fn a_machine_that_slept_for_a_month_has_a_clock_that_is_right() {
     assert!(!cloud.is_held() && !cloud.removed());
 }
 
+// Promise 30a.
 #[test]
 fn a_clock_that_creeps_away_is_found() {
     let mut cloud = Clocked::new(&["a/1"]);
@@ -233,6 +241,7 @@ fn a_clock_that_creeps_away_is_found() {
     assert!(cloud.is_held());
 }
 
+// Promise 30a.
 #[test]
 fn what_a_user_gives_up_goes_although_the_clock_is_in_doubt() {
     let mut cloud = Clocked::new(&["a/1"]);
@@ -243,6 +252,7 @@ fn what_a_user_gives_up_goes_although_the_clock_is_in_doubt() {
     assert!(cloud.is_held() && !cloud.removed() && cloud.0.exists("/ends"));
 }
 
+// Promise 30a.
 #[test]
 fn after_a_lost_journal_nothing_ends_before_clocks_agree() {
     let mut cloud = Clocked::new(&["a/1", "a/2", "a/3"]);

@@ -39,6 +39,7 @@ fn all_files_of_a_folder_lie_on_the_same_nodes_also_those_below_it() {
     assert_eq!((home.len(), sites.len()), (2, 2), "they are spread as for any file: {home:?}");
 }
 
+// Promise 14.
 #[test]
 fn a_lost_node_is_replaced_by_one_other_for_the_whole_folder() {
     let mut bench = bench();
@@ -62,6 +63,7 @@ fn a_lost_node_is_replaced_by_one_other_for_the_whole_folder() {
     assert_eq!(bench.health(), Health::default());
 }
 
+// Promise 14.
 #[test]
 fn after_a_restart_the_folder_is_where_most_of_its_copies_are() {
     let mut bench = bench();

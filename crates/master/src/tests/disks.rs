@@ -60,6 +60,7 @@ fn a_file_goes_where_one_disk_has_room_for_it_and_not_several_together() {
     }
 }
 
+// Promise 34.
 #[test]
 fn a_copy_on_a_disk_that_failed_before_the_commit_does_not_count_for_it() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -162,6 +163,7 @@ impl Bench {
     }
 }
 
+// Promise 17.
 #[test]
 fn of_a_node_with_one_unknown_disk_only_what_lies_on_that_one_is_judged_anew() {
     for keeps_its_rows in [true, false] {

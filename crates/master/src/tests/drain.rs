@@ -99,6 +99,7 @@ fn a_drained_node_is_empty_and_every_file_has_its_copies() {
     assert!(!bench.holders(content(&further).slice).contains(&"n1".into()));
 }
 
+// Promise 14.
 #[test]
 fn copies_are_made_elsewhere_before_they_are_removed() {
     let (mut bench, slices) = filled();
@@ -209,6 +210,7 @@ fn a_node_in_use_is_not_removed_and_a_drained_one_stays_out_until_it_is_let_in()
     assert!(try_join(&mut bench).is_ok());
 }
 
+// Promise 14.
 #[test]
 fn a_lost_node_with_the_only_copy_of_a_file_is_removed_only_by_force() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -233,6 +235,7 @@ fn a_lost_node_with_the_only_copy_of_a_file_is_removed_only_by_force() {
     assert_eq!((bench.stat("/only").copies.len(), bench.health()), (1, Health::default()));
 }
 
+// Promise 14.
 #[test]
 fn a_node_that_does_not_come_back_after_a_restart_of_the_master_is_missed() {
     let (mut bench, _) = filled();

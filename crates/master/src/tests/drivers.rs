@@ -112,6 +112,7 @@ fn what_an_old_driver_was_writing_keeps_no_new_one_from_the_same_path() {
     assert_eq!(bench.status_of("ann", ClientRequest::Create(create("/other"))), Status::Refused);
 }
 
+// Promise 23.
 #[test]
 fn a_job_without_keys_left_is_given_up_and_one_that_ended_lets_nobody_in() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -130,6 +131,7 @@ fn a_job_without_keys_left_is_given_up_and_one_that_ended_lets_nobody_in() {
     }
 }
 
+// Promise 23.
 #[test]
 fn a_master_that_starts_again_knows_its_drivers_and_uses_no_key_twice() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);

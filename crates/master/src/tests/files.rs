@@ -28,6 +28,7 @@ fn page(bench: &mut Bench, at: &str, recursive: bool, after: Option<&str>) -> Li
     }
 }
 
+// Promise 13.
 #[test]
 fn only_owners_and_administrators_change_what_is_theirs() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -153,6 +154,7 @@ fn a_rename_that_would_make_a_path_too_long_is_refused() {
     assert_eq!(bench.status_of("ann", rename(&deep(1), &format!("/e{}/f", deep(5)))), Status::Refused);
 }
 
+// Promise 11.
 #[test]
 fn a_listing_goes_on_where_it_stopped_although_names_change() {
     let mut bench = Bench::with_nodes(&["a/1"]);

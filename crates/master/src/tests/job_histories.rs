@@ -57,6 +57,7 @@ fn marks(bench: &mut Bench, of: &str) -> NodeMarks {
     nodes.iter().find(|status| status.node == node(of)).unwrap().marks
 }
 
+// Promise 18.
 #[test]
 fn a_history_is_kept_over_a_restart_and_its_first_word_stands() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -100,6 +101,7 @@ fn of_many_histories_the_oldest_is_forgotten() {
     assert_eq!(of(&mut bench, "ann", jobs[200]), Some(history(200)));
 }
 
+// Promise 18.
 #[test]
 fn a_node_bears_the_marks_of_the_last_hour() {
     let mut bench = Bench::with_nodes(&["a/1", "a/1"]);

@@ -132,6 +132,7 @@ fn a_cancelled_job_is_told_so_at_its_next_report() {
     assert_eq!(bench.status_of("ann", ClientRequest::Job(JobId(1))), Status::NotFound);
 }
 
+// Promise 23.
 #[test]
 fn a_job_whose_driver_is_silent_is_given_up() {
     let mut bench = Bench::with_nodes(&["a/1"]);

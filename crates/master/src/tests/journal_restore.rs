@@ -40,6 +40,7 @@ impl Bench {
     }
 }
 
+// Promise 63.
 #[test]
 fn what_was_written_after_the_backup_outlives_the_journal_that_does_not_know_it() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -85,6 +86,7 @@ fn what_was_written_after_the_backup_outlives_the_journal_that_does_not_know_it(
     }
 }
 
+// Promise 63.
 #[test]
 fn an_old_journal_waits_for_its_nodes_before_anything_can_be_changed() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -99,6 +101,7 @@ fn an_old_journal_waits_for_its_nodes_before_anything_can_be_changed() {
     assert!(!bench.locate("ann", "/a").sources.is_empty(), "and all can be read");
 }
 
+// Promise 17.
 #[test]
 fn names_without_bytes_are_listed_and_go_only_when_they_are_dismissed() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);

@@ -18,6 +18,7 @@ fn put(bench: &mut Bench, at: &str) -> Entry {
     bench.put("ann", CreateRequest { parents: true, ..create(at) }, 10)
 }
 
+// Promise 23.
 #[test]
 fn a_file_in_memory_has_one_copy_unless_someone_says_otherwise() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -39,6 +40,7 @@ fn a_file_in_memory_has_one_copy_unless_someone_says_otherwise() {
     assert_eq!(copies_at(&mut bench, "/memory/safe/a"), (3, 3));
 }
 
+// Promise 23.
 #[test]
 fn files_in_memory_go_after_a_day_or_as_their_policy_says_and_never_to_the_trash() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -105,6 +107,7 @@ fn a_rename_does_not_cross_the_border_of_memory() {
     bench.done("ann", rename("/b", "/memories"));
 }
 
+// Promise 23.
 #[test]
 fn files_in_memory_that_are_gone_are_told_of_but_are_no_loss() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);

@@ -123,6 +123,7 @@ fn check(bench: &mut Bench, files: &[String], seed: u64) {
     assert_eq!((health.under_replicated, health.lost, health.misplaced), (0, 0, 0), "seed {seed}: {health:?}");
 }
 
+// Promise 14.
 #[test]
 fn whatever_nodes_come_and_go_no_wish_is_broken_and_all_are_met_in_the_end() {
     for seed in 0..25 {

@@ -55,6 +55,7 @@ fn a_master_that_was_suspended_does_not_take_its_nodes_for_lost() {
     assert!(nodes(&mut bench).iter().all(|node| node.state == NodeState::Lost));
 }
 
+// Promise 15.
 #[test]
 fn a_node_that_comes_back_is_told_what_was_removed_renamed_and_replaced() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);

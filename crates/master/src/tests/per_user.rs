@@ -76,6 +76,7 @@ fn quota(bytes: u64) -> ClientRequest {
     ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: Some(bytes), files: None }
 }
 
+// Promise 38.
 #[test]
 fn who_writes_too_many_files_hears_so_and_another_goes_on() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -91,6 +92,7 @@ fn who_writes_too_many_files_hears_so_and_another_goes_on() {
     bench.too_much("ann", ask_sized("/still-more", 0));
 }
 
+// Promise 38.
 #[test]
 fn what_one_user_was_promised_leaves_others_a_fair_part_of_the_room() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -105,6 +107,7 @@ fn what_one_user_was_promised_leaves_others_a_fair_part_of_the_room() {
     bench.created("bob", sized("/bobs-too", 590_000));
 }
 
+// Promise 38.
 #[test]
 fn two_users_at_the_bound_each_get_what_they_need() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -118,6 +121,7 @@ fn two_users_at_the_bound_each_get_what_they_need() {
     bench.put("eve", sized("/eve", 300_000), 300_000);
 }
 
+// Promise 38.
 #[test]
 fn promises_keep_no_copy_from_being_made() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -134,6 +138,7 @@ fn promises_keep_no_copy_from_being_made() {
     assert_eq!(bench.holders(slice), ["n1", "n2"]);
 }
 
+// Promise 31.
 #[test]
 fn what_is_being_written_counts_for_the_quotas_of_user_and_folder() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -157,6 +162,7 @@ fn what_is_being_written_counts_for_the_quotas_of_user_and_folder() {
     bench.created("bob", sized("/d/y", 40));
 }
 
+// Promise 31.
 #[test]
 fn a_write_of_unknown_length_ends_when_more_came_than_its_owner_may_keep() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -171,6 +177,7 @@ fn a_write_of_unknown_length_ends_when_more_came_than_its_owner_may_keep() {
     bench.created("ann", sized("/b", 1_000));
 }
 
+// Promise 3.
 #[test]
 fn a_lease_under_which_nothing_comes_ends_although_it_is_renewed() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -190,6 +197,7 @@ fn a_lease_under_which_nothing_comes_ends_although_it_is_renewed() {
     assert!(bench.holders(slow.slice).is_empty());
 }
 
+// Promise 3.
 #[test]
 fn a_lease_goes_on_where_its_node_does_not_tell_what_comes() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -200,6 +208,7 @@ fn a_lease_goes_on_where_its_node_does_not_tell_what_comes() {
     }
 }
 
+// Promise 38.
 #[test]
 fn an_answer_that_was_lost_is_given_again_however_much_another_publishes() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -214,6 +223,7 @@ fn an_answer_that_was_lost_is_given_again_however_much_another_publishes() {
     assert_eq!(bench.answer(number), first);
 }
 
+// Promise 38.
 #[test]
 fn one_users_many_sessions_put_out_his_own_and_no_others() {
     let mut bench = Bench::new(config(), 1);
@@ -236,6 +246,7 @@ fn one_users_many_sessions_put_out_his_own_and_no_others() {
     assert!(bench.closed.iter().all(|closed| anns.contains(closed)));
 }
 
+// Promise 38.
 #[test]
 fn who_has_too_many_jobs_running_hears_so_and_another_goes_on() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -254,6 +265,7 @@ fn who_has_too_many_jobs_running_hears_so_and_another_goes_on() {
     bench.admitted("ann");
 }
 
+// Promise 38.
 #[test]
 fn one_users_many_jobs_make_nobody_forget_anothers() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -275,6 +287,7 @@ fn one_users_many_jobs_make_nobody_forget_anothers() {
     assert_eq!(bench.rows.keys().filter(|(table, _)| *table == "jobs").count(), 1_000);
 }
 
+// Promise 38.
 #[test]
 fn nodes_drive_only_so_many_detached_jobs_of_one_user() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -290,6 +303,7 @@ fn nodes_drive_only_so_many_detached_jobs_of_one_user() {
     bench.done("bob", detach(job));
 }
 
+// Promise 40.
 #[test]
 fn health_warns_when_no_node_has_room_and_when_most_nearly_have_none() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -317,6 +331,7 @@ fn health_warns_when_no_node_has_room_and_when_most_nearly_have_none() {
     assert!(all.iter().any(|reason| reason.starts_with("no node has room for a new file; add nodes")), "{all:?}");
 }
 
+// Promise 40.
 #[test]
 fn a_node_without_a_free_byte_is_full_also_where_nothing_is_kept_in_reserve() {
     let mut bench = Bench::configured(MasterConfig { reserve_bytes: 0, ..config() }, &["a/1"]);

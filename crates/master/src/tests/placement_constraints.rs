@@ -57,6 +57,7 @@ fn slice_at(bench: &mut Bench, at: &str) -> SliceId {
     content(&bench.stat(at).entry).slice
 }
 
+// Promise 14.
 #[test]
 fn copies_stand_as_well_as_in_the_best_of_all_sets() {
     let mut rng = fastrand::Rng::with_seed(7);
@@ -113,6 +114,7 @@ fn a_set_that_is_trimmed_is_the_best_part_of_what_there_was() {
     }
 }
 
+// Promise 14.
 #[test]
 fn a_wanted_site_gets_a_copy_and_a_forbidden_one_none() {
     let mut bench = Bench::with_nodes(&["a/1", "a/2", "b/1", "c/1", "c/2"]);

@@ -55,6 +55,7 @@ impl Bench {
     }
 }
 
+// Promise 28.
 #[test]
 fn all_files_below_a_folder_follow_when_its_number_of_copies_changes() {
     let mut bench = Bench::with_nodes(&["a/1", "a/2", "b/1", "b/2"]);
@@ -77,6 +78,7 @@ fn all_files_below_a_folder_follow_when_its_number_of_copies_changes() {
     assert_eq!(bench.health(), Health::default());
 }
 
+// Promise 28.
 #[test]
 fn a_files_own_policy_is_in_its_sidecars_and_outlives_an_overwrite_and_the_journal() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -191,6 +193,7 @@ fn what_makes_no_sense_is_refused_and_what_cannot_be_done_yet_is_warned_of() {
     assert!(bench.set_policy("ann", "/d", copies(2)).is_empty());
 }
 
+// Promise 29.
 #[test]
 fn files_are_removed_when_their_lifetime_has_passed_since_they_were_written() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -236,6 +239,7 @@ fn files_are_removed_when_their_lifetime_has_passed_since_they_were_written() {
     assert_eq!(content(&entry).bytes, 2);
 }
 
+// Promise 29.
 #[test]
 fn a_thousand_files_that_end_at_once_go_in_steps() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -302,6 +306,7 @@ fn draw_policy(rng: &mut fastrand::Rng, is_file: bool) -> Policy {
     }
 }
 
+// Promise 28.
 #[test]
 fn what_holds_for_a_file_is_what_an_obvious_model_says_in_any_tree() {
     for seed in 0..40 {

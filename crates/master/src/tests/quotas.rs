@@ -76,6 +76,7 @@ fn who_may_keep_no_more_is_told_who_what_how_much_and_what_to_do() {
     bench.put("ann", with_bytes("/large", 5_000), 5_000);
 }
 
+// Promise 31.
 #[test]
 fn two_writes_at_once_do_not_slip_through_together() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -106,6 +107,7 @@ fn the_trash_counts_until_it_is_empty_and_an_overwritten_file_counts_for_its_own
     bench.put("ann", with_bytes("/b", 100), 100);
 }
 
+// Promise 31.
 #[test]
 fn a_folder_holds_no_more_than_its_quota_however_it_gets_there() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -197,6 +199,7 @@ fn check_counts(bench: &mut Bench, seed: u64) {
     assert!(of_users.is_empty(), "seed {seed}: {of_users:?} are not counted");
 }
 
+// Promise 31.
 #[test]
 fn what_is_counted_with_each_change_is_what_a_walk_finds() {
     for seed in 0..25 {

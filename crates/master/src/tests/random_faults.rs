@@ -164,6 +164,7 @@ fn check(bench: &mut Bench, told: &Told, seed: u64) {
     assert_eq!(bench.health(), Health::default(), "seed {seed}");
 }
 
+// Promise 16.
 #[test]
 fn what_was_answered_survives_any_storm() {
     for seed in 0..60 {

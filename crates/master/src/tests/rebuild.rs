@@ -1,6 +1,8 @@
 //! A master that lost its journal, and nodes that were away meanwhile: what comes back, what does not, and what is said
 //! of it.
 
+// Promise 17.
+
 #![allow(clippy::unwrap_used)]
 
 mod metadata_mirror;
@@ -92,6 +94,7 @@ fn filled(places: &[&str]) -> Bench {
     bench
 }
 
+// Promise 5, 17.
 #[test]
 fn files_come_back_although_the_new_masters_clock_is_behind() {
     // By comparing clocks, all that looks newer than the journal would count as never published, and be removed.
@@ -110,6 +113,7 @@ fn files_come_back_although_the_new_masters_clock_is_behind() {
     assert!(content(&new).version > old, "{newest} files");
 }
 
+// Promise 17.
 #[test]
 fn empty_folders_their_owners_and_ids_come_back_with_the_files() {
     let mut bench = filled(&["a/1", "b/1", "c/1"]);
@@ -231,6 +235,7 @@ fn a_master_that_restarts_in_the_midst_goes_on() {
     assert_eq!((bench.rebuild_status().state, bench.names_of()), (RebuildState::Settled, before));
 }
 
+// Promise 17.
 #[test]
 fn what_was_removed_while_its_node_was_away_stays_removed() {
     for ids in [["n1", "n2"], ["n2", "n1"]] {
@@ -251,6 +256,7 @@ fn what_was_removed_while_its_node_was_away_stays_removed() {
     }
 }
 
+// Promise 17.
 #[test]
 fn what_a_node_was_to_remove_when_it_was_lost_or_began_anew_stays_removed() {
     for (ids, is_lost) in [(["n1", "n2"], true), (["n2", "n1"], true), (["n1", "n2"], false), (["n2", "n1"], false)] {
@@ -335,6 +341,7 @@ fn a_name_that_changed_while_a_node_was_away_is_the_new_one_whoever_comes_first(
     }
 }
 
+// Promise 17.
 #[test]
 fn of_two_versions_the_newest_wins_and_the_other_is_kept_and_listed() {
     for ids in [["n1", "n2"], ["n2", "n1"]] {
@@ -367,6 +374,7 @@ fn of_two_versions_the_newest_wins_and_the_other_is_kept_and_listed() {
     }
 }
 
+// Promise 17.
 #[test]
 fn what_is_kept_without_a_name_gets_none_when_the_journal_is_lost_again_and_its_path_is_free() {
     for ids in [["n1", "n2"], ["n2", "n1"]] {
@@ -419,6 +427,7 @@ fn what_is_dismissed_is_removed_from_its_node() {
     bench.done("admin", dismiss(None));
 }
 
+// Promise 17.
 #[test]
 fn what_was_acknowledged_and_placed_nowhere_comes_back_and_is_listed() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -546,6 +555,7 @@ fn a_node_with_an_unknown_disk_is_believed_and_a_known_disk_is_not_judged_again(
     assert!(bench.exists("/ann/f0"));
 }
 
+// Promise 17.
 #[test]
 fn a_disk_missing_during_the_rebuild_brings_its_files_though_its_node_is_known() {
     let mut bench = filled(&["a/1", "b/1"]);

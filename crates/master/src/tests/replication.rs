@@ -38,6 +38,7 @@ fn copies_go_to_another_site_first_then_to_another_rack() {
     }
 }
 
+// Promise 14.
 #[test]
 fn copies_of_a_lost_node_are_made_anew_only_after_a_while() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -102,6 +103,7 @@ fn a_node_that_returns_in_time_costs_no_copy() {
     assert_eq!(["n1", "n2", "n3"].iter().map(|id| replicate_orders(&bench, id)).sum::<usize>(), copies_before);
 }
 
+// Promise 14.
 #[test]
 fn a_copy_too_many_is_removed_when_its_node_comes_back() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -267,6 +269,7 @@ fn a_copy_too_many_is_kept_after_all_when_another_is_lost_meanwhile() {
     assert_eq!(bench.node(&leaving).paths(), ["/f"]);
 }
 
+// Promise 14.
 #[test]
 fn a_copy_that_broke_off_is_ordered_again_where_its_part_is() {
     for seed in 0..8 {

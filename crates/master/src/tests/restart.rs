@@ -67,6 +67,7 @@ fn no_copies_are_made_while_nodes_may_still_come() {
     assert_eq!(bench.health().under_replicated, 0);
 }
 
+// Promise 11.
 #[test]
 fn what_was_not_saved_before_a_crash_was_never_answered_and_is_gone() {
     let mut bench = filled();
@@ -100,6 +101,7 @@ fn an_order_that_waits_does_not_act_on_what_is_not_saved() {
     assert_eq!(bench.node("n1").paths(), ["/g"]);
 }
 
+// Promise 2.
 #[test]
 fn a_commit_that_was_not_saved_leaves_nothing_behind() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -169,6 +171,7 @@ fn without_a_journal_the_newest_content_of_a_path_wins_and_doubtful_bytes_are_ke
     }
 }
 
+// Promise 5.
 #[test]
 fn versions_grow_over_a_restart_though_the_newest_is_removed_and_the_clock_is_back() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -223,6 +226,7 @@ fn damaged_rows_stop_the_start_with_their_place() {
     assert!(matches!(start(twice), Some(MasterError::Names { .. })));
 }
 
+// Promise 17.
 #[test]
 fn a_master_that_is_stopped_gives_its_nodes_the_small_rows_of_the_last_moment() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -241,6 +245,7 @@ fn a_master_that_is_stopped_gives_its_nodes_the_small_rows_of_the_last_moment() 
     assert!(bench.exists("/last"));
 }
 
+// Promise 5.
 #[test]
 fn no_version_is_given_twice_over_a_restart_though_the_clock_went_back() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);

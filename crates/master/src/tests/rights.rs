@@ -92,6 +92,7 @@ fn put(bench: &mut Bench, user: &str, at: &str) -> SliceId {
     content(&bench.put(user, CreateRequest { parents: true, ..create(at) }, 10)).slice
 }
 
+// Promise 13.
 #[test]
 fn an_entry_takes_the_rights_of_the_nearest_that_says_any() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -114,6 +115,7 @@ fn an_entry_takes_the_rights_of_the_nearest_that_says_any() {
     assert_eq!(bench.status_of("ann", ClientRequest::Acl(take)), Status::NotFound, "it is not there any more");
 }
 
+// Promise 13.
 #[test]
 fn who_owns_a_folder_may_do_everything_below_it_as_far_as_that_says_nothing_itself() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -132,6 +134,7 @@ fn who_owns_a_folder_may_do_everything_below_it_as_far_as_that_says_nothing_itse
     bench.done("ann", remove("/d"));
 }
 
+// Promise 13.
 #[test]
 fn nobody_is_shown_what_he_may_not_read() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -172,6 +175,7 @@ fn a_page_of_which_nothing_is_shown_says_where_to_go_on() {
     assert_eq!(rest.entries[0].path, path("/e/11999"));
 }
 
+// Promise 13.
 #[test]
 fn a_private_cloud_shows_each_his_own_and_what_others_give_him() {
     let private = MasterConfig { everyone: Rights::default(), ..config() };
@@ -211,6 +215,7 @@ fn who_may_only_put_things_into_a_folder_cannot_take_out_what_others_put_there()
     bench.done("bob", rename("/drop/of-bob", "/back"));
 }
 
+// Promise 13.
 #[test]
 fn a_file_that_is_overwritten_keeps_its_owner_and_its_rights() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -231,6 +236,7 @@ fn a_file_that_is_overwritten_keeps_its_owner_and_its_rights() {
     assert_eq!(content(&bench.stat("/f").entry).bytes, 10);
 }
 
+// Promise 23.
 #[test]
 fn a_job_reads_only_what_its_user_may_read_and_run_jobs_on() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -283,6 +289,7 @@ fn only_administrators_give_entries_away_and_their_bytes_count_for_the_new_owner
     assert_eq!(bench.status_of("ann", remove("/f")), Status::Refused);
 }
 
+// Promise 13.
 #[test]
 fn rights_go_with_what_they_are_of_through_renames_the_trash_and_a_restart() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -314,6 +321,7 @@ fn rights_go_with_what_they_are_of_through_renames_the_trash_and_a_restart() {
     assert!(bench.may_read("eve", "/f") && bench.may_read("bob", "/e/g") && !bench.may_read("eve", "/e/g"));
 }
 
+// Promise 13.
 #[test]
 fn rights_come_back_when_the_journal_was_lost_and_nobody_reads_by_default_before() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -349,6 +357,7 @@ fn rights_come_back_when_the_journal_was_lost_and_nobody_reads_by_default_before
     assert!(!bench.may_read("eve", "/d/f") && bench.may_read("eve", "/d/own"));
 }
 
+// Promise 13.
 #[test]
 fn what_a_folder_said_once_opens_it_to_nobody_while_names_are_put_together() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -409,6 +418,7 @@ fn of_rights_that_differ_the_newer_hold_and_else_what_all_grant() {
     }
 }
 
+// Promise 13.
 #[test]
 fn others_see_of_a_job_neither_what_it_is_called_nor_what_went_wrong() {
     let mut bench = Bench::with_nodes(&["a/1"]);

@@ -181,6 +181,7 @@ fn world(rights: Rights, by_group: bool) -> (Bench, UserRights) {
     (bench, rights_of(if by_group { "bob@geo@astro" } else { "bob" }))
 }
 
+// Promise 13.
 #[test]
 fn every_request_is_allowed_to_who_has_just_the_rights_that_the_table_says() {
     for (rights, by_group) in sets().flat_map(|rights| [(rights, false), (rights, true)]) {
@@ -207,6 +208,7 @@ fn the_table_has_a_line_for_every_request() {
     assert_eq!(asked, (0..REQUESTS).collect());
 }
 
+// Promise 13.
 #[test]
 fn who_may_not_read_a_folder_gets_the_same_answer_whether_or_not_a_name_is_in_it() {
     for rights in ["", "x"] {

@@ -37,6 +37,7 @@ fn where_the_security_server_is_away_or_talks_nonsense_the_client_hears_so() {
     }
 }
 
+// Promise 38.
 #[test]
 fn questions_that_wait_for_the_security_server_are_bounded() {
     let mut bench = Bench::new(MasterConfig::default(), 1);

@@ -76,6 +76,7 @@ fn known(user: &str) -> KnownUser {
     KnownUser { rights, credential: CredentialId(7), until_unix_millis: None }
 }
 
+// Promise 27.
 #[test]
 fn a_revoked_session_is_closed_and_every_node_hears_whose_tickets_are_worthless() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -116,6 +117,7 @@ fn a_revocation_voids_earlier_tickets_and_no_later_ones_though_the_clock_goes_ba
     assert!(told.is_some_and(|last| (before..after).contains(&last)), "{told:?} between {before} and {after}");
 }
 
+// Promise 27.
 #[test]
 fn the_master_asks_again_every_two_seconds_also_where_nobody_answered() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -169,6 +171,7 @@ fn rights_that_were_taken_away_are_gone_in_an_open_session_and_its_tickets_too()
     assert_eq!(bench.revoked_at(&id), ["admin"]);
 }
 
+// Promise 27.
 #[test]
 fn who_left_before_the_revocation_loses_what_was_begun_too() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -186,6 +189,7 @@ fn who_left_before_the_revocation_loses_what_was_begun_too() {
     assert_eq!(bench.rechecking(), None, "once is enough");
 }
 
+// Promise 27.
 #[test]
 fn a_session_ends_at_its_time_unless_it_was_renewed() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -244,6 +248,7 @@ fn a_node_to_which_two_lists_were_on_their_way_at_once_is_told_the_last_again() 
     assert_eq!(bench.struck_off_told(&id).len(), 3, "and no more");
 }
 
+// Promise 39.
 #[test]
 fn a_revocation_that_no_node_answers_is_told_again_later_and_never_at_once() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -267,6 +272,7 @@ fn a_revocation_that_no_node_answers_is_told_again_later_and_never_at_once() {
     assert_eq!(bench.revoked_at(&id), ["ann", "ann", "ann"], "once it has answered it is told no more");
 }
 
+// Promise 39.
 #[test]
 fn no_order_is_repeated_before_time_has_passed() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);

@@ -1,6 +1,8 @@
 //! A master whose journal is older than what the nodes know, or that meets an old cloud's nodes late. No file, right or
 //! quota is lost, and nothing is removed.
 
+// Promise 17.
+
 #![allow(clippy::unwrap_used)]
 
 mod backups;
@@ -111,6 +113,7 @@ fn check_all(bench: &mut Bench) {
     assert_eq!(trash.items.len(), 1, "what was removed can be restored");
 }
 
+// Promise 17.
 #[test]
 fn a_journal_from_a_backup_costs_no_file_no_right_and_no_quota() {
     for ids in [["n1", "n2"], ["n2", "n1"]] {
@@ -140,6 +143,7 @@ fn a_journal_from_a_backup_costs_no_file_no_right_and_no_quota() {
     }
 }
 
+// Promise 17.
 #[test]
 fn an_upload_that_was_under_way_at_the_backup_is_known_although_its_version_is_old() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -158,6 +162,7 @@ fn an_upload_that_was_under_way_at_the_backup_is_known_although_its_version_is_o
     assert_eq!(bench.holders(long.slice).len(), 2);
 }
 
+// Promise 17.
 #[test]
 fn what_lies_at_a_node_that_lags_is_kept_until_the_one_that_knows_it_comes() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -183,6 +188,7 @@ fn what_lies_at_a_node_that_lags_is_kept_until_the_one_that_knows_it_comes() {
     assert_eq!(bench.holders(long.slice), ["n1", "n2"]);
 }
 
+// Promise 17.
 #[test]
 fn what_the_disk_lost_in_the_last_moment_shows_by_what_is_placed() {
     // No node was told how far the journal was: only the slices there show it.
@@ -202,6 +208,7 @@ fn what_the_disk_lost_in_the_last_moment_shows_by_what_is_placed() {
     assert_eq!(content(&bench.stat("/last").entry).bytes, 2);
 }
 
+// Promise 17.
 #[test]
 fn nodes_that_lag_come_first_and_the_one_that_knows_more_an_hour_later() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -255,6 +262,7 @@ fn nodes_that_lag_come_first_and_the_one_that_knows_more_an_hour_later() {
     assert_eq!(bench.holders(content(&only).slice), ["n3"]);
 }
 
+// Promise 17.
 #[test]
 fn the_same_backup_put_back_twice_loses_nothing_either() {
     let (mut bench, backup) = gone_on(&["a/1", "b/1"]);
@@ -275,6 +283,7 @@ fn the_same_backup_put_back_twice_loses_nothing_either() {
     assert_eq!(content(&bench.stat("/a").entry).bytes, 5);
 }
 
+// Promise 17.
 #[test]
 fn a_master_that_dies_or_loses_its_journal_again_in_the_midst_loses_nothing() {
     for what in ["restarted", "put back again", "lost", "lost and restarted"] {
@@ -300,6 +309,7 @@ fn a_master_that_dies_or_loses_its_journal_again_in_the_midst_loses_nothing() {
     }
 }
 
+// Promise 17.
 #[test]
 fn the_first_old_node_may_come_an_hour_after_a_new_master_that_people_use_already() {
     let (old, _) = gone_on(&["a/1", "b/1"]);
@@ -359,6 +369,7 @@ fn a_new_master_without_nodes_stays_new() {
     check_all(&mut bench);
 }
 
+// Promise 17.
 #[test]
 fn an_orderly_restart_is_no_loss_and_leftovers_go_when_all_nodes_have_told() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -440,6 +451,7 @@ fn a_mark_that_no_journal_can_have_given_is_not_believed() {
     }
 }
 
+// Promise 17.
 #[test]
 fn an_old_journal_ends_no_lifetime_before_a_node_has_come() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -543,6 +555,7 @@ fn copies_that_are_too_many_go_although_a_node_is_missed() {
     assert_eq!(bench.holders(slice).len(), 2);
 }
 
+// Promise 17.
 #[test]
 fn a_backup_from_before_a_rebuilds_end_costs_no_file_that_was_named_in_it() {
     for has_begun in [false, true] {

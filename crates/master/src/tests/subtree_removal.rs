@@ -44,6 +44,7 @@ fn save(bench: &mut Bench, batches: usize) {
     }
 }
 
+// Promise 11.
 #[test]
 fn a_large_folder_is_gone_at_once_and_its_bytes_a_little_later() {
     let mut bench = filled();
@@ -58,6 +59,7 @@ fn a_large_folder_is_gone_at_once_and_its_bytes_a_little_later() {
     assert_eq!((rows(&bench), bench.health()), (4, Health::default()));
 }
 
+// Promise 11.
 #[test]
 fn a_master_that_ends_while_a_large_folder_goes_goes_on_with_it() {
     for batches in [1, 2, 3] {

@@ -60,6 +60,7 @@ fn the_nearest_copy_comes_first_then_the_least_busy() {
     assert_eq!(sources(&mut bench, "10.0.0.1", "/f")[0], "n1", "its own machine is nearest");
 }
 
+// Promise 51.
 #[test]
 fn a_source_says_how_far_it_is_from_who_asked_as_far_as_that_is_known() {
     let mut bench = Bench::with_nodes(&["c/1", "a/1", "a/2"]);
@@ -136,6 +137,7 @@ fn a_new_topology_moves_copies_that_stand_wrong_by_it() {
     assert_eq!(bench.stat("/f").copies.iter().filter(|copy| copy.place.site == "b").count(), 1);
 }
 
+// Promise 14.
 #[test]
 fn a_wrong_file_is_refused_and_the_topology_before_it_stays() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -166,6 +168,7 @@ fn rates(bench: &Bench) -> Vec<Option<u64>> {
     bench.nodes.values().flat_map(|fake| fake.unanswered.iter().filter_map(rate)).collect()
 }
 
+// Promise 14.
 #[test]
 fn copies_never_take_more_of_a_link_than_its_limit() {
     let limit = 8_000_000;
@@ -237,6 +240,7 @@ fn shares(bench: &Bench, id: &str) -> Vec<(String, u64)> {
     told.unwrap_or_default().into_iter().map(|share| (share.site, share.rate_bytes_per_second)).collect()
 }
 
+// Promise 48.
 #[test]
 fn a_site_limit_is_divided_by_what_is_under_way_and_a_new_one_is_told_in_seconds() {
     let mut bench = Bench::with_nodes(&["a/1", "a/1", "b/1", "c/1"]);

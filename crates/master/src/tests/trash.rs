@@ -54,6 +54,7 @@ impl Bench {
     }
 }
 
+// Promise 30.
 #[test]
 fn what_was_removed_comes_back_where_it_was_with_all_that_is_in_it() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -101,6 +102,7 @@ fn a_place_that_is_taken_again_is_not_lost_and_the_newest_is_meant() {
     assert_eq!(bench.status_of("ann", restore("/d/none", None)), Status::NotFound);
 }
 
+// Promise 30.
 #[test]
 fn what_was_removed_last_is_meant_also_after_the_clock_went_back() {
     for restarts in [false, true] {
@@ -164,6 +166,7 @@ fn a_part_of_what_was_removed_can_be_taken_out_alone() {
     assert_eq!(bench.listed("ann", "/rest"), ["/rest/b", "/rest/g"], "with the folder that is empty now");
 }
 
+// Promise 30.
 #[test]
 fn each_user_sees_and_restores_his_own_and_administrators_all() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -227,6 +230,7 @@ fn nobody_makes_anything_in_the_trash() {
     assert_eq!((bench.trash("ann").len(), bench.listed("admin", "/.trash").len()), (0, 0));
 }
 
+// Promise 30.
 #[test]
 fn the_trash_shows_only_where_it_is_named() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -257,6 +261,7 @@ fn the_trash_shows_only_where_it_is_named() {
     assert_eq!(page.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["/!first", "/z"]);
 }
 
+// Promise 30.
 #[test]
 fn after_its_time_it_is_gone_in_steps_and_so_are_its_bytes() {
     let trash = seconds(1_000);
@@ -403,6 +408,7 @@ fn the_oldest_goes_first_where_the_nodes_are_nearly_full() {
     assert_eq!(bench.node("n1").held.len(), 36);
 }
 
+// Promise 30.
 #[test]
 fn the_trash_is_kept_where_the_only_full_node_that_is_up_holds_none_of_it() {
     // Its disk is broken and the other two are away, or cut off.
@@ -422,6 +428,7 @@ fn the_trash_is_kept_where_the_only_full_node_that_is_up_holds_none_of_it() {
     assert_eq!(bench.trash("ann").len(), 0, "it makes room at the first one");
 }
 
+// Promise 30.
 #[test]
 fn a_node_that_is_away_for_a_moment_still_has_its_room() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);

@@ -10,6 +10,7 @@ fn place_orders(bench: &Bench) -> usize {
     bench.nodes.values().map(|fake| fake.orders.iter().filter(is_place).count()).sum()
 }
 
+// Promise 1.
 #[test]
 fn a_file_is_answered_and_placed_only_once_its_row_is_saved() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -31,6 +32,7 @@ fn a_file_is_answered_and_placed_only_once_its_row_is_saved() {
     assert_eq!(bench.node("n2").paths(), ["/f"]);
 }
 
+// Promise 1.
 #[test]
 fn a_commit_is_answered_only_when_the_second_copy_is_synced() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -61,6 +63,7 @@ fn one_node_is_enough_where_there_is_one_node() {
     assert_eq!(bench.health().short_of_nodes, 1);
 }
 
+// Promise 1.
 #[test]
 fn a_commit_goes_on_with_fewer_copies_once_the_other_node_is_lost() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -111,6 +114,7 @@ fn a_commit_without_enough_copies_is_refused_at_its_lease_end_and_leaves_nothing
     assert!(!bench.exists("/f"));
 }
 
+// Promise 2.
 #[test]
 fn bytes_that_are_not_what_the_client_sent_are_refused_as_corrupt() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -124,6 +128,7 @@ fn bytes_that_are_not_what_the_client_sent_are_refused_as_corrupt() {
     bench.put("ann", create("/f"), 10);
 }
 
+// Promise 3.
 #[test]
 fn a_path_has_one_writer_until_the_lease_ends() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -154,6 +159,7 @@ fn bytes_that_arrive_after_their_lease_has_ended_are_removed() {
     assert!(bench.holders(created.slice).is_empty());
 }
 
+// Promise 3.
 #[test]
 fn nobody_uses_the_lease_of_another() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -178,6 +184,7 @@ fn a_commit_asked_twice_gives_the_same_answer() {
     assert_eq!(first, bench.answer(second));
 }
 
+// Promise 15.
 #[test]
 fn an_overwritten_content_is_removed_only_after_its_successor_is_placed() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -203,6 +210,7 @@ fn an_overwritten_content_is_removed_only_after_its_successor_is_placed() {
     assert_eq!(bench.holders(created.slice).len(), 2);
 }
 
+// Promise 4.
 #[test]
 fn conditions_hold_at_the_time_of_the_commit() {
     let mut bench = Bench::with_nodes(&["a/1"]);
@@ -237,6 +245,7 @@ fn missing_folders_are_made_with_the_file_and_not_before() {
     assert_eq!(bench.stat("/a/b").entry.owner.as_str(), "ann");
 }
 
+// Promise 5.
 #[test]
 fn versions_grow_although_the_clock_stands_still() {
     let mut bench = Bench::with_nodes(&["a/1"]);

@@ -190,6 +190,7 @@ async fn a_request_without_an_answer_ends_at_its_deadline_and_a_late_reply_harms
     assert_eq!(reply.unwrap(), b"in time");
 }
 
+// Promise 25.
 async fn what_is_not_sealed_with_the_key_is_counted_and_dropped(ground: Ground) {
     let mut pair = ground.pair().await;
     let stranger = ground.bind().await;
@@ -249,6 +250,7 @@ impl Relay {
     }
 }
 
+// Promise 25.
 async fn a_replayed_datagram_is_neither_delivered_nor_followed(ground: Ground) {
     let (mut relay, mut pair) = Relay::between(&ground).await;
     let (honest, thief) = (ground.bind().await, ground.bind().await);
@@ -373,6 +375,7 @@ async fn events_end_with_the_last_messenger(ground: Ground) {
     assert_eq!(pair.opener_events.recv().await, None);
 }
 
+// Promise 24.
 #[tokio::test(start_paused = true)]
 async fn every_request_is_answered_once_through_bad_weather() {
     for seed in 0..10 {

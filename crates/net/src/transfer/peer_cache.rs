@@ -204,6 +204,7 @@ mod tests {
         book.plan(now, address(1), CarrierChoice::Auto, way)
     }
 
+    // Promise 51.
     #[test]
     fn a_site_speaks_tcp_within_and_quic_with_others_unless_a_setting_says_otherwise() {
         let book = PeerCache::default();

@@ -128,6 +128,7 @@ fn a_piece_that_comes_twice_is_taken_once() {
     assert_eq!(made.buckets.seal(&seal(&[(0, 0, 4)])).unwrap().bytes, 4);
 }
 
+// Promise 18.
 #[test]
 fn the_seal_cuts_losing_attempts_out_and_can_be_repeated() {
     let made = fixture();

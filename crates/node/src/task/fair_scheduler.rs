@@ -228,6 +228,7 @@ mod tests {
         counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
     }
 
+    // Promise 23.
     #[test]
     fn many_tasks_of_one_user_get_no_more_than_few_of_another() {
         let got = given(2, sharing(u32::MAX, &[]), &[("ann", 40), ("bob", 2)], 100);
@@ -236,6 +237,7 @@ mod tests {
         assert_eq!(got, counts(&[("ann", 33), ("bob", 33), ("eve", 33)]));
     }
 
+    // Promise 23.
     #[test]
     fn a_weight_gives_a_larger_share_also_with_one_task_at_a_time() {
         let got = given(1, sharing(u32::MAX, &[("ann", 3)]), &[("ann", 1), ("bob", 9)], 100);
@@ -250,6 +252,7 @@ mod tests {
         assert_eq!(given(4, sharing(3, &[]), &[("ann", 9)], 10), counts(&[("ann", 30)]));
     }
 
+    // Promise 23.
     #[test]
     fn who_comes_after_a_pause_has_neither_saved_nor_lost() {
         let mut queue = FairQueue::new(1, sharing(u32::MAX, &[]));

@@ -279,6 +279,7 @@ mod tests {
     use super::*;
     use crate::transfer_server::tests::fixture;
 
+    // Promise 27.
     #[tokio::test]
     async fn what_is_kept_open_is_given_no_longer_by_a_ticket_that_was_revoked() {
         let mut made = fixture();

@@ -266,6 +266,7 @@ async fn a_check_reads_the_whole_slice_and_a_bad_one_is_quarantined_and_reported
     assert!(matches!(&gone, TransferReply::Refused(why) if why.status() == Status::NotFound), "{gone:?}");
 }
 
+// Promise 34.
 #[tokio::test]
 async fn a_bad_sector_costs_its_slice_and_the_node_serves_and_takes_all_others() {
     let mut made = fixture();
@@ -325,6 +326,7 @@ async fn an_upload_whose_disk_fails_is_refused_and_not_reported() {
     );
 }
 
+// Promise 14, 46.
 #[tokio::test(start_paused = true)]
 async fn a_node_sends_no_faster_than_it_is_asked_to_and_the_next_request_is_free_again() {
     let mut fixture = fixture();
@@ -354,6 +356,7 @@ async fn a_node_sends_no_faster_than_it_is_asked_to_and_the_next_request_is_free
     assert!(spans[1] < Duration::from_secs(1), "{spans:?}");
 }
 
+// Promise 48.
 #[tokio::test(start_paused = true)]
 async fn a_clients_reads_and_writes_keep_to_the_nodes_share_of_the_link_limit() {
     let mut fixture = fixture();
@@ -381,6 +384,7 @@ async fn a_clients_reads_and_writes_keep_to_the_nodes_share_of_the_link_limit() 
     assert_eq!(fixture.context.site_limiters.uses(), []);
 }
 
+// Promise 27.
 #[tokio::test]
 async fn a_revocation_comes_before_whatever_is_asked_behind_it_on_an_open_connection() {
     let mut made = fixture();

@@ -192,6 +192,7 @@ fn percentile_99(seed: u64, way: PathConditions, exchanges: u64) -> Duration {
     took[took.len() * 99 / 100]
 }
 
+// Promise 24.
 #[test]
 fn with_one_percent_loss_nearly_all_exchanges_take_under_three_round_trips() {
     for (seed, round_trip_ms) in [(1, 20), (2, 20), (3, 100), (4, 100)] {
@@ -202,6 +203,7 @@ fn with_one_percent_loss_nearly_all_exchanges_take_under_three_round_trips() {
     }
 }
 
+// Promise 24.
 #[test]
 fn whatever_is_lost_doubled_or_overtaken_each_request_is_run_and_answered_once() {
     for seed in 0..20 {
@@ -222,6 +224,7 @@ fn whatever_is_lost_doubled_or_overtaken_each_request_is_run_and_answered_once()
     }
 }
 
+// Promise 24.
 #[test]
 fn an_urgent_request_waits_for_what_is_under_way_and_for_nothing_else() {
     // 10 Mbit/s and 40 ms: a mebibyte takes 0.9 s, and sixteen are waiting.
@@ -250,6 +253,7 @@ fn an_urgent_request_waits_for_what_is_under_way_and_for_nothing_else() {
     assert_eq!(world.answered.len(), 1 + 16 + 20);
 }
 
+// Promise 24.
 #[test]
 fn an_urgent_request_has_a_place_in_a_window_that_is_full() {
     // So long a round trip that the window is full well before the first acknowledgement comes back.
@@ -269,6 +273,7 @@ fn an_urgent_request_has_a_place_in_a_window_that_is_full() {
     world.run_to_rest();
 }
 
+// Promise 24.
 #[test]
 fn what_was_given_up_runs_at_most_once_and_is_answered_only_if_it_ran() {
     let (mut never_run, mut run_for_nobody) = (0, 0);

@@ -150,6 +150,7 @@ impl World {
     }
 }
 
+// Promise 24.
 #[test]
 fn every_message_arrives_once_whatever_the_network_does() {
     let mut phases = 0;

@@ -163,6 +163,7 @@ mod tests {
     }
 
     proptest! {
+        // Promise 46.
         #[test]
         fn in_no_span_more_passes_than_its_rate_and_a_burst(rate in 20_000..50_000_000_u64, comers in comers()) {
             let mut bucket = TokenBucket::new(Duration::ZERO, Some(rate));
@@ -185,6 +186,7 @@ mod tests {
             }
         }
 
+        // Promise 46.
         #[test]
         fn while_someone_waits_nothing_of_the_rate_is_lost(rate in 20_000..50_000_000_u64, sizes in prop::collection::vec(1..=BLOCK_BYTES, 2..100)) {
             let mut bucket = TokenBucket::new(Duration::ZERO, Some(rate));
@@ -199,6 +201,7 @@ mod tests {
             prop_assert!(last.as_secs_f64() <= needed + 1e-6, "{last:?} for {needed} s");
         }
 
+        // Promise 50.
         #[test]
         fn what_waits_shares_by_weight(rate in 100_000..50_000_000_u64, classes in prop::sample::subsequence(Priority::ALL.to_vec(), 2..=3)) {
             const EACH: usize = 400;
@@ -233,6 +236,7 @@ mod tests {
         assert_eq!(passed, ids);
     }
 
+    // Promise 50.
     #[test]
     fn a_low_one_passes_though_high_ones_come_without_end() {
         let mut bucket = TokenBucket::new(Duration::ZERO, Some(1 << 20));

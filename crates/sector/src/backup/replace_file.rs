@@ -45,6 +45,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    // Promise 64.
     #[test]
     fn what_was_there_is_put_aside_and_never_written_over() {
         let folder = tempfile::tempdir().unwrap();

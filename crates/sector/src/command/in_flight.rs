@@ -111,6 +111,7 @@ mod tests {
         (most.load(Ordering::Relaxed), began.elapsed())
     }
 
+    // Promise 56.
     #[tokio::test(start_paused = true)]
     async fn a_thousand_files_of_a_megabyte_do_not_wait_for_round_trips_of_100_ms() {
         let (most, span) = flown(1_000, 1_000_000, Duration::from_millis(100)).await;

@@ -91,6 +91,7 @@ mod tests {
         assert_eq!(check(&[("/a/x", "/c/x"), ("/a/y", "/c/y"), ("/a/x", "/c/x")], true), Ok(2));
     }
 
+    // Promise 30.
     #[test]
     fn a_source_that_another_would_overwrite_is_refused_within_one_tree_alone() {
         let pairs = [("/b/x", "/a/x"), ("/a/x", "/a/x")];

@@ -59,6 +59,7 @@ mod tests {
 
     use super::*;
 
+    // Promise 47.
     #[tokio::test]
     async fn a_limit_in_a_file_is_followed_and_a_wrong_one_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();

@@ -306,6 +306,7 @@ mod tests {
         assert_eq!(check_folder(folder.path(), &[head], u64::MAX).unwrap().fault, None);
     }
 
+    // Promise 26b.
     #[test]
     fn whatever_is_changed_removed_swapped_or_added_is_found_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
@@ -331,6 +332,7 @@ mod tests {
         assert!(check_folder(folder.path(), &[head], u64::MAX).unwrap().fault.is_some(), "a whole file is missing");
     }
 
+    // Promise 26b.
     #[test]
     fn the_oldest_files_may_be_moved_away_and_the_rest_verifies() {
         let folder = tempfile::tempdir().unwrap();
@@ -350,6 +352,7 @@ mod tests {
         assert_eq!(log.bytes(), on_disk);
     }
 
+    // Promise 26b.
     #[test]
     fn a_tail_that_was_cut_off_is_found_by_the_head_that_is_kept_elsewhere() {
         let folder = tempfile::tempdir().unwrap();

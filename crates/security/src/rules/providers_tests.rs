@@ -166,6 +166,7 @@ fn wait(reply: SecurityReply) -> u32 {
     }
 }
 
+// Promise 43.
 #[test]
 fn the_first_directory_login_makes_an_account_and_later_ones_update_its_groups() {
     let mut world = world();
@@ -179,6 +180,7 @@ fn the_first_directory_login_makes_an_account_and_later_ones_update_its_groups()
     assert_eq!(world.asked, [("first".to_owned(), asked.clone()), ("first".to_owned(), asked)]);
 }
 
+// Promise 41.
 #[test]
 fn a_provider_cannot_take_over_an_account_of_this_server_or_of_another_provider() {
     let mut world = world();
@@ -222,6 +224,7 @@ fn no_provider_is_asked_about_an_empty_password_or_a_name_in_capitals() {
     }
 }
 
+// Promise 42.
 #[test]
 fn an_unreachable_provider_is_named_admits_nobody_and_is_left_alone_for_a_moment() {
     let mut world = world();
@@ -238,6 +241,7 @@ fn an_unreachable_provider_is_named_admits_nobody_and_is_left_alone_for_a_moment
     assert!(world.security.failed.wait(at(2), &name("bob"), HOME.parse().unwrap()).is_none());
 }
 
+// Promise 42.
 #[test]
 fn questions_to_providers_are_bounded_so_that_others_still_come_in() {
     let mut world = world();
@@ -286,6 +290,7 @@ fn a_browser_login_ends_with_a_token_and_polls_no_faster_than_the_provider_wants
     assert_eq!(refused.message, WRONG_LOGIN);
 }
 
+// Promise 41.
 #[test]
 fn a_name_that_the_provider_gave_to_another_person_does_not_open_the_account() {
     let mut world = world();

@@ -155,6 +155,7 @@ fn as_root(security: &mut Security, request: AccountsRequest) -> Result<(), Refu
     }
 }
 
+// Promise 44.
 #[test]
 fn a_user_removed_from_the_directory_is_out_within_minutes_and_can_come_back() {
     let mut security = security();
@@ -176,6 +177,7 @@ fn a_user_removed_from_the_directory_is_out_within_minutes_and_can_come_back() {
     assert!(matches!(ask(&mut security, at(600), enter, None), SecurityReply::User(_)));
 }
 
+// Promise 44.
 #[test]
 fn that_a_user_is_gone_is_remembered_over_a_restart() {
     let mut security = security();
@@ -188,6 +190,7 @@ fn that_a_user_is_gone_is_remembered_over_a_restart() {
     assert!(stands(&mut again, at(0), "ann", session.credential).is_some());
 }
 
+// Promise 44.
 #[test]
 fn groups_follow_the_directory_while_a_user_is_in() {
     let mut security = security();
@@ -203,6 +206,7 @@ fn groups_follow_the_directory_while_a_user_is_in() {
     assert_eq!(stands(&mut security, at(600), "ann", session.credential), None);
 }
 
+// Promise 44.
 #[test]
 fn a_directory_that_does_not_answer_puts_nobody_out() {
     let mut security = security();
@@ -228,6 +232,7 @@ fn a_login_refused_as_unknown_has_the_users_session_revalidated_at_once() {
     assert!(stands(&mut security, at(11), "ann", session.credential).is_some(), "who was proved is not gone");
 }
 
+// Promise 44.
 #[test]
 fn after_a_start_all_who_hold_something_are_looked_after_two_at_a_time() {
     let mut security = security();
@@ -247,6 +252,7 @@ fn after_a_start_all_who_hold_something_are_looked_after_two_at_a_time() {
     assert_eq!(then, ["ann-4"]);
 }
 
+// Promise 45.
 #[test]
 fn a_session_about_whose_user_nobody_can_be_asked_is_not_prolonged() {
     let mut security = security();
@@ -278,6 +284,7 @@ fn a_session_about_whose_user_nobody_can_be_asked_is_not_prolonged() {
     assert!(looks(&mut security, at(day / 2 + 5)).iter().all(|(_, user)| user == "ann"));
 }
 
+// Promise 43.
 #[test]
 fn what_a_provider_says_of_a_user_is_fixed_here_but_access_and_addresses_are_not() {
     let mut security = security();

@@ -164,6 +164,7 @@ fn a_user_proves_herself_by_password_or_token() {
     assert!(matches!(reply, SecurityReply::User(known) if !known.rights.admin));
 }
 
+// Promise 27.
 #[test]
 fn a_wrong_secret_an_unknown_user_and_a_missing_password_cannot_be_told_apart() {
     let mut security = security();
@@ -260,6 +261,7 @@ fn a_node_joins_with_its_own_certificate_from_its_own_addresses() {
     assert!(message(join(MASTER, [9; 32], HOME)).contains("no node `master`"));
 }
 
+// Promise 27.
 #[test]
 fn an_answer_that_depends_on_a_change_waits_until_the_change_is_durable() {
     let mut security = security();

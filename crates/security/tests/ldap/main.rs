@@ -154,6 +154,7 @@ async fn without_tls_not_a_word_is_said_unless_the_settings_say_insecure() {
     assert_eq!(groups(check(&insecure, "bob", "secret of bob").await), [ASTRO]);
 }
 
+// Promise 42.
 #[tokio::test]
 async fn the_next_server_is_asked_when_one_does_not_answer_and_not_when_it_refuses() {
     let slapd = Slapd::start();

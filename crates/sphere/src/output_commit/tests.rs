@@ -128,6 +128,7 @@ fn what_is_no_part_of_the_outcome_is_not_revealed() {
     );
 }
 
+// Promise 18.
 #[test]
 fn a_commit_that_comes_late_is_not_revealed_whenever_it_comes() {
     let (outcome, files) = two_parts();
@@ -145,6 +146,7 @@ fn a_commit_that_comes_late_is_not_revealed_whenever_it_comes() {
     }
 }
 
+// Promise 18.
 #[test]
 fn a_part_that_is_missing_or_replaced_fails_the_job_and_is_named() {
     let (outcome, files) = two_parts();
@@ -165,6 +167,7 @@ fn of_parts_whose_slices_nobody_told_the_length_must_be_right() {
     run(reveal(), &mut World::hiding(&[file("part-00000", 11, 5)]), |_| false).unwrap_err();
 }
 
+// Promise 19.
 #[test]
 fn an_answer_that_is_lost_at_any_step_is_no_failure() {
     let (outcome, files) = two_parts();
@@ -184,6 +187,7 @@ fn an_answer_that_is_lost_at_any_step_is_no_failure() {
     }
 }
 
+// Promise 19.
 #[test]
 fn two_drivers_in_the_last_step_both_end_well_however_they_meet() {
     let (outcome, files) = two_parts();

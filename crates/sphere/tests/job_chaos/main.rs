@@ -494,6 +494,7 @@ fn without_faults_every_record_is_in_the_output_once() {
     }
 }
 
+// Promise 18, 19, 23.
 #[test]
 fn whatever_dies_every_record_is_in_the_output_once() {
     let mut fired: BTreeMap<&str, u32> = BTreeMap::new();
@@ -515,6 +516,7 @@ fn whatever_dies_every_record_is_in_the_output_once() {
     assert_eq!(fired["run begun anew"], 0, "what was lost is made again, and nothing else: {fired:?}");
 }
 
+// Promise 18, 23.
 #[test]
 fn a_function_that_leaves_something_else_each_time_still_leaves_every_record_once() {
     for function in [Function::Fickle, Function::Tagging] {
@@ -548,6 +550,7 @@ fn an_erring_record_ends_the_job_whatever_else_dies() {
     assert!(ended > 200);
 }
 
+// Promise 21.
 #[test]
 fn a_job_that_bears_errors_has_every_record_once_but_of_skipped_segments() {
     let mut done = 0;

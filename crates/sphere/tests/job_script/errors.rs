@@ -37,6 +37,7 @@ fn a_segment_on_which_the_function_errs_is_skipped_and_the_rest_done_again() {
     assert_eq!((counts.segments, counts.done, counts.failed, counts.retried), (3, 2, 1, 0));
 }
 
+// Promise 21.
 #[test]
 fn one_error_more_than_the_job_bears_ends_it_with_that_error() {
     let mut script = tolerant(1);
@@ -154,6 +155,7 @@ fn a_function_that_went_well_and_errs_when_it_is_done_again_costs_a_new_run() {
     );
 }
 
+// Promise 22.
 #[test]
 fn a_task_that_a_machine_without_memory_ended_is_tried_once_more_and_no_oftener() {
     let mut script = script_with_errors(&[("a", 1)], ONE_FILE, LOCAL, FinalOutput::Return, 0);

@@ -26,6 +26,7 @@ fn told(mut script: Script) -> String {
     text
 }
 
+// Promise 18.
 #[test]
 fn a_history_tells_who_was_overtaken_who_failed_and_what_they_took() {
     let files = [("/x", 100, "a"), ("/y", 100, "b"), ("/z", 100, "c")];

@@ -45,6 +45,7 @@ fn a_node_with_results_is_lost_and_only_its_results_are_made_again() {
     assert_eq!(script.records(), [done]);
 }
 
+// Promise 18.
 #[test]
 fn a_bucket_of_a_lost_node_gets_its_pieces_from_those_who_made_them() {
     let files = [("/x", 100, "a"), ("/y", 100, "b"), ("/z", 100, "c")];
@@ -76,6 +77,7 @@ fn a_bucket_of_a_lost_node_gets_its_pieces_from_those_who_made_them() {
     );
 }
 
+// Promise 18.
 #[test]
 fn a_bucket_that_was_read_to_its_end_is_not_made_again() {
     let files = [("/x", 100, "a"), ("/y", 100, "b")];
@@ -115,6 +117,7 @@ fn a_bucket_that_was_read_to_its_end_is_not_made_again() {
     );
 }
 
+// Promise 18.
 #[test]
 fn a_file_of_lost_news_whose_bucket_is_empty_afterwards_is_not_in_the_output() {
     let stages = [StageOutput::Buckets(3)];
@@ -204,6 +207,7 @@ fn a_node_that_kept_nothing_has_the_task_done_again() {
     assert_eq!(script.records()[0].retried, 1);
 }
 
+// Promise 18.
 #[test]
 fn a_slow_attempt_gets_a_rival_and_the_first_to_end_wins() {
     let files = [("/x", 100, "a"), ("/y", 100, "b")];

@@ -51,6 +51,7 @@ impl Write for Changing<'_> {
     }
 }
 
+// Promise 62.
 #[test]
 fn what_is_exported_is_of_one_moment_although_the_journal_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,6 +84,7 @@ fn an_import_has_the_rows_of_the_wanted_tables_and_overwrites_no_journal() {
     assert!(Journal::import(&path, &mut &bytes[..], &|_| true).is_err());
 }
 
+// Promise 62.
 #[test]
 fn rows_that_are_cut_anywhere_or_changed_in_their_frame_are_not_taken_for_whole() {
     let folder = tempfile::tempdir().unwrap();

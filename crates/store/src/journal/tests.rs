@@ -162,6 +162,7 @@ fn a_journal_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
     assert_eq!(rows(&journal, "names").len(), before + 1);
 }
 
+// Promise 1.
 #[test]
 fn nothing_is_acknowledged_on_top_of_a_commit_that_the_disk_never_got() {
     let file = Path::new("/names.redb");

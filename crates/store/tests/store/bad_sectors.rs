@@ -97,6 +97,7 @@ fn check_all_but(set: &DiskSet, bad: &[u128]) {
     assert_eq!(set.check_disks(), []);
 }
 
+// Promise 34.
 #[test]
 fn a_node_starts_with_one_unreadable_sidecar_on_each_of_its_disks() {
     for disks in 1..=3 {
@@ -131,6 +132,7 @@ fn a_node_starts_with_one_unreadable_sidecar_on_each_of_its_disks() {
     }
 }
 
+// Promise 34.
 #[test]
 fn a_slice_with_a_bad_sector_is_quarantined_and_a_second_one_fails_the_disk() {
     for disks in 1..=2 {
@@ -161,6 +163,7 @@ fn a_slice_with_a_bad_sector_is_quarantined_and_a_second_one_fails_the_disk() {
     }
 }
 
+// Promise 34.
 #[test]
 fn a_write_that_fails_ends_the_disk_whether_or_not_a_file_was_unreadable_before() {
     for before in [false, true] {
@@ -176,6 +179,7 @@ fn a_write_that_fails_ends_the_disk_whether_or_not_a_file_was_unreadable_before(
     }
 }
 
+// Promise 34.
 #[test]
 fn two_unreadable_sidecars_at_the_start_fail_the_disk_untouched_and_are_named() {
     let (node, set) = Node::with_slices(1);
@@ -204,6 +208,7 @@ fn two_unreadable_sidecars_at_the_start_fail_the_disk_untouched_and_are_named() 
     assert_eq!(set.statuses()[broken].state, DiskState::Failed);
 }
 
+// Promise 34.
 #[test]
 fn a_folder_that_cannot_be_listed_is_the_disk_since_nobody_knows_what_lies_in_it() {
     let (node, set) = Node::with_slices(1);
@@ -215,6 +220,7 @@ fn a_folder_that_cannot_be_listed_is_the_disk_since_nobody_knows_what_lies_in_it
     check_all_but(&node.open().0, &[]);
 }
 
+// Promise 34.
 #[test]
 fn the_scrub_finds_one_bad_sector_as_one_bad_slice_and_reads_on_behind_it() {
     let (node, set) = Node::with_slices(1);
@@ -240,6 +246,7 @@ fn the_scrub_finds_one_bad_sector_as_one_bad_slice_and_reads_on_behind_it() {
     assert_eq!(scrub.status().corrupt, 1, "and no slice's");
 }
 
+// Promise 34.
 #[test]
 fn a_slice_whose_sidecar_cannot_be_read_when_it_is_to_move_is_damaged() {
     let (node, set) = Node::with_slices(1);

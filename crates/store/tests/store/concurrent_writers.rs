@@ -64,6 +64,7 @@ impl Disk for Interrupted {
     }
 }
 
+// Promise 1.
 #[test]
 fn a_failing_writer_removes_nothing_of_another_whose_slice_was_acknowledged() {
     let (content, mut met) = (bytes(1, 10_000), 0);

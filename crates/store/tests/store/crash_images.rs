@@ -268,6 +268,7 @@ fn cut_everywhere(story: &[Step], seeds: std::ops::Range<u64>) {
     }
 }
 
+// Promise 1.
 #[test]
 fn every_promise_holds_wherever_the_power_is_cut() {
     cut_everywhere(STORY, 0..seeds() / 4);

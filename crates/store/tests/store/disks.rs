@@ -134,6 +134,7 @@ fn two_who_write_the_same_slice_write_it_on_the_same_disk_and_it_is_there_once()
     assert!(matches!(set.begin(header(1, "/f", 1)).err(), Some(StoreError::Exists(_))));
 }
 
+// Promise 37.
 #[test]
 fn the_reserve_is_kept_free_on_every_disk_and_room_that_comes_back_is_used() {
     let disks = Disks::new(2);
@@ -159,6 +160,7 @@ fn the_reserve_is_kept_free_on_every_disk_and_room_that_comes_back_is_used() {
     assert_eq!(states(&set), [DiskState::Ok, DiskState::Ok], "a full disk has not failed");
 }
 
+// Promise 34.
 #[test]
 fn a_disk_that_fails_takes_its_own_slices_out_of_service_and_no_others() {
     let disks = Disks::new(2);
@@ -229,6 +231,7 @@ fn with_its_only_disk_failed_a_node_holds_nothing_and_says_why() {
     }
 }
 
+// Promise 34.
 #[test]
 fn a_writer_whose_disk_fails_does_not_finish() {
     let disks = Disks::new(1);
@@ -282,6 +285,7 @@ fn a_missing_file_on_a_mount_that_is_gone_is_a_failed_disk_and_no_damaged_slice(
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0, "nothing is begun where the disk was mounted");
 }
 
+// Promise 35.
 #[test]
 fn a_disk_that_is_missing_at_the_start_is_named_and_nothing_is_begun_in_its_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -399,6 +403,7 @@ fn a_spare_serves_when_the_other_copy_is_damaged_or_its_disk_fails() {
     assert_eq!(read(&set, 1).unwrap(), bytes(1, 200_000));
 }
 
+// Promise 36.
 #[test]
 fn a_spare_is_removed_only_once_the_copy_that_serves_was_read_whole() {
     let (disks, set) = with_a_spare();
@@ -411,6 +416,7 @@ fn a_spare_is_removed_only_once_the_copy_that_serves_was_read_whole() {
     assert_eq!(disks.disk_of(1, "/a"), [1]);
 }
 
+// Promise 36.
 #[test]
 fn a_spare_at_its_old_path_is_no_obstacle_to_a_file_at_one_of_its_folders() {
     let disks = Disks::new(2);
@@ -543,6 +549,7 @@ fn with_memory(disks: &Disks) -> Arc<DiskSet> {
     DiskSet::open(folders, 0).unwrap().0
 }
 
+// Promise 23.
 #[test]
 fn what_has_a_path_in_memory_goes_there_and_nothing_else_does() {
     let disks = Disks::new(2);
@@ -566,6 +573,7 @@ fn what_has_a_path_in_memory_goes_there_and_nothing_else_does() {
     assert!(disks.disk_of(2, "/memory/f1").is_empty());
 }
 
+// Promise 23.
 #[test]
 fn files_in_memory_take_no_more_than_it_lends_those_under_way_included() {
     let disks = Disks::new(2);

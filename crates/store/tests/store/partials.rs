@@ -208,6 +208,7 @@ fn check(store: &Arc<SliceStore>, content: &[u8], told: &Told, when: &str) {
     }
 }
 
+// Promise 6.
 #[test]
 fn after_any_power_cut_an_upload_resumes_with_the_right_bytes_or_starts_over() {
     let content = bytes(7, 2 * MIB + 3 * BLOCK + 100);

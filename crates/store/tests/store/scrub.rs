@@ -49,6 +49,7 @@ fn damaged(steps: &[ScrubStep]) -> Vec<(u128, &str)> {
     steps.iter().filter_map(damaged).collect()
 }
 
+// Promise 32.
 #[test]
 fn a_flipped_bit_is_found_without_any_reader_whether_in_bytes_or_sidecar() {
     let disk = MemoryDisk::new(0);
@@ -113,6 +114,7 @@ fn a_step_reads_no_more_than_it_may_and_slices_come_in_the_order_of_their_ids() 
     assert_eq!((status.began_unix_millis, status.finished_unix_millis), (None, Some(7)));
 }
 
+// Promise 32.
 #[test]
 fn after_a_restart_it_goes_on_behind_the_last_slice_that_was_saved() {
     for seed in 0..20 {

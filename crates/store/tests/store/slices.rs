@@ -185,6 +185,7 @@ fn a_bucket_becomes_a_slice_without_being_copied() {
     assert!(bucket.exists());
 }
 
+// Promise 9.
 #[test]
 fn a_reader_keeps_its_version_when_the_path_is_replaced_and_the_old_is_removed() {
     let (folder, store) = on_disk();

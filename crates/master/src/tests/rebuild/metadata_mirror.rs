@@ -69,6 +69,7 @@ fn the_newest_copy_is_taken_whoever_comes_first() {
     }
 }
 
+// Promise 17.
 #[test]
 fn policies_and_quotas_are_in_force_again_and_files_that_have_one_keep_their_ids() {
     let mut bench = filled(&["a/1", "b/1"]);
@@ -107,6 +108,7 @@ fn policies_and_quotas_are_in_force_again_and_files_that_have_one_keep_their_ids
     assert!(!bench.exists("/bob/f1") && bench.exists("/ann/f0"));
 }
 
+// Promise 17.
 #[test]
 fn what_was_in_the_trash_can_be_restored_as_it_was_removed() {
     for has_copies in [true, false] {

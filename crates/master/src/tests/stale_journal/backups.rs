@@ -6,6 +6,7 @@ use protocol::message::cluster::{DrainRequest, Membership, RemoveNodeRequest};
 
 use super::*;
 
+// Promise 17.
 #[test]
 fn a_backup_of_before_a_rebuild_takes_no_later_wish_back() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
@@ -30,6 +31,7 @@ fn a_backup_of_before_a_rebuild_takes_no_later_wish_back() {
 }
 
 /// The first node tells what it holds before what it kept is taken: its paths are not older than the backup's.
+// Promise 17.
 #[test]
 fn a_backup_of_before_a_loss_undoes_no_rename_that_the_rebuild_knew() {
     for tells_held_first in [false, true] {
@@ -77,6 +79,7 @@ fn a_policy_said_by_an_old_name_undoes_no_rename_since_the_backup() {
 }
 
 /// What stood when the rebuild began was known to the nodes at its end: it is no news afterwards.
+// Promise 17.
 #[test]
 fn a_backup_from_the_middle_of_a_rebuild_takes_no_later_change_back() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -99,6 +102,7 @@ fn a_backup_from_the_middle_of_a_rebuild_takes_no_later_change_back() {
     assert_eq!(limits(&mut bench), [9]);
 }
 
+// Promise 17.
 #[test]
 fn a_backup_from_the_middle_of_a_second_rebuild_costs_no_content_written_since() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -147,6 +151,7 @@ fn nobody_waits_for_a_node_that_was_kept_out_since_the_backup() {
     assert!(bench.exists("/f"));
 }
 
+// Promise 17.
 #[test]
 fn a_backup_from_the_middle_of_a_rebuild_costs_nothing_done_under_it_since() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -191,6 +196,7 @@ fn limits(bench: &mut Bench) -> Vec<u64> {
 }
 
 /// Started twice on the old journal, the master no longer remembers by itself what was changed on it and what is old.
+// Promise 17.
 #[test]
 fn changes_of_old_folders_hold_though_a_master_was_started_twice_on_an_old_journal() {
     for is_of_such_a_life_itself in [false, true] {
@@ -267,6 +273,7 @@ fn after_very_many_lives_on_an_old_journal_both_sides_stand() {
     check_nothing_is_left(&bench);
 }
 
+// Promise 17.
 #[test]
 fn a_backup_from_a_life_that_had_not_heard_all_nodes_takes_no_later_wish_back() {
     for dies_in_the_midst in [false, true] {
@@ -297,6 +304,7 @@ fn a_backup_from_a_life_that_had_not_heard_all_nodes_takes_no_later_wish_back() 
     }
 }
 
+// Promise 17.
 #[test]
 fn a_later_rebuild_names_no_archived_slice_because_its_path_is_free_by_then() {
     for (is_restored, is_staged) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -335,6 +343,7 @@ fn a_later_rebuild_names_no_archived_slice_because_its_path_is_free_by_then() {
     }
 }
 
+// Promise 17.
 #[test]
 fn a_file_that_was_renamed_over_another_since_the_backup_stays_in_its_place() {
     for order in [["n1", "n2"], ["n2", "n1"]] {
@@ -384,6 +393,7 @@ fn an_older_copy_of_a_line_that_parted_makes_no_node_leave_again() {
     assert_eq!(membership(&mut bench, "n3"), Some(Membership::Active));
 }
 
+// Promise 17.
 #[test]
 fn a_node_that_was_taken_into_use_again_on_an_old_journal_stays_in_use() {
     for restarts in [false, true] {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::actions::OUTDATED_TABLE;
 
+// Promise 17.
 #[test]
 fn folders_without_known_rights_are_closed_where_a_late_node_brings_them() {
     let mut old = Bench::with_nodes(&["a/1", "b/1"]);
@@ -75,6 +76,7 @@ fn what_is_written_where_a_folder_stood_that_was_renamed_is_not_taken_along_by_i
     }
 }
 
+// Promise 17.
 #[test]
 fn work_of_several_lives_on_an_old_journal_stands_and_no_folders_are_mixed_up() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
@@ -113,6 +115,7 @@ fn work_of_several_lives_on_an_old_journal_stands_and_no_folders_are_mixed_up() 
     assert!(quotas.quotas.iter().any(|quota| quota.files == Some(3)), "{quotas:?}");
 }
 
+// Promise 17.
 #[test]
 fn a_file_stays_with_its_folder_though_the_last_node_knows_it_at_the_old_path() {
     for is_removed in [false, true] {
@@ -139,6 +142,7 @@ fn a_file_stays_with_its_folder_though_the_last_node_knows_it_at_the_old_path() 
     }
 }
 
+// Promise 17.
 #[test]
 fn a_copy_that_a_crash_left_staged_says_where_the_file_is_as_well_as_a_placed_one() {
     for is_removed in [false, true] {
@@ -238,6 +242,7 @@ fn with_an_outdated_path(is_removed: bool, has_moved: bool) -> (Bench, SliceId, 
     (bench, slice, order)
 }
 
+// Promise 17.
 #[test]
 fn a_node_that_was_not_told_to_move_a_file_yet_undoes_no_rename_and_no_removal() {
     for case in 0..8 {
@@ -258,6 +263,7 @@ fn a_node_that_was_not_told_to_move_a_file_yet_undoes_no_rename_and_no_removal()
     }
 }
 
+// Promise 17.
 #[test]
 fn a_node_of_an_old_journal_undoes_nothing_though_that_is_lost_before_all_report() {
     for case in 0..6 {
@@ -301,6 +307,7 @@ fn what_is_written_down_of_outdated_paths_goes_when_all_have_told() {
     }
 }
 
+// Promise 17.
 #[test]
 fn a_file_for_which_an_older_copy_had_no_place_gets_it_when_the_newer_one_is_taken() {
     for tells_held_first in [false, true] {
@@ -322,6 +329,7 @@ fn a_file_for_which_an_older_copy_had_no_place_gets_it_when_the_newer_one_is_tak
     }
 }
 
+// Promise 17.
 #[test]
 fn an_overwrite_while_a_path_is_outdated_leaves_no_row_that_spoils_the_mirror() {
     let (mut bench, _, order) = with_an_outdated_path(false, true);

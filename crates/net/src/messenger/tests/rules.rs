@@ -19,6 +19,7 @@ transports!(
     one_request_to_many_has_one_result_each,
 );
 
+// Promise 25.
 async fn keys_roll_in_the_midst_of_traffic_and_nobody_notices(ground: Ground) {
     let (pair, _answering) = ground.answering_pair().await;
     roll_keys(&pair, 3);
@@ -60,6 +61,7 @@ async fn keys_roll_through_bad_weather_and_when_they_are_an_hour_old() {
     assert_eq!(pair.opener.shared.lock().sessions().sealing_phase(SESSION), before + 3, "one for each hour");
 }
 
+// Promise 24.
 async fn a_request_that_is_dropped_is_not_answered(ground: Ground) {
     let mut pair = ground.pair().await;
     let dropped = {
@@ -82,6 +84,7 @@ async fn a_request_that_is_dropped_is_not_answered(ground: Ground) {
     assert_eq!(reply.unwrap(), b"yes");
 }
 
+// Promise 24.
 #[tokio::test(start_paused = true)]
 async fn a_request_given_up_while_it_could_not_arrive_never_runs() {
     let network = MemoryNetwork::new(12);
@@ -99,6 +102,7 @@ async fn a_request_given_up_while_it_could_not_arrive_never_runs() {
     assert!(pair.acceptor_events.try_recv().is_err(), "what was given up came after all");
 }
 
+// Promise 24.
 #[tokio::test(start_paused = true)]
 async fn an_urgent_request_passes_a_queue_of_long_messages() {
     let network = MemoryNetwork::new(13);

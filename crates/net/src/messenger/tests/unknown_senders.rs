@@ -19,6 +19,7 @@ transports!(
     only_sealed_datagrams_are_answered_and_no_answer_is_longer_than_they,
 );
 
+// Promise 24.
 async fn after_a_restart_its_peer_hears_at_once_that_the_session_is_gone(ground: Ground) {
     let (restarted, _events) = ground.messenger().await;
     restarted.enable_stateless_resets(gone_key());
@@ -33,6 +34,7 @@ async fn after_a_restart_its_peer_hears_at_once_that_the_session_is_gone(ground:
     assert!(opener.shared.lock().sessions().is_empty());
 }
 
+// Promise 24.
 async fn who_does_not_have_the_token_cannot_end_a_session(ground: Ground) {
     let (pair, _answering) = ground.answering_pair().await;
     pair.opener.expect_reset_token(SESSION, gone_key().token(SESSION));
@@ -139,6 +141,7 @@ fn switchboard(seed: u64) -> (SessionTable, Vec<Vec<u8>>, mpsc::Receiver<Messeng
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
+    // Promise 25.
     #[test]
     fn no_unauthentic_byte_changes_anything_but_counters(
         seed in 0u64..50,

@@ -91,6 +91,7 @@ async fn between_sites_quic_is_taken_and_tcp_not_even_tried_where_it_answers_soo
     assert_eq!(brought(&chooser, Locality::Near).await, ("tcp", 101), "a round trip and the proof");
 }
 
+// Promise 52.
 #[tokio::test(start_paused = true)]
 async fn a_lost_first_packet_does_not_hand_a_long_transfer_to_tcp() {
     let chooser = chooser(Some(Ok(200)), Some(Ok(1_100)), CarrierChoice::Auto);
@@ -98,6 +99,7 @@ async fn a_lost_first_packet_does_not_hand_a_long_transfer_to_tcp() {
     assert_eq!(chooser.tcp.asked.load(Ordering::Relaxed), 1, "it was ready");
 }
 
+// Promise 52.
 #[tokio::test(start_paused = true)]
 async fn where_udp_is_blocked_later_conversations_take_tcp_and_udp_is_tried_again() {
     let chooser = chooser(Some(Ok(200)), None, CarrierChoice::Auto);
@@ -130,6 +132,7 @@ async fn a_peer_that_is_gone_is_an_error_and_not_a_blocked_udp() {
     assert_eq!(chooser.peers.cached_peers(), []);
 }
 
+// Promise 51.
 #[tokio::test(start_paused = true)]
 async fn a_peer_of_unknown_place_is_measured_once_and_then_known() {
     let chooser = chooser(Some(Ok(200)), Some(Ok(110)), CarrierChoice::Auto);
@@ -187,6 +190,7 @@ async fn both_carriers_reach_one_port_and_the_loopback_is_never_far() {
     }
 }
 
+// Promise 52.
 #[tokio::test]
 async fn a_node_whose_udp_port_swallows_everything_is_reached_by_tcp() {
     let (carriers, node) = real(CarrierChoice::Auto);

@@ -353,6 +353,7 @@ fn a_stranger_makes_a_node_hold_little_before_it_has_shown_a_ticket() {
     assert_eq!(window(settings.to_peer(any_port())), config::RECEIVE_WINDOW_BYTES);
 }
 
+// Promise 53.
 #[tokio::test]
 async fn after_a_wait_in_vain_the_next_conversation_gets_a_new_connection() {
     let node = Node::start().await;

@@ -96,6 +96,7 @@ async fn frames_of_all_lengths_pass_tls_unchanged() {
     tokio::join!(sending, receiving);
 }
 
+// Promise 25.
 #[tokio::test]
 async fn a_node_of_another_cloud_is_refused() {
     let (ours, other) = (Authority::create("ours").unwrap(), Authority::create("ours").unwrap());

@@ -96,6 +96,7 @@ fn a_login_gives_a_session_whose_token_enters_until_it_ends() {
     assert_eq!(message(begin(&mut security, at(0), "robot", password("no one's password"))), WRONG_LOGIN);
 }
 
+// Promise 27.
 #[test]
 fn use_renews_a_session_but_not_for_ever() {
     let mut security = with_bob();
@@ -113,6 +114,7 @@ fn use_renews_a_session_but_not_for_ever() {
     assert!(security.accounts.sessions().is_empty(), "its row is forgotten");
 }
 
+// Promise 27.
 #[test]
 fn a_session_that_was_revoked_enters_nowhere_and_masters_hear_whose() {
     let mut security = with_bob();
@@ -143,6 +145,7 @@ fn a_session_that_was_revoked_enters_nowhere_and_masters_hear_whose() {
     assert!(!enters(&mut security, at(0), second.token));
 }
 
+// Promise 27.
 #[test]
 fn every_master_hears_of_a_change_also_one_that_was_away() {
     let mut security = with_bob();
@@ -195,6 +198,7 @@ fn a_disabled_user_is_out_at_once_and_hears_why_only_with_the_right_password() {
     session_of_bob(&mut security, at(0));
 }
 
+// Promise 27.
 #[test]
 fn the_last_administrator_who_may_come_in_stays_one() {
     let mut security = with_bob();
@@ -215,6 +219,7 @@ fn the_last_administrator_who_may_come_in_stays_one() {
     }
 }
 
+// Promise 27.
 #[test]
 fn an_administrator_without_a_lasting_credential_does_not_count_as_the_last_one() {
     let mut security = security();
@@ -227,6 +232,7 @@ fn an_administrator_without_a_lasting_credential_does_not_count_as_the_last_one(
     assert_eq!(refusal(&mut security, "alice", remove), Status::Refused, "carol's token ends");
 }
 
+// Promise 27.
 #[test]
 fn the_last_administrator_keeps_the_token_that_is_the_only_way_in() {
     let mut security = with_bob();
@@ -238,6 +244,7 @@ fn the_last_administrator_keeps_the_token_that_is_the_only_way_in() {
     done(&mut security, "robot", revoke);
 }
 
+// Promise 27.
 #[test]
 fn nobody_shuts_the_own_address_out_by_mistake() {
     let mut security = with_bob();

@@ -114,6 +114,7 @@ fn machines(security: &mut Security) -> Vec<MachineStatus> {
     }
 }
 
+// Promise 27.
 #[test]
 fn a_ticket_admits_one_machine_and_the_same_one_again_when_its_answer_was_lost() {
     let mut security = security();
@@ -214,6 +215,7 @@ fn two_who_use_a_ticket_at_the_same_moment_do_not_both_come_in() {
     assert_eq!((asked, refused), (1, 1));
 }
 
+// Promise 27.
 #[test]
 fn an_answer_with_a_certificate_waits_until_its_row_is_durable() {
     let mut security = security();
@@ -299,6 +301,7 @@ fn a_stranger_at_the_security_server_is_heard_with_a_masters_ticket_only() {
     assert!(message(on(&mut security, Some([9; 32]), check)).contains("no node `node-5`"));
 }
 
+// Promise 27.
 #[test]
 fn one_without_a_ticket_waits_until_it_is_approved() {
     let mut security = security();
@@ -365,6 +368,7 @@ fn a_rejection_is_told_and_an_approval_withdrawn_or_expired_is_worth_nothing() {
     assert!(matches!(reply, SecurityReply::Admission(AdmissionReply::Waiting { .. })), "{reply:?}");
 }
 
+// Promise 27.
 #[test]
 fn a_renewed_certificate_and_the_old_one_are_both_good_until_the_new_one_is_used() {
     for confirms in [true, false] {
@@ -414,6 +418,7 @@ fn a_certificate_is_renewed_for_who_shows_it_and_for_nobody_else() {
     assert!(!security.is_server([9; 32]) && security.is_server(new));
 }
 
+// Promise 27.
 #[test]
 fn a_node_that_was_struck_off_neither_joins_nor_renews_until_it_is_taken_back() {
     let mut security = security();
@@ -447,6 +452,7 @@ fn masters_hear_of_every_machine_struck_off_while_its_certificate_lasts() {
     assert_eq!(struck(&mut security, 0), []);
 }
 
+// Promise 27.
 #[test]
 fn an_administrator_says_from_where_a_node_may_join() {
     let mut security = security();

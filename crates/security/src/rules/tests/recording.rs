@@ -67,6 +67,7 @@ fn through(security: &mut Security, request: SecurityRequest) -> (SecurityReply,
     }
 }
 
+// Promise 26b.
 #[test]
 fn logins_and_grants_are_answered_once_their_lines_without_secrets_are_on_disk() {
     let mut security = recorded();
@@ -93,6 +94,7 @@ fn logins_and_grants_are_answered_once_their_lines_without_secrets_are_on_disk()
     assert_eq!(answers, [DONE]);
 }
 
+// Promise 26b.
 #[test]
 fn every_login_refusal_and_account_change_is_one_line_without_a_secret_reads_none() {
     const SECRET: &str = "hunter-two-hunter";
@@ -247,6 +249,7 @@ fn refused_for(security: &mut Security, seconds: std::ops::Range<u64>, from: imp
     (lines, counted)
 }
 
+// Promise 26b.
 #[test]
 fn recorded_refusals_of_one_address_are_bounded_for_a_day_others_are_all_recorded() {
     let mut security = recorded();
@@ -258,6 +261,7 @@ fn recorded_refusals_of_one_address_are_bounded_for_a_day_others_are_all_recorde
     assert!(matches!(reply, SecurityReply::User(_)) && events.iter().any(|event| event.who == "alice"));
 }
 
+// Promise 26b.
 #[test]
 fn what_is_left_of_the_disk_is_for_those_who_are_known_and_health_says_so() {
     let mut security = recorded();
