@@ -1,5 +1,5 @@
-//! The reasons of a refusal as bytes. The first seven have the bytes that the kinds of failure had before there were
-//! reasons: job journals and messages of before are read as they were. It never decides what a reason means.
+//! The reasons of a refusal as bytes. The first seven have the bytes of the former kinds of failure, so older job
+//! journals and messages are still read. It never decides what a reason means.
 
 use super::Vectors;
 use crate::{Reason, Version};
