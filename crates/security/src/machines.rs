@@ -179,16 +179,16 @@ impl Machines {
 
 /// The change that sets a machine's row.
 ///
+/// # Errors
 /// When the row cannot be encoded.
-/// When the row cannot be written down.
 pub fn set_machine(name: &NodeId, machine: &Machine) -> Result<RowChange, SecurityError> {
     row_change(MACHINES, name.as_str(), machine)
 }
 
 /// The change that sets a ticket's row.
 ///
+/// # Errors
 /// When the row cannot be encoded.
-/// When the row cannot be written down.
 pub fn set_ticket(digest: &[u8; 32], ticket: &TicketRow) -> Result<RowChange, SecurityError> {
     row_change(TICKETS, &hexadecimal(digest), ticket)
 }

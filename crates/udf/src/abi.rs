@@ -77,6 +77,7 @@ pub struct SectorOutput {
 
 /// The host's side: calls a function of a library over one segment.
 ///
+/// # Safety
 /// `function` must be a symbol of a loaded library that conforms to the header of version [`ABI_VERSION`]. Nothing
 /// can check that; this is why an SPE is a process of its own.
 pub unsafe fn call(function: NativeFunction, input: &Input<'_>, output: &mut Output<'_>) -> Result<(), FunctionError> {
