@@ -260,6 +260,6 @@ mod tests {
         let corrupt = NetError::Corrupt { peer: address(), block: 3 };
         assert_eq!((corrupt.class(), corrupt.refusal().reason), (ErrorClass::Corrupt, Reason::Corrupt));
         let handshake = NetError::Handshake { peer: "node-1".into(), why: "unknown issuer".into() };
-        assert_eq!((handshake.class(), handshake.refusal().reason), (ErrorClass::Refuse, Reason::NoRight));
+        assert_eq!((handshake.class(), handshake.refusal().reason), (ErrorClass::Refuse, Reason::NotAuthenticated));
     }
 }
