@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_unavailable_so_that_another_node_is_tried() {
         let error = NodeError::io("write", Path::new("bucket"))(io::ErrorKind::StorageFull.into());
-        assert_eq!((error.class(), error.refusal().reason), (ErrorClass::RetryElsewhere, Reason::Unavailable));
+        assert_eq!((error.class(), error.refusal().reason), (ErrorClass::RetryElsewhere, Reason::NoSpace));
         assert!(error.is_full());
         assert!(error.to_string().starts_with("cannot write `bucket`"), "{error}");
     }

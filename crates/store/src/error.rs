@@ -181,18 +181,17 @@ impl StoreError {
     /// The same in a form that is sent to others.
     pub fn refusal(&self) -> Refusal {
         let reason = match self {
-            Self::DiskFull { .. }
-            | Self::Reserve { .. }
-            | Self::MemoryFull { .. }
-            | Self::DiskFailed { .. }
-            | Self::BeingFinished(_) => Reason::Unavailable,
+            Self::DiskFull { .. } | Self::Reserve { .. } | Self::MemoryFull { .. } => Reason::NoSpace,
+            Self::DiskFailed { .. } => Reason::Unavailable,
+            Self::BeingFinished(_) => Reason::Busy,
             // The next try goes to another disk or another node.
             Self::Io { source, .. } if is_disk_failure(source) => Reason::Unavailable,
             Self::NotHeld(_) => Reason::NotFound,
             Self::Exists(_) => Reason::Exists,
             Self::Header { .. } | Self::TooLong { .. } => Reason::Invalid,
-            Self::DigestMismatch { .. } | Self::Corrupt { .. } | Self::NotAJournal { .. } => Reason::InUse,
-            Self::Locked { .. } | Self::JournalLocked { .. } | Self::PathBlocked { .. } => Reason::NoRight,
+            Self::DigestMismatch { .. } | Self::Corrupt { .. } | Self::NotAJournal { .. } => Reason::Corrupt,
+            Self::Locked { .. } | Self::JournalLocked { .. } => Reason::InUse,
+            Self::PathBlocked { .. } => Reason::NotPermitted,
             Self::Io { .. } | Self::WriterFailed { .. } | Self::Sidecar { .. } | Self::Journal { .. } => Reason::Failed,
         };
         Refusal::new(reason, self.to_string())
@@ -235,7 +234,7 @@ mod tests {
             let error = StoreError::io("write", Path::new("unfinished/1"), kind.into());
             assert_eq!(error.class(), ErrorClass::RetryElsewhere);
             let refusal = error.refusal();
-            assert_eq!(refusal.reason, Reason::Unavailable);
+            assert_eq!(refusal.reason, Reason::NoSpace);
             assert!(refusal.message.contains("free some or add a node"), "{refusal}");
         }
     }

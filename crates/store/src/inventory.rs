@@ -40,9 +40,9 @@ impl Inventory {
         self.slices.contains_key(&slice)
     }
 
-    /// Which slice is placed at a path.
-    pub(crate) fn placed_at(&self, path: &SectorPath) -> Option<SliceId> {
-        self.placed.get(path).copied()
+    /// The slice that is placed at a path.
+    pub(crate) fn placed_at(&self, path: &SectorPath) -> Option<Held> {
+        self.get(*self.placed.get(path)?)
     }
 
     /// Whether any slice is placed below a path.
@@ -152,18 +152,20 @@ mod tests {
     #[test]
     fn a_slice_that_moves_is_counted_once_and_found_only_where_it_is() {
         let mut inventory = Inventory::default();
-        let (a, b) = (SectorPath::parse("/a").unwrap(), SectorPath::parse("/b").unwrap());
+        let placed_at = |inventory: &Inventory, path: &str| {
+            inventory.placed_at(&SectorPath::parse(path).unwrap()).map(|held| held.metadata.header.slice)
+        };
         inventory.set(metadata(1, "/a", 10), HeldState::Staged);
-        assert_eq!(inventory.placed_at(&a), None, "staged for a path is not at it");
+        assert_eq!(placed_at(&inventory, "/a"), None, "staged for a path is not at it");
         inventory.set(metadata(1, "/a", 10), HeldState::Placed);
         inventory.set(metadata(2, "/b", 5), HeldState::Placed);
         inventory.set(metadata(1, "/b", 10), HeldState::Staged);
-        assert_eq!((inventory.placed_at(&a), inventory.placed_at(&b)), (None, Some(SliceId(2))));
+        assert_eq!((placed_at(&inventory, "/a"), placed_at(&inventory, "/b")), (None, Some(SliceId(2))));
         inventory.set(metadata(2, "/b", 5), HeldState::Retired);
         inventory.set(metadata(1, "/b", 10), HeldState::Placed);
         // The retired slice no longer has the path, so its removal leaves the other one there.
         inventory.remove(SliceId(2));
-        assert_eq!(inventory.placed_at(&b), Some(SliceId(1)));
+        assert_eq!(placed_at(&inventory, "/b"), Some(SliceId(1)));
         assert_eq!((inventory.used_bytes(), inventory.len()), (10, 1));
     }
 

@@ -89,7 +89,7 @@ impl SliceStore {
         let paths = std::iter::successors(Some(path.clone()), SectorPath::parent).take_while(|path| !path.is_root());
         for path in paths {
             let _moves = lock(&self.moves);
-            let placed = self.inventory().placed_at(&path).and_then(|slice| self.inventory().get(slice));
+            let placed = self.inventory().placed_at(&path);
             if let Some(held) = placed {
                 self.move_files(&held, HeldState::Retired)?;
                 self.remove_empty_parents(&path);
@@ -214,7 +214,7 @@ impl SliceStore {
 
     /// Moves away a file at a path: a slice is retired, anything else is quarantined.
     fn clear_file(&self, path: &SectorPath) -> Result<(), StoreError> {
-        let placed = self.inventory().placed_at(path).and_then(|slice| self.inventory().get(slice));
+        let placed = self.inventory().placed_at(path);
         if let Some(held) = placed {
             return self.move_files(&held, HeldState::Retired);
         }
@@ -295,4 +295,78 @@ fn unless_missing(result: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::{
+        collections::BTreeMap,
+        sync::{atomic::AtomicBool, mpsc},
+        thread,
+        time::Duration,
+    };
+
+    use protocol::{Digest, JournalId, RecordFraming, UserName, Version};
+
+    use super::*;
+    use crate::MemoryDisk;
+
+    fn header(slice: u128, path: &str) -> SliceHeader {
+        SliceHeader {
+            slice: SliceId(slice),
+            path: SectorPath::parse(path).unwrap(),
+            version: Version(1),
+            owner: UserName::new("alice").unwrap(),
+            modified_unix_millis: 1,
+            copies: 1,
+            records: RecordFraming::File,
+            user: BTreeMap::new(),
+            journal: JournalId(1),
+            acl: None,
+        }
+    }
+
+    // A thread that holds the inventory and reads it again waits for ever if a writer comes between.
+    #[test]
+    fn slices_replace_each_other_at_a_path_while_others_are_finished() {
+        let (store, _) = SliceStore::open(Arc::new(MemoryDisk::new(1)), Path::new("/data")).unwrap();
+        let deep = format!("/{}", format!("{}/", "d".repeat(200)).repeat(4));
+        let headers = [1, 2].map(|slice| header(slice, &format!("{deep}file")));
+        for header in &headers {
+            store.begin(header.clone()).unwrap().finish(None).unwrap();
+        }
+        // Many paths that begin alike: the inventory is read for long enough to be met by a writer.
+        for other in 3..OTHERS {
+            let metadata =
+                SliceMetadata { header: header(other, &format!("{deep}{other}")), bytes: 0, digest: Digest([0; 32]) };
+            store.inventory_mut().set(Arc::new(metadata), HeldState::Placed);
+        }
+        let (is_over, (told, ended)) = (Arc::new(AtomicBool::new(false)), mpsc::sync_channel(1));
+        // Not scoped: a test that fails must not wait for a thread that never ends.
+        let (finishing, until) = (Arc::clone(&store), Arc::clone(&is_over));
+        thread::spawn(move || {
+            while !until.load(Ordering::Relaxed) {
+                drop(finishing.inventory_mut());
+            }
+        });
+        thread::spawn(move || {
+            for round in 0..ROUNDS {
+                // Retires the other one, which then comes back; now and then another disk's slice gets the path.
+                let header = &headers[round % 2];
+                store.place(header).unwrap();
+                if round % 3 == 0 {
+                    store.retire_at(&header.path).unwrap();
+                }
+            }
+            told.send(()).unwrap();
+        });
+        let has_ended = ended.recv_timeout(ENDS_WITHIN);
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(has_ended, Ok(()));
+    }
+
+    const OTHERS: u128 = 1_000;
+    const ROUNDS: usize = 2_000;
+    const ENDS_WITHIN: Duration = Duration::from_secs(60);
 }

@@ -301,6 +301,8 @@ impl SliceStore {
         lock(&self.writing).len()
     }
 
+    /// Lasts to the end of the statement. No thread may hold two: a writer that comes between waits for the first, and
+    /// the second for the writer, for ever.
     pub(crate) fn inventory(&self) -> RwLockReadGuard<'_, Inventory> {
         self.inventory.read().unwrap_or_else(PoisonError::into_inner)
     }
