@@ -8,7 +8,7 @@ pub use export::{RowVisitor, RowsError, read_rows, write_refusal};
 
 use std::{
     fmt,
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, OpenOptions, TryLockError},
     io,
     ops::Bound,
     os::unix::fs::OpenOptionsExt,
@@ -60,8 +60,8 @@ pub enum RowChange {
 
 impl Journal {
     /// Opens a journal, or begins an empty one if there is no file; after a crash it is as the last commit left it. It
-    /// is read from the disk, never from the system's cache of a failed commit. Fails with
-    /// [`StoreError::JournalLocked`] or [`StoreError::NotAJournal`].
+    /// is read from the disk, never from the system's cache of a failed commit, and its name is made durable first.
+    /// Fails with [`StoreError::JournalLocked`] or [`StoreError::NotAJournal`].
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         let path = file.to_owned();
         Self::open_by(file, Box::new(move || open_file(&path)))
@@ -141,6 +141,7 @@ fn open_file(path: &Path) -> Result<Database, StoreError> {
     {
         return Ok(database);
     }
+    make_name_durable(&OsDisk, path)?;
     let file = OpenOptions::new().read(true).write(true).open(path).while_doing("open", path)?;
     OsDisk.open(path).and_then(|file| drop_page_cache(&*file)).while_doing("open", path)?;
     builder().create_file(file).map_err(|error| open_error(path, error))
@@ -169,8 +170,7 @@ fn begin_file(path: &Path) -> Result<Option<Database>, StoreError> {
     let database = builder().create_file(file).map_err(|error| open_error(path, error))?;
     kept.sync_all().while_doing("sync", &new)?;
     fs::rename(&new, path).while_doing("rename", &new)?;
-    let folder = folder_of(path);
-    File::open(folder).and_then(|folder| folder.sync_all()).while_doing("sync", folder)?;
+    make_name_durable(&OsDisk, path)?;
     Ok(Some(database))
 }
 
@@ -178,6 +178,7 @@ fn open_on_disk(disk: &dyn Disk, path: &Path) -> Result<Database, StoreError> {
     if !has_bytes(disk, path)? {
         begin_on_disk(disk, path)?;
     }
+    make_name_durable(disk, path)?;
     let file = disk.open(path).while_doing("open", path)?;
     drop_page_cache(&*file).while_doing("open", path)?;
     builder().create_with_backend(DiskBackend(file)).map_err(|error| open_error(path, error))
@@ -192,7 +193,13 @@ fn begin_on_disk(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
     let file = disk.create(&new).while_doing("create", &new)?;
     drop(builder().create_with_backend(DiskBackend(file)).map_err(|error| open_error(path, error))?);
     disk.open(&new).and_then(|file| file.sync_data()).while_doing("sync", &new)?;
-    disk.rename(&new, path).while_doing("rename", &new)?;
+    disk.rename(&new, path).while_doing("rename", &new)
+}
+
+/// Syncs the folder of a journal's file. Not only of a new one: an earlier start may have ended between the rename and
+/// this, and whoever put a copy back may have synced nothing. Without it a power cut can remove the name, and with it
+/// all that was committed since.
+fn make_name_durable(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
     disk.sync_folder(folder_of(path)).while_doing("sync", folder_of(path))
 }
 

@@ -209,6 +209,46 @@ fn a_first_start_that_was_cut_off_anywhere_begins_anew() {
     }
 }
 
+// Promise 16.
+#[test]
+fn what_is_acknowledged_outlives_a_power_cut_though_the_first_start_failed_at_any_step() {
+    let file = Path::new("/names.redb");
+    let mut failed = 0;
+    for (failing, seed) in (0..40).flat_map(|failing| (0..8).map(move |seed| (failing, seed))) {
+        let disk = MemoryDisk::new(seed);
+        disk.fail_one_after(failing);
+        let journal = Journal::open_on(Arc::new(disk.clone()), file).unwrap_or_else(|_| {
+            failed += 1;
+            // The process is started again; the system has not been.
+            Journal::open_on(Arc::new(disk.clone()), file).unwrap()
+        });
+        // The first one may still meet the fault.
+        if journal.commit(&[set("names", "a", "1")]).is_err() {
+            journal.commit(&[set("names", "a", "1")]).unwrap();
+        }
+        let found = rows(&Journal::open_on(Arc::new(disk.crash()), file).unwrap(), "names");
+        assert_eq!(found, [("a".into(), "1".into())], "step {failing}, seed {seed}");
+    }
+    assert!(failed > 0, "the fault fired");
+}
+
+// Promise 16.
+#[test]
+fn what_is_acknowledged_outlives_a_power_cut_though_who_put_the_journal_back_synced_nothing() {
+    let (file, other) = (Path::new("/names.redb"), Path::new("/copy.redb"));
+    for seed in 0..40 {
+        let disk = MemoryDisk::new(seed);
+        for (path, key) in [(file, "before"), (other, "put-back")] {
+            Journal::open_on(Arc::new(disk.clone()), path).unwrap().commit(&[set("names", key, "1")]).unwrap();
+        }
+        disk.rename(other, file).unwrap();
+        let journal = Journal::open_on(Arc::new(disk.clone()), file).unwrap();
+        journal.commit(&[set("names", "after", "2")]).unwrap();
+        let found = rows(&Journal::open_on(Arc::new(disk.crash()), file).unwrap(), "names");
+        assert_eq!(found, [("after".into(), "2".into()), ("put-back".into(), "1".into())], "seed {seed}");
+    }
+}
+
 #[test]
 fn a_half_made_journal_is_begun_again_and_one_with_its_name_never_is() {
     let folder = tempfile::tempdir().unwrap();
