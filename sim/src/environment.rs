@@ -1,5 +1,5 @@
 //! The surroundings of every process of the simulation: time, chance, the network, the queue of events, and the model
-//! in which the truth is kept. Processes never reach each other but through it.
+//! in which the truth is kept. Processes never reach each other except through it.
 
 use std::{collections::BTreeMap, fmt, rc::Rc, time::Duration};
 

@@ -30,7 +30,7 @@ pub(crate) struct SimMessenger {
 pub(crate) enum MessageEvent {
     /// A request; notices have no number.
     Asked { session: SessionId, request: Option<u64>, body: Vec<u8> },
-    /// The answer to an own request, or the news that none came.
+    /// The answer to a request of this process, or the news that none came.
     Answered { session: SessionId, tag: u64, body: Option<Vec<u8>> },
     /// The peer is unreachable.
     Lost(SessionId),

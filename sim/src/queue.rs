@@ -1,5 +1,5 @@
-//! What will happen, and when: the one queue of the simulation. Two things at the same moment happen in the order in
-//! which they were put in, so that a seed always means the same run. Never a clock, never a thread.
+//! The one queue of future events of the simulation. Two events at the same moment happen in the order in which they
+//! were added, so that a seed always means the same run. It never reads a clock or starts a thread.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     role::NodeWork,
 };
 
-/// Someone who takes part.
+/// A participant of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Participant {
     /// The one master.
@@ -22,10 +22,10 @@ pub(crate) enum Participant {
     Client(usize),
 }
 
-/// Counts the starts of a process: what was meant for an earlier one reaches nobody.
+/// Counts the starts of a process: an event for an earlier one reaches nobody.
 pub(crate) type Life = u32;
 
-/// Something that happens at its time.
+/// An event at its time.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A datagram arrives.
@@ -34,11 +34,11 @@ pub(crate) enum Event {
     Wake(Participant, Life),
     /// Someone's join reaches the master.
     JoinAsked { from: Participant, life: Life, attempt: u32 },
-    /// The master's answer to a join; with the session and the keys for tickets where it was let in.
+    /// The master's answer to a join; with the session and the ticket keys if the joiner was let in.
     JoinAnswered { to: Participant, life: Life, attempt: u32, accepted: Option<(SessionId, TicketKeys)> },
     /// A joiner has waited long enough for an answer, or since the last try.
     JoinAgain { who: Participant, life: Life, attempt: u32 },
-    /// The journal has written what it was writing.
+    /// The journal has finished its transaction.
     Saved(Life),
     /// A request for bytes reaches its node.
     CallArrives(CallId),
@@ -54,7 +54,7 @@ pub(crate) enum Event {
     DriverStarts { node: usize, life: Life, order: Box<DriveOrder> },
     /// The process of a driver ends: by itself, with its node, or because the master does not let it in.
     DriverEnds { client: usize },
-    /// Something that a node's hands did is done.
+    /// Some work of a node is finished.
     NodeWork { node: usize, life: Life, hand: NodeWork },
     /// A client wanted to go on now.
     Timer { client: usize, tag: u64 },

@@ -59,7 +59,7 @@ impl Cuts {
         }
     }
 
-    /// The roles whose messages, or messages to whom, are lost at this moment.
+    /// The roles whose messages, or messages to which, are lost at this moment.
     pub(crate) fn roles(&self) -> impl Iterator<Item = &String> {
         self.cut.iter().flat_map(|(from, to, _)| [from, to])
     }

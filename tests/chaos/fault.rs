@@ -65,7 +65,7 @@ impl Faults {
         }
     }
 
-    /// Kills this many of the running nodes.
+    /// Kills at most this many nodes, of those that run.
     pub(crate) fn kill_nodes(&mut self, rng: &mut Rng, cloud: &mut Roles, count: usize) {
         let mut names = cloud.names();
         rng.shuffle(&mut names);

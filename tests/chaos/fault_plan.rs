@@ -183,7 +183,7 @@ impl FaultPlan {
         servers.into_iter().all(is_left) && nodes.into_iter().filter(|node| is_left(node)).count() + 1 >= self.nodes
     }
 
-    /// A role has ended by itself. For lack of room it may, and is started again.
+    /// A role has ended by itself. It may end so for lack of room, and is then started again.
     fn note_end(&mut self, cloud: &Roles, ledger: &mut Ledger, role: &str) {
         if self.disks.was_full(role) {
             self.disks.ended += 1;

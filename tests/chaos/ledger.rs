@@ -164,7 +164,7 @@ impl Ledger {
         self.lines.get(path).is_some_and(|line| line.ghost)
     }
 
-    /// No name is left here for certain.
+    /// The path certainly has no name without bytes any more.
     pub(crate) fn clear_ghost(&mut self, path: &str) {
         self.line(path).ghost = false;
     }

@@ -83,7 +83,11 @@ fn jobs_plan(arguments: &[String]) -> Result<jobs::JobsPlan, std::num::ParseIntE
     })
 }
 
-/// Runs it; returns a sentence for each error at the end.
+/// Runs it; returns a sentence for each error at the end. The faults are kills, stops, flipped bits, full disks, clocks
+/// that jump, links cut in one direction, and a master whose journal is rolled back.
+///
+/// The seed decides what is tried, and in which order. The machine decides how far each thing comes. So a seed repeats
+/// a run's plan, not every interleaving.
 fn run(span: Duration, seed: u64) -> Vec<String> {
     println!("chaos: {} s with seed {seed}", span.as_secs());
     let mut rng = Rng::with_seed(seed);

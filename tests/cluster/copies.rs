@@ -1,6 +1,6 @@
-//! Copies that nodes make among themselves, while the client that ordered them sees no byte. Copies between sites are
-//! counted by the links of `sector testbed` (needs root, and reports it if it has none). Other tests kill the source
-//! in the middle, and copy from one cloud to another.
+//! Copies that nodes make among themselves, while the client that ordered them sees no byte. Between sites, the links
+//! of `sector testbed` count the bytes (this needs root, and the test says so if it has none). Other tests kill the
+//! source in the middle, or copy from one cloud to another.
 
 use std::{
     fs,

@@ -82,7 +82,7 @@ impl Network {
         assert!(self.has_carrier(group, true), "the cable is in again");
     }
 
-    /// From now on one group does not hear another: frames between them go to a card that does not exist.
+    /// From now on `to` does not hear `from`: its frames for `to` go to a card that does not exist.
     pub fn block_one_way(&self, from: &str, to: &str) {
         let lost = hardware(NOBODY);
         done(&[
@@ -102,7 +102,7 @@ impl Network {
         assert!(table.contains(&lost), "the cut has fired: {table}");
     }
 
-    /// It hears the other group again.
+    /// From now on `to` hears `from` again.
     pub fn unblock_one_way(&self, from: &str, to: &str) {
         done(&["-n", &self.namespace(from), "neigh", "del", self.address(to), "dev", "eth0"]);
     }

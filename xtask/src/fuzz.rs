@@ -1,5 +1,5 @@
 //! Runs every parser of untrusted input under libFuzzer, for some minutes each. It needs a nightly compiler, and
-//! installs cargo-fuzz where it is missing. Findings stay in `fuzz/artifacts` and the corpus in `fuzz/corpus`. Both
+//! installs cargo-fuzz where it is missing. Findings stay in `fuzz/artifacts` and the corpus in `fuzz/corpus`. They
 //! are never kept with the code: a finding becomes a test.
 
 use std::{env, fs, process::Command};

@@ -1,5 +1,5 @@
-//! A profile: where the cloud is, whom to trust, and who you are. `sector up` writes one. It holds a secret, so it is
-//! never written in a way that others than its owner can read it.
+//! A profile: where the cloud is, whom to trust, and who you are. `sector up` writes one. It holds a secret, so the
+//! file that is written is never readable by anyone but its owner.
 
 use std::{
     env, fs,
@@ -40,7 +40,7 @@ pub struct Profile {
     /// Whether bytes go over the network even if a node is on this machine: to measure it, or to try it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub over_network: bool,
-    /// The detached job that `token` allows to drive, for the user who detached it.
+    /// The detached job that the holder of `token` may drive, for the user who detached it.
     #[serde(skip)]
     pub drives: Option<JobId>,
     /// What carries bytes to and from nodes; `$SECTOR_CARRIER` and `--carrier` take precedence.

@@ -22,6 +22,7 @@ impl Client {
 
     /// Sets the access list of an entry, in place of its own before. For its owner, users with the right `a` on it, and
     /// administrators. Entries below that have no list of their own follow at once. Gives the effective rights.
+    ///
     /// # Errors
     /// `Refused` for everyone else.
     pub async fn set_acl(&self, path: &SectorPath, acl: Acl) -> Result<AclStatus, ClientError> {

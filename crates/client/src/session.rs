@@ -189,8 +189,8 @@ impl Client {
         &self.inner.carriers
     }
 
-    /// The longest round trip to the master and the nodes that was seen so far. It determines how much should be under
-    /// way at once.
+    /// The round trip to the farthest of the master and the nodes, as far as it is known by now. It determines how much
+    /// should be under way at once.
     pub fn round_trip(&self) -> Option<Duration> {
         let micros = self.inner.answer_micros_min.load(Ordering::Relaxed);
         let master = (micros < u64::MAX).then(|| Duration::from_micros(micros));

@@ -1,5 +1,5 @@
-//! A client that reads, against nodes that fail in every way. The reader gets all bytes and correctly, or an error that
-//! there are none.
+//! A client that reads, against nodes that fail in every way. The reader gets all bytes, and the right ones, or is told
+//! that there are none.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fake_cloud;

@@ -2,7 +2,7 @@
 //! of a write, further copies, and repair. A lost node is replaced once, for the folder, and all its files follow. The
 //! nodes are not in the journal: they are those with most of the folder's copies, and are found again after a restart.
 //! That waits until the nodes have had time to come back. This file never moves anything: a copy elsewhere counts as
-//! [apart](crate::spread::Defect::Apart), and replication moves it.
+//! [apart](crate::placement_constraints::PlacementViolation::NotColocated), and replication moves it.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Empties a node so that it can be taken away. Serves `sector node drain`. A leaving node gets no new slices. Its
-//! slices count as [misplaced](crate::spread::Defect::Leaving), and replication moves them as usual: first a copy
-//! elsewhere, then the removal. It never begins a drain that cannot end: if files would find no other node, it says so
-//! at once.
+//! slices count as [misplaced](crate::placement_constraints::PlacementViolation::DrainingNode), and replication moves
+//! them as usual: first a copy elsewhere, then the removal. It never begins a drain that cannot end: if files would
+//! find no other node, it says so at once.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What nodes report, and nodes that come and go. Serves joining, upload, replication, and finding names again after
-//! the master lost its journal. Never believes a node about names that the journal has: there the node is told.
+//! Reports of nodes, and nodes that come and go. Serves joining, upload, replication, and the recovery of names after
+//! the master lost its journal. It never believes a node about names that the journal has: there the node is told.
 
 use protocol::{
     Now, SessionId, SliceId, SliceMetadata, limits,
@@ -31,7 +31,7 @@ impl Master {
             }
             Report::Corrupt(slice) => self.note_corrupt(now, key, slice),
             Report::Removed(slice) => {
-                // Also what a lease counted: its disk may have failed before the commit.
+                // This includes a copy that a lease counted: its disk may have failed before the commit.
                 if let Some(lease) = self.leases.of_slice(slice) {
                     self.note_lease_corrupt(now, key, lease);
                 }
@@ -89,7 +89,7 @@ impl Master {
         self.note_node_absent(key);
         for (slice, target) in self.replication.copies_where(|target, _| target == key) {
             self.end_copy(slice, target);
-            // Nothing else looks at it again: the sweep sees only what the node held.
+            // Nothing else checks the slice again: the sweep covers only slices that the node held.
             self.check_replication(now, slice);
         }
         self.sweeps.push_back(Sweep::Node(key, 0));
@@ -98,7 +98,7 @@ impl Master {
         self.advance_leases(now);
     }
 
-    /// Declares those lost that were not heard of, and gone those that have been lost for long.
+    /// Declares silent nodes lost, and nodes that have been lost for long dead.
     pub(crate) fn check_heartbeats(&mut self, now: Now) {
         if self.nodes.take_racks_changed() {
             self.sweeps.push_back(Sweep::All(0));
@@ -123,7 +123,7 @@ impl Master {
         }
     }
 
-    /// Forgets what a node's earlier session still had under way.
+    /// Forgets the unfinished work of a node's earlier session.
     pub(crate) fn note_rejoined(&mut self, now: Now, key: NodeKey, old: Option<SessionId>) {
         tracing::info!(event = EVENT_NODE_JOINED, node = %self.nodes.get(key).id, "a node joined");
         self.note_missed_removals(now, key);
@@ -146,7 +146,7 @@ impl Master {
         }
         for held in slices {
             self.note_inventory_slice(now, key, held);
-            // It showed that the journal is behind: it comes again, and tells all of it anew.
+            // It showed that the journal is stale: the node joins again, and reports everything again.
             if self.nodes.get(key).session.is_none() {
                 return;
             }
@@ -158,7 +158,7 @@ impl Master {
         node.inventory_open = false;
         node.state = NodeState::Up;
         self.note_inventory_complete(now, key);
-        // Walks over what it holds: removes what is nobody's, places what lies elsewhere, counts all copies.
+        // Walks over its slices: removes those without a file, places those at other paths, counts all copies.
         self.sweeps.push_back(Sweep::Node(key, 0));
         self.advance_leases(now);
         self.retry_blocked_copies(true);

@@ -187,7 +187,7 @@ impl FailureMarks {
 }
 
 /// Which of the nodes with these weights to avoid: those with enough marks, and twice as many as the others on average.
-/// A problem that fails everywhere marks all alike, and a large cloud has a mark here and there.
+/// A problem that occurs everywhere marks all alike, and a large cloud has a mark here and there.
 pub(crate) fn avoided(weights: &[u32]) -> impl Iterator<Item = bool> {
     let all: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
     let others = weights.len().saturating_sub(1) as u64;

@@ -1,5 +1,5 @@
 //! Sphere jobs as the master knows them: admitted, reported, ended (paper, 3.3; the driver is the client). Serves
-//! `run`, `jobs`, `job`. Never schedules: it gives tickets for SPEs and keeps the list.
+//! `run`, `jobs`, `job`. It never schedules: it issues tickets for SPEs and keeps the list.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -61,7 +61,7 @@ struct JobRow {
 pub(crate) struct Job {
     pub(crate) record: JobRecord,
     pub(crate) last_report: Duration,
-    /// Who drives it, where that is not the one who admitted it.
+    /// Its drivers, if a node drives it instead of the client that had it admitted.
     pub(crate) detached: Option<DetachedJob>,
 }
 
@@ -81,7 +81,7 @@ impl Jobs {
         self.by_id.insert(record.job, Job { record, last_report: now.monotonic, detached });
     }
 
-    /// Makes room for one more by forgetting, of the user who has most of those that ended, the oldest one; `None` when
+    /// Makes room for one more by forgetting an ended job: the oldest of the user with the most ended jobs. `None` if
     /// all are running.
     fn make_room(&mut self) -> Option<Vec<RowChange>> {
         let mut changes = Vec::new();
@@ -116,7 +116,7 @@ impl Jobs {
         self.by_id.get_mut(&id)
     }
 
-    /// Whose a job is.
+    /// The owner of a job.
     pub(crate) fn owner(&self, id: JobId) -> Result<&UserName, Refusal> {
         Ok(&self.get(id)?.record.user)
     }
@@ -142,7 +142,7 @@ impl Jobs {
         self.running.iter().filter(is_silent).copied().collect()
     }
 
-    /// Does not count the last `span` as silence.
+    /// Excludes the last `span` from the silence of drivers.
     pub(crate) fn discount_pause(&mut self, now: Now, span: Duration) {
         for id in &self.running {
             if let Some(job) = self.by_id.get_mut(id) {
@@ -151,7 +151,7 @@ impl Jobs {
         }
     }
 
-    /// Ends a job and gives its row.
+    /// Ends a job and returns its row.
     fn end(&mut self, id: JobId, state: JobState) -> Vec<RowChange> {
         self.running.remove(&id);
         let Some(job) = self.by_id.get_mut(&id) else { return Vec::new() };
@@ -164,7 +164,7 @@ impl Jobs {
 }
 
 impl Master {
-    /// Admits a job; the answer waits until its row is saved, so that no job's scratch files are nobody's.
+    /// Admits a job. The answer waits until its row is saved, so that scratch files always belong to a known job.
     pub(crate) fn admit_job(
         &mut self,
         now: Now,
@@ -228,7 +228,7 @@ impl Master {
                 JobState::Lost => "was given up because its driver was not heard of",
                 _ => "has ended",
             };
-            // Not Refused: that is for who may not do what, and tells a driver that its user was put out.
+            // The status is not `Refused`: that is about rights, and would tell a driver that its user was shut out.
             let message = format!("the job {id} {how}; start it again if it is still wanted");
             return Err(Refusal::new(Reason::Failed, message));
         }
@@ -254,7 +254,7 @@ impl Master {
         Ok(None)
     }
 
-    /// Refuses what is not asked for a job of one's own that is running.
+    /// Refuses a request unless the job is the user's own and running.
     pub(crate) fn check_running(&self, by: &UserRights, id: JobId) -> Result<(), Refusal> {
         let record = &self.jobs.get(id)?.record;
         if !acts_for(by, &record.user) {
@@ -266,7 +266,7 @@ impl Master {
         Ok(())
     }
 
-    /// Stops a job: its driver learns it at its next report, its nodes now.
+    /// Stops a job: its driver learns of it at its next report, its nodes at once.
     pub(crate) fn cancel_job(
         &mut self,
         now: Now,
@@ -296,7 +296,7 @@ impl Master {
         Ok(ClientReply::Jobs(vec![redacted_for(by, self.jobs.get(id)?.record.clone())]))
     }
 
-    /// Gives up the jobs whose drivers are silent.
+    /// Replaces silent drivers, and gives up the jobs for which that is not possible.
     pub(crate) fn watch_jobs(&mut self, now: Now) {
         for id in self.jobs.silent(now) {
             if self.replace_driver(now, id) {
@@ -309,7 +309,7 @@ impl Master {
         }
     }
 
-    /// Has all nodes remove what a job left. Nodes that are lost remove it when they start again.
+    /// Has all nodes remove the leftovers of a job. Lost nodes remove them when they start again.
     pub(crate) fn forget_job(&mut self, id: JobId) {
         let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
         for key in up {
@@ -323,7 +323,7 @@ impl Master {
         nodes.filter(|node| node.is_up() && node.membership != Membership::Drained)
     }
 
-    /// What is known of links between the sites of these nodes: their limits in the topology.
+    /// The known links between the sites of these nodes: their limits in the topology.
     fn links_of_jobs(&self) -> Vec<SiteLink> {
         let sites: BTreeSet<&str> = self.nodes_for_jobs().map(|node| &node.place.site[..]).collect();
         if sites.len() > LINKED_SITES_MAX {
@@ -335,12 +335,12 @@ impl Master {
     }
 
     fn admitted(&self, now: Now, client: &ClientSession, record: &JobRecord) -> Admitted {
-        // What a job leaves on a node that is about to go would only have to be moved.
+        // Output of a job on a node that is about to go would only have to be moved.
         let at = self.client_at(client);
         let up: Vec<_> = self.nodes_for_jobs().collect();
         let weights: Vec<_> = up.iter().map(|node| node.marks.weight(now, &record.user)).collect();
         let nodes = up.into_iter().zip(job_histories::avoided(&weights)).map(|(node, is_marked)| SpeNode {
-            // A job's words and pieces are always encrypted: who delivers a piece may stand at another site than the
+            // A job's messages and pieces are always encrypted: the sender of a piece may be at another site than the
             // driver.
             source: self.tickets.compute(
                 now,
@@ -360,8 +360,8 @@ pub(crate) fn not_owner_refusal(by: &UserRights, record: &JobRecord) -> Refusal 
     Refusal::new(Reason::NoRight, message)
 }
 
-/// What a user sees of a job: of another's, neither title nor errors nor counters, which name files and may quote what
-/// is in them.
+/// The part of a job that a user sees. Of another user's job it leaves out title, errors and counters, which name files
+/// and may quote their content.
 fn redacted_for(by: &UserRights, record: JobRecord) -> JobRecord {
     if acts_for(by, &record.user) {
         return record;
@@ -392,8 +392,8 @@ pub(crate) fn job_row(of: &Job) -> RowChange {
 
 /// Reads a row of today or of a former master.
 pub(crate) fn parse_job_row(value: &[u8]) -> Option<(JobRecord, Option<DetachedJob>)> {
-    // Former rows end before the last fields: where the error slice is, who drives the job, what was counted. Each is a
-    // zero where there is none.
+    // Former rows end before the last fields: the error slice, the drivers, the counters. Each is a zero if there is
+    // none.
     let row: JobRow = (0..=3).find_map(|missing| decode_row(&[value, &[0; 3][..missing]].concat()))?;
     let JobRow { job, user, title, state, started_unix_millis, stages, errors, error_slice, detached, counters } = row;
     let driver = detached.as_ref().and_then(DetachedJob::node).cloned();
@@ -423,10 +423,10 @@ fn record_bytes(record: &JobRecord) -> usize {
     RECORD_FIXED_BYTES + record.title.len() + errors + slice + counters + record.stages.len() * STAGE_BYTES
 }
 
-/// Most jobs remembered; of those that ended, the oldest of the user who has most goes first. Of one user, half may
-/// run.
+/// Most jobs remembered. Of the ended ones, the oldest of the user with the most goes first. Half of them may be
+/// running jobs of one user.
 const JOBS_MAX: u64 = 1_000;
-/// Some of a user's hundreds of jobs end in that time, in seconds.
+/// Some of a user's hundreds of jobs end within this time, in seconds.
 const JOB_RETRY_SECONDS: u32 = 30;
 /// Sites over which a job's buckets are placed by links: with more of them, finding places would take the driver too
 /// long.
@@ -435,7 +435,7 @@ const LINKED_SITES_MAX: usize = 16;
 const DRIVER_SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Longest title in bytes: one line.
 const TITLE_BYTES_MAX: usize = 1_024;
-/// Most errors kept of one job: the first few tell what is wrong.
+/// Most errors kept of one job: the first few show what is wrong.
 const ERRORS_MAX: usize = 32;
 /// An upper bound of a record's length in a message without its texts and stages, in bytes.
 const RECORD_FIXED_BYTES: usize = 256;

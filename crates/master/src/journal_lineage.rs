@@ -219,7 +219,7 @@ mod tests {
         new.merge(ONE, 150, &rows(&old, &[ONE]));
         assert!(new.contains(TWO, 0, ONE, 5) && new.contains(TWO, 0, ONE, 150));
         assert!(!new.contains(TWO, 0, ONE, 50) && !new.contains(TWO, 0, ONE, 151));
-        // And a third journal that is put together from the second.
+        // And a third journal that is rebuilt from the second.
         let mut third = Lineage::load(JournalId(3), 0, &[]).unwrap_or_default();
         third.merge(TWO, 0, &rows(&new, &[ONE, TWO]));
         assert!(third.contains(JournalId(3), 0, ONE, 150) && !third.contains(JournalId(3), 0, ONE, 151));

@@ -1,9 +1,9 @@
-//! The journal's rows on their way into a master, one at a time. Serves the start. Ten million rows are never in memory
-//! at once: only the names that they hold are.
+//! Loads the journal's rows into a master, one at a time. Serves the start. Ten million rows are never in memory at
+//! once: only the names that they hold are.
 
 use crate::{actions::StoredRow, error::MasterError, namespace};
 
-/// Takes rows; [`Master::namespace_loader`](crate::Master::load) makes a master of them.
+/// Takes rows; [`Master::load`](crate::Master::load) makes a master of them.
 pub struct JournalLoader {
     pub(crate) names: namespace::NamespaceLoader,
     /// Rows of the other tables, which are few.

@@ -55,7 +55,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// For how many seconds it lasts unless it is renewed, and not less.
+    /// The seconds that it lasts unless it is renewed, rounded up.
     pub(crate) fn seconds_left(&self, now: Now) -> u32 {
         let left = self.expires_at.saturating_sub(now.monotonic);
         u32::try_from(left.as_secs() + u64::from(left.subsec_nanos() > 0)).unwrap_or(u32::MAX)
@@ -224,7 +224,7 @@ impl Leases {
         Some(id)
     }
 
-    /// The leases whose bytes are on their way to a node.
+    /// The leases whose bytes are being sent to a node.
     pub(crate) fn awaiting(&self, node: NodeKey) -> Vec<LeaseId> {
         self.by_id.values().filter(|lease| lease.awaited.contains(&node)).map(|lease| lease.id).collect()
     }

@@ -1,6 +1,6 @@
 //! The master's rules, driven from outside. This file passes each message to the module responsible, and keeps the
-//! order between saving and answering. Serves every path. It never does I/O, reads a clock or draws a random number but
-//! from its seed.
+//! order between saving and answering. Serves every path. It never does I/O or reads a clock, and draws random numbers
+//! only from its seed.
 
 use std::{collections::VecDeque, time::Duration};
 

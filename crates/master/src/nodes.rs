@@ -281,7 +281,8 @@ impl Node {
         self.free_bytes = self.free_bytes.map(|free| free.saturating_add(bytes));
     }
 
-    /// A copy of this many bytes came in after this time. Small ones tell more about the network than about the disk.
+    /// A copy of this many bytes came in this long after it was ordered. Small ones tell more about the network than
+    /// about the disk.
     pub(crate) fn note_rate(&mut self, bytes: u64, took: Duration) {
         if bytes < MEASURED_BYTES_MIN || took.is_zero() {
             return;

@@ -10,8 +10,9 @@ use crate::{
 
 /// The desired replication, in the numbers of the existing nodes.
 ///
-/// With such sums, taking the best place for one copy after the other ends at an overall best. So does exchanging one
-/// copy at a time. The tests compare both with all possible sets.
+/// The cost of a set of copies is a sum over sites and racks. For such sums, taking the best place for one copy after
+/// the other ends at an overall best. So does exchanging one copy at a time. The tests compare both with all possible
+/// sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlacementConstraints {
     /// Copies wanted: the desired number, and at least one for each wanted site.

@@ -1,7 +1,8 @@
-//! What owners wish: policies of files and folders, inherited field by field from the nearest folder that says
-//! something (Sector/Sphere paper, 2.2, made finer). Serves `policy`, and through
-//! [`desired_replication`](Master::desired_replication) placement and replication. A policy hangs on the entry itself,
-//! so it follows a rename and goes with a removal. Never moves a copy: it only has everything below looked at again.
+//! Owners' policies of files and folders, inherited field by field from the nearest folder that sets the field
+//! (Sector/Sphere paper, 2.2, made finer). Serves `policy`, and through
+//! [`desired_replication`](Master::desired_replication) placement and replication. A policy belongs to the entry
+//! itself, so it follows a rename and goes with a removal. It never moves a copy: it only has everything below checked
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -23,11 +24,11 @@ use crate::{
     usage_accounting::{StorageUsage, file_key, parse_file_key},
 };
 
-/// What entries say themselves. How many copies a file wants is not here but in its content, and so in its sidecars.
+/// Entries' own policies. A file's number of copies is not here but in its content, and so in its sidecars.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     own: BTreeMap<FileId, Box<Policy>>,
-    /// How many of them speak of lifetimes.
+    /// How many of them set a lifetime.
     lifetimes: usize,
 }
 
@@ -39,12 +40,12 @@ impl Policies {
         Ok(())
     }
 
-    /// All entries that say something.
+    /// All entries with a policy.
     pub(crate) fn entries(&self) -> impl Iterator<Item = FileId> + '_ {
         self.own.keys().copied()
     }
 
-    /// Forgets all; gives the changes that take their rows away.
+    /// Forgets everything; returns the changes that remove the rows.
     pub(crate) fn clear(&mut self) -> Vec<RowChange> {
         let old = std::mem::take(self);
         old.own.into_keys().map(|id| RowChange::Remove { table: POLICIES_TABLE, key: file_key(id) }).collect()
@@ -54,12 +55,12 @@ impl Policies {
         self.own.get(&id).map(|policy| &**policy)
     }
 
-    /// Whether no entry says anything.
+    /// Whether no entry has a policy.
     pub(crate) fn is_empty(&self) -> bool {
         self.own.is_empty()
     }
 
-    /// Whether any entry speaks of a lifetime.
+    /// Whether any entry sets a lifetime.
     pub(crate) fn has_lifetimes(&self) -> bool {
         self.lifetimes > 0
     }
@@ -76,7 +77,7 @@ impl Policies {
         Some(RowChange::Remove { table: POLICIES_TABLE, key: file_key(id) })
     }
 
-    /// Lets an entry say this, or nothing where it says nothing. Gives its row, where there is one to change.
+    /// Sets the policy of an entry; an empty one removes it. Returns its row if one has to change.
     pub(crate) fn set(&mut self, id: FileId, policy: Policy) -> Option<RowChange> {
         let forgotten = self.forget(id);
         if policy.is_empty() {
@@ -93,7 +94,7 @@ impl Policies {
     }
 }
 
-/// What an entry and the folders above it say, gathered from the entry upwards.
+/// The policy of an entry and the folders above it, gathered from the entry upwards.
 #[derive(Debug, Default)]
 pub(crate) struct EffectivePolicy {
     policy: Policy,
@@ -105,7 +106,7 @@ pub(crate) struct EffectivePolicy {
 }
 
 impl EffectivePolicy {
-    /// Adds what the next entry upwards says: only what nobody nearer has said counts.
+    /// Adds the policy of the next entry upwards: only fields that no nearer entry has set count.
     pub(crate) fn add(&mut self, id: FileId, own: &Policy) {
         self.level += 1;
         let policy = &mut self.policy;
@@ -126,7 +127,7 @@ impl EffectivePolicy {
         }
     }
 
-    /// Adds what holds for all that is kept in memory.
+    /// Adds the policy of all files kept in memory.
     fn add_memory(&mut self, folder: FileId, policy: &Policy) {
         self.is_in_memory = true;
         self.add(folder, policy);
@@ -137,12 +138,12 @@ impl EffectivePolicy {
         self.is_in_memory
     }
 
-    /// The folder whose files lie together.
+    /// The co-located folder that the entry is in, if any.
     pub(crate) fn colocated_folder(&self) -> Option<FileId> {
         self.colocated_folder
     }
 
-    /// All of it as one policy. Of a site that one entry wants and another forbids, the nearer has its way.
+    /// All of it as one policy. If one entry wants a site and another forbids it, the nearer one wins.
     pub(crate) fn into_policy(self) -> Policy {
         let mut policy = self.policy;
         if self.wanted_at < self.forbidden_at {
@@ -155,13 +156,13 @@ impl EffectivePolicy {
 }
 
 impl Master {
-    /// What an entry says itself and what holds for it.
+    /// An entry's own policy, and the effective one.
     pub(crate) fn policy(&self, path: &SectorPath) -> Result<ClientReply, Refusal> {
         let id = self.names.get(path)?;
         Ok(self.policy_reply(id, Vec::new()))
     }
 
-    /// Lets an entry say something else.
+    /// Changes the policy of an entry.
     pub(crate) fn set_policy(
         &mut self,
         now: Now,
@@ -185,15 +186,15 @@ impl Master {
         Ok(None)
     }
 
-    /// What an entry and its folders say, without the cloud's settings. What lies in the trash is treated as where it
-    /// was: no site that was forbidden there gets a copy here.
+    /// The policy of an entry and its folders, without the cloud's settings. An entry in the trash is treated as at its
+    /// former place: no site that was forbidden there gets a copy here.
     pub(crate) fn effective_policy(&self, id: FileId) -> EffectivePolicy {
         let mut gathered = EffectivePolicy::default();
         if let Some(content) = self.names.content(id).filter(|content| content.copies > 0) {
             gathered.policy.copies = Some(content.copies);
         }
         let memory = self.memory_folder();
-        // As it is in most clouds, and every entry of every listing is asked for.
+        // This is so in most clouds, and this code runs for every entry of every listing.
         let is_silent = self.policies.is_empty() && self.trash.is_empty() && memory.is_none();
         let mut at = if is_silent { None } else { Some(id) };
         while let Some(entry) = at {
@@ -212,7 +213,8 @@ impl Master {
         gathered
     }
 
-    /// The same of what is about to be written to a path: as of what is there, else as the nearest folder on the way.
+    /// The same for a file about to be written to a path. The existing entry decides, else the nearest folder on the
+    /// way.
     pub(crate) fn effective_policy_at(&self, path: &SectorPath) -> EffectivePolicy {
         let mut gathered = self.effective_policy(self.names.deepest_existing(path).0);
         if path.is_in_memory() && self.memory_folder().is_none() {
@@ -221,7 +223,7 @@ impl Master {
         gathered
     }
 
-    /// Copies that are to be synced before an upload to a path is answered, of `copies` in all.
+    /// Copies that must be synced before an upload to a path is answered, of `copies` in all.
     pub(crate) fn sync_copies_at(&self, path: &SectorPath, copies: u8) -> u8 {
         let policy = self.effective_policy_at(path).into_policy();
         policy.sync_copies.unwrap_or(self.config.sync_copies).min(copies)
@@ -241,7 +243,7 @@ impl Master {
         policy.check().map_err(|why| Refusal::new(Reason::Invalid, why))?;
         if !self.names.is_folder(id) {
             policy.check_of_file().map_err(|why| Refusal::new(Reason::Invalid, why))?;
-            // The write under way would publish the number of copies that it began with.
+            // The open write would publish the number of copies that it began with.
             if let Some(lease) = self.leases.of_path(path) {
                 let message =
                     format!("`{path}` is being written by {}; set its policy when that is done", lease.by.user);
@@ -275,7 +277,7 @@ impl Master {
         if copies != content.copies
             && let (Some(owner), Some(modified)) = (self.names.owner(id).cloned(), self.names.modified(id))
         {
-            // The same content with another wish: what this says is freed is what stays.
+            // The same content with another number of copies: the slice reported as freed is the one that stays.
             let content = FileContent { copies, ..content };
             rows = self.names.put_file(now, path, false, &owner, content, modified)?.rows;
         }
@@ -296,7 +298,7 @@ impl Master {
         ClientReply::Policy { own, effective, warnings }
     }
 
-    /// What may be meant, and cannot be done as the nodes are now.
+    /// Warnings about a policy that may be intended, but cannot be met with the present nodes.
     fn policy_warnings(&self, policy: &Policy) -> Vec<String> {
         let has_node = |site: &String| self.nodes.iter().any(|(_, node)| node.place.site == *site);
         let mut warnings: Vec<_> = policy
@@ -317,7 +319,7 @@ impl Master {
         warnings
     }
 
-    /// Begins, ends or changes the count of what is below a folder.
+    /// Begins or ends the count of everything below a folder.
     fn track_folder(&mut self, id: FileId, has_quota: bool) {
         match (has_quota, self.quotas.folder(id).is_some()) {
             (true, false) => {

@@ -48,7 +48,8 @@ use outdated_paths::OutdatedPaths;
 use stale_journal::{DecidedSlices, Fork, GENERATION_MAX, is_implausible};
 use unverified_incarnations::Incarnation;
 
-/// What is known of this journal's birth, and how complete the names are. A loser stays until a person dismisses it.
+/// What is known of this journal's birth, and how complete the names are. A slice that loses its name is kept until a
+/// person dismisses it.
 ///
 /// Every slice records the journal under which it was written. So slices older than this journal are recognised without
 /// comparing clocks. A rebuild begins by itself when a young journal meets something of another one. It ends when all
@@ -260,7 +261,7 @@ impl Master {
                 return self.mark_journal_stale(now, key, mark.generation, false);
             }
             self.rebuild.mirror_marks.insert(key, mark);
-            // This journal's rows were given to the node, but the row that records so was not saved in time.
+            // This generation was given out, but the row that records it was not saved in time.
             return self.raise_generation(now, mark.generation);
         }
         self.rebuild.mirror_marks.insert(key, mark);

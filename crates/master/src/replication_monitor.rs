@@ -156,7 +156,8 @@ impl Master {
         self.begin_copy_to(now, slice, bytes, target, &shunned, if urgent { None } else { Some(NODE_COPIES_MAX) })
     }
 
-    /// Begins a copy of a slice to a node, from the nearest holder that serves fewer than `outgoing_max` copies.
+    /// Begins a copy of a slice to a node, from the nearest holder that serves fewer than `outgoing_max` copies, if
+    /// there is such a limit.
     pub(crate) fn begin_copy_to(
         &mut self,
         now: Now,

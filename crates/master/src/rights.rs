@@ -29,8 +29,8 @@ pub(crate) fn acts_for(by: &UserRights, owner: &UserName) -> bool {
 impl Master {
     /// Refuses a request that `by` may not make.
     ///
-    /// Whoever owns an entry, or a folder between it and the one whose list decides, may do everything with it. Folders
-    /// above need not let anyone pass.
+    /// A user who owns the entry may do everything with it. So may the owner of a folder above it, up to and including
+    /// the one whose list decides, but not the owner of the root. Folders above need not let anyone pass.
     pub(crate) fn check_rights(&self, by: &UserRights, request: &ClientRequest) -> Result<(), Refusal> {
         needs::needs(request).iter().try_for_each(|need| self.check_need(by, *need))
     }

@@ -35,7 +35,7 @@ impl SecurityClient {
         self.ask_in(&self.places, request).await
     }
 
-    /// Asks what the master itself has to know.
+    /// Asks a question of the master's own.
     pub(crate) async fn ask_for_master(&self, request: &SecurityRequest) -> Result<SecurityReply, Refusal> {
         self.ask_in(&self.own_places, request).await
     }

@@ -1,5 +1,5 @@
 //! The sessions of clients (a node's session is a property of the [node](crate::nodes)). Serves every path a client
-//! takes. Never checks who someone is: the security server did, before the session was opened.
+//! takes. It never checks an identity: the security server did, before the session was opened.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     actions::ClientJoin, closed_sessions::ClosedSessions, per_user::PerUser, session_recheck::has_lost_rights,
 };
 
-/// Who is at the other end of a session.
+/// The other end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer<'a> {
     /// A client, with its user's rights.
@@ -26,15 +26,15 @@ pub enum Peer<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct ClientSession {
     pub(crate) rights: UserRights,
-    /// What proved the user.
+    /// The proof of the user's identity.
     pub(crate) credential: CredentialId,
-    /// Where the client is; tells which node is near.
+    /// The address of the client; shows which nodes are near.
     pub(crate) address: IpAddr,
     /// The key that its tickets name.
     pub(crate) holder: HolderKey,
-    /// Where the user was when they proved themselves.
+    /// The address from which the user proved their identity.
     proved_from: IpAddr,
-    /// The job that it drives, where it was let in for that.
+    /// The job that it drives for its user, if it was let in as a driver.
     pub(crate) drives: Option<JobId>,
     /// When it ends unless it is renewed, in milliseconds since the Unix epoch.
     until_unix_millis: Option<u64>,
@@ -59,8 +59,8 @@ impl ClientSession {
 }
 
 impl Sessions {
-    /// Opens a session. Where there are too many, one is given up and returned: of the user who has most, the one
-    /// unheard of for longest. So nobody loses a session because somebody else has many.
+    /// Opens a session. If there are too many, one is given up and returned: the longest idle one of the user with the
+    /// most. So no user loses a session because another has many.
     pub(crate) fn open(&mut self, now: Now, session: SessionId, who: ClientJoin) -> Option<SessionId> {
         let evicted = if self.clients.len() >= CLIENT_SESSIONS_MAX { self.longest_idle_of_greediest() } else { None };
         if let Some(evicted) = evicted {
@@ -98,7 +98,7 @@ impl Sessions {
         Some(client)
     }
 
-    /// Notes that a client lives, and gives its session.
+    /// Notes that a client lives, and returns its session.
     pub(crate) fn touch(&mut self, now: Now, session: SessionId) -> Option<&ClientSession> {
         let client = self.clients.get_mut(&session)?;
         client.last_request = now.monotonic;
@@ -109,14 +109,14 @@ impl Sessions {
         self.clients.get(&session)
     }
 
-    /// Closes a session. What it began may go on for a while, so it is kept in mind.
+    /// Closes a session. Transfers it began may run for a while, so it is remembered.
     pub(crate) fn close(&mut self, now: Now, session: SessionId) -> bool {
         let Some(client) = self.take(session) else { return false };
         self.closed.add(now, client.held(), client.rights);
         true
     }
 
-    /// Ends a session that stands no more.
+    /// Ends a session that is no longer valid.
     pub(crate) fn end(&mut self, session: SessionId) {
         self.take(session);
     }
@@ -137,13 +137,13 @@ impl Sessions {
         self.clients.iter().filter(|(_, client)| client.drives == Some(job)).map(|(id, _)| *id).collect()
     }
 
-    /// The sessions of these users; of all where there are none named.
+    /// The sessions of these users; all if none are named.
     pub(crate) fn of_users(&self, users: Option<&[UserName]>) -> Vec<SessionId> {
         let is_meant = |client: &ClientSession| users.is_none_or(|users| users.contains(&client.rights.user));
         self.clients.iter().filter(|(_, client)| is_meant(client)).map(|(id, _)| *id).collect()
     }
 
-    /// Takes over what the user of a session may do now. Gives the user where that is less than before.
+    /// Takes over the current rights of the user of a session. Returns the user if those are fewer than before.
     pub(crate) fn renew(&mut self, session: SessionId, known: KnownUser) -> Option<UserName> {
         let client = self.clients.get_mut(&session)?;
         let lost = has_lost_rights(&known.rights, &client.rights).then(|| known.rights.user.clone());

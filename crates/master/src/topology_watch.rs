@@ -1,5 +1,5 @@
-//! The task that reads the topology's file: when someone asks, and when it has changed. Serves every reload. It never
-//! decides whether what it read is used, and the rules never wait for it.
+//! The task that reads the topology file: on request, and when it has changed. Serves every reload. It never decides
+//! whether the result is used, and the rules never wait for it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::actions::SessionCaller;
 
-/// What was read, and who wanted it.
+/// The result of a reading, and the caller who asked for it.
 type Read = (Option<SessionCaller>, Result<Topology, Refusal>);
 
 /// The task; it ends with this.
@@ -24,7 +24,7 @@ pub(crate) struct TopologyWatch {
 }
 
 impl TopologyWatch {
-    /// Watches a file; without one it never has anything to tell.
+    /// Watches a file; without one it never reports anything.
     pub(crate) fn start(file: Option<TopologyFile>) -> Self {
         let (wishes, wished) = mpsc::channel(REQUESTS_MAX);
         let (told, read) = mpsc::channel(1);
@@ -32,14 +32,14 @@ impl TopologyWatch {
         Self { requests: wishes, read, task }
     }
 
-    /// Has the file read for someone. Who asks while many others do gets no answer, and asks again.
+    /// Has the file read for a caller. If too many others wait already, the caller gets no answer, and asks again.
     pub(crate) fn ask(&self, to: SessionCaller) {
         if self.requests.try_send(to).is_err() {
             tracing::warn!("too many want the topology to be read; one of them is not answered");
         }
     }
 
-    /// What was read next. Can be cancelled without loss.
+    /// The next result. Can be cancelled without loss.
     pub(crate) async fn read(&mut self) -> Read {
         match self.read.recv().await {
             Some(read) => read,
@@ -83,9 +83,9 @@ async fn watch(mut file: TopologyFile, mut wished: mpsc::Receiver<SessionCaller>
     }
 }
 
-/// How often the file's time is looked at.
+/// How often the file's time is checked.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
-/// Who may wait for a reading.
+/// Most callers that may wait for a reading.
 const REQUESTS_MAX: usize = 64;
 
 #[cfg(test)]

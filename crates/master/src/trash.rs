@@ -36,7 +36,8 @@ use crate::{
 
 /// All removed entries that still exist.
 ///
-/// The path of an entry alone would not tell which of the folders above it was the one that was removed.
+/// It is a table of its own. From the path of an entry alone nobody could tell which of the folders above it was
+/// removed.
 #[derive(Debug, Default)]
 pub(crate) struct Trash {
     items: BTreeMap<FileId, Trashed>,

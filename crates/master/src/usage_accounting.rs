@@ -160,7 +160,7 @@ pub(crate) fn file_key(id: FileId) -> Vec<u8> {
     id.0.to_be_bytes().to_vec()
 }
 
-/// Reads what [`file_key`] wrote.
+/// Reads a key written by [`file_key`].
 pub(crate) fn parse_file_key(key: &[u8]) -> Option<FileId> {
     key.try_into().ok().map(|bytes| FileId(u64::from_be_bytes(bytes)))
 }

@@ -138,7 +138,7 @@ impl BucketStore {
     }
 
     /// Makes a bucket final with exactly the winners' pieces. If a winner's piece is missing, it is refused with
-    /// [`Status::NotFound`]. Repeating the same order has no further effect.
+    /// [`Reason::NotFound`]. Repeating the same order has no further effect.
     pub fn seal(&self, order: &SealOrder) -> Result<SealOutcome, NodeError> {
         self.bucket(order.bucket, None)?.seal(order)
     }

@@ -120,7 +120,7 @@ impl ImportFolders {
             let linked = jobs.join(format!("import-{slice}-{}", self.links.fetch_add(1, Ordering::Relaxed)));
             link(&file, &linked, &shown)?;
             let adopted = store.ingest_file(header, &linked, hasher.finish());
-            // The file still has its own name. Nothing is left at this one if it became the slice.
+            // The file still has its own name. Nothing is left at the new name if it became the slice's.
             let _ = std::fs::remove_file(&linked);
             adopted?
         } else {

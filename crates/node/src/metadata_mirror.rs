@@ -96,8 +96,8 @@ impl MetadataMirror {
         [NodeCompletion::MirrorMark { mark, is_all_marked: all_seen }, NodeCompletion::Inventory(disks.held_by_mark())]
     }
 
-    /// Stores rows, and marks the disks. A master gives rows only once it was told what lies on the disks. So its mark
-    /// shows later that a disk was away while the names were rebuilt, although its node took part.
+    /// Stores rows, and marks the disks. A master gives rows only once it was told what lies on the disks. So the
+    /// mark of a disk shows later that it was away while the names were rebuilt, although its node took part.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -112,7 +112,7 @@ impl MetadataMirror {
     /// Stores rows; they are on the disk when it returns. Repeating it does no harm.
     ///
     /// # Errors
-    /// [`Status::Refused`] if they do not continue what is stored; else the disk's error.
+    /// [`Reason::NotPermitted`] if they do not continue what is stored; else the disk's error.
     pub fn apply(&self, keep: &MirrorUpdate) -> Result<(), NodeError> {
         let mut heads = self.state();
         if heads.whole.as_ref().is_some_and(|whole| whole.mark == keep.position) {

@@ -168,7 +168,7 @@ impl<'a> PullSource<'a> {
         self.failed.insert(node.clone());
     }
 
-    /// The next frame of a range and its length; `None` at the range's end.
+    /// Reads the next frame of a range and returns its length; `None` at the range's end.
     async fn next_of(&mut self, part: &mut PullRange, frame: &mut StreamFrame) -> Result<Option<u64>, NodeError> {
         let left = part.until - self.at;
         let more = match &mut part.from {

@@ -1,4 +1,4 @@
-//! The scrub of a node: one background worker a disk reads every slice again within the operator's period. So bit rot
+//! The scrub of a node: one background worker per disk reads every slice again within the operator's period. So bit rot
 //! is found while another copy is still good. It serves no path in particular, and so all of them. It paces itself by
 //! the bytes and time that are left, and slows down while others use the disk. It never decides what a bad slice is.
 

@@ -59,7 +59,7 @@ impl Clouds {
         })
     }
 
-    /// Orders a copy of the slice of this number from the place `source` gives, once the node has named its key.
+    /// Orders a copy to the slice of this number from the place `source` gives, once the node has named its key.
     async fn copy(
         &self,
         client: &mut TransferStream,

@@ -158,7 +158,7 @@ async fn no_side_file_is_opened_by_the_drivers_word_alone() {
     assert_eq!(refused(unloaded).status(), Status::Usage);
 }
 
-/// An order to load a function that returns its side file `words`, which may read the slices 1 to 4.
+/// An order to load a function that returns its side file `words`; its job may read the slices 1 to 4.
 fn load(cloud: &FakeCloud, node: &FakeNode, side: Vec<SideFileOrder>) -> SpeRequest {
     SpeRequest::Load(load_order(cloud, node, side))
 }

@@ -64,8 +64,8 @@ impl Reader {
         Self { file, process: process::id(), ahead: Mutex::default() }
     }
 
-    /// Begins to read a range, starting with pieces of it that are already in flight. The caller holds the
-    /// interpreter and takes the lock for a moment only: see `runtime.rs`.
+    /// Begins to read a range, starting with pieces of it that are already in flight. The lock is held for a moment
+    /// only, and while the caller holds the interpreter: see `runtime.rs`.
     fn begin(&self, _: Python<'_>, offset: u64, length: u64) -> PyResult<Read> {
         if self.process != process::id() {
             let message = "this file was opened before the process forked; open it again in the child";

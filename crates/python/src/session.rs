@@ -1,5 +1,5 @@
 //! A cloud as Python holds it: a session with its master, and the calls about names and whole files (paths *upload*,
-//! *download*). `sector.CloudSetup` and `sector.aio.CloudSetup` build on it. A session is valid in the process that
+//! *download*). `sector.Cloud` and `sector.aio.Cloud` build on it. A session is valid in the process that
 //! logged in. In a child made by `fork`, the next call logs in anew with the same profile. A child never uses what
 //! its parent opened.
 
@@ -326,7 +326,8 @@ impl Session {
         async move { Ok(login.get_or_try_init(|| Client::connect(&profile)).await?.clone()) }
     }
 
-    /// This process's login. The caller holds the interpreter and takes the lock for a moment only: see `runtime.rs`.
+    /// This process's login. The lock is held for a moment only, and while the caller holds the interpreter: see
+    /// `runtime.rs`.
     fn login(&self, _: Python<'_>) -> Arc<OnceCell<Client>> {
         let mut login = self.login.lock().unwrap_or_else(PoisonError::into_inner);
         if login.process != process::id() {

@@ -23,7 +23,7 @@ impl Failure {
         Self { reason, message: sentence.into() }
     }
 
-    /// A failure without a more specific status.
+    /// A failure without a more specific reason.
     pub(crate) fn failed(sentence: impl Into<String>) -> Self {
         Self::new(Reason::Failed, sentence)
     }
@@ -55,7 +55,8 @@ impl fmt::Display for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        // A command that names a folder where it reads a file is used wrongly: nothing is in the way of anything.
+        // A command that names a folder where it needs a file is used wrongly (2). Nothing exists in the place of
+        // something else, as exit code 7 would say.
         let is_misuse = matches!(error, ClientError::IsFolder { .. });
         Self::new(if is_misuse { Reason::Invalid } else { error.reason() }, error.to_string())
     }

@@ -265,7 +265,7 @@ impl ConnectionHandler {
 /// Connections of masters at once: a few masters with a few connections each.
 const MASTER_CONNECTIONS_MAX: usize = 16;
 /// Connections at once of callers that have not shown a master's certificate. One that joins asks a single question.
-/// One address may have as many as a starting master may open, and a few newcomers.
+/// One address may have as many as a starting master may open, plus a few for newcomers.
 const UNAUTHENTICATED_LIMITS: UnauthenticatedLimits = UnauthenticatedLimits { total: 64, per_address: 16 };
 /// After this long without a request a connection is closed, since its master may be gone; a live one connects again.
 const IDLE_MAX: Duration = Duration::from_secs(3_600);

@@ -10,7 +10,7 @@ use protocol::{KeyDigest, NodeId, Now, message::admission::WaitingMachine, refus
 #[derive(Debug, Default)]
 pub(crate) struct WaitingList {
     waiting: BTreeMap<KeyDigest, Waiting>,
-    /// Kept so that they are told so when they ask again, instead of waiting anew.
+    /// Rejected keys, so that their machines are told when they ask again, instead of waiting anew.
     rejected: BTreeMap<KeyDigest, Duration>,
 }
 
@@ -125,7 +125,7 @@ const WAITING_PER_ADDRESS_MAX: usize = 8;
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// A machine that nobody decided about for this long is forgotten, however often it asks.
 const WAITING_LIFE: Duration = Duration::from_secs(24 * 3_600);
-/// How long a rejected machine is told so.
+/// How long a rejected machine is told that it was rejected.
 const REJECTED_LIFE: Duration = Duration::from_secs(3_600);
 /// Most rejected machines that are remembered.
 const REJECTED_MAX: usize = 256;

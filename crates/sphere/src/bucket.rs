@@ -532,7 +532,7 @@ struct Bucket {
     pieces: Vec<Piece>,
     /// Pieces that are not there yet.
     lacking: u32,
-    /// The tasks in the order of their pieces, once it was sealed for the next stage; empty where there is one.
+    /// The tasks in the order of their pieces, once it was sealed for the next stage; empty if there is only one.
     order: Option<Box<[u32]>>,
     state: BucketState,
     /// Times the current step was refused.
@@ -592,8 +592,8 @@ enum BucketState {
 /// No further bucket is sealed once those being sealed have this many pieces. Each piece takes 16 bytes in its bucket's
 /// order, which stays in memory until it is answered. Only a bucket of millions of pieces waits for this.
 const SEALING_PIECES_MAX: usize = 8 << 20;
-/// Steps under way at one node. These are enough to overlap its disk's syncs with the messages to the master, and few
-/// enough that its SPEs keep the disk.
+/// Steps under way at one node. The number is large enough to overlap its disk's syncs with the messages to the master,
+/// and small enough that its SPEs keep the disk.
 const STEPS_PER_NODE_MAX: usize = 4;
 /// Times a step is ordered before its bucket counts as lost.
 const STEP_TRIES_MAX: u32 = 8;

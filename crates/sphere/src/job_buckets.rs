@@ -34,7 +34,7 @@ pub enum BucketAbsence {
 }
 
 impl BucketAbsence {
-    /// The status that the sender is given.
+    /// The reason that the sender is given.
     pub fn reason(self) -> Reason {
         match self {
             Self::Forgotten | Self::OlderEpoch(_) => Reason::JobEnded,

@@ -45,7 +45,7 @@ impl JournalPages {
         at.saturating_sub(self.last_page) >= PAGE_PERIOD_MIN + self.last_page / PAGES_PER_AGE
     }
 
-    /// The entries to be written now.
+    /// The page to be written now, if there is anything to write.
     pub(crate) fn take(&mut self) -> Option<JournalPage> {
         self.last_page = self.waiting.last()?.at;
         let page = JournalPage { number: self.next, entries: std::mem::take(&mut self.waiting) };
@@ -95,8 +95,8 @@ impl PageWrite {
         }
     }
 
-    /// What is in its place: the same page, another page (for the reason that the try was refused for), or one that
-    /// cannot be read.
+    /// A page of this number was read. `is_same` says whether it is this one, or why it cannot be read. If it is
+    /// another, the write ends with `refusal`, the answer to the try.
     pub fn found(&self, now: Now, refusal: Refusal, is_same: Result<bool, Refusal>) -> PageWriteStep {
         let result = is_same.and_then(|is_same| if is_same { Ok(()) } else { Err(refusal) });
         self.judge(now, result)

@@ -31,7 +31,7 @@ pub struct SkippedSegment {
     pub stage: u32,
     /// Where in its file or bucket the segment begins, in bytes.
     pub from: u64,
-    /// The first byte that is no longer part of it; with lines, the last one that begins before it extends beyond.
+    /// The first byte that is no longer part of it; with lines, the last one that begins before it may extend beyond.
     pub until: u64,
     /// The number of its first record in the file or bucket, where that is known without counting.
     pub first_record: Option<u64>,

@@ -103,9 +103,9 @@ pub fn cut(stream: &Stream, spes: u32, bounds: (u64, u64)) -> Result<Vec<Segment
     Ok(segments)
 }
 
-/// Cuts a file at its marks. Where what lies between two marks is a whole segment, it is cut at each. Otherwise
-/// segments come as near to the same size as marks allow. They are never larger than S_max unless what lies between two
-/// marks is.
+/// Cuts a file at its marks. A file that is one record, and a Parquet file, is cut at each of them. Otherwise segments
+/// come as near to the same size as marks allow. They are never larger than S_max unless the bytes between two marks
+/// are.
 fn cut_at_split_points(
     file: &InputFile,
     member: usize,

@@ -211,8 +211,8 @@ fn piece_of(attempt: AttemptId, bucket: u32, making: u32) -> PieceId {
     PieceId { bucket, task: attempt.task, attempt: attempt.attempt }
 }
 
-/// Pieces of one task under way at once. These are enough to hide the waits for answers, and few enough that a task's
-/// delivery does not take all of a node's transfers.
+/// Pieces of one task under way at once. The number is large enough to hide the waits for answers. It is so small
+/// that a task's delivery does not take all of a node's transfers.
 const DELIVERIES_MAX: usize = 6;
 
 #[cfg(test)]

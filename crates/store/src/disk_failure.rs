@@ -224,9 +224,12 @@ impl DiskFile for WatchedFile {
     }
 }
 
-/// The system's errors for a broken disk, file system or connection to it. Blocks are unreadable or unwritable. Or a
-/// file system was found damaged or made read-only after an error. Or a device or a mount went away. Not among them: no
-/// room, no permission, no such file, too many open files.
+/// The system's errors for a broken disk, file system or connection to it:
+/// - unreadable or unwritable blocks;
+/// - a file system that was found damaged, or made read-only after an error;
+/// - a device or a mount that went away.
+///
+/// Not among them: no room, no permission, no such file, too many open files.
 const DISK_ERRORS: [rustix::io::Errno; 9] = {
     use rustix::io::Errno;
     [

@@ -1,6 +1,6 @@
 //! The errors between this crate and a disk. Each variant names the operation and the object. [`StoreError::class`]
-//! says what a caller may do about it, [`StoreError::refusal`] what a person should. An error never says whether other
-//! files of the disk are good.
+//! says what a caller may do about it, [`StoreError::refusal`] what a person should. This file never touches a disk
+//! itself.
 
 use std::{
     io,

@@ -134,7 +134,7 @@ pub fn rebuild_sidecar(file: &Path, new_slice: SliceId, owner: &UserName) -> Res
         user: BTreeMap::new(),
         // No journal's: a master treats it like any slice that it does not know.
         journal: JournalId(0),
-        // The old entry is unknown: until it is set anew, the slice is for its owner and administrators.
+        // The old access list is unknown: until it is set anew, the slice is for its owner and administrators.
         acl: Some(Acl::default()),
     };
     let metadata = SliceMetadata { header, bytes: sums.bytes, digest: sums.digest };

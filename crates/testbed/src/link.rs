@@ -120,7 +120,8 @@ impl LinkEmulator {
         }
     }
 
-    /// Changes the rules for packets sent from now on. Packets in the queue leave when they were told before.
+    /// Changes the rules for packets sent from now on. Packets in the queue leave at the times that were
+    /// returned for them before.
     pub fn set_rules(&mut self, rules: LinkRules) {
         if rules.rate_bits_per_second != self.rules.rate_bits_per_second {
             self.remainder = 0;

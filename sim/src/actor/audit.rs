@@ -338,7 +338,7 @@ impl Auditor {
     }
 }
 
-/// Pages of files, put together.
+/// Pages of files, joined.
 struct Listing {
     folder: SectorPath,
     after: Option<SectorPath>,

@@ -1,7 +1,7 @@
 //! A user of the estate, or its steward. A user is no administrator: they make their own folders once and set rights on
-//! them. They put files there, remove them and restore them. The steward is an administrator: gives folders to others,
-//! sets quotas, and sometimes revokes a user's sessions. The next action is chosen at random, and two never run at
-//! once.
+//! them. They put files there, remove them and restore them. The steward is an administrator, who gives folders to
+//! others, sets quotas, and sometimes revokes a user's sessions. The next action is chosen at random, and two never run
+//! at once.
 
 use std::{mem, time::Duration};
 

@@ -84,7 +84,7 @@ impl Cloud {
         }
     }
 
-    /// Sets a node's clock to the master's, to a second.
+    /// Sets a node's clock to the master's, to within a second.
     pub(crate) fn set_clock_right(&mut self, who: Participant) {
         let ahead_millis = self.env.clock_ahead(Participant::Master) + self.env.rng.i64(-1_000..=1_000);
         self.env.set_clock(who, ahead_millis);

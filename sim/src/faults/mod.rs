@@ -197,7 +197,7 @@ impl Faults {
         self.losses > 0 || self.rounds > 0
     }
 
-    /// Whether the journal is to be lost now.
+    /// Whether the journal will be lost now.
     fn takes_journal(&mut self) -> bool {
         let takes = self.losses > 0;
         self.losses -= u32::from(takes);

@@ -1,6 +1,6 @@
 //! Owners, rights, policies, quotas and the trash are as acknowledged, also after a rebuild without a journal. The
-//! usage counted for quotas equals the sum of the files. (`docs/semantics.md`: wishes, trash and quotas; its journal
-//! lost.) A check never changes anything in the cloud.
+//! usage counted for quotas equals the sum of the files. (`docs/semantics.md`: wishes, trash and quotas; when the
+//! master is gone.) A check never changes anything in the cloud.
 
 // Promise 17, 30, 31.
 

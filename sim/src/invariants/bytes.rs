@@ -1,6 +1,6 @@
 //! Acknowledged bytes are never lost, and never mixed. A read returns the whole content of one write that may have been
-//! current between question and answer. (`docs/semantics.md`: upload, reading, verified reads.) A check never changes
-//! anything in the cloud.
+//! current between question and answer. (`docs/semantics.md`: upload, reading.) A check never changes anything in the
+//! cloud.
 
 // Promise 9.
 

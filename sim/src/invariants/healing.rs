@@ -1,5 +1,5 @@
 //! Once the faults have stopped, everything becomes well again within a bounded time. All nodes are up, every file has
-//! all its copies at its path, and nothing is left over. (`docs/semantics.md`: replication, removal.) A check never
+//! all its copies at its path, and nothing is left over. (`docs/semantics.md`: replication and removal.) A check never
 //! changes anything in the cloud.
 
 use std::{

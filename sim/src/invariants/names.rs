@@ -1,6 +1,6 @@
 //! Names agree with the slow and obvious model. Every change is answered as the model answers it. The master's answers
-//! about a region agree with one of its possible trees. (`docs/semantics.md`: names, listings.) A check never changes
-//! anything in the cloud.
+//! about a region agree with one of its possible trees. (`docs/semantics.md`: names and listings.) A check never
+//! changes anything in the cloud.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! A master that lost its journal finds acknowledged data on the nodes' disks, and never anything else.
-//! (`docs/semantics.md`: its journal lost.) A check never changes anything in the cloud.
+//! (`docs/semantics.md`: when the master is gone.) A check never changes anything in the cloud.
 
 // Promise 17.
 

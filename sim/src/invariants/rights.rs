@@ -1,5 +1,5 @@
 //! No user is told what they may not read, or changes what they may not, even during a rebuild. A permitted request is
-//! not refused. (`docs/semantics.md`: rights; its journal lost.) A check never changes anything in the cloud.
+//! not refused. (`docs/semantics.md`: rights; when the master is gone.) A check never changes anything in the cloud.
 
 // Promise 13.
 

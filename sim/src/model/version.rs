@@ -20,7 +20,7 @@ impl Versions {
         self.told[..count].last().map(|(_, version)| *version)
     }
 
-    /// The journal was lost, or an older one restored: nobody may know any more of a larger version than this.
+    /// The journal was lost, or an older one restored: versions larger than this one may be unknown to everyone.
     pub(crate) fn lose(&mut self, now: Duration, known: Option<Version>) {
         if let Some(largest) = self.largest_before(now) {
             self.told.push((now, known.unwrap_or_default().min(largest)));

@@ -47,7 +47,7 @@ pub(crate) struct MasterRole {
     process: Option<Process>,
 }
 
-/// What dies in a crash.
+/// The state that dies in a crash.
 struct Process {
     rules: Master,
     messenger: SimMessenger,
@@ -292,7 +292,7 @@ impl Process {
         }
     }
 
-    /// A heard client's session was not revoked long ago.
+    /// Checks that no client is heard whose session was revoked long ago.
     fn check_not_revoked(&self, env: &mut Environment, session: SessionId) {
         let revoked = self.proofs.get(&session).and_then(|proof| env.model.attributes.accounts.revoked_at(*proof));
         if revoked.is_some_and(|at| at + REVOKED_WITHIN < env.now.monotonic) {

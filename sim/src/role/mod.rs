@@ -1,5 +1,5 @@
 //! The processes of the cloud: the real rules of master and node, driven in simulated time. Events take the place of
-//! the tasks, sockets and files of `server.rs` in a role's crate. A process never reaches another but through the
+//! the tasks, sockets and files of `server.rs` in a role's crate. A process never reaches another except through the
 //! environment.
 
 mod bucket;

@@ -50,7 +50,7 @@ pub(crate) struct NodeRole {
     number: usize,
     pub(crate) life: Life,
     pub(crate) disks: Disks,
-    /// Where it keeps the master's small rows: a disk of its own, so that faults of the others affect slices.
+    /// Where it keeps the master's small rows: a disk of its own, so that faults of the other disks affect slices.
     kept_disk: MemoryDisk,
     /// It keeps the small rows acknowledged before this moment.
     kept_until: Rc<Cell<Duration>>,

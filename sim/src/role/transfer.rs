@@ -31,7 +31,7 @@ use crate::{
     queue::Participant,
 };
 
-/// A transfer under way at the node that was asked.
+/// An open transfer at the node that received the request.
 // A few at a time: a box would be an allocation for nothing.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Transfer {

@@ -55,7 +55,7 @@ impl Client {
     }
 
     /// Writes the bytes `range` of a file (all of it if `None`) to `to`, in order, and gives `to` back. A range that
-    /// extends beyond the file's end is cut there; one that begins there is refused.
+    /// extends beyond the file's end is cut there; one that begins beyond it is refused.
     pub async fn read<W: Write + Send + 'static>(
         &self,
         path: &SectorPath,

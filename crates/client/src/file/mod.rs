@@ -1,4 +1,4 @@
-//! Files: their bytes go between the caller and nodes, by tickets of the master (paths: upload, download).
+//! Files: their bytes go between the caller and nodes, by tickets of the master (paths: upload, download). At most
 //! [`FRAMES_IN_FLIGHT`] frames wait in memory between a disk and the network, or a window of `WINDOW_BYTES` for a
 //! stream from several sources. It never takes more memory for a larger file.
 

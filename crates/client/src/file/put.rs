@@ -84,7 +84,8 @@ impl Client {
     }
 
     /// Appends all bytes of `from` to the file at `path`. The new version is the old one followed by the new bytes, and
-    /// is published as a whole. If there is no file, one is made. Record length and format are those of the old file.
+    /// is published as a whole. If there is no file, one is made. The record format stays that of the old file, and so
+    /// does the user metadata if `options` has none.
     ///
     /// # Errors
     /// As `put`. `Refused` also if the file got another version meanwhile, or someone else writes it.

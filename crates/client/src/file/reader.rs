@@ -65,7 +65,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` if there is no file, `Usage` for a folder.
+    /// `NotFound` if there is no file, [`ClientError::IsFolder`] for a folder.
     pub async fn open(&self, path: &SectorPath) -> Result<FileReader, ClientError> {
         let (content, located) = self.locate(path).await?;
         let local = match self.local_sockets() {
@@ -246,8 +246,8 @@ async fn read_here(slice: &LocalSlice, range: &Range<u64>) -> Result<Vec<u8>, Un
     reading.await.unwrap_or_else(|_| Err(Unreadable::Io(std::io::Error::other("the reading thread ended early"))))
 }
 
-/// Reads over the network at once, and connections kept, for one open file. These are enough to hide the round trips of
-/// many small reads, and leave turns of a node to other files.
+/// Reads over the network at once, and connections kept, for one open file. The number is large enough to hide the
+/// round trips of many small reads, and leaves turns of a node to other files.
 const CONNECTIONS_MAX: usize = 16;
 /// How often all sources are tried: the second time with those that the master names then.
 const ATTEMPTS_MAX: u32 = 2;

@@ -84,7 +84,7 @@ const ATTEMPTS_AFTER_BREAK_MAX: u32 = 10;
 const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(125);
 const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(4);
 
-/// The longest pause requested by a master that is kept silently; beyond it the refusal is reported.
+/// The longest pause that is kept silently when the master asks for it; beyond it the refusal is reported.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

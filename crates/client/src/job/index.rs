@@ -120,7 +120,7 @@ fn folder(path: &SectorPath, slice: SliceId) -> Result<SectorPath, ClientError> 
     Ok(path.parent().unwrap_or_else(SectorPath::root).join(&format!(".index-{slice}"))?)
 }
 
-/// Most files of one job: the data about each goes to every SPE, and so is less than 200 KiB.
+/// Most files of one job: the data about all of them goes to every SPE, and stays below 200 KiB with this limit.
 const FILES_A_JOB_MAX: usize = 1_024;
 
 #[cfg(test)]

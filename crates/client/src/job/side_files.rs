@@ -13,7 +13,7 @@ use crate::{Client, ClientError};
 /// A file that every call of a stage's function may read, under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideFileSpec {
-    /// The function's name for it.
+    /// The name by which the function asks for it.
     pub name: SideFileName,
     /// Its path: a file of at most [`SIDE_FILE_BYTES_MAX`](limits::SIDE_FILE_BYTES_MAX) bytes.
     pub path: SectorPath,

@@ -23,7 +23,7 @@ impl Index {
         self.tables[table_of(hash)].find(hash, |slot| is_it(*slot)).copied()
     }
 
-    /// Adds a slot; `false` where one that `is_it` was there, which then stays. `hash_of` gives the hash of a slot that
+    /// Adds a slot; `false` if one that `is_it` was there, which then stays. `hash_of` gives the hash of a slot that
     /// was added before, for when the table grows.
     pub(crate) fn insert(
         &mut self,

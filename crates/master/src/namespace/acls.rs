@@ -1,6 +1,5 @@
-//! What entries say themselves of who may do what, and whose they are. Serves rights. Few entries say anything, and
-//! most of those say the same: so a list is kept once, and an entry without one costs nothing. Never decides who may do
-//! what.
+//! Entries' own lists of rights, and their owners. Serves rights. Few entries have a list, and most of those have the
+//! same one. So each list is kept once, and an entry without one costs nothing. It never decides who may do what.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +32,7 @@ impl Acls {
 
     pub(super) fn remove(&mut self, slot: Slot) {
         let Some(acl) = self.own.remove(&slot) else { return };
-        // One is ours and one is that of the known: nobody else says so.
+        // One reference is this one and one is in `known`: no other entry has this list.
         if Arc::strong_count(&acl) == 2 {
             self.known.remove(&acl);
         }
@@ -54,14 +53,14 @@ impl Acls {
 pub(crate) struct Ancestor<'a> {
     slot: Slot,
     pub(crate) owner: &'a UserName,
-    /// What it says itself.
+    /// Its own list of rights.
     pub(crate) acl: Option<&'a Acl>,
     pub(crate) is_root: bool,
     pub(crate) is_folder: bool,
 }
 
 impl Namespace {
-    /// What an entry says itself of who may do what.
+    /// An entry's own list of rights.
     pub(crate) fn own_acl(&self, id: FileId) -> Option<&Acl> {
         self.items.acl(self.items.find(id)?)
     }
@@ -76,7 +75,7 @@ impl Namespace {
         self.items.id(ancestor.slot)
     }
 
-    /// Lets an entry say this itself, or nothing. Gives its row, where it said something else before.
+    /// Gives an entry a list of its own, or none. Returns its row if the list has changed.
     pub(crate) fn set_acl(&mut self, id: FileId, acl: Option<Acl>) -> Vec<RowChange> {
         let Some(slot) = self.items.find(id).filter(|slot| self.items.acl(*slot) != acl.as_ref()) else {
             return Vec::new();
@@ -85,7 +84,7 @@ impl Namespace {
         self.row(slot)
     }
 
-    /// Gives an entry to another user. Gives its row, where it was someone else's.
+    /// Gives an entry to another user. Returns its row if the owner has changed.
     pub(crate) fn set_owner(&mut self, id: FileId, owner: &UserName) -> Vec<RowChange> {
         let Some(slot) = self.items.find(id).filter(|slot| self.items.owner(*slot) != Some(owner)) else {
             return Vec::new();
@@ -94,8 +93,8 @@ impl Namespace {
         self.row(slot)
     }
 
-    /// The entries below a folder, itself not among them, that have a list of their own. Asks for each such entry of
-    /// the cloud whether it is there: they are few.
+    /// The entries below a folder, itself not among them, that have a list of their own. Checks every entry of the
+    /// cloud that has a list: they are few.
     pub(crate) fn own_acls_below(&self, folder: FileId) -> Vec<FileId> {
         let Some(folder) = self.items.find(folder) else { return Vec::new() };
         let is_below = |slot: &Slot| {
@@ -105,14 +104,14 @@ impl Namespace {
         self.items.acls().slots().filter(is_below).filter_map(|slot| self.items.id(slot)).collect()
     }
 
-    /// Whether no entry says anything.
+    /// Whether no entry has a list.
     pub(crate) fn has_no_acls(&self) -> bool {
         self.items.acls().own.is_empty()
     }
 
     fn ancestors_of_slot(&self, slot: Option<Slot>) -> impl Iterator<Item = Ancestor<'_>> {
         let above = std::iter::successors(slot, |at| if *at == self.root { None } else { self.items.parent(*at) });
-        // What was cut off names a parent that is none.
+        // A cut-off folder names a parent that does not exist.
         above.map_while(|slot| {
             let owner = self.items.owner(slot)?;
             let (is_root, is_folder) = (slot == self.root, self.items.is_folder(slot));
@@ -121,5 +120,5 @@ impl Namespace {
     }
 }
 
-/// About what an entry of a list takes, in bytes, with its name.
+/// About the size of an entry of a list, in bytes, with its name.
 const ENTRY_BYTES: usize = 64;

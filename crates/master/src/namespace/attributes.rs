@@ -6,7 +6,7 @@ use protocol::FileId;
 use super::{Namespace, ROOT};
 
 impl Namespace {
-    /// The folder that holds an entry; `None` for the root, for what is not there and for what was cut off.
+    /// The folder that holds an entry; `None` for the root, for a missing entry and for a cut-off folder.
     pub(crate) fn parent(&self, id: FileId) -> Option<FileId> {
         if id == ROOT {
             return None;

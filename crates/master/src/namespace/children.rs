@@ -1,6 +1,6 @@
 //! The entries of one folder in the order of their names: slots in chunks of at most [`CHUNK_SLOTS`]. Adding to a
 //! folder of a million entries moves a few hundred numbers, not a million. Finding the place after a name takes some
-//! twenty comparisons. It never holds a name: each call is told how to find them in the items.
+//! twenty comparisons. It never holds a name: each call is told how to find names in the items.
 
 use crate::compact_storage::Slot;
 

@@ -126,7 +126,7 @@ pub(super) fn halves(slice: SliceId) -> [u32; 4] {
 
 /// It is a folder.
 pub(super) const FOLDER: u8 = 1;
-/// Version, length, time and record format are in [`Rare`].
+/// Version, length, time and record format are in the table of rare parts (`items`).
 pub(super) const RARE: u8 = 2;
 /// It has user metadata.
 pub(super) const USER: u8 = 4;
@@ -135,7 +135,7 @@ const VACANT: u8 = 8;
 /// Its record format, if it is not `file`.
 pub(super) const FIXED: u8 = 16;
 pub(super) const LINES: u8 = 32;
-/// In the bytes of a record format, like [`LINES`]: formats that have no flag of their own.
+/// In the bytes of a record format, with the flag [`LINES`]: formats without a flag of their own.
 const INDEX: u16 = 1;
 const PARQUET: u16 = 2;
 /// It has its own list of rights.

@@ -50,7 +50,8 @@ impl Nodes {
     }
 
     /// Takes a row that was kept elsewhere while this journal was lost, and returns the change that makes it durable.
-    /// For a node that has joined already, only its leaving counts. One that has not joined may have been removed.
+    /// For a node that has joined already, only whether it was leaving counts. One that has not joined may have been
+    /// removed.
     pub(crate) fn restore_row(&mut self, now: Now, row: &StoredRow) -> Option<RowChange> {
         let id = NodeId::new(std::str::from_utf8(&row.key).ok()?).ok()?;
         let read: NodeRow = decode_row(&row.value)?;

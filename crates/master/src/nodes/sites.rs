@@ -72,7 +72,7 @@ impl Sites {
         (site, rack)
     }
 
-    /// Counts all nodes anew.
+    /// Counts all nodes again.
     pub(super) fn count<'a>(&mut self, nodes: impl Iterator<Item = (NodeKey, &'a Node)>) {
         let known_before = self.known_count;
         self.active.clear();

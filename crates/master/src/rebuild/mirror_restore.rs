@@ -367,9 +367,9 @@ impl Master {
         }
     }
 
-    /// Whether a file stands in another folder than this one. The copy of `key` has another folder at the path in the
-    /// file's sidecar. A node that knows all that the copy knows has the file there. Then the file was written after
-    /// the first folder was moved away.
+    /// Whether a file stands in another folder than this one. Two conditions must hold. The copy of `key` has another
+    /// folder at the path in the file's sidecar. And a node that knows all that the copy knows has the file there. Then
+    /// the file was written after the first folder was moved away.
     fn is_in_another_folder(&self, key: NodeKey, folder: FileId, header: &protocol::SliceHeader) -> bool {
         let there = header.path.parent().and_then(|above| self.names.find(&above));
         there.is_some_and(|there| there != folder) && self.is_placed_there(key, header)

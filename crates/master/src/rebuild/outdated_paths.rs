@@ -106,8 +106,8 @@ impl Master {
         (changes, news)
     }
 
-    /// Lets nodes report again that reported these slices before a copy mentioned them. These are slices that came with
-    /// an outdated path, had no place among the previous names, or whose place this copy does not name.
+    /// Has nodes report again if they reported these slices before a copy mentioned them. These are slices that came
+    /// with an outdated path, had no place among the previous names, or whose place this copy does not name.
     pub(super) fn request_inventories(&mut self, now: Now, slices: &[SliceId]) {
         let mut nodes = BTreeSet::new();
         for slice in slices {
@@ -129,6 +129,6 @@ impl Master {
 
 /// The mark of a node that keeps no rows.
 const NO_MARK: MirrorPosition = MirrorPosition { journal: JournalId(0), generation: 0, sequence: 0 };
-/// Slices recorded so, some 10 MiB of memory. Beyond that, a rename or a removal may be undone if the journal is lost
-/// before all have reported.
+/// Slices recorded in this way, some 10 MiB of memory. Beyond that, a rename or a removal may be undone if the journal
+/// is lost before all have reported.
 const OUTDATED_MAX: usize = 30_000;

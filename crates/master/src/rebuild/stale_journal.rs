@@ -64,7 +64,7 @@ impl Master {
         self.has_unmerged_mirror(node) || (!self.has_all_reports() && !self.rebuild.decided.slices.contains(&slice))
     }
 
-    /// Whether expired entries may be removed: in a state newer than an old journal's they might not have expired.
+    /// Whether expired entries may be removed. By an old journal they may have expired, though not by newer knowledge.
     pub(crate) fn may_expire(&self, now: Now) -> bool {
         let has_waited = now.monotonic >= self.rebuild.started + EXPIRY_WAITS;
         self.has_all_reports() || (has_waited && self.rebuild.has_any_report)
@@ -89,7 +89,7 @@ impl Master {
         self.forget_incarnations()
     }
 
-    /// Checks whether a node's copy of this journal was not given out in this line of its lives.
+    /// Whether a node's copy of this journal has a change that this line of its lives never counted.
     pub(super) fn is_ahead_of_journal(&self, mark: &MirrorPosition) -> bool {
         let (id, last) = (self.rebuild.id, self.mirror.sequence());
         !self.lineage.contains(id, last, id, mark.sequence)

@@ -1,32 +1,32 @@
-//! What each request needs: the one list of it. Never looks at names.
+//! The needs of each request, in one list. Never looks at names.
 
 use protocol::{
     Rights, SectorPath,
     message::{access::AclRequest, client_master::ClientRequest, cluster::RebalanceVerb, rebuild::RebuildRequest},
 };
 
-/// What someone must be, or must have a right to.
+/// What a user must be, or must have a right to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need<'a> {
-    /// To be logged in; what is shown, and of whom, is decided where it is done.
+    /// To be logged in; the code of the request decides what is shown, and of which users.
     Login,
-    /// To be who holds the lease, runs the job, or owns what is in the trash; looked at where that is found.
+    /// To hold the lease, run the job, or own the entry in the trash; checked where that is found.
     Holder,
-    /// To administer the cloud; it says what for.
+    /// To be an administrator; the text says what for.
     Administrator(&'static str),
-    /// These rights on what is at a path.
+    /// These rights on the entry at a path.
     On(&'a SectorPath, Rights),
-    /// To make something at a path, or to replace what is there.
+    /// To create an entry at a path, or to replace the one that is there.
     Make(&'a SectorPath),
-    /// To make a folder, which may be there already.
+    /// To make a folder, which may exist already.
     MakeFolder(&'a SectorPath),
-    /// To take something from the first path away, to the second.
+    /// To move an entry from the first path to the second.
     Move(&'a SectorPath, &'a SectorPath),
-    /// To remove something with all that is in it.
+    /// To remove an entry with all its content.
     Remove(&'a SectorPath),
 }
 
-/// All that a request needs. Without a wildcard, so that whoever adds a request says who may ask it.
+/// All needs of a request. The match has no wildcard, so a new request cannot be added without its needs.
 pub(super) fn needs(request: &ClientRequest) -> Vec<Need<'_>> {
     match request {
         ClientRequest::Create(create) => vec![Need::Make(&create.path)],
@@ -52,7 +52,7 @@ pub(super) fn needs(request: &ClientRequest) -> Vec<Need<'_>> {
         | ClientRequest::CancelJob(_)
         | ClientRequest::History(_)
         | ClientRequest::Acl(AclRequest::Inputs { .. }) => vec![Need::Holder],
-        // What of it only administrators may ask is the security server's to say: it knows who is one now.
+        // The security server decides which of these need an administrator: it knows who is one now.
         ClientRequest::Accounts(_) | ClientRequest::Admission(_) => vec![Need::Login],
         ClientRequest::AdmitJob { output: None, .. }
         | ClientRequest::Nodes

@@ -1,5 +1,5 @@
-//! Upload to several nodes, from one to the other: who is chosen, who is waited for, and what happens when the chain
-//! breaks.
+//! Upload to several nodes, from one to the other: the chosen nodes, those that are waited for, and the effects when
+//! the chain breaks.
 
 #![allow(clippy::unwrap_used)]
 

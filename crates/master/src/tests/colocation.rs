@@ -56,7 +56,7 @@ fn a_lost_node_is_replaced_by_one_other_for_the_whole_folder() {
     assert!(now_at.len() == 2 && now_at.contains(&home[1]), "{now_at:?}");
     let further = fill(&mut bench, 20, 25);
     assert_eq!(homes(&bench, &further), BTreeSet::from([now_at.clone()]));
-    // Who comes late has copies that are not needed any more.
+    // A node that comes late has copies that are no longer needed.
     bench.join(&home[0]);
     bench.advance(seconds(10));
     assert_eq!(homes(&bench, &slices), BTreeSet::from([now_at.clone()]));

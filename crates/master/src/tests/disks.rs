@@ -133,7 +133,7 @@ fn a_node_whose_sandbox_lacks_a_layer_is_named_with_what_to_do() {
     assert!(reasons[0].contains("user namespaces"), "{reasons:?}");
 }
 
-/// A cloud whose names were put together anew, with the slices that node n1 has on two disks.
+/// A cloud after a rebuild, with the slices that node n1 has on two disks.
 fn rebuilt_with_two_disks() -> (Bench, HeldSlice, HeldSlice) {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
     let only = |at: &str| CreateRequest { copies: Some(1), sync_copies: Some(1), at: Some(node("n1")), ..create(at) };

@@ -29,7 +29,7 @@ pub(crate) struct FakeNode {
     pub(super) fails_copies: bool,
     /// What is kept of copies that fail.
     pub(super) keeps_bytes: u64,
-    /// What it says is under way with other sites.
+    /// The transfers with other sites that it reports.
     pub(super) links: Vec<protocol::message::node_master::LinkUse>,
     pub(super) free_bytes: u64,
     pub(super) memory_free_bytes: u64,

@@ -245,7 +245,7 @@ fn only_a_client_of_a_nodes_own_machine_is_told_its_local_socket() {
     assert_eq!(told(&mut bench, [10, 0, 0, 2]), [None, Some("socket-of-n2".into())]);
     assert_eq!(told(&mut bench, [192, 0, 2, 1]), [None, None]);
     assert_eq!(told(&mut bench, [127, 0, 0, 1]), [None, None], "these nodes joined from elsewhere");
-    // So is who writes: the file may then be passed.
+    // A writer is told the socket too: the open file may then be passed.
     bench.login("cat", [10, 0, 0, 2].into());
     let mut to = |at: &str, node: &str| {
         let request = CreateRequest { at: Some(node.parse().unwrap()), ..create(at) };

@@ -1,4 +1,4 @@
-//! Shares of users: who has too much hears so and when to try again, and others go on.
+//! Shares of users: a user who has too much is told so and when to try again, and others go on.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use protocol::{
 use super::*;
 
 impl Bench {
-    /// The answer of one who has too much.
+    /// The answer to a user who has too much.
     fn too_much(&mut self, user: &str, request: ClientRequest) -> Refusal {
         match self.ask(user, request) {
             ClientReply::Refused(too_much) => {
@@ -101,7 +101,7 @@ fn what_one_user_was_promised_leaves_others_a_fair_part_of_the_room() {
     let said = bench.too_much("ann", ask_sized("/more", 100_000)).message;
     assert!(said.contains("990000 bytes that are promised") && said.contains("990000 of them to ann"), "{said}");
     bench.created("bob", sized("/bobs", 400_000));
-    // More than the half that is his he has not, as long as ann may still come.
+    // He gets no more than his half as long as ann may still come.
     bench.too_much("bob", ask_sized("/bobs-too", 200_000));
     bench.done("ann", ClientRequest::Abandon(large.lease));
     bench.created("bob", sized("/bobs-too", 590_000));
@@ -117,7 +117,7 @@ fn two_users_at_the_bound_each_get_what_they_need() {
     for user in ["ann", "bob"] {
         bench.too_much(user, ask_sized(&format!("/{user}-too"), 10_000));
     }
-    // A third finds the third that is his, although nothing is left beside what was promised.
+    // A third user gets a third, although nothing is left beside the promised room.
     bench.put("eve", sized("/eve", 300_000), 300_000);
 }
 
@@ -235,7 +235,7 @@ fn one_users_many_sessions_put_out_his_own_and_no_others() {
     bench.now = bench.now.after(seconds(60));
     for hers in anns.iter().take(20) {
         bench.login("ann", from);
-        // Her oldest are heard of; his is not.
+        // Her oldest sessions are in use; his is not.
         let asked = SessionCaller { session: *hers, request: Some(1) };
         bench.master.handle_message(bench.now, asked, MasterMessage::Client(ClientRequest::Jobs));
     }

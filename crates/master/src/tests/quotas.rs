@@ -67,7 +67,7 @@ fn who_may_keep_no_more_is_told_who_what_how_much_and_what_to_do() {
     bench.put("ann", with_bytes("/b", 40), 40);
     bench.put("ann", with_bytes("/empty", 0), 0);
     assert!(bench.refused("ann", ClientRequest::Create(with_bytes("/fourth", 0))).message.contains("3 files"));
-    // What does not grow is always allowed, also to who has too much already.
+    // A write that does not grow the usage is always allowed, even to a user over quota.
     bench.done("admin", set_quota("ann", Some(1), Some(1)));
     bench.put("ann", with_bytes("/a", 59), 59);
     bench.done("ann", rename("/a", "/c"));

@@ -50,7 +50,7 @@ fn a_path(rng: &mut fastrand::Rng) -> String {
     format!("/f{}", rng.u32(..8))
 }
 
-/// A write under way: its path, what was created, its bytes, and whether they are with a node.
+/// An open write: its path, what was created, its bytes, and whether they are with a node.
 type Write = (String, Created, u64, bool);
 
 fn begin_write(bench: &mut Bench, rng: &mut fastrand::Rng, writing: &mut Vec<Write>, step: u64) {

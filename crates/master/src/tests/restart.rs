@@ -88,7 +88,8 @@ fn an_order_that_waits_does_not_act_on_what_is_not_saved() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.node_mut("n1").answers = false;
     let slice = content(&bench.put("ann", create("/f"), 10)).slice;
-    // A second order about the slice waits for the first to be answered; by then memory says that it is nobody's.
+    // A second order about the slice waits for the first to be answered; by then the memory says that it belongs to no
+    // file.
     bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
     bench.saves = false;
     bench.ask_later("ann", ClientRequest::Remove { path: path("/g"), recursive: false, now: true });

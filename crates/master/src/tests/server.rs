@@ -1,5 +1,5 @@
 //! The master with its real server: sockets on the loopback and a journal on the disk. A security server, a client and
-//! a node are stand-ins. The rules are tested elsewhere; here the test is how they are driven.
+//! a node are stand-ins. The rules are tested elsewhere; these tests cover how they are driven.
 
 #![allow(clippy::unwrap_used)]
 

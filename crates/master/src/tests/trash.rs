@@ -1,4 +1,4 @@
-//! The trash: what is removed can be restored by whom it belonged to, for a while, and is in nobody's way.
+//! The trash: removed entries can be restored by their owners for a while, and are in nobody's way.
 
 #![allow(clippy::unwrap_used)]
 
@@ -131,7 +131,7 @@ fn what_was_removed_last_is_meant_also_after_the_clock_went_back() {
         let last_by_date = items.last().map(|item| item.bytes);
         assert_eq!((items.len(), last_by_date), (3, Some(Some(1))), "by its date the first would be the last");
         for (to, bytes) in [("/last", 3), ("/before", 2), ("/first", 1)] {
-            // An administrator, who has removed none of them himself, means the same.
+            // An administrator, who has removed none of them, means the same one.
             let user = if bytes == 2 { "admin" } else { "ann" };
             bench.restored(user, "/f", Some(to));
             assert_eq!(content(&bench.stat(to).entry).bytes, bytes, "restarted: {restarts}");
@@ -173,7 +173,7 @@ fn each_user_sees_and_restores_his_own_and_administrators_all() {
     bench.put("ann", create("/ann"), 1);
     bench.put("bob", create("/bob"), 2);
     bench.done("ann", rm("/ann"));
-    // Whoever removes it, it goes to the one it belongs to.
+    // Whoever removes it, it goes to the trash of its owner.
     bench.done("admin", rm("/bob"));
     let (anns, bobs) = (bench.trash("ann"), bench.trash("bob"));
     assert_eq!((anns[0].from.as_str(), bobs[0].from.as_str()), ("/ann", "/bob"));

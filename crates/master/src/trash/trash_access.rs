@@ -204,7 +204,7 @@ fn check_removal(by: &UserRights, path: &SectorPath, for_good: bool) -> Result<(
     Err(Refusal::new(Reason::NotPermitted, message))
 }
 
-/// Where a page of the trash ends, in bytes: half of what a message may hold, for what the last one adds.
+/// Where a page of the trash ends, in bytes: half of a message, which leaves room for the last one.
 const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
 /// An upper bound of an item's length in a message, in bytes, without its paths.
 const ITEM_FIXED_BYTES: usize = 120;

@@ -169,7 +169,7 @@ pub enum PieceRefused {
 }
 
 impl PieceRefused {
-    /// The status that its sender gets.
+    /// The reason that its sender gets.
     pub fn reason(self) -> Reason {
         match self {
             Self::Sealed => Reason::NotPermitted,
@@ -201,7 +201,7 @@ pub enum SealRefused {
 }
 
 impl SealRefused {
-    /// The status that the driver gets.
+    /// The reason that the driver gets.
     pub fn reason(&self) -> Reason {
         match self {
             Self::Missing(_) | Self::Length { .. } => Reason::NotFound,

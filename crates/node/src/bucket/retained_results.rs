@@ -52,7 +52,7 @@ impl RetainedResult {
 }
 
 impl RetainedResults {
-    /// Keeps what an attempt left; false if it is larger than everything that may be kept.
+    /// Keeps what an attempt left; false if it is larger than all results together may be.
     pub fn retain(&self, attempt: AttemptId, kept: RetainedResult) -> bool {
         let size = kept.size();
         let gone = self.lock().retain(attempt, size, Arc::new(kept));

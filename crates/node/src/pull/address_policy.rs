@@ -1,6 +1,6 @@
 //! The addresses to which a client may send this node for the bytes of a copy (path `docs/paths/third-party-copy.md`).
-//! A node stands inside its operator's network and on its own machine, which others cannot reach, and must not reach
-//! those for them. Pure. It never sees a name: a node is always given an address.
+//! A node reaches its operator's network and its own machine, which others cannot reach, and must not connect there for
+//! them. The policy is pure. It never sees a name: a node is always given an address.
 
 use std::net::{IpAddr, SocketAddr};
 

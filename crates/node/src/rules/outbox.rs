@@ -113,7 +113,7 @@ impl Outbox {
     }
 }
 
-/// How far the start of a session is.
+/// How far the start of a session has got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// No session.

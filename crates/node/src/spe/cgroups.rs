@@ -59,8 +59,8 @@ impl Cgroups {
         Ok(folder)
     }
 
-    /// Prepares the tree. A process in its root moves into a group of its own, since only groups without processes can
-    /// divide their resources. Groups that an earlier node left there are removed.
+    /// Prepares the tree. If this process is in its root, it moves into a group of its own, since only groups without
+    /// processes can divide their resources. Groups that an earlier node left there are removed.
     ///
     /// # Errors
     /// A sentence on why there is none.

@@ -70,7 +70,7 @@ pub(super) enum ProcessKind<'a> {
     Program(&'a str),
 }
 
-/// How often this machine, or its control group, has ended a process for lack of memory; 0 if unknown.
+/// How often this machine has ended a process for lack of memory, its own or a control group's; 0 if unknown.
 pub(super) fn oom_kills() -> u64 {
     let counts = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     kills_of(&counts)

@@ -259,8 +259,8 @@ impl SpeProcess {
         Ok(missing)
     }
 
-    /// Loads a function with its side files, open for reading. After a refusal with [`Status::Unavailable`] or
-    /// [`Status::Failed`] the process is unusable.
+    /// Loads a function with its side files, open for reading. After a refusal the process is usable only if it
+    /// [is ready](Self::is_ready).
     pub async fn load(&mut self, function: &FunctionSpec, side: Vec<(SideFileName, File)>) -> Result<(), Refusal> {
         self.take_turn().map_err(|sentence| Refusal::new(Reason::Unavailable, sentence))?;
         self.await_confinement().await?;

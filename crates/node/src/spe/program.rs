@@ -92,7 +92,7 @@ impl Program {
         command.envs(self.side.iter().map(|(name, path)| (format!("SECTOR_SIDE_{name}"), path)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = self.launcher.spawn(&mut command).map_err(|error| match error.kind() {
-            // The file exists, but this machine cannot run it, and so no machine can.
+            // The file was found, but this machine cannot run it. That is the same at every node.
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
                 CallError::Function(FunctionError::new(format!("`{name}` could not be started: {error}")))
             }

@@ -1,6 +1,6 @@
-//! The Python of an SPE, seen from the process that starts it: one interpreter a stage, kept between segments. It gets
-//! a segment as an open file and returns its results in batches over one socket. It runs `python/runner.py`. Serves the
-//! path *job*, door 7; in the SPE process alone, which is locked in, and the interpreter even more
+//! The Python of an SPE, seen from the process that starts it: one interpreter per stage, kept between segments. It
+//! gets a segment as an open file and returns its results in batches over one socket. It runs `python/runner.py`.
+//! Serves the path *job*, door 7; in the SPE process alone, which is locked in, and the interpreter even more
 //! ([`sandbox`](super::sandbox)). What the interpreter says is never believed beyond its own task.
 
 use std::{
@@ -117,11 +117,13 @@ impl LoadedPython {
 
 /// A running interpreter. Dropping it ends it.
 ///
-/// A message to Python is three numbers of 32 bits, then their bytes; all numbers are little-endian. The numbers are
-/// the kind (1 load, 2 segment), the bytes of JSON, and the bytes after it. Descriptors come with the first byte. A
-/// function has its side files. A segment has each part's file, followed by that of its index, if it has one.
+/// A message to Python is three numbers of 32 bits, then JSON and further bytes; all numbers are little-endian. The
+/// numbers are the kind (1 load, 2 segment), the length of the JSON, and that of the bytes after it. Descriptors come
+/// with the first byte. For a function they are its side files. For a segment they are each part's file, followed by
+/// that of its index, if it has one.
 ///
-/// A message from Python has a head of 24 bytes: kind, a 32-bit number `a`, two 64-bit ones `b` and `c`. Then follows
+/// A message from Python has a head of 24 bytes: kind, a 32-bit number `a`, two 64-bit ones `b` and `c`. The table says
+/// what follows the head.
 ///
 /// | kind | what | after the head |
 /// |---|---|---|

@@ -90,6 +90,6 @@ impl SegmentQueue {
     }
 }
 
-/// Most files of segments that are sent and not yet processed. There are enough that the process never waits for the
+/// Most files of segments that are sent and not yet processed. This is enough that the process never waits for the
 /// node, and few enough for any limit of descriptors in flight.
 const FILES_AHEAD_MAX: usize = 32;

@@ -118,7 +118,8 @@ async fn passwd(cloud: &Client, user: Option<UserName>, from_stdin: bool) -> Res
     Ok(cloud.set_password(&user, old, new).await?)
 }
 
-/// Whether the user has a password. Only an administrator may set a first password, and may look it up.
+/// Whether the logged-in user has a password. Only administrators may set a first password, and only they may ask
+/// whether there is one.
 async fn has_password(cloud: &Client) -> Result<bool, Failure> {
     if !cloud.who_am_i().await?.rights.admin {
         return Ok(true);

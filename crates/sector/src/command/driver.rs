@@ -32,7 +32,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
     Ok(driven?)
 }
 
-/// Reads the order, which comes behind its length.
+/// Reads the order, which follows its length.
 fn read_start() -> Result<DriverStart, Failure> {
     let strange = || Failure::usage("`sector driver` is started by nodes only");
     let mut input = io::stdin().lock();

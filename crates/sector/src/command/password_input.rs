@@ -19,7 +19,7 @@ pub(super) enum PasswordInput {
 }
 
 impl PasswordInput {
-    /// Standard input if requested, else the terminal.
+    /// Opens standard input if requested, else the terminal.
     pub(super) fn open(from_stdin: bool) -> Result<Self, Failure> {
         if from_stdin {
             return Ok(Self::Lines(BufReader::new(io::stdin())));
@@ -76,8 +76,8 @@ fn line_of(from: &mut impl BufRead) -> Result<String, Failure> {
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
-/// What a person types up to the end of the line, key by key. While it is silent, the terminal itself neither edits
-/// lines nor turns keys into signals. So Ctrl-C ends the question only after the terminal is restored.
+/// What a person types up to the end of the line, key by key. While echo is off, the terminal itself neither
+/// edits lines nor turns keys into signals. So Ctrl-C ends the question only after the terminal is restored.
 fn typed(keys: &mut impl Read) -> Result<String, Failure> {
     let mut line = Vec::new();
     let mut key = [0];

@@ -1,6 +1,6 @@
-//! Reads a secret that the operator put into a file, at the start of the security server. A file that others may read
-//! is refused, unlike a role's own key, which the role wrote itself. The file was only just put there, and can be
-//! corrected. It never accepts such a file.
+//! Reads a secret that the operator put into a file, at the start of the security server. A role's own key, which the
+//! role wrote itself, may be readable by others: that only gives a warning. The operator's file was only just put there
+//! and can be corrected, so one that others may read is never accepted.
 
 use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 

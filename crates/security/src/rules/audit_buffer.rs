@@ -151,8 +151,8 @@ impl Security {
             };
             self.actions.push_back(SecurityAction::Answer { caller, reply });
         }
-        // The head is stored with the accounts too: anyone who cuts the files off must change those as well. It may lag
-        // behind a little.
+        // The head is stored with the accounts too: anyone who truncates the files must change those as well. It may
+        // lag behind a little.
         self.save(vec![crate::accounts::set_audit_head(head)]);
     }
 }
@@ -400,7 +400,7 @@ struct Asked {
 }
 
 /// Written without a wildcard, so that anyone who adds a question also says what is recorded of it. No password or
-/// token is.
+/// token ever is.
 fn about_accounts(request: &AccountsRequest) -> Asked {
     use AccountsRequest as Ask;
     let look = |what| Asked { changes: false, what, object: String::new(), note: String::new() };

@@ -363,5 +363,5 @@ pub(super) const USERS_MAX: usize = 10_000;
 const GROUPS_MAX: usize = 1_000;
 /// Most groups of one user: they travel with every question to the security server.
 const GROUPS_OF_USER_MAX: usize = 64;
-/// Most ranges of addresses for one user.
+/// Most ranges of addresses from which one user may log in.
 const ADDRESSES_MAX: usize = 64;

@@ -69,6 +69,6 @@ impl Stage {
 
 /// Longest pause: an input that is back is found soon.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// An input that was unavailable before and after this long counts as unavailable twice: a task may wait long for an
-/// SPE.
+/// If longer than this passes between two attempts that found no input, a new outage begins: a task may wait long for
+/// an SPE.
 const UNSEEN_MAX: Duration = Duration::from_secs(60);

@@ -20,7 +20,7 @@ pub(super) struct Names {
     pending: VecDeque<Pending>,
 }
 
-/// The object of a name.
+/// What a name stands for.
 #[derive(Clone)]
 pub(super) enum Name {
     Folder,

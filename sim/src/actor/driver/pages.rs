@@ -218,7 +218,7 @@ pub(super) fn sync_copies(nodes: usize) -> u8 {
 /// The first slice of a journal.
 pub(super) const HEAD: &str = "head";
 
-/// A reason that ends a request so: the driver looks at the kind alone.
+/// A reason with this status: the driver looks only at the status.
 fn reason_of(status: Status) -> Reason {
     match status {
         Status::Failed => Reason::Failed,

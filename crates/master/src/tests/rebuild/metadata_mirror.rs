@@ -20,7 +20,7 @@ fn nodes_keep_every_folder_and_no_file_and_learn_what_they_missed() {
     assert_eq!((kept("names"), kept("members"), kept("jobs")), (4, 2, 0));
     let is_full = |order: &Order| matches!(order, Order::Mirror(MirrorUpdate { base: MirrorBase::Page { .. }, .. }));
     assert_eq!(bench.node("n2").orders.iter().filter(|order| is_full(order)).count(), 1, "the rest came as changes");
-    // A master that starts again has no log of changes; whoever has all needs nothing.
+    // A master that starts again has no log of changes; a node that has all rows needs nothing.
     bench.restart_master();
     bench.nodes.values_mut().for_each(|fake| fake.orders.clear());
     bench.join_each(&["n1", "n2"]);

@@ -146,7 +146,7 @@ fn the_kernel_takes_the_limits_and_a_process_and_its_end_ends_the_group() {
     drop(group);
     // Nobody told it to end.
     assert!(!child.wait().unwrap().success());
-    // The node's next group is made, at the latest, when the one before is gone.
+    // The old group is gone at the latest when the node makes its next one.
     let next = groups.make(&limits(64 << 20)).unwrap();
     assert_eq!(tree.groups(), slice::from_ref(&next.folder));
 }

@@ -1,5 +1,5 @@
-//! Privileges and limits of a confined process. It serves the [sandbox](super). It never raises a limit and never adds
-//! a privilege.
+//! Privileges and limits of a confined process. It serves the [sandbox](super). It never raises a hard limit and never
+//! adds a privilege.
 
 use rustix::{
     fs::Mode,
@@ -68,7 +68,7 @@ fn limit(resource: Resource, most: u64) -> bool {
 /// process that reads scattered bytes in all of them makes the kernel keep page tables of a 512th part, an eighth of
 /// the memory.
 const ADDRESSES_FOR_MEMORY: u64 = 64;
-/// Room for the stack of the first thread; deeper recursion is an error elsewhere.
+/// Room for the stack of the first thread; a function that recurses deeper is itself at fault.
 const STACK_BYTES: u64 = 64 << 20;
 /// Memory that may not be swapped out: some random number libraries ask for it.
 const LOCKED_BYTES: u64 = 64 << 10;
