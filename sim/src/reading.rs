@@ -7,6 +7,7 @@ use protocol::{
     Digest, SectorPath, SliceId, Status,
     message::{
         client_master::{ClientReply, ClientRequest, EntryKind, Source},
+        request::LocateRequest,
         transfer::TransferRequest,
     },
 };
@@ -65,7 +66,7 @@ impl Reading {
 
     /// The question to the master.
     pub(crate) fn request(&self) -> ClientRequest {
-        ClientRequest::Locate(self.path.clone())
+        ClientRequest::Locate(LocateRequest(self.path.clone()))
     }
 
     /// The master answered.

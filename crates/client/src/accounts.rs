@@ -6,53 +6,29 @@ use protocol::{
     CredentialId, UserName,
     message::{
         accounts::{
-            AccountsReply, AccountsRequest, GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus,
-            UserChange, UserStatus,
+            AccountsPage, GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange,
+            UserStatus,
         },
-        client_master::{ClientReply, ClientRequest},
         master_security::KnownUser,
+        request::{
+            AddGroupRequest, AddTokenRequest, Call, ChangeUserRequest, GroupsRequest, RemoveGroupRequest,
+            RemoveUserRequest, RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest,
+            SetMemberRequest, SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest,
+        },
     },
 };
 
 use crate::{Client, ClientError};
 
-/// Sends a request about accounts and takes the one reply that fits.
-macro_rules! ask {
-    ($client:expr, $name:literal, $request:expr, $pattern:pat => $value:expr) => {
-        match $client.ask(ClientRequest::Accounts($request)).await? {
-            ClientReply::Accounts($pattern) => Ok($value),
-            _ => Err(ClientError::Unexpected { who: "master", request: $name }),
-        }
-    };
-}
-
-/// Asks for page after page.
-macro_rules! ask_pages {
-    ($client:expr, $name:literal, $after:ident => $request:expr, $field:ident: $variant:ident, $last:expr) => {{
-        let (mut all, mut $after) = (Vec::new(), None);
-        loop {
-            let page = ask!($client, $name, $request, AccountsReply::$variant { $field, more } => ($field, more));
-            let (page, more) = page?;
-            $after = page.last().map($last);
-            let is_last = !more || page.is_empty();
-            all.extend(page);
-            if is_last {
-                return Ok(all);
-            }
-        }
-    }};
-}
-
 impl Client {
     /// Who is logged in, as the security server sees it now.
     pub async fn who_am_i(&self) -> Result<KnownUser, ClientError> {
-        ask!(self, "who am i", AccountsRequest::WhoAmI, AccountsReply::You(you) => you)
+        self.ask(WhoAmIRequest).await
     }
 
     /// All users, by name. For administrators.
     pub async fn users(&self) -> Result<Vec<UserStatus>, ClientError> {
-        ask_pages!(self, "users", after => AccountsRequest::Users { after: after.take() },
-            users: Users, |user: &UserStatus| user.user.clone())
+        self.all_pages(|after| UsersRequest { after }, |user: &UserStatus| user.user.clone()).await
     }
 
     /// Adds a user. For administrators.
@@ -77,7 +53,7 @@ impl Client {
     /// Exists (7) if there is such a user. Usage (2) for a password that is too short or contains the name. NotFound
     /// (3) for a group that does not exist.
     pub async fn add_user(&self, new: NewUser) -> Result<(), ClientError> {
-        self.change_accounts("add user", AccountsRequest::AddUser(new)).await
+        self.ask(new).await
     }
 
     /// Removes a user with tokens and sessions; the user's files stay. For administrators.
@@ -85,7 +61,7 @@ impl Client {
     /// # Errors
     /// Refused (4) for the last administrator.
     pub async fn remove_user(&self, user: &UserName) -> Result<(), ClientError> {
-        self.change_accounts("remove user", AccountsRequest::RemoveUser(user.clone())).await
+        self.ask(RemoveUserRequest(user.clone())).await
     }
 
     /// Changes what a user may do. For administrators.
@@ -93,7 +69,7 @@ impl Client {
     /// # Errors
     /// Refused (4) if no one would be left to administer the cloud.
     pub async fn change_user(&self, user: &UserName, change: UserChange) -> Result<(), ClientError> {
-        self.change_accounts("change user", AccountsRequest::ChangeUser { user: user.clone(), change }).await
+        self.ask(ChangeUserRequest { user: user.clone(), change }).await
     }
 
     /// Gives a user a new password, which ends the user's other login sessions. For one's own password, the old one is
@@ -103,29 +79,27 @@ impl Client {
     /// Refused (4) for a wrong old password, for another's password unless the caller is an administrator, and for a
     /// service account.
     pub async fn set_password(&self, user: &UserName, old: Option<Password>, new: Password) -> Result<(), ClientError> {
-        self.change_accounts("set password", AccountsRequest::SetPassword { user: user.clone(), old, new }).await
+        self.ask(SetPasswordRequest { user: user.clone(), old, new }).await
     }
 
     /// All groups with their members, by name. For administrators.
     pub async fn groups(&self) -> Result<Vec<GroupStatus>, ClientError> {
-        ask_pages!(self, "groups", after => AccountsRequest::Groups { after: after.take() },
-            groups: Groups, |group: &GroupStatus| group.group.clone())
+        self.all_pages(|after| GroupsRequest { after }, |group: &GroupStatus| group.group.clone()).await
     }
 
     /// Adds a group. For administrators.
     pub async fn add_group(&self, group: &str) -> Result<(), ClientError> {
-        self.change_accounts("add group", AccountsRequest::AddGroup(group.into())).await
+        self.ask(AddGroupRequest(group.into())).await
     }
 
     /// Removes a group; all its members leave it. For administrators.
     pub async fn remove_group(&self, group: &str) -> Result<(), ClientError> {
-        self.change_accounts("remove group", AccountsRequest::RemoveGroup(group.into())).await
+        self.ask(RemoveGroupRequest(group.into())).await
     }
 
     /// Adds a user to a group, or removes the user from it. For administrators.
     pub async fn set_member(&self, group: &str, user: &UserName, member: bool) -> Result<(), ClientError> {
-        let request = AccountsRequest::SetMember { group: group.into(), user: user.clone(), member };
-        self.change_accounts("set member", request).await
+        self.ask(SetMemberRequest { group: group.into(), user: user.clone(), member }).await
     }
 
     /// Gives a user a token of this name, valid for this many seconds. It is given out once and stored nowhere else.
@@ -134,41 +108,52 @@ impl Client {
     /// Refused (4) for another user's unless the caller is an administrator, and if the caller is logged in with a
     /// token.
     pub async fn add_token(&self, user: &UserName, name: &str, life_seconds: u64) -> Result<NewSession, ClientError> {
-        let request = AccountsRequest::AddToken { user: user.clone(), name: name.into(), life_seconds };
-        ask!(self, "add token", request, AccountsReply::Token(token) => token)
+        let request = AddTokenRequest { user: user.clone(), name: name.into(), life_seconds };
+        self.ask(request).await
     }
 
     /// A user's tokens, oldest first. For another user: administrators only.
     pub async fn tokens(&self, user: &UserName) -> Result<Vec<TokenStatus>, ClientError> {
-        ask!(self, "tokens", AccountsRequest::Tokens(user.clone()), AccountsReply::Tokens(tokens) => tokens)
+        self.ask(TokensRequest(user.clone())).await
     }
 
     /// Revokes a token. For another user: administrators only.
     pub async fn revoke_token(&self, user: &UserName, name: &str) -> Result<(), ClientError> {
-        let request = AccountsRequest::RevokeToken { user: user.clone(), name: name.into() };
-        self.change_accounts("revoke token", request).await
+        self.ask(RevokeTokenRequest { user: user.clone(), name: name.into() }).await
     }
 
     /// Login sessions, by id: one's own; all for administrators.
     pub async fn sessions(&self) -> Result<Vec<SessionStatus>, ClientError> {
-        ask_pages!(self, "sessions", after => AccountsRequest::Sessions { after: after.take() },
-            sessions: Sessions, |session: &SessionStatus| session.session)
+        self.all_pages(|after| SessionsRequest { after }, |session: &SessionStatus| session.session).await
     }
 
     /// Ends a login session, everywhere within ten seconds. For another user: administrators only.
     pub async fn revoke_session(&self, session: CredentialId) -> Result<(), ClientError> {
-        self.change_accounts("revoke session", AccountsRequest::RevokeSession(session)).await
+        self.ask(RevokeSessionRequest(session)).await
     }
 
     /// Ends all login sessions of a user. For another user: administrators only.
     pub async fn revoke_sessions_of(&self, user: &UserName) -> Result<(), ClientError> {
-        self.change_accounts("revoke sessions", AccountsRequest::RevokeSessionsOf(user.clone())).await
+        self.ask(RevokeSessionsOfRequest(user.clone())).await
     }
 
-    async fn change_accounts(&self, name: &'static str, request: AccountsRequest) -> Result<(), ClientError> {
-        match self.ask(ClientRequest::Accounts(request)).await? {
-            ClientReply::Accounts(AccountsReply::Done) => Ok(()),
-            _ => Err(ClientError::Unexpected { who: "master", request: name }),
+    /// Asks for page after page.
+    async fn all_pages<C, T, A>(
+        &self,
+        page: impl Fn(Option<A>) -> C,
+        key: impl Fn(&T) -> A,
+    ) -> Result<Vec<T>, ClientError>
+    where
+        C: Call<Reply = AccountsPage<T>>,
+    {
+        let mut all: Vec<T> = Vec::new();
+        loop {
+            let AccountsPage { items, more } = self.ask(page(all.last().map(&key))).await?;
+            let is_last = !more || items.is_empty();
+            all.extend(items);
+            if is_last {
+                return Ok(all);
+            }
         }
     }
 }

@@ -13,12 +13,15 @@ use protocol::{
     AddressRange, JoinTicket, KeyDigest, MachineKind, NodeId, Reason, Refusal, TicketSecret,
     message::{
         admission::{
-            AdmissionReply, AdmissionRequest, AdmissionVerb, CertificateRequest, Enrolment, MachineStatus,
+            AdmissionReply, AdmissionRequest, AdmissionVerb, CertificateRequest, Enrolment, MachinePage, MachineStatus,
             WaitingMachine,
         },
-        client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest},
         master_security::{SecurityReply, SecurityRequest},
+        request::{
+            AddTicketRequest, AllowRequest, ApproveRequest, MachinesRequest, RejectRequest, StrikeRequest,
+            WaitingMachinesRequest,
+        },
     },
 };
 use tokio::time::timeout;
@@ -38,8 +41,8 @@ impl Client {
         name: Option<NodeId>,
         life: Duration,
     ) -> Result<JoinTicket, ClientError> {
-        let (ticket, verb) = new_ticket(MachineKind::Node, master, authority_pem, name, life)?;
-        self.administer(verb).await.map(|()| ticket)
+        let (ticket, request) = new_ticket(MachineKind::Node, master, authority_pem, name, life)?;
+        self.ask(request).await.map(|()| ticket)
     }
 
     /// The machines that wait for a certificate.
@@ -47,10 +50,7 @@ impl Client {
     /// # Errors
     /// [`Status::Refused`] for anyone but administrators.
     pub async fn waiting_machines(&self) -> Result<Vec<WaitingMachine>, ClientError> {
-        match self.admission(AdmissionVerb::Requests).await? {
-            AdmissionReply::Requests(waiting) => Ok(waiting),
-            _ => Err(unexpected("node requests")),
-        }
+        self.ask(WaitingMachinesRequest).await
     }
 
     /// Approves a waiting machine; with `key` only the one that has it.
@@ -59,7 +59,7 @@ impl Client {
     /// [`Status::NotFound`] if none waits under that name. [`Status::Refused`] if it has another key, or several wait
     /// and none is named.
     pub async fn approve_machine(&self, name: &NodeId, key: Option<KeyDigest>) -> Result<(), ClientError> {
-        self.administer(AdmissionVerb::Approve { name: name.clone(), key }).await
+        self.ask(ApproveRequest { name: name.clone(), key }).await
     }
 
     /// Rejects the machines that wait under this name.
@@ -67,7 +67,7 @@ impl Client {
     /// # Errors
     /// [`Status::NotFound`] if there is none.
     pub async fn reject_machine(&self, name: &NodeId) -> Result<(), ClientError> {
-        self.administer(AdmissionVerb::Reject { name: name.clone() }).await
+        self.ask(RejectRequest { name: name.clone() }).await
     }
 
     /// Sets the addresses from which a node may join; no ranges means any address.
@@ -75,7 +75,7 @@ impl Client {
     /// # Errors
     /// [`Status::NotFound`] if there is no such node.
     pub async fn allow_node(&self, name: &NodeId, addresses: Vec<AddressRange>) -> Result<(), ClientError> {
-        self.administer(AdmissionVerb::Allow { name: name.clone(), addresses }).await
+        self.ask(AllowRequest { name: name.clone(), addresses }).await
     }
 
     /// Refuses a node's certificate from now on; with `undo`, accepts it again.
@@ -83,7 +83,7 @@ impl Client {
     /// # Errors
     /// [`Status::NotFound`] if there is no such node.
     pub async fn revoke_node(&self, name: &NodeId, undo: bool) -> Result<(), ClientError> {
-        self.administer(AdmissionVerb::Strike { name: name.clone(), undo }).await
+        self.ask(StrikeRequest { name: name.clone(), undo }).await
     }
 
     /// Every machine that has a certificate, by name.
@@ -94,27 +94,13 @@ impl Client {
         let mut all: Vec<MachineStatus> = Vec::new();
         loop {
             let after = all.last().map(|machine| machine.name.clone());
-            let AdmissionReply::Machines { machines, more } = self.admission(AdmissionVerb::Machines { after }).await?
-            else {
-                return Err(unexpected("node list"));
-            };
+            let MachinePage { machines, more } = self.ask(MachinesRequest { after }).await?;
             // An empty page would otherwise be requested again and again.
             let is_last = !more || machines.is_empty();
             all.extend(machines);
             if is_last {
                 return Ok(all);
             }
-        }
-    }
-
-    async fn administer(&self, verb: AdmissionVerb) -> Result<(), ClientError> {
-        self.admission(verb).await.map(drop)
-    }
-
-    async fn admission(&self, verb: AdmissionVerb) -> Result<AdmissionReply, ClientError> {
-        match self.ask(ClientRequest::Admission(verb)).await? {
-            ClientReply::Admission(reply) => Ok(reply),
-            _ => Err(unexpected("machines")),
         }
     }
 }
@@ -129,10 +115,10 @@ pub fn new_ticket(
     authority_pem: &str,
     name: Option<NodeId>,
     life: Duration,
-) -> Result<(JoinTicket, AdmissionVerb), ClientError> {
+) -> Result<(JoinTicket, AddTicketRequest), ClientError> {
     let secret = TicketSecret(random());
-    let verb = AdmissionVerb::AddTicket { kind, digest: ticket_digest(&secret), name, life_seconds: life.as_secs() };
-    Ok((JoinTicket { kind, address, authority: fingerprint(authority_pem).map_err(net)?, secret }, verb))
+    let request = AddTicketRequest { kind, digest: ticket_digest(&secret), name, life_seconds: life.as_secs() };
+    Ok((JoinTicket { kind, address, authority: fingerprint(authority_pem).map_err(net)?, secret }, request))
 }
 
 /// Has the security server at `address` do what the holder of its own credentials asks for.

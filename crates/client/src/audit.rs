@@ -1,8 +1,8 @@
 //! The audit record, for administrators (door 2). The security server keeps it; this file never reads it directly.
 
 use protocol::message::{
-    audit::{AuditCheck, AuditPage, AuditQuery, AuditQuestion, AuditReply},
-    client_master::{ClientReply, ClientRequest},
+    audit::{AuditCheck, AuditPage, AuditQuery},
+    request::VerifyAuditRequest,
 };
 
 use crate::{Client, ClientError};
@@ -13,10 +13,7 @@ impl Client {
     /// # Errors
     /// `Refused` for anyone but administrators, `Unavailable` if the security server cannot be reached.
     pub async fn audit_page(&self, query: AuditQuery) -> Result<AuditPage, ClientError> {
-        match self.ask(ClientRequest::Audit(AuditQuestion::Show(query))).await? {
-            ClientReply::Audit(AuditReply::Page(page)) => Ok(page),
-            _ => Err(ClientError::Unexpected { who: "master", request: "audit" }),
-        }
+        self.ask(query).await
     }
 
     /// Has the whole chain checked against the heads that the security server and the master store.
@@ -24,9 +21,6 @@ impl Client {
     /// # Errors
     /// As [`audit_page`](Self::audit_page).
     pub async fn verify_audit(&self) -> Result<AuditCheck, ClientError> {
-        match self.ask(ClientRequest::Audit(AuditQuestion::Verify)).await? {
-            ClientReply::Audit(AuditReply::Checked(check)) => Ok(check),
-            _ => Err(ClientError::Unexpected { who: "master", request: "audit" }),
-        }
+        self.ask(VerifyAuditRequest).await
     }
 }

@@ -4,10 +4,10 @@
 use protocol::{
     NodeId, Status,
     message::{
-        client_master::{ClientReply, ClientRequest},
         cluster::{
             DrainRequest, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, TopologyStatus,
         },
+        request::TopologyRequest,
     },
 };
 
@@ -20,7 +20,7 @@ impl Client {
     /// # Errors
     /// [`Status::Unavailable`] if files would find no other node.
     pub async fn drain_node(&self, node: &NodeId, dry_run: bool) -> Result<MovePlan, ClientError> {
-        self.ask_drain(DrainRequest { node: node.clone(), dry_run, undo: false }).await
+        self.ask(DrainRequest { node: node.clone(), dry_run, undo: false }).await
     }
 
     /// Takes a node that was or is being drained into use again.
@@ -28,7 +28,7 @@ impl Client {
     /// # Errors
     /// If there is no such node.
     pub async fn undo_drain(&self, node: &NodeId) -> Result<(), ClientError> {
-        self.ask_drain(DrainRequest { node: node.clone(), dry_run: false, undo: true }).await.map(drop)
+        self.ask(DrainRequest { node: node.clone(), dry_run: false, undo: true }).await.map(drop)
     }
 
     /// Forgets a node that was drained or is lost, and refuses its certificate from then on.
@@ -37,9 +37,8 @@ impl Client {
     /// [`Status::Refused`] if it is in use or files would be lost, unless forced.
     pub async fn remove_node(&self, request: RemoveNodeRequest) -> Result<NodeRemoval, ClientError> {
         let (node, undo, dry_run) = (request.node.clone(), request.undo, request.dry_run);
-        let removal = match self.ask(ClientRequest::RemoveNode(request)).await {
-            Ok(ClientReply::Removal(removal)) => removal,
-            Ok(_) => return Err(unexpected("remove node")),
+        let removal = match self.ask(request).await {
+            Ok(removal) => removal,
             // A node that never joined still has a certificate, and a removal whose second half failed is repeated.
             Err(unknown) if unknown.status() == Status::NotFound && !dry_run => {
                 return match self.revoke_node(&node, undo).await {
@@ -65,10 +64,7 @@ impl Client {
     /// # Errors
     /// See [`Status::Refused`].
     pub async fn rebalance(&self, verb: RebalanceVerb) -> Result<RebalanceStatus, ClientError> {
-        match self.ask(ClientRequest::Rebalance(verb)).await? {
-            ClientReply::Rebalance(status) => Ok(status),
-            _ => Err(unexpected("rebalance")),
-        }
+        self.ask(verb).await
     }
 
     /// The topology; with `reload` after the master has read its file again.
@@ -76,20 +72,6 @@ impl Client {
     /// # Errors
     /// With `reload`, what is wrong with the file; the topology before it then stays in use.
     pub async fn topology(&self, reload: bool) -> Result<TopologyStatus, ClientError> {
-        match self.ask(ClientRequest::Topology { reload }).await? {
-            ClientReply::Topology(status) => Ok(status),
-            _ => Err(unexpected("topology")),
-        }
+        self.ask(TopologyRequest { reload }).await
     }
-
-    async fn ask_drain(&self, request: DrainRequest) -> Result<MovePlan, ClientError> {
-        match self.ask(ClientRequest::Drain(request)).await? {
-            ClientReply::Plan(plan) => Ok(plan),
-            _ => Err(unexpected("drain node")),
-        }
-    }
-}
-
-fn unexpected(request: &'static str) -> ClientError {
-    ClientError::Unexpected { who: "master", request }
 }

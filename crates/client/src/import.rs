@@ -5,7 +5,8 @@ use net::transfer::TransferStream;
 use protocol::{
     NodeId, SectorPath,
     message::{
-        client_master::{ClientReply, ClientRequest, Created, Entry, Source},
+        client_master::{Created, Entry, Source},
+        request::{AbandonRequest, ImportRequest},
         transfer::{NativeFile, TransferReply, TransferRequest},
     },
 };
@@ -85,7 +86,7 @@ impl Client {
             Ok(entry) => entry,
             Err(error) => {
                 self.leases().remove(&lease);
-                let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(ClientRequest::Abandon(lease))).await;
+                let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(AbandonRequest(lease))).await;
                 return Err(error);
             }
         };
@@ -151,10 +152,7 @@ impl Client {
     }
 
     async fn import_ticket(&self, node: &NodeId) -> Result<Source, ClientError> {
-        match self.ask(ClientRequest::Import { node: node.clone() }).await? {
-            ClientReply::Source(source) => Ok(source),
-            _ => Err(ClientError::Unexpected { who: "master", request: "import" }),
-        }
+        self.ask(ImportRequest { node: node.clone() }).await
     }
 
     /// Sends a request to a node; a refusal is an error.

@@ -27,7 +27,6 @@ pub use admission::{AdmittedMachine, Decision, Newcomer, TrustAnchor};
 pub use browser_login::BrowserLogin;
 pub use error::{ClientError, reason_of};
 pub use file::{get::GetOptions, put::PutOptions, reader::FileReader};
-pub use namespace::PolicyStatus;
 pub use profile::Profile;
 pub use protocol::{
     Acl, AclEntry, CarrierChoice, ControllerKind, CredentialId, Policy, Principal, Priority, Reason, RecordFraming,
@@ -37,7 +36,7 @@ pub use protocol::{
         accounts::{GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus, UserChange, UserStatus},
         client_master::{
             Condition, CopyState, CopyStatus, Entry, EntryKind, EntryStatus, FileContent, Health, JobRecord, JobState,
-            NodeState, NodeStatus, QuotaOf, QuotaStatus, StageRecord, TrashItem, Usage,
+            NodeState, NodeStatus, PolicyStatus, QuotaOf, QuotaStatus, StageRecord, TrashItem, Usage,
         },
         cluster::{
             Membership, MovePlan, NodeRemoval, PlannedMove, RebalanceStatus, RebalanceVerb, RemoveNodeRequest,

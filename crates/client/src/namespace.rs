@@ -5,24 +5,19 @@ use protocol::{
     JobId, Policy, SectorPath, UserName,
     message::{
         client_master::{
-            ClientReply, ClientRequest, Entry, EntryKind, EntryStatus, Health, JobRecord, ListPage, NodeStatus,
-            QuotaStatus, TrashItem, Usage,
+            Entry, EntryKind, EntryStatus, Health, JobRecord, ListPage, NodeStatus, PolicyStatus, QuotaStatus,
+            TrashItem, Usage,
         },
-        history::{HistoryRequest, JobHistory},
+        history::JobHistory,
+        request::{
+            CancelJobRequest, ConfirmClockRequest, EmptyTrashRequest, GetHistoryRequest, HealthRequest, JobRequest,
+            JobsRequest, ListRequest, MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest,
+            RenameRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
+        },
     },
 };
 
 use crate::{Client, ClientError};
-
-/// Sends a request and takes the one kind of reply that fits.
-macro_rules! ask {
-    ($client:expr, $name:literal, $request:expr, $pattern:pat => $value:expr) => {
-        match $client.ask($request).await? {
-            $pattern => Ok($value),
-            _ => Err(ClientError::Unexpected { who: "master", request: $name }),
-        }
-    };
-}
 
 impl Client {
     /// All entries of a folder, by name. A file is listed as itself.
@@ -50,7 +45,7 @@ impl Client {
 
     /// What is at `path`, and its copies.
     pub async fn stat(&self, path: &SectorPath) -> Result<EntryStatus, ClientError> {
-        ask!(self, "stat", ClientRequest::Stat(path.clone()), ClientReply::Status(status) => status)
+        self.ask(StatRequest(path.clone())).await
     }
 
     /// Whether something is at `path`, and what.
@@ -64,35 +59,31 @@ impl Client {
 
     /// Makes a folder; with `parents` also those above it, any of which may exist already.
     pub async fn make_folder(&self, path: &SectorPath, parents: bool) -> Result<(), ClientError> {
-        let request = ClientRequest::MakeFolder { path: path.clone(), parents };
-        ask!(self, "make folder", request, ClientReply::Done => ())
+        self.ask(MakeFolderRequest { path: path.clone(), parents }).await
     }
 
     /// Renames a file or folder, atomically, replacing a file at `to`.
     pub async fn rename(&self, from: &SectorPath, to: &SectorPath) -> Result<(), ClientError> {
-        let request = ClientRequest::Rename { from: from.clone(), to: to.clone() };
-        ask!(self, "rename", request, ClientReply::Done => ())
+        self.ask(RenameRequest { from: from.clone(), to: to.clone() }).await
     }
 
     /// Removes a file, or with `recursive` a folder and everything below it. It goes to its owner's trash.
     pub async fn remove(&self, path: &SectorPath, recursive: bool) -> Result<(), ClientError> {
-        let request = ClientRequest::Remove { path: path.clone(), recursive, now: false };
-        ask!(self, "remove", request, ClientReply::Done => ())
+        self.ask(RemoveRequest { path: path.clone(), recursive, now: false }).await
     }
 
     /// As [`remove`](Self::remove), but for good: for data that nobody would miss, or that must not take up space any
     /// longer.
     pub async fn remove_now(&self, path: &SectorPath, recursive: bool) -> Result<(), ClientError> {
-        let request = ClientRequest::Remove { path: path.clone(), recursive, now: true };
-        ask!(self, "remove", request, ClientReply::Done => ())
+        self.ask(RemoveRequest { path: path.clone(), recursive, now: true }).await
     }
 
     /// What can be restored, oldest first; of all users for administrators only.
     pub async fn trash(&self, all_users: bool) -> Result<Vec<TrashItem>, ClientError> {
         let mut items: Vec<TrashItem> = Vec::new();
         loop {
-            let request = ClientRequest::Trash { all_users, after: items.last().map(|item| item.key) };
-            let page = ask!(self, "trash", request, ClientReply::Trash(page) => page)?;
+            let request = TrashRequest { all_users, after: items.last().map(|item| item.key) };
+            let page = self.ask(request).await?;
             let is_last = !page.more || page.items.is_empty();
             items.extend(page.items);
             if is_last {
@@ -107,40 +98,36 @@ impl Client {
     /// # Errors
     /// `Exists` if something is in its place.
     pub async fn restore(&self, path: &SectorPath, to: Option<&SectorPath>) -> Result<Entry, ClientError> {
-        let request = ClientRequest::Restore { path: path.clone(), to: to.cloned() };
-        ask!(self, "restore", request, ClientReply::Entry(entry) => entry)
+        self.ask(RestoreRequest { path: path.clone(), to: to.cloned() }).await
     }
 
     /// Removes for good what could be restored; of all users for administrators only.
     pub async fn empty_trash(&self, all_users: bool) -> Result<(), ClientError> {
-        ask!(self, "empty trash", ClientRequest::EmptyTrash { all_users }, ClientReply::Done => ())
+        self.ask(EmptyTrashRequest { all_users }).await
     }
 
     /// Confirms that the master's clock is right although it jumped, so that expired data is removed again;
     /// administrators only.
     pub async fn confirm_clock(&self) -> Result<(), ClientError> {
-        ask!(self, "confirm the clock", ClientRequest::ConfirmClock, ClientReply::Done => ())
+        self.ask(ConfirmClockRequest).await
     }
 
     /// An entry's own policy about copies, lifetime and quota, and the effective one.
     pub async fn policy(&self, path: &SectorPath) -> Result<PolicyStatus, ClientError> {
-        ask!(self, "policy", ClientRequest::Policy(path.clone()),
-            ClientReply::Policy { own, effective, warnings } => PolicyStatus { own, effective, warnings })
+        self.ask(PolicyRequest(path.clone())).await
     }
 
     /// Sets the policy of an entry, in place of its own policy before.
     pub async fn set_policy(&self, path: &SectorPath, policy: Policy) -> Result<PolicyStatus, ClientError> {
-        let request = ClientRequest::SetPolicy { path: path.clone(), policy };
-        ask!(self, "set policy", request,
-            ClientReply::Policy { own, effective, warnings } => PolicyStatus { own, effective, warnings })
+        self.ask(SetPolicyRequest { path: path.clone(), policy }).await
     }
 
     /// How much users and folders keep, and may keep. Users who are not administrators see their own.
     pub async fn quotas(&self) -> Result<Vec<QuotaStatus>, ClientError> {
         let mut quotas: Vec<QuotaStatus> = Vec::new();
         loop {
-            let request = ClientRequest::Quotas { after: quotas.last().map(|quota| quota.of.clone()) };
-            let page = ask!(self, "quotas", request, ClientReply::Quotas(page) => page)?;
+            let request = QuotasRequest { after: quotas.last().map(|quota| quota.of.clone()) };
+            let page = self.ask(request).await?;
             let is_last = !page.more || page.quotas.is_empty();
             quotas.extend(page.quotas);
             if is_last {
@@ -151,34 +138,32 @@ impl Client {
 
     /// Sets how much a user may keep; `None`: no limit. For administrators.
     pub async fn set_quota(&self, user: &UserName, bytes: Option<u64>, files: Option<u64>) -> Result<(), ClientError> {
-        let request = ClientRequest::SetQuota { user: user.clone(), bytes, files };
-        ask!(self, "set quota", request, ClientReply::Done => ())
+        self.ask(SetQuotaRequest { user: user.clone(), bytes, files }).await
     }
 
     /// Counts files, folders and bytes at and below `path`.
     pub async fn usage(&self, path: &SectorPath) -> Result<Usage, ClientError> {
-        ask!(self, "usage", ClientRequest::Usage(path.clone()), ClientReply::Usage(usage) => usage)
+        self.ask(UsageRequest(path.clone())).await
     }
 
     /// The nodes of the cloud.
     pub async fn nodes(&self) -> Result<Vec<NodeStatus>, ClientError> {
-        ask!(self, "nodes", ClientRequest::Nodes, ClientReply::Nodes(nodes) => nodes)
+        self.ask(NodesRequest).await
     }
 
     /// Whether the cloud is healthy, and what is wrong if not.
     pub async fn health(&self) -> Result<Health, ClientError> {
-        ask!(self, "health", ClientRequest::Health, ClientReply::Health(health) => health)
+        self.ask(HealthRequest).await
     }
 
     /// All jobs that the master knows, newest first.
     pub async fn jobs(&self) -> Result<Vec<JobRecord>, ClientError> {
-        ask!(self, "jobs", ClientRequest::Jobs, ClientReply::Jobs(jobs) => jobs)
+        self.ask(JobsRequest).await
     }
 
     /// One job.
     pub async fn job(&self, job: JobId) -> Result<JobRecord, ClientError> {
-        let jobs = ask!(self, "job", ClientRequest::Job(job), ClientReply::Jobs(jobs) => jobs)?;
-        jobs.into_iter().next().ok_or(ClientError::Unexpected { who: "master", request: "job" })
+        self.ask(JobRequest(job)).await
     }
 
     /// What became of a job's attempts, when it has ended.
@@ -186,13 +171,12 @@ impl Client {
     /// # Errors
     /// `NotFound` if that is not known (any more), `Refused` for a job of somebody else.
     pub async fn job_history(&self, job: JobId) -> Result<JobHistory, ClientError> {
-        let of = HistoryRequest::Get(job);
-        ask!(self, "history", ClientRequest::History(of), ClientReply::History(history) => history)
+        self.ask(GetHistoryRequest(job)).await
     }
 
     /// Asks a job's driver to stop.
     pub async fn cancel_job(&self, job: JobId) -> Result<(), ClientError> {
-        ask!(self, "cancel", ClientRequest::CancelJob(job), ClientReply::Done => ())
+        self.ask(CancelJobRequest(job)).await
     }
 
     /// Every page of a listing.
@@ -222,20 +206,8 @@ impl Client {
         after: Option<SectorPath>,
         with_nodes: bool,
     ) -> Result<ListPage, ClientError> {
-        let request = ClientRequest::List { folder: folder.clone(), recursive, after, with_nodes };
-        ask!(self, "list", request, ClientReply::Page(page) => page)
+        self.ask(ListRequest { folder: folder.clone(), recursive, after, with_nodes }).await
     }
-}
-
-/// See [`Client::policy`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyStatus {
-    /// The entry's own policy.
-    pub own: Policy,
-    /// The effective policy, which includes those of its folders and the cloud's settings.
-    pub effective: Policy,
-    /// What the one who set it should know.
-    pub warnings: Vec<String>,
 }
 
 /// Whether an entry is a folder.

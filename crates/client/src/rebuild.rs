@@ -4,8 +4,8 @@
 use protocol::{
     NodeId, SectorPath, SliceId,
     message::{
-        client_master::{ClientReply, ClientRequest},
-        rebuild::{RebuildRequest, RebuildStatus},
+        rebuild::RebuildStatus,
+        request::{DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildStatusRequest, RecoverRequest},
     },
 };
 
@@ -17,10 +17,10 @@ impl Client {
     /// # Errors
     /// When the master cannot be asked.
     pub async fn rebuild_status(&self) -> Result<RebuildStatus, ClientError> {
-        let mut status = self.rebuild_page(None).await?;
+        let mut status = self.ask(RebuildStatusRequest { after: None }).await?;
         while status.more {
             let after = status.conflicts.last().map(|conflict| conflict.metadata.header.slice);
-            let page = self.rebuild_page(after).await?;
+            let page = self.ask(RebuildStatusRequest { after }).await?;
             status.more = page.more && !page.conflicts.is_empty();
             status.conflicts.extend(page.conflicts);
         }
@@ -32,7 +32,7 @@ impl Client {
     /// # Errors
     /// `Refused` for anyone but administrators, `NotFound` where nothing is being rebuilt.
     pub async fn finish_rebuild(&self) -> Result<(), ClientError> {
-        self.decide(RebuildRequest::Finish).await
+        self.ask(FinishRebuildRequest).await
     }
 
     /// Gives a slice that was set aside a name.
@@ -41,7 +41,7 @@ impl Client {
     /// `Refused` for anyone but administrators, `NotFound` for a slice that is not in doubt, `Exists` where the path is
     /// taken.
     pub async fn recover_slice(&self, slice: SliceId, path: &SectorPath) -> Result<(), ClientError> {
-        self.decide(RebuildRequest::Recover { slice, path: path.clone() }).await
+        self.ask(RecoverRequest { slice, path: path.clone() }).await
     }
 
     /// Takes a conflict off the list, all of them where `None`; slices that were set aside are removed.
@@ -49,7 +49,7 @@ impl Client {
     /// # Errors
     /// `Refused` for anyone but administrators, `NotFound` for a slice that is not in doubt.
     pub async fn dismiss_conflict(&self, slice: Option<SliceId>) -> Result<(), ClientError> {
-        self.decide(RebuildRequest::Dismiss(slice)).await
+        self.ask(DismissRequest(slice)).await
     }
 
     /// Says that a node will never come back.
@@ -57,20 +57,6 @@ impl Client {
     /// # Errors
     /// `Refused` for anyone but administrators and for a node that is there, `NotFound` for one that is not known.
     pub async fn forget_node(&self, node: &NodeId) -> Result<(), ClientError> {
-        self.decide(RebuildRequest::Forget(node.clone())).await
-    }
-
-    async fn rebuild_page(&self, after: Option<SliceId>) -> Result<RebuildStatus, ClientError> {
-        match self.ask(ClientRequest::Rebuild(RebuildRequest::Status { after })).await? {
-            ClientReply::Rebuild(status) => Ok(status),
-            _ => Err(ClientError::Unexpected { who: "master", request: "rebuild" }),
-        }
-    }
-
-    async fn decide(&self, request: RebuildRequest) -> Result<(), ClientError> {
-        match self.ask(ClientRequest::Rebuild(request)).await? {
-            ClientReply::Done => Ok(()),
-            _ => Err(ClientError::Unexpected { who: "master", request: "rebuild" }),
-        }
+        self.ask(ForgetNodeRequest(node.clone())).await
     }
 }

@@ -4,8 +4,8 @@
 use protocol::{
     Acl, Principal, SectorPath, UserName,
     message::{
-        access::{AclReply, AclRequest, AclStatus},
-        client_master::{ClientReply, ClientRequest},
+        access::AclStatus,
+        request::{ClearAclRequest, GetAclRequest, GiveToRequest, RemoveFromAclRequest, SetAclRequest},
     },
 };
 
@@ -17,7 +17,7 @@ impl Client {
     /// # Errors
     /// `Refused` if the caller may not read it, `NotFound` if nothing is there.
     pub async fn acl(&self, path: &SectorPath) -> Result<AclStatus, ClientError> {
-        self.ask_acl(AclRequest::Get(path.clone())).await
+        self.ask(GetAclRequest(path.clone())).await
     }
 
     /// Sets the access list of an entry, in place of its own before. For its owner, users with the right `a` on it, and
@@ -26,7 +26,7 @@ impl Client {
     /// # Errors
     /// `Refused` for everyone else.
     pub async fn set_acl(&self, path: &SectorPath, acl: Acl) -> Result<AclStatus, ClientError> {
-        self.ask_acl(AclRequest::Set { path: path.clone(), acl }).await
+        self.ask(SetAclRequest { path: path.clone(), acl }).await
     }
 
     /// Removes some principals from an entry's own access list. If that empties the list, only the owner and
@@ -35,7 +35,7 @@ impl Client {
     /// # Errors
     /// `NotFound` if the list does not name one of them.
     pub async fn remove_from_acl(&self, path: &SectorPath, whom: Vec<Principal>) -> Result<AclStatus, ClientError> {
-        self.ask_acl(AclRequest::Remove { path: path.clone(), principals: whom }).await
+        self.ask(RemoveFromAclRequest { path: path.clone(), principals: whom }).await
     }
 
     /// Removes an entry's own access list: the lists of the folders above it apply again.
@@ -43,7 +43,7 @@ impl Client {
     /// # Errors
     /// As [`set_acl`](Self::set_acl).
     pub async fn clear_acl(&self, path: &SectorPath) -> Result<AclStatus, ClientError> {
-        self.ask_acl(AclRequest::Clear(path.clone())).await
+        self.ask(ClearAclRequest(path.clone())).await
     }
 
     /// Gives an entry to another user, whose quota its bytes count for from now on; entries below a folder keep their
@@ -52,13 +52,6 @@ impl Client {
     /// # Errors
     /// `Refused` for everyone else, and if the new owner's quota has no room for it.
     pub async fn set_owner(&self, path: &SectorPath, owner: &UserName) -> Result<AclStatus, ClientError> {
-        self.ask_acl(AclRequest::GiveTo { path: path.clone(), owner: owner.clone() }).await
-    }
-
-    async fn ask_acl(&self, request: AclRequest) -> Result<AclStatus, ClientError> {
-        match self.ask(ClientRequest::Acl(request)).await? {
-            ClientReply::Acl(AclReply::Status(status)) => Ok(status),
-            _ => Err(ClientError::Unexpected { who: "master", request: "acl" }),
-        }
+        self.ask(GiveToRequest { path: path.clone(), owner: owner.clone() }).await
     }
 }

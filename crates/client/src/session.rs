@@ -20,14 +20,11 @@ use net::{
 };
 use protocol::{
     LeaseId, SessionId, UserName,
-    gmp::Class,
     message::{
-        access::AclRequest,
-        accounts::{AccountsRequest, NewSession},
-        admission::AdmissionVerb,
+        accounts::NewSession,
         client_master::{ClientReply, ClientRequest},
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
-        rebuild::RebuildRequest,
+        request::{AbandonRequest, Call, LogoutRequest},
     },
     status::ErrorClass,
     wire::codec,
@@ -130,10 +127,10 @@ impl Client {
         let leases = std::mem::take(&mut *self.leases());
         for lease in leases {
             // Best effort: a lease expires by itself too.
-            let _ = self.ask(ClientRequest::Abandon(lease)).await;
+            let _ = self.ask(AbandonRequest(lease)).await;
         }
         // The session ends whatever the answer.
-        let _ = self.ask(ClientRequest::Logout).await;
+        let _ = self.ask(LogoutRequest).await;
         self.inner.messenger.close().await;
         self.inner.carriers.close().await;
     }
@@ -159,19 +156,21 @@ impl Client {
         &self.inner.profile.user
     }
 
-    /// Asks the master and waits for the answer; a refusal is an error. If the session is gone (the master was
+    /// Asks the master and waits for the reply; a refusal is an error. If the session is gone (the master was
     /// restarted), it logs in again, once, and repeats the request if that is allowed.
-    pub(crate) async fn ask(&self, request: ClientRequest) -> Result<ClientReply, ClientError> {
+    pub(crate) async fn ask<C: Call>(&self, call: C) -> Result<C::Reply, ClientError> {
+        let request: ClientRequest = call.into();
         let session = *self.inner.session.lock().await;
-        match self.ask_in(session, &request).await {
+        let answer = match self.ask_in(session, &request).await {
             Err(ClientError::Net { source, .. })
-                if source.class() == ErrorClass::RetryHere && is_idempotent(&request) =>
+                if source.class() == ErrorClass::RetryHere && request.properties().is_repeatable =>
             {
                 let session = self.log_in_again(session).await?;
                 self.ask_in(session, &request).await
             }
             answer => answer,
-        }
+        };
+        C::reply(answer?).ok_or_else(|| unexpected(&request))
     }
 
     /// Leases of writes that are under way.
@@ -225,12 +224,12 @@ impl Client {
 
     async fn ask_in(&self, session: SessionId, request: &ClientRequest) -> Result<ClientReply, ClientError> {
         let address = self.inner.profile.address;
-        let deadline = if matches!(request, ClientRequest::Commit { .. }) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
+        let deadline = if matches!(request, ClientRequest::Commit(_)) { COMMIT_DEADLINE } else { ANSWER_DEADLINE };
         let asked = Instant::now();
         let bytes = self
             .inner
             .messenger
-            .request_as(class_of(request), session, codec::encode(request), deadline)
+            .request_as(request.properties().class, session, codec::encode(request), deadline)
             .await
             .map_err(ClientError::net(format!("the master at {address} does not answer")))?;
         let micros = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -238,7 +237,7 @@ impl Client {
         match codec::decode(&bytes) {
             Ok(ClientReply::Refused(refusal)) => Err(refusal.into()),
             Ok(reply) => Ok(reply),
-            Err(_) => Err(ClientError::Unexpected { who: "master", request: request_name(request) }),
+            Err(_) => Err(unexpected(request)),
         }
     }
 
@@ -338,72 +337,9 @@ fn unspecified_like(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether sending it twice is the same as once.
-fn is_idempotent(request: &ClientRequest) -> bool {
-    use ClientRequest::{
-        Abandon, Accounts, Acl, Admission, AdmitJob, Audit, CancelJob, Commit, ConfirmClock, Copies, Create, DetachJob,
-        Drain, EmptyTrash, Health, History, Import, Job, Jobs, List, Locate, Logout, MakeFolder, Nodes, Policy, Quotas,
-        Rebalance, Rebuild, Remove, RemoveNode, Rename, Renew, ReportJob, Restore, SetPolicy, SetQuota, Stat, Topology,
-        Trash, Usage,
-    };
-    match request {
-        Locate(_) | Copies(_) | Stat(_) | List { .. } | Usage(_) | Nodes | Health => true,
-        Jobs | Job(_) | Renew(_) | ReportJob(_) | Audit(_) | History(_) => true,
-        // Each states a target state, not a change.
-        Drain(_) | Rebalance(_) | Topology { .. } | ConfirmClock => true,
-        Policy(_) | SetPolicy { .. } | Trash { .. } | EmptyTrash { .. } | Quotas { .. } | SetQuota { .. } => true,
-        Acl(AclRequest::Get(_) | AclRequest::Set { .. } | AclRequest::Clear(_)) => true,
-        Acl(AclRequest::GiveTo { .. } | AclRequest::Inputs { .. }) => true,
-        // An entry that was removed cannot be removed again.
-        Acl(AclRequest::Remove { .. }) => false,
-        Import { .. } | Rebuild(RebuildRequest::Status { .. }) => true,
-        Rebuild(_) => false,
-        Accounts(request) => !matches!(
-            request,
-            AccountsRequest::AddUser(_)
-                | AccountsRequest::RemoveUser(_)
-                | AccountsRequest::SetPassword { .. }
-                | AccountsRequest::AddGroup(_)
-                | AccountsRequest::RemoveGroup(_)
-                | AccountsRequest::AddToken { .. }
-                | AccountsRequest::RevokeToken { .. }
-                | AccountsRequest::RevokeSession(_)
-        ),
-        Admission(verb) => !matches!(verb, AdmissionVerb::Approve { .. } | AdmissionVerb::Reject { .. }),
-        // A later attempt at the same upload replaces an earlier one.
-        Create(create) => create.resume.is_some(),
-        Commit { .. }
-        | Abandon(_)
-        | MakeFolder { .. }
-        | Rename { .. }
-        | Remove { .. }
-        | AdmitJob { .. }
-        | CancelJob(_)
-        | DetachJob { .. }
-        | RemoveNode(_)
-        | Restore { .. }
-        | Logout => false,
-    }
-}
-
-/// The priority of a request: those that keep a lease or a job alive never wait.
-fn class_of(request: &ClientRequest) -> Class {
-    match request {
-        ClientRequest::Renew(_) | ClientRequest::ReportJob(_) => Class::Urgent,
-        _ => Class::Ordinary,
-    }
-}
-
-/// The request's name, for people.
-fn request_name(request: &ClientRequest) -> &'static str {
-    match request {
-        ClientRequest::Create(_) => "create",
-        ClientRequest::Commit { .. } => "commit",
-        ClientRequest::List { .. } => "list",
-        ClientRequest::Locate(_) => "locate",
-        ClientRequest::Stat(_) => "stat",
-        _ => "a request",
-    }
+/// The answer belongs to another request.
+fn unexpected(request: &ClientRequest) -> ClientError {
+    ClientError::Unexpected { who: "master", request: request.properties().name }
 }
 
 /// Longest wait for the master's answer to a question.

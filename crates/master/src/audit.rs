@@ -8,15 +8,13 @@ use std::{collections::VecDeque, time::Duration};
 use protocol::{
     Now, Refusal, Status,
     message::{
-        access::AclRequest,
         audit::{
             AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditQuestion, AuditRequest, BATCH_EVENTS_MAX,
         },
-        client_master::{ClientReply, ClientRequest},
-        cluster::RebalanceVerb,
+        client_master::ClientReply,
         master_security::SecurityRequest,
         node_master::TicketRefusal,
-        rebuild::RebuildRequest,
+        request::{AuditNote, VerifyAuditRequest},
     },
     refusals::{RefusalBudget, source_of},
 };
@@ -138,7 +136,7 @@ impl Master {
         let by = client.rights.clone();
         let request = match question {
             AuditQuestion::Show(query) => AuditRequest::Show { by, query },
-            AuditQuestion::Verify => AuditRequest::Verify { by, head: self.audit.head },
+            AuditQuestion::Verify(VerifyAuditRequest) => AuditRequest::Verify { by, head: self.audit.head },
         };
         self.forward_to_security(from, &client.rights.user, SecurityRequest::Audit(request))
     }
@@ -225,73 +223,6 @@ impl Master {
     }
 }
 
-/// What to record of a request.
-pub(crate) struct AuditNote {
-    /// `None`: only its refusal is recorded.
-    kind: Option<AuditKind>,
-    what: &'static str,
-    object: String,
-}
-
-/// What to record of this request.
-pub(crate) fn audit_note(request: &ClientRequest) -> AuditNote {
-    use AuditKind::{Admin, Grant, Job};
-    use ClientRequest as Ask;
-    let (kind, what, object) = match request {
-        Ask::SetPolicy { path, .. } => (Some(Grant), "set policy", path.to_string()),
-        Ask::SetQuota { user, .. } => (Some(Grant), "set quota", user.to_string()),
-        Ask::Drain(drain) => (Some(Admin), "drain", drain.node.to_string()),
-        Ask::RemoveNode(remove) => (Some(Admin), "remove node", remove.node.to_string()),
-        Ask::Rebalance(RebalanceVerb::Begin | RebalanceVerb::Stop) => (Some(Admin), "rebalance", String::new()),
-        Ask::Rebalance(_) => (None, "look at rebalancing", String::new()),
-        Ask::Topology { reload: true } => (Some(Admin), "reload topology", String::new()),
-        Ask::Topology { reload: false } => (None, "look at topology", String::new()),
-        Ask::Rebuild(RebuildRequest::Status { .. }) => (None, "look at rebuild", String::new()),
-        Ask::Rebuild(_) => (Some(Admin), "rebuild", String::new()),
-        Ask::Import { node } => (Some(Admin), "import", node.to_string()),
-        Ask::EmptyTrash { all_users: true } => (Some(Admin), "empty trash of all users", String::new()),
-        Ask::EmptyTrash { all_users: false } => (None, "empty trash", String::new()),
-        Ask::ConfirmClock => (Some(Admin), "confirm clock", String::new()),
-        Ask::AdmitJob { title, .. } => (None, "admit job", title.clone()),
-        Ask::DetachJob { job, .. } => (None, "detach job", job.to_string()),
-        Ask::CancelJob(job) => (Some(Job), "cancel job", job.to_string()),
-        Ask::ReportJob(report) => (None, "report job", report.job.to_string()),
-        Ask::Acl(request) => about_rights(request),
-        // The security server notes these itself, with their outcome.
-        Ask::Accounts(_) => (None, "change accounts", String::new()),
-        Ask::Admission(_) => (None, "administer machines", String::new()),
-        Ask::Audit(_) => (None, "look at the audit record", String::new()),
-        Ask::Create(create) => (None, "write", create.path.to_string()),
-        Ask::Renew(_) | Ask::Commit { .. } | Ask::Abandon(_) => (None, "write", String::new()),
-        Ask::Locate(path) | Ask::Copies(path) => (None, "read", path.to_string()),
-        Ask::Stat(path) | Ask::Usage(path) | Ask::Policy(path) => (None, "look at", path.to_string()),
-        Ask::List { folder, .. } => (None, "list", folder.to_string()),
-        Ask::MakeFolder { path, .. } => (None, "make folder", path.to_string()),
-        Ask::Rename { from, .. } => (None, "rename", from.to_string()),
-        Ask::Remove { path, .. } => (None, "remove", path.to_string()),
-        Ask::Restore { path, .. } => (None, "restore", path.to_string()),
-        Ask::Trash { .. } => (None, "look at trash", String::new()),
-        Ask::Quotas { .. } => (None, "look at quotas", String::new()),
-        Ask::Nodes | Ask::Health => (None, "look at nodes", String::new()),
-        Ask::Jobs | Ask::Job(_) => (None, "look at jobs", String::new()),
-        Ask::History(_) => (None, "tell of a job's segments, or look at them", String::new()),
-        Ask::Logout => (None, "log out", String::new()),
-    };
-    AuditNote { kind, what, object }
-}
-
-/// What to record of a request about rights.
-fn about_rights(request: &AclRequest) -> (Option<AuditKind>, &'static str, String) {
-    match request {
-        AclRequest::Get(path) => (None, "look at rights", path.to_string()),
-        AclRequest::Set { path, .. } => (Some(AuditKind::Grant), "set rights", path.to_string()),
-        AclRequest::Remove { path, .. } => (Some(AuditKind::Grant), "remove rights", path.to_string()),
-        AclRequest::Clear(path) => (Some(AuditKind::Grant), "clear rights", path.to_string()),
-        AclRequest::GiveTo { path, .. } => (Some(AuditKind::Grant), "give to another owner", path.to_string()),
-        AclRequest::Inputs { job, .. } => (None, "read as a job", job.to_string()),
-    }
-}
-
 /// An event of the master's own that was carried out.
 fn event(now: Now, kind: AuditKind, what: &str, object: String, note: String) -> AuditEvent {
     AuditEvent {
@@ -316,8 +247,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::*;
     use protocol::Reason;
+
+    use super::*;
 
     fn at(seconds: u64) -> Now {
         Now::default().after(Duration::from_secs(seconds))

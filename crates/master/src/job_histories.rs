@@ -2,8 +2,10 @@
 //! and the choice of nodes that later jobs should avoid. Drivers are users' programs, so a mark never keeps a node from
 //! a job that has no other. One user's report alone never makes other users' jobs avoid a node.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use protocol::{
     JobId, Now, Reason, Refusal, UserName, limits,
@@ -11,6 +13,7 @@ use protocol::{
         client_master::ClientReply,
         history::{HistoryRequest, JobHistory, NodeMarks},
         master_security::UserRights,
+        request::{GetHistoryRequest, SubmitHistoryRequest},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -95,14 +98,17 @@ impl Master {
         by: &UserRights,
         request: HistoryRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let (HistoryRequest::Get(job) | HistoryRequest::Submit { job, .. }) = request;
+        let (HistoryRequest::Get(GetHistoryRequest(job)) | HistoryRequest::Submit(SubmitHistoryRequest { job, .. })) =
+            request;
         let owner = self.jobs.owner(job)?;
         if !acts_for(by, owner) {
             let message =
                 format!("the job {job} belongs to {owner}: what became of its segments is not for {}", by.user);
             return Err(Refusal::new(Reason::NoRight, message));
         }
-        let HistoryRequest::Submit { history, .. } = request else { return self.history(job).map(Some) };
+        let HistoryRequest::Submit(SubmitHistoryRequest { history, .. }) = request else {
+            return self.history(job).map(Some);
+        };
         // The first report counts: it may have been sent twice, and marks must not count twice.
         if self.job_histories.by_job.contains_key(&job) {
             return Ok(Some(ClientReply::Done));

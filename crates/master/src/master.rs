@@ -7,7 +7,16 @@ use std::{collections::VecDeque, time::Duration};
 use fastrand::Rng;
 use protocol::{
     CredentialId, Now, Refusal, SessionId, Version,
-    message::client_master::{ClientReply, ClientRequest},
+    message::{
+        client_master::{ClientReply, ClientRequest},
+        request::{
+            AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
+            DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest,
+            LocateRequest, LogoutRequest, MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest,
+            RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest,
+            StatRequest, TopologyRequest, TrashRequest, UsageRequest,
+        },
+    },
 };
 use store::RowChange;
 
@@ -17,7 +26,7 @@ use crate::{
         MEMBERS_TABLE, MasterAction, MasterCompletion, MasterMessage, NODES_TABLE, NodeJoin, OUTDATED_TABLE,
         POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, SessionCaller, StoredRow, TRASH_TABLE,
     },
-    audit::{AuditQueue, audit_note},
+    audit::AuditQueue,
     clock_guard::ClockGuard,
     colocation::Colocation,
     config::MasterConfig,
@@ -323,69 +332,60 @@ impl Master {
 
     fn handle_request(&mut self, now: Now, from: SessionCaller, client: &ClientSession, request: ClientRequest) {
         let by = &client.rights;
-        if let Some(refusal) = self.refuse_while_rebuilding(&request) {
+        let asked = request.properties();
+        if let Some(refusal) = self.refuse_while_rebuilding(&asked) {
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
-        if let Err(refusal) = self.check_trash(by, &request) {
-            self.note_request(now, client, audit_note(&request), Some(&refusal));
+        if let Err(refusal) = self.check_trash(by, &asked).and_then(|()| self.check_rights(by, &asked)) {
+            let noted = asked.audit;
+            self.note_request(now, client, noted, Some(&refusal));
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
-        if let Err(refusal) = self.check_rights(by, &request) {
-            self.note_request(now, client, audit_note(&request), Some(&refusal));
-            return self.reply_saved(from, ClientReply::Refused(refusal));
-        }
-        // The answers to these do not come from names, so they need not wait until names are saved.
-        let is_about_names = !matches!(
-            request,
-            ClientRequest::Create(_)
-                | ClientRequest::Renew(_)
-                | ClientRequest::Nodes
-                | ClientRequest::Health
-                | ClientRequest::ReportJob(_)
-                | ClientRequest::Logout
-                | ClientRequest::Drain(_)
-                | ClientRequest::RemoveNode(_)
-                | ClientRequest::Rebalance(_)
-                | ClientRequest::Topology { .. }
-                | ClientRequest::Accounts(_)
-                | ClientRequest::Admission(_)
-                | ClientRequest::Audit(_)
-        );
-        let noted = audit_note(&request);
+        let (noted, awaits_names) = (asked.audit, asked.awaits_names);
         let outcome = match request {
             ClientRequest::Create(create) => self.create(now, client, create).map(Some),
-            ClientRequest::Renew(lease) => self.renew(now, by, lease).map(Some),
-            ClientRequest::Commit { lease, bytes, digest } => self.commit(now, from, by, lease, bytes, digest),
-            ClientRequest::Abandon(lease) => self.abandon(now, by, lease).map(Some),
-            ClientRequest::Locate(path) => self.locate(now, client, &path).map(Some),
-            ClientRequest::Stat(path) => self.stat(&path).map(Some),
-            ClientRequest::List { folder, recursive, after, with_nodes } => {
+            ClientRequest::Renew(RenewRequest(lease)) => self.renew(now, by, lease).map(Some),
+            ClientRequest::Commit(CommitRequest { lease, bytes, digest }) => {
+                self.commit(now, from, by, lease, bytes, digest)
+            }
+            ClientRequest::Abandon(AbandonRequest(lease)) => self.abandon(now, by, lease).map(Some),
+            ClientRequest::Locate(LocateRequest(path)) => self.locate(now, client, &path).map(Some),
+            ClientRequest::Stat(StatRequest(path)) => self.stat(&path).map(Some),
+            ClientRequest::List(ListRequest { folder, recursive, after, with_nodes }) => {
                 self.list(by, &folder, recursive, after.as_ref(), with_nodes).map(Some)
             }
-            ClientRequest::MakeFolder { path, parents } => self.make_folder(now, from, by, &path, parents),
-            ClientRequest::Rename { from: old, to } => self.rename(now, from, &old, &to),
-            ClientRequest::Remove { path, recursive, now: for_good } => {
+            ClientRequest::MakeFolder(MakeFolderRequest { path, parents }) => {
+                self.make_folder(now, from, by, &path, parents)
+            }
+            ClientRequest::Rename(RenameRequest { from: old, to }) => self.rename(now, from, &old, &to),
+            ClientRequest::Remove(RemoveRequest { path, recursive, now: for_good }) => {
                 self.remove(now, from, &path, recursive, for_good)
             }
-            ClientRequest::Usage(path) => self.usage(by, &path).map(Some),
-            ClientRequest::Nodes => Ok(Some(self.node_list(now))),
-            ClientRequest::Health => Ok(Some(self.health())),
-            ClientRequest::AdmitJob { title, output: _ } => self.admit_job(now, from, client, &title),
-            ClientRequest::ReportJob(report) => self.report_job(now, from, client, report),
-            ClientRequest::DetachJob { job, journal, keys } => self.detach_job(now, from, client, job, journal, keys),
-            ClientRequest::Jobs => Ok(Some(self.job_list(by))),
-            ClientRequest::Job(job) => self.job(by, job).map(Some),
-            ClientRequest::CancelJob(job) => self.cancel_job(now, from, by, job),
-            ClientRequest::Policy(path) => self.policy(&path).map(Some),
-            ClientRequest::SetPolicy { path, policy } => self.set_policy(now, from, by, &path, policy),
-            ClientRequest::Trash { all_users, after } => self.trash_list(by, all_users, after).map(Some),
-            ClientRequest::Restore { path, to } => self.restore(now, from, by, &path, to),
-            ClientRequest::EmptyTrash { all_users } => self.empty_trash(now, from, by, all_users),
-            ClientRequest::Quotas { after } => Ok(Some(self.quota_list(by, after.as_ref()))),
-            ClientRequest::SetQuota { user, bytes, files } => self.set_quota(now, from, by, &user, bytes, files),
+            ClientRequest::Usage(UsageRequest(path)) => self.usage(by, &path).map(Some),
+            ClientRequest::Nodes(NodesRequest) => Ok(Some(self.node_list(now))),
+            ClientRequest::Health(HealthRequest) => Ok(Some(self.health())),
+            ClientRequest::AdmitJob(AdmitJobRequest { title, output: _ }) => self.admit_job(now, from, client, &title),
+            ClientRequest::ReportJob(ReportJobRequest(report)) => self.report_job(now, from, client, report),
+            ClientRequest::DetachJob(DetachJobRequest { job, journal, keys }) => {
+                self.detach_job(now, from, client, job, journal, keys)
+            }
+            ClientRequest::Jobs(JobsRequest) => Ok(Some(self.job_list(by))),
+            ClientRequest::Job(JobRequest(job)) => self.job(by, job).map(Some),
+            ClientRequest::CancelJob(CancelJobRequest(job)) => self.cancel_job(now, from, by, job),
+            ClientRequest::Policy(PolicyRequest(path)) => self.policy(&path).map(Some),
+            ClientRequest::SetPolicy(SetPolicyRequest { path, policy }) => {
+                self.set_policy(now, from, by, &path, policy)
+            }
+            ClientRequest::Trash(TrashRequest { all_users, after }) => self.trash_list(by, all_users, after).map(Some),
+            ClientRequest::Restore(RestoreRequest { path, to }) => self.restore(now, from, by, &path, to),
+            ClientRequest::EmptyTrash(EmptyTrashRequest { all_users }) => self.empty_trash(now, from, by, all_users),
+            ClientRequest::Quotas(QuotasRequest { after }) => Ok(Some(self.quota_list(by, after.as_ref()))),
+            ClientRequest::SetQuota(SetQuotaRequest { user, bytes, files }) => {
+                self.set_quota(now, from, by, &user, bytes, files)
+            }
             ClientRequest::Rebuild(request) => self.handle_rebuild(now, from, by, request),
-            ClientRequest::Import { node } => self.import(now, client, &node).map(Some),
-            ClientRequest::Logout => {
+            ClientRequest::Import(ImportRequest { node }) => self.import(now, client, &node).map(Some),
+            ClientRequest::Logout(LogoutRequest) => {
                 self.sessions.close(now, from.session);
                 self.reply(from, ClientReply::Done);
                 self.actions.push_back(MasterAction::CloseSession(from.session));
@@ -394,14 +394,14 @@ impl Master {
             ClientRequest::Drain(drain) => self.drain(now, from, by, &drain),
             ClientRequest::RemoveNode(remove) => self.remove_node(now, from, by, &remove),
             ClientRequest::Rebalance(verb) => self.rebalance(by, verb).map(Some),
-            ClientRequest::Topology { reload } => self.handle_topology(from, by, reload),
+            ClientRequest::Topology(TopologyRequest { reload }) => self.handle_topology(from, by, reload),
             ClientRequest::Accounts(request) => self.handle_accounts(from, client, request),
             ClientRequest::Admission(verb) => self.handle_admission(from, client, verb),
             ClientRequest::Audit(question) => self.handle_audit(from, client, question),
-            ClientRequest::Copies(path) => self.copies_to_verify(now, client, &path).map(Some),
+            ClientRequest::Copies(CopiesRequest(path)) => self.copies_to_verify(now, client, &path).map(Some),
             ClientRequest::Acl(request) => self.handle_acl(now, from, client, request),
             ClientRequest::History(request) => self.handle_history(now, from, by, request),
-            ClientRequest::ConfirmClock => {
+            ClientRequest::ConfirmClock(ConfirmClockRequest) => {
                 self.confirm_clock(now, from);
                 Ok(None)
             }
@@ -412,7 +412,7 @@ impl Master {
         };
         self.note_request(now, client, noted, refused);
         match outcome {
-            Ok(Some(reply)) if is_about_names => self.reply_saved(from, reply),
+            Ok(Some(reply)) if awaits_names => self.reply_saved(from, reply),
             Ok(Some(reply)) => self.reply(from, reply),
             Ok(None) => {}
             Err(refusal) => self.reply_saved(from, ClientReply::Refused(refusal)),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use protocol::{
     FileId, Now, Policy, Reason, Refusal, SectorPath,
     message::{
-        client_master::{ClientReply, FileContent},
+        client_master::{ClientReply, FileContent, PolicyStatus},
         master_security::UserRights,
     },
 };
@@ -295,7 +295,7 @@ impl Master {
         effective.copies = Some(copies);
         effective.sync_copies = Some(effective.sync_copies.unwrap_or(self.config.sync_copies).min(copies));
         (effective.quota_bytes, effective.quota_files) = (own.quota_bytes, own.quota_files);
-        ClientReply::Policy { own, effective, warnings }
+        ClientReply::Policy(PolicyStatus { own, effective, warnings })
     }
 
     /// Warnings about a policy that may be intended, but cannot be met with the present nodes.

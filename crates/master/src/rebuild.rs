@@ -15,38 +15,35 @@ mod stale_journal;
 mod tombstones;
 mod unverified_incarnations;
 
-pub(crate) use rebuild_rows::{
-    check_row, identity, is_archived_row, new_identity, restored_identity, sequence, slice_key_of,
-};
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
 use fastrand::Rng;
+use local_changes::{ChangedRows, LocalChanges};
+use mirror_restore::MirrorRead;
+use name_recovery::Recency;
+use outdated_paths::OutdatedPaths;
 use protocol::{
     FileId, JournalId, NodeId, Now, Reason, Refusal, SliceHeader, SliceId, Version,
     message::{
-        access::AclRequest,
-        client_master::ClientRequest,
-        cluster::RebalanceVerb,
         node_master::HeldState,
         rebuild::{Conflict, MirrorPosition, RebuildState},
+        request::Properties,
     },
 };
+pub(crate) use rebuild_rows::{
+    check_row, identity, is_archived_row, new_identity, restored_identity, sequence, slice_key_of,
+};
+use stale_journal::{DecidedSlices, Fork, GENERATION_MAX, is_implausible};
 use store::RowChange;
+use unverified_incarnations::Incarnation;
 
 use crate::{
     Master, MasterConfig, MasterError, actions::MEMBERS_TABLE, journal_loader::JournalLoader, journal_writes::Effect,
     nodes::NodeKey, reconcile::Sweep,
 };
-use local_changes::{ChangedRows, LocalChanges};
-use mirror_restore::MirrorRead;
-use name_recovery::Recency;
-use outdated_paths::OutdatedPaths;
-use stale_journal::{DecidedSlices, Fork, GENERATION_MAX, is_implausible};
-use unverified_incarnations::Incarnation;
 
 /// What is known of this journal's birth, and how complete the names are. A slice that loses its name is kept until a
 /// person dismisses it.
@@ -364,36 +361,8 @@ impl Master {
     }
 
     /// The refusal of a request that would change names during a rebuild.
-    pub(crate) fn refuse_while_rebuilding(&self, request: &ClientRequest) -> Option<Refusal> {
-        let only_reads = matches!(
-            request,
-            ClientRequest::Renew(_)
-                | ClientRequest::Abandon(_)
-                | ClientRequest::Locate(_)
-                | ClientRequest::Stat(_)
-                | ClientRequest::List { .. }
-                | ClientRequest::Usage(_)
-                | ClientRequest::Nodes
-                | ClientRequest::Health
-                | ClientRequest::ReportJob(_)
-                | ClientRequest::Jobs
-                | ClientRequest::Job(_)
-                | ClientRequest::CancelJob(_)
-                | ClientRequest::Logout
-                | ClientRequest::Rebuild(_)
-                | ClientRequest::Rebalance(RebalanceVerb::Status)
-                | ClientRequest::Topology { .. }
-                | ClientRequest::Policy(_)
-                | ClientRequest::Trash { .. }
-                | ClientRequest::Quotas { .. }
-                | ClientRequest::Copies(_)
-                | ClientRequest::Accounts(_)
-                | ClientRequest::Acl(AclRequest::Get(_) | AclRequest::Inputs { .. })
-                | ClientRequest::Admission(_)
-                | ClientRequest::Audit(_)
-                | ClientRequest::History(_)
-        );
-        (self.rebuild.is_running() && !only_reads).then(|| self.rebuilding_refusal())
+    pub(crate) fn refuse_while_rebuilding(&self, asked: &Properties<'_>) -> Option<Refusal> {
+        (self.rebuild.is_running() && !asked.is_answered_during_rebuild).then(|| self.rebuilding_refusal())
     }
 
     /// The refusal during a rebuild.

@@ -1,17 +1,19 @@
 //! Who may do what with names. (Paper, 2.3: "the master will check whether the user has access privileges for that
-//! file".) Serves every request that names an entry: [`needs`] says what each needs. The rules are in
+//! file".) Serves every request that names an entry: its [`Properties`] say what it needs. The rules are in
 //! `docs/semantics.md`, the reasons in `docs/decisions/0013-rights.md`. The nearest list decides, of the entry and the
 //! folders above it; at the root, the settings. A request never runs before [`check_rights`](Master::check_rights) has
 //! allowed it.
 
 mod acl_requests;
 mod job_inputs;
-mod needs;
 mod visibility;
 
 use protocol::{
     Acl, AclEntry, FileId, Principal, Reason, Refusal, Rights, SectorPath, UserName,
-    message::{client_master::ClientRequest, master_security::UserRights},
+    message::{
+        master_security::UserRights,
+        request::{Need, Properties},
+    },
 };
 
 use crate::{
@@ -19,7 +21,6 @@ use crate::{
     namespace::{Ancestor, ROOT},
     topology::check_admin,
 };
-pub(crate) use needs::Need;
 
 /// Whether `by` may act for `owner`: on a lease or a job.
 pub(crate) fn acts_for(by: &UserRights, owner: &UserName) -> bool {
@@ -31,8 +32,8 @@ impl Master {
     ///
     /// A user who owns the entry may do everything with it. So may the owner of a folder above it, up to and including
     /// the one whose list decides, but not the owner of the root. Folders above need not let anyone pass.
-    pub(crate) fn check_rights(&self, by: &UserRights, request: &ClientRequest) -> Result<(), Refusal> {
-        needs::needs(request).iter().try_for_each(|need| self.check_need(by, *need))
+    pub(crate) fn check_rights(&self, by: &UserRights, asked: &Properties<'_>) -> Result<(), Refusal> {
+        asked.needs.iter().try_for_each(|need| self.check_need(by, *need))
     }
 
     /// Refuses a need for which `by` has no right. A missing entry is not refused here if `by` may know that it is
@@ -54,7 +55,7 @@ impl Master {
                 let stays = from.parent() == to.parent();
                 self.check_rights_at(by, from, if stays { Rights::WRITE } else { Rights::WRITE.and(Rights::READ) })
             }
-            Need::Remove(path) => {
+            Need::Remove { path, .. } => {
                 check_not_root(path)?;
                 self.check_rights_at(by, path, Rights::WRITE)?;
                 self.check_all_below(by, path)

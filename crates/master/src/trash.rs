@@ -15,11 +15,11 @@ use protocol::{
     message::{
         client_master::{ClientReply, TrashKey},
         master_security::UserRights,
+        request::Need,
     },
 };
 use serde::{Deserialize, Serialize};
 use store::RowChange;
-
 use trash_access::check_all_users;
 pub(crate) use trash_access::is_hidden_from;
 
@@ -30,7 +30,6 @@ use crate::{
     journal_writes::Effect,
     memory_files::is_memory_path,
     namespace::{ROOT, change::NamespaceChange, damaged_row, decode_row, encode_row, not_found_refusal},
-    rights::Need,
     usage_accounting::{file_key, parse_file_key},
 };
 

@@ -8,18 +8,13 @@ use protocol::{
     message::{
         client_master::{ClientReply, Condition, CreateRequest, Created, Source},
         master_security::UserRights,
+        request::Need,
     },
 };
 
 use crate::{
-    Master,
-    lease_table::Lease,
-    memory_files::check_memory_name,
-    namespace::folder_refusal,
-    rights::{Need, acts_for},
-    sessions::ClientSession,
-    tickets::WriteFrom,
-    upload_targets::AppendBase,
+    Master, lease_table::Lease, memory_files::check_memory_name, namespace::folder_refusal, rights::acts_for,
+    sessions::ClientSession, tickets::WriteFrom, upload_targets::AppendBase,
 };
 
 impl Master {

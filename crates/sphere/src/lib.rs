@@ -65,7 +65,7 @@ pub use job_buckets::{BucketAbsence, JobBuckets};
 pub use journal_pages::{JournalEntry, JournalPage, PageWrite, PageWriteStep};
 pub use outcome::{Outcome, OutputBucket, SkippedSegment, SphereError};
 pub use output_commit::{CommitAction, OutputCommit, OutputEntry, OutputSnapshot, part_name};
-pub use output_folder::OutputFolder;
+pub use output_folder::{NameChange, OutputFolder};
 pub use plan::{FinalOutput, JobPlan, SpeNodePlan, StageOutput, StagePlan};
 pub use retained_outputs::{RetainedOutputs, RetainedSize};
 pub use segment::lines_owned;

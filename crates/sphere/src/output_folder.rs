@@ -5,7 +5,10 @@
 
 use protocol::{
     JobId, SectorPath,
-    message::client_master::{ClientRequest, Entry, EntryKind},
+    message::{
+        client_master::{ClientRequest, Entry, EntryKind},
+        request::{RemoveRequest, RenameRequest},
+    },
     path::{MEMORY_FOLDER, PathError},
 };
 use serde::{Deserialize, Serialize};
@@ -20,6 +23,24 @@ pub struct OutputFolder {
     parent: SectorPath,
     /// Whether an empty folder was there when the job began. Nothing else is ever removed to make room.
     was_there: bool,
+}
+
+/// A step of the output commit that the master takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameChange {
+    /// The output moves on.
+    Rename(RenameRequest),
+    /// Something is in its way.
+    Remove(RemoveRequest),
+}
+
+impl From<NameChange> for ClientRequest {
+    fn from(change: NameChange) -> Self {
+        match change {
+            NameChange::Rename(rename) => rename.into(),
+            NameChange::Remove(remove) => remove.into(),
+        }
+    }
 }
 
 impl OutputFolder {
@@ -87,14 +108,14 @@ impl OutputFolder {
     ///
     /// # Errors
     /// See above.
-    pub fn request(&self, job: JobId, run: u32, action: &CommitAction) -> Result<Option<ClientRequest>, PathError> {
+    pub fn request(&self, job: JobId, run: u32, action: &CommitAction) -> Result<Option<NameChange>, PathError> {
         let (hidden, gathered) = (self.staging(job, run)?, self.gathered(job, run)?);
-        let remove = |path, recursive| ClientRequest::Remove { path, recursive, now: true };
+        let remove = |path, recursive| NameChange::Remove(RemoveRequest { path, recursive, now: true });
         Ok(match action {
-            CommitAction::Gather => Some(ClientRequest::Rename { from: hidden, to: gathered }),
+            CommitAction::Gather => Some(NameChange::Rename(RenameRequest { from: hidden, to: gathered })),
             CommitAction::Remove(name) => Some(remove(gathered.join(name)?, true)),
             CommitAction::RemoveEmptyTarget => Some(remove(self.target.clone(), false)),
-            CommitAction::Rename => Some(ClientRequest::Rename { from: gathered, to: self.target.clone() }),
+            CommitAction::Rename => Some(NameChange::Rename(RenameRequest { from: gathered, to: self.target.clone() })),
             CommitAction::Inspect | CommitAction::WriteErrors | CommitAction::Finished(_) => None,
         })
     }

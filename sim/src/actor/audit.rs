@@ -11,7 +11,10 @@ use std::{
 
 use protocol::{
     SectorPath, SliceId, Status,
-    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
+    message::{
+        client_master::{ClientReply, ClientRequest, Entry, EntryKind},
+        request::{HealthRequest, ListRequest, NodesRequest, StatRequest},
+    },
 };
 
 use self::attribute_audit::AttributeAudit;
@@ -126,7 +129,7 @@ impl Auditor {
             Step::Waiting if env.is_healing && env.model.people_at_work == 0 && master_link.session.is_some() => {
                 self.lost_before = (mem::take(&mut self.unreadable), mem::take(&mut self.missing));
                 self.unwell.clear();
-                self.ask(env, master_link, &ClientRequest::Nodes, Step::Nodes);
+                self.ask(env, master_link, &ClientRequest::Nodes(NodesRequest), Step::Nodes);
             }
             Step::Waiting => {
                 self.last = "people are still at work".into();
@@ -153,7 +156,7 @@ impl Auditor {
         };
         match mem::replace(&mut self.step, Step::Waiting) {
             Step::Nodes => match healing::check_nodes(&reply, self.nodes) {
-                Ok(()) => self.ask(env, master_link, &ClientRequest::Health, Step::Health),
+                Ok(()) => self.ask(env, master_link, &ClientRequest::Health(HealthRequest), Step::Health),
                 Err(why) => self.give_up(env, master_link, why),
             },
             Step::Health => match healing::check_health(&reply, env.model.has_lost_journal()) {
@@ -242,7 +245,7 @@ impl Auditor {
 
     fn list(&mut self, env: &mut Environment, master_link: &mut MasterLink, listing: Listing) {
         let (folder, after) = (listing.folder.clone(), listing.after.clone());
-        let request = ClientRequest::List { folder, recursive: true, after, with_nodes: false };
+        let request = ClientRequest::List(ListRequest { folder, recursive: true, after, with_nodes: false });
         self.ask(env, master_link, &request, Step::Listing(listing));
     }
 
@@ -301,7 +304,7 @@ impl Auditor {
     /// Checks the copies of one file after the other, then reads all.
     fn next_file(&mut self, env: &mut Environment, master_link: &mut MasterLink) {
         if let Some(path) = self.to_stat.pop_front() {
-            return self.ask(env, master_link, &ClientRequest::Stat(path), Step::Stat);
+            return self.ask(env, master_link, &ClientRequest::Stat(StatRequest(path)), Step::Stat);
         }
         if let Some(path) = self.to_read.pop_front() {
             let reading = Box::new(Reading::new(env, path, true));

@@ -12,12 +12,19 @@ mod watch;
 
 use std::collections::BTreeMap;
 
+pub(crate) use detached_driver::DetachedDriver;
+use pages::{HEAD, Writing, sync_copies};
 use protocol::{
     JobId, RecordFraming, Refusal, SectorPath, limits,
-    message::client_master::{Admitted, ClientReply, ClientRequest, DriverKey, Entry, EntryKind, JobState},
+    message::{
+        client_master::{Admitted, ClientReply, ClientRequest, DriverKey, Entry, EntryKind, JobState},
+        request::{AdmitJobRequest, DetachJobRequest, JobRequest, LocateRequest},
+    },
     wire::codec,
 };
+use running::Running;
 use sphere::{DriverCore, FileLayout, InputFile, JobPlan, OutputFolder, SpeNodePlan};
+use watch::OutputWatch;
 
 use super::{
     PATIENCE, ask, later,
@@ -30,10 +37,6 @@ use crate::{
     queue::Life,
     role::MasterLink,
 };
-pub(crate) use detached_driver::DetachedDriver;
-use pages::{HEAD, Writing, sync_copies};
-use running::Running;
-use watch::OutputWatch;
 
 /// See the module.
 pub(crate) struct Driver {
@@ -116,7 +119,7 @@ impl Driver {
             Phase::Watching(job, asked @ None) if master_link.session.is_some() => {
                 self.tag += 1;
                 *asked = Some(self.tag);
-                ask(env, master_link, &ClientRequest::Job(*job), self.tag, PATIENCE);
+                ask(env, master_link, &ClientRequest::Job(JobRequest(*job)), self.tag, PATIENCE);
             }
             _ => {}
         }
@@ -264,7 +267,7 @@ impl Driver {
         };
         let keys = (0..limits::DRIVERS_MAX).map(|_| key()).collect();
         self.tag += 1;
-        ask(env, master_link, &ClientRequest::DetachJob { job, journal, keys }, self.tag, PATIENCE);
+        ask(env, master_link, &ClientRequest::DetachJob(DetachJobRequest { job, journal, keys }), self.tag, PATIENCE);
         self.phase = Phase::Detaching(job, self.tag);
     }
 
@@ -291,7 +294,7 @@ impl Driver {
         self.tag += 1;
         match self.paths.get(found.len()) {
             Some(path) => {
-                ask(env, master_link, &ClientRequest::Locate(path.clone()), self.tag, PATIENCE);
+                ask(env, master_link, &ClientRequest::Locate(LocateRequest(path.clone())), self.tag, PATIENCE);
                 self.phase = Phase::Locating(self.tag, found);
             }
             None => {
@@ -300,7 +303,13 @@ impl Driver {
                 let output = self.planned.is_published().then(|| target.clone());
                 self.watch = output.clone().map(|target| OutputWatch::new(env, target));
                 self.planned.is_tagged = env.chance(40);
-                ask(env, master_link, &ClientRequest::AdmitJob { title: "sort".into(), output }, self.tag, PATIENCE);
+                ask(
+                    env,
+                    master_link,
+                    &ClientRequest::AdmitJob(AdmitJobRequest { title: "sort".into(), output }),
+                    self.tag,
+                    PATIENCE,
+                );
                 self.phase = Phase::Admitting(self.tag, found);
             }
         }

@@ -6,7 +6,10 @@ use std::{collections::VecDeque, mem, time::Duration};
 
 use protocol::{
     Policy, ResumeKey, SectorPath, Status,
-    message::client_master::{ClientReply, ClientRequest, Condition, CreateRequest},
+    message::{
+        client_master::{ClientReply, ClientRequest, Condition, CreateRequest},
+        request::{MakeFolderRequest, RemoveRequest, RenameRequest, SetPolicyRequest},
+    },
 };
 
 use super::{
@@ -246,10 +249,12 @@ impl Person {
     fn change(&mut self, env: &mut Environment, master_link: &mut MasterLink, change: Change) {
         env.note(format_args!("{:?} asks {change:?}", master_link.who));
         let request = match &change {
-            Change::MakeFolder { path, parents } => ClientRequest::MakeFolder { path: path.clone(), parents: *parents },
-            Change::Rename { from, to } => ClientRequest::Rename { from: from.clone(), to: to.clone() },
+            Change::MakeFolder { path, parents } => {
+                ClientRequest::MakeFolder(MakeFolderRequest { path: path.clone(), parents: *parents })
+            }
+            Change::Rename { from, to } => ClientRequest::Rename(RenameRequest { from: from.clone(), to: to.clone() }),
             Change::Remove { path, recursive } => {
-                ClientRequest::Remove { path: path.clone(), recursive: *recursive, now: env.rng.bool() }
+                ClientRequest::Remove(RemoveRequest { path: path.clone(), recursive: *recursive, now: env.rng.bool() })
             }
             Change::Put { path, content, parents, absent } => {
                 let bytes = env.model.contents.get(*content).bytes.len() as u64;
@@ -408,7 +413,8 @@ impl Person {
         // No more than there are nodes: a cloud that cannot keep them all is never well.
         let copies = if env.chance(25) { None } else { Some(env.rng.u8(2..=NODES_MIN as u8)) };
         env.note(format_args!("{:?} wishes for {copies:?} copies of {at}", master_link.who));
-        let request = ClientRequest::SetPolicy { path: at, policy: Policy { copies, ..Policy::default() } };
+        let request =
+            ClientRequest::SetPolicy(SetPolicyRequest { path: at, policy: Policy { copies, ..Policy::default() } });
         ask(env, master_link, &request, self.tag, PATIENCE);
         self.step = Step::SettingPolicy;
     }

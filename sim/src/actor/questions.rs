@@ -3,7 +3,15 @@
 
 use protocol::{
     Acl, Policy, SectorPath, UserName,
-    message::{access::AclRequest, client_master::ClientRequest},
+    message::{
+        access::AclRequest,
+        client_master::ClientRequest,
+        request::{
+            CopiesRequest, EmptyTrashRequest, GetAclRequest, GiveToRequest, ListRequest, LocateRequest,
+            MakeFolderRequest, PolicyRequest, RemoveRequest, RenameRequest, RestoreRequest, SetAclRequest,
+            SetPolicyRequest, SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
+        },
+    },
 };
 
 use super::upload::create_request;
@@ -16,23 +24,23 @@ use crate::{
 pub(super) fn draw_question(env: &mut Environment, by: &UserName) -> ClientRequest {
     let at = draw_place(env);
     match env.rng.u8(..12) {
-        0..2 => ClientRequest::Stat(at),
-        2..4 => ClientRequest::Locate(at),
-        4 => ClientRequest::Usage(at),
-        5 => ClientRequest::Policy(at),
-        6 => ClientRequest::Acl(AclRequest::Get(at)),
-        7 => ClientRequest::Copies(at),
-        8 => ClientRequest::Trash { all_users: false, after: None },
+        0..2 => ClientRequest::Stat(StatRequest(at)),
+        2..4 => ClientRequest::Locate(LocateRequest(at)),
+        4 => ClientRequest::Usage(UsageRequest(at)),
+        5 => ClientRequest::Policy(PolicyRequest(at)),
+        6 => ClientRequest::Acl(AclRequest::Get(GetAclRequest(at))),
+        7 => ClientRequest::Copies(CopiesRequest(at)),
+        8 => ClientRequest::Trash(TrashRequest { all_users: false, after: None }),
         9 => {
             let others: Vec<_> = env.model.attributes.quotas.keys().filter(|user| *user != by).cloned().collect();
             let other = others.get(env.rng.usize(..others.len().max(1)));
             let folder = path(&other.map_or_else(|| "/.trash".to_owned(), |other| format!("/.trash/{other}")));
             let folder = if env.rng.bool() { path("/.trash") } else { folder };
-            ClientRequest::List { folder, recursive: true, after: None, with_nodes: false }
+            ClientRequest::List(ListRequest { folder, recursive: true, after: None, with_nodes: false })
         }
         _ => {
             let folder = if env.rng.u8(..3) == 0 { SectorPath::root() } else { at };
-            ClientRequest::List { folder, recursive: env.rng.bool(), after: None, with_nodes: false }
+            ClientRequest::List(ListRequest { folder, recursive: env.rng.bool(), after: None, with_nodes: false })
         }
     }
 }
@@ -47,16 +55,19 @@ pub(super) fn draw_attempt(env: &mut Environment, by: &UserName, is_stranger: bo
     let may_try = is_stranger && stand && env.model.recovered.is_none();
     let lot = env.rng.u8(if may_try { 0..11 } else { 0..4 });
     match lot {
-        0 => ClientRequest::SetQuota { user: by.clone(), bytes: None, files: None },
-        1 => ClientRequest::Trash { all_users: true, after: None },
-        2 => ClientRequest::EmptyTrash { all_users: true },
-        3 => ClientRequest::Acl(AclRequest::GiveTo { path: at, owner: by.clone() }),
-        4 => ClientRequest::Remove { path: at, recursive: true, now: true },
-        5 => ClientRequest::MakeFolder { path: path(&format!("{at}/strange")), parents: true },
-        6 => ClientRequest::Rename { from: at, to: path("/taken") },
-        7 => ClientRequest::SetPolicy { path: at, policy: Policy { copies: Some(1), ..Policy::default() } },
-        8 => ClientRequest::Acl(AclRequest::Set { path: at, acl: Acl::everyone_reads() }),
-        9 => ClientRequest::Restore { path: at, to: Some(path("/taken")) },
+        0 => ClientRequest::SetQuota(SetQuotaRequest { user: by.clone(), bytes: None, files: None }),
+        1 => ClientRequest::Trash(TrashRequest { all_users: true, after: None }),
+        2 => ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: true }),
+        3 => ClientRequest::Acl(AclRequest::GiveTo(GiveToRequest { path: at, owner: by.clone() })),
+        4 => ClientRequest::Remove(RemoveRequest { path: at, recursive: true, now: true }),
+        5 => ClientRequest::MakeFolder(MakeFolderRequest { path: path(&format!("{at}/strange")), parents: true }),
+        6 => ClientRequest::Rename(RenameRequest { from: at, to: path("/taken") }),
+        7 => ClientRequest::SetPolicy(SetPolicyRequest {
+            path: at,
+            policy: Policy { copies: Some(1), ..Policy::default() },
+        }),
+        8 => ClientRequest::Acl(AclRequest::Set(SetAclRequest { path: at, acl: Acl::everyone_reads() })),
+        9 => ClientRequest::Restore(RestoreRequest { path: at, to: Some(path("/taken")) }),
         _ => ClientRequest::Create(create_request(at, 1)),
     }
 }

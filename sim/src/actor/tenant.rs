@@ -11,6 +11,10 @@ use protocol::{
         access::AclRequest,
         client_master::{ClientReply, ClientRequest, Condition, CreateRequest},
         master_security::UserRights,
+        request::{
+            ClearAclRequest, GiveToRequest, MakeFolderRequest, RemoveRequest, RestoreRequest, SetAclRequest,
+            SetPolicyRequest, SetQuotaRequest,
+        },
     },
 };
 
@@ -294,7 +298,7 @@ impl Tenant {
             (env.model.attributes.folders[folder].path.clone(), env.model.attributes.folders[folder].region);
         let change = Change::MakeFolder { path: at.clone(), parents: false };
         names::begin(env, region, &change);
-        (Doing::Make(change, region), ClientRequest::MakeFolder { path: at, parents: false })
+        (Doing::Make(change, region), ClientRequest::MakeFolder(MakeFolderRequest { path: at, parents: false }))
     }
 
     /// Sets rights, a policy or the like on a folder.
@@ -306,8 +310,8 @@ impl Tenant {
                 let (now, at) = (env.now.monotonic, env.model.attributes.folders[folder].path.clone());
                 let begun = env.model.attributes.folders[folder].acl.begin(now, &acl);
                 let request = match acl.clone() {
-                    Some(acl) => AclRequest::Set { path: at, acl },
-                    None => AclRequest::Clear(at),
+                    Some(acl) => AclRequest::Set(SetAclRequest { path: at, acl }),
+                    None => AclRequest::Clear(ClearAclRequest(at)),
                 };
                 Some((Doing::Acl { folder, acl, begun }, ClientRequest::Acl(request)))
             }
@@ -334,7 +338,7 @@ impl Tenant {
                 let at = item.from.clone();
                 let change = Change::Put { path: at.clone(), content: item.content, parents: true, absent: true };
                 names::begin(env, region, &change);
-                Some((Doing::Restore { item, change }, ClientRequest::Restore { path: at, to: None }))
+                Some((Doing::Restore { item, change }, ClientRequest::Restore(RestoreRequest { path: at, to: None })))
             }
         }
     }
@@ -353,7 +357,7 @@ impl Tenant {
         }
         let content = (!now).then_some(content);
         let is_sure = env.model.recovered.is_none();
-        let request = ClientRequest::Remove { path: at, recursive: false, now };
+        let request = ClientRequest::Remove(RemoveRequest { path: at, recursive: false, now });
         Some((Doing::Remove { change, content, is_sure }, request))
     }
 
@@ -370,7 +374,7 @@ impl Tenant {
                     return None;
                 }
                 let begun = env.model.attributes.folders[folder].owner.begin(now, &owner);
-                let request = AclRequest::GiveTo { path: at, owner: owner.clone() };
+                let request = AclRequest::GiveTo(GiveToRequest { path: at, owner: owner.clone() });
                 Some((Doing::Owner { folder, owner, begun }, ClientRequest::Acl(request)))
             }
             4..7 => {
@@ -380,7 +384,7 @@ impl Tenant {
                 let files = [None, Some(1_000), Some(2_000), Some(0)][env.rng.usize(..4)];
                 let most = (bytes, files);
                 let begun = env.model.attributes.quotas.get_mut(&user)?.begin(now, &most);
-                let request = ClientRequest::SetQuota { user: user.clone(), bytes, files };
+                let request = ClientRequest::SetQuota(SetQuotaRequest { user: user.clone(), bytes, files });
                 Some((Doing::Quota { user, most, begun }, request))
             }
             7..9 => {
@@ -404,7 +408,7 @@ impl Tenant {
         let now = env.now.monotonic;
         let at = env.model.attributes.folders[folder].path.clone();
         let begun = env.model.attributes.folders[folder].policy.begin(now, &policy);
-        let request = ClientRequest::SetPolicy { path: at, policy: policy.clone() };
+        let request = ClientRequest::SetPolicy(SetPolicyRequest { path: at, policy: policy.clone() });
         (Doing::Policy { folder, policy, begun }, request)
     }
 

@@ -7,6 +7,7 @@ use protocol::{
     LeaseId, Refusal, Status,
     message::{
         client_master::{ClientReply, ClientRequest, Condition, CreateRequest, Entry, EntryKind},
+        request::{AbandonRequest, CommitRequest},
         transfer::TransferRequest,
     },
 };
@@ -159,7 +160,7 @@ impl Upload {
         } else if again {
             self.commit(env, master_link, lease, tag);
         } else {
-            ask(env, master_link, &ClientRequest::Abandon(lease), tag, PATIENCE);
+            ask(env, master_link, &ClientRequest::Abandon(AbandonRequest(lease)), tag, PATIENCE);
         }
         Stage::Goes
     }
@@ -212,14 +213,14 @@ impl Upload {
 
     fn leave(&mut self, env: &mut Environment, master_link: &mut MasterLink, lease: LeaseId, tag: u64) {
         self.step = Step::Leaving;
-        ask(env, master_link, &ClientRequest::Abandon(lease), tag, PATIENCE);
+        ask(env, master_link, &ClientRequest::Abandon(AbandonRequest(lease)), tag, PATIENCE);
     }
 
     fn commit(&mut self, env: &mut Environment, master_link: &mut MasterLink, lease: LeaseId, tag: u64) {
         let content = env.model.contents.get(self.content);
         let (bytes, digest) = (content.bytes.len() as u64, content.digest);
         self.step = Step::Committing(lease);
-        ask(env, master_link, &ClientRequest::Commit { lease, bytes, digest }, tag, COMMIT_PATIENCE);
+        ask(env, master_link, &ClientRequest::Commit(CommitRequest { lease, bytes, digest }), tag, COMMIT_PATIENCE);
     }
 
     fn check_entry(&self, env: &mut Environment, entry: &Entry) {

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use protocol::{
     SectorPath, Status,
-    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
+    message::{
+        client_master::{ClientReply, ClientRequest, Entry, EntryKind},
+        request::{ListRequest, StatRequest, UsageRequest},
+    },
 };
 
 use super::recovery;
@@ -41,11 +44,14 @@ impl NameQuery {
     /// The question in the words of the client.
     pub(crate) fn request(&self) -> ClientRequest {
         match self {
-            Self::Stat(path) => ClientRequest::Stat(path.clone()),
-            Self::Usage(path) => ClientRequest::Usage(path.clone()),
-            Self::List(folder) => {
-                ClientRequest::List { folder: folder.clone(), recursive: true, after: None, with_nodes: false }
-            }
+            Self::Stat(path) => ClientRequest::Stat(StatRequest(path.clone())),
+            Self::Usage(path) => ClientRequest::Usage(UsageRequest(path.clone())),
+            Self::List(folder) => ClientRequest::List(ListRequest {
+                folder: folder.clone(),
+                recursive: true,
+                after: None,
+                with_nodes: false,
+            }),
         }
     }
 }

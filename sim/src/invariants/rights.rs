@@ -11,6 +11,11 @@ use protocol::{
         access::AclRequest,
         client_master::{ClientReply, ClientRequest},
         master_security::UserRights,
+        request::{
+            ClearAclRequest, CopiesRequest, GetAclRequest, ListRequest, LocateRequest, MakeFolderRequest,
+            PolicyRequest, RemoveRequest, RenameRequest, SetAclRequest, SetPolicyRequest, StatRequest, TrashRequest,
+            UsageRequest,
+        },
     },
 };
 
@@ -40,22 +45,22 @@ impl Probe {
 
     fn needed(&self) -> Needed<'_> {
         match &self.request {
-            ClientRequest::Stat(path)
-            | ClientRequest::Locate(path)
-            | ClientRequest::Usage(path)
-            | ClientRequest::Policy(path)
-            | ClientRequest::Copies(path)
-            | ClientRequest::List { folder: path, .. }
-            | ClientRequest::Acl(AclRequest::Get(path)) => Needed::On(path, Rights::READ),
+            ClientRequest::Stat(StatRequest(path))
+            | ClientRequest::Locate(LocateRequest(path))
+            | ClientRequest::Usage(UsageRequest(path))
+            | ClientRequest::Policy(PolicyRequest(path))
+            | ClientRequest::Copies(CopiesRequest(path))
+            | ClientRequest::List(ListRequest { folder: path, .. })
+            | ClientRequest::Acl(AclRequest::Get(GetAclRequest(path))) => Needed::On(path, Rights::READ),
             ClientRequest::Create(create) => Needed::On(&create.path, Rights::WRITE),
-            ClientRequest::Remove { path, .. }
-            | ClientRequest::MakeFolder { path, .. }
-            | ClientRequest::Rename { from: path, .. } => Needed::On(path, Rights::WRITE),
-            ClientRequest::SetPolicy { path, .. }
-            | ClientRequest::Acl(AclRequest::Set { path, .. } | AclRequest::Clear(path)) => {
-                Needed::On(path, Rights::ADMINISTER)
-            }
-            ClientRequest::Restore { .. } | ClientRequest::Trash { all_users: false, .. } => Needed::Own,
+            ClientRequest::Remove(RemoveRequest { path, .. })
+            | ClientRequest::MakeFolder(MakeFolderRequest { path, .. })
+            | ClientRequest::Rename(RenameRequest { from: path, .. }) => Needed::On(path, Rights::WRITE),
+            ClientRequest::SetPolicy(SetPolicyRequest { path, .. })
+            | ClientRequest::Acl(
+                AclRequest::Set(SetAclRequest { path, .. }) | AclRequest::Clear(ClearAclRequest(path)),
+            ) => Needed::On(path, Rights::ADMINISTER),
+            ClientRequest::Restore(_) | ClientRequest::Trash(TrashRequest { all_users: false, .. }) => Needed::Own,
             _ => Needed::Administrator,
         }
     }
@@ -92,7 +97,7 @@ pub(crate) fn check(env: &mut Environment, probe: &Probe, reply: &ClientReply) {
             let message = format!("{} is no administrator, and was not refused: {:?}", by.user, probe.request);
             env.violate(ViolationKind::Safety, message);
         }
-        Needed::Own if is_granted && matches!(probe.request, ClientRequest::Restore { .. }) => {
+        Needed::Own if is_granted && matches!(probe.request, ClientRequest::Restore(_)) => {
             env.violate(ViolationKind::Safety, format!("{} restored what is another's: {reply:?}", by.user));
         }
         Needed::Administrator | Needed::Own => {}

@@ -8,7 +8,8 @@ use net::NetError;
 use protocol::{
     Digest, NodeId, Reason, Refusal, SectorPath, SliceId, Status,
     message::{
-        client_master::{ClientReply, ClientRequest, Copies, CopyState, EntryKind, FileContent, FoundCopy, Source},
+        client_master::{Copies, CopyState, EntryKind, FileContent, FoundCopy, Source},
+        request::CopiesRequest,
         transfer::{TransferReply, TransferRequest},
     },
 };
@@ -71,10 +72,7 @@ impl Client {
     }
 
     async fn copies(&self, path: &SectorPath) -> Result<Copies, ClientError> {
-        match self.ask(ClientRequest::Copies(path.clone())).await? {
-            ClientReply::Copies(copies) => Ok(copies),
-            _ => Err(ClientError::Unexpected { who: "master", request: "copies" }),
-        }
+        self.ask(CopiesRequest(path.clone())).await
     }
 
     async fn check_copies(

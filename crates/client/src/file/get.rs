@@ -12,7 +12,10 @@ use std::{
 
 use protocol::{
     SectorPath, limits,
-    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind, FileContent, Located, Source},
+    message::{
+        client_master::{Entry, EntryKind, FileContent, Located, Source},
+        request::LocateRequest,
+    },
 };
 use tokio::sync::Notify;
 
@@ -44,10 +47,7 @@ impl Default for GetOptions {
 impl Client {
     /// Where a file may be read, with its content as of now.
     pub async fn locate(&self, path: &SectorPath) -> Result<(FileContent, Located), ClientError> {
-        let located = match self.ask(ClientRequest::Locate(path.clone())).await? {
-            ClientReply::Located(located) => located,
-            _ => return Err(ClientError::Unexpected { who: "master", request: "locate" }),
-        };
+        let located = self.ask(LocateRequest(path.clone())).await?;
         match &located.entry.kind {
             EntryKind::File(content) => Ok((content.clone(), located)),
             EntryKind::Folder => Err(ClientError::IsFolder { path: path.clone() }),

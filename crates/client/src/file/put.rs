@@ -15,7 +15,10 @@ use std::{
 
 use protocol::{
     Digest, LeaseId, Reason, RecordFraming, Refusal, ResumeKey, SectorPath, Status,
-    message::client_master::{ClientReply, ClientRequest, Condition, CreateRequest, Created, Entry},
+    message::{
+        client_master::{Condition, CreateRequest, Created, Entry},
+        request::{AbandonRequest, CommitRequest, RenewRequest},
+    },
     status::ErrorClass,
 };
 
@@ -123,12 +126,11 @@ impl Client {
     pub(crate) async fn commit(&self, lease: LeaseId, bytes: u64, digest: Digest) -> Result<Entry, ClientError> {
         let mut patience = protocol::limits::LEASE_LIFE;
         loop {
-            match self.ask(ClientRequest::Commit { lease, bytes, digest }).await {
-                Ok(ClientReply::Entry(entry)) => {
+            match self.ask(CommitRequest { lease, bytes, digest }).await {
+                Ok(entry) => {
                     self.leases().remove(&lease);
                     return Ok(entry);
                 }
-                Ok(_) => return Err(ClientError::Unexpected { who: "master", request: "commit" }),
                 // The commit was not even examined, and all bytes are there: finished work is not given up for that.
                 Err(error) if error.retry_after().is_some() && !patience.is_zero() => {
                     let pause = error.retry_after().unwrap_or_default().max(COMMIT_PAUSE_MIN).min(patience);
@@ -145,7 +147,7 @@ impl Client {
         loop {
             tokio::time::sleep(RENEWAL_PERIOD).await;
             // Other errors pass: the master may be away for a moment, and the lease outlives that.
-            if let Err(error @ ClientError::Refused(_)) = self.ask(ClientRequest::Renew(lease)).await {
+            if let Err(error @ ClientError::Refused(_)) = self.ask(RenewRequest(lease)).await {
                 return error;
             }
         }
@@ -155,13 +157,9 @@ impl Client {
         // The obstacle may be an abandoned write of our own. If the master does not answer, the request below reports
         // that.
         let _ = tokio::time::timeout(LAST_WORD_DEADLINE, self.lease_return_lock().write()).await;
-        match self.ask(ClientRequest::Create(request)).await? {
-            ClientReply::Created(created) => {
-                self.leases().insert(created.lease);
-                Ok(created)
-            }
-            _ => Err(ClientError::Unexpected { who: "master", request: "create" }),
-        }
+        let created = self.ask(request).await?;
+        self.leases().insert(created.lease);
+        Ok(created)
     }
 
     async fn write_file(
@@ -234,7 +232,7 @@ impl Client {
         };
         self.leases().remove(&lease);
         // Best effort, and not for long: the lease also expires by itself, and it may be the master that is gone.
-        let given_back = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(ClientRequest::Abandon(lease))).await;
+        let given_back = tokio::time::timeout(LAST_WORD_DEADLINE, self.ask(AbandonRequest(lease))).await;
         match (error, given_back) {
             // It had ended before. A writer that has lost its lease must not take it from its new holder.
             (ClientError::Net { .. }, Ok(Err(ClientError::Refused(gone))))
@@ -266,7 +264,7 @@ impl Drop for LeaseGuard<'_> {
         let under_way = Arc::clone(client.lease_return_lock()).try_read_owned();
         runtime.spawn(async move {
             // Best effort: it expires by itself too.
-            let _ = client.ask(ClientRequest::Abandon(lease)).await;
+            let _ = client.ask(AbandonRequest(lease)).await;
             client.leases().remove(&lease);
             drop(under_way);
         });

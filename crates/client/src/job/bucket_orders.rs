@@ -7,7 +7,8 @@ use std::sync::Arc;
 use protocol::{
     NodeId, Reason, RecordFraming, Refusal,
     message::{
-        client_master::{ClientRequest, Created, Entry},
+        client_master::{Created, Entry},
+        request::AbandonRequest,
         spe::{BucketId, DeliveryOrder, SealOrder, SpeReply, SpeRequest},
     },
 };
@@ -95,7 +96,7 @@ async fn publish_in(
     };
     if published.is_err() {
         // Best effort: the lease expires by itself too.
-        let _ = context.client.ask(ClientRequest::Abandon(lease)).await;
+        let _ = context.client.ask(AbandonRequest(lease)).await;
     }
     published
 }

@@ -5,7 +5,10 @@
 use net::identity::random;
 use protocol::{
     JobId, Now, Refusal, SectorPath, limits,
-    message::client_master::{Admitted, ClientReply, ClientRequest, DriverKey, JobRecord, JobState},
+    message::{
+        client_master::{Admitted, DriverKey, JobRecord, JobState},
+        request::{AdmitJobRequest, DetachJobRequest, ReportJobRequest},
+    },
 };
 use sphere::{Job, PageWrite};
 
@@ -37,11 +40,8 @@ impl Client {
         spec.check_rows(&inputs)?;
         let side = side_files::pin_side_files(self, &spec).await?;
         let folder = output::claim(self, target).await?;
-        let request = ClientRequest::AdmitJob { title: spec.title.clone(), output: Some(target.clone()) };
-        let Admitted { job, nodes, links } = match self.ask(request).await? {
-            ClientReply::Admitted(admitted) => admitted,
-            _ => return Err(ClientError::Unexpected { who: "master", request: "admit job" }),
-        };
+        let request = AdmitJobRequest { title: spec.title.clone(), output: Some(target.clone()) };
+        let Admitted { job, nodes, links } = self.ask(request).await?;
         let (plan, nodes) = (spec.plan(job, links), nodes.iter().map(node_plan).collect::<Vec<_>>());
         let journal = folder.journal(job)?;
         let begun = async {
@@ -51,10 +51,7 @@ impl Client {
             Journal::create(self, &journal, &JournalHead { spec, plan, inputs, nodes, folder, side_files: side })
                 .await?;
             let keys = (0..limits::DRIVERS_MAX).map(|_| DriverKey(random())).collect();
-            match self.ask(ClientRequest::DetachJob { job, journal: journal.clone(), keys }).await? {
-                ClientReply::Done => Ok(()),
-                _ => Err(ClientError::Unexpected { who: "master", request: "detach job" }),
-            }
+            self.ask(DetachJobRequest { job, journal: journal.clone(), keys }).await
         };
         match begun.await {
             Ok(()) => Ok(job),
@@ -75,12 +72,7 @@ impl Client {
     pub async fn drive_job(&self, job: JobId, journal: &SectorPath) -> Result<(), ClientError> {
         // Unchanged: what the driver before has reported is not withdrawn.
         let record = self.job(job).await?;
-        let report = || async {
-            match self.ask(ClientRequest::ReportJob(record.clone())).await? {
-                ClientReply::Admitted(admitted) => Ok(admitted),
-                _ => Err(ClientError::Unexpected { who: "master", request: "report job" }),
-            }
-        };
+        let report = || self.ask(ReportJobRequest(record.clone()));
         let alive = async {
             loop {
                 report().await?;
@@ -108,7 +100,7 @@ impl Client {
         let refusal = refusal(error);
         if PageWrite::is_out_of_reach(&refusal) {
             // If the report does not arrive, the next driver finds the same.
-            let _ = self.ask(ClientRequest::ReportJob(unread(record, &refusal))).await;
+            let _ = self.ask(ReportJobRequest(unread(record, &refusal))).await;
         }
         refusal.into()
     }
@@ -117,7 +109,7 @@ impl Client {
     async fn give_up(&self, job: JobId, spec: &JobSpec, error: &ClientError) {
         let record = JobRecord { errors: vec![error.to_string()], ..blank_record(self, job, spec, JobState::Failed) };
         // If the report does not arrive, the job ends by itself.
-        let _ = self.ask(ClientRequest::ReportJob(record)).await;
+        let _ = self.ask(ReportJobRequest(record)).await;
     }
 }
 

@@ -9,10 +9,9 @@ use net::clock::Clock;
 use protocol::{
     JobId, Reason, Refusal, Status,
     message::{
-        client_master::{
-            Admitted, ClientReply, ClientRequest, Entry, EntryKind, JobRecord, JobState, SiteLink, SpeNode,
-        },
-        history::{HistoryRequest, JobHistory},
+        client_master::{Admitted, Entry, EntryKind, JobRecord, JobState, SiteLink, SpeNode},
+        history::JobHistory,
+        request::{ReportJobRequest, SubmitHistoryRequest},
         spe::{BucketId, FunctionSpec},
     },
 };
@@ -58,7 +57,7 @@ pub(super) struct Driver<P> {
     /// Orders about buckets of the current run.
     bucket_orders: JoinSet<()>,
     /// The report that is under way.
-    reports: JoinSet<Result<ClientReply, ClientError>>,
+    reports: JoinSet<Result<Admitted, ClientError>>,
     /// What the current run has published.
     published: BTreeMap<BucketId, Entry>,
     fetched: BTreeMap<u32, Vec<u8>>,
@@ -268,7 +267,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
                     driving.note_report(self.clock.now());
                     let record = self.record_of(JobState::Running, driving.job());
                     let client = self.context.client.clone();
-                    self.reports.spawn(async move { client.ask(ClientRequest::ReportJob(record)).await });
+                    self.reports.spawn(async move { client.ask(ReportJobRequest(record)).await });
                 }
                 Some(answer) = self.reports.join_next() => self.handle_report_reply(driving, answer),
                 Some(written) = self.pages.join_next() => self.end_page(driving, written)?,
@@ -368,16 +367,15 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
     fn handle_report_reply(
         &mut self,
         driving: &mut DriverCore,
-        answer: Result<Result<ClientReply, ClientError>, JoinError>,
+        answer: Result<Result<Admitted, ClientError>, JoinError>,
     ) {
         let now = self.clock.now();
         match answer {
-            Ok(Ok(ClientReply::Admitted(admitted))) => {
+            Ok(Ok(admitted)) => {
                 self.context.connections.refresh(&admitted.nodes);
                 let present: Vec<_> = admitted.nodes.into_iter().map(|node| node.source.node).collect();
                 driving.handle_report_reply(now, Ok(&present));
             }
-            Ok(Ok(_)) => tracing::warn!("the master answered a report with something else"),
             Ok(Err(ClientError::Refused(refusal))) => {
                 tracing::warn!(%refusal, "the master did not take a report");
                 driving.handle_report_reply(now, Err(refusal));
@@ -429,7 +427,7 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         loop {
             sleep(REPORT_PERIOD).await;
             // The master's answer no longer changes anything.
-            let _ = self.context.client.ask(ClientRequest::ReportJob(record.clone())).await;
+            let _ = self.context.client.ask(ReportJobRequest(record.clone())).await;
         }
     }
 
@@ -465,12 +463,12 @@ impl<P: FnMut(&JobProgress) + Send> Driver<P> {
         self.reports.shutdown().await;
         // A client that is told of the job's end can ask for its history. After the end, the master accepts nothing
         // from a detached driver.
-        let history = HistoryRequest::Submit { job: self.context.job, history };
-        for request in [ClientRequest::History(history), ClientRequest::ReportJob(record.clone())] {
-            if let Err(error) = self.context.client.ask(request).await {
-                let refusal = refusal(error);
-                tracing::debug!(%refusal, "the master did not take the last report");
-            }
+        let client = &self.context.client;
+        let told = client.ask(SubmitHistoryRequest { job: self.context.job, history }).await;
+        let reported = client.ask(ReportJobRequest(record.clone())).await.map(drop);
+        for error in [told.err(), reported.err()].into_iter().flatten() {
+            let refusal = refusal(error);
+            tracing::debug!(%refusal, "the master did not take the last report");
         }
     }
 }

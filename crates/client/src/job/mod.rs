@@ -18,6 +18,7 @@ mod side_files;
 mod spe;
 mod task_orders;
 
+use driver::Driver;
 pub use error_slice::ErrorLine;
 pub use index::IndexedRecords;
 pub use protocol::{
@@ -26,7 +27,10 @@ pub use protocol::{
 };
 use protocol::{
     Reason, RecordFraming, Refusal, SectorPath, limits,
-    message::client_master::{ClientReply, ClientRequest, Entry, JobRecord, JobState, SiteLink, StageRecord},
+    message::{
+        client_master::{Entry, JobRecord, JobState, SiteLink, StageRecord},
+        request::AdmitJobRequest,
+    },
 };
 use serde::{Deserialize, Serialize};
 pub use side_files::SideFileSpec;
@@ -34,7 +38,6 @@ pub use sphere::SkippedSegment;
 use sphere::{FinalOutput, InputFile, JobPlan, StageOutput, StagePlan};
 
 use crate::{Client, ClientError};
-use driver::Driver;
 
 /// What is to be run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -274,10 +277,7 @@ impl Client {
             JobOutput::Folder(target) => Some(target.clone()),
             JobOutput::Return => None,
         };
-        let admitted = match self.ask(ClientRequest::AdmitJob { title: spec.title.clone(), output }).await? {
-            ClientReply::Admitted(admitted) => admitted,
-            _ => return Err(ClientError::Unexpected { who: "master", request: "admit job" }),
-        };
+        let admitted = self.ask(AdmitJobRequest { title: spec.title.clone(), output }).await?;
         let driver = Driver::new(self.clone(), spec, side, folder, admitted, progress);
         // A driver's future is large; it is not moved around.
         Box::pin(driver.run(inputs)).await
@@ -317,11 +317,10 @@ fn unavailable(node: &protocol::NodeId, why: impl std::fmt::Display) -> Refusal 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::Status;
     use std::collections::BTreeMap;
 
     use protocol::{
-        Digest, FileId, NodeId, SliceId, UserName, Version,
+        Digest, FileId, NodeId, SliceId, Status, UserName, Version,
         message::client_master::{EntryKind, FileContent},
     };
 

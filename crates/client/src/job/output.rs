@@ -3,9 +3,9 @@
 
 use protocol::{
     JobId, Reason, Refusal, SectorPath, Status,
-    message::client_master::{ClientReply, Entry, EntryKind},
+    message::client_master::{Entry, EntryKind},
 };
-use sphere::{CommitAction, OutputEntry, OutputFolder, OutputSnapshot};
+use sphere::{CommitAction, NameChange, OutputEntry, OutputFolder, OutputSnapshot};
 
 use crate::{Client, ClientError};
 
@@ -45,10 +45,10 @@ pub(super) async fn perform(
     run: u32,
     action: &CommitAction,
 ) -> Result<(), ClientError> {
-    let Some(request) = folder.request(job, run, action)? else { return Ok(()) };
-    match client.ask(request).await? {
-        ClientReply::Done => Ok(()),
-        _ => Err(ClientError::Unexpected { who: "master", request: "rename or remove" }),
+    match folder.request(job, run, action)? {
+        Some(NameChange::Rename(rename)) => client.ask(rename).await,
+        Some(NameChange::Remove(remove)) => client.ask(remove).await,
+        None => Ok(()),
     }
 }
 

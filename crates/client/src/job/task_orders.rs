@@ -10,8 +10,8 @@ use std::{
 use protocol::{
     JobId, NodeId, SectorPath, SliceId,
     message::{
-        access::{AclReply, AclRequest},
-        client_master::{ClientReply, ClientRequest, Located, Source},
+        client_master::{Located, Source},
+        request::{JobInputsRequest, LocateRequest, StatRequest},
         spe::{
             FunctionSpec, LoadOrder, OutputPlacement, PartOrder, RecordLocator, SegmentOrder, SegmentSource,
             SideFileOrder, TaskOrder,
@@ -23,7 +23,7 @@ use protocol::{
 use sphere::{AssignedLocator, AssignedPart, Assignment, OrderRefusal, Placement, SegmentLocation, input};
 
 use super::{node_connections::NodeConnections, refusal, side_files::PinnedFile};
-use crate::{Client, ClientError, error::advice_for_lost};
+use crate::{Client, error::advice_for_lost};
 
 /// The order for an assignment to an SPE of `node`.
 pub(super) async fn task_order(
@@ -138,11 +138,8 @@ async fn inputs_ticket(
     if slices.is_empty() {
         return Ok(None);
     }
-    match client.ask(ClientRequest::Acl(AclRequest::Inputs { job, node: node.clone(), slices })).await {
-        Ok(ClientReply::Acl(AclReply::Inputs(ticket))) => Ok(Some(ticket)),
-        Ok(_) => Err(OrderRefusal::Retryable(refusal(ClientError::Unexpected { who: "master", request: "inputs" }))),
-        Err(error) => Err(OrderRefusal::from_master(refusal(error))),
-    }
+    let asked = client.ask(JobInputsRequest { job, node: node.clone(), slices }).await;
+    asked.map(Some).map_err(|error| OrderRefusal::from_master(refusal(error)))
 }
 
 /// Where the slice can be read, at least one place, if it is still the content of its path.
@@ -150,8 +147,8 @@ async fn find_sources(client: &Client, path: &SectorPath, slice: SliceId) -> Res
     match input::sources_of(slice, locate(client, path).await?) {
         Err(OrderRefusal::InputUnavailable(mut refusal)) => {
             refusal.message = format!("{}; {}", refusal.message, advice_for_lost(path));
-            match client.ask(ClientRequest::Stat(path.clone())).await {
-                Ok(ClientReply::Status(found)) => Err(OrderRefusal::from_copies(refusal, &found.copies)),
+            match client.ask(StatRequest(path.clone())).await {
+                Ok(found) => Err(OrderRefusal::from_copies(refusal, &found.copies)),
                 _ => Err(OrderRefusal::Retryable(refusal)),
             }
         }
@@ -160,11 +157,7 @@ async fn find_sources(client: &Client, path: &SectorPath, slice: SliceId) -> Res
 }
 
 async fn locate(client: &Client, path: &SectorPath) -> Result<Located, OrderRefusal> {
-    match client.ask(ClientRequest::Locate(path.clone())).await {
-        Ok(ClientReply::Located(located)) => Ok(located),
-        Ok(_) => Err(OrderRefusal::Retryable(refusal(ClientError::Unexpected { who: "master", request: "locate" }))),
-        Err(error) => Err(OrderRefusal::from_master(refusal(error))),
-    }
+    client.ask(LocateRequest(path.clone())).await.map_err(|error| OrderRefusal::from_master(refusal(error)))
 }
 
 /// The copy to read, of one at least: at the nearest node that the rules know of, else the first that the master named.

@@ -32,6 +32,10 @@ use protocol::{
         },
         history::{HistoryRequest, JobHistory},
         join::{JoinReply, JoinRequest, KEY_LABEL},
+        request::{
+            AdmitJobRequest, CommitRequest, JobInputsRequest, ListRequest, LocateRequest, RemoveRequest, RenameRequest,
+            ReportJobRequest, StatRequest, SubmitHistoryRequest,
+        },
         spe::{
             AttemptId, BucketId, DeliveryOrder, FunctionFailure, OutputPlacement, PieceId, PieceResult, SealOrder,
             SegmentSource, SpeReply, SpeRequest, TaskOrder, TaskResult,
@@ -263,12 +267,12 @@ impl World {
         let not_found =
             |what: &SectorPath| ClientReply::Refused(Refusal::new(Reason::NotFound, format!("nothing at {what}")));
         match request {
-            ClientRequest::AdmitJob { title, .. } => {
+            ClientRequest::AdmitJob(AdmitJobRequest { title, .. }) => {
                 self.log.push(format!("admit {title}"));
                 self.jobs += 1;
                 self.admitted(JobId(JOB.0 + self.jobs - 1))
             }
-            ClientRequest::ReportJob(record) => {
+            ClientRequest::ReportJob(ReportJobRequest(record)) => {
                 let job = record.job;
                 self.record = Some(record);
                 if let Some(refusal) = &self.refusal {
@@ -276,25 +280,27 @@ impl World {
                 }
                 self.admitted(job)
             }
-            ClientRequest::Stat(path) => match self.entry(&path) {
+            ClientRequest::Stat(StatRequest(path)) => match self.entry(&path) {
                 Some(entry) => ClientReply::Status(EntryStatus { entry, copies: vec![] }),
                 None => not_found(&path),
             },
-            ClientRequest::List { folder, .. } => {
+            ClientRequest::List(ListRequest { folder, .. }) => {
                 let entries =
                     self.files.keys().filter(|file| file.is_within(&folder)).filter_map(|file| self.entry(file));
                 ClientReply::Page(ListPage { entries: entries.collect(), more: false, next: None })
             }
-            ClientRequest::Acl(AclRequest::Inputs { slices, .. }) => match self.inputs_refused.clone() {
-                Some(refusal) => ClientReply::Refused(refusal),
-                // What a fake node is shown: the slices it may read.
-                None => ClientReply::Acl(AclReply::Inputs(SignedTicket {
-                    ticket: slices.iter().flat_map(|slice| slice.0.to_be_bytes()).collect(),
-                    signature: vec![],
-                    delegation: None,
-                })),
-            },
-            ClientRequest::Locate(path) => match self.entry(&path) {
+            ClientRequest::Acl(AclRequest::Inputs(JobInputsRequest { slices, .. })) => {
+                match self.inputs_refused.clone() {
+                    Some(refusal) => ClientReply::Refused(refusal),
+                    // What a fake node is shown: the slices it may read.
+                    None => ClientReply::Acl(AclReply::Inputs(SignedTicket {
+                        ticket: slices.iter().flat_map(|slice| slice.0.to_be_bytes()).collect(),
+                        signature: vec![],
+                        delegation: None,
+                    })),
+                }
+            }
+            ClientRequest::Locate(LocateRequest(path)) => match self.entry(&path) {
                 Some(entry) => {
                     let sources = self.nodes.keys().filter_map(|node| self.source(node, vec![])).collect();
                     ClientReply::Located(Located { entry, sources })
@@ -313,11 +319,11 @@ impl World {
                     None => ClientReply::Refused(Refusal::new(Reason::Unavailable, "the node is gone")),
                 }
             }
-            ClientRequest::Commit { .. } if self.commits_deferred > 0 => {
+            ClientRequest::Commit(_) if self.commits_deferred > 0 => {
                 self.commits_deferred -= 1;
                 ClientReply::Refused(Refusal::throttled("alice asks too much", 0))
             }
-            ClientRequest::Commit { lease, bytes, .. } => {
+            ClientRequest::Commit(CommitRequest { lease, bytes, .. }) => {
                 let (path, slice, records) = self.leases.remove(&lease).expect("a lease that was given");
                 assert_eq!(self.slices[&slice].len() as u64, bytes);
                 let content = self.content(slice, records);
@@ -333,7 +339,7 @@ impl World {
                 }
                 ClientReply::Entry(entry)
             }
-            ClientRequest::Rename { from, to } => {
+            ClientRequest::Rename(RenameRequest { from, to }) => {
                 self.log.push(format!("rename {from} {to}"));
                 if self.entry(&from).is_none() {
                     return not_found(&from);
@@ -349,12 +355,12 @@ impl World {
                     None => ClientReply::Done,
                 }
             }
-            ClientRequest::Remove { path, .. } => {
+            ClientRequest::Remove(RemoveRequest { path, .. }) => {
                 let before = self.files.len();
                 self.files.retain(|file, _| !file.is_within(&path));
                 if self.files.len() == before { not_found(&path) } else { ClientReply::Done }
             }
-            ClientRequest::History(HistoryRequest::Submit { history, .. }) => {
+            ClientRequest::History(HistoryRequest::Submit(SubmitHistoryRequest { history, .. })) => {
                 self.history = Some(history);
                 ClientReply::Done
             }

@@ -7,6 +7,7 @@ use protocol::{
         client_master::ClientReply,
         master_security::UserRights,
         rebuild::{RebuildRequest, RebuildStatus},
+        request::{DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildStatusRequest, RecoverRequest},
     },
 };
 
@@ -22,18 +23,20 @@ impl Master {
         by: &UserRights,
         request: RebuildRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
-        if !by.admin && !matches!(request, RebuildRequest::Status { .. }) {
+        if !by.admin && !matches!(request, RebuildRequest::Status(_)) {
             let message = format!("{} is no administrator: only one may decide about a rebuild", by.user);
             return Err(Refusal::new(Reason::NoRight, message));
         }
         match request {
-            RebuildRequest::Status { after } => return Ok(Some(ClientReply::Rebuild(self.rebuild_status(by, after)))),
-            RebuildRequest::Finish if self.rebuild.is_running() => self.finish_rebuild(now),
-            RebuildRequest::Finish => {
+            RebuildRequest::Status(RebuildStatusRequest { after }) => {
+                return Ok(Some(ClientReply::Rebuild(self.rebuild_status(by, after))));
+            }
+            RebuildRequest::Finish(FinishRebuildRequest) if self.rebuild.is_running() => self.finish_rebuild(now),
+            RebuildRequest::Finish(FinishRebuildRequest) => {
                 return Err(Refusal::new(Reason::NotFound, "no rebuild is under way: there is nothing to finish"));
             }
-            RebuildRequest::Recover { slice, path } => self.recover(now, slice, &path)?,
-            RebuildRequest::Forget(id) => {
+            RebuildRequest::Recover(RecoverRequest { slice, path }) => self.recover(now, slice, &path)?,
+            RebuildRequest::Forget(ForgetNodeRequest(id)) => {
                 if self.nodes.of_id(&id).is_some_and(|key| self.nodes.get(key).session.is_some()) {
                     return Err(Refusal::new(Reason::InUse, format!("node {id} is there; stop it first")));
                 }
@@ -43,12 +46,12 @@ impl Master {
                 }
                 self.forget_member(now, &id);
             }
-            RebuildRequest::Dismiss(None) => {
+            RebuildRequest::Dismiss(DismissRequest(None)) => {
                 for slice in self.rebuild.conflicts.keys().copied().collect::<Vec<_>>() {
                     self.dismiss(now, slice);
                 }
             }
-            RebuildRequest::Dismiss(Some(slice)) => {
+            RebuildRequest::Dismiss(DismissRequest(Some(slice))) => {
                 self.in_doubt(slice)?;
                 self.dismiss(now, slice);
             }

@@ -7,12 +7,14 @@ use protocol::{
         access::{AclReply, AclRequest, AclStatus},
         client_master::ClientReply,
         master_security::UserRights,
+        request::{
+            ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest, SetAclRequest,
+        },
     },
 };
 use store::RowChange;
 
-use crate::sessions::ClientSession;
-use crate::{Master, actions::SessionCaller, journal_writes::Effect};
+use crate::{Master, actions::SessionCaller, journal_writes::Effect, sessions::ClientSession};
 
 impl Master {
     /// Answers a question about rights, or a change.
@@ -25,13 +27,13 @@ impl Master {
     ) -> Result<Option<ClientReply>, Refusal> {
         let by = &client.rights;
         match request {
-            AclRequest::Get(path) => {
+            AclRequest::Get(GetAclRequest(path)) => {
                 let id = self.names.get(&path)?;
                 Ok(Some(self.acl_reply(by, id)))
             }
-            AclRequest::Set { path, acl } => self.change_acl(now, caller, by, &path, Some(acl)),
-            AclRequest::Clear(path) => self.change_acl(now, caller, by, &path, None),
-            AclRequest::Remove { path, principals: whom } => {
+            AclRequest::Set(SetAclRequest { path, acl }) => self.change_acl(now, caller, by, &path, Some(acl)),
+            AclRequest::Clear(ClearAclRequest(path)) => self.change_acl(now, caller, by, &path, None),
+            AclRequest::Remove(RemoveFromAclRequest { path, principals: whom }) => {
                 let id = self.names.get(&path)?;
                 let own = self.names.own_acl(id).ok_or_else(|| {
                     let message = format!(
@@ -47,8 +49,10 @@ impl Master {
                 let left = own.without(&whom);
                 self.change_acl(now, caller, by, &path, Some(left))
             }
-            AclRequest::GiveTo { path, owner } => self.change_owner(now, caller, by, &path, &owner),
-            AclRequest::Inputs { job, node, slices } => self.job_inputs(now, client, job, &node, slices).map(Some),
+            AclRequest::GiveTo(GiveToRequest { path, owner }) => self.change_owner(now, caller, by, &path, &owner),
+            AclRequest::Inputs(JobInputsRequest { job, node, slices }) => {
+                self.job_inputs(now, client, job, &node, slices).map(Some)
+            }
         }
     }
 

@@ -2,8 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use protocol::{
+    RecordFraming, ResumeKey, limits,
+    message::{
+        node_master::HeldPartial,
+        request::{AbandonRequest, RenameRequest, RenewRequest},
+    },
+};
+
 use super::*;
-use protocol::{RecordFraming, ResumeKey, limits, message::node_master::HeldPartial};
 
 fn with_key(at: &str, key: u128) -> CreateRequest {
     CreateRequest { resume: Some(ResumeKey(key)), ..create(at) }
@@ -37,7 +44,11 @@ fn the_next_attempt_of_a_killed_client_takes_its_lease_and_goes_to_the_same_node
         assert!(again.lease != first.lease && again.slice != first.slice);
         assert_eq!((&again.target.node, again.chain.len()), (&first.target.node, 0));
     }
-    assert_eq!(bench.status_of("ann", ClientRequest::Renew(first.lease)), Status::NotFound, "the first has lost");
+    assert_eq!(
+        bench.status_of("ann", ClientRequest::Renew(RenewRequest(first.lease))),
+        Status::NotFound,
+        "the first has lost"
+    );
 
     let last = bench.created("ann", with_key("/f", 1));
     bench.write(&last, 10);
@@ -64,7 +75,7 @@ fn an_upload_that_was_given_up_is_remembered_for_as_long_as_nodes_keep_its_bytes
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1", "d/1"]);
     let attempt = |bench: &mut Bench| {
         let created = bench.created("ann", with_key("/f", 1));
-        bench.done("ann", ClientRequest::Abandon(created.lease));
+        bench.done("ann", ClientRequest::Abandon(AbandonRequest(created.lease)));
         (created.target.node.clone(), created.chain.is_empty())
     };
     let (there, _) = attempt(&mut bench);
@@ -139,7 +150,7 @@ fn an_append_to_a_file_that_changed_meanwhile_is_refused() {
     bench.put("ann", create("/f"), 10);
     bench.put("ann", create("/g"), 20);
     let created = bench.created("ann", append("/f"));
-    bench.done("ann", ClientRequest::Rename { from: path("/g"), to: path("/f") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/g"), to: path("/f") }));
     bench.write(&created, 15);
     let number = bench.commit_later("ann", created.lease, 15);
     assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::Refused));
@@ -155,7 +166,7 @@ fn an_append_creates_a_missing_file_and_never_replaces_one_that_came_meanwhile()
     let created = bench.created("ann", append("/f"));
     assert_eq!((created.base_bytes, write_from(&created.target)), (0, (None, None)));
     bench.write(&created, 5);
-    bench.done("ann", ClientRequest::Rename { from: path("/g"), to: path("/f") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/g"), to: path("/f") }));
     let number = bench.commit_later("ann", created.lease, 5);
     assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::Exists));
     assert_eq!(content(&bench.put("ann", append("/new"), 7)).bytes, 7);
@@ -173,7 +184,7 @@ fn an_append_needs_a_good_copy_at_a_node_with_room_for_the_whole() {
     bench.advance(seconds(1));
     let created = bench.created("ann", append("/f"));
     assert_eq!(created.target.node, node("n1"));
-    bench.done("ann", ClientRequest::Abandon(created.lease));
+    bench.done("ann", ClientRequest::Abandon(AbandonRequest(created.lease)));
     bench.crash("n1");
     bench.advance(seconds(12));
     assert_eq!(bench.status_of("ann", ClientRequest::Create(append("/f"))), Status::Unavailable);

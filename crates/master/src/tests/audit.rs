@@ -6,6 +6,7 @@ use protocol::{
     message::{
         audit::{AuditKind, AuditOutcome},
         node_master::TicketRefusal,
+        request::{AdmitJobRequest, LocateRequest, SetQuotaRequest, StatRequest},
     },
     refusals::SOURCE_REFUSALS_PER_DAY_MAX,
     ticket::{Holder, TicketFault},
@@ -19,11 +20,12 @@ fn grants_acts_refusals_jobs_and_refused_tickets_are_recorded_and_reading_is_not
     bench.put("ann", create("/a"), 1);
     bench.advance(seconds(1));
     bench.audited.clear();
-    let quota = ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: Some(5), files: None };
+    let quota =
+        ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new("ann").unwrap(), bytes: Some(5), files: None });
     bench.ask("admin", quota.clone());
     bench.ask("ann", quota);
-    bench.ask("ann", ClientRequest::Stat(path("/a")));
-    bench.ask("ann", ClientRequest::AdmitJob { title: "words".into(), output: None });
+    bench.ask("ann", ClientRequest::Stat(StatRequest(path("/a"))));
+    bench.ask("ann", ClientRequest::AdmitJob(AdmitJobRequest { title: "words".into(), output: None }));
     let refusal = TicketRefusal {
         unix_millis: 5,
         fault: TicketFault::NotHolder,
@@ -53,7 +55,7 @@ fn grants_acts_refusals_jobs_and_refused_tickets_are_recorded_and_reading_is_not
 fn a_ticket_names_its_holder_its_file_and_never_its_number_twice() {
     let mut bench = Bench::with_nodes(&["uic/r1"]);
     bench.put("ann", create("/a"), 1);
-    let located = |bench: &mut Bench, user| match bench.ask(user, ClientRequest::Locate(path("/a"))) {
+    let located = |bench: &mut Bench, user| match bench.ask(user, ClientRequest::Locate(LocateRequest(path("/a")))) {
         ClientReply::Located(located) => read_ticket(&located.sources[0].ticket),
         other => panic!("{other:?}"),
     };
@@ -132,7 +134,8 @@ fn tickets_shown_without_end_by_one_stranger_fill_no_record() {
     assert!((1..=2).contains(&counts.len()), "once a minute: {counts:?}");
     bench.report("n1", Report::TicketsRefused { refusals: vec![refusal("2001:db8:0:1::1")], left_out: 0 });
     // So with what a user may not do.
-    let quota = ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: None, files: None };
+    let quota =
+        ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new("ann").unwrap(), bytes: None, files: None });
     for _ in 0..100 {
         (0..10).for_each(|_| drop(bench.ask("ann", quota.clone())));
         bench.advance(seconds(1));

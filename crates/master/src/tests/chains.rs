@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use protocol::message::request::AbandonRequest;
+
 use super::*;
 
 fn replicate_orders(bench: &Bench) -> usize {
@@ -69,7 +71,7 @@ fn what_was_promised_to_the_nodes_of_a_chain_is_given_back() {
     assert_eq!(created.chain.len(), 1);
     let other = CreateRequest { path: path("/g"), ..large.clone() };
     assert_eq!(bench.status_of("ann", ClientRequest::Create(other.clone())), Status::Unavailable, "both are promised");
-    bench.done("ann", ClientRequest::Abandon(created.lease));
+    bench.done("ann", ClientRequest::Abandon(AbandonRequest(created.lease)));
     let created = bench.created("ann", other);
     assert_eq!(created.chain.len(), 1, "both have room again");
     bench.write(&created, 10);

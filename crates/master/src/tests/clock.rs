@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::Policy;
+use protocol::{
+    Policy,
+    message::request::{ConfirmClockRequest, EmptyTrashRequest, RemoveRequest},
+};
 
 use super::*;
 
@@ -18,7 +21,8 @@ impl Clocked {
         bench.set_policy("admin", "/", Policy { lifetime_seconds: Some(2 * DAY), ..Policy::default() });
         bench.put("ann", create("/removed"), 1);
         bench.put("ann", create("/ends"), 1);
-        bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false, now: false });
+        bench
+            .done("ann", ClientRequest::Remove(RemoveRequest { path: path("/removed"), recursive: false, now: false }));
         let mut clocked = Self(bench);
         clocked.days(1);
         clocked
@@ -78,7 +82,7 @@ impl Clocked {
     }
 
     fn confirm(&mut self) {
-        self.0.done("admin", ClientRequest::ConfirmClock);
+        self.0.done("admin", ClientRequest::ConfirmClock(ConfirmClockRequest));
         self.wait(5);
     }
 
@@ -109,7 +113,7 @@ fn a_clock_that_jumps_ahead_removes_nothing_before_it_is_confirmed_nor_early_the
     cloud.jump(30);
     cloud.wait(3_600);
     assert!(cloud.is_held() && cloud.both_are_there());
-    assert_eq!(cloud.0.status_of("ann", ClientRequest::ConfirmClock), Status::Refused);
+    assert_eq!(cloud.0.status_of("ann", ClientRequest::ConfirmClock(ConfirmClockRequest)), Status::Refused);
     cloud.confirm();
     assert!(!cloud.is_held() && cloud.both_are_there(), "each has the time that it had left");
     cloud.days(1);
@@ -132,7 +136,10 @@ fn a_clock_that_comes_back_by_itself_needs_nobody() {
         assert!(cloud.is_held());
         // What is dated meanwhile is not older than it is once the clock is right again.
         cloud.0.put("ann", create("/meanwhile"), 1);
-        cloud.0.done("ann", ClientRequest::Remove { path: path("/meanwhile"), recursive: false, now: false });
+        cloud.0.done(
+            "ann",
+            ClientRequest::Remove(RemoveRequest { path: path("/meanwhile"), recursive: false, now: false }),
+        );
         cloud.jump(-days);
         cloud.wait(60);
         assert!(!cloud.is_held() && cloud.both_are_there());
@@ -247,7 +254,7 @@ fn what_a_user_gives_up_goes_although_the_clock_is_in_doubt() {
     let mut cloud = Clocked::new(&["a/1"]);
     cloud.jump(30);
     cloud.wait(60);
-    cloud.0.done("ann", ClientRequest::EmptyTrash { all_users: false });
+    cloud.0.done("ann", ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: false }));
     cloud.wait(5);
     assert!(cloud.is_held() && !cloud.removed() && cloud.0.exists("/ends"));
 }

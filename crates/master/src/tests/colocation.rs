@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use protocol::message::request::{MakeFolderRequest, RenameRequest};
+
 use super::{
     placement_constraints::{parents, replication_from_path},
     *,
@@ -12,7 +14,7 @@ const FOLDER: &str = "/copies=2,together";
 fn bench() -> Bench {
     let mut bench = Bench::with_nodes(&["a/1", "a/2", "b/1", "b/2", "c/1"]);
     bench.master.test_replication = Some(replication_from_path);
-    bench.done("ann", ClientRequest::MakeFolder { path: path(FOLDER), parents: true });
+    bench.done("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path(FOLDER), parents: true }));
     bench
 }
 
@@ -92,7 +94,7 @@ fn a_file_that_comes_into_the_folder_moves_to_its_nodes() {
     let elsewhere = ["n1", "n2", "n3", "n4", "n5"].into_iter().find(|id| !home.contains(&(*id).into())).unwrap();
     let request = CreateRequest { at: Some(node(elsewhere)), copies: Some(2), ..create("/f") };
     let slice = content(&bench.put("ann", request, 10)).slice;
-    bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path(&format!("{FOLDER}/f")) });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/f"), to: path(&format!("{FOLDER}/f")) }));
     bench.advance(seconds(5));
     assert_eq!(bench.holders(slice), home);
 }

@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::*;
 use protocol::{
     disk::DiskState,
     message::{
         client_master::{Copies, CopyState},
         rebuild::MirrorPosition,
+        request::{AbandonRequest, CopiesRequest, NodesRequest, RemoveRequest},
     },
     sandbox::SandboxLayer,
 };
+
+use super::*;
 
 fn disk(folder: &str, state: DiskState, free_bytes: u64) -> DiskStatus {
     let why = if state == DiskState::Ok { "" } else { "input/output error" };
@@ -18,7 +20,7 @@ fn disk(folder: &str, state: DiskState, free_bytes: u64) -> DiskStatus {
 }
 
 fn copies(bench: &mut Bench, at: &str) -> Copies {
-    match bench.ask("ann", ClientRequest::Copies(path(at))) {
+    match bench.ask("ann", ClientRequest::Copies(CopiesRequest(path(at)))) {
         ClientReply::Copies(copies) => copies,
         other => panic!("{other:?}"),
     }
@@ -34,7 +36,7 @@ fn a_failed_disk_is_named_and_its_copies_are_made_elsewhere_while_its_node_goes_
     bench.node_mut("n1").held.remove(&slice);
     bench.report("n1", Report::Removed(slice));
     bench.advance(seconds(5));
-    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!("no nodes") };
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes(NodesRequest)) else { panic!("no nodes") };
     assert_eq!(nodes[0].disks.len(), 2, "the list of nodes shows each disk");
     let health = bench.health();
     assert!(health.reasons.iter().any(|why| why.contains("`/one` of node n1 has failed")), "{health:?}");
@@ -56,7 +58,7 @@ fn a_file_goes_where_one_disk_has_room_for_it_and_not_several_together() {
         let request = CreateRequest { bytes_expected: Some(600_000), copies: Some(1), ..create(&format!("/{number}")) };
         let created = bench.created("ann", request);
         assert_eq!(created.target.node, node("n2"));
-        bench.done("ann", ClientRequest::Abandon(created.lease));
+        bench.done("ann", ClientRequest::Abandon(AbandonRequest(created.lease)));
     }
 }
 
@@ -102,7 +104,7 @@ fn every_copy_is_named_with_a_ticket_where_it_can_be_verified() {
     let all = copies(&mut bench, "/f").copies;
     let states: Vec<_> = all.iter().map(|copy| (copy.status.state, copy.source.is_some())).collect();
     assert_eq!(states, [(CopyState::Ok, true), (CopyState::Stale, false), (CopyState::Corrupt, false)]);
-    assert_eq!(bench.status_of("ann", ClientRequest::Copies(path("/none"))), Status::NotFound);
+    assert_eq!(bench.status_of("ann", ClientRequest::Copies(CopiesRequest(path("/none")))), Status::NotFound);
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn a_node_whose_sandbox_lacks_a_layer_is_named_with_what_to_do() {
     };
     bench.report("n1", status(Some(layers.clone())));
     bench.report("n2", status(Some(Vec::new())));
-    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!("no nodes") };
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes(NodesRequest)) else { panic!("no nodes") };
     assert_eq!((&nodes[0].sandbox_missing, &nodes[1].sandbox_missing), (&Some(layers), &Some(Vec::new())));
     let reasons = bench.health().reasons;
     assert_eq!(reasons.len(), 1, "{reasons:?}");
@@ -168,7 +170,7 @@ impl Bench {
 fn of_a_node_with_one_unknown_disk_only_what_lies_on_that_one_is_judged_anew() {
     for keeps_its_rows in [true, false] {
         let (mut bench, removed, away) = rebuilt_with_two_disks();
-        bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false, now: true });
+        bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/removed"), recursive: false, now: true }));
         bench.advance(seconds(5));
         let seen = bench.node("n1").mirror.as_ref().map(|copy| copy.mark);
         // The power goes, and what was removed is back; the disk that was away is there.

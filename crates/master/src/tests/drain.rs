@@ -5,6 +5,7 @@
 use protocol::message::{
     client_master::{NodeState, NodeStatus},
     cluster::{DrainRequest, Membership, MovePlan, NodeRemoval, RemoveNodeRequest},
+    request::{DismissRequest, FinishRebuildRequest, NodesRequest, RemoveRequest},
 };
 
 use super::*;
@@ -42,7 +43,7 @@ fn remove(bench: &mut Bench, request: ClientRequest) -> NodeRemoval {
 }
 
 fn status(bench: &mut Bench, id: &str) -> NodeStatus {
-    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!("no nodes") };
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes(NodesRequest)) else { panic!("no nodes") };
     nodes.into_iter().find(|status| status.node == node(id)).unwrap()
 }
 
@@ -185,7 +186,7 @@ fn a_node_in_use_is_not_removed_and_a_drained_one_stays_out_until_it_is_let_in()
     assert!(bench.closed.contains(&session));
     bench.node_mut("n1").session = None;
     bench.advance(seconds(100));
-    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!() };
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes(NodesRequest)) else { panic!() };
     assert_eq!((nodes.len(), bench.health()), (3, Health::default()));
 
     let try_join = |bench: &mut Bench| {
@@ -256,7 +257,7 @@ fn a_node_that_does_not_come_back_after_a_restart_of_the_master_is_missed() {
     assert_eq!((health.under_replicated, health.lost), (1, 1), "all others were made anew");
     remove(&mut bench, removal("n1", true, false, false));
     bench.restart_master();
-    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!() };
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes(NodesRequest)) else { panic!() };
     assert_eq!(nodes.len(), 3, "it is forgotten for good");
 }
 
@@ -275,7 +276,7 @@ fn what_a_lost_node_brings_back_late_is_compared_with_what_there_is() {
     bench.crash("n1");
     bench.advance(seconds(80));
     bench.put("ann", create("/replaced"), 20);
-    bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/removed"), recursive: false, now: true }));
     bench.node_mut("n1").held.get_mut(&damaged).unwrap().metadata.digest = digest(99);
     bench.join("n1");
     bench.advance(seconds(10));
@@ -297,7 +298,7 @@ fn a_node_with_slices_in_doubt_waits_for_a_person_and_says_so() {
     bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
     bench.lose_journal(0);
     bench.join_each(&["n1", "n2", "n3"]);
-    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest)));
     bench.advance(seconds(70));
     let drain = DrainRequest { node: node("n2"), dry_run: false, undo: false };
     assert!(matches!(bench.ask("admin", ClientRequest::Drain(drain)), ClientReply::Plan(_)));
@@ -307,9 +308,9 @@ fn a_node_with_slices_in_doubt_waits_for_a_person_and_says_so() {
     let says =
         |why: &String| why.contains("1 slice is left; it is in doubt, and is not moved") && why.contains("dismiss");
     assert!(reasons.iter().any(says), "{reasons:?}");
-    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Dismiss(Some(old))));
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Dismiss(DismissRequest(Some(old)))));
     bench.advance(seconds(10));
-    let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes) else { panic!("no nodes") };
+    let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes(NodesRequest)) else { panic!("no nodes") };
     let standing = nodes.iter().find(|status| status.node == node("n2")).map(|status| status.membership);
     assert_eq!(standing, Some(Membership::Drained));
 }

@@ -2,31 +2,37 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::*;
 use protocol::{
     JobId,
     message::{
         client_master::{Admitted, DriverKey, JobRecord, JobState},
         node_master::DriveOrder,
+        request::{AdmitJobRequest, DetachJobRequest, JobRequest, ReportJobRequest},
     },
 };
+
+use super::*;
 
 const KEYS: [DriverKey; 3] = [DriverKey([1; 32]), DriverKey([2; 32]), DriverKey([3; 32])];
 
 /// A job of ann's that is driven by a node.
 fn detached(bench: &mut Bench) -> JobId {
-    let admitted = bench.ask("ann", ClientRequest::AdmitJob { title: "sort".into(), output: None });
+    let admitted = bench.ask("ann", ClientRequest::AdmitJob(AdmitJobRequest { title: "sort".into(), output: None }));
     let ClientReply::Admitted(Admitted { job, .. }) = admitted else { panic!("{admitted:?}") };
     bench.done("ann", detach(job, &KEYS));
     job
 }
 
 fn detach(job: JobId, keys: &[DriverKey]) -> ClientRequest {
-    ClientRequest::DetachJob { job, journal: "/.sphere-journal".parse().unwrap(), keys: keys.to_vec() }
+    ClientRequest::DetachJob(DetachJobRequest {
+        job,
+        journal: "/.sphere-journal".parse().unwrap(),
+        keys: keys.to_vec(),
+    })
 }
 
 fn job(bench: &mut Bench, job: JobId) -> JobRecord {
-    match bench.ask("ann", ClientRequest::Job(job)) {
+    match bench.ask("ann", ClientRequest::Job(JobRequest(job))) {
         ClientReply::Jobs(jobs) => jobs[0].clone(),
         other => panic!("{other:?}"),
     }
@@ -34,7 +40,7 @@ fn job(bench: &mut Bench, job: JobId) -> JobRecord {
 
 fn report(bench: &mut Bench, job: JobId, state: JobState) {
     let record = JobRecord { state, ..self::job(bench, job) };
-    assert!(matches!(bench.ask("ann", ClientRequest::ReportJob(record)), ClientReply::Admitted(_)));
+    assert!(matches!(bench.ask("ann", ClientRequest::ReportJob(ReportJobRequest(record))), ClientReply::Admitted(_)));
 }
 
 /// The nodes that were told to drive, with their keys, in the order of the nodes.
@@ -152,7 +158,7 @@ fn what_cannot_be_detached_is_refused() {
     assert_eq!(bench.status_of("ann", detach(id, &KEYS)), Status::Refused);
     assert_eq!(bench.status_of("bob", detach(id, &KEYS)), Status::Refused);
     assert_eq!(bench.status_of("ann", detach(JobId(3), &KEYS)), Status::NotFound);
-    let admitted = bench.ask("ann", ClientRequest::AdmitJob { title: "t".into(), output: None });
+    let admitted = bench.ask("ann", ClientRequest::AdmitJob(AdmitJobRequest { title: "t".into(), output: None }));
     let ClientReply::Admitted(Admitted { job, .. }) = admitted else { panic!("{admitted:?}") };
     assert_eq!(bench.status_of("ann", detach(job, &[])), Status::Usage);
     assert_eq!(bench.status_of("ann", detach(job, &[KEYS[0]; 17])), Status::Usage);

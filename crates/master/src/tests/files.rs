@@ -2,27 +2,34 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::*;
 use protocol::{
     Reason,
-    message::client_master::{ListPage, Usage},
+    message::{
+        client_master::{ListPage, Usage},
+        request::{
+            ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest, NodesRequest, RemoveRequest, RenameRequest,
+            StatRequest, UsageRequest,
+        },
+    },
 };
 
+use super::*;
+
 fn folder(at: &str) -> ClientRequest {
-    ClientRequest::MakeFolder { path: path(at), parents: false }
+    ClientRequest::MakeFolder(MakeFolderRequest { path: path(at), parents: false })
 }
 
 fn remove(at: &str) -> ClientRequest {
-    ClientRequest::Remove { path: path(at), recursive: true, now: true }
+    ClientRequest::Remove(RemoveRequest { path: path(at), recursive: true, now: true })
 }
 
 fn rename(from: &str, to: &str) -> ClientRequest {
-    ClientRequest::Rename { from: path(from), to: path(to) }
+    ClientRequest::Rename(RenameRequest { from: path(from), to: path(to) })
 }
 
 fn page(bench: &mut Bench, at: &str, recursive: bool, after: Option<&str>) -> ListPage {
     let after = after.map(path);
-    match bench.ask("ann", ClientRequest::List { folder: path(at), recursive, after, with_nodes: true }) {
+    match bench.ask("ann", ClientRequest::List(ListRequest { folder: path(at), recursive, after, with_nodes: true })) {
         ClientReply::Page(page) => page,
         other => panic!("{other:?}"),
     }
@@ -75,11 +82,16 @@ fn the_root_folder_is_neither_removed_nor_renamed() {
 fn what_is_not_there_is_named_in_the_refusal() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     for request in [
-        ClientRequest::Stat(path("/no/where")),
-        ClientRequest::Locate(path("/no/where")),
-        ClientRequest::Usage(path("/no/where")),
-        ClientRequest::Remove { path: path("/no/where"), recursive: false, now: true },
-        ClientRequest::List { folder: path("/no/where"), recursive: false, after: None, with_nodes: false },
+        ClientRequest::Stat(StatRequest(path("/no/where"))),
+        ClientRequest::Locate(LocateRequest(path("/no/where"))),
+        ClientRequest::Usage(UsageRequest(path("/no/where"))),
+        ClientRequest::Remove(RemoveRequest { path: path("/no/where"), recursive: false, now: true }),
+        ClientRequest::List(ListRequest {
+            folder: path("/no/where"),
+            recursive: false,
+            after: None,
+            with_nodes: false,
+        }),
         rename("/no/where", "/x"),
     ] {
         let refusal = bench.refused("ann", request);
@@ -93,11 +105,12 @@ fn a_folder_is_not_read_replaced_or_removed_like_a_file() {
     bench.done("ann", folder("/d"));
     bench.put("ann", create("/d/f"), 1);
     bench.put("ann", create("/f"), 1);
-    assert_eq!(bench.status_of("ann", ClientRequest::Locate(path("/d"))), Status::Exists);
+    assert_eq!(bench.status_of("ann", ClientRequest::Locate(LocateRequest(path("/d")))), Status::Exists);
     assert_eq!(bench.status_of("ann", rename("/f", "/d")), Status::Exists);
     assert_eq!(bench.status_of("ann", rename("/d", "/f")), Status::Exists);
     assert_eq!(bench.status_of("ann", rename("/d", "/d/e")), Status::Refused);
-    let refusal = bench.refused("ann", ClientRequest::Remove { path: path("/d"), recursive: false, now: true });
+    let refusal =
+        bench.refused("ann", ClientRequest::Remove(RemoveRequest { path: path("/d"), recursive: false, now: true }));
     assert!(refusal.message.contains("not empty"), "{refusal}");
     let listed = page(&mut bench, "/f", false, None);
     assert_eq!(listed.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["/f"], "as `ls` has it");
@@ -140,8 +153,11 @@ fn a_rename_that_would_make_a_path_too_long_is_refused() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let name = "x".repeat(200);
     let deep = |depth: usize| format!("/{name}").repeat(depth);
-    bench.done("ann", ClientRequest::MakeFolder { path: path(&deep(10)), parents: true });
-    bench.done("ann", ClientRequest::MakeFolder { path: path(&format!("/d{}", deep(9))), parents: true });
+    bench.done("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path(&deep(10)), parents: true }));
+    bench.done(
+        "ann",
+        ClientRequest::MakeFolder(MakeFolderRequest { path: path(&format!("/d{}", deep(9))), parents: true }),
+    );
     let too_deep = rename("/d", &format!("{}/d", deep(10)));
     let refusal = bench.refused("ann", too_deep);
     assert_eq!(refusal.status(), Status::Refused);
@@ -150,7 +166,10 @@ fn a_rename_that_would_make_a_path_too_long_is_refused() {
     bench.done("ann", rename("/d", &format!("{}/d", deep(5))));
     assert!(bench.exists(&format!("{}/d{}", deep(5), deep(9))));
     // What became the longest path by that rename counts for the next one.
-    bench.done("ann", ClientRequest::MakeFolder { path: path(&format!("/e{}", deep(5))), parents: true });
+    bench.done(
+        "ann",
+        ClientRequest::MakeFolder(MakeFolderRequest { path: path(&format!("/e{}", deep(5))), parents: true }),
+    );
     assert_eq!(bench.status_of("ann", rename(&deep(1), &format!("/e{}/f", deep(5)))), Status::Refused);
 }
 
@@ -174,8 +193,12 @@ fn a_listing_goes_on_where_it_stopped_although_names_change() {
     let second = page(&mut bench, "/d", true, Some(&last));
     assert_eq!(second.entries[0].path, path("/d/2000"));
     assert_eq!((second.entries.len(), second.more), (500, false));
-    let outside =
-        ClientRequest::List { folder: path("/d"), recursive: true, after: Some(path("/e")), with_nodes: false };
+    let outside = ClientRequest::List(ListRequest {
+        folder: path("/d"),
+        recursive: true,
+        after: Some(path("/e")),
+        with_nodes: false,
+    });
     assert_eq!(bench.status_of("ann", outside), Status::Usage);
 }
 
@@ -204,7 +227,7 @@ fn usage_counts_what_lies_at_and_below() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.put("ann", CreateRequest { parents: true, ..create("/a/b/f") }, 10);
     bench.put("ann", create("/a/g"), 5);
-    let usage = |bench: &mut Bench, at: &str| bench.ask("ann", ClientRequest::Usage(path(at)));
+    let usage = |bench: &mut Bench, at: &str| bench.ask("ann", ClientRequest::Usage(UsageRequest(path(at))));
     assert_eq!(usage(&mut bench, "/a"), ClientReply::Usage(Usage { files: 2, folders: 2, bytes: 15 }));
     assert_eq!(usage(&mut bench, "/a/g"), ClientReply::Usage(Usage { files: 1, folders: 0, bytes: 5 }));
 }
@@ -259,14 +282,14 @@ fn a_closed_or_idle_session_is_not_listened_to() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let ann = bench.login("ann", [192, 0, 2, 1].into());
     let bob = bench.login("bob", [192, 0, 2, 2].into());
-    bench.done("ann", ClientRequest::Logout);
+    bench.done("ann", ClientRequest::Logout(LogoutRequest));
     assert!(bench.closed.contains(&ann) && bench.master.peer(ann).is_none());
     bench.advance(seconds(29 * 60));
     assert!(bench.master.peer(bob).is_some());
     bench.advance(seconds(2 * 60));
     assert!(bench.closed.contains(&bob));
     let from = SessionCaller { session: bob, request: Some(1) };
-    bench.master.handle_message(bench.now, from, MasterMessage::Client(ClientRequest::Nodes));
+    bench.master.handle_message(bench.now, from, MasterMessage::Client(ClientRequest::Nodes(NodesRequest)));
     assert_eq!(bench.master.poll_action(), None);
 }
 
@@ -281,7 +304,7 @@ fn a_client_cannot_report_and_a_node_cannot_ask() {
     bench.master.handle_message(
         bench.now,
         fake,
-        MasterMessage::Client(ClientRequest::Remove { path: path("/"), recursive: true, now: true }),
+        MasterMessage::Client(ClientRequest::Remove(RemoveRequest { path: path("/"), recursive: true, now: true })),
     );
     assert_eq!(bench.master.poll_action(), None);
 }

@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::*;
 use protocol::{
     JobId, limits,
-    message::history::{AttemptEnd, AttemptRecord, HistoryRequest, JobHistory, NodeMarks},
+    message::{
+        history::{AttemptEnd, AttemptRecord, HistoryRequest, JobHistory, NodeMarks},
+        request::{AdmitJobRequest, GetHistoryRequest, NodesRequest, SubmitHistoryRequest},
+    },
 };
 
+use super::*;
+
 fn admit(bench: &mut Bench, user: &str) -> JobId {
-    match bench.ask(user, ClientRequest::AdmitJob { title: "count words".into(), output: None }) {
+    match bench.ask(user, ClientRequest::AdmitJob(AdmitJobRequest { title: "count words".into(), output: None })) {
         ClientReply::Admitted(admitted) => admitted.job,
         other => panic!("{other:?}"),
     }
@@ -38,11 +42,11 @@ fn history(segment: u64) -> JobHistory {
 }
 
 fn tell(job: JobId, history: JobHistory) -> ClientRequest {
-    ClientRequest::History(HistoryRequest::Submit { job, history })
+    ClientRequest::History(HistoryRequest::Submit(SubmitHistoryRequest { job, history }))
 }
 
 fn of(bench: &mut Bench, user: &str, job: JobId) -> Option<JobHistory> {
-    match bench.ask(user, ClientRequest::History(HistoryRequest::Get(job))) {
+    match bench.ask(user, ClientRequest::History(HistoryRequest::Get(GetHistoryRequest(job)))) {
         ClientReply::History(history) => Some(history),
         ClientReply::Refused(refusal) => {
             assert_eq!(refusal.status(), Status::NotFound, "{refusal:?}");
@@ -53,7 +57,7 @@ fn of(bench: &mut Bench, user: &str, job: JobId) -> Option<JobHistory> {
 }
 
 fn marks(bench: &mut Bench, of: &str) -> NodeMarks {
-    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!("nodes") };
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes(NodesRequest)) else { panic!("nodes") };
     nodes.iter().find(|status| status.node == node(of)).unwrap().marks
 }
 
@@ -80,7 +84,7 @@ fn a_history_is_told_and_shown_only_for_a_job_of_ones_own_and_within_bounds() {
     assert_eq!(bench.status_of("ann", tell(job, long)), Status::Usage);
     assert_eq!(marks(&mut bench, "n1"), NodeMarks::default());
     bench.done("ann", tell(job, history(1)));
-    let asked = ClientRequest::History(HistoryRequest::Get(job));
+    let asked = ClientRequest::History(HistoryRequest::Get(GetHistoryRequest(job)));
     assert_eq!(bench.status_of("bob", asked), Status::Refused, "it names files");
     assert_eq!(bench.status_of("ann", tell(JobId(1), history(1))), Status::NotFound);
 }
@@ -117,7 +121,7 @@ fn a_node_bears_the_marks_of_the_last_hour() {
 /// The nodes that a job of `user` is told to avoid.
 fn marked(bench: &mut Bench, user: &str) -> Vec<String> {
     let ClientReply::Admitted(admitted) =
-        bench.ask(user, ClientRequest::AdmitJob { title: "count words".into(), output: None })
+        bench.ask(user, ClientRequest::AdmitJob(AdmitJobRequest { title: "count words".into(), output: None }))
     else {
         panic!("not admitted")
     };

@@ -2,15 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::*;
 use protocol::{
     Counters, JobId, Topology,
-    message::client_master::{Admitted, JobRecord, JobState, SiteLink, StageRecord},
+    message::{
+        client_master::{Admitted, JobRecord, JobState, SiteLink, StageRecord},
+        request::{AdmitJobRequest, CancelJobRequest, JobRequest, JobsRequest, ReportJobRequest},
+    },
     topology::{Link, SitePair},
 };
 
+use super::*;
+
 fn admit(bench: &mut Bench, user: &str) -> Admitted {
-    match bench.ask(user, ClientRequest::AdmitJob { title: "count words".into(), output: None }) {
+    match bench.ask(user, ClientRequest::AdmitJob(AdmitJobRequest { title: "count words".into(), output: None })) {
         ClientReply::Admitted(admitted) => admitted,
         other => panic!("{other:?}"),
     }
@@ -38,11 +42,11 @@ fn record(job: JobId, state: JobState) -> JobRecord {
 }
 
 fn report(bench: &mut Bench, user: &str, job: JobId, state: JobState) -> ClientReply {
-    bench.ask(user, ClientRequest::ReportJob(record(job, state)))
+    bench.ask(user, ClientRequest::ReportJob(ReportJobRequest(record(job, state))))
 }
 
 fn state(bench: &mut Bench, job: JobId) -> JobState {
-    match bench.ask("bob", ClientRequest::Job(job)) {
+    match bench.ask("bob", ClientRequest::Job(JobRequest(job))) {
         ClientReply::Jobs(jobs) => jobs[0].state,
         other => panic!("{other:?}"),
     }
@@ -97,7 +101,7 @@ fn a_report_keeps_what_the_master_knows_and_renews_the_tickets() {
     let ClientReply::Admitted(fresh) = report(&mut bench, "ann", job, JobState::Running) else { panic!("refused") };
     let until = read_ticket(&fresh.nodes[0].source.ticket).until_unix_millis;
     assert_eq!(until, bench.now.unix_millis + 60_000);
-    let ClientReply::Jobs(jobs) = bench.ask("ann", ClientRequest::Jobs) else { panic!("no jobs") };
+    let ClientReply::Jobs(jobs) = bench.ask("ann", ClientRequest::Jobs(JobsRequest)) else { panic!("no jobs") };
     assert_eq!((jobs[0].user.as_str(), jobs[0].title.as_str()), ("ann", "count words"));
     assert_eq!((jobs[0].started_unix_millis, jobs[0].stages[0].done), (started, 2));
     assert_eq!(jobs[0].errors[0].len(), 4_096);
@@ -112,7 +116,7 @@ fn a_finished_job_is_forgotten_by_its_nodes_and_reported_no_more() {
     assert!(matches!(report(&mut bench, "ann", job, JobState::Done), ClientReply::Admitted(_)));
     assert_eq!(state(&mut bench, job), JobState::Done);
     assert!(forgotten_by(&bench, "n1", job) && forgotten_by(&bench, "n2", job));
-    let again = bench.status_of("ann", ClientRequest::ReportJob(record(job, JobState::Running)));
+    let again = bench.status_of("ann", ClientRequest::ReportJob(ReportJobRequest(record(job, JobState::Running))));
     assert_eq!(again, Status::Failed);
 }
 
@@ -120,16 +124,19 @@ fn a_finished_job_is_forgotten_by_its_nodes_and_reported_no_more() {
 fn a_cancelled_job_is_told_so_at_its_next_report() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let job = admit(&mut bench, "ann").job;
-    assert_eq!(bench.status_of("bob", ClientRequest::CancelJob(job)), Status::Refused);
-    assert_eq!(bench.status_of("bob", ClientRequest::ReportJob(record(job, JobState::Done))), Status::Refused);
+    assert_eq!(bench.status_of("bob", ClientRequest::CancelJob(CancelJobRequest(job))), Status::Refused);
+    assert_eq!(
+        bench.status_of("bob", ClientRequest::ReportJob(ReportJobRequest(record(job, JobState::Done)))),
+        Status::Refused
+    );
     assert_eq!(state(&mut bench, job), JobState::Running);
-    bench.done("admin", ClientRequest::CancelJob(job));
+    bench.done("admin", ClientRequest::CancelJob(CancelJobRequest(job)));
     assert!(forgotten_by(&bench, "n1", job));
-    let refusal = bench.refused("ann", ClientRequest::ReportJob(record(job, JobState::Running)));
+    let refusal = bench.refused("ann", ClientRequest::ReportJob(ReportJobRequest(record(job, JobState::Running))));
     assert!(refusal.status() == Status::Failed && refusal.message.contains("was cancelled"), "{refusal}");
     assert_eq!(state(&mut bench, job), JobState::Cancelled);
-    assert_eq!(bench.status_of("ann", ClientRequest::CancelJob(job)), Status::Refused);
-    assert_eq!(bench.status_of("ann", ClientRequest::Job(JobId(1))), Status::NotFound);
+    assert_eq!(bench.status_of("ann", ClientRequest::CancelJob(CancelJobRequest(job))), Status::Refused);
+    assert_eq!(bench.status_of("ann", ClientRequest::Job(JobRequest(JobId(1)))), Status::NotFound);
 }
 
 // Promise 23.
@@ -158,9 +165,9 @@ fn jobs_are_listed_newest_first_and_the_oldest_are_forgotten() {
         ended.push(job);
     }
     assert_eq!(state(&mut bench, running), JobState::Running);
-    assert_eq!(bench.status_of("ann", ClientRequest::Job(ended[0])), Status::NotFound);
+    assert_eq!(bench.status_of("ann", ClientRequest::Job(JobRequest(ended[0]))), Status::NotFound);
     assert_eq!(bench.rows.keys().filter(|(table, _)| *table == "jobs").count(), 1_000);
-    let reply = bench.ask("ann", ClientRequest::Jobs);
+    let reply = bench.ask("ann", ClientRequest::Jobs(JobsRequest));
     assert!(codec::encode(&reply).len() <= protocol::limits::MESSAGE_BYTES_MAX);
     let ClientReply::Jobs(jobs) = reply else { panic!("no jobs") };
     assert_eq!(jobs[0].job, *ended.last().unwrap());
@@ -184,7 +191,7 @@ fn a_job_goes_on_when_the_master_starts_again() {
 fn no_job_is_admitted_where_no_node_is_up() {
     let mut bench = Bench::new(config(), 1);
     assert_eq!(
-        bench.status_of("ann", ClientRequest::AdmitJob { title: String::new(), output: None }),
+        bench.status_of("ann", ClientRequest::AdmitJob(AdmitJobRequest { title: String::new(), output: None })),
         Status::Unavailable
     );
 }

@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::JournalId;
+use protocol::{
+    JournalId,
+    message::request::{DismissRequest, FinishRebuildRequest, RemoveRequest, RenameRequest},
+};
 use store::RowChange;
 
 use super::*;
@@ -53,9 +56,9 @@ fn what_was_written_after_the_backup_outlives_the_journal_that_does_not_know_it(
     let changed = bench.put("ann", create("/changed"), 20);
     bench.put("ann", create("/new"), 30);
     bench.mkdir("bob", "/private");
-    bench.done("ann", ClientRequest::Rename { from: path("/old"), to: path("/renamed") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/old"), to: path("/renamed") }));
     for at in ["/gone", "/turned"] {
-        bench.done("ann", ClientRequest::Remove { path: path(at), recursive: false, now: true });
+        bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path(at), recursive: false, now: true }));
     }
     let request = CreateRequest { parents: true, ..create("/turned/inside") };
     bench.put("ann", request, 40);
@@ -81,7 +84,7 @@ fn what_was_written_after_the_backup_outlives_the_journal_that_does_not_know_it(
         let old = content(&bench.stat("/changed").entry).version;
         let next = bench.put("ann", create("/after"), 5);
         assert!(content(&next).version > old);
-        bench.done("ann", ClientRequest::Remove { path: path("/after"), recursive: false, now: true });
+        bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/after"), recursive: false, now: true }));
         bench.advance(seconds(5));
     }
 }
@@ -113,7 +116,7 @@ fn names_without_bytes_are_listed_and_go_only_when_they_are_dismissed() {
     let (backup, holder) = (bench.rows_now(), bench.holders(found).remove(0));
     let copy = bench.node(&holder).held[&found].clone();
     for at in ["/found", "/mine", "/rewritten", "/taken"] {
-        bench.done("ann", ClientRequest::Remove { path: path(at), recursive: false, now: true });
+        bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path(at), recursive: false, now: true }));
     }
     bench.advance(seconds(5));
     bench.put_back(&backup, 77);
@@ -133,7 +136,7 @@ fn names_without_bytes_are_listed_and_go_only_when_they_are_dismissed() {
     assert_eq!((listed(&mut bench).len(), bench.health().lost), (4, 0));
     // What people do about one themselves is no longer in doubt, nor is what a disk still had.
     bench.put("ann", create("/rewritten"), 20);
-    bench.done("ann", ClientRequest::Remove { path: path("/taken"), recursive: false, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/taken"), recursive: false, now: true }));
     bench.crash(&holder);
     bench.node_mut(&holder).held.insert(found, copy);
     bench.node_mut(&holder).has_all_disks_seen = false;
@@ -145,7 +148,7 @@ fn names_without_bytes_are_listed_and_go_only_when_they_are_dismissed() {
     let says = |why: &String| why.starts_with("1 name had a file in the older journal, and no node has its bytes");
     assert!(reasons.iter().any(says), "{reasons:?}");
     assert!(bench.exists("/mine"), "nothing is removed before");
-    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Dismiss(None)));
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Dismiss(DismissRequest(None))));
     bench.advance(seconds(100));
     assert!(!bench.exists("/mine") && bench.exists("/found") && bench.exists("/rewritten") && bench.exists("/kept"));
     assert_eq!(bench.health(), Health::default());
@@ -160,7 +163,7 @@ fn a_name_whose_bytes_a_missing_node_may_have_counts_as_lost_and_is_not_listed()
     let backup = bench.rows_now();
     bench.put_back(&backup, 77);
     bench.join_each(&["n1"]);
-    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest)));
     bench.advance(seconds(5));
     assert_eq!((bench.conflicts(), bench.health().lost), (vec![], 1));
     bench.join_each(&["n2"]);

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::Policy;
+use protocol::{
+    Policy,
+    message::request::{RemoveRequest, TrashRequest},
+};
 
 use super::{
     policies::{copies, folder, rename},
@@ -10,7 +13,7 @@ use super::{
 };
 
 fn rm(at: &str) -> ClientRequest {
-    ClientRequest::Remove { path: path(at), recursive: true, now: false }
+    ClientRequest::Remove(RemoveRequest { path: path(at), recursive: true, now: false })
 }
 
 /// A file in memory, with the folders above it.
@@ -50,7 +53,9 @@ fn files_in_memory_go_after_a_day_or_as_their_policy_says_and_never_to_the_trash
     bench.set_policy("ann", "/memory/long", Policy { lifetime_seconds: Some(10 * 86_400), ..Policy::default() });
     bench.done("ann", rm("/memory/c"));
     bench.advance(seconds(1));
-    let trash = |bench: &mut Bench| match bench.ask("ann", ClientRequest::Trash { all_users: false, after: None }) {
+    let trash = |bench: &mut Bench| match bench
+        .ask("ann", ClientRequest::Trash(TrashRequest { all_users: false, after: None }))
+    {
         ClientReply::Trash(page) => page.items.len(),
         other => panic!("{other:?}"),
     };

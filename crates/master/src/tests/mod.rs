@@ -45,6 +45,7 @@ use std::{
     time::Duration,
 };
 
+use fake_nodes::FakeNode;
 use protocol::{
     CredentialId, Digest, LeaseId, NodeId, Now, Place, Refusal, SectorPath, SessionId, SliceHeader, SliceId,
     SliceMetadata, Status, UserName,
@@ -58,18 +59,16 @@ use protocol::{
         master_security::{KnownUser, SecurityReply, SecurityRequest, UserRights},
         node_master::{Ack, HeldSlice, HeldState, Order, Report},
         rebuild::{Conflict, ConflictKind, MirrorBase, MirrorUpdate, RebuildRequest, RebuildState, RebuildStatus},
+        request::{CommitRequest, HealthRequest, LocateRequest, StatRequest},
     },
     ticket::{HolderKey, SignedTicket, Ticket, TicketKeys, TicketRight},
     wire::codec,
 };
 use store::RowChange;
 
-use fake_nodes::FakeNode;
-
-use crate::actions::ClientJoin;
 use crate::{
     BatchId, Master, MasterAction, MasterCompletion, MasterConfig, MasterMessage, NodeJoin, OrderId, OrderOutcome,
-    SessionCaller, SignTickets, StoredRow,
+    SessionCaller, SignTickets, StoredRow, actions::ClientJoin,
 };
 
 /// A cloud without sockets and disks.
@@ -313,8 +312,11 @@ impl Bench {
     }
 
     pub(super) fn ask(&mut self, user: &str, request: ClientRequest) -> ClientReply {
-        let number = self.ask_later(user, request);
-        self.answer(number).expect("an answer at once")
+        let number = self.ask_later(user, request.clone());
+        let reply = self.answer(number).expect("an answer at once");
+        // The reply is the one that the request is tied to: a client takes no other.
+        assert!(request.is_answered_by(&reply), "{request:?}: {reply:?}");
+        reply
     }
 
     pub(super) fn done(&mut self, user: &str, request: ClientRequest) {
@@ -370,7 +372,7 @@ impl Bench {
     }
 
     pub(super) fn commit_later(&mut self, user: &str, lease: LeaseId, bytes: u64) -> u64 {
-        self.ask_later(user, ClientRequest::Commit { lease, bytes, digest: digest(bytes) })
+        self.ask_later(user, ClientRequest::Commit(CommitRequest { lease, bytes, digest: digest(bytes) }))
     }
 
     /// A whole upload.
@@ -385,25 +387,25 @@ impl Bench {
     }
 
     pub(super) fn stat(&mut self, at: &str) -> EntryStatus {
-        match self.ask("admin", ClientRequest::Stat(path(at))) {
+        match self.ask("admin", ClientRequest::Stat(StatRequest(path(at)))) {
             ClientReply::Status(status) => status,
             other => panic!("{other:?}"),
         }
     }
 
     pub(super) fn exists(&mut self, at: &str) -> bool {
-        matches!(self.ask("admin", ClientRequest::Stat(path(at))), ClientReply::Status(_))
+        matches!(self.ask("admin", ClientRequest::Stat(StatRequest(path(at)))), ClientReply::Status(_))
     }
 
     pub(super) fn locate(&mut self, user: &str, at: &str) -> Located {
-        match self.ask(user, ClientRequest::Locate(path(at))) {
+        match self.ask(user, ClientRequest::Locate(LocateRequest(path(at)))) {
             ClientReply::Located(located) => located,
             other => panic!("{other:?}"),
         }
     }
 
     pub(super) fn health(&mut self) -> Health {
-        match self.ask("admin", ClientRequest::Health) {
+        match self.ask("admin", ClientRequest::Health(HealthRequest)) {
             ClientReply::Health(health) => health,
             other => panic!("{other:?}"),
         }

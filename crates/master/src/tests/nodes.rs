@@ -2,11 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use protocol::message::{
+    client_master::{CopyState, NodeState, NodeStatus},
+    request::{MakeFolderRequest, NodesRequest, RemoveRequest, RenameRequest},
+};
+
 use super::*;
-use protocol::message::client_master::{CopyState, NodeState, NodeStatus};
 
 fn nodes(bench: &mut Bench) -> Vec<NodeStatus> {
-    match bench.ask("ann", ClientRequest::Nodes) {
+    match bench.ask("ann", ClientRequest::Nodes(NodesRequest)) {
         ClientReply::Nodes(nodes) => nodes,
         other => panic!("{other:?}"),
     }
@@ -59,14 +63,14 @@ fn a_master_that_was_suspended_does_not_take_its_nodes_for_lost() {
 #[test]
 fn a_node_that_comes_back_is_told_what_was_removed_renamed_and_replaced() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
-    bench.done("ann", ClientRequest::MakeFolder { path: path("/d"), parents: false });
+    bench.done("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/d"), parents: false }));
     for name in ["/removed", "/replaced", "/d/moved"] {
         bench.put("ann", create(name), 10);
     }
     bench.crash("n2");
     bench.advance(seconds(12));
-    bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false, now: true });
-    bench.done("ann", ClientRequest::Rename { from: path("/d"), to: path("/e") });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/removed"), recursive: false, now: true }));
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/d"), to: path("/e") }));
     bench.put("ann", create("/replaced"), 20);
     assert_eq!(bench.node("n2").paths(), ["/d/moved", "/removed", "/replaced"]);
 
@@ -149,12 +153,12 @@ fn a_node_that_joins_again_ends_its_old_session() {
 #[test]
 fn orders_to_a_node_are_few_at_a_time_and_all_are_given_in_the_end() {
     let mut bench = Bench::with_nodes(&["a/1"]);
-    bench.done("ann", ClientRequest::MakeFolder { path: path("/d"), parents: false });
+    bench.done("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/d"), parents: false }));
     for index in 0..200 {
         bench.put("ann", create(&format!("/d/{index}")), 1);
     }
     bench.node_mut("n1").answers = false;
-    bench.done("ann", ClientRequest::Remove { path: path("/d"), recursive: true, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/d"), recursive: true, now: true }));
     assert_eq!(bench.node("n1").unanswered.len(), 64);
     bench.resume("n1");
     assert!(bench.node("n1").held.is_empty());
@@ -165,7 +169,7 @@ fn an_order_that_is_not_answered_is_given_again() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let slice = content(&bench.put("ann", create("/f"), 1)).slice;
     bench.node_mut("n1").answers = false;
-    bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/f"), recursive: false, now: true }));
     let (order, body) = bench.node_mut("n1").unanswered.pop().unwrap();
     assert_eq!(body, Order::Remove(slice));
     bench.node_mut("n1").answers = true;
@@ -182,8 +186,8 @@ fn a_file_renamed_while_it_is_being_placed_ends_at_its_last_path() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.node_mut("n1").answers = false;
     bench.put("ann", create("/a"), 1);
-    bench.done("ann", ClientRequest::Rename { from: path("/a"), to: path("/b") });
-    bench.done("ann", ClientRequest::Rename { from: path("/b"), to: path("/c") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/a"), to: path("/b") }));
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/b"), to: path("/c") }));
     assert_eq!(bench.node("n1").unanswered.len(), 1, "one order about one slice at a time");
     bench.resume("n1");
     assert_eq!(bench.node("n1").paths(), ["/c"]);

@@ -10,6 +10,10 @@ use protocol::{
         client_master::{Admitted, DriverKey, JobRecord, JobState},
         history::{HistoryRequest, JobHistory},
         node_master::IncomingWrite,
+        request::{
+            AbandonRequest, AdmitJobRequest, CancelJobRequest, DetachJobRequest, GetHistoryRequest, JobRequest,
+            JobsRequest, MakeFolderRequest, RenewRequest, ReportJobRequest, SetQuotaRequest, SubmitHistoryRequest,
+        },
     },
 };
 
@@ -30,16 +34,16 @@ impl Bench {
     }
 
     fn admitted(&mut self, user: &str) -> JobId {
-        match self.ask(user, ClientRequest::AdmitJob { title: "sort".into(), output: None }) {
+        match self.ask(user, ClientRequest::AdmitJob(AdmitJobRequest { title: "sort".into(), output: None })) {
             ClientReply::Admitted(Admitted { job, .. }) => job,
             other => panic!("not admitted: {other:?}"),
         }
     }
 
     fn end_job(&mut self, user: &str, job: JobId) {
-        let ClientReply::Jobs(jobs) = self.ask(user, ClientRequest::Job(job)) else { panic!("no job") };
+        let ClientReply::Jobs(jobs) = self.ask(user, ClientRequest::Job(JobRequest(job))) else { panic!("no job") };
         let record = JobRecord { state: JobState::Done, ..jobs[0].clone() };
-        assert!(matches!(self.ask(user, ClientRequest::ReportJob(record)), ClientReply::Admitted(_)));
+        assert!(matches!(self.ask(user, ClientRequest::ReportJob(ReportJobRequest(record))), ClientReply::Admitted(_)));
     }
 
     /// Lets time pass in which a write is renewed, and its node tells how far it is.
@@ -52,11 +56,11 @@ impl Bench {
         for minute in 0..minutes {
             self.advance(seconds(30));
             self.report("n1", Report::IncomingWrite(told(minute).into_iter().collect()));
-            self.ask("ann", ClientRequest::Renew(lease));
+            self.ask("ann", ClientRequest::Renew(RenewRequest(lease)));
             self.advance(seconds(30));
-            self.ask("ann", ClientRequest::Renew(lease));
+            self.ask("ann", ClientRequest::Renew(RenewRequest(lease)));
         }
-        self.ask("ann", ClientRequest::Renew(lease))
+        self.ask("ann", ClientRequest::Renew(RenewRequest(lease)))
     }
 }
 
@@ -69,11 +73,11 @@ fn ask_sized(at: &str, bytes: u64) -> ClientRequest {
 }
 
 fn admit() -> ClientRequest {
-    ClientRequest::AdmitJob { title: "sort".into(), output: None }
+    ClientRequest::AdmitJob(AdmitJobRequest { title: "sort".into(), output: None })
 }
 
 fn quota(bytes: u64) -> ClientRequest {
-    ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: Some(bytes), files: None }
+    ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new("ann").unwrap(), bytes: Some(bytes), files: None })
 }
 
 // Promise 38.
@@ -87,7 +91,7 @@ fn who_writes_too_many_files_hears_so_and_another_goes_on() {
         bench.put("bob", sized(&format!("/b{index}"), 1), 1);
     }
     // With one of them given back there is room for one; an upload that comes again takes none.
-    bench.done("ann", ClientRequest::Abandon(leases[0]));
+    bench.done("ann", ClientRequest::Abandon(AbandonRequest(leases[0])));
     bench.created("ann", sized("/more", 0));
     bench.too_much("ann", ask_sized("/still-more", 0));
 }
@@ -103,7 +107,7 @@ fn what_one_user_was_promised_leaves_others_a_fair_part_of_the_room() {
     bench.created("bob", sized("/bobs", 400_000));
     // He gets no more than his half as long as ann may still come.
     bench.too_much("bob", ask_sized("/bobs-too", 200_000));
-    bench.done("ann", ClientRequest::Abandon(large.lease));
+    bench.done("ann", ClientRequest::Abandon(AbandonRequest(large.lease)));
     bench.created("bob", sized("/bobs-too", 590_000));
 }
 
@@ -147,13 +151,13 @@ fn what_is_being_written_counts_for_the_quotas_of_user_and_folder() {
     let said = bench.too_much("ann", ask_sized("/b", 60)).message;
     assert!(said.contains("ann may keep 100 bytes, has 0 and would have 120"), "{said}");
     assert_eq!(bench.status_of("ann", ask_sized("/b", 101)), Status::Refused, "that will never do");
-    bench.done("ann", ClientRequest::Abandon(first.lease));
+    bench.done("ann", ClientRequest::Abandon(AbandonRequest(first.lease)));
     bench.put("ann", sized("/b", 60), 60);
     // The same file again takes nothing more.
     bench.created("ann", sized("/b", 60));
 
-    bench.done("bob", ClientRequest::MakeFolder { path: path("/d"), parents: false });
-    bench.done("bob", ClientRequest::MakeFolder { path: path("/d-beside"), parents: false });
+    bench.done("bob", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/d"), parents: false }));
+    bench.done("bob", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/d-beside"), parents: false }));
     bench.set_policy("admin", "/d", protocol::Policy { quota_bytes: Some(100), ..protocol::Policy::default() });
     bench.created("bob", sized("/d/x", 60));
     bench.created("bob", sized("/d-beside/x", 1_000));
@@ -171,9 +175,9 @@ fn a_write_of_unknown_length_ends_when_more_came_than_its_owner_may_keep() {
     let came = |bytes| Report::IncomingWrite(vec![IncomingWrite { slice: created.slice, bytes, at_work: false }]);
     bench.report("n1", came(900));
     bench.too_much("ann", ask_sized("/b", 200));
-    bench.done("ann", ClientRequest::Renew(created.lease));
+    bench.done("ann", ClientRequest::Renew(RenewRequest(created.lease)));
     bench.report("n1", came(1_001));
-    assert_eq!(bench.status_of("ann", ClientRequest::Renew(created.lease)), Status::NotFound);
+    assert_eq!(bench.status_of("ann", ClientRequest::Renew(RenewRequest(created.lease))), Status::NotFound);
     bench.created("ann", sized("/b", 1_000));
 }
 
@@ -204,7 +208,7 @@ fn a_lease_goes_on_where_its_node_does_not_tell_what_comes() {
     let created = bench.created("ann", sized("/a", 10));
     for _ in 0..60 {
         bench.advance(seconds(30));
-        bench.done("ann", ClientRequest::Renew(created.lease));
+        bench.done("ann", ClientRequest::Renew(RenewRequest(created.lease)));
     }
 }
 
@@ -237,7 +241,7 @@ fn one_users_many_sessions_put_out_his_own_and_no_others() {
         bench.login("ann", from);
         // Her oldest sessions are in use; his is not.
         let asked = SessionCaller { session: *hers, request: Some(1) };
-        bench.master.handle_message(bench.now, asked, MasterMessage::Client(ClientRequest::Jobs));
+        bench.master.handle_message(bench.now, asked, MasterMessage::Client(ClientRequest::Jobs(JobsRequest)));
     }
     let eves = bench.login("eve", from);
     bench.run();
@@ -257,10 +261,10 @@ fn who_has_too_many_jobs_running_hears_so_and_another_goes_on() {
         bench.admitted("bob");
     }
     // There are others now: ann may have as many as are left.
-    bench.done("ann", ClientRequest::CancelJob(jobs[0]));
+    bench.done("ann", ClientRequest::CancelJob(CancelJobRequest(jobs[0])));
     bench.too_much("ann", admit());
     for job in &jobs[1..101] {
-        bench.done("ann", ClientRequest::CancelJob(*job));
+        bench.done("ann", ClientRequest::CancelJob(CancelJobRequest(*job)));
     }
     bench.admitted("ann");
 }
@@ -271,7 +275,9 @@ fn one_users_many_jobs_make_nobody_forget_anothers() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let bobs = bench.admitted("bob");
     bench.end_job("bob", bobs);
-    let tell = |job| ClientRequest::History(HistoryRequest::Submit { job, history: JobHistory::default() });
+    let tell = |job| {
+        ClientRequest::History(HistoryRequest::Submit(SubmitHistoryRequest { job, history: JobHistory::default() }))
+    };
     bench.done("bob", tell(bobs));
     let mut first = None;
     for _ in 0..1_100 {
@@ -281,9 +287,12 @@ fn one_users_many_jobs_make_nobody_forget_anothers() {
         bench.end_job("ann", job);
         bench.done("ann", tell(job));
     }
-    assert!(matches!(bench.ask("bob", ClientRequest::Job(bobs)), ClientReply::Jobs(_)));
-    assert!(matches!(bench.ask("bob", ClientRequest::History(HistoryRequest::Get(bobs))), ClientReply::History(_)));
-    assert_eq!(bench.status_of("ann", ClientRequest::Job(first.unwrap())), Status::NotFound);
+    assert!(matches!(bench.ask("bob", ClientRequest::Job(JobRequest(bobs))), ClientReply::Jobs(_)));
+    assert!(matches!(
+        bench.ask("bob", ClientRequest::History(HistoryRequest::Get(GetHistoryRequest(bobs)))),
+        ClientReply::History(_)
+    ));
+    assert_eq!(bench.status_of("ann", ClientRequest::Job(JobRequest(first.unwrap()))), Status::NotFound);
     assert_eq!(bench.rows.keys().filter(|(table, _)| *table == "jobs").count(), 1_000);
 }
 
@@ -291,7 +300,9 @@ fn one_users_many_jobs_make_nobody_forget_anothers() {
 #[test]
 fn nodes_drive_only_so_many_detached_jobs_of_one_user() {
     let mut bench = Bench::with_nodes(&["a/1"]);
-    let detach = |job| ClientRequest::DetachJob { job, journal: path("/journal"), keys: vec![DriverKey([1; 32])] };
+    let detach = |job| {
+        ClientRequest::DetachJob(DetachJobRequest { job, journal: path("/journal"), keys: vec![DriverKey([1; 32])] })
+    };
     for _ in 0..32 {
         let job = bench.admitted("ann");
         bench.done("ann", detach(job));

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use protocol::message::request::{MakeFolderRequest, NodesRequest, RenameRequest};
+
 use super::*;
 use crate::{
     desired_replication::DesiredReplication,
@@ -138,11 +140,12 @@ fn a_copy_that_a_new_wish_forbids_is_made_elsewhere_before_it_is_removed() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     bench.master.test_replication = Some(replication_from_path);
     bench.put("ann", parents("/copies=2,want=a+b/f"), 10);
-    bench.done("ann", ClientRequest::MakeFolder { path: path("/copies=2,not=b"), parents: false });
+    bench.done("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/copies=2,not=b"), parents: false }));
     let slice = slice_at(&mut bench, "/copies=2,want=a+b/f");
     assert_eq!(bench.holders(slice), ["n1", "n2"]);
     bench.node_mut("n3").answers = false;
-    let rename = ClientRequest::Rename { from: path("/copies=2,want=a+b/f"), to: path("/copies=2,not=b/f") };
+    let rename =
+        ClientRequest::Rename(RenameRequest { from: path("/copies=2,want=a+b/f"), to: path("/copies=2,not=b/f") });
     bench.done("ann", rename);
     bench.advance(seconds(1));
     assert_eq!(bench.holders(slice), ["n1", "n2"], "the new copy is not there yet");
@@ -248,7 +251,7 @@ fn a_node_below_its_reserve_gets_nothing_and_health_says_so() {
     assert!(bench.node("n2").held.is_empty());
     let reasons = bench.health().reasons;
     assert!(reasons.len() == 1 && reasons[0].contains("node n2 is full: less than the reserve of 1000"), "{reasons:?}");
-    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes) else { panic!() };
+    let ClientReply::Nodes(nodes) = bench.ask("ann", ClientRequest::Nodes(NodesRequest)) else { panic!() };
     assert_eq!(nodes.iter().map(|node| node.is_full).collect::<Vec<_>>(), [false, true, false]);
     assert_eq!(nodes[1].reserve_bytes, 1_000);
 }

@@ -2,21 +2,30 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::{FileId, Policy};
+use protocol::{
+    FileId, Policy,
+    message::{
+        client_master::PolicyStatus,
+        request::{
+            AbandonRequest, MakeFolderRequest, PolicyRequest, RemoveRequest, RenameRequest, RestoreRequest,
+            SetPolicyRequest, UsageRequest,
+        },
+    },
+};
 
 use super::*;
 use crate::desired_replication::DesiredReplication;
 
 pub(super) fn folder(at: &str) -> ClientRequest {
-    ClientRequest::MakeFolder { path: path(at), parents: true }
+    ClientRequest::MakeFolder(MakeFolderRequest { path: path(at), parents: true })
 }
 
 pub(super) fn rename(from: &str, to: &str) -> ClientRequest {
-    ClientRequest::Rename { from: path(from), to: path(to) }
+    ClientRequest::Rename(RenameRequest { from: path(from), to: path(to) })
 }
 
 pub(super) fn set(at: &str, policy: Policy) -> ClientRequest {
-    ClientRequest::SetPolicy { path: path(at), policy }
+    ClientRequest::SetPolicy(SetPolicyRequest { path: path(at), policy })
 }
 
 pub(super) fn copies(copies: u8) -> Policy {
@@ -31,15 +40,15 @@ impl Bench {
     /// Sets a policy and gives the warnings.
     pub(super) fn set_policy(&mut self, user: &str, at: &str, policy: Policy) -> Vec<String> {
         match self.ask(user, set(at, policy)) {
-            ClientReply::Policy { warnings, .. } => warnings,
+            ClientReply::Policy(PolicyStatus { warnings, .. }) => warnings,
             other => panic!("{other:?}"),
         }
     }
 
     /// What an entry says itself and what holds for it.
     fn policy(&mut self, at: &str) -> (Policy, Policy) {
-        match self.ask("admin", ClientRequest::Policy(path(at))) {
-            ClientReply::Policy { own, effective, .. } => (own, effective),
+        match self.ask("admin", ClientRequest::Policy(PolicyRequest(path(at)))) {
+            ClientReply::Policy(PolicyStatus { own, effective, .. }) => (own, effective),
             other => panic!("{other:?}"),
         }
     }
@@ -151,7 +160,7 @@ fn a_policy_follows_its_entry_and_goes_with_it() {
     bench.restart_master();
     ["n1", "n2", "n3"].iter().for_each(|id| bench.join(id));
     assert_eq!(bench.policy("/x/b").0, Policy { sites_wanted: sites(&["a", "b"]), ..copies(3) });
-    bench.done("ann", ClientRequest::Remove { path: path("/x"), recursive: true, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/x"), recursive: true, now: true }));
     assert!(!bench.rows.keys().any(|(table, _)| *table == "policies"), "no row is left of what is gone");
     bench.done("ann", folder("/x/b"));
     assert_eq!(bench.policy("/x/b").0, Policy::default());
@@ -185,7 +194,7 @@ fn what_makes_no_sense_is_refused_and_what_cannot_be_done_yet_is_warned_of() {
     assert_eq!(bench.status_of("ann", set("/none", copies(1))), Status::NotFound);
     let created = bench.created("ann", create("/d/f"));
     assert!(bench.refused("ann", set("/d/f", copies(1))).message.contains("being written"));
-    bench.done("ann", ClientRequest::Abandon(created.lease));
+    bench.done("ann", ClientRequest::Abandon(AbandonRequest(created.lease)));
     let desired = Policy { copies: Some(5), sites_wanted: sites(&["a", "moon"]), ..Policy::default() };
     let warnings = bench.set_policy("ann", "/d", desired);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
@@ -232,7 +241,7 @@ fn files_are_removed_when_their_lifetime_has_passed_since_they_were_written() {
     bench.advance(seconds(2));
     assert!(!bench.exists("/d/new"));
     let ClientReply::Entry(entry) =
-        bench.ask("ann", ClientRequest::Restore { path: path("/d/new"), to: Some(path("/n")) })
+        bench.ask("ann", ClientRequest::Restore(RestoreRequest { path: path("/d/new"), to: Some(path("/n")) }))
     else {
         panic!("it went to the trash, as with `rm`")
     };
@@ -248,7 +257,7 @@ fn a_thousand_files_that_end_at_once_go_in_steps() {
     for index in 0..1_200 {
         bench.put("ann", create(&format!("/d/{index}")), 1);
     }
-    let left = |bench: &mut Bench| match bench.ask("ann", ClientRequest::Usage(path("/d"))) {
+    let left = |bench: &mut Bench| match bench.ask("ann", ClientRequest::Usage(UsageRequest(path("/d")))) {
         ClientReply::Usage(usage) => usage.files,
         other => panic!("{other:?}"),
     };

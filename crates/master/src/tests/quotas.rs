@@ -4,7 +4,13 @@
 
 use protocol::{
     Policy,
-    message::client_master::{QuotaOf, QuotaStatus, Usage},
+    message::{
+        client_master::{QuotaOf, QuotaStatus, Usage},
+        request::{
+            EmptyTrashRequest, ListRequest, QuotasRequest, RemoveRequest, RestoreRequest, SetPolicyRequest,
+            SetQuotaRequest, UsageRequest,
+        },
+    },
 };
 
 use super::{
@@ -13,11 +19,11 @@ use super::{
 };
 
 fn set_quota(user: &str, bytes: Option<u64>, files: Option<u64>) -> ClientRequest {
-    ClientRequest::SetQuota { user: UserName::new(user).unwrap(), bytes, files }
+    ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new(user).unwrap(), bytes, files })
 }
 
 fn rm(at: &str, now: bool) -> ClientRequest {
-    ClientRequest::Remove { path: path(at), recursive: true, now }
+    ClientRequest::Remove(RemoveRequest { path: path(at), recursive: true, now })
 }
 
 fn of_bytes(bytes: u64) -> Policy {
@@ -30,7 +36,7 @@ fn with_bytes(at: &str, bytes: u64) -> CreateRequest {
 
 impl Bench {
     fn quotas(&mut self, user: &str) -> Vec<QuotaStatus> {
-        match self.ask(user, ClientRequest::Quotas { after: None }) {
+        match self.ask(user, ClientRequest::Quotas(QuotasRequest { after: None })) {
             ClientReply::Quotas(page) => page.quotas,
             other => panic!("{other:?}"),
         }
@@ -101,7 +107,7 @@ fn the_trash_counts_until_it_is_empty_and_an_overwritten_file_counts_for_its_own
     assert_eq!(bench.status_of("admin", ClientRequest::Create(with_bytes("/a", 101))), Status::Refused);
     bench.done("ann", rm("/a", false));
     assert_eq!(bench.status_of("ann", ClientRequest::Create(with_bytes("/b", 31))), Status::Refused);
-    bench.done("ann", ClientRequest::EmptyTrash { all_users: false });
+    bench.done("ann", ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: false }));
     bench.advance(seconds(2));
     assert_eq!(bench.used(&user("ann")), (0, 0));
     bench.put("ann", with_bytes("/b", 100), 100);
@@ -129,7 +135,7 @@ fn a_folder_holds_no_more_than_its_quota_however_it_gets_there() {
     bench.done("admin", rm("/d/f", false));
     assert_eq!(bench.used(&QuotaOf::Folder(path("/d"))), (0, 0));
     bench.put("ann", with_bytes("/d/x", 70), 70);
-    let restore = |to: &str| ClientRequest::Restore { path: path("/d/f"), to: Some(path(to)) };
+    let restore = |to: &str| ClientRequest::Restore(RestoreRequest { path: path("/d/f"), to: Some(path(to)) });
     assert_eq!(bench.status_of("admin", restore("/d/f")), Status::Refused);
     assert!(matches!(bench.ask("admin", restore("/f")), ClientReply::Entry(_)));
     let warnings = bench.set_policy("admin", "/d", of_bytes(10));
@@ -160,7 +166,9 @@ fn quotas_are_set_by_administrators_seen_by_their_users_and_outlive_a_restart() 
     }
     let (mut seen, mut after) = (0, None);
     loop {
-        let ClientReply::Quotas(page) = bench.ask("admin", ClientRequest::Quotas { after }) else { panic!() };
+        let ClientReply::Quotas(page) = bench.ask("admin", ClientRequest::Quotas(QuotasRequest { after })) else {
+            panic!()
+        };
         seen += page.quotas.len();
         let message = codec::encode(&ClientReply::Quotas(page.clone()));
         assert!(message.len() <= protocol::limits::MESSAGE_BYTES_MAX);
@@ -176,7 +184,8 @@ fn quotas_are_set_by_administrators_seen_by_their_users_and_outlive_a_restart() 
 fn check_counts(bench: &mut Bench, seed: u64) {
     let mut of_users: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for at in ["/", "/.trash"] {
-        let list = ClientRequest::List { folder: path(at), recursive: true, after: None, with_nodes: false };
+        let list =
+            ClientRequest::List(ListRequest { folder: path(at), recursive: true, after: None, with_nodes: false });
         let ClientReply::Page(page) = bench.ask("admin", list) else { continue };
         assert!(!page.more);
         for entry in &page.entries {
@@ -189,7 +198,7 @@ fn check_counts(bench: &mut Bench, seed: u64) {
     for quota in bench.quotas("admin") {
         let expected = match &quota.of {
             QuotaOf::User(user) => of_users.remove(user.as_str()).unwrap_or_default(),
-            QuotaOf::Folder(at) => match bench.ask("admin", ClientRequest::Usage(at.clone())) {
+            QuotaOf::Folder(at) => match bench.ask("admin", ClientRequest::Usage(UsageRequest(at.clone()))) {
                 ClientReply::Usage(Usage { bytes, files, .. }) => (bytes, files),
                 other => panic!("{other:?}"),
             },
@@ -225,10 +234,10 @@ fn what_is_counted_with_each_change_is_what_a_walk_finds() {
                 4 | 5 => drop(bench.ask("admin", rename(&at, &[one, two, three][rng.usize(..3)]))),
                 6 => drop(bench.ask("admin", rm(&at, true))),
                 7 => drop(bench.ask("admin", rm(&at, false))),
-                8 => drop(bench.ask("admin", ClientRequest::Restore { path: path(&at), to: None })),
+                8 => drop(bench.ask("admin", ClientRequest::Restore(RestoreRequest { path: path(&at), to: None }))),
                 9 => {
                     let policy = if rng.bool() { of_bytes(1_000) } else { Policy::default() };
-                    bench.ask("admin", ClientRequest::SetPolicy { path: path(&at), policy });
+                    bench.ask("admin", ClientRequest::SetPolicy(SetPolicyRequest { path: path(&at), policy }));
                 }
                 10 if rng.u8(..3) == 0 => {
                     bench.restart_master();

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use protocol::message::request::{ListRequest, RemoveRequest, RenameRequest};
+
 use super::*;
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
@@ -88,7 +90,7 @@ fn go_on_writing(bench: &mut Bench, rng: &mut fastrand::Rng, writing: &mut Vec<W
 
 fn rename(bench: &mut Bench, rng: &mut fastrand::Rng, told: &mut Told) {
     let (from, to) = (a_path(rng), a_path(rng));
-    let reply = bench_ask(bench, ClientRequest::Rename { from: path(&from), to: path(&to) });
+    let reply = bench_ask(bench, ClientRequest::Rename(RenameRequest { from: path(&from), to: path(&to) }));
     if reply == ClientReply::Done && from != to {
         match told.files.remove(&from) {
             Some(bytes) => drop(told.files.insert(to.clone(), bytes)),
@@ -103,7 +105,9 @@ fn rename(bench: &mut Bench, rng: &mut fastrand::Rng, told: &mut Told) {
 
 fn remove(bench: &mut Bench, rng: &mut fastrand::Rng, told: &mut Told) {
     let at = a_path(rng);
-    if bench_ask(bench, ClientRequest::Remove { path: path(&at), recursive: false, now: true }) == ClientReply::Done {
+    if bench_ask(bench, ClientRequest::Remove(RemoveRequest { path: path(&at), recursive: false, now: true }))
+        == ClientReply::Done
+    {
         told.files.remove(&at);
         // A commit that was not answered may still come after this.
     }
@@ -147,7 +151,7 @@ fn check(bench: &mut Bench, told: &Told, seed: u64) {
         assert_eq!(found.digest, digest(*bytes), "seed {seed}: {at}");
         assert_eq!(bench.locate("ann", at).sources.len(), 2, "seed {seed}: {at}");
     }
-    let list = ClientRequest::List { folder: path("/"), recursive: true, after: None, with_nodes: false };
+    let list = ClientRequest::List(ListRequest { folder: path("/"), recursive: true, after: None, with_nodes: false });
     let ClientReply::Page(page) = bench.ask("ann", list) else { panic!("no page") };
     let current: BTreeMap<_, _> = page.entries.iter().map(|entry| (content(entry).slice, entry.path.clone())).collect();
     for entry in &page.entries {

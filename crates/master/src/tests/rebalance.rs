@@ -4,7 +4,10 @@
 
 use protocol::{
     Topology,
-    message::cluster::{RebalanceStatus, RebalanceVerb},
+    message::{
+        cluster::{RebalanceStatus, RebalanceVerb},
+        request::MakeFolderRequest,
+    },
     topology::{Link, SitePair},
 };
 
@@ -115,7 +118,8 @@ fn it_keeps_to_the_limits_of_links_and_leaves_folders_together() {
         let link = Link { distance_millis: None, limit_bytes_per_second: Some(1_000_000) };
         topology.set_link(SitePair::new("d", site), link).unwrap();
     }
-    bench.done("ann", ClientRequest::MakeFolder { path: path("/copies=2,together"), parents: false });
+    bench
+        .done("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/copies=2,together"), parents: false }));
     bench.node_mut("n4").free_bytes = 0;
     bench.node_mut("n4").capacity_bytes = 0;
     bench.advance(seconds(2));

@@ -9,7 +9,13 @@ mod metadata_mirror;
 
 use protocol::{
     Policy,
-    message::cluster::{DrainRequest, Membership, RemoveNodeRequest},
+    message::{
+        cluster::{DrainRequest, Membership, RemoveNodeRequest},
+        request::{
+            DismissRequest, FinishRebuildRequest, ForgetNodeRequest, ListRequest, MakeFolderRequest, NodesRequest,
+            RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest,
+        },
+    },
 };
 
 use super::*;
@@ -23,7 +29,7 @@ impl Bench {
     }
 
     pub(super) fn rebuild_status(&mut self) -> RebuildStatus {
-        match self.ask("admin", ClientRequest::Rebuild(RebuildRequest::Status { after: None })) {
+        match self.ask("admin", ClientRequest::Rebuild(RebuildRequest::Status(RebuildStatusRequest { after: None }))) {
             ClientReply::Rebuild(status) => status,
             other => panic!("{other:?}"),
         }
@@ -37,7 +43,8 @@ impl Bench {
     }
 
     fn everything(&mut self) -> Vec<Entry> {
-        let list = ClientRequest::List { folder: path("/"), recursive: true, after: None, with_nodes: true };
+        let list =
+            ClientRequest::List(ListRequest { folder: path("/"), recursive: true, after: None, with_nodes: true });
         match self.ask("admin", list) {
             ClientReply::Page(page) => page.entries,
             other => panic!("{other:?}"),
@@ -70,15 +77,15 @@ impl Bench {
     }
 
     pub(super) fn mkdir(&mut self, user: &str, at: &str) {
-        self.done(user, ClientRequest::MakeFolder { path: path(at), parents: true });
+        self.done(user, ClientRequest::MakeFolder(MakeFolderRequest { path: path(at), parents: true }));
     }
 
     fn remove(&mut self, at: &str) {
-        self.done("admin", ClientRequest::Remove { path: path(at), recursive: true, now: true });
+        self.done("admin", ClientRequest::Remove(RemoveRequest { path: path(at), recursive: true, now: true }));
     }
 
     fn rename(&mut self, from: &str, to: &str) {
-        self.done("admin", ClientRequest::Rename { from: path(from), to: path(to) });
+        self.done("admin", ClientRequest::Rename(RenameRequest { from: path(from), to: path(to) }));
     }
 }
 
@@ -131,7 +138,7 @@ fn empty_folders_their_owners_and_ids_come_back_with_the_files() {
     assert_eq!((status.state, status.generation, status.files), (RebuildState::Settled, 2, 12));
     assert_eq!((status.folders, status.conflicts_total), (4, 0));
     assert_eq!(
-        bench.status_of("bob", ClientRequest::MakeFolder { path: path("/ann/x"), parents: false }),
+        bench.status_of("bob", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/ann/x"), parents: false })),
         Status::Refused
     );
     // As durable as any other name, and again at the nodes: it may all happen once more.
@@ -153,9 +160,9 @@ fn names_can_be_read_and_not_be_changed_until_all_known_nodes_have_told() {
     let orders: usize = bench.nodes.values().map(|fake| fake.orders.len()).sum();
     for request in [
         ClientRequest::Create(create("/new")),
-        ClientRequest::MakeFolder { path: path("/new"), parents: false },
-        ClientRequest::Rename { from: path("/bob/f1"), to: path("/f") },
-        ClientRequest::Remove { path: path("/bob"), recursive: true, now: true },
+        ClientRequest::MakeFolder(MakeFolderRequest { path: path("/new"), parents: false }),
+        ClientRequest::Rename(RenameRequest { from: path("/bob/f1"), to: path("/f") }),
+        ClientRequest::Remove(RemoveRequest { path: path("/bob"), recursive: true, now: true }),
     ] {
         let refusal = bench.refused("admin", request);
         assert_eq!(refusal.status(), Status::Unavailable);
@@ -176,14 +183,20 @@ fn a_rebuild_ends_when_an_administrator_says_so_or_after_a_time() {
         bench.lose_journal(0);
         bench.join_each(&["n1", "n2"]);
         if says_so {
-            assert_eq!(bench.status_of("ann", ClientRequest::Rebuild(RebuildRequest::Finish)), Status::Refused);
-            bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+            assert_eq!(
+                bench.status_of("ann", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest))),
+                Status::Refused
+            );
+            bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest)));
         } else {
             bench.advance(config().rebuild_wait);
         }
         assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
         bench.put("ann", create("/new"), 5);
-        assert_eq!(bench.status_of("admin", ClientRequest::Rebuild(RebuildRequest::Finish)), Status::NotFound);
+        assert_eq!(
+            bench.status_of("admin", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest))),
+            Status::NotFound
+        );
     }
 }
 
@@ -196,7 +209,7 @@ fn nothing_waits_for_a_node_that_will_never_come_back() {
     assert!(bench.rows.keys().any(|(table, _)| *table == "removed"), "n3 has something that it should remove");
     bench.lose_journal(0);
     bench.join_each(&["n1", "n2"]);
-    let forget = |id: &str| ClientRequest::Rebuild(RebuildRequest::Forget(node(id)));
+    let forget = |id: &str| ClientRequest::Rebuild(RebuildRequest::Forget(ForgetNodeRequest(node(id))));
     assert_eq!(bench.status_of("ann", forget("n3")), Status::Refused);
     assert_eq!(bench.status_of("admin", forget("n1")), Status::Refused, "it is there");
     assert_eq!(bench.status_of("admin", forget("n9")), Status::NotFound);
@@ -312,7 +325,7 @@ fn a_node_that_was_away_all_the_time_brings_nothing_back() {
     bench.advance(seconds(12));
     bench.lose_journal(0);
     bench.join_each(&["n1"]);
-    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest)));
     bench.remove("/ann");
     let before = bench.names_of();
     bench.join_each(&["n2"]);
@@ -354,7 +367,7 @@ fn of_two_versions_the_newest_wins_and_the_other_is_kept_and_listed() {
         bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
         bench.lose_journal(0);
         bench.join_each(&ids);
-        bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+        bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest)));
         bench.advance(seconds(70));
         assert_eq!(content(&bench.stat("/f").entry).slice, new, "{ids:?}");
         assert_eq!(bench.conflicts(), [("/f".into(), ConflictKind::OlderVersion, true)]);
@@ -364,7 +377,8 @@ fn of_two_versions_the_newest_wins_and_the_other_is_kept_and_listed() {
         bench.join_each(&["n1", "n2"]);
         assert_eq!(bench.holders(old), ["n2"]);
 
-        let recover = |at: &str| ClientRequest::Rebuild(RebuildRequest::Recover { slice: old, path: path(at) });
+        let recover =
+            |at: &str| ClientRequest::Rebuild(RebuildRequest::Recover(RecoverRequest { slice: old, path: path(at) }));
         assert_eq!(bench.status_of("ann", recover("/old")), Status::Refused);
         assert_eq!(bench.status_of("admin", recover("/f")), Status::Exists);
         bench.done("admin", recover("/old"));
@@ -386,7 +400,7 @@ fn what_is_kept_without_a_name_gets_none_when_the_journal_is_lost_again_and_its_
         bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
         bench.lose_journal(0);
         bench.join_each(&ids);
-        bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+        bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest)));
         bench.advance(seconds(70));
         let listed = [("/f".into(), ConflictKind::OlderVersion, true)];
         assert_eq!(bench.conflicts(), listed);
@@ -400,7 +414,7 @@ fn what_is_kept_without_a_name_gets_none_when_the_journal_is_lost_again_and_its_
             assert_eq!(bench.holders(old), ["n2"], "it is kept");
         }
         // A name that it was given counts more.
-        let request = RebuildRequest::Recover { slice: old, path: path("/f") };
+        let request = RebuildRequest::Recover(RecoverRequest { slice: old, path: path("/f") });
         bench.done("admin", ClientRequest::Rebuild(request));
         bench.advance(seconds(70));
         bench.lose_journal(0);
@@ -419,8 +433,8 @@ fn what_is_dismissed_is_removed_from_its_node() {
     bench.nodes.values_mut().for_each(|fake| fake.mirror = None);
     bench.lose_journal(0);
     bench.join_each(&["n1", "n2"]);
-    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
-    let dismiss = |slice| ClientRequest::Rebuild(RebuildRequest::Dismiss(slice));
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest)));
+    let dismiss = |slice| ClientRequest::Rebuild(RebuildRequest::Dismiss(DismissRequest(slice)));
     assert_eq!(bench.status_of("admin", dismiss(Some(SliceId(1)))), Status::NotFound);
     bench.done("admin", dismiss(Some(old)));
     assert_eq!((bench.holders(old), bench.conflicts()), (vec![], vec![]));
@@ -481,7 +495,7 @@ fn what_is_written_after_the_loss_is_not_replaced_by_what_a_late_node_brings() {
     // The clock is behind, so that the lost one's versions are larger.
     bench.lose_journal(-1_000_000);
     bench.join_each(&["n1", "n2"]);
-    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest)));
     assert!(!bench.exists("/only"));
     let new = bench.put("ann", create("/only"), 20);
     bench.join_each(&["n3"]);
@@ -595,7 +609,7 @@ fn after_a_rebuild_a_draining_node_still_drains_and_a_removed_one_is_not_awaited
     assert_eq!(bench.status_of("admin", ClientRequest::Drain(drain)), Status::Unavailable);
     bench.join_each(&["n3"]);
     assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
-    let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes) else { panic!("no nodes") };
+    let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes(NodesRequest)) else { panic!("no nodes") };
     let standing = |id: &str| nodes.iter().find(|status| status.node == node(id)).map(|status| status.membership);
     assert_ne!(standing("n3"), Some(Membership::Active));
     assert_eq!((standing("n1"), standing("n4")), (Some(Membership::Active), None));

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use protocol::message::request::{ListRequest, MakeFolderRequest, RemoveRequest, RenameRequest};
+
 use super::*;
 use crate::MasterError;
 
 /// What every client can see: entries and the nodes of their copies.
 fn everything(bench: &mut Bench) -> Vec<Entry> {
-    let list = ClientRequest::List { folder: path("/"), recursive: true, after: None, with_nodes: true };
+    let list = ClientRequest::List(ListRequest { folder: path("/"), recursive: true, after: None, with_nodes: true });
     match bench.ask("admin", list) {
         ClientReply::Page(page) => page.entries,
         other => panic!("{other:?}"),
@@ -20,8 +22,8 @@ fn filled() -> Bench {
         let request = CreateRequest { parents: true, ..create(&format!("/d{}/f{index}", index % 3)) };
         bench.put("ann", request, index);
     }
-    bench.done("ann", ClientRequest::Rename { from: path("/d1"), to: path("/d0/e") });
-    bench.done("ann", ClientRequest::Remove { path: path("/d2/f2"), recursive: false, now: true });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/d1"), to: path("/d0/e") }));
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/d2/f2"), recursive: false, now: true }));
     bench.put("ann", create("/d2/f5"), 100);
     bench.advance(seconds(5));
     bench
@@ -73,8 +75,10 @@ fn what_was_not_saved_before_a_crash_was_never_answered_and_is_gone() {
     let mut bench = filled();
     let before = everything(&mut bench);
     bench.saves = false;
-    let mkdir = bench.ask_later("ann", ClientRequest::MakeFolder { path: path("/x"), parents: false });
-    let remove = bench.ask_later("ann", ClientRequest::Remove { path: path("/d0"), recursive: true, now: true });
+    let mkdir =
+        bench.ask_later("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/x"), parents: false }));
+    let remove =
+        bench.ask_later("ann", ClientRequest::Remove(RemoveRequest { path: path("/d0"), recursive: true, now: true }));
     bench.advance(seconds(5));
     assert_eq!((bench.answer(mkdir), bench.answer(remove)), (None, None));
     bench.restart_master();
@@ -90,9 +94,9 @@ fn an_order_that_waits_does_not_act_on_what_is_not_saved() {
     let slice = content(&bench.put("ann", create("/f"), 10)).slice;
     // A second order about the slice waits for the first to be answered; by then the memory says that it belongs to no
     // file.
-    bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/f"), to: path("/g") }));
     bench.saves = false;
-    bench.ask_later("ann", ClientRequest::Remove { path: path("/g"), recursive: false, now: true });
+    bench.ask_later("ann", ClientRequest::Remove(RemoveRequest { path: path("/g"), recursive: false, now: true }));
     bench.resume("n1");
     assert_eq!(bench.holders(slice), ["n1"]);
     bench.restart_master();
@@ -178,7 +182,7 @@ fn versions_grow_over_a_restart_though_the_newest_is_removed_and_the_clock_is_ba
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.now.unix_millis += 3_600_000;
     let before = content(&bench.put("ann", create("/f"), 10)).version;
-    bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/f"), recursive: false, now: true }));
     bench.now.unix_millis -= 7_200_000;
     bench.restart_master();
     bench.join("n1");

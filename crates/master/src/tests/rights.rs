@@ -8,6 +8,11 @@ use protocol::{
     message::{
         access::{AclReply, AclRequest, AclStatus},
         client_master::{Admitted, JobRecord, ListPage, Usage},
+        request::{
+            AdmitJobRequest, CancelJobRequest, ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest,
+            JobRequest, ListRequest, LocateRequest, RemoveFromAclRequest, RemoveRequest, RenameRequest,
+            ReportJobRequest, RestoreRequest, SetAclRequest, SetQuotaRequest, StatRequest, TrashRequest, UsageRequest,
+        },
     },
 };
 
@@ -15,19 +20,19 @@ use super::*;
 
 impl Bench {
     fn set_acl(&mut self, user: &str, at: &str, acl: &str) {
-        let request = AclRequest::Set { path: path(at), acl: acl.parse().unwrap() };
+        let request = AclRequest::Set(SetAclRequest { path: path(at), acl: acl.parse().unwrap() });
         assert!(matches!(self.ask(user, ClientRequest::Acl(request)), ClientReply::Acl(_)), "{at}");
     }
 
     fn acl(&mut self, user: &str, at: &str) -> AclStatus {
-        match self.ask(user, ClientRequest::Acl(AclRequest::Get(path(at)))) {
+        match self.ask(user, ClientRequest::Acl(AclRequest::Get(GetAclRequest(path(at))))) {
             ClientReply::Acl(AclReply::Status(status)) => status,
             other => panic!("{other:?}"),
         }
     }
 
     fn page_of(&mut self, user: &str, at: &str, recursive: bool, after: Option<SectorPath>) -> ListPage {
-        let list = ClientRequest::List { folder: path(at), recursive, after, with_nodes: false };
+        let list = ClientRequest::List(ListRequest { folder: path(at), recursive, after, with_nodes: false });
         match self.ask(user, list) {
             ClientReply::Page(page) => page,
             other => panic!("{other:?}"),
@@ -39,14 +44,14 @@ impl Bench {
     }
 
     fn used_at(&mut self, user: &str, at: &str) -> (u64, u64) {
-        match self.ask(user, ClientRequest::Usage(path(at))) {
+        match self.ask(user, ClientRequest::Usage(UsageRequest(path(at)))) {
             ClientReply::Usage(Usage { files, bytes, .. }) => (files, bytes),
             other => panic!("{other:?}"),
         }
     }
 
     fn may_read(&mut self, user: &str, at: &str) -> bool {
-        match self.ask(user, ClientRequest::Locate(path(at))) {
+        match self.ask(user, ClientRequest::Locate(LocateRequest(path(at)))) {
             ClientReply::Located(_) => true,
             ClientReply::Refused(refusal) if refusal.status() == Status::Refused => false,
             other => panic!("{other:?}"),
@@ -54,14 +59,14 @@ impl Bench {
     }
 
     fn job(&mut self, user: &str) -> JobId {
-        match self.ask(user, ClientRequest::AdmitJob { title: "t".into(), output: None }) {
+        match self.ask(user, ClientRequest::AdmitJob(AdmitJobRequest { title: "t".into(), output: None })) {
             ClientReply::Admitted(Admitted { job, .. }) => job,
             other => panic!("{other:?}"),
         }
     }
 
     fn inputs(&mut self, user: &str, job: JobId, slices: &[SliceId]) -> Result<Ticket, Refusal> {
-        let request = AclRequest::Inputs { job, node: node("n1"), slices: slices.to_vec() };
+        let request = AclRequest::Inputs(JobInputsRequest { job, node: node("n1"), slices: slices.to_vec() });
         match self.ask(user, ClientRequest::Acl(request)) {
             ClientReply::Acl(AclReply::Inputs(ticket)) => Ok(read_ticket(&ticket)),
             ClientReply::Refused(refusal) => Err(refusal),
@@ -77,15 +82,15 @@ impl Bench {
 }
 
 fn restore(at: &str) -> ClientRequest {
-    ClientRequest::Restore { path: path(at), to: None }
+    ClientRequest::Restore(RestoreRequest { path: path(at), to: None })
 }
 
 fn remove(at: &str) -> ClientRequest {
-    ClientRequest::Remove { path: path(at), recursive: true, now: false }
+    ClientRequest::Remove(RemoveRequest { path: path(at), recursive: true, now: false })
 }
 
 fn rename(from: &str, to: &str) -> ClientRequest {
-    ClientRequest::Rename { from: path(from), to: path(to) }
+    ClientRequest::Rename(RenameRequest { from: path(from), to: path(to) })
 }
 
 fn put(bench: &mut Bench, user: &str, at: &str) -> SliceId {
@@ -105,11 +110,12 @@ fn an_entry_takes_the_rights_of_the_nearest_that_says_any() {
     bench.set_acl("ann", "/d/e", "user:eve:r");
     assert!(bench.may_read("eve", "/d/e/f") && !bench.may_read("bob", "/d/e/f"), "the nearer says all");
     // The folders above need not let anyone pass.
-    assert_eq!(bench.status_of("eve", ClientRequest::Stat(path("/d"))), Status::Refused);
-    let clear = |at: &str| ClientRequest::Acl(AclRequest::Clear(path(at)));
+    assert_eq!(bench.status_of("eve", ClientRequest::Stat(StatRequest(path("/d")))), Status::Refused);
+    let clear = |at: &str| ClientRequest::Acl(AclRequest::Clear(ClearAclRequest(path(at))));
     assert!(matches!(bench.ask("ann", clear("/d/e")), ClientReply::Acl(_)));
     assert!(bench.may_read("bob", "/d/e/f") && !bench.may_read("eve", "/d/e/f"));
-    let take = AclRequest::Remove { path: path("/d"), principals: vec!["user:bob".parse().unwrap()] };
+    let take =
+        AclRequest::Remove(RemoveFromAclRequest { path: path("/d"), principals: vec!["user:bob".parse().unwrap()] });
     assert!(matches!(bench.ask("ann", ClientRequest::Acl(take.clone())), ClientReply::Acl(_)));
     assert!(!bench.may_read("bob", "/d/e/f") && bench.may_read("carl@astro", "/d/e/f"));
     assert_eq!(bench.status_of("ann", ClientRequest::Acl(take)), Status::NotFound, "it is not there any more");
@@ -145,7 +151,7 @@ fn nobody_is_shown_what_he_may_not_read() {
     bench.set_acl("ann", "/d/secret/shared", "everyone:r");
     assert_eq!(bench.seen("bob", "/"), ["/d", "/d/open", "/d/z"]);
     assert_eq!(bench.seen("bob", "/d/secret/shared"), ["/d/secret/shared/c"], "it may be named");
-    assert_eq!(bench.status_of("bob", ClientRequest::Stat(path("/d/secret/a"))), Status::Refused);
+    assert_eq!(bench.status_of("bob", ClientRequest::Stat(StatRequest(path("/d/secret/a")))), Status::Refused);
     assert_eq!((bench.used_at("bob", "/d"), bench.used_at("ann", "/d")), ((2, 20), (5, 50)));
     assert_eq!(bench.seen("ann", "/").len(), 9);
     let entries = bench.page_of("ann", "/d", false, None).entries;
@@ -193,13 +199,14 @@ fn a_private_cloud_shows_each_his_own_and_what_others_give_him() {
 #[test]
 fn only_administrators_say_what_holds_for_the_root_and_may_close_it() {
     let mut bench = Bench::with_nodes(&["a/1"]);
-    let set = |acl: &str| ClientRequest::Acl(AclRequest::Set { path: path("/"), acl: acl.parse().unwrap() });
+    let set =
+        |acl: &str| ClientRequest::Acl(AclRequest::Set(SetAclRequest { path: path("/"), acl: acl.parse().unwrap() }));
     assert_eq!(bench.status_of("bob", set("everyone:rwxa")), Status::Refused);
     put(&mut bench, "ann", "/f");
     bench.set_acl("admin", "/", "group:astro:r");
     assert_eq!(bench.status_of("bob", ClientRequest::Create(create("/new"))), Status::Refused);
     assert!(bench.may_read("carl@astro", "/f") && !bench.may_read("bob", "/f") && bench.may_read("ann", "/f"));
-    let list = ClientRequest::List { folder: path("/"), recursive: false, after: None, with_nodes: false };
+    let list = ClientRequest::List(ListRequest { folder: path("/"), recursive: false, after: None, with_nodes: false });
     assert_eq!(bench.status_of("bob", list), Status::Refused);
 }
 
@@ -262,9 +269,9 @@ fn a_job_reads_only_what_its_user_may_read_and_run_jobs_on() {
     assert_eq!(bench.inputs("eve", job, &[open]).unwrap_err().status(), Status::Refused);
     bench.done("ann", remove("/open"));
     assert!(bench.inputs("bob", job, &[open]).is_err());
-    bench.done("bob", ClientRequest::CancelJob(job));
+    bench.done("bob", ClientRequest::CancelJob(CancelJobRequest(job)));
     assert!(bench.inputs("bob", job, &[both]).is_err());
-    let out = |at: &str| ClientRequest::AdmitJob { title: "t".into(), output: Some(path(at)) };
+    let out = |at: &str| ClientRequest::AdmitJob(AdmitJobRequest { title: "t".into(), output: Some(path(at)) });
     bench.mkdir("ann", "/ann");
     assert_eq!(bench.status_of("bob", out("/ann/out")), Status::Refused, "nor written where he may not");
 }
@@ -273,11 +280,17 @@ fn a_job_reads_only_what_its_user_may_read_and_run_jobs_on() {
 fn only_administrators_give_entries_away_and_their_bytes_count_for_the_new_owner() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let slice = put(&mut bench, "ann", "/f");
-    let give =
-        |owner: &str| ClientRequest::Acl(AclRequest::GiveTo { path: path("/f"), owner: UserName::new(owner).unwrap() });
+    let give = |owner: &str| {
+        ClientRequest::Acl(AclRequest::GiveTo(GiveToRequest { path: path("/f"), owner: UserName::new(owner).unwrap() }))
+    };
     assert_eq!(bench.status_of("ann", give("bob")), Status::Refused);
-    let quota =
-        |files| ClientRequest::SetQuota { user: UserName::new("bob").unwrap(), bytes: None, files: Some(files) };
+    let quota = |files| {
+        ClientRequest::SetQuota(SetQuotaRequest {
+            user: UserName::new("bob").unwrap(),
+            bytes: None,
+            files: Some(files),
+        })
+    };
     bench.done("admin", quota(0));
     assert_eq!(bench.status_of("admin", give("bob")), Status::Refused, "not beyond his quota");
     bench.done("admin", quota(1));
@@ -309,11 +322,11 @@ fn rights_go_with_what_they_are_of_through_renames_the_trash_and_a_restart() {
     for at in ["/f", "/e"] {
         bench.done("ann", remove(at));
     }
-    let place = bench.ask("ann", ClientRequest::Trash { all_users: false, after: None });
+    let place = bench.ask("ann", ClientRequest::Trash(TrashRequest { all_users: false, after: None }));
     let ClientReply::Trash(trash) = place else { panic!("{place:?}") };
     for item in &trash.items {
         // The trash belongs to its owner, whoever could read its entries before.
-        assert_eq!(bench.status_of("eve", ClientRequest::Stat(item.at.clone())), Status::Refused);
+        assert_eq!(bench.status_of("eve", ClientRequest::Stat(StatRequest(item.at.clone()))), Status::Refused);
     }
     for at in ["/f", "/e"] {
         assert!(matches!(bench.ask("ann", restore(at)), ClientReply::Entry(_)));
@@ -374,15 +387,20 @@ fn what_a_folder_said_once_opens_it_to_nobody_while_names_are_put_together() {
     assert_eq!(bench.rebuild_status().state, RebuildState::Running);
     assert_eq!(bench.acl("admin", "/d").own, Some("everyone:r".parse().unwrap()));
     for request in [
-        ClientRequest::Stat(path("/d")),
-        ClientRequest::Usage(path("/d")),
-        ClientRequest::List { folder: path("/d"), recursive: true, after: None, with_nodes: false },
+        ClientRequest::Stat(StatRequest(path("/d"))),
+        ClientRequest::Usage(UsageRequest(path("/d"))),
+        ClientRequest::List(ListRequest { folder: path("/d"), recursive: true, after: None, with_nodes: false }),
     ] {
         let reply = bench.ask("bob", request.clone());
         assert!(matches!(&reply, ClientReply::Refused(refusal) if refusal.status() == Status::Refused), "{request:?}");
         assert!(!matches!(bench.ask("ann", request), ClientReply::Refused(_)));
     }
-    let list = ClientRequest::List { folder: SectorPath::root(), recursive: true, after: None, with_nodes: false };
+    let list = ClientRequest::List(ListRequest {
+        folder: SectorPath::root(),
+        recursive: true,
+        after: None,
+        with_nodes: false,
+    });
     let ClientReply::Page(page) = bench.ask("bob", list) else { panic!("no list") };
     assert_eq!(page.entries, []);
     bench.join_each(&["n2"]);
@@ -423,7 +441,7 @@ fn of_rights_that_differ_the_newer_hold_and_else_what_all_grant() {
 fn others_see_of_a_job_neither_what_it_is_called_nor_what_went_wrong() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let job = bench.job("ann");
-    let seen = |bench: &mut Bench, user: &str| match bench.ask(user, ClientRequest::Job(job)) {
+    let seen = |bench: &mut Bench, user: &str| match bench.ask(user, ClientRequest::Job(JobRequest(job))) {
         ClientReply::Jobs(jobs) => jobs[0].clone(),
         other => panic!("{other:?}"),
     };
@@ -431,7 +449,7 @@ fn others_see_of_a_job_neither_what_it_is_called_nor_what_went_wrong() {
     counters.add("words of a secret", 1).unwrap();
     let errors = vec!["the secret is no number".to_owned()];
     let report = JobRecord { errors: errors.clone(), counters: vec![counters.clone()], ..seen(&mut bench, "ann") };
-    bench.ask("ann", ClientRequest::ReportJob(report));
+    bench.ask("ann", ClientRequest::ReportJob(ReportJobRequest(report)));
     for user in ["ann", "admin"] {
         let JobRecord { title, errors: told, counters: counted, .. } = seen(&mut bench, user);
         assert_eq!((&*title, told, counted), ("t", errors.clone(), vec![counters.clone()]), "{user}");

@@ -13,6 +13,16 @@ use protocol::{
         client_master::{JobRecord, JobState, QuotaOf},
         cluster::{DrainRequest, RebalanceVerb, RemoveNodeRequest},
         history::HistoryRequest,
+        request::{
+            AbandonRequest, AdmitJobRequest, CancelJobRequest, ClearAclRequest, CommitRequest, ConfirmClockRequest,
+            CopiesRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest, FinishRebuildRequest,
+            ForgetNodeRequest, GetAclRequest, GetHistoryRequest, GiveToRequest, HealthRequest, ImportRequest,
+            JobInputsRequest, JobRequest, JobsRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
+            NodesRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest,
+            RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetAclRequest,
+            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
+            VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
+        },
     },
 };
 
@@ -23,29 +33,29 @@ use super::*;
 fn about(at: &str) -> Vec<(ClientRequest, &'static str)> {
     let at = path(at);
     let mine = path("/mine");
-    let list = ClientRequest::List { folder: at.clone(), recursive: true, after: None, with_nodes: false };
-    let acl = AclRequest::Set { path: at.clone(), acl: "everyone:r".parse().unwrap() };
-    let remove = AclRequest::Remove { path: at.clone(), principals: Vec::new() };
-    let give = AclRequest::GiveTo { path: at.clone(), owner: UserName::new("bob").unwrap() };
+    let list = ClientRequest::List(ListRequest { folder: at.clone(), recursive: true, after: None, with_nodes: false });
+    let acl = AclRequest::Set(SetAclRequest { path: at.clone(), acl: "everyone:r".parse().unwrap() });
+    let remove = AclRequest::Remove(RemoveFromAclRequest { path: at.clone(), principals: Vec::new() });
+    let give = AclRequest::GiveTo(GiveToRequest { path: at.clone(), owner: UserName::new("bob").unwrap() });
     vec![
         (ClientRequest::Create(create(at.as_str())), "w"),
-        (ClientRequest::Locate(at.clone()), "r"),
-        (ClientRequest::Stat(at.clone()), "r"),
-        (ClientRequest::Usage(at.clone()), "r"),
-        (ClientRequest::Copies(at.clone()), "r"),
-        (ClientRequest::Policy(at.clone()), "r"),
+        (ClientRequest::Locate(LocateRequest(at.clone())), "r"),
+        (ClientRequest::Stat(StatRequest(at.clone())), "r"),
+        (ClientRequest::Usage(UsageRequest(at.clone())), "r"),
+        (ClientRequest::Copies(CopiesRequest(at.clone())), "r"),
+        (ClientRequest::Policy(PolicyRequest(at.clone())), "r"),
         (list, "r"),
-        (ClientRequest::Rename { from: at.clone(), to: path("/d/other") }, "w"),
-        (ClientRequest::Rename { from: at.clone(), to: mine.clone() }, "rw"),
-        (ClientRequest::Rename { from: mine.clone(), to: at.clone() }, "w"),
-        (ClientRequest::Remove { path: at.clone(), recursive: true, now: true }, "w"),
-        (ClientRequest::SetPolicy { path: at.clone(), policy: Policy::default() }, "a"),
-        (ClientRequest::Restore { path: path("/gone"), to: Some(at.clone()) }, "w"),
-        (ClientRequest::AdmitJob { title: "t".into(), output: Some(at.clone()) }, "w"),
-        (ClientRequest::Acl(AclRequest::Get(at.clone())), "r"),
+        (ClientRequest::Rename(RenameRequest { from: at.clone(), to: path("/d/other") }), "w"),
+        (ClientRequest::Rename(RenameRequest { from: at.clone(), to: mine.clone() }), "rw"),
+        (ClientRequest::Rename(RenameRequest { from: mine.clone(), to: at.clone() }), "w"),
+        (ClientRequest::Remove(RemoveRequest { path: at.clone(), recursive: true, now: true }), "w"),
+        (ClientRequest::SetPolicy(SetPolicyRequest { path: at.clone(), policy: Policy::default() }), "a"),
+        (ClientRequest::Restore(RestoreRequest { path: path("/gone"), to: Some(at.clone()) }), "w"),
+        (ClientRequest::AdmitJob(AdmitJobRequest { title: "t".into(), output: Some(at.clone()) }), "w"),
+        (ClientRequest::Acl(AclRequest::Get(GetAclRequest(at.clone()))), "r"),
         (ClientRequest::Acl(acl), "a"),
         (ClientRequest::Acl(remove), "a"),
-        (ClientRequest::Acl(AclRequest::Clear(at)), "a"),
+        (ClientRequest::Acl(AclRequest::Clear(ClearAclRequest(at))), "a"),
         (ClientRequest::Acl(give), "!"),
     ]
 }
@@ -53,7 +63,7 @@ fn about(at: &str) -> Vec<(ClientRequest, &'static str)> {
 /// Requests that name no entry, or find it themselves.
 fn others() -> Vec<(ClientRequest, &'static str)> {
     let (lease, job) = (LeaseId(1), JobId(2));
-    let commit = ClientRequest::Commit { lease, bytes: 1, digest: digest(1) };
+    let commit = ClientRequest::Commit(CommitRequest { lease, bytes: 1, digest: digest(1) });
     let drain = ClientRequest::Drain(DrainRequest { node: node("n1"), dry_run: true, undo: false });
     let remove = RemoveNodeRequest { node: node("n1"), force: false, dry_run: true, undo: false };
     let record = JobRecord {
@@ -68,34 +78,35 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         counters: Vec::new(),
         driver: None,
     };
-    let quota = ClientRequest::SetQuota { user: UserName::new("bob").unwrap(), bytes: None, files: None };
-    let inputs = AclRequest::Inputs { job, node: node("n1"), slices: Vec::new() };
+    let quota =
+        ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new("bob").unwrap(), bytes: None, files: None });
+    let inputs = AclRequest::Inputs(JobInputsRequest { job, node: node("n1"), slices: Vec::new() });
     vec![
-        (ClientRequest::MakeFolder { path: path("/mine/new"), parents: true }, "-"),
-        (ClientRequest::Renew(lease), "-"),
+        (ClientRequest::MakeFolder(MakeFolderRequest { path: path("/mine/new"), parents: true }), "-"),
+        (ClientRequest::Renew(RenewRequest(lease)), "-"),
         (commit, "-"),
-        (ClientRequest::Abandon(lease), "-"),
+        (ClientRequest::Abandon(AbandonRequest(lease)), "-"),
         // The security server decides whether an administrator's question is answered.
-        (ClientRequest::Accounts(AccountsRequest::WhoAmI), "-"),
-        (ClientRequest::Admission(AdmissionVerb::Requests), "-"),
-        (ClientRequest::Nodes, "-"),
-        (ClientRequest::Health, "-"),
-        (ClientRequest::AdmitJob { title: "t".into(), output: None }, "-"),
-        (ClientRequest::ReportJob(record), "-"),
-        (ClientRequest::DetachJob { job, journal: path("/j"), keys: vec![] }, "-"),
-        (ClientRequest::Jobs, "-"),
-        (ClientRequest::Job(job), "-"),
-        (ClientRequest::CancelJob(job), "-"),
-        (ClientRequest::History(HistoryRequest::Get(job)), "-"),
-        (ClientRequest::Logout, "-"),
+        (ClientRequest::Accounts(AccountsRequest::WhoAmI(WhoAmIRequest)), "-"),
+        (ClientRequest::Admission(AdmissionVerb::Requests(WaitingMachinesRequest)), "-"),
+        (ClientRequest::Nodes(NodesRequest), "-"),
+        (ClientRequest::Health(HealthRequest), "-"),
+        (ClientRequest::AdmitJob(AdmitJobRequest { title: "t".into(), output: None }), "-"),
+        (ClientRequest::ReportJob(ReportJobRequest(record)), "-"),
+        (ClientRequest::DetachJob(DetachJobRequest { job, journal: path("/j"), keys: vec![] }), "-"),
+        (ClientRequest::Jobs(JobsRequest), "-"),
+        (ClientRequest::Job(JobRequest(job)), "-"),
+        (ClientRequest::CancelJob(CancelJobRequest(job)), "-"),
+        (ClientRequest::History(HistoryRequest::Get(GetHistoryRequest(job))), "-"),
+        (ClientRequest::Logout(LogoutRequest), "-"),
         (ClientRequest::Acl(inputs), "-"),
-        (ClientRequest::Restore { path: path("/gone"), to: None }, "-"),
-        (ClientRequest::Trash { all_users: false, after: None }, "-"),
-        (ClientRequest::Trash { all_users: true, after: None }, "!"),
-        (ClientRequest::EmptyTrash { all_users: false }, "-"),
-        (ClientRequest::EmptyTrash { all_users: true }, "!"),
-        (ClientRequest::Quotas { after: Some(QuotaOf::User(UserName::new("bob").unwrap())) }, "-"),
-        (ClientRequest::ConfirmClock, "!"),
+        (ClientRequest::Restore(RestoreRequest { path: path("/gone"), to: None }), "-"),
+        (ClientRequest::Trash(TrashRequest { all_users: false, after: None }), "-"),
+        (ClientRequest::Trash(TrashRequest { all_users: true, after: None }), "!"),
+        (ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: false }), "-"),
+        (ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: true }), "!"),
+        (ClientRequest::Quotas(QuotasRequest { after: Some(QuotaOf::User(UserName::new("bob").unwrap())) }), "-"),
+        (ClientRequest::ConfirmClock(ConfirmClockRequest), "!"),
         (quota, "!"),
         (drain, "!"),
         (ClientRequest::RemoveNode(remove), "!"),
@@ -103,15 +114,18 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
         (ClientRequest::Rebalance(RebalanceVerb::Status), "-"),
         (ClientRequest::Rebalance(RebalanceVerb::Begin), "!"),
         (ClientRequest::Rebalance(RebalanceVerb::Stop), "!"),
-        (ClientRequest::Topology { reload: false }, "-"),
-        (ClientRequest::Topology { reload: true }, "!"),
-        (ClientRequest::Import { node: node("n1") }, "!"),
-        (ClientRequest::Audit(AuditQuestion::Verify), "!"),
-        (ClientRequest::Rebuild(RebuildRequest::Status { after: None }), "-"),
-        (ClientRequest::Rebuild(RebuildRequest::Finish), "!"),
-        (ClientRequest::Rebuild(RebuildRequest::Dismiss(None)), "!"),
-        (ClientRequest::Rebuild(RebuildRequest::Forget(node("n1"))), "!"),
-        (ClientRequest::Rebuild(RebuildRequest::Recover { slice: SliceId(1), path: path("/d/f") }), "!"),
+        (ClientRequest::Topology(TopologyRequest { reload: false }), "-"),
+        (ClientRequest::Topology(TopologyRequest { reload: true }), "!"),
+        (ClientRequest::Import(ImportRequest { node: node("n1") }), "!"),
+        (ClientRequest::Audit(AuditQuestion::Verify(VerifyAuditRequest)), "!"),
+        (ClientRequest::Rebuild(RebuildRequest::Status(RebuildStatusRequest { after: None })), "-"),
+        (ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest)), "!"),
+        (ClientRequest::Rebuild(RebuildRequest::Dismiss(DismissRequest(None))), "!"),
+        (ClientRequest::Rebuild(RebuildRequest::Forget(ForgetNodeRequest(node("n1")))), "!"),
+        (
+            ClientRequest::Rebuild(RebuildRequest::Recover(RecoverRequest { slice: SliceId(1), path: path("/d/f") })),
+            "!",
+        ),
     ]
 }
 
@@ -120,44 +134,44 @@ fn number(request: &ClientRequest) -> usize {
     match request {
         ClientRequest::Create(_) => 0,
         ClientRequest::Renew(_) => 1,
-        ClientRequest::Commit { .. } => 2,
+        ClientRequest::Commit(_) => 2,
         ClientRequest::Abandon(_) => 3,
         ClientRequest::Locate(_) => 4,
         ClientRequest::Stat(_) => 5,
-        ClientRequest::List { .. } => 6,
-        ClientRequest::MakeFolder { .. } => 7,
-        ClientRequest::Rename { .. } => 8,
-        ClientRequest::Remove { .. } => 9,
+        ClientRequest::List(_) => 6,
+        ClientRequest::MakeFolder(_) => 7,
+        ClientRequest::Rename(_) => 8,
+        ClientRequest::Remove(_) => 9,
         ClientRequest::Usage(_) => 10,
-        ClientRequest::Nodes => 11,
-        ClientRequest::Health => 12,
-        ClientRequest::AdmitJob { .. } => 13,
+        ClientRequest::Nodes(NodesRequest) => 11,
+        ClientRequest::Health(HealthRequest) => 12,
+        ClientRequest::AdmitJob(_) => 13,
         ClientRequest::ReportJob(_) => 14,
-        ClientRequest::Jobs => 15,
+        ClientRequest::Jobs(JobsRequest) => 15,
         ClientRequest::Job(_) => 16,
         ClientRequest::CancelJob(_) => 17,
-        ClientRequest::Logout => 18,
+        ClientRequest::Logout(LogoutRequest) => 18,
         ClientRequest::Drain(_) => 19,
         ClientRequest::RemoveNode(_) => 20,
         ClientRequest::Rebalance(_) => 21,
-        ClientRequest::Topology { .. } => 22,
+        ClientRequest::Topology(_) => 22,
         ClientRequest::Policy(_) => 23,
-        ClientRequest::SetPolicy { .. } => 24,
-        ClientRequest::Trash { .. } => 25,
-        ClientRequest::Restore { .. } => 26,
-        ClientRequest::EmptyTrash { .. } => 27,
-        ClientRequest::Quotas { .. } => 28,
-        ClientRequest::SetQuota { .. } => 29,
+        ClientRequest::SetPolicy(_) => 24,
+        ClientRequest::Trash(_) => 25,
+        ClientRequest::Restore(_) => 26,
+        ClientRequest::EmptyTrash(_) => 27,
+        ClientRequest::Quotas(_) => 28,
+        ClientRequest::SetQuota(_) => 29,
         ClientRequest::Copies(_) => 30,
         ClientRequest::Rebuild(_) => 31,
-        ClientRequest::Import { .. } => 32,
+        ClientRequest::Import(_) => 32,
         ClientRequest::Acl(_) => 33,
         ClientRequest::Accounts(_) => 34,
         ClientRequest::Admission(_) => 35,
         ClientRequest::Audit(_) => 36,
-        ClientRequest::DetachJob { .. } => 37,
+        ClientRequest::DetachJob(_) => 37,
         ClientRequest::History(_) => 38,
-        ClientRequest::ConfirmClock => 39,
+        ClientRequest::ConfirmClock(ConfirmClockRequest) => 39,
     }
 }
 
@@ -176,7 +190,7 @@ fn world(rights: Rights, by_group: bool) -> (Bench, UserRights) {
     bench.put("bob", create("/mine"), 1);
     let who = if by_group { "group:astro" } else { "user:bob" };
     let text = if rights.is_empty() { "none".into() } else { format!("{who}:{rights}") };
-    let set = AclRequest::Set { path: path("/d"), acl: text.parse().unwrap() };
+    let set = AclRequest::Set(SetAclRequest { path: path("/d"), acl: text.parse().unwrap() });
     assert!(matches!(bench.ask("ann", ClientRequest::Acl(set)), ClientReply::Acl(_)));
     (bench, rights_of(if by_group { "bob@geo@astro" } else { "bob" }))
 }
@@ -192,11 +206,11 @@ fn every_request_is_allowed_to_who_has_just_the_rights_that_the_table_says() {
                 "!" => false,
                 letters => rights.has(letters.parse().unwrap()),
             };
-            let found = bench.master.check_rights(&bob, &request);
+            let found = bench.master.check_rights(&bob, &request.properties());
             assert_eq!(found.is_ok(), allowed, "{request:?} with `{rights}` needs {needed}: {found:?}");
-            assert_eq!(bench.master.check_rights(&rights_of("admin"), &request), Ok(()), "{request:?}");
+            assert_eq!(bench.master.check_rights(&rights_of("admin"), &request.properties()), Ok(()), "{request:?}");
             let names_what_is_bobs = format!("{request:?}").contains("/mine");
-            let found = bench.master.check_rights(&rights_of("ann"), &request);
+            let found = bench.master.check_rights(&rights_of("ann"), &request.properties());
             assert!(names_what_is_bobs || found.is_ok() == (needed != "!"), "{request:?}: {found:?}");
         }
     }
@@ -218,7 +232,7 @@ fn who_may_not_read_a_folder_gets_the_same_answer_whether_or_not_a_name_is_in_it
         for (there, missing) in asked {
             for ((one, needed), (other, _)) in about(there).into_iter().zip(about(missing)) {
                 let mut said = |request: &ClientRequest, at: &str| {
-                    let refusal = bench.master.check_rights(&bob, request).unwrap_err();
+                    let refusal = bench.master.check_rights(&bob, &request.properties()).unwrap_err();
                     assert_eq!(bench.status_of("bob", request.clone()), Status::Refused, "{request:?}");
                     assert!(!refusal.message.contains("ann"), "nor is the owner named: {refusal}");
                     refusal.message.replace(&format!("`{at}`"), "PATH")
@@ -226,7 +240,7 @@ fn who_may_not_read_a_folder_gets_the_same_answer_whether_or_not_a_name_is_in_it
                 assert_eq!(said(&one, there), said(&other, missing), "{one:?} needs {needed}");
             }
         }
-        let make = |at: &str| ClientRequest::MakeFolder { path: path(at), parents: true };
+        let make = |at: &str| ClientRequest::MakeFolder(MakeFolderRequest { path: path(at), parents: true });
         for at in ["/d/f", "/d/not", "/d/not/deep"] {
             assert!(bench.refused("bob", make(at)).message.contains("may not see"), "{at}");
         }
@@ -237,14 +251,14 @@ fn who_may_not_read_a_folder_gets_the_same_answer_whether_or_not_a_name_is_in_it
 fn a_refusal_says_what_is_lacking_and_who_may_help() {
     let (mut bench, _) = world("r".parse().unwrap(), false);
     for (request, says) in [
-        (ClientRequest::Remove { path: path("/d/f"), recursive: false, now: true }, "may not change it"),
+        (ClientRequest::Remove(RemoveRequest { path: path("/d/f"), recursive: false, now: true }), "may not change it"),
         (ClientRequest::Create(create("/d/new")), "may not make anything in it"),
-        (ClientRequest::Acl(AclRequest::Clear(path("/d/f"))), "may not say who may do what with it"),
+        (ClientRequest::Acl(AclRequest::Clear(ClearAclRequest(path("/d/f")))), "may not say who may do what with it"),
     ] {
         let refusal = bench.refused("bob", request);
         assert_eq!(refusal.status(), Status::Refused);
         assert!(refusal.message.contains(says) && refusal.message.contains("ask ann or an administrator"), "{refusal}");
     }
     // Users who may list the folder are told that an entry does not exist.
-    assert_eq!(bench.status_of("bob", ClientRequest::Stat(path("/d/not"))), Status::NotFound);
+    assert_eq!(bench.status_of("bob", ClientRequest::Stat(StatRequest(path("/d/not")))), Status::NotFound);
 }

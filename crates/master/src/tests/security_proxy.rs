@@ -5,12 +5,13 @@ use protocol::{
     message::{
         accounts::{AccountsReply, AccountsRequest},
         master_security::{SecurityReply, SecurityRequest},
+        request::WhoAmIRequest,
     },
 };
 
 use super::*;
 
-const WHO: ClientRequest = ClientRequest::Accounts(AccountsRequest::WhoAmI);
+const WHO: ClientRequest = ClientRequest::Accounts(AccountsRequest::WhoAmI(WhoAmIRequest));
 
 #[test]
 fn a_request_about_accounts_is_forwarded_with_its_asker_and_answered_likewise() {
@@ -18,7 +19,9 @@ fn a_request_about_accounts_is_forwarded_with_its_asker_and_answered_likewise() 
     let number = bench.ask_later("ann", WHO);
     assert_eq!(bench.answer(number), None);
     let (to, asked) = bench.security_asked.pop().unwrap();
-    let SecurityRequest::Accounts { by, request: AccountsRequest::WhoAmI } = asked else { panic!("{asked:?}") };
+    let SecurityRequest::Accounts { by, request: AccountsRequest::WhoAmI(WhoAmIRequest) } = asked else {
+        panic!("{asked:?}")
+    };
     assert_eq!((by.rights.user.as_str(), by.rights.admin, by.credential.0), ("ann", false, to.session.0));
     bench.hear_security(to, Ok(SecurityReply::Accounts(AccountsReply::Done)));
     assert_eq!(bench.answer(number), Some(ClientReply::Accounts(AccountsReply::Done)));

@@ -21,6 +21,7 @@ use protocol::{
     message::{
         join::{JoinReply, JoinRequest, KEY_LABEL, Secret},
         master_security::{KnownUser, SecurityReply, SecurityRequest},
+        request::{CommitRequest, LocateRequest, LogoutRequest, MakeFolderRequest, NodesRequest, TopologyRequest},
     },
     status::ErrorClass,
     ticket_verifier::TicketVerifier,
@@ -185,7 +186,7 @@ async fn what_was_answered_is_there_when_the_master_is_started_again() {
     let cloud = Cloud::new().await;
     let master = cloud.start().await;
     let ann = cloud.log_in(master.address, "right").await.unwrap();
-    let mkdir = ClientRequest::MakeFolder { path: path("/d"), parents: false };
+    let mkdir = ClientRequest::MakeFolder(MakeFolderRequest { path: path("/d"), parents: false });
     assert_eq!(ann.ask_master(mkdir.clone()).await, ClientReply::Done);
     master.end().await;
 
@@ -193,7 +194,7 @@ async fn what_was_answered_is_there_when_the_master_is_started_again() {
     let ann = cloud.log_in(master.address, "right").await.unwrap();
     let reply = ann.ask_master(mkdir).await;
     assert!(matches!(reply, ClientReply::Refused(refusal) if refusal.status() == Status::Exists));
-    assert_eq!(ann.ask_master(ClientRequest::Logout).await, ClientReply::Done);
+    assert_eq!(ann.ask_master(ClientRequest::Logout(LogoutRequest)).await, ClientReply::Done);
     master.end().await;
 }
 
@@ -203,12 +204,12 @@ async fn who_speaks_into_a_session_of_before_the_restart_hears_at_once_that_it_i
     let master = cloud.start().await;
     let address = master.address;
     let mut ann = cloud.log_in(address, "right").await.unwrap();
-    assert!(matches!(ann.ask_master(ClientRequest::Nodes).await, ClientReply::Nodes(_)));
+    assert!(matches!(ann.ask_master(ClientRequest::Nodes(NodesRequest)).await, ClientReply::Nodes(_)));
     master.end().await;
     let master = cloud.start_at(address).await;
     // Without the master's message the session would not be given up before this time.
     let until = protocol::gmp::UNREACHABLE_AFTER / 2;
-    let answer = ann.messenger.request(ann.session, codec::encode(&ClientRequest::Nodes), until).await;
+    let answer = ann.messenger.request(ann.session, codec::encode(&ClientRequest::Nodes(NodesRequest)), until).await;
     assert!(matches!(answer, Err(net::NetError::SessionLost { .. })), "{answer:?}");
     assert_eq!(ann.events.recv().await, Some(MessengerEvent::SessionLost(ann.session)));
     master.end().await;
@@ -276,7 +277,7 @@ async fn a_file_goes_from_create_to_its_place() {
         panic!("no write ticket")
     };
     n1.report(Report::Stored(SliceMetadata { header: header.clone(), bytes: 10, digest: digest(10) })).await;
-    let commit = ClientRequest::Commit { lease: created.lease, bytes: 10, digest: digest(10) };
+    let commit = ClientRequest::Commit(CommitRequest { lease: created.lease, bytes: 10, digest: digest(10) });
     assert!(matches!(ann.ask_master(commit).await, ClientReply::Entry(entry) if entry.path == path("/f")));
 
     let delivered = loop {
@@ -289,7 +290,7 @@ async fn a_file_goes_from_create_to_its_place() {
     let place = Order::Place { header };
     assert_eq!(codec::decode::<Order>(&delivered.body), Ok(place));
     n1.messenger.reply(n1.session, delivered.request.unwrap(), codec::encode(&Ack::Done));
-    let ClientReply::Located(located) = ann.ask_master(ClientRequest::Locate(path("/f"))).await else {
+    let ClientReply::Located(located) = ann.ask_master(ClientRequest::Locate(LocateRequest(path("/f")))).await else {
         panic!("not located")
     };
     let ticket = verifier.verify(Clock::start().now(), &located.sources[0].ticket).unwrap();
@@ -349,7 +350,9 @@ async fn a_wrong_topology_stops_the_start_and_a_good_one_says_where_nodes_stand(
     let node = cloud.join(address, cloud.node_identity(), Cloud::node_request("127.0.0.1:9")).await.unwrap();
     node.report(Report::Inventory { slices: Vec::new(), last: true }).await;
     let ann = cloud.log_in(address, "right").await.unwrap();
-    let ClientReply::Topology(status) = ann.ask_master(ClientRequest::Topology { reload: false }).await else {
+    let ClientReply::Topology(status) =
+        ann.ask_master(ClientRequest::Topology(TopologyRequest { reload: false })).await
+    else {
         panic!("no topology")
     };
     assert_eq!(status.file.as_deref(), file.to_str());

@@ -7,6 +7,7 @@ use protocol::{
     message::{
         master_security::{AccountChanges, ChangeCursor, KnownUser, SecurityReply, SecurityRequest},
         node_master::Revocation,
+        request::{LogoutRequest, RemoveRequest, SetQuotaRequest},
     },
 };
 
@@ -165,7 +166,8 @@ fn rights_that_were_taken_away_are_gone_in_an_open_session_and_its_tickets_too()
     let mut less = known("admin");
     less.rights.admin = false;
     bench.rechecked(vec![Some(less)]);
-    let quota = ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: None, files: None };
+    let quota =
+        ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new("ann").unwrap(), bytes: None, files: None });
     assert_eq!(bench.status_of("admin", quota), Status::Refused);
     let id = bench.nodes.keys().next().unwrap().to_string();
     assert_eq!(bench.revoked_at(&id), ["admin"]);
@@ -176,7 +178,7 @@ fn rights_that_were_taken_away_are_gone_in_an_open_session_and_its_tickets_too()
 fn who_left_before_the_revocation_loses_what_was_begun_too() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.settled("ann");
-    bench.done("ann", ClientRequest::Logout);
+    bench.done("ann", ClientRequest::Logout(LogoutRequest));
     bench.advance(seconds(3));
     assert!(bench.polled());
     bench.changed(Some(&["ann", "bob"]));
@@ -282,7 +284,7 @@ fn no_order_is_repeated_before_time_has_passed() {
         bench.node_mut(id).answers = false;
         bench.node_mut(id).orders.clear();
     }
-    bench.done("ann", ClientRequest::Remove { path: removed.path, recursive: false, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: removed.path, recursive: false, now: true }));
     bench.done("ann", policies::rename("/placed", "/moved"));
     bench.settled("ann");
     bench.advance(seconds(3));

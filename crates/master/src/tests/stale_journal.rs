@@ -10,7 +10,18 @@ mod folders;
 
 use std::collections::BTreeMap;
 
-use protocol::{Policy, acl::Acl, message::access::AclRequest};
+use protocol::{
+    Policy,
+    acl::Acl,
+    message::{
+        access::AclRequest,
+        client_master::PolicyStatus,
+        request::{
+            ForgetNodeRequest, ListRequest, PolicyRequest, QuotasRequest, RemoveRequest, RenameRequest, SetAclRequest,
+            SetPolicyRequest, SetQuotaRequest, StatRequest, TrashRequest,
+        },
+    },
+};
 
 use super::*;
 
@@ -25,34 +36,35 @@ impl Bench {
     }
 
     fn close_to_others(&mut self, user: &str, at: &str) {
-        let acl = AclRequest::Set { path: path(at), acl: Acl::default() };
+        let acl = AclRequest::Set(SetAclRequest { path: path(at), acl: Acl::default() });
         assert!(matches!(self.ask(user, ClientRequest::Acl(acl)), ClientReply::Acl(_)));
     }
 
     fn limit(&mut self, user: &str, files: u64) {
         let user = UserName::new(user).unwrap();
-        self.done("admin", ClientRequest::SetQuota { user, bytes: None, files: Some(files) });
+        self.done("admin", ClientRequest::SetQuota(SetQuotaRequest { user, bytes: None, files: Some(files) }));
     }
 
     fn keep_for(&mut self, at: &str, lifetime_seconds: u64) {
         let policy = Policy { lifetime_seconds: Some(lifetime_seconds), ..Policy::default() };
-        let set = ClientRequest::SetPolicy { path: path(at), policy };
-        assert!(matches!(self.ask("admin", set), ClientReply::Policy { .. }));
+        let set = ClientRequest::SetPolicy(SetPolicyRequest { path: path(at), policy });
+        assert!(matches!(self.ask("admin", set), ClientReply::Policy(_)));
     }
 
     fn lifetime(&mut self, at: &str) -> Option<u64> {
-        match self.ask("admin", ClientRequest::Policy(path(at))) {
-            ClientReply::Policy { own, .. } => own.lifetime_seconds,
+        match self.ask("admin", ClientRequest::Policy(PolicyRequest(path(at)))) {
+            ClientReply::Policy(PolicyStatus { own, .. }) => own.lifetime_seconds,
             other => panic!("{other:?}"),
         }
     }
 
     fn is_closed_to(&mut self, user: &str, at: &str) -> bool {
-        matches!(self.ask(user, ClientRequest::Stat(path(at))), ClientReply::Refused(_))
+        matches!(self.ask(user, ClientRequest::Stat(StatRequest(path(at)))), ClientReply::Refused(_))
     }
 
     fn all_paths(&mut self) -> Vec<String> {
-        let list = ClientRequest::List { folder: path("/"), recursive: true, after: None, with_nodes: true };
+        let list =
+            ClientRequest::List(ListRequest { folder: path("/"), recursive: true, after: None, with_nodes: true });
         match self.ask("admin", list) {
             ClientReply::Page(page) => page.entries.into_iter().map(|entry| entry.path.to_string()).collect(),
             other => panic!("{other:?}"),
@@ -87,8 +99,8 @@ fn gone_on(places: &[&str]) -> (Bench, Backup) {
     bench.put("bob", create("/private/c"), 6);
     bench.limit("bob", 7);
     bench.keep_for("/private", 99_999);
-    bench.done("ann", ClientRequest::Rename { from: path("/moved"), to: path("/open/moved") });
-    bench.done("ann", ClientRequest::Remove { path: path("/removed"), recursive: false, now: false });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/moved"), to: path("/open/moved") }));
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/removed"), recursive: false, now: false }));
     bench.advance(seconds(3));
     bench.forget_orders();
     (bench, backup)
@@ -106,9 +118,11 @@ fn check_all(bench: &mut Bench) {
         assert!(bench.is_closed_to("eve", at), "{at} was closed");
     }
     assert_eq!(bench.lifetime("/private"), Some(99_999));
-    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas { after: None }) else { panic!() };
+    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas(QuotasRequest { after: None })) else {
+        panic!()
+    };
     assert!(quotas.quotas.iter().any(|quota| quota.files == Some(7)), "{quotas:?}");
-    let trash = bench.ask("admin", ClientRequest::Trash { all_users: true, after: None });
+    let trash = bench.ask("admin", ClientRequest::Trash(TrashRequest { all_users: true, after: None }));
     let ClientReply::Trash(trash) = trash else { panic!("{trash:?}") };
     assert_eq!(trash.items.len(), 1, "what was removed can be restored");
 }
@@ -173,7 +187,7 @@ fn what_lies_at_a_node_that_lags_is_kept_until_the_one_that_knows_it_comes() {
     bench.write(&long, 10);
     let number = bench.commit_later("ann", long.lease, 10);
     assert!(matches!(bench.answer(number), Some(ClientReply::Entry(_))));
-    bench.done("ann", ClientRequest::Rename { from: path("/short"), to: path("/renamed") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/short"), to: path("/renamed") }));
     bench.advance(seconds(3));
     bench.node_mut("n1").mirror = kept;
     bench.bring_back(&backup);
@@ -251,7 +265,9 @@ fn nodes_that_lag_come_first_and_the_one_that_knows_more_an_hour_later() {
     }
     assert!(bench.is_closed_to("eve", "/bobs/secret") && bench.is_closed_to("bob", "/eves-folder/empty"));
     assert_eq!(bench.lifetime("/eves-folder"), Some(77_777));
-    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas { after: None }) else { panic!() };
+    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas(QuotasRequest { after: None })) else {
+        panic!()
+    };
     for files in [9, 3] {
         assert!(quotas.quotas.iter().any(|quota| quota.files == Some(files)), "{files}: {quotas:?}");
     }
@@ -350,7 +366,9 @@ fn check_all_but_the_trash(bench: &mut Bench) {
     }
     assert!(bench.is_closed_to("eve", "/private/c") && bench.is_closed_to("eve", "/open/moved"));
     assert_eq!(bench.lifetime("/private"), Some(99_999));
-    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas { after: None }) else { panic!() };
+    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas(QuotasRequest { after: None })) else {
+        panic!()
+    };
     assert!(quotas.quotas.iter().any(|quota| quota.files == Some(7)), "{quotas:?}");
     assert!(!paths.contains(&"/removed".to_owned()));
 }
@@ -381,7 +399,7 @@ fn an_orderly_restart_is_no_loss_and_leftovers_go_when_all_nodes_have_told() {
     for id in ["n1", "n2", "n3"] {
         bench.node_mut(id).answers = false;
     }
-    bench.done("ann", ClientRequest::Remove { path: path("/c"), recursive: false, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/c"), recursive: false, now: true }));
     bench.restart_master();
     for id in ["n1", "n2", "n3"] {
         bench.node_mut(id).answers = true;
@@ -392,7 +410,7 @@ fn an_orderly_restart_is_no_loss_and_leftovers_go_when_all_nodes_have_told() {
     assert!(bench.holders(unpublished.slice).iter().any(is_there), "n3 may know that it was published");
     // Decisions of this master's life are carried out at once.
     let gone = content(&bench.put("ann", CreateRequest { copies: Some(2), ..create("/d") }, 7)).slice;
-    bench.done("ann", ClientRequest::Remove { path: path("/d"), recursive: false, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/d"), recursive: false, now: true }));
     bench.advance(seconds(5));
     assert_eq!(bench.holders(gone), Vec::<String>::new());
     bench.join_each(&["n3"]);
@@ -411,7 +429,7 @@ fn nothing_waits_for_a_node_that_was_forgotten() {
     bench.join_each(&["n1", "n2"]);
     let holders = |bench: &Bench| bench.holders(unpublished.slice).iter().filter(|id| *id != "n3").count();
     assert!(holders(&bench) > 0);
-    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Forget(node("n3"))));
+    bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Forget(ForgetNodeRequest(node("n3")))));
     bench.advance(seconds(100));
     assert_eq!(holders(&bench), 0);
 }
@@ -494,7 +512,7 @@ fn a_single_node_that_shows_the_loss_in_its_inventory_tells_all_of_it_anew() {
     bench.advance(seconds(3));
     let (backup, kept) = (bench.rows.clone(), bench.node("n1").mirror.clone());
     bench.put("ann", create("/a"), 3);
-    bench.done("ann", ClientRequest::Rename { from: path("/before"), to: path("/after") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/before"), to: path("/after") }));
     bench.node_mut("n1").mirror = kept;
     bench.bring_back(&backup);
     bench.join("n1");
@@ -562,7 +580,7 @@ fn a_backup_from_before_a_rebuilds_end_costs_no_file_that_was_named_in_it() {
         let mut bench = Bench::with_nodes(&["a/1", "b/1"]);
         let one = CreateRequest { at: Some(node("n2")), copies: Some(1), sync_copies: Some(1), ..create("/f") };
         let slice = content(&bench.put("ann", one, 1)).slice;
-        bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+        bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/f"), to: path("/g") }));
         bench.advance(seconds(3));
         // So it is placed again after the rebuild, under the new journal.
         bench.node_mut("n2").held.get_mut(&slice).unwrap().state = HeldState::Staged;

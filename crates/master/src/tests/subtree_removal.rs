@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use protocol::message::request::{RemoveRequest, RenameRequest};
+
 use super::*;
 
 const FILES: usize = 1_300;
@@ -18,7 +20,7 @@ fn filled() -> Bench {
 }
 
 fn remove() -> ClientRequest {
-    ClientRequest::Remove { path: path("/big"), recursive: true, now: true }
+    ClientRequest::Remove(RemoveRequest { path: path("/big"), recursive: true, now: true })
 }
 
 fn held(bench: &Bench) -> Vec<usize> {
@@ -100,7 +102,7 @@ fn a_large_folder_whose_removal_was_not_saved_is_whole_after_a_start() {
 #[test]
 fn a_large_folder_that_is_renamed_is_placed_anew_everywhere() {
     let mut bench = filled();
-    bench.done("ann", ClientRequest::Rename { from: path("/big/1"), to: path("/one") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/big/1"), to: path("/one") }));
     bench.advance(seconds(60));
     let entry = bench.stat("/one/f1").entry;
     let slice = content(&entry).slice;

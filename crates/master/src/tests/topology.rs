@@ -4,7 +4,7 @@
 
 use protocol::{
     Reason, Topology,
-    message::{cluster::TopologyStatus, node_master::LinkUse},
+    message::{cluster::TopologyStatus, node_master::LinkUse, request::TopologyRequest},
     topology::{Distance, Link, SitePair},
 };
 
@@ -33,7 +33,7 @@ fn sources(bench: &mut Bench, address: &str, at: &str) -> Vec<String> {
 }
 
 fn status(bench: &mut Bench) -> TopologyStatus {
-    match bench.ask("ann", ClientRequest::Topology { reload: false }) {
+    match bench.ask("ann", ClientRequest::Topology(TopologyRequest { reload: false })) {
         ClientReply::Topology(status) => status,
         other => panic!("{other:?}"),
     }
@@ -141,10 +141,14 @@ fn a_new_topology_moves_copies_that_stand_wrong_by_it() {
 #[test]
 fn a_wrong_file_is_refused_and_the_topology_before_it_stays() {
     let mut bench = Bench::with_nodes(&["a/1"]);
-    assert_eq!(bench.status_of("admin", ClientRequest::Topology { reload: true }), Status::NotFound, "there is none");
+    assert_eq!(
+        bench.status_of("admin", ClientRequest::Topology(TopologyRequest { reload: true })),
+        Status::NotFound,
+        "there is none"
+    );
     use_topology(&mut bench, three_sites());
-    assert_eq!(bench.status_of("ann", ClientRequest::Topology { reload: true }), Status::Refused);
-    let number = bench.ask_later("admin", ClientRequest::Topology { reload: true });
+    assert_eq!(bench.status_of("ann", ClientRequest::Topology(TopologyRequest { reload: true })), Status::Refused);
+    let number = bench.ask_later("admin", ClientRequest::Topology(TopologyRequest { reload: true }));
     answer_reading(&mut bench, Err(Refusal::new(Reason::Invalid, "sites.toml, line 3: it is wrong")));
     let Some(ClientReply::Refused(refusal)) = bench.answer(number) else { panic!("not refused") };
     assert!(refusal.message.contains("line 3"));
@@ -152,7 +156,7 @@ fn a_wrong_file_is_refused_and_the_topology_before_it_stays() {
     assert_eq!((found.topology, found.fault.is_some()), (three_sites(), true));
     assert!(bench.health().reasons.iter().any(|reason| reason.contains("sites.toml, line 3")));
 
-    let number = bench.ask_later("admin", ClientRequest::Topology { reload: true });
+    let number = bench.ask_later("admin", ClientRequest::Topology(TopologyRequest { reload: true }));
     answer_reading(&mut bench, Ok(Topology::default()));
     assert!(matches!(bench.answer(number), Some(ClientReply::Topology(_))));
     assert_eq!((status(&mut bench).topology, status(&mut bench).fault), (Topology::default(), None));

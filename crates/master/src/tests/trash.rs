@@ -4,7 +4,13 @@
 
 use protocol::{
     Policy, limits,
-    message::client_master::{ListPage, TrashItem, Usage},
+    message::{
+        client_master::{ListPage, TrashItem, Usage},
+        request::{
+            ConfirmClockRequest, CopiesRequest, EmptyTrashRequest, ListRequest, LocateRequest, PolicyRequest,
+            RemoveRequest, RestoreRequest, StatRequest, TrashRequest, UsageRequest,
+        },
+    },
 };
 
 use super::{
@@ -13,16 +19,16 @@ use super::{
 };
 
 fn rm(at: &str) -> ClientRequest {
-    ClientRequest::Remove { path: path(at), recursive: true, now: false }
+    ClientRequest::Remove(RemoveRequest { path: path(at), recursive: true, now: false })
 }
 
 fn restore(at: &str, to: Option<&str>) -> ClientRequest {
-    ClientRequest::Restore { path: path(at), to: to.map(path) }
+    ClientRequest::Restore(RestoreRequest { path: path(at), to: to.map(path) })
 }
 
 impl Bench {
     fn trash(&mut self, user: &str) -> Vec<TrashItem> {
-        match self.ask(user, ClientRequest::Trash { all_users: user == "admin", after: None }) {
+        match self.ask(user, ClientRequest::Trash(TrashRequest { all_users: user == "admin", after: None })) {
             ClientReply::Trash(page) => page.items,
             other => panic!("{other:?}"),
         }
@@ -36,7 +42,12 @@ impl Bench {
     }
 
     pub(super) fn page(&mut self, user: &str, at: &str, after: Option<&str>) -> ListPage {
-        let list = ClientRequest::List { folder: path(at), recursive: true, after: after.map(path), with_nodes: false };
+        let list = ClientRequest::List(ListRequest {
+            folder: path(at),
+            recursive: true,
+            after: after.map(path),
+            with_nodes: false,
+        });
         match self.ask(user, list) {
             ClientReply::Page(page) => page,
             other => panic!("{other:?}"),
@@ -110,7 +121,7 @@ fn what_was_removed_last_is_meant_also_after_the_clock_went_back() {
         let month = Duration::from_secs(30 * 86_400);
         let move_clock = |bench: &mut Bench, unix_millis: u64| {
             bench.now.unix_millis = unix_millis;
-            bench.done("admin", ClientRequest::ConfirmClock);
+            bench.done("admin", ClientRequest::ConfirmClock(ConfirmClockRequest));
             bench.advance(seconds(20));
         };
         let (before, ahead) = (bench.now.unix_millis, bench.now.after(month).unix_millis);
@@ -179,25 +190,30 @@ fn each_user_sees_and_restores_his_own_and_administrators_all() {
     assert_eq!((anns[0].from.as_str(), bobs[0].from.as_str()), ("/ann", "/bob"));
     assert_eq!((anns.len(), bobs.len(), bench.trash("admin").len()), (1, 1, 2));
     for request in [
-        ClientRequest::Stat(bobs[0].at.clone()),
-        ClientRequest::Locate(bobs[0].at.clone()),
-        ClientRequest::Copies(bobs[0].at.clone()),
-        ClientRequest::Usage(path("/.trash/bob")),
-        ClientRequest::Policy(bobs[0].at.clone()),
-        ClientRequest::List { folder: path("/.trash/bob"), recursive: false, after: None, with_nodes: false },
+        ClientRequest::Stat(StatRequest(bobs[0].at.clone())),
+        ClientRequest::Locate(LocateRequest(bobs[0].at.clone())),
+        ClientRequest::Copies(CopiesRequest(bobs[0].at.clone())),
+        ClientRequest::Usage(UsageRequest(path("/.trash/bob"))),
+        ClientRequest::Policy(PolicyRequest(bobs[0].at.clone())),
+        ClientRequest::List(ListRequest {
+            folder: path("/.trash/bob"),
+            recursive: false,
+            after: None,
+            with_nodes: false,
+        }),
         restore(bobs[0].at.as_str(), None),
-        ClientRequest::Remove { path: bobs[0].at.clone(), recursive: true, now: true },
-        ClientRequest::Trash { all_users: true, after: None },
-        ClientRequest::EmptyTrash { all_users: true },
+        ClientRequest::Remove(RemoveRequest { path: bobs[0].at.clone(), recursive: true, now: true }),
+        ClientRequest::Trash(TrashRequest { all_users: true, after: None }),
+        ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: true }),
     ] {
         assert_eq!(bench.status_of("ann", request), Status::Refused);
     }
     assert_eq!(bench.status_of("ann", restore("/bob", None)), Status::NotFound);
     let own: Vec<_> = bench.listed("ann", "/.trash");
     assert!(own[0] == "/.trash/ann" && own.iter().all(|at| at.starts_with("/.trash/ann")), "{own:?}");
-    assert!(matches!(bench.ask("ann", ClientRequest::Stat(anns[0].at.clone())), ClientReply::Status(_)));
+    assert!(matches!(bench.ask("ann", ClientRequest::Stat(StatRequest(anns[0].at.clone()))), ClientReply::Status(_)));
     assert_eq!(bench.restored("admin", "/bob", None), "/bob");
-    bench.done("ann", ClientRequest::EmptyTrash { all_users: false });
+    bench.done("ann", ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: false }));
     assert!(bench.trash("ann").is_empty());
 }
 
@@ -218,7 +234,7 @@ fn nobody_makes_anything_in_the_trash() {
         set("/.trash", copies(1)),
         set(&at, copies(1)),
         rm(&at),
-        ClientRequest::Remove { path: path("/.trash/ann"), recursive: true, now: true },
+        ClientRequest::Remove(RemoveRequest { path: path("/.trash/ann"), recursive: true, now: true }),
         restore("/f", Some("/.trash/ann/f")),
     ] {
         let refusal = bench.refused("admin", request.clone());
@@ -226,7 +242,7 @@ fn nobody_makes_anything_in_the_trash() {
     }
     // Nor is anything else called so by mistake.
     bench.done("ann", folder("/.trashed"));
-    bench.done("ann", ClientRequest::Remove { path: path(&at), recursive: true, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path(&at), recursive: true, now: true }));
     assert_eq!((bench.trash("ann").len(), bench.listed("admin", "/.trash").len()), (0, 0));
 }
 
@@ -252,11 +268,11 @@ fn the_trash_shows_only_where_it_is_named() {
         (more, pages) = (next.more, pages + 1);
     }
     assert_eq!((seen, pages), (vec!["/!first".to_owned(), "/z".into(), "/z/f".into()], 1));
-    let usage = |bench: &mut Bench, at: &str| bench.ask("admin", ClientRequest::Usage(path(at)));
+    let usage = |bench: &mut Bench, at: &str| bench.ask("admin", ClientRequest::Usage(UsageRequest(path(at))));
     assert_eq!(usage(&mut bench, "/"), ClientReply::Usage(Usage { files: 1, folders: 3, bytes: 5 }));
     let ClientReply::Usage(hidden) = usage(&mut bench, "/.trash") else { panic!() };
     assert_eq!((hidden.files, hidden.bytes), (many, many));
-    let top = ClientRequest::List { folder: path("/"), recursive: false, after: None, with_nodes: false };
+    let top = ClientRequest::List(ListRequest { folder: path("/"), recursive: false, after: None, with_nodes: false });
     let ClientReply::Page(page) = bench.ask("admin", top) else { panic!() };
     assert_eq!(page.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["/!first", "/z"]);
 }
@@ -293,7 +309,7 @@ fn what_was_given_up_is_not_restored_and_goes_also_after_a_crash() {
     bench.put("bob", create("/g"), 1);
     bench.done("ann", rm("/f"));
     bench.done("bob", rm("/g"));
-    bench.done("ann", ClientRequest::EmptyTrash { all_users: false });
+    bench.done("ann", ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: false }));
     assert_eq!(bench.status_of("ann", restore("/f", None)), Status::NotFound);
     bench.restart_master();
     bench.join("n1");
@@ -301,7 +317,7 @@ fn what_was_given_up_is_not_restored_and_goes_also_after_a_crash() {
     bench.advance(seconds(2));
     assert_eq!(bench.node("n1").held.len(), 1);
     assert_eq!(bench.trash("admin").len(), 1, "of bob");
-    bench.done("admin", ClientRequest::EmptyTrash { all_users: true });
+    bench.done("admin", ClientRequest::EmptyTrash(EmptyTrashRequest { all_users: true }));
     bench.advance(seconds(2));
     assert!(bench.node("n1").held.is_empty());
 }
@@ -310,7 +326,7 @@ fn what_was_given_up_is_not_restored_and_goes_also_after_a_crash() {
 fn without_a_trash_or_with_now_it_is_gone_at_once() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.put("ann", create("/f"), 1);
-    bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/f"), recursive: false, now: true }));
     assert!(bench.trash("ann").is_empty() && bench.node("n1").held.is_empty());
     let mut bench = Bench::configured(MasterConfig { trash: Duration::ZERO, ..config() }, &["a/1"]);
     bench.put("ann", create("/f"), 1);
@@ -322,7 +338,7 @@ fn without_a_trash_or_with_now_it_is_gone_at_once() {
 fn only_rm_r_removes_a_folder_that_is_not_empty_to_the_trash_too() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     bench.put("ann", CreateRequest { parents: true, ..create("/d/f") }, 1);
-    let request = ClientRequest::Remove { path: path("/d"), recursive: false, now: false };
+    let request = ClientRequest::Remove(RemoveRequest { path: path("/d"), recursive: false, now: false });
     assert!(bench.refused("ann", request).message.contains("not empty"));
     assert_eq!(bench.status_of("ann", rm("/")), Status::Refused);
     assert_eq!(bench.status_of("bob", rm("/d/f")), Status::Refused);
@@ -342,7 +358,10 @@ fn a_path_too_long_for_the_trash_is_refused_and_leaves_nothing() {
     let new = bench.rows.keys().filter(|key| !before.contains_key(*key)).count();
     assert_eq!(new, 1, "the folder of the trash itself");
     assert!(bench.listed("admin", "/.trash").is_empty());
-    bench.done("ann", ClientRequest::Remove { path: path(&format!("/{name}")), recursive: true, now: true });
+    bench.done(
+        "ann",
+        ClientRequest::Remove(RemoveRequest { path: path(&format!("/{name}")), recursive: true, now: true }),
+    );
 }
 
 #[test]
@@ -451,12 +470,12 @@ fn what_was_taken_back_is_not_in_the_trash_again_since_an_old_copy_came_first() 
         let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
         let slice = content(&bench.put("ann", CreateRequest { copies: Some(3), ..create("/f") }, 5)).slice;
         bench.advance(seconds(5));
-        bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: false });
+        bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/f"), recursive: false, now: false }));
         bench.advance(seconds(5));
         // What it knows and has is from the time when the file was in the trash.
         bench.crash("n1");
         bench.advance(seconds(12));
-        let restore = ClientRequest::Restore { path: path("/f"), to: None };
+        let restore = ClientRequest::Restore(RestoreRequest { path: path("/f"), to: None });
         assert!(matches!(bench.ask("ann", restore), ClientReply::Entry(_)));
         bench.advance(seconds(5));
         // The newest copy of the small rows is first told by a node that has nothing of the file.
@@ -470,7 +489,7 @@ fn what_was_taken_back_is_not_in_the_trash_again_since_an_old_copy_came_first() 
         bench.come(&["n1", "n2", "n3"]);
         assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
         assert!(bench.exists("/f"));
-        let trash = bench.ask("admin", ClientRequest::Trash { all_users: true, after: None });
+        let trash = bench.ask("admin", ClientRequest::Trash(TrashRequest { all_users: true, after: None }));
         assert!(matches!(&trash, ClientReply::Trash(trash) if trash.items.is_empty()), "{trash:?}");
         assert_eq!(bench.conflicts(), []);
     }
@@ -488,7 +507,7 @@ fn what_was_taken_back_in_the_last_moment_is_listed_whatever_its_node_tells_firs
         bench.mkdir("ann", "/later");
         bench.advance(seconds(3));
         let kept = bench.node("n1").mirror.clone();
-        bench.ask("ann", ClientRequest::Restore { path: path("/f"), to: None });
+        bench.ask("ann", ClientRequest::Restore(RestoreRequest { path: path("/f"), to: None }));
         bench.advance(seconds(3));
         // What nodes keep does not know of the last half second.
         bench.node_mut("n1").mirror = kept;

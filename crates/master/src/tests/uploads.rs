@@ -2,8 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use protocol::{
+    RecordFraming, Version, limits,
+    message::request::{
+        AbandonRequest, CommitRequest, MakeFolderRequest, RemoveRequest, RenameRequest, RenewRequest, StatRequest,
+    },
+};
+
 use super::*;
-use protocol::{RecordFraming, Version, limits};
 
 fn place_orders(bench: &Bench) -> usize {
     let is_place = |order: &&Order| matches!(order, Order::Place { .. });
@@ -21,7 +27,7 @@ fn a_file_is_answered_and_placed_only_once_its_row_is_saved() {
     assert_eq!(bench.answer(number), None);
     assert_eq!(place_orders(&bench), 0);
     // Another client may not see either what a crash would undo.
-    let stat = bench.ask_later("bob", ClientRequest::Stat(path("/f")));
+    let stat = bench.ask_later("bob", ClientRequest::Stat(StatRequest(path("/f"))));
     assert_eq!(bench.answer(stat), None);
 
     bench.save_all();
@@ -139,7 +145,7 @@ fn a_path_has_one_writer_until_the_lease_ends() {
     assert!(refusal.message.contains(&first.lease.to_string()) && refusal.message.contains("60 s"), "{refusal}");
 
     bench.advance(seconds(40));
-    bench.done("ann", ClientRequest::Renew(first.lease));
+    bench.done("ann", ClientRequest::Renew(RenewRequest(first.lease)));
     bench.advance(seconds(40));
     assert_eq!(bench.status_of("bob", ClientRequest::Create(create("/f"))), Status::Refused);
     bench.advance(seconds(21));
@@ -154,7 +160,7 @@ fn a_path_has_one_writer_until_the_lease_ends() {
 fn bytes_that_arrive_after_their_lease_has_ended_are_removed() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let created = bench.created("ann", create("/f"));
-    bench.done("ann", ClientRequest::Abandon(created.lease));
+    bench.done("ann", ClientRequest::Abandon(AbandonRequest(created.lease)));
     bench.write(&created, 10);
     assert!(bench.holders(created.slice).is_empty());
 }
@@ -165,9 +171,9 @@ fn nobody_uses_the_lease_of_another() {
     let mut bench = Bench::with_nodes(&["a/1"]);
     let created = bench.created("ann", create("/f"));
     for request in [
-        ClientRequest::Renew(created.lease),
-        ClientRequest::Abandon(created.lease),
-        ClientRequest::Commit { lease: created.lease, bytes: 1, digest: digest(1) },
+        ClientRequest::Renew(RenewRequest(created.lease)),
+        ClientRequest::Abandon(AbandonRequest(created.lease)),
+        ClientRequest::Commit(CommitRequest { lease: created.lease, bytes: 1, digest: digest(1) }),
     ] {
         assert_eq!(bench.status_of("bob", request), Status::Refused);
     }
@@ -223,12 +229,12 @@ fn conditions_hold_at_the_time_of_the_commit() {
     // The path is taken by a rename while the bytes flow.
     let created = bench.created("ann", absent("/h"));
     bench.write(&created, 5);
-    bench.done("ann", ClientRequest::Rename { from: path("/g"), to: path("/h") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/g"), to: path("/h") }));
     let number = bench.commit_later("ann", created.lease, 5);
     assert!(matches!(bench.answer(number), Some(ClientReply::Refused(refusal)) if refusal.status() == Status::Exists));
     assert!(bench.holders(created.slice).is_empty());
 
-    bench.done("ann", ClientRequest::Rename { from: path("/h"), to: path("/g") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/h"), to: path("/g") }));
     bench.put("ann", expecting(version), 6);
     let gone = CreateRequest { condition: Condition::Version(version), ..create("/none") };
     assert_eq!(bench.status_of("ann", ClientRequest::Create(gone)), Status::NotFound);
@@ -254,7 +260,7 @@ fn versions_grow_although_the_clock_stands_still() {
         let version = content(&bench.put("ann", create("/f"), 1)).version;
         assert!(version > last);
         last = version;
-        bench.done("ann", ClientRequest::Remove { path: path("/f"), recursive: false, now: true });
+        bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/f"), recursive: false, now: true }));
     }
 }
 
@@ -264,7 +270,7 @@ fn a_node_is_chosen_by_name_by_room_and_by_load() {
     let at = |id: &str| CreateRequest { at: Some(node(id)), ..create("/f") };
     let created = bench.created("ann", at("n2"));
     assert_eq!(created.target.node, node("n2"));
-    bench.done("ann", ClientRequest::Abandon(created.lease));
+    bench.done("ann", ClientRequest::Abandon(AbandonRequest(created.lease)));
     assert_eq!(bench.status_of("ann", ClientRequest::Create(at("n9"))), Status::NotFound);
 
     bench.node_mut("n1").free_bytes = 1_050;
@@ -290,7 +296,7 @@ fn many_small_files_are_spread_although_nodes_report_only_now_and_then() {
 #[test]
 fn an_upload_that_makes_no_sense_is_refused_in_words() {
     let mut bench = Bench::with_nodes(&["a/1"]);
-    bench.done("ann", ClientRequest::MakeFolder { path: path("/folder"), parents: false });
+    bench.done("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/folder"), parents: false }));
     bench.put("ann", create("/file"), 1);
     let mut user = BTreeMap::new();
     user.insert("key".to_owned(), "x".repeat(limits::USER_METADATA_BYTES_MAX));

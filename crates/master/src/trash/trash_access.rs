@@ -6,10 +6,9 @@ use std::ops::Bound;
 use protocol::{
     FileId, Reason, Refusal, SectorPath, limits,
     message::{
-        access::AclRequest,
-        client_master::{ClientReply, ClientRequest, TrashItem, TrashKey, TrashPage},
+        client_master::{ClientReply, TrashItem, TrashKey, TrashPage},
         master_security::UserRights,
-        rebuild::RebuildRequest,
+        request::{Need, Properties},
     },
 };
 
@@ -21,70 +20,22 @@ use crate::{
 
 impl Master {
     /// Refuses requests that nobody may make in the trash, or that a user may not make in another's.
-    pub(crate) fn check_trash(&self, by: &UserRights, request: &ClientRequest) -> Result<(), Refusal> {
-        let (seen, changed): (&[&SectorPath], &[&SectorPath]) = match request {
-            ClientRequest::Create(create) => (&[], &[&create.path]),
-            ClientRequest::MakeFolder { path, .. } | ClientRequest::SetPolicy { path, .. } => (&[], &[path]),
-            ClientRequest::Rename { from, to } => (&[], &[from, to]),
-            ClientRequest::Locate(path)
-            | ClientRequest::Stat(path)
-            | ClientRequest::Copies(path)
-            | ClientRequest::List { folder: path, .. }
-            | ClientRequest::Usage(path)
-            | ClientRequest::Policy(path)
-            | ClientRequest::Acl(AclRequest::Get(path)) => (&[path], &[]),
-            ClientRequest::Acl(
-                AclRequest::Set { path, .. }
-                | AclRequest::Remove { path, .. }
-                | AclRequest::Clear(path)
-                | AclRequest::GiveTo { path, .. },
-            )
-            | ClientRequest::AdmitJob { output: Some(path), .. } => (&[], &[path]),
-            ClientRequest::Rebuild(RebuildRequest::Recover { path, .. }) => (&[], &[path]),
-            ClientRequest::Restore { path, to } => match to {
-                Some(to) => (&[path], &[to]),
-                None => (&[path], &[]),
-            },
-            ClientRequest::Remove { path, now, .. } if is_in_trash(path) => return check_removal(by, path, *now),
-            // Listed one by one, so that a new request cannot be added without a decision about the trash.
-            ClientRequest::Remove { .. }
-            | ClientRequest::Renew(_)
-            | ClientRequest::Commit { .. }
-            | ClientRequest::Abandon(_)
-            | ClientRequest::Nodes
-            | ClientRequest::Health
-            | ClientRequest::AdmitJob { output: None, .. }
-            | ClientRequest::Acl(AclRequest::Inputs { .. })
-            | ClientRequest::ReportJob(_)
-            | ClientRequest::DetachJob { .. }
-            | ClientRequest::Jobs
-            | ClientRequest::Job(_)
-            | ClientRequest::CancelJob(_)
-            | ClientRequest::History(_)
-            | ClientRequest::ConfirmClock
-            | ClientRequest::Logout
-            | ClientRequest::Drain(_)
-            | ClientRequest::RemoveNode(_)
-            | ClientRequest::Rebalance(_)
-            | ClientRequest::Topology { .. }
-            | ClientRequest::Trash { .. }
-            | ClientRequest::EmptyTrash { .. }
-            | ClientRequest::Quotas { .. }
-            | ClientRequest::SetQuota { .. }
-            | ClientRequest::Rebuild(_)
-            | ClientRequest::Import { .. }
-            | ClientRequest::Accounts(_)
-            | ClientRequest::Audit(_)
-            | ClientRequest::Admission(_) => return Ok(()),
-        };
-        if let Some(path) = changed.iter().find(|path| is_in_trash(path)) {
+    pub(crate) fn check_trash(&self, by: &UserRights, asked: &Properties<'_>) -> Result<(), Refusal> {
+        for need in &asked.needs {
+            if let Need::Remove { path, for_good } = *need
+                && is_in_trash(path)
+            {
+                check_removal(by, path, for_good)?;
+            }
+        }
+        if let Some(path) = asked.changed_paths().find(|path| is_in_trash(path)) {
             let message = format!(
                 "`{path}` is in the trash, which holds only what was removed; \
                  `sector trash restore` takes something out of it"
             );
             return Err(Refusal::new(Reason::NotPermitted, message));
         }
-        seen.iter().try_for_each(|path| check_visible(by, path))
+        asked.seen_paths().try_for_each(|path| check_visible(by, path))
     }
 
     /// A page of what a user may see of a folder. The trash is left out unless it was named, and each user sees only

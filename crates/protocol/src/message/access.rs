@@ -3,50 +3,26 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::request::{
+    ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest, SetAclRequest,
+    request_family,
+};
 use crate::{
-    JobId, NodeId, SectorPath, SliceId, UserName,
-    acl::{Acl, Principal, Rights},
+    SectorPath, UserName,
+    acl::{Acl, Rights},
     ticket::SignedTicket,
 };
 
-/// What a client asks about rights.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AclRequest {
-    /// Who may do what with an entry: [`AclReply::Status`].
-    Get(SectorPath),
-    /// Replace an entry's own list by this one: [`AclReply::Status`].
-    Set {
-        /// The entry.
-        path: SectorPath,
-        /// Its own list; it overrides those of the folders above.
-        acl: Acl,
-    },
-    /// Remove these principals from an entry's own list; what is left stays its own list: [`AclReply::Status`].
-    Remove {
-        /// The entry; it must have a list of its own.
-        path: SectorPath,
-        /// Of whom.
-        principals: Vec<Principal>,
-    },
-    /// Remove an entry's own list, so that the folders above decide again: [`AclReply::Status`].
-    Clear(SectorPath),
-    /// Give an entry to another user, for administrators: [`AclReply::Status`]. What lies below keeps its owners.
-    GiveTo {
-        /// The entry.
-        path: SectorPath,
-        /// Whose it is from now on.
-        owner: UserName,
-    },
-    /// The right of a job to read slices at a node: [`AclReply::Inputs`]. Refused where the job's user may not read one
-    /// of them and run jobs on it. Also refused where one is no longer the content of a file.
-    Inputs {
-        /// The job; it must be running.
-        job: JobId,
-        /// The node whose SPE reads.
-        node: NodeId,
-        /// Which, at most [`JOB_INPUTS_MAX`](crate::limits::JOB_INPUTS_MAX).
-        slices: Vec<SliceId>,
-    },
+request_family! {
+    /// What a client asks about rights.
+    AclRequest {
+        Get(GetAclRequest),
+        Set(SetAclRequest),
+        Remove(RemoveFromAclRequest),
+        Clear(ClearAclRequest),
+        GiveTo(GiveToRequest),
+        Inputs(JobInputsRequest),
+    } in Acl
 }
 
 /// The master's answer.

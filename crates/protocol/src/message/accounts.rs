@@ -6,84 +6,33 @@ use std::{fmt, net::IpAddr};
 
 use serde::{Deserialize, Serialize};
 
+use super::request::{
+    AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest, RemoveUserRequest,
+    RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest, SetMemberRequest,
+    SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest, request_family,
+};
 use crate::{AddressRange, CredentialId, UserName, message::master_security::KnownUser};
 
-/// Questions about accounts. Unless stated otherwise, only administrators may ask.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AccountsRequest {
-    /// Who am I: [`AccountsReply::You`]. Everyone may ask.
-    WhoAmI,
-    /// A page of the users, by name: [`AccountsReply::Users`].
-    Users {
-        /// Only what comes after this name (the last of the previous page).
-        after: Option<UserName>,
-    },
-    /// Add a user: [`AccountsReply::Done`].
-    AddUser(NewUser),
-    /// Remove a user with tokens and sessions, but never the last administrator: [`AccountsReply::Done`]. Files stay.
-    RemoveUser(UserName),
-    /// Change what a user may do: [`AccountsReply::Done`].
-    ChangeUser {
-        /// Who.
-        user: UserName,
-        /// What becomes of them.
-        change: UserChange,
-    },
-    /// Give a user a new password; all other login sessions of the user end: [`AccountsReply::Done`]. Everyone may, for
-    /// themselves, with the old one.
-    SetPassword {
-        /// Who.
-        user: UserName,
-        /// The password so far; administrators need none for others.
-        old: Option<Password>,
-        /// The new one.
-        new: Password,
-    },
-    /// A page of the groups, by name: [`AccountsReply::Groups`].
-    Groups {
-        /// Only what comes after this name.
-        after: Option<String>,
-    },
-    /// Add a group: [`AccountsReply::Done`].
-    AddGroup(String),
-    /// Remove a group; nobody is in it any more: [`AccountsReply::Done`].
-    RemoveGroup(String),
-    /// Take a user into a group, or out of it: [`AccountsReply::Done`].
-    SetMember {
-        /// The group.
-        group: String,
-        /// The user.
-        user: UserName,
-        /// Whether the user is in it from now on.
-        member: bool,
-    },
-    /// Give a user a token: [`AccountsReply::Token`]. Everyone may for themselves, in a login session.
-    AddToken {
-        /// Who.
-        user: UserName,
-        /// A name by which people know it.
-        name: String,
-        /// How long it is good, in seconds; at most [`TOKEN_LIFE_SECONDS_MAX`].
-        life_seconds: u64,
-    },
-    /// A user's tokens: [`AccountsReply::Tokens`]. Everyone may ask for their own.
-    Tokens(UserName),
-    /// Make a token worthless: [`AccountsReply::Done`]. Everyone may, of their own.
-    RevokeToken {
-        /// Whose.
-        user: UserName,
-        /// Its name.
-        name: String,
-    },
-    /// A page of login sessions: [`AccountsReply::Sessions`]. Other users than administrators see their own.
-    Sessions {
-        /// Only what comes after this one.
-        after: Option<CredentialId>,
-    },
-    /// End a login session: [`AccountsReply::Done`]. Everyone may end their own.
-    RevokeSession(CredentialId),
-    /// End all login sessions of a user: [`AccountsReply::Done`]. Everyone may end their own.
-    RevokeSessionsOf(UserName),
+request_family! {
+    /// Questions about accounts. Unless stated otherwise, only administrators may ask.
+    AccountsRequest {
+        WhoAmI(WhoAmIRequest),
+        Users(UsersRequest),
+        AddUser(NewUser),
+        RemoveUser(RemoveUserRequest),
+        ChangeUser(ChangeUserRequest),
+        SetPassword(SetPasswordRequest),
+        Groups(GroupsRequest),
+        AddGroup(AddGroupRequest),
+        RemoveGroup(RemoveGroupRequest),
+        SetMember(SetMemberRequest),
+        AddToken(AddTokenRequest),
+        Tokens(TokensRequest),
+        RevokeToken(RevokeTokenRequest),
+        Sessions(SessionsRequest),
+        RevokeSession(RevokeSessionRequest),
+        RevokeSessionsOf(RevokeSessionsOfRequest),
+    } in Accounts
 }
 
 /// A change to a user.
@@ -129,6 +78,15 @@ pub enum AccountsReply {
         /// Whether more come after them.
         more: bool,
     },
+}
+
+/// A page of what accounts list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountsPage<T> {
+    /// In their order.
+    pub items: Vec<T>,
+    /// Whether more come after them.
+    pub more: bool,
 }
 
 /// A token, given out only once: for a login session, or by its name for a program.

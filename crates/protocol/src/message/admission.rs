@@ -7,7 +7,13 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::master_security::Asker;
+use super::{
+    master_security::Asker,
+    request::{
+        AddTicketRequest, AllowRequest, ApproveRequest, MachinesRequest, RejectRequest, StrikeRequest,
+        WaitingMachinesRequest, request_family,
+    },
+};
 use crate::{AddressRange, KeyDigest, MachineKind, NodeId, TicketSecret};
 
 /// A public key for which a certificate is requested: a point of the curve P-256. With it comes an ECDSA signature with
@@ -85,53 +91,17 @@ pub enum AdmissionRequest {
     Own(AdmissionVerb),
 }
 
-/// What an administrator does about machines.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AdmissionVerb {
-    /// Register a ticket: [`AdmissionReply::Done`]. Its secret stays with its maker.
-    AddTicket {
-        /// What its bearer may become. One for a master can only be made at the security server.
-        kind: MachineKind,
-        /// The secret's digest (`net::identity::ticket_digest`).
-        digest: [u8; 32],
-        /// The only name it is good for; otherwise any that is free.
-        name: Option<NodeId>,
-        /// For how long, in seconds.
-        life_seconds: u64,
-    },
-    /// Who waits for a decision: [`AdmissionReply::Waiting`] ones in [`AdmissionReply::Requests`].
-    Requests,
-    /// Admit a waiting machine: [`AdmissionReply::Done`].
-    Approve {
-        /// Which.
-        name: NodeId,
-        /// Its key, to be sure, or to choose one of several.
-        key: Option<KeyDigest>,
-    },
-    /// Turn away all machines that want this name: [`AdmissionReply::Done`].
-    Reject {
-        /// Which name.
-        name: NodeId,
-    },
-    /// From where a node may join: [`AdmissionReply::Done`].
-    Allow {
-        /// Which.
-        name: NodeId,
-        /// From where; empty: from anywhere.
-        addresses: Vec<AddressRange>,
-    },
-    /// The machines that have a certificate, a page: [`AdmissionReply::Machines`].
-    Machines {
-        /// The last one of the page before; none for the first page.
-        after: Option<NodeId>,
-    },
-    /// Refuse a machine's certificate from now on, or with `undo` accept it again: [`AdmissionReply::Done`].
-    Strike {
-        /// Which.
-        name: NodeId,
-        /// Accept it again.
-        undo: bool,
-    },
+request_family! {
+    /// What an administrator does about machines.
+    AdmissionVerb {
+        AddTicket(AddTicketRequest),
+        Requests(WaitingMachinesRequest),
+        Approve(ApproveRequest),
+        Reject(RejectRequest),
+        Allow(AllowRequest),
+        Machines(MachinesRequest),
+        Strike(StrikeRequest),
+    } in Admission
 }
 
 /// The answer to a machine or an administrator.
@@ -162,6 +132,15 @@ pub enum AdmissionReply {
         /// Whether there is another page.
         more: bool,
     },
+}
+
+/// A page of machines that have a certificate, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachinePage {
+    /// The machines.
+    pub machines: Vec<MachineStatus>,
+    /// Whether there is another page.
+    pub more: bool,
 }
 
 /// A machine that waits for a decision.

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::request::{VerifyAuditRequest, request_family};
 use crate::{UserName, message::master_security::UserRights, ticket::TicketFault};
 
 /// An event to be recorded.
@@ -101,13 +102,12 @@ pub enum AuditRequest {
     },
 }
 
-/// What an administrator asks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AuditQuestion {
-    /// Lines.
-    Show(AuditQuery),
-    /// Is the chain whole?
-    Verify,
+request_family! {
+    /// What an administrator asks.
+    AuditQuestion {
+        Show(AuditQuery),
+        Verify(VerifyAuditRequest),
+    } in Audit
 }
 
 /// Which lines are wanted.

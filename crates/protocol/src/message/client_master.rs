@@ -5,8 +5,18 @@ use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::cluster::{
-    DrainRequest, Membership, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest, TopologyStatus,
+use super::{
+    cluster::{
+        DrainRequest, Membership, MovePlan, NodeRemoval, RebalanceStatus, RebalanceVerb, RemoveNodeRequest,
+        TopologyStatus,
+    },
+    request::{
+        AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
+        DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest,
+        LocateRequest, LogoutRequest, MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest,
+        RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
+        TopologyRequest, TrashRequest, UsageRequest, requests,
+    },
 };
 use crate::{
     Counters, Digest, FileId, JobId, LeaseId, NodeId, Place, Policy, RecordFraming, Refusal, ResumeKey, SectorPath,
@@ -26,179 +36,51 @@ use crate::{
     topology::Distance,
 };
 
-/// A client's request. Each is answered by the [`ClientReply`] variant named in its comment, or by a [`Refusal`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ClientRequest {
-    /// Start writing a file: [`ClientReply::Created`]. Nothing is visible until [`Commit`](Self::Commit).
-    Create(CreateRequest),
-    /// Keep a lease alive while bytes flow: [`ClientReply::Done`].
-    Renew(LeaseId),
-    /// Publish what was written, once enough nodes have reported it synced: [`ClientReply::Entry`]. It is answered only
-    /// then, or refused when the lease ends before.
-    Commit {
-        /// The lease of the write.
-        lease: LeaseId,
-        /// Bytes written.
-        bytes: u64,
-        /// Their digest, as the node computed it and the client expects it.
-        digest: Digest,
-    },
-    /// Give a write up; its bytes are removed: [`ClientReply::Done`].
-    Abandon(LeaseId),
-    /// Where can I read this file: [`ClientReply::Located`].
-    Locate(SectorPath),
-    /// What is at this path, and its copies: [`ClientReply::Status`].
-    Stat(SectorPath),
-    /// One page of a folder, by name; of a file, itself: [`ClientReply::Page`].
-    List {
-        /// The folder.
-        folder: SectorPath,
-        /// Also what lies below its folders, depth first.
-        recursive: bool,
-        /// Only what comes after this path (the last of the previous page).
-        after: Option<SectorPath>,
-        /// Whether entries name the nodes that hold them.
-        with_nodes: bool,
-    },
-    /// Make a folder: [`ClientReply::Done`].
-    MakeFolder {
-        /// The folder.
-        path: SectorPath,
-        /// Make missing parents too, and do not mind if it exists.
-        parents: bool,
-    },
-    /// Rename a file or folder, atomically, replacing a file at `to`: [`ClientReply::Done`].
-    Rename {
-        /// What.
-        from: SectorPath,
-        /// Its new path; its parent must exist.
-        to: SectorPath,
-    },
-    /// Remove a file, or a folder: [`ClientReply::Done`]. It goes to its owner's trash, from which it can be restored
-    /// for a while.
-    Remove {
-        /// What.
-        path: SectorPath,
-        /// Also a folder that is not empty.
-        recursive: bool,
-        /// For good: nothing goes to the trash.
-        now: bool,
-    },
-    /// Files, folders and bytes at and below a path: [`ClientReply::Usage`].
-    Usage(SectorPath),
-    /// The nodes and how they are: [`ClientReply::Nodes`].
-    Nodes,
-    /// Is everything all right: [`ClientReply::Health`].
-    Health,
-    /// Admit a job; its SPEs may then be started: [`ClientReply::Admitted`].
-    AdmitJob {
-        /// One line for people: functions and input.
-        title: String,
-        /// Where its output will be. Refused where the user may not write there.
-        output: Option<SectorPath>,
-    },
-    /// Report a job's progress to the master, which keeps it admitted: [`ClientReply::Admitted`] with fresh tickets.
-    /// Refused with [`Status::Refused`] once it was cancelled.
-    ReportJob(JobRecord),
-    /// All jobs known, newest first: [`ClientReply::Jobs`].
-    Jobs,
-    /// One job: [`ClientReply::Jobs`] with one element.
-    Job(JobId),
-    /// Ask a job's driver to stop: [`ClientReply::Done`].
-    CancelJob(JobId),
-    /// The end of the session: [`ClientReply::Done`].
-    Logout,
-    /// Empty a node: [`ClientReply::Plan`].
-    Drain(DrainRequest),
-    /// Forget a node: [`ClientReply::Removal`].
-    RemoveNode(RemoveNodeRequest),
-    /// Move slices from fuller to emptier nodes: [`ClientReply::Rebalance`].
-    Rebalance(RebalanceVerb),
-    /// Who stands where: [`ClientReply::Topology`].
-    Topology {
-        /// Read the file again before.
-        reload: bool,
-    },
-    /// An entry's own policy for copies, lifetime and quota, and the effective one: [`ClientReply::Policy`].
-    Policy(SectorPath),
-    /// Replace an entry's own policy by this one: [`ClientReply::Policy`].
-    SetPolicy {
-        /// The entry.
-        path: SectorPath,
-        /// Its own policy; what it leaves out is inherited.
-        policy: Policy,
-    },
-    /// What was removed and can be restored, oldest first, a page at a time: [`ClientReply::Trash`].
-    Trash {
-        /// Of all users; only administrators may.
-        all_users: bool,
-        /// Only what comes after this (the last of the previous page).
-        after: Option<TrashKey>,
-    },
-    /// Take something back from the trash: [`ClientReply::Entry`], as it is afterwards. Refused with [`Status::Exists`]
-    /// where its place is taken.
-    Restore {
-        /// Where it was when it was removed (of several, the newest), or where it is in the trash.
-        path: SectorPath,
-        /// Where to put it; by default where it was.
-        to: Option<SectorPath>,
-    },
-    /// Remove for good what is in one's trash: [`ClientReply::Done`], when it can no longer be restored. The bytes are
-    /// removed in the background.
-    EmptyTrash {
-        /// Of all users; only administrators may.
-        all_users: bool,
-    },
-    /// How much users and folders may keep, and do keep, a page at a time: [`ClientReply::Quotas`]. Users other than
-    /// administrators see only their own.
-    Quotas {
-        /// Only what comes after this (the last of the previous page).
-        after: Option<QuotaOf>,
-    },
-    /// How much a user may keep; only administrators may: [`ClientReply::Done`].
-    SetQuota {
-        /// Who.
-        user: UserName,
-        /// Most bytes of the user's files, the trash included; `None`: unlimited.
-        bytes: Option<u64>,
-        /// Most files.
-        files: Option<u64>,
-    },
-    /// Every copy of a file, each with a ticket for its verification where its node can be reached:
-    /// [`ClientReply::Copies`].
-    Copies(SectorPath),
-    /// How the names were rebuilt after the journal was lost: [`ClientReply::Rebuild`], or [`ClientReply::Done`] where
-    /// something is changed.
-    Rebuild(RebuildRequest),
-    /// Import files that already lie on a node: [`ClientReply::Source`] with a ticket (right: import). Administrators
-    /// only.
-    Import {
-        /// The node.
-        node: NodeId,
-    },
-    /// About users, groups, tokens and sessions, for the security server: [`ClientReply::Accounts`].
-    Accounts(AccountsRequest),
-    /// Who may do what: [`ClientReply::Acl`].
-    Acl(AclRequest),
-    /// About machines that join, for the security server: [`ClientReply::Admission`].
-    Admission(AdmissionVerb),
-    /// The audit record; administrators only: [`ClientReply::Audit`].
-    Audit(AuditQuestion),
-    /// Let a node drive an admitted job, and another node where that one is gone: [`ClientReply::Done`].
-    DetachJob {
-        /// The job.
-        job: JobId,
-        /// The folder of its journal, with which every driver begins.
-        journal: SectorPath,
-        /// The proofs of its possible drivers, in order; random, [`DRIVERS_MAX`](crate::limits::DRIVERS_MAX) at most.
-        /// Each is used once, so that the previous driver can no longer report anything.
-        keys: Vec<DriverKey>,
-    },
-    /// What became of a job's attempts.
-    History(HistoryRequest),
-    /// The master's wall clock is right, although it jumped: [`ClientReply::Done`]. What waited for that is again
-    /// removed by time. Administrators only.
-    ConfirmClock,
+requests! {
+    /// A client's request. Each is a type of its own that says what it is answered with, unless it is refused
+    /// ([`Call`](super::request::Call)). The order is the wire format: new ones go last.
+    ClientRequest {
+        Create(CreateRequest),
+        Renew(RenewRequest),
+        Commit(CommitRequest),
+        Abandon(AbandonRequest),
+        Locate(LocateRequest),
+        Stat(StatRequest),
+        List(ListRequest),
+        MakeFolder(MakeFolderRequest),
+        Rename(RenameRequest),
+        Remove(RemoveRequest),
+        Usage(UsageRequest),
+        Nodes(NodesRequest),
+        Health(HealthRequest),
+        AdmitJob(AdmitJobRequest),
+        ReportJob(ReportJobRequest),
+        Jobs(JobsRequest),
+        Job(JobRequest),
+        CancelJob(CancelJobRequest),
+        Logout(LogoutRequest),
+        Drain(DrainRequest),
+        RemoveNode(RemoveNodeRequest),
+        Rebalance(RebalanceVerb),
+        Topology(TopologyRequest),
+        Policy(PolicyRequest),
+        SetPolicy(SetPolicyRequest),
+        Trash(TrashRequest),
+        Restore(RestoreRequest),
+        EmptyTrash(EmptyTrashRequest),
+        Quotas(QuotasRequest),
+        SetQuota(SetQuotaRequest),
+        Copies(CopiesRequest),
+        Rebuild(RebuildRequest),
+        Import(ImportRequest),
+        Accounts(AccountsRequest),
+        Acl(AclRequest),
+        Admission(AdmissionVerb),
+        Audit(AuditQuestion),
+        DetachJob(DetachJobRequest),
+        History(HistoryRequest),
+        ConfirmClock(ConfirmClockRequest),
+    }
 }
 
 /// The master's answer.
@@ -237,15 +119,7 @@ pub enum ClientReply {
     /// The topology.
     Topology(TopologyStatus),
     /// A policy.
-    Policy {
-        /// The entry's own policy.
-        own: Policy,
-        /// The effective policy, with what its folders and the cloud's settings add. Quotas are not inherited: each
-        /// folder counts for itself.
-        effective: Policy,
-        /// Warnings for the user who set it, one sentence each.
-        warnings: Vec<String>,
-    },
+    Policy(PolicyStatus),
     /// A page of the trash.
     Trash(TrashPage),
     /// A page of quotas.
@@ -266,6 +140,18 @@ pub enum ClientReply {
     Audit(AuditReply),
     /// What became of a job's attempts.
     History(JobHistory),
+}
+
+/// What an entry says about its copies, lifetime and quota.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyStatus {
+    /// The entry's own policy.
+    pub own: Policy,
+    /// The effective policy, with what its folders and the cloud's settings add. Quotas are not inherited: each
+    /// folder counts for itself.
+    pub effective: Policy,
+    /// Warnings for the user who set it, one sentence each.
+    pub warnings: Vec<String>,
 }
 
 /// See [`ClientRequest::Create`].

@@ -4,20 +4,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JobId, NodeId, SectorPath};
+use super::request::{GetHistoryRequest, SubmitHistoryRequest, request_family};
+use crate::{NodeId, SectorPath};
 
-/// A client's report or question about the attempts of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HistoryRequest {
-    /// Their outcome, reported once, when the job ends: [`ClientReply::Done`](super::client_master::ClientReply::Done).
-    Submit {
-        /// The job, which must be the reporter's own.
-        job: JobId,
-        /// Its history.
-        history: JobHistory,
-    },
-    /// The history of a job of one's own: [`ClientReply::History`](super::client_master::ClientReply::History).
-    Get(JobId),
+request_family! {
+    /// A client's report or question about the attempts of a job.
+    HistoryRequest {
+        Submit(SubmitHistoryRequest),
+        Get(GetHistoryRequest),
+    } in History
 }
 
 /// The outcome of a job's attempts, and of the nodes that made them.

@@ -15,6 +15,7 @@ pub mod login;
 pub mod master_security;
 pub mod node_master;
 pub mod rebuild;
+pub mod request;
 pub mod spe;
 pub mod transfer;
 

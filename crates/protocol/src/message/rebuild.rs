@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{JournalId, NodeId, SectorPath, SliceId, SliceMetadata};
+use super::request::{
+    DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildStatusRequest, RecoverRequest, request_family,
+};
+use crate::{JournalId, NodeId, SliceId, SliceMetadata};
 
 /// Which journal a node's copy of the small rows belongs to, and how far it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,29 +66,15 @@ pub struct MirrorKey {
     pub key: Vec<u8>,
 }
 
-/// A person's request about a rebuild.
-#[allow(clippy::large_enum_variant)]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RebuildRequest {
-    /// The progress, and the conflicts after this slice.
-    Status {
-        /// The last of the page before.
-        after: Option<SliceId>,
-    },
-    /// Wait for no further node. Administrators only.
-    Finish,
-    /// Give an archived slice a name. Administrators only.
-    Recover {
-        /// The slice.
-        slice: SliceId,
-        /// A free path.
-        path: SectorPath,
-    },
-    /// Take a conflict off the list, or all of them where `None`; archived slices among them are removed.
-    /// Administrators only.
-    Dismiss(Option<SliceId>),
-    /// A node will never come back: nothing waits for it any longer. Administrators only.
-    Forget(NodeId),
+request_family! {
+    /// A person's request about a rebuild.
+    RebuildRequest {
+        Status(RebuildStatusRequest),
+        Finish(FinishRebuildRequest),
+        Recover(RecoverRequest),
+        Dismiss(DismissRequest),
+        Forget(ForgetNodeRequest),
+    } in Rebuild
 }
 
 /// The state of a rebuild.

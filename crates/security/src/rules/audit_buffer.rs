@@ -19,6 +19,12 @@ use protocol::{
         join::Secret,
         login::{DeviceReply, DeviceRequest},
         master_security::{SecurityReply, SecurityRequest},
+        request::{
+            AddGroupRequest, AddTicketRequest, AddTokenRequest, AllowRequest, ApproveRequest, ChangeUserRequest,
+            RejectRequest, RemoveGroupRequest, RemoveUserRequest, RevokeSessionRequest, RevokeSessionsOfRequest,
+            RevokeTokenRequest, SetMemberRequest, SetPasswordRequest, StrikeRequest, TokensRequest,
+            WaitingMachinesRequest,
+        },
     },
     refusals::{RefusalBudget, source_of},
 };
@@ -369,16 +375,22 @@ fn about_machines(verb: &AdmissionVerb) -> Asked {
     };
     let look = |what| Asked { changes: false, what, object: String::new(), note: String::new() };
     match verb {
-        AdmissionVerb::AddTicket { kind, name, life_seconds, .. } => {
+        AdmissionVerb::AddTicket(AddTicketRequest { kind, name, life_seconds, .. }) => {
             change("add ticket", name.as_ref(), format!("for a {kind}, for {life_seconds} s"))
         }
-        AdmissionVerb::Approve { name, .. } => change("approve machine", Some(name), String::new()),
-        AdmissionVerb::Reject { name } => change("reject machine", Some(name), String::new()),
-        AdmissionVerb::Allow { name, addresses } => change("set addresses", Some(name), ranges(addresses)),
-        AdmissionVerb::Strike { name, undo: false } => change("strike machine off", Some(name), String::new()),
-        AdmissionVerb::Strike { name, undo: true } => change("take machine again", Some(name), String::new()),
-        AdmissionVerb::Requests => look("list who waits"),
-        AdmissionVerb::Machines { .. } => look("list machines"),
+        AdmissionVerb::Approve(ApproveRequest { name, .. }) => change("approve machine", Some(name), String::new()),
+        AdmissionVerb::Reject(RejectRequest { name }) => change("reject machine", Some(name), String::new()),
+        AdmissionVerb::Allow(AllowRequest { name, addresses }) => {
+            change("set addresses", Some(name), ranges(addresses))
+        }
+        AdmissionVerb::Strike(StrikeRequest { name, undo: false }) => {
+            change("strike machine off", Some(name), String::new())
+        }
+        AdmissionVerb::Strike(StrikeRequest { name, undo: true }) => {
+            change("take machine again", Some(name), String::new())
+        }
+        AdmissionVerb::Requests(WaitingMachinesRequest) => look("list who waits"),
+        AdmissionVerb::Machines(_) => look("list machines"),
     }
 }
 
@@ -406,18 +418,18 @@ fn about_accounts(request: &AccountsRequest) -> Asked {
     let look = |what| Asked { changes: false, what, object: String::new(), note: String::new() };
     let change = |what, object: String| Asked { changes: true, what, object, note: String::new() };
     match request {
-        Ask::WhoAmI => look("ask who I am"),
-        Ask::Users { .. } => look("list users"),
-        Ask::Groups { .. } => look("list groups"),
-        Ask::Tokens(user) => Asked { object: user.to_string(), ..look("list tokens") },
-        Ask::Sessions { .. } => look("list sessions"),
+        Ask::WhoAmI(_) => look("ask who I am"),
+        Ask::Users(_) => look("list users"),
+        Ask::Groups(_) => look("list groups"),
+        Ask::Tokens(TokensRequest(user)) => Asked { object: user.to_string(), ..look("list tokens") },
+        Ask::Sessions(_) => look("list sessions"),
         Ask::AddUser(new) => {
             let groups = if new.groups.is_empty() { String::new() } else { format!("in {}", new.groups.join(", ")) };
             let admin = if new.admin { "an administrator " } else { "" };
             Asked { note: format!("{admin}{groups}").trim_end().to_owned(), ..change("add user", new.user.to_string()) }
         }
-        Ask::RemoveUser(user) => change("remove user", user.to_string()),
-        Ask::ChangeUser { user, change: to } => match to {
+        Ask::RemoveUser(RemoveUserRequest(user)) => change("remove user", user.to_string()),
+        Ask::ChangeUser(ChangeUserRequest { user, change: to }) => match to {
             UserChange::Enabled(true) => change("enable user", user.to_string()),
             UserChange::Enabled(false) => change("disable user", user.to_string()),
             UserChange::Admin(true) => change("make administrator", user.to_string()),
@@ -426,18 +438,20 @@ fn about_accounts(request: &AccountsRequest) -> Asked {
                 Asked { note: ranges(addresses), ..change("set addresses", user.to_string()) }
             }
         },
-        Ask::SetPassword { user, .. } => change("set password", user.to_string()),
-        Ask::AddGroup(group) => change("add group", group.clone()),
-        Ask::RemoveGroup(group) => change("remove group", group.clone()),
-        Ask::SetMember { group, user, member } => {
+        Ask::SetPassword(SetPasswordRequest { user, .. }) => change("set password", user.to_string()),
+        Ask::AddGroup(AddGroupRequest(group)) => change("add group", group.clone()),
+        Ask::RemoveGroup(RemoveGroupRequest(group)) => change("remove group", group.clone()),
+        Ask::SetMember(SetMemberRequest { group, user, member }) => {
             let what = if *member { "join group" } else { "leave group" };
             Asked { note: user.to_string(), ..change(what, group.clone()) }
         }
-        Ask::AddToken { user, name, life_seconds } => {
+        Ask::AddToken(AddTokenRequest { user, name, life_seconds }) => {
             Asked { note: format!("{name}, for {life_seconds} s"), ..change("add token", user.to_string()) }
         }
-        Ask::RevokeToken { user, name } => Asked { note: name.clone(), ..change("revoke token", user.to_string()) },
-        Ask::RevokeSession(session) => change("revoke session", session.to_string()),
-        Ask::RevokeSessionsOf(user) => change("revoke sessions", user.to_string()),
+        Ask::RevokeToken(RevokeTokenRequest { user, name }) => {
+            Asked { note: name.clone(), ..change("revoke token", user.to_string()) }
+        }
+        Ask::RevokeSession(RevokeSessionRequest(session)) => change("revoke session", session.to_string()),
+        Ask::RevokeSessionsOf(RevokeSessionsOfRequest(user)) => change("revoke sessions", user.to_string()),
     }
 }

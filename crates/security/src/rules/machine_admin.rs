@@ -7,6 +7,10 @@ use protocol::{
     message::{
         admission::{AdmissionReply, AdmissionVerb, MachineStatus},
         master_security::SecurityReply,
+        request::{
+            AddTicketRequest, AllowRequest, ApproveRequest, MachinesRequest, RejectRequest, StrikeRequest,
+            WaitingMachinesRequest,
+        },
     },
 };
 
@@ -26,18 +30,18 @@ impl Security {
         verb: AdmissionVerb,
     ) -> Result<Option<AdmissionReply>, Refusal> {
         let changes = match verb {
-            AdmissionVerb::AddTicket { kind, digest, name, life_seconds } => {
+            AdmissionVerb::AddTicket(AddTicketRequest { kind, digest, name, life_seconds }) => {
                 self.add_ticket(now, own, kind, digest, name, life_seconds)?
             }
-            AdmissionVerb::Requests => {
+            AdmissionVerb::Requests(WaitingMachinesRequest) => {
                 self.waiting_list.forget_old(now);
                 return Ok(Some(AdmissionReply::Requests(self.waiting_list.list())));
             }
-            AdmissionVerb::Approve { name, key } => self.approve(now, &name, key)?,
-            AdmissionVerb::Reject { name } => self.reject(now, &name)?,
-            AdmissionVerb::Allow { name, addresses } => self.allow(&name, addresses)?,
-            AdmissionVerb::Machines { after } => return Ok(Some(self.machines_after(after.as_ref()))),
-            AdmissionVerb::Strike { name, undo } => self.revoke(own, &name, undo)?,
+            AdmissionVerb::Approve(ApproveRequest { name, key }) => self.approve(now, &name, key)?,
+            AdmissionVerb::Reject(RejectRequest { name }) => self.reject(now, &name)?,
+            AdmissionVerb::Allow(AllowRequest { name, addresses }) => self.allow(&name, addresses)?,
+            AdmissionVerb::Machines(MachinesRequest { after }) => return Ok(Some(self.machines_after(after.as_ref()))),
+            AdmissionVerb::Strike(StrikeRequest { name, undo }) => self.revoke(own, &name, undo)?,
         };
         self.change(caller, Ok(changes), SecurityReply::Admission(AdmissionReply::Done));
         Ok(None)

@@ -11,6 +11,10 @@ use protocol::{
         join::Secret,
         login::{DeviceReply, DeviceRequest},
         master_security::{Asker, ChangeCursor, HeldSession, KnownUser, SecurityReply, SecurityRequest, UserRights},
+        request::{
+            AddGroupRequest, ChangeUserRequest, RemoveUserRequest, RevokeSessionsOfRequest, SetMemberRequest,
+            SetPasswordRequest,
+        },
     },
 };
 
@@ -240,8 +244,8 @@ fn after_a_start_all_who_hold_something_are_looked_after_two_at_a_time() {
         let ann = format!("ann-{number}");
         log_in(&mut security, at(0), &ann, user(&ann, &["cn=all"])).unwrap();
     }
-    as_root(&mut security, AccountsRequest::RevokeSessionsOf(name("ann-0"))).unwrap();
-    as_root(&mut security, AccountsRequest::RemoveUser(name("ann-1"))).unwrap();
+    as_root(&mut security, AccountsRequest::RevokeSessionsOf(RevokeSessionsOfRequest(name("ann-0")))).unwrap();
+    as_root(&mut security, AccountsRequest::RemoveUser(RemoveUserRequest(name("ann-1")))).unwrap();
     let mut again = with(security.accounts.clone());
     let first = looks(&mut again, at(0));
     assert_eq!(first.iter().map(|(_, user)| user.as_str()).collect::<Vec<_>>(), ["ann-2", "ann-3"]);
@@ -290,21 +294,21 @@ fn what_a_provider_says_of_a_user_is_fixed_here_but_access_and_addresses_are_not
     let mut security = security();
     let ann = name("ann");
     log_in(&mut security, at(0), "ann", user("ann", &["cn=all", "cn=admins"])).unwrap();
-    as_root(&mut security, AccountsRequest::AddGroup("geo".into())).unwrap();
-    let refusal = as_root(&mut security, AccountsRequest::RemoveUser(name("root"))).unwrap_err();
+    as_root(&mut security, AccountsRequest::AddGroup(AddGroupRequest("geo".into()))).unwrap();
+    let refusal = as_root(&mut security, AccountsRequest::RemoveUser(RemoveUserRequest(name("root")))).unwrap_err();
     assert_eq!(refusal.status(), Status::Refused, "one who administers by a provider's word is not enough");
     let new = Password("battery staple".into());
     for request in [
-        AccountsRequest::SetPassword { user: ann.clone(), old: None, new },
-        AccountsRequest::ChangeUser { user: ann.clone(), change: UserChange::Admin(true) },
-        AccountsRequest::SetMember { group: "geo".into(), user: ann.clone(), member: true },
+        AccountsRequest::SetPassword(SetPasswordRequest { user: ann.clone(), old: None, new }),
+        AccountsRequest::ChangeUser(ChangeUserRequest { user: ann.clone(), change: UserChange::Admin(true) }),
+        AccountsRequest::SetMember(SetMemberRequest { group: "geo".into(), user: ann.clone(), member: true }),
     ] {
         let refusal = as_root(&mut security, request).unwrap_err();
         assert!(refusal.status() == Status::Refused && refusal.message.contains("`staff`"), "{refusal}");
     }
     let elsewhere = UserChange::Addresses(vec!["192.0.2.0/24".parse().unwrap()]);
     for (change, word) in [(elsewhere, "10.0.0.1"), (UserChange::Enabled(false), "disabled")] {
-        as_root(&mut security, AccountsRequest::ChangeUser { user: ann.clone(), change }).unwrap();
+        as_root(&mut security, AccountsRequest::ChangeUser(ChangeUserRequest { user: ann.clone(), change })).unwrap();
         let refusal = log_in(&mut security, at(1), "ann", user("ann", &["cn=all"])).unwrap_err();
         assert!(refusal.message.contains(word), "{refusal}");
     }

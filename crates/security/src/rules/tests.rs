@@ -13,6 +13,7 @@ use protocol::{
         accounts::{AccountsReply, AccountsRequest, NewUser, Password},
         join::Secret,
         master_security::{Asker, KnownUser, SecurityReply, SecurityRequest, UserRights},
+        request::{RemoveUserRequest, UsersRequest, WhoAmIRequest},
     },
 };
 
@@ -271,8 +272,12 @@ fn an_answer_that_depends_on_a_change_waits_until_the_change_is_durable() {
     let Some(SecurityAction::Save { batch, changes }) = security.poll_action() else { panic!("nothing saved") };
     assert_eq!(changes.len(), 1);
     // Whoever comes meanwhile sees the change, and must not hear of it before it is durable either.
-    security.handle_message(at(0), SecurityCaller(2), question(AccountsRequest::Users { after: None }));
-    security.handle_message(at(0), SecurityCaller(3), question(AccountsRequest::RemoveUser("bob".parse().unwrap())));
+    security.handle_message(at(0), SecurityCaller(2), question(AccountsRequest::Users(UsersRequest { after: None })));
+    security.handle_message(
+        at(0),
+        SecurityCaller(3),
+        question(AccountsRequest::RemoveUser(RemoveUserRequest("bob".parse().unwrap()))),
+    );
     let Some(SecurityAction::Save { batch: second, .. }) = security.poll_action() else { panic!("nothing saved") };
     assert!(security.poll_action().is_none(), "nobody is answered yet");
     let answered = |security: &mut Security, batch| {
@@ -295,7 +300,7 @@ fn a_user_who_was_added_comes_in_and_one_who_was_removed_does_not() {
     let bob = || login("bob", password("battery staple"), AWAY);
     assert!(matches!(ask(&mut security, at(0), bob()).0, SecurityReply::User(_)));
     assert_eq!(status(account(&mut security, "alice", new_user("bob", None))), Status::Exists);
-    let remove = |user: &str| AccountsRequest::RemoveUser(user.parse().unwrap());
+    let remove = |user: &str| AccountsRequest::RemoveUser(RemoveUserRequest(user.parse().unwrap()));
     assert_eq!(account(&mut security, "alice", remove("bob")), DONE);
     assert_eq!(message(ask(&mut security, at(0), bob()).0), WRONG_LOGIN);
     assert_eq!(status(account(&mut security, "alice", remove("bob"))), Status::NotFound);
@@ -308,16 +313,16 @@ fn only_a_current_administrator_may_change_accounts_whatever_the_master_believes
     for who in ["robot", "nobody"] {
         for request in [
             new_user("bob", None),
-            AccountsRequest::RemoveUser("alice".parse().unwrap()),
-            AccountsRequest::Users { after: None },
+            AccountsRequest::RemoveUser(RemoveUserRequest("alice".parse().unwrap())),
+            AccountsRequest::Users(UsersRequest { after: None }),
         ] {
             assert_eq!(status(account(&mut security, who, request)), Status::Refused, "{who}");
         }
     }
     let from_away = Asker { address: AWAY.parse().unwrap(), ..asker("alice") };
-    let request = SecurityRequest::Accounts { by: from_away, request: AccountsRequest::WhoAmI };
+    let request = SecurityRequest::Accounts { by: from_away, request: AccountsRequest::WhoAmI(WhoAmIRequest) };
     assert!(message(ask(&mut security, at(0), request).0).contains("may not come in any more"));
-    let you = account(&mut security, "robot", AccountsRequest::WhoAmI);
+    let you = account(&mut security, "robot", AccountsRequest::WhoAmI(WhoAmIRequest));
     assert!(matches!(you, SecurityReply::Accounts(AccountsReply::You(KnownUser { rights, .. })) if !rights.admin));
 }
 
@@ -340,7 +345,7 @@ fn users_are_told_in_pages() {
     }
     let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
     loop {
-        let reply = account(&mut security, "alice", AccountsRequest::Users { after });
+        let reply = account(&mut security, "alice", AccountsRequest::Users(UsersRequest { after }));
         let SecurityReply::Accounts(AccountsReply::Users { users, more }) = reply else { panic!("{reply:?}") };
         seen.extend(users.into_iter().map(|status| status.user));
         pages += 1;

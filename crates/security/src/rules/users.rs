@@ -6,6 +6,11 @@ use protocol::{
     message::{
         accounts::{AccountsReply, AccountsRequest, GroupStatus, NewUser, UserChange, UserStatus},
         master_security::{Asker, HeldSession, KnownUser, SecurityReply},
+        request::{
+            AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest, RemoveUserRequest,
+            RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest, SetMemberRequest,
+            SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest,
+        },
     },
 };
 use store::RowChange;
@@ -31,26 +36,36 @@ pub(super) type AccountsResult = Result<Option<AccountsReply>, Refusal>;
 impl Security {
     pub(super) fn handle_accounts(&mut self, now: Now, caller: SecurityCaller, by: Asker, request: AccountsRequest) {
         let outcome = match request {
-            AccountsRequest::WhoAmI => self.asker(now, &by).map(|you| Some(AccountsReply::You(you))),
-            AccountsRequest::Users { after } => self.users(now, &by, after.as_ref()).map(Some),
+            AccountsRequest::WhoAmI(WhoAmIRequest) => self.asker(now, &by).map(|you| Some(AccountsReply::You(you))),
+            AccountsRequest::Users(UsersRequest { after }) => self.users(now, &by, after.as_ref()).map(Some),
             AccountsRequest::AddUser(new) => self.begin_add_user(now, caller, by, new),
-            AccountsRequest::RemoveUser(user) => self.remove_user(now, caller, &by, &user),
-            AccountsRequest::ChangeUser { user, change } => self.change_user(now, caller, &by, &user, change),
-            AccountsRequest::SetPassword { user, old, new } => self.set_password(now, caller, by, user, old, new),
-            AccountsRequest::Groups { after } => self.groups(now, &by, after.as_deref()).map(Some),
-            AccountsRequest::AddGroup(group) => self.add_group(now, caller, &by, &group),
-            AccountsRequest::RemoveGroup(group) => self.remove_group(now, caller, &by, &group),
-            AccountsRequest::SetMember { group, user, member } => {
+            AccountsRequest::RemoveUser(RemoveUserRequest(user)) => self.remove_user(now, caller, &by, &user),
+            AccountsRequest::ChangeUser(ChangeUserRequest { user, change }) => {
+                self.change_user(now, caller, &by, &user, change)
+            }
+            AccountsRequest::SetPassword(SetPasswordRequest { user, old, new }) => {
+                self.set_password(now, caller, by, user, old, new)
+            }
+            AccountsRequest::Groups(GroupsRequest { after }) => self.groups(now, &by, after.as_deref()).map(Some),
+            AccountsRequest::AddGroup(AddGroupRequest(group)) => self.add_group(now, caller, &by, &group),
+            AccountsRequest::RemoveGroup(RemoveGroupRequest(group)) => self.remove_group(now, caller, &by, &group),
+            AccountsRequest::SetMember(SetMemberRequest { group, user, member }) => {
                 self.set_member(now, caller, &by, (group, user), member)
             }
-            AccountsRequest::AddToken { user, name, life_seconds } => {
+            AccountsRequest::AddToken(AddTokenRequest { user, name, life_seconds }) => {
                 self.add_token(now, caller, &by, (user, name), life_seconds)
             }
-            AccountsRequest::Tokens(user) => self.tokens(now, &by, &user).map(Some),
-            AccountsRequest::RevokeToken { user, name } => self.revoke_token(now, caller, &by, (user, name)),
-            AccountsRequest::Sessions { after } => self.sessions(now, &by, after).map(Some),
-            AccountsRequest::RevokeSession(session) => self.revoke_session(now, caller, &by, session),
-            AccountsRequest::RevokeSessionsOf(user) => self.revoke_sessions_of(now, caller, &by, user),
+            AccountsRequest::Tokens(TokensRequest(user)) => self.tokens(now, &by, &user).map(Some),
+            AccountsRequest::RevokeToken(RevokeTokenRequest { user, name }) => {
+                self.revoke_token(now, caller, &by, (user, name))
+            }
+            AccountsRequest::Sessions(SessionsRequest { after }) => self.sessions(now, &by, after).map(Some),
+            AccountsRequest::RevokeSession(RevokeSessionRequest(session)) => {
+                self.revoke_session(now, caller, &by, session)
+            }
+            AccountsRequest::RevokeSessionsOf(RevokeSessionsOfRequest(user)) => {
+                self.revoke_sessions_of(now, caller, &by, user)
+            }
         };
         match outcome {
             Ok(Some(reply)) => self.answer(caller, SecurityReply::Accounts(reply)),

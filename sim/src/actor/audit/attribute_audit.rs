@@ -5,8 +5,9 @@ use protocol::{
     Policy,
     message::{
         access::{AclReply, AclRequest, AclStatus},
-        client_master::{ClientReply, ClientRequest, Entry, QuotaStatus, TrashItem, TrashKey},
+        client_master::{ClientReply, ClientRequest, Entry, PolicyStatus, QuotaStatus, TrashItem, TrashKey},
         rebuild::{RebuildRequest, RebuildState},
+        request::{GetAclRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest, TrashRequest},
     },
 };
 
@@ -41,11 +42,11 @@ impl AttributeAudit {
     pub(super) fn request(&self, env: &Environment) -> Option<ClientRequest> {
         let at = || env.model.attributes.folders.get(self.folder).map(|folder| folder.path.clone());
         match &self.step {
-            Step::Rebuild => Some(ClientRequest::Rebuild(RebuildRequest::Status { after: None })),
-            Step::Rights => Some(ClientRequest::Acl(AclRequest::Get(at()?))),
-            Step::Policy(_) => Some(ClientRequest::Policy(at()?)),
-            Step::Quotas => Some(ClientRequest::Quotas { after: None }),
-            Step::Trash(after) => Some(ClientRequest::Trash { all_users: true, after: *after }),
+            Step::Rebuild => Some(ClientRequest::Rebuild(RebuildRequest::Status(RebuildStatusRequest { after: None }))),
+            Step::Rights => Some(ClientRequest::Acl(AclRequest::Get(GetAclRequest(at()?)))),
+            Step::Policy(_) => Some(ClientRequest::Policy(PolicyRequest(at()?))),
+            Step::Quotas => Some(ClientRequest::Quotas(QuotasRequest { after: None })),
+            Step::Trash(after) => Some(ClientRequest::Trash(TrashRequest { all_users: true, after: *after })),
             Step::Done => None,
         }
     }
@@ -62,7 +63,7 @@ impl AttributeAudit {
                 self.go_to_folder(env, 0);
             }
             (Step::Rights, ClientReply::Acl(AclReply::Status(status))) => self.step = Step::Policy(Box::new(status)),
-            (Step::Policy(status), ClientReply::Policy { own, .. }) => {
+            (Step::Policy(status), ClientReply::Policy(PolicyStatus { own, .. })) => {
                 self.folder_told(env, &status, &own);
                 self.go_to_folder(env, self.folder + 1);
             }

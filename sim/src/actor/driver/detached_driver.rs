@@ -9,6 +9,7 @@ use protocol::{
     message::{
         client_master::{Admitted, ClientReply, ClientRequest, DriverKey, Entry, JobState},
         node_master::DriveOrder,
+        request::{ListRequest, ReportJobRequest},
     },
     wire::codec,
 };
@@ -230,7 +231,8 @@ impl DetachedDriver {
                 self.tag += 1;
                 reading.listing = Some(self.tag);
                 let folder = self.order.journal.clone();
-                let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
+                let request =
+                    ClientRequest::List(ListRequest { folder, recursive: false, after: None, with_nodes: false });
                 return ask(env, master_link, &request, self.tag, PATIENCE);
             }
             Err(refusal) => return self.retry(env, master_link, refusal),
@@ -256,7 +258,7 @@ impl DetachedDriver {
         // The product's driver takes this from the job's errors.
         let is_first = env.model.unread.insert(self.order.job);
         let state = if is_first { JobState::Running } else { JobState::Failed };
-        let report = ClientRequest::ReportJob(blank_record(self.order.job, state));
+        let report = ClientRequest::ReportJob(ReportJobRequest(blank_record(self.order.job, state)));
         ask(env, master_link, &report, self.tag, PATIENCE);
         self.step = Step::Failing(self.tag);
     }
@@ -267,7 +269,7 @@ impl DetachedDriver {
             return;
         };
         self.tag += 1;
-        let report = ClientRequest::ReportJob(blank_record(self.order.job, JobState::Running));
+        let report = ClientRequest::ReportJob(ReportJobRequest(blank_record(self.order.job, JobState::Running)));
         ask(env, master_link, &report, self.tag, PATIENCE);
         self.step = Step::Admitting(reading, self.tag);
     }
@@ -296,7 +298,7 @@ impl Reading {
         if self.report.0.is_none() && self.report.1 <= env.now.monotonic && master_link.session.is_some() {
             *last += 1;
             self.report = (Some(*last), env.now.monotonic + REPORT_PERIOD);
-            let report = ClientRequest::ReportJob(blank_record(job, JobState::Running));
+            let report = ClientRequest::ReportJob(ReportJobRequest(blank_record(job, JobState::Running)));
             ask(env, master_link, &report, *last, PATIENCE);
         }
     }

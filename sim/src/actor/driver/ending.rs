@@ -6,7 +6,10 @@ use std::collections::VecDeque;
 
 use protocol::{
     SectorPath, Status,
-    message::client_master::{ClientReply, ClientRequest, JobState},
+    message::{
+        client_master::{ClientReply, ClientRequest, JobState},
+        request::{ListRequest, RemoveRequest},
+    },
 };
 use sphere::{CommitAction, Outcome, OutputCommit, OutputEntry, OutputSnapshot, SphereError};
 
@@ -132,7 +135,7 @@ impl Running {
         let state = *state;
         match left.pop_front() {
             Some(path) => {
-                let request = ClientRequest::Remove { path, recursive: true, now: true };
+                let request = ClientRequest::Remove(RemoveRequest { path, recursive: true, now: true });
                 self.ask(env, master_link, tag, &request, PendingRequest::Cleared);
             }
             None => {
@@ -155,7 +158,8 @@ impl Running {
             // Not known to the master: told again, so that the nodes forget the job.
             (None, _) => self.report(env, master_link, tag, state, PendingRequest::End),
             (Some(_), Some(pages)) => {
-                let request = ClientRequest::Remove { path: pages.folder.clone(), recursive: true, now: true };
+                let request =
+                    ClientRequest::Remove(RemoveRequest { path: pages.folder.clone(), recursive: true, now: true });
                 self.ending = Ending::RemovingJournal;
                 self.ask(env, master_link, tag, &request, PendingRequest::JournalRemoved);
             }
@@ -196,7 +200,7 @@ impl Running {
             }
             Some(CommitAction::Inspect) => self.look_into(env, master_link, tag, run, 0),
             Some(action) => match folder.request(id, run, &action) {
-                Ok(Some(request)) => self.ask(env, master_link, tag, &request, PendingRequest::CommitStepDone),
+                Ok(Some(change)) => self.ask(env, master_link, tag, &change.into(), PendingRequest::CommitStepDone),
                 _ => revealing.rules.refused(env.now, unavailable("this is not done here")),
             },
         }
@@ -214,7 +218,7 @@ impl Running {
             return;
         };
         let folder = folders[which].clone();
-        let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
+        let request = ClientRequest::List(ListRequest { folder, recursive: false, after: None, with_nodes: false });
         self.ask(env, master_link, tag, &request, PendingRequest::FolderListed(which));
     }
 

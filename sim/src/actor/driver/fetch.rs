@@ -6,6 +6,7 @@ use protocol::{
     Reason, Refusal, SectorPath, SliceId,
     message::{
         client_master::{ClientReply, ClientRequest, EntryKind, Source},
+        request::LocateRequest,
         transfer::TransferRequest,
     },
 };
@@ -33,7 +34,7 @@ pub(super) type Turn = Option<Result<Vec<u8>, Refusal>>;
 impl Fetch {
     /// Asks where the file is.
     pub(super) fn begin(env: &mut Environment, master_link: &mut MasterLink, tag: u64, path: SectorPath) -> Self {
-        ask(env, master_link, &ClientRequest::Locate(path.clone()), tag, PATIENCE);
+        ask(env, master_link, &ClientRequest::Locate(LocateRequest(path.clone())), tag, PATIENCE);
         Self { path, tag, slice: SliceId(0), bytes: 0, sources: VecDeque::new(), call: None }
     }
 

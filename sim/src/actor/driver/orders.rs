@@ -7,6 +7,7 @@ use protocol::{
     NodeId, Refusal, SliceId,
     message::{
         client_master::{ClientReply, ClientRequest, Source},
+        request::{LocateRequest, StatRequest},
         spe::{
             AttemptId, BucketTarget, LoadOrder, OutputPlacement, PartOrder, SegmentOrder, SegmentSource, SpeRequest,
             TaskOrder,
@@ -32,9 +33,13 @@ impl Running {
         locating: Box<Locating>,
     ) {
         match locating.missing() {
-            Some((_, path)) => {
-                self.ask(env, master_link, tag, &ClientRequest::Locate(path), PendingRequest::Locate(locating))
-            }
+            Some((_, path)) => self.ask(
+                env,
+                master_link,
+                tag,
+                &ClientRequest::Locate(LocateRequest(path)),
+                PendingRequest::Locate(locating),
+            ),
             None => self.give(env, master_link, *locating),
         }
     }
@@ -56,7 +61,7 @@ impl Running {
                 }
                 Err(OrderRefusal::InputUnavailable(refusal)) => {
                     let asked = PendingRequest::Copies(locating.task.attempt, refusal);
-                    return self.ask(env, master_link, tag, &ClientRequest::Stat(path), asked);
+                    return self.ask(env, master_link, tag, &ClientRequest::Stat(StatRequest(path)), asked);
                 }
                 Err(refused) => refused,
             },

@@ -9,6 +9,7 @@ use protocol::{
         client_master::{
             Admitted, ClientReply, ClientRequest, Condition, CreateRequest, EntryKind, JobRecord, JobState, Source,
         },
+        request::{AbandonRequest, CommitRequest, RenameRequest, ReportJobRequest},
         spe::{AttemptId, BucketId, DeliveryOrder, SpeReply, SpeRequest, TaskOrder},
         transfer::TransferRequest,
     },
@@ -294,7 +295,13 @@ impl Running {
                     }
                 }
                 reply => {
-                    self.ask(env, master_link, last, &ClientRequest::Abandon(lease), PendingRequest::Nothing);
+                    self.ask(
+                        env,
+                        master_link,
+                        last,
+                        &ClientRequest::Abandon(AbandonRequest(lease)),
+                        PendingRequest::Nothing,
+                    );
                     self.refuse(env, bucket, refusal_of(reply));
                 }
             },
@@ -382,11 +389,17 @@ impl Running {
                 self.core.handle_event(now, Event::DeliveryRefused { attempt, refusal });
             }
             (PendingCall::Publishing(bucket, lease), Ok(SpeReply::Published { bytes, digest })) => {
-                let commit = ClientRequest::Commit { lease, bytes, digest };
+                let commit = ClientRequest::Commit(CommitRequest { lease, bytes, digest });
                 self.ask(env, master_link, tag, &commit, PendingRequest::Commit(bucket, lease));
             }
             (PendingCall::Publishing(bucket, lease), word) => {
-                self.ask(env, master_link, tag, &ClientRequest::Abandon(lease), PendingRequest::Nothing);
+                self.ask(
+                    env,
+                    master_link,
+                    tag,
+                    &ClientRequest::Abandon(AbandonRequest(lease)),
+                    PendingRequest::Nothing,
+                );
                 self.refuse(
                     env,
                     bucket,
@@ -551,7 +564,7 @@ impl Running {
             && let Some(folder) = &self.folder
             && let Ok(from) = folder.staging(self.id, self.core.epoch())
         {
-            let request = ClientRequest::Rename { from, to: folder.target().clone() };
+            let request = ClientRequest::Rename(RenameRequest { from, to: folder.target().clone() });
             self.ask(env, master_link, tag, &request, PendingRequest::Nothing);
         }
     }
@@ -567,7 +580,7 @@ impl Running {
         let job = self.core.job();
         let (stages, counters) = (job.stage_records().to_vec(), job.stage_counters());
         let record = JobRecord { stages, counters, ..blank_record(self.id, state) };
-        self.ask(env, master_link, tag, &ClientRequest::ReportJob(record), asked);
+        self.ask(env, master_link, tag, &ClientRequest::ReportJob(ReportJobRequest(record)), asked);
     }
 
     pub(super) fn ask(
@@ -580,7 +593,7 @@ impl Running {
     ) {
         *tag += 1;
         self.asked.insert(*tag, asked);
-        let patience = if matches!(request, ClientRequest::Commit { .. }) { COMMIT_PATIENCE } else { PATIENCE };
+        let patience = if matches!(request, ClientRequest::Commit(_)) { COMMIT_PATIENCE } else { PATIENCE };
         ask(env, master_link, request, *tag, patience);
     }
 }

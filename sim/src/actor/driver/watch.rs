@@ -3,7 +3,10 @@
 
 use protocol::{
     SectorPath, Status,
-    message::client_master::{ClientReply, ClientRequest, Entry, EntryKind},
+    message::{
+        client_master::{ClientReply, ClientRequest, Entry, EntryKind},
+        request::ListRequest,
+    },
 };
 
 use crate::{
@@ -41,7 +44,7 @@ impl OutputWatch {
         *last += 1;
         self.asked = Some((*last, must));
         let folder = self.target.clone();
-        let request = ClientRequest::List { folder, recursive: false, after: None, with_nodes: false };
+        let request = ClientRequest::List(ListRequest { folder, recursive: false, after: None, with_nodes: false });
         ask(env, master_link, &request, *last, PATIENCE);
     }
 
@@ -90,8 +93,7 @@ fn check(env: &Environment, planned: &JobPlanned, entries: &[Entry]) -> Result<(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use protocol::Reason;
-    use protocol::{Refusal, SessionId};
+    use protocol::{Reason, Refusal, SessionId};
 
     use super::*;
     use crate::{

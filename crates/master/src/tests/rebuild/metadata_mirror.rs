@@ -1,5 +1,10 @@
 //! What comes back from the small rows that the nodes keep: folders, policies, quotas, the trash.
 
+use protocol::message::request::{
+    FinishRebuildRequest, MakeFolderRequest, PolicyRequest, QuotasRequest, RemoveRequest, RestoreRequest,
+    SetPolicyRequest, SetQuotaRequest, TrashRequest,
+};
+
 use super::*;
 
 #[test]
@@ -36,7 +41,7 @@ fn nobody_is_told_to_keep_what_is_not_durable() {
     let mut bench = filled(&["a/1"]);
     let before = bench.node("n1").mirror.clone().unwrap().rows;
     bench.saves = false;
-    bench.ask_later("ann", ClientRequest::MakeFolder { path: path("/x"), parents: false });
+    bench.ask_later("ann", ClientRequest::MakeFolder(MakeFolderRequest { path: path("/x"), parents: false }));
     bench.advance(seconds(3));
     assert_eq!(bench.node("n1").mirror.as_ref().unwrap().rows, before);
     bench.saves = true;
@@ -74,20 +79,21 @@ fn the_newest_copy_is_taken_whoever_comes_first() {
 fn policies_and_quotas_are_in_force_again_and_files_that_have_one_keep_their_ids() {
     let mut bench = filled(&["a/1", "b/1"]);
     let (file, folder) = (bench.stat("/ann/f2").entry.id, bench.stat("/bob").entry.id);
-    let set = |at: &str, policy| ClientRequest::SetPolicy { path: path(at), policy };
+    let set = |at: &str, policy| ClientRequest::SetPolicy(SetPolicyRequest { path: path(at), policy });
     let of_folder = Policy { lifetime_seconds: Some(3_600), quota_files: Some(6), ..Policy::default() };
     let of_file = Policy { sites_forbidden: vec!["c".into()], copies: Some(1), ..Policy::default() };
-    let quota = ClientRequest::SetQuota { user: UserName::new("ann").unwrap(), bytes: None, files: Some(6) };
+    let quota =
+        ClientRequest::SetQuota(SetQuotaRequest { user: UserName::new("ann").unwrap(), bytes: None, files: Some(6) });
     for request in [set("/bob", of_folder), set("/ann/f2", of_file)] {
-        assert!(matches!(bench.ask("admin", request), ClientReply::Policy { .. }));
+        assert!(matches!(bench.ask("admin", request), ClientReply::Policy(_)));
     }
     bench.done("admin", quota);
     // The file changes after it has its policy.
     bench.put("ann", CreateRequest { copies: Some(1), sync_copies: Some(1), ..create("/ann/f2") }, 222);
     bench.advance(seconds(3));
     let state = |bench: &mut Bench| {
-        let policies = ["/bob", "/ann/f2"].map(|at| bench.ask("admin", ClientRequest::Policy(path(at))));
-        (policies, bench.ask("admin", ClientRequest::Quotas { after: None }))
+        let policies = ["/bob", "/ann/f2"].map(|at| bench.ask("admin", ClientRequest::Policy(PolicyRequest(path(at)))));
+        (policies, bench.ask("admin", ClientRequest::Quotas(QuotasRequest { after: None })))
     };
     let before = state(&mut bench);
     bench.lose_journal(0);
@@ -113,7 +119,7 @@ fn policies_and_quotas_are_in_force_again_and_files_that_have_one_keep_their_ids
 fn what_was_in_the_trash_can_be_restored_as_it_was_removed() {
     for has_copies in [true, false] {
         let mut bench = filled(&["a/1", "b/1"]);
-        let to_trash = |at: &str| ClientRequest::Remove { path: path(at), recursive: true, now: false };
+        let to_trash = |at: &str| ClientRequest::Remove(RemoveRequest { path: path(at), recursive: true, now: false });
         bench.done("ann", to_trash("/ann/f0"));
         bench.done("bob", to_trash("/bob"));
         bench.advance(seconds(3));
@@ -123,14 +129,14 @@ fn what_was_in_the_trash_can_be_restored_as_it_was_removed() {
         bench.lose_journal(0);
         bench.join_each(&["n2", "n1"]);
         if !has_copies {
-            bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish));
+            bench.done("admin", ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest)));
         }
         assert!(!bench.exists("/bob/f1") && !bench.exists("/ann/f0"));
-        let trash = bench.ask("admin", ClientRequest::Trash { all_users: true, after: None });
+        let trash = bench.ask("admin", ClientRequest::Trash(TrashRequest { all_users: true, after: None }));
         let ClientReply::Trash(trash) = trash else { panic!("{trash:?}") };
         // Without a copy nobody knows that it was one folder.
         assert_eq!(trash.items.len(), if has_copies { 2 } else { 7 });
-        let restore = |at: &str| ClientRequest::Restore { path: path(at), to: None };
+        let restore = |at: &str| ClientRequest::Restore(RestoreRequest { path: path(at), to: None });
         for (user, at) in [("ann", "/ann/f0"), ("bob", if has_copies { "/bob" } else { "/bob/f1" })] {
             assert!(matches!(bench.ask(user, restore(at)), ClientReply::Entry(_)), "{at}");
         }
@@ -147,10 +153,10 @@ fn a_file_that_left_the_trash_is_kept_no_longer_and_its_old_row_misleads_nobody(
         bench.node("n1").mirror.as_ref().unwrap().rows.keys().filter(|(table, _)| table == "names").count()
     };
     let at_first = names_kept(&bench);
-    bench.done("ann", ClientRequest::Remove { path: path("/ann/f0"), recursive: false, now: false });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/ann/f0"), recursive: false, now: false }));
     bench.advance(seconds(3));
     assert!(names_kept(&bench) > at_first);
-    bench.ask("ann", ClientRequest::Restore { path: path("/ann/f0"), to: None });
+    bench.ask("ann", ClientRequest::Restore(RestoreRequest { path: path("/ann/f0"), to: None }));
     bench.advance(seconds(3));
     // What stays is the root of the trash.
     assert_eq!(names_kept(&bench), at_first + 1);

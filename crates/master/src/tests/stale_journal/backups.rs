@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use protocol::message::cluster::{DrainRequest, Membership, RemoveNodeRequest};
+use protocol::message::{
+    cluster::{DrainRequest, Membership, RemoveNodeRequest},
+    request::{GiveToRequest, NodesRequest, QuotasRequest, RenameRequest, SetPolicyRequest},
+};
 
 use super::*;
 
@@ -19,8 +22,8 @@ fn a_backup_of_before_a_rebuild_takes_no_later_wish_back() {
     bench.come(&["n1", "n2"]);
     bench.advance(seconds(100));
     assert_eq!(bench.lifetime("/kept"), Some(99_999));
-    let set = ClientRequest::SetPolicy { path: path("/kept"), policy: Policy::default() };
-    assert!(matches!(bench.ask("admin", set), ClientReply::Policy { .. }));
+    let set = ClientRequest::SetPolicy(SetPolicyRequest { path: path("/kept"), policy: Policy::default() });
+    assert!(matches!(bench.ask("admin", set), ClientReply::Policy(_)));
     bench.close_to_others("ann", "/open");
     bench.advance(seconds(3));
     bench.bring_back(&backup);
@@ -43,7 +46,7 @@ fn a_backup_of_before_a_loss_undoes_no_rename_that_the_rebuild_knew() {
         let (first, second) = (holders[0].as_str(), holders[1].as_str());
         bench.advance(seconds(3));
         let backup = bench.rows.clone();
-        bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+        bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/f"), to: path("/g") }));
         bench.advance(seconds(3));
         bench.lose_journal(0);
         bench.come(&["n1", "n2", "n3"]);
@@ -68,7 +71,7 @@ fn a_policy_said_by_an_old_name_undoes_no_rename_since_the_backup() {
     bench.put("ann", create("/f"), 1);
     bench.advance(seconds(3));
     let backup = bench.rows.clone();
-    bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/f"), to: path("/g") }));
     bench.advance(seconds(3));
     bench.bring_back(&backup);
     bench.keep_for("/f", 5_000);
@@ -173,8 +176,8 @@ fn a_backup_from_the_middle_of_a_rebuild_costs_nothing_done_under_it_since() {
     bench.come(&["n1", "n2", "n3"]);
     bench.advance(seconds(100));
     bench.put("ann", create("/after"), 3);
-    let set = ClientRequest::SetPolicy { path: path("/kept"), policy: Policy::default() };
-    assert!(matches!(bench.ask("admin", set), ClientReply::Policy { .. }));
+    let set = ClientRequest::SetPolicy(SetPolicyRequest { path: path("/kept"), policy: Policy::default() });
+    assert!(matches!(bench.ask("admin", set), ClientReply::Policy(_)));
     bench.advance(seconds(3));
     bench.bring_back(&backup);
     bench.come(&["n1", "n2", "n3"]);
@@ -186,12 +189,14 @@ fn a_backup_from_the_middle_of_a_rebuild_costs_nothing_done_under_it_since() {
 }
 
 fn give(bench: &mut Bench, at: &str, user: &str) {
-    let give = AclRequest::GiveTo { path: path(at), owner: UserName::new(user).unwrap() };
+    let give = AclRequest::GiveTo(GiveToRequest { path: path(at), owner: UserName::new(user).unwrap() });
     assert!(matches!(bench.ask("admin", ClientRequest::Acl(give)), ClientReply::Acl(_)));
 }
 
 fn limits(bench: &mut Bench) -> Vec<u64> {
-    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas { after: None }) else { panic!() };
+    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas(QuotasRequest { after: None })) else {
+        panic!()
+    };
     quotas.quotas.iter().filter_map(|quota| quota.files).collect()
 }
 
@@ -326,7 +331,7 @@ fn a_later_rebuild_names_no_archived_slice_because_its_path_is_free_by_then() {
         // Told first, it has the path for a moment: it is listed as the names say it, and not as its sidecar does.
         bench.join_each(if is_staged { &["n2", "n1"] } else { &["n1", "n2"] });
         assert_eq!(bench.conflicts(), [("/f".to_owned(), ConflictKind::OlderVersion, true)]);
-        bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+        bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/f"), to: path("/g") }));
         bench.advance(seconds(3));
         let backup = bench.rows.clone();
         bench.put("ann", create("/later"), 3);
@@ -352,7 +357,7 @@ fn a_file_that_was_renamed_over_another_since_the_backup_stays_in_its_place() {
         let slice = content(&bench.put("ann", create("/c"), 2)).slice;
         bench.advance(seconds(3));
         let backup = bench.rows.clone();
-        bench.done("ann", ClientRequest::Rename { from: path("/c"), to: path("/a") });
+        bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/c"), to: path("/a") }));
         bench.advance(seconds(3));
         bench.bring_back(&backup);
         bench.come(&order);
@@ -370,7 +375,7 @@ fn drain(bench: &mut Bench, id: &str, undo: bool) {
 }
 
 fn membership(bench: &mut Bench, id: &str) -> Option<Membership> {
-    let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes) else { panic!() };
+    let ClientReply::Nodes(nodes) = bench.ask("admin", ClientRequest::Nodes(NodesRequest)) else { panic!() };
     nodes.iter().find(|status| status.node == node(id)).map(|status| status.membership)
 }
 

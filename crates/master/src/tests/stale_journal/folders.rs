@@ -1,5 +1,7 @@
 //! Folders that nodes know as they were before: files stay with the folder in which they were written.
 
+use protocol::message::request::{QuotasRequest, RemoveRequest, RenameRequest, TrashRequest};
+
 use super::*;
 use crate::actions::OUTDATED_TABLE;
 
@@ -27,7 +29,7 @@ fn work_where_a_folder_was_removed_stays_though_a_node_with_the_old_comes_first(
     bench.put("ann", create("/p/a/old"), 1);
     bench.advance(seconds(3));
     let kept = bench.node("n2").mirror.clone();
-    bench.done("ann", ClientRequest::Remove { path: path("/p/a"), recursive: true, now: false });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/p/a"), recursive: true, now: false }));
     bench.advance(seconds(1));
     bench.mkdir("ann", "/p/a");
     bench.put("ann", create("/p/a/new"), 2);
@@ -46,7 +48,7 @@ fn what_is_written_where_a_folder_stood_that_was_renamed_is_not_taken_along_by_i
         let old = content(&bench.put("ann", create("/b/f"), 1)).slice;
         bench.advance(seconds(3));
         let kept = bench.node("n2").mirror.clone();
-        bench.done("ann", ClientRequest::Rename { from: path("/b"), to: path("/a") });
+        bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/b"), to: path("/a") }));
         bench.advance(seconds(1));
         bench.mkdir("ann", "/b");
         let at = (!is_known_to_both).then(|| node("n2"));
@@ -111,7 +113,9 @@ fn work_of_several_lives_on_an_old_journal_stands_and_no_folders_are_mixed_up() 
     }
     assert!(bench.is_closed_to("bob", "/eves/secret") && bench.is_closed_to("bob", "/eves/later"));
     assert_eq!(bench.lifetime("/eves"), Some(77_777));
-    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas { after: None }) else { panic!() };
+    let ClientReply::Quotas(quotas) = bench.ask("admin", ClientRequest::Quotas(QuotasRequest { after: None })) else {
+        panic!()
+    };
     assert!(quotas.quotas.iter().any(|quota| quota.files == Some(3)), "{quotas:?}");
 }
 
@@ -134,7 +138,9 @@ fn a_file_stays_with_its_folder_though_the_last_node_knows_it_at_the_old_path() 
         bench.come(&["n3", "n1", "n2"]);
         assert_eq!(bench.rebuild_status().state, RebuildState::Settled);
         assert_eq!((bench.exists("/a/f"), bench.exists("/b/f")), (!is_removed, false), "{:?}", bench.all_paths());
-        let ClientReply::Trash(trash) = bench.ask("ann", ClientRequest::Trash { all_users: false, after: None }) else {
+        let ClientReply::Trash(trash) =
+            bench.ask("ann", ClientRequest::Trash(TrashRequest { all_users: false, after: None }))
+        else {
             panic!()
         };
         assert_eq!(trash.items.len(), usize::from(is_removed));
@@ -172,7 +178,7 @@ fn what_a_backup_wrote_down_of_outdated_paths_undoes_no_later_rename() {
     let backup = bench.rows.clone();
     bench.join_each(&[&order[2]]);
     bench.advance(seconds(3));
-    bench.done("ann", ClientRequest::Rename { from: path("/g"), to: path("/h") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/g"), to: path("/h") }));
     bench.advance(seconds(3));
     bench.bring_back(&backup);
     // It does not have the file, and its copy is taken before the others report.
@@ -188,8 +194,8 @@ impl Bench {
     /// Renames something, or moves it to the trash.
     fn rename_or_remove(&mut self, is_removed: bool, from: &str, to: &str) {
         let change = match is_removed {
-            true => ClientRequest::Remove { path: path(from), recursive: true, now: false },
-            false => ClientRequest::Rename { from: path(from), to: path(to) },
+            true => ClientRequest::Remove(RemoveRequest { path: path(from), recursive: true, now: false }),
+            false => ClientRequest::Rename(RenameRequest { from: path(from), to: path(to) }),
         };
         self.done("ann", change);
     }
@@ -228,8 +234,8 @@ fn with_an_outdated_path(is_removed: bool, has_moved: bool) -> (Bench, SliceId, 
     bench.done(
         "ann",
         match is_removed {
-            true => ClientRequest::Remove { path: path("/d"), recursive: true, now: false },
-            false => ClientRequest::Rename { from: path("/d/f"), to: path("/g") },
+            true => ClientRequest::Remove(RemoveRequest { path: path("/d"), recursive: true, now: false }),
+            false => ClientRequest::Rename(RenameRequest { from: path("/d/f"), to: path("/g") }),
         },
     );
     bench.mkdir("ann", "/d");
@@ -271,7 +277,7 @@ fn a_node_of_an_old_journal_undoes_nothing_though_that_is_lost_before_all_report
         let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
         let (slice, order) = bench.put_at_two("/f");
         bench.crash(&order[1]);
-        bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+        bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/f"), to: path("/g") }));
         bench.advance(seconds(3));
         let backup = bench.rows.clone();
         bench.mkdir("ann", "/later");
@@ -315,7 +321,7 @@ fn a_file_for_which_an_older_copy_had_no_place_gets_it_when_the_newer_one_is_tak
         bench.mkdir("ann", "/d/e");
         bench.advance(seconds(3));
         let kept = bench.node("n2").mirror.clone();
-        bench.done("ann", ClientRequest::Remove { path: path("/d"), recursive: true, now: true });
+        bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/d"), recursive: true, now: true }));
         let one = CreateRequest { at: Some(node("n1")), copies: Some(1), sync_copies: Some(1), ..create("/d") };
         let slice = content(&bench.put("ann", one, 1)).slice;
         bench.advance(seconds(3));
@@ -340,7 +346,7 @@ fn an_overwrite_while_a_path_is_outdated_leaves_no_row_that_spoils_the_mirror() 
     bench.restart_master();
     bench.join_each(&[&order[0], &order[1], &order[2]]);
     bench.close_to_others("ann", "/d");
-    bench.done("ann", ClientRequest::Remove { path: path("/g"), recursive: false, now: true });
+    bench.done("ann", ClientRequest::Remove(RemoveRequest { path: path("/g"), recursive: false, now: true }));
     bench.advance(seconds(3));
     bench.lose_journal(0);
     bench.come(&[&order[0], &order[1], &order[2]]);
@@ -354,7 +360,7 @@ fn outdated_paths_that_an_old_journal_wrote_down_hold_when_it_proves_stale() {
     let mut bench = Bench::with_nodes(&["a/1", "b/1", "c/1"]);
     let (_, order) = bench.put_at_two("/f");
     bench.crash(&order[1]);
-    bench.done("ann", ClientRequest::Rename { from: path("/f"), to: path("/g") });
+    bench.done("ann", ClientRequest::Rename(RenameRequest { from: path("/f"), to: path("/g") }));
     bench.advance(seconds(3));
     bench.crash(&order[0]);
     bench.mkdir("ann", "/later");

@@ -3,9 +3,16 @@
 use super::{Vectors, known_user, user};
 use crate::{
     AddressRange, CredentialId,
-    message::accounts::{
-        AccountsReply, AccountsRequest, GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus,
-        UserChange, UserStatus,
+    message::{
+        accounts::{
+            AccountsReply, AccountsRequest, GroupStatus, NewSession, NewUser, Password, SessionStatus, TokenStatus,
+            UserChange, UserStatus,
+        },
+        request::{
+            AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest, RemoveUserRequest,
+            RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest, SetMemberRequest,
+            SetPasswordRequest, TokensRequest, UsersRequest, WhoAmIRequest,
+        },
     },
 };
 
@@ -23,26 +30,26 @@ fn the_words_about_accounts_have_their_bytes() {
     let change = UserChange::Enabled(false);
     let (old, new_password) = (Some(Password("correct horse".into())), Password("battery staple".into()));
     compare!(vectors, AccountsRequest {
-        "who-am-i": AccountsRequest::WhoAmI => AccountsRequest::WhoAmI,
-        "users": AccountsRequest::Users { .. } => AccountsRequest::Users { after: Some(user()) },
+        "who-am-i": AccountsRequest::WhoAmI(WhoAmIRequest) => AccountsRequest::WhoAmI(WhoAmIRequest),
+        "users": AccountsRequest::Users(_) => AccountsRequest::Users(UsersRequest { after: Some(user()) }),
         "add-user": AccountsRequest::AddUser(_) => AccountsRequest::AddUser(new),
-        "remove-user": AccountsRequest::RemoveUser(_) => AccountsRequest::RemoveUser(user()),
-        "change-user": AccountsRequest::ChangeUser { .. } => AccountsRequest::ChangeUser { user: user(), change },
-        "set-password": AccountsRequest::SetPassword { .. } =>
-            AccountsRequest::SetPassword { user: user(), old, new: new_password },
-        "groups": AccountsRequest::Groups { .. } => AccountsRequest::Groups { after: Some("astro".into()) },
-        "add-group": AccountsRequest::AddGroup(_) => AccountsRequest::AddGroup("astro".into()),
-        "remove-group": AccountsRequest::RemoveGroup(_) => AccountsRequest::RemoveGroup("astro".into()),
-        "set-member": AccountsRequest::SetMember { .. } =>
-            AccountsRequest::SetMember { group: "astro".into(), user: user(), member: true },
-        "add-token": AccountsRequest::AddToken { .. } =>
-            AccountsRequest::AddToken { user: user(), name: "nightly".into(), life_seconds: 86_400 },
-        "tokens": AccountsRequest::Tokens(_) => AccountsRequest::Tokens(user()),
-        "revoke-token": AccountsRequest::RevokeToken { .. } =>
-            AccountsRequest::RevokeToken { user: user(), name: "nightly".into() },
-        "sessions": AccountsRequest::Sessions { .. } => AccountsRequest::Sessions { after: Some(CredentialId(7)) },
-        "revoke-session": AccountsRequest::RevokeSession(_) => AccountsRequest::RevokeSession(CredentialId(7)),
-        "revoke-sessions-of": AccountsRequest::RevokeSessionsOf(_) => AccountsRequest::RevokeSessionsOf(user()),
+        "remove-user": AccountsRequest::RemoveUser(_) => AccountsRequest::RemoveUser(RemoveUserRequest(user())),
+        "change-user": AccountsRequest::ChangeUser(_) => AccountsRequest::ChangeUser(ChangeUserRequest { user: user(), change }),
+        "set-password": AccountsRequest::SetPassword(_) =>
+            AccountsRequest::SetPassword(SetPasswordRequest { user: user(), old, new: new_password }),
+        "groups": AccountsRequest::Groups(_) => AccountsRequest::Groups(GroupsRequest { after: Some("astro".into()) }),
+        "add-group": AccountsRequest::AddGroup(_) => AccountsRequest::AddGroup(AddGroupRequest("astro".into())),
+        "remove-group": AccountsRequest::RemoveGroup(_) => AccountsRequest::RemoveGroup(RemoveGroupRequest("astro".into())),
+        "set-member": AccountsRequest::SetMember(_) =>
+            AccountsRequest::SetMember(SetMemberRequest { group: "astro".into(), user: user(), member: true }),
+        "add-token": AccountsRequest::AddToken(_) =>
+            AccountsRequest::AddToken(AddTokenRequest { user: user(), name: "nightly".into(), life_seconds: 86_400 }),
+        "tokens": AccountsRequest::Tokens(_) => AccountsRequest::Tokens(TokensRequest(user())),
+        "revoke-token": AccountsRequest::RevokeToken(_) =>
+            AccountsRequest::RevokeToken(RevokeTokenRequest { user: user(), name: "nightly".into() }),
+        "sessions": AccountsRequest::Sessions(_) => AccountsRequest::Sessions(SessionsRequest { after: Some(CredentialId(7)) }),
+        "revoke-session": AccountsRequest::RevokeSession(_) => AccountsRequest::RevokeSession(RevokeSessionRequest(CredentialId(7))),
+        "revoke-sessions-of": AccountsRequest::RevokeSessionsOf(_) => AccountsRequest::RevokeSessionsOf(RevokeSessionsOfRequest(user())),
     });
     compare!(vectors, UserChange {
         "enabled": UserChange::Enabled(_) => UserChange::Enabled(true),

@@ -3,23 +3,28 @@
 use super::{Vectors, acl, node, path, signed, slice, user};
 use crate::{
     JobId, Principal, Rights, SectorPath,
-    message::access::{AclReply, AclRequest, AclStatus},
+    message::{
+        access::{AclReply, AclRequest, AclStatus},
+        request::{
+            ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest, SetAclRequest,
+        },
+    },
 };
 
 #[test]
 fn the_words_about_rights_have_their_bytes() {
     let mut vectors = Vectors::of("acl", include_str!("../../../tests/vectors/acl.txt"));
     compare!(vectors, AclRequest {
-        "get": AclRequest::Get(_) => AclRequest::Get(path()),
-        "set": AclRequest::Set { .. } => AclRequest::Set { path: path(), acl: acl() },
-        "remove": AclRequest::Remove { .. } => AclRequest::Remove {
+        "get": AclRequest::Get(_) => AclRequest::Get(GetAclRequest(path())),
+        "set": AclRequest::Set(_) => AclRequest::Set(SetAclRequest { path: path(), acl: acl() }),
+        "remove": AclRequest::Remove(_) => AclRequest::Remove(RemoveFromAclRequest {
             path: path(),
             principals: vec![Principal::User(user()), Principal::Group("astro".into()), Principal::Everyone],
-        },
-        "clear": AclRequest::Clear(_) => AclRequest::Clear(path()),
-        "give-to": AclRequest::GiveTo { .. } => AclRequest::GiveTo { path: path(), owner: user() },
-        "inputs": AclRequest::Inputs { .. } =>
-            AclRequest::Inputs { job: JobId(6), node: node(), slices: vec![slice()] },
+        }),
+        "clear": AclRequest::Clear(_) => AclRequest::Clear(ClearAclRequest(path())),
+        "give-to": AclRequest::GiveTo(_) => AclRequest::GiveTo(GiveToRequest { path: path(), owner: user() }),
+        "inputs": AclRequest::Inputs(_) =>
+            AclRequest::Inputs(JobInputsRequest { job: JobId(6), node: node(), slices: vec![slice()] }),
     });
     let status = AclStatus {
         path: path(),

@@ -10,6 +10,10 @@ use crate::{
             WaitingMachine,
         },
         master_security::{Asker, UserRights},
+        request::{
+            AddTicketRequest, AllowRequest, ApproveRequest, MachinesRequest, RejectRequest, StrikeRequest,
+            WaitingMachinesRequest,
+        },
     },
 };
 
@@ -38,23 +42,23 @@ fn the_words_about_machines_have_their_bytes() {
             enrolment: Enrolment::Confirm { name: node() },
         },
         "administer": AdmissionRequest::Administer { .. } =>
-            AdmissionRequest::Administer { by: by.clone(), verb: AdmissionVerb::Machines { after: None } },
-        "own": AdmissionRequest::Own(_) => AdmissionRequest::Own(AdmissionVerb::Requests),
+            AdmissionRequest::Administer { by: by.clone(), verb: AdmissionVerb::Machines(MachinesRequest { after: None }) },
+        "own": AdmissionRequest::Own(_) => AdmissionRequest::Own(AdmissionVerb::Requests(WaitingMachinesRequest)),
     });
     compare!(vectors, AdmissionVerb {
-        "add-ticket": AdmissionVerb::AddTicket { .. } => AdmissionVerb::AddTicket {
+        "add-ticket": AdmissionVerb::AddTicket(_) => AdmissionVerb::AddTicket(AddTicketRequest {
             kind: MachineKind::Node,
             digest: [9; 32],
             name: Some(node()),
             life_seconds: 3_600,
-        },
-        "requests": AdmissionVerb::Requests => AdmissionVerb::Requests,
-        "approve": AdmissionVerb::Approve { .. } => AdmissionVerb::Approve { name: node(), key: Some(digest) },
-        "reject": AdmissionVerb::Reject { .. } => AdmissionVerb::Reject { name: node() },
-        "allow": AdmissionVerb::Allow { .. } =>
-            AdmissionVerb::Allow { name: node(), addresses: vec!["10.0.0.0/8".parse().unwrap()] },
-        "machines": AdmissionVerb::Machines { .. } => AdmissionVerb::Machines { after: Some(node()) },
-        "strike": AdmissionVerb::Strike { .. } => AdmissionVerb::Strike { name: node(), undo: true },
+        }),
+        "requests": AdmissionVerb::Requests(WaitingMachinesRequest) => AdmissionVerb::Requests(WaitingMachinesRequest),
+        "approve": AdmissionVerb::Approve(_) => AdmissionVerb::Approve(ApproveRequest { name: node(), key: Some(digest) }),
+        "reject": AdmissionVerb::Reject(_) => AdmissionVerb::Reject(RejectRequest { name: node() }),
+        "allow": AdmissionVerb::Allow(_) =>
+            AdmissionVerb::Allow(AllowRequest { name: node(), addresses: vec!["10.0.0.0/8".parse().unwrap()] }),
+        "machines": AdmissionVerb::Machines(_) => AdmissionVerb::Machines(MachinesRequest { after: Some(node()) }),
+        "strike": AdmissionVerb::Strike(_) => AdmissionVerb::Strike(StrikeRequest { name: node(), undo: true }),
     });
     let waiting =
         WaitingMachine { name: node(), key: digest, address: address().ip(), asked_unix_millis: 1_700_000_000_000 };

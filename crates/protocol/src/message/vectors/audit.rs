@@ -9,6 +9,7 @@ use crate::{
         },
         master_security::UserRights,
         node_master::TicketRefusal,
+        request::VerifyAuditRequest,
     },
     ticket::TicketFault,
 };
@@ -26,7 +27,7 @@ fn the_words_of_the_audit_record_have_their_bytes() {
     });
     compare!(vectors, AuditQuestion {
         "show": AuditQuestion::Show(_) => AuditQuestion::Show(query()),
-        "verify": AuditQuestion::Verify => AuditQuestion::Verify,
+        "verify": AuditQuestion::Verify(VerifyAuditRequest) => AuditQuestion::Verify(VerifyAuditRequest),
     });
     let fault = AuditFault { file: "audit-1.jsonl".into(), line: 4, why: "its hash is another".into() };
     compare!(vectors, AuditReply {

@@ -3,11 +3,14 @@
 use super::{Vectors, node, path};
 use crate::{
     JobId,
-    message::history::{AttemptEnd, AttemptRecord, HistoryRequest, JobHistory, NodeMarks},
+    message::{
+        history::{AttemptEnd, AttemptRecord, HistoryRequest, JobHistory, NodeMarks},
+        request::{GetHistoryRequest, SubmitHistoryRequest},
+    },
 };
 
 pub(super) fn tell() -> HistoryRequest {
-    HistoryRequest::Submit { job: JobId(6), history: history() }
+    HistoryRequest::Submit(SubmitHistoryRequest { job: JobId(6), history: history() })
 }
 
 /// A history with every end that an attempt may have.
@@ -34,8 +37,8 @@ pub(super) fn history() -> JobHistory {
 fn the_words_about_histories_have_their_bytes() {
     let mut vectors = Vectors::of("history", include_str!("../../../tests/vectors/history.txt"));
     compare!(vectors, HistoryRequest {
-        "tell": HistoryRequest::Submit { .. } => tell(),
-        "of": HistoryRequest::Get(_) => HistoryRequest::Get(JobId(7)),
+        "tell": HistoryRequest::Submit(_) => tell(),
+        "of": HistoryRequest::Get(_) => HistoryRequest::Get(GetHistoryRequest(JobId(7))),
     });
     vectors.finish();
 }

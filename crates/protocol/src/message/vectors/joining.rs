@@ -12,6 +12,7 @@ use crate::{
         join::{JoinReply, JoinRequest, Secret},
         login::{DeviceReply, DeviceRequest},
         master_security::{AccountChanges, Asker, ChangeCursor, HeldSession, SecurityReply, SecurityRequest},
+        request::{WaitingMachinesRequest, WhoAmIRequest},
     },
     ticket::{HolderKey, TicketKeys},
 };
@@ -68,7 +69,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
             SecurityRequest::CheckNode { node: node(), fingerprint: [8; 32], address: address().ip() },
         "accounts": SecurityRequest::Accounts { .. } => SecurityRequest::Accounts {
             by: Asker { rights: rights(), credential: CredentialId(0x77), address: from },
-            request: AccountsRequest::WhoAmI,
+            request: AccountsRequest::WhoAmI(WhoAmIRequest),
         },
         "login": SecurityRequest::Login { .. } => SecurityRequest::Login {
             user: user(),
@@ -83,7 +84,7 @@ fn the_words_of_master_and_security_server_have_their_bytes() {
             address: from,
         }]),
         "admission": SecurityRequest::Admission(_) =>
-            SecurityRequest::Admission(AdmissionRequest::Own(AdmissionVerb::Requests)),
+            SecurityRequest::Admission(AdmissionRequest::Own(AdmissionVerb::Requests(WaitingMachinesRequest))),
         "audit": SecurityRequest::Audit(_) => SecurityRequest::Audit(audit::batch()),
         "health": SecurityRequest::Health => SecurityRequest::Health,
         "struck-off": SecurityRequest::StruckOff => SecurityRequest::StruckOff,

@@ -13,7 +13,7 @@ use client::{
 };
 use daemon::settings::{Checked, SecuritySettings, Settings};
 use net::identity::Credentials;
-use protocol::{JoinTicket, MachineKind, Reason, message::admission::AdmissionVerb};
+use protocol::{JoinTicket, MachineKind, Reason};
 use security::{create_cloud, machines::TicketRow, open_cloud};
 use store::write_file_atomically;
 
@@ -79,14 +79,14 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
     if address.ip().is_unspecified() || address.port() == 0 {
         return Err(Failure::usage("say with --address where the master reaches the security server"));
     }
-    let (ticket, verb) = new_ticket(MachineKind::Master, address, &texts.authority_pem, name.clone(), life)?;
+    let (ticket, request) = new_ticket(MachineKind::Master, address, &texts.authority_pem, name.clone(), life)?;
     match open_cloud(&settings.folder) {
         // No security server runs on it.
         Ok(mut cloud) => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let until_unix_millis = u64::try_from((now + life).as_millis()).unwrap_or(u64::MAX);
             let row = TicketRow { kind: MachineKind::Master, name, until_unix_millis, used_by: None };
-            keep(&mut cloud, &verb, &row)?;
+            cloud.add_ticket(&request.digest, &row)?;
         }
         Err(error) if error.is_served() => {
             let own = Credentials { certificate_pem: texts.certificate_pem, key_pem: texts.key_pem };
@@ -94,16 +94,11 @@ pub(crate) async fn ticket(ticket: SecurityTicket, global: &Global) -> Result<()
             if here.ip().is_unspecified() {
                 here.set_ip(if here.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1].into() });
             }
-            at_security_server(here, &texts.authority_pem, &own, verb).await?;
+            at_security_server(here, &texts.authority_pem, &own, request.into()).await?;
         }
         Err(error) => return Err(error.into()),
     }
     print(&ticket, life.as_secs(), global)
-}
-
-fn keep(cloud: &mut security::CloudSetup, verb: &AdmissionVerb, row: &TicketRow) -> Result<(), Failure> {
-    let AdmissionVerb::AddTicket { digest, .. } = verb else { return Err(Failure::failed("that is no new ticket")) };
-    Ok(cloud.add_ticket(digest, row)?)
 }
 
 fn print(ticket: &JoinTicket, life_seconds: u64, global: &Global) -> Result<(), Failure> {

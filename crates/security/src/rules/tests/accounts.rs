@@ -5,6 +5,11 @@ use protocol::{
     message::{
         accounts::{NewSession, UserChange},
         master_security::{ChangeCursor, HeldSession},
+        request::{
+            AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest, RemoveUserRequest,
+            RevokeSessionRequest, RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest, SetMemberRequest,
+            SetPasswordRequest, TokensRequest, WhoAmIRequest,
+        },
     },
 };
 
@@ -17,7 +22,7 @@ const HOUR: u64 = 3_600;
 fn with_bob() -> Security {
     let mut security = security();
     done(&mut security, "alice", new_user("bob", Some("battery staple")));
-    done(&mut security, "alice", AccountsRequest::AddGroup("geo".into()));
+    done(&mut security, "alice", AccountsRequest::AddGroup(AddGroupRequest("geo".into())));
     security
 }
 
@@ -70,16 +75,16 @@ fn enters(security: &mut Security, now: Now, token: [u8; 32]) -> bool {
 }
 
 fn change(user: &str, change: UserChange) -> AccountsRequest {
-    AccountsRequest::ChangeUser { user: name(user), change }
+    AccountsRequest::ChangeUser(ChangeUserRequest { user: name(user), change })
 }
 
 fn set_password(user: &str, old: Option<&str>, new: &str) -> AccountsRequest {
     let old = old.map(|old| Password(old.into()));
-    AccountsRequest::SetPassword { user: name(user), old, new: Password(new.into()) }
+    AccountsRequest::SetPassword(SetPasswordRequest { user: name(user), old, new: Password(new.into()) })
 }
 
 fn add_token(user: &str, life_seconds: u64) -> AccountsRequest {
-    AccountsRequest::AddToken { user: name(user), name: "nightly".into(), life_seconds }
+    AccountsRequest::AddToken(AddTokenRequest { user: name(user), name: "nightly".into(), life_seconds })
 }
 
 #[test]
@@ -126,22 +131,25 @@ fn a_session_that_was_revoked_enters_nowhere_and_masters_hear_whose() {
     let before = changes(&mut security, ChangeCursor::default());
     assert_eq!(before.users, None, "who knows nothing looks at everyone");
     assert_eq!(
-        status(account(&mut security, "robot", AccountsRequest::RevokeSession(first.credential))),
+        status(account(&mut security, "robot", AccountsRequest::RevokeSession(RevokeSessionRequest(first.credential)))),
         Status::NotFound
     );
-    let revoke = AccountsRequest::RevokeSession(first.credential);
+    let revoke = AccountsRequest::RevokeSession(RevokeSessionRequest(first.credential));
     assert_eq!(in_session(&mut security, at(0), "bob", first.credential, revoke.clone()), DONE);
     assert_eq!(changes(&mut security, before.cursor).users, Some(vec![name("bob")]));
     assert!(!enters(&mut security, at(0), first.token) && enters(&mut security, at(0), second.token));
     assert_eq!(rechecked(&mut security, at(0), first.credential), None);
     assert!(rechecked(&mut security, at(0), second.credential).is_some());
     assert_eq!(
-        status(in_session(&mut security, at(0), "bob", first.credential, AccountsRequest::WhoAmI)),
+        status(in_session(&mut security, at(0), "bob", first.credential, AccountsRequest::WhoAmI(WhoAmIRequest))),
         Status::Refused
     );
     assert_eq!(refusal(&mut security, "alice", revoke), Status::NotFound);
-    assert_eq!(refusal(&mut security, "robot", AccountsRequest::RevokeSessionsOf(name("bob"))), Status::Refused);
-    done(&mut security, "alice", AccountsRequest::RevokeSessionsOf(name("bob")));
+    assert_eq!(
+        refusal(&mut security, "robot", AccountsRequest::RevokeSessionsOf(RevokeSessionsOfRequest(name("bob")))),
+        Status::Refused
+    );
+    done(&mut security, "alice", AccountsRequest::RevokeSessionsOf(RevokeSessionsOfRequest(name("bob"))));
     assert!(!enters(&mut security, at(0), second.token));
 }
 
@@ -166,7 +174,11 @@ fn every_master_hears_of_a_change_also_one_that_was_away() {
 fn each_sees_his_own_sessions_and_an_administrator_all() {
     let mut security = with_bob();
     session_of_bob(&mut security, at(0));
-    let seen = |security: &mut Security, who| match account(security, who, AccountsRequest::Sessions { after: None }) {
+    let seen = |security: &mut Security, who| match account(
+        security,
+        who,
+        AccountsRequest::Sessions(SessionsRequest { after: None }),
+    ) {
         SecurityReply::Accounts(AccountsReply::Sessions { sessions, more: false }) => sessions.len(),
         other => panic!("{other:?}"),
     };
@@ -192,7 +204,7 @@ fn a_disabled_user_is_out_at_once_and_hears_why_only_with_the_right_password() {
     assert_eq!(rechecked(&mut security, at(0), session.credential), None);
     assert!(message(begin(&mut security, at(0), "bob", password("battery staple"))).contains("is disabled"));
     assert_eq!(message(begin(&mut security, at(0), "bob", password("battery"))), WRONG_LOGIN);
-    assert_eq!(refusal(&mut security, "bob", AccountsRequest::WhoAmI), Status::Refused);
+    assert_eq!(refusal(&mut security, "bob", AccountsRequest::WhoAmI(WhoAmIRequest)), Status::Refused);
     done(&mut security, "alice", change("bob", UserChange::Enabled(true)));
     assert!(!enters(&mut security, at(0), session.token), "its sessions stay ended");
     session_of_bob(&mut security, at(0));
@@ -206,7 +218,7 @@ fn the_last_administrator_who_may_come_in_stays_one() {
         [
             change(user, UserChange::Admin(false)),
             change(user, UserChange::Enabled(false)),
-            AccountsRequest::RemoveUser(name(user)),
+            AccountsRequest::RemoveUser(RemoveUserRequest(name(user))),
         ]
     };
     for request in takes_away("alice") {
@@ -225,7 +237,7 @@ fn an_administrator_without_a_lasting_credential_does_not_count_as_the_last_one(
     let mut security = security();
     let AccountsRequest::AddUser(new) = new_user("carol", None) else { panic!() };
     done(&mut security, "alice", AccountsRequest::AddUser(NewUser { admin: true, service: true, ..new }));
-    let remove = AccountsRequest::RemoveUser(name("alice"));
+    let remove = AccountsRequest::RemoveUser(RemoveUserRequest(name("alice")));
     assert_eq!(refusal(&mut security, "alice", remove.clone()), Status::Refused, "carol has nothing");
     let reply = account(&mut security, "alice", add_token("carol", HOUR));
     assert!(matches!(reply, SecurityReply::Accounts(AccountsReply::Token(_))));
@@ -238,7 +250,7 @@ fn the_last_administrator_keeps_the_token_that_is_the_only_way_in() {
     let mut security = with_bob();
     done(&mut security, "alice", change("robot", UserChange::Admin(true)));
     done(&mut security, "robot", change("alice", UserChange::Enabled(false)));
-    let revoke = AccountsRequest::RevokeToken { user: name("robot"), name: "token-2".into() };
+    let revoke = AccountsRequest::RevokeToken(RevokeTokenRequest { user: name("robot"), name: "token-2".into() });
     assert!(message(account(&mut security, "robot", revoke.clone())).contains("last administrator"));
     done(&mut security, "robot", change("bob", UserChange::Admin(true)));
     done(&mut security, "robot", revoke);
@@ -258,12 +270,13 @@ fn nobody_shuts_the_own_address_out_by_mistake() {
 fn rights_that_change_reach_a_session_that_is_open() {
     let mut security = with_bob();
     let session = session_of_bob(&mut security, at(0));
-    let member = |member| AccountsRequest::SetMember { group: "geo".into(), user: name("bob"), member };
+    let member =
+        |member| AccountsRequest::SetMember(SetMemberRequest { group: "geo".into(), user: name("bob"), member });
     done(&mut security, "alice", member(true));
     done(&mut security, "alice", change("bob", UserChange::Admin(true)));
     let known = rechecked(&mut security, at(0), session.credential).unwrap();
     assert_eq!((known.rights.groups, known.rights.admin), (vec!["geo".to_owned()], true));
-    done(&mut security, "alice", AccountsRequest::RemoveGroup("geo".into()));
+    done(&mut security, "alice", AccountsRequest::RemoveGroup(RemoveGroupRequest("geo".into())));
     assert_eq!(rechecked(&mut security, at(0), session.credential).unwrap().rights.groups, Vec::<String>::new());
     done(&mut security, "alice", change("bob", UserChange::Addresses(vec!["192.0.2.0/24".parse().unwrap()])));
     assert_eq!(rechecked(&mut security, at(0), session.credential), None, "he came from elsewhere");
@@ -272,25 +285,35 @@ fn rights_that_change_reach_a_session_that_is_open() {
 #[test]
 fn groups_are_added_filled_listed_and_removed_by_administrators() {
     let mut security = with_bob();
-    let member =
-        |group: &str, user: &str| AccountsRequest::SetMember { group: group.into(), user: name(user), member: true };
+    let member = |group: &str, user: &str| {
+        AccountsRequest::SetMember(SetMemberRequest { group: group.into(), user: name(user), member: true })
+    };
     assert_eq!(refusal(&mut security, "alice", member("none", "bob")), Status::NotFound);
     assert_eq!(refusal(&mut security, "alice", member("geo", "nobody")), Status::NotFound);
-    assert_eq!(refusal(&mut security, "alice", AccountsRequest::AddGroup("geo".into())), Status::Exists);
-    assert_eq!(refusal(&mut security, "alice", AccountsRequest::AddGroup("a group".into())), Status::Usage);
-    assert_eq!(refusal(&mut security, "alice", AccountsRequest::RemoveGroup("none".into())), Status::NotFound);
+    assert_eq!(
+        refusal(&mut security, "alice", AccountsRequest::AddGroup(AddGroupRequest("geo".into()))),
+        Status::Exists
+    );
+    assert_eq!(
+        refusal(&mut security, "alice", AccountsRequest::AddGroup(AddGroupRequest("a group".into()))),
+        Status::Usage
+    );
+    assert_eq!(
+        refusal(&mut security, "alice", AccountsRequest::RemoveGroup(RemoveGroupRequest("none".into()))),
+        Status::NotFound
+    );
     for request in [
         member("geo", "bob"),
-        AccountsRequest::AddGroup("mine".into()),
-        AccountsRequest::RemoveGroup("geo".into()),
-        AccountsRequest::Groups { after: None },
+        AccountsRequest::AddGroup(AddGroupRequest("mine".into())),
+        AccountsRequest::RemoveGroup(RemoveGroupRequest("geo".into())),
+        AccountsRequest::Groups(GroupsRequest { after: None }),
         change("bob", UserChange::Admin(true)),
     ] {
         assert_eq!(refusal(&mut security, "bob", request), Status::Refused);
     }
     done(&mut security, "alice", member("geo", "bob"));
     done(&mut security, "alice", member("geo", "bob"));
-    let reply = account(&mut security, "alice", AccountsRequest::Groups { after: None });
+    let reply = account(&mut security, "alice", AccountsRequest::Groups(GroupsRequest { after: None }));
     let SecurityReply::Accounts(AccountsReply::Groups { groups, more: false }) = reply else { panic!("{reply:?}") };
     assert_eq!((groups.len(), &groups[0].members), (1, &vec![name("bob")]));
 }
@@ -356,13 +379,13 @@ fn a_token_enters_until_it_ends_or_is_revoked_and_shows_when_it_was_used() {
         assert_eq!(refusal(&mut security, "alice", add_token("bob", life)), Status::Usage);
     }
     assert_eq!(refusal(&mut security, "robot", add_token("bob", 1)), Status::Refused);
-    assert_eq!(refusal(&mut security, "robot", AccountsRequest::Tokens(name("bob"))), Status::Refused);
+    assert_eq!(refusal(&mut security, "robot", AccountsRequest::Tokens(TokensRequest(name("bob")))), Status::Refused);
     assert!(enters(&mut security, at(HOUR), token.token));
-    let reply = account(&mut security, "bob", AccountsRequest::Tokens(name("bob")));
+    let reply = account(&mut security, "bob", AccountsRequest::Tokens(TokensRequest(name("bob"))));
     let SecurityReply::Accounts(AccountsReply::Tokens(tokens)) = reply else { panic!("{reply:?}") };
     assert_eq!((tokens[0].name.as_str(), tokens[0].used_unix_millis), ("nightly", Some(HOUR * 1_000)));
     assert!(!enters(&mut security, at(24 * HOUR), token.token));
-    let revoke = AccountsRequest::RevokeToken { user: name("bob"), name: "nightly".into() };
+    let revoke = AccountsRequest::RevokeToken(RevokeTokenRequest { user: name("bob"), name: "nightly".into() });
     done(&mut security, "bob", revoke.clone());
     assert!(!enters(&mut security, at(HOUR), token.token));
     assert_eq!(refusal(&mut security, "bob", revoke), Status::NotFound);

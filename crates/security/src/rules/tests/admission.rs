@@ -4,8 +4,15 @@ use std::sync::LazyLock;
 
 use net::identity::{Authority, NewKey, ticket_digest};
 use protocol::{
-    KeyDigest, MachineKind, NodeId, Refusal, TicketSecret,
-    message::admission::{AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment, MachineStatus},
+    KeyDigest, MachineKind, NodeId, Now, Reason, Refusal, Status, TicketSecret,
+    message::{
+        admission::{AdmissionReply, AdmissionRequest, AdmissionVerb, Enrolment, MachineStatus},
+        master_security::{SecurityReply, SecurityRequest},
+        request::{
+            AddTicketRequest, AllowRequest, ApproveRequest, MachinesRequest, RejectRequest, StrikeRequest,
+            WaitingMachinesRequest,
+        },
+    },
 };
 
 use super::{AWAY, HOME, ask, asker, at, message, security};
@@ -13,10 +20,6 @@ use crate::{
     accounts::MASTER,
     rules::{Connection, Security, SecurityAction, SecurityCaller, SecurityCompletion},
     signer::Signer,
-};
-use protocol::{
-    Now, Reason, Status,
-    message::master_security::{SecurityReply, SecurityRequest},
 };
 
 /// The authority of all these tests.
@@ -52,12 +55,12 @@ fn done(security: &mut Security, now: Now, verb: AdmissionVerb) {
 }
 
 fn ticket(secret: TicketSecret, for_name: Option<&str>) -> AdmissionVerb {
-    AdmissionVerb::AddTicket {
+    AdmissionVerb::AddTicket(AddTicketRequest {
         kind: MachineKind::Node,
         digest: ticket_digest(&secret),
         name: for_name.map(name),
         life_seconds: 3_600,
-    }
+    })
 }
 
 /// What a node says to a master, which passes it on with what it has seen.
@@ -108,7 +111,7 @@ fn digest(key: &NewKey) -> KeyDigest {
 }
 
 fn machines(security: &mut Security) -> Vec<MachineStatus> {
-    match administer(security, at(0), "alice", AdmissionVerb::Machines { after: None }) {
+    match administer(security, at(0), "alice", AdmissionVerb::Machines(MachinesRequest { after: None })) {
         SecurityReply::Admission(AdmissionReply::Machines { machines, more: false }) => machines,
         other => panic!("{other:?}"),
     }
@@ -127,7 +130,7 @@ fn a_ticket_admits_one_machine_and_the_same_one_again_when_its_answer_was_lost()
     let (again, other) = issued(come(&mut security, at(3), &first, secret(1), None));
     assert_eq!(again, "node-2");
     assert_eq!(joins(&mut security, "node-2", other, HOME), SecurityReply::NodeAllowed);
-    done(&mut security, at(4), AdmissionVerb::Strike { name: name("node-2"), undo: false });
+    done(&mut security, at(4), AdmissionVerb::Strike(StrikeRequest { name: name("node-2"), undo: false }));
     assert!(message(come(&mut security, at(5), &first, secret(1), None)).contains("used already"));
 }
 
@@ -237,9 +240,13 @@ fn an_answer_with_a_certificate_waits_until_its_row_is_durable() {
 fn only_administrators_let_machines_in_and_only_at_the_server_itself_masters() {
     let mut security = security();
     assert!(message(administer(&mut security, at(0), "robot", ticket(secret(1), None))).contains("may not"));
-    let AdmissionVerb::AddTicket { digest, .. } = ticket(secret(1), None) else { panic!("a ticket") };
-    let for_master =
-        AdmissionVerb::AddTicket { kind: MachineKind::Master, digest, name: Some(name("master-2")), life_seconds: 60 };
+    let AdmissionVerb::AddTicket(AddTicketRequest { digest, .. }) = ticket(secret(1), None) else { panic!("a ticket") };
+    let for_master = AdmissionVerb::AddTicket(AddTicketRequest {
+        kind: MachineKind::Master,
+        digest,
+        name: Some(name("master-2")),
+        life_seconds: 60,
+    });
     let reply = administer(&mut security, at(0), "alice", for_master.clone());
     assert!(message(reply).contains("at the security server itself"));
     let own = |verb| SecurityRequest::Admission(AdmissionRequest::Own(verb));
@@ -309,11 +316,11 @@ fn one_without_a_ticket_waits_until_it_is_approved() {
     let waiting = SecurityReply::Admission(AdmissionReply::Waiting { key: digest(&key) });
     assert_eq!(wait_for(&mut security, at(0), &key, "node-5"), waiting);
     assert_eq!(wait_for(&mut security, at(5), &key, "node-5"), waiting);
-    let reply = administer(&mut security, at(6), "alice", AdmissionVerb::Requests);
+    let reply = administer(&mut security, at(6), "alice", AdmissionVerb::Requests(WaitingMachinesRequest));
     let SecurityReply::Admission(AdmissionReply::Requests(requests)) = reply else { panic!("{reply:?}") };
     assert_eq!(requests.len(), 1);
     assert_eq!((requests[0].name.as_str(), requests[0].key), ("node-5", digest(&key)));
-    done(&mut security, at(7), AdmissionVerb::Approve { name: name("node-5"), key: None });
+    done(&mut security, at(7), AdmissionVerb::Approve(ApproveRequest { name: name("node-5"), key: None }));
     // The approval is for that key, also when the list of those who wait is gone with a restart.
     assert_eq!(
         wait_for(&mut security, at(8), &NewKey::generate().unwrap(), "node-5"),
@@ -328,7 +335,7 @@ fn one_without_a_ticket_waits_until_it_is_approved() {
 }
 
 fn digest_of_last(security: &mut Security) -> KeyDigest {
-    match administer(security, at(0), "alice", AdmissionVerb::Requests) {
+    match administer(security, at(0), "alice", AdmissionVerb::Requests(WaitingMachinesRequest)) {
         SecurityReply::Admission(AdmissionReply::Requests(requests)) => requests.last().unwrap().key,
         other => panic!("{other:?}"),
     }
@@ -341,7 +348,7 @@ fn of_several_who_want_a_name_the_administrator_must_say_which() {
     for key in [&mine, &theirs] {
         wait_for(&mut security, at(0), key, "node-5");
     }
-    let approve = |key| AdmissionVerb::Approve { name: name("node-5"), key };
+    let approve = |key| AdmissionVerb::Approve(ApproveRequest { name: name("node-5"), key });
     assert!(message(administer(&mut security, at(1), "alice", approve(None))).contains("2 machines want"));
     assert!(message(administer(&mut security, at(1), "alice", approve(Some(KeyDigest(1))))).contains("another key"));
     assert!(message(administer(&mut security, at(1), "robot", approve(Some(digest(&mine))))).contains("may not"));
@@ -355,15 +362,15 @@ fn of_several_who_want_a_name_the_administrator_must_say_which() {
 fn a_rejection_is_told_and_an_approval_withdrawn_or_expired_is_worth_nothing() {
     let mut security = security();
     let (key, late) = (key(), key());
-    let reject = AdmissionVerb::Reject { name: name("node-5") };
+    let reject = AdmissionVerb::Reject(RejectRequest { name: name("node-5") });
     let reply = administer(&mut security, at(0), "alice", reject.clone());
     assert!(matches!(reply, SecurityReply::Refused(refusal) if refusal.status() == Status::NotFound));
     wait_for(&mut security, at(0), &key, "node-5");
-    done(&mut security, at(1), AdmissionVerb::Approve { name: name("node-5"), key: None });
+    done(&mut security, at(1), AdmissionVerb::Approve(ApproveRequest { name: name("node-5"), key: None }));
     done(&mut security, at(2), reject);
     assert!(message(wait_for(&mut security, at(3), &key, "node-5")).contains("turned this request away"));
     wait_for(&mut security, at(0), &late, "node-6");
-    done(&mut security, at(0), AdmissionVerb::Approve { name: name("node-6"), key: None });
+    done(&mut security, at(0), AdmissionVerb::Approve(ApproveRequest { name: name("node-6"), key: None }));
     let reply = wait_for(&mut security, at(86_400), &late, "node-6");
     assert!(matches!(reply, SecurityReply::Admission(AdmissionReply::Waiting { .. })), "{reply:?}");
 }
@@ -423,7 +430,7 @@ fn a_certificate_is_renewed_for_who_shows_it_and_for_nobody_else() {
 fn a_node_that_was_struck_off_neither_joins_nor_renews_until_it_is_taken_back() {
     let mut security = security();
     let node = name("node-1");
-    let strike = |undo| AdmissionVerb::Strike { name: name("node-1"), undo };
+    let strike = |undo| AdmissionVerb::Strike(StrikeRequest { name: name("node-1"), undo });
     let renew = || Enrolment::Renew { name: node.clone(), key: key().request(Some(&node)).unwrap() };
     done(&mut security, at(0), strike(false));
     assert!(message(joins(&mut security, "node-1", [7; 32], HOME)).contains("was removed"));
@@ -431,7 +438,7 @@ fn a_node_that_was_struck_off_neither_joins_nor_renews_until_it_is_taken_back() 
     assert!(message(administer(&mut security, at(0), "robot", strike(true))).contains("may not"));
     done(&mut security, at(0), strike(true));
     assert_eq!(joins(&mut security, "node-1", [7; 32], HOME), SecurityReply::NodeAllowed);
-    let of_master = AdmissionVerb::Strike { name: name(MASTER), undo: false };
+    let of_master = AdmissionVerb::Strike(StrikeRequest { name: name(MASTER), undo: false });
     assert!(message(administer(&mut security, at(0), "alice", of_master.clone())).contains("is no node"));
     let own = SecurityRequest::Admission(AdmissionRequest::Own(of_master));
     assert!(message(on(&mut security, Some([5; 32]), own)).contains("the last master"));
@@ -444,7 +451,7 @@ fn masters_hear_of_every_machine_struck_off_while_its_certificate_lasts() {
         SecurityReply::StruckOff(names) => names,
         other => panic!("{other:?}"),
     };
-    let strike = |undo| AdmissionVerb::Strike { name: name("node-1"), undo };
+    let strike = |undo| AdmissionVerb::Strike(StrikeRequest { name: name("node-1"), undo });
     assert_eq!(struck(&mut security, 0), []);
     done(&mut security, at(0), strike(false));
     assert_eq!(struck(&mut security, 0), [name("node-1")]);
@@ -456,9 +463,8 @@ fn masters_hear_of_every_machine_struck_off_while_its_certificate_lasts() {
 #[test]
 fn an_administrator_says_from_where_a_node_may_join() {
     let mut security = security();
-    let allow = |name: &str, range: &str| AdmissionVerb::Allow {
-        name: name.parse().unwrap(),
-        addresses: vec![range.parse().unwrap()],
+    let allow = |name: &str, range: &str| {
+        AdmissionVerb::Allow(AllowRequest { name: name.parse().unwrap(), addresses: vec![range.parse().unwrap()] })
     };
     done(&mut security, at(0), allow("node-1", "203.0.113.0/24"));
     assert_eq!(joins(&mut security, "node-1", [7; 32], AWAY), SecurityReply::NodeAllowed);
@@ -477,7 +483,7 @@ fn tickets_are_bounded_in_number_and_life_and_expired_ones_make_room() {
     let with_life = |number: u16, life_seconds| {
         let mut digest = [0; 32];
         digest[..2].copy_from_slice(&number.to_be_bytes());
-        AdmissionVerb::AddTicket { kind: MachineKind::Node, digest, name: None, life_seconds }
+        AdmissionVerb::AddTicket(AddTicketRequest { kind: MachineKind::Node, digest, name: None, life_seconds })
     };
     for life_seconds in [0, 31 * 86_400, u64::MAX] {
         let reply = administer(&mut security, at(0), "alice", with_life(0, life_seconds));

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use protocol::message::request::SetPasswordRequest;
+
 use super::*;
 
 /// What became of many questions at once.
@@ -89,7 +91,7 @@ fn the_old_password_is_not_guessed_at_the_same_moment_either() {
     let mut security = security();
     let change = |number: usize| {
         let (old, new) = (Some(Password(format!("wrong horse {number}"))), Password("battery staple".into()));
-        let request = AccountsRequest::SetPassword { user: "alice".parse().unwrap(), old, new };
+        let request = AccountsRequest::SetPassword(SetPasswordRequest { user: "alice".parse().unwrap(), old, new });
         SecurityRequest::Accounts { by: asker("alice"), request }
     };
     let tally = all_at_once(&mut security, at(0), (0..20).map(change).collect());

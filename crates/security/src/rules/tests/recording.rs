@@ -5,10 +5,14 @@ use protocol::{
     message::{
         accounts::UserChange,
         audit::{AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditReply, AuditRequest},
+        request::{
+            AddGroupRequest, AddTokenRequest, ChangeUserRequest, GroupsRequest, RemoveGroupRequest, RemoveUserRequest,
+            RevokeSessionsOfRequest, RevokeTokenRequest, SessionsRequest, SetMemberRequest, SetPasswordRequest,
+            TokensRequest, UsersRequest, WhoAmIRequest,
+        },
     },
+    refusals::{REFUSALS_PER_SECOND_MAX, SOURCE_REFUSALS_PER_DAY_MAX},
 };
-
-use protocol::refusals::{REFUSALS_PER_SECOND_MAX, SOURCE_REFUSALS_PER_DAY_MAX};
 
 use super::*;
 
@@ -109,11 +113,14 @@ fn every_login_refusal_and_account_change_is_one_line_without_a_secret_reads_non
         fingerprint: [fingerprint; 32],
         address: from,
     };
-    let change = |change| AccountsRequest::ChangeUser { user: user(), change };
-    let set = |old, new: &str| AccountsRequest::SetPassword { user: user(), old, new: Password(new.into()) };
-    let member = |member| AccountsRequest::SetMember { group: group(), user: user(), member };
-    let token = |name: &str| AccountsRequest::AddToken { user: user(), name: name.into(), life_seconds: 60 };
-    let revoke = |name: &str| AccountsRequest::RevokeToken { user: user(), name: name.into() };
+    let change = |change| AccountsRequest::ChangeUser(ChangeUserRequest { user: user(), change });
+    let set = |old, new: &str| {
+        AccountsRequest::SetPassword(SetPasswordRequest { user: user(), old, new: Password(new.into()) })
+    };
+    let member = |member| AccountsRequest::SetMember(SetMemberRequest { group: group(), user: user(), member });
+    let token =
+        |name: &str| AccountsRequest::AddToken(AddTokenRequest { user: user(), name: name.into(), life_seconds: 60 });
+    let revoke = |name: &str| AccountsRequest::RevokeToken(RevokeTokenRequest { user: user(), name: name.into() });
     let by_bob = |request| SecurityRequest::Accounts { by: asker("bob"), request };
     for (request, kind, what, object, outcome) in [
         (asked(new_user("bob", Some(SECRET))), AuditKind::Grant, "add user", "bob", AuditOutcome::Done),
@@ -125,7 +132,13 @@ fn every_login_refusal_and_account_change_is_one_line_without_a_secret_reads_non
         (login("alice", password("correct horse"), AWAY), AuditKind::Login, "open session", "", AuditOutcome::Refused),
         (node("node-1", 7), AuditKind::Login, "join", "", AuditOutcome::Done),
         (node("node-1", 8), AuditKind::Login, "join", "", AuditOutcome::Refused),
-        (asked(AccountsRequest::AddGroup(group())), AuditKind::Grant, "add group", "geo", AuditOutcome::Done),
+        (
+            asked(AccountsRequest::AddGroup(AddGroupRequest(group()))),
+            AuditKind::Grant,
+            "add group",
+            "geo",
+            AuditOutcome::Done,
+        ),
         (asked(member(true)), AuditKind::Grant, "join group", "geo", AuditOutcome::Done),
         (asked(member(false)), AuditKind::Grant, "leave group", "geo", AuditOutcome::Done),
         (asked(token("ci")), AuditKind::Grant, "add token", "bob", AuditOutcome::Done),
@@ -133,22 +146,46 @@ fn every_login_refusal_and_account_change_is_one_line_without_a_secret_reads_non
         (asked(revoke("ci")), AuditKind::Grant, "revoke token", "bob", AuditOutcome::Failed),
         (by_bob(set(Some(secret()), "battery staple")), AuditKind::Grant, "set password", "bob", AuditOutcome::Done),
         (by_bob(set(Some(secret()), "battery steel")), AuditKind::Grant, "set password", "bob", AuditOutcome::Refused),
-        (by_bob(AccountsRequest::Users { after: None }), AuditKind::Refusal, "list users", "", AuditOutcome::Refused),
-        (by_bob(AccountsRequest::RemoveGroup(group())), AuditKind::Grant, "remove group", "geo", AuditOutcome::Refused),
+        (
+            by_bob(AccountsRequest::Users(UsersRequest { after: None })),
+            AuditKind::Refusal,
+            "list users",
+            "",
+            AuditOutcome::Refused,
+        ),
+        (
+            by_bob(AccountsRequest::RemoveGroup(RemoveGroupRequest(group()))),
+            AuditKind::Grant,
+            "remove group",
+            "geo",
+            AuditOutcome::Refused,
+        ),
         (asked(change(UserChange::Admin(true))), AuditKind::Grant, "make administrator", "bob", AuditOutcome::Done),
         (asked(change(UserChange::Admin(false))), AuditKind::Grant, "make no administrator", "bob", AuditOutcome::Done),
         (asked(change(UserChange::Addresses(vec![]))), AuditKind::Grant, "set addresses", "bob", AuditOutcome::Done),
         (asked(change(UserChange::Enabled(false))), AuditKind::Grant, "disable user", "bob", AuditOutcome::Done),
         (asked(change(UserChange::Enabled(true))), AuditKind::Grant, "enable user", "bob", AuditOutcome::Done),
         (
-            asked(AccountsRequest::RevokeSessionsOf(user())),
+            asked(AccountsRequest::RevokeSessionsOf(RevokeSessionsOfRequest(user()))),
             AuditKind::Grant,
             "revoke sessions",
             "bob",
             AuditOutcome::Done,
         ),
-        (asked(AccountsRequest::RemoveGroup(group())), AuditKind::Grant, "remove group", "geo", AuditOutcome::Done),
-        (asked(AccountsRequest::RemoveUser(user())), AuditKind::Grant, "remove user", "bob", AuditOutcome::Done),
+        (
+            asked(AccountsRequest::RemoveGroup(RemoveGroupRequest(group()))),
+            AuditKind::Grant,
+            "remove group",
+            "geo",
+            AuditOutcome::Done,
+        ),
+        (
+            asked(AccountsRequest::RemoveUser(RemoveUserRequest(user()))),
+            AuditKind::Grant,
+            "remove user",
+            "bob",
+            AuditOutcome::Done,
+        ),
     ] {
         let (reply, events) = through(&mut security, request);
         let [event] = &events[..] else { panic!("{what}: {events:?}") };
@@ -160,11 +197,11 @@ fn every_login_refusal_and_account_change_is_one_line_without_a_secret_reads_non
         assert!(![SECRET, "hunter-two", "battery", "horse"].into_iter().any(is_told), "{text}");
     }
     for looking in [
-        AccountsRequest::WhoAmI,
-        AccountsRequest::Users { after: None },
-        AccountsRequest::Groups { after: None },
-        AccountsRequest::Tokens("alice".parse().unwrap()),
-        AccountsRequest::Sessions { after: None },
+        AccountsRequest::WhoAmI(WhoAmIRequest),
+        AccountsRequest::Users(UsersRequest { after: None }),
+        AccountsRequest::Groups(GroupsRequest { after: None }),
+        AccountsRequest::Tokens(TokensRequest("alice".parse().unwrap())),
+        AccountsRequest::Sessions(SessionsRequest { after: None }),
     ] {
         let (reply, events) = through(&mut security, asked(looking));
         assert!(matches!(reply, SecurityReply::Accounts(_)) && events.is_empty(), "{reply:?} {events:?}");

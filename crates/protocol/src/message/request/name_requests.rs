@@ -1,0 +1,191 @@
+//! Requests about names: what is at a path, and changes of it. Each is one paragraph: what it is, its reply, its
+//! properties. This file never handles one.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Call, Need, Properties, answered_by};
+use crate::{
+    Policy, Rights, SectorPath,
+    message::{
+        audit::AuditKind,
+        client_master::{ClientReply, Copies, EntryStatus, ListPage, Located, PolicyStatus, Usage},
+    },
+};
+
+/// Where a file can be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocateRequest(pub SectorPath);
+
+impl Call for LocateRequest {
+    answered_by!(Located, ClientReply::Located(located) => located);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("locate", Need::On(&self.0, Rights::READ))
+            .repeatable()
+            .during_rebuild()
+            .refused_as("read", &self.0)
+    }
+}
+
+/// What is at a path, and its copies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatRequest(pub SectorPath);
+
+impl Call for StatRequest {
+    answered_by!(EntryStatus, ClientReply::Status(status) => status);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("stat", Need::On(&self.0, Rights::READ))
+            .repeatable()
+            .during_rebuild()
+            .refused_as("look at", &self.0)
+    }
+}
+
+/// One page of a folder, by name; of a file, itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListRequest {
+    /// The folder.
+    pub folder: SectorPath,
+    /// Also what lies below its folders, depth first.
+    pub recursive: bool,
+    /// Only what comes after this path (the last of the previous page).
+    pub after: Option<SectorPath>,
+    /// Whether entries name the nodes that hold them.
+    pub with_nodes: bool,
+}
+
+impl Call for ListRequest {
+    answered_by!(ListPage, ClientReply::Page(page) => page);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("list", Need::On(&self.folder, Rights::READ))
+            .repeatable()
+            .during_rebuild()
+            .refused_as("list", &self.folder)
+    }
+}
+
+/// Make a folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MakeFolderRequest {
+    /// The folder.
+    pub path: SectorPath,
+    /// Make missing parents too, and do not mind if it exists.
+    pub parents: bool,
+}
+
+impl Call for MakeFolderRequest {
+    answered_by!((), ClientReply::Done => ());
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("make folder", Need::MakeFolder(&self.path)).refused_as("make folder", &self.path)
+    }
+}
+
+/// Rename a file or folder, atomically, replacing a file at `to`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenameRequest {
+    /// What.
+    pub from: SectorPath,
+    /// Its new path; its parent must exist.
+    pub to: SectorPath,
+}
+
+impl Call for RenameRequest {
+    answered_by!((), ClientReply::Done => ());
+
+    fn properties(&self) -> Properties<'_> {
+        let properties = match self.from == self.to {
+            true => Properties::new("rename", Need::On(&self.from, Rights::WRITE)),
+            false => Properties::new("rename", Need::Move(&self.from, &self.to)).and_needs([Need::Make(&self.to)]),
+        };
+        properties.refused_as("rename", &self.from)
+    }
+}
+
+/// Remove a file, or a folder. It goes to its owner's trash, from which it can be restored for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveRequest {
+    /// What.
+    pub path: SectorPath,
+    /// Also a folder that is not empty.
+    pub recursive: bool,
+    /// For good: nothing goes to the trash.
+    pub now: bool,
+}
+
+impl Call for RemoveRequest {
+    answered_by!((), ClientReply::Done => ());
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("remove", Need::Remove { path: &self.path, for_good: self.now })
+            .refused_as("remove", &self.path)
+    }
+}
+
+/// Files, folders and bytes at and below a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageRequest(pub SectorPath);
+
+impl Call for UsageRequest {
+    answered_by!(Usage, ClientReply::Usage(usage) => usage);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("usage", Need::On(&self.0, Rights::READ))
+            .repeatable()
+            .during_rebuild()
+            .refused_as("look at", &self.0)
+    }
+}
+
+/// An entry's own policy for copies, lifetime and quota, and the effective one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRequest(pub SectorPath);
+
+impl Call for PolicyRequest {
+    answered_by!(PolicyStatus, ClientReply::Policy(policy) => policy);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("policy", Need::On(&self.0, Rights::READ))
+            .repeatable()
+            .during_rebuild()
+            .refused_as("look at", &self.0)
+    }
+}
+
+/// Replace an entry's own policy by this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetPolicyRequest {
+    /// The entry.
+    pub path: SectorPath,
+    /// Its own policy; what it leaves out is inherited.
+    pub policy: Policy,
+}
+
+impl Call for SetPolicyRequest {
+    answered_by!(PolicyStatus, ClientReply::Policy(policy) => policy);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("set policy", Need::On(&self.path, Rights::ADMINISTER)).repeatable().noted(
+            AuditKind::Grant,
+            "set policy",
+            &self.path,
+        )
+    }
+}
+
+/// Every copy of a file, each with a ticket for its verification where its node can be reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopiesRequest(pub SectorPath);
+
+impl Call for CopiesRequest {
+    answered_by!(Copies, ClientReply::Copies(copies) => copies);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("copies", Need::On(&self.0, Rights::READ))
+            .repeatable()
+            .during_rebuild()
+            .refused_as("read", &self.0)
+    }
+}

@@ -1,0 +1,113 @@
+//! Requests about the trash and quotas. Each is one paragraph: what it is, its reply, its properties. This file never
+//! handles one.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Call, Need, Properties, answered_by};
+use crate::{
+    SectorPath, UserName,
+    message::{
+        audit::AuditKind,
+        client_master::{ClientReply, Entry, QuotaOf, QuotaPage, TrashKey, TrashPage},
+    },
+};
+
+/// What was removed and can be restored, oldest first, a page at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrashRequest {
+    /// Of all users; only administrators may.
+    pub all_users: bool,
+    /// Only what comes after this (the last of the previous page).
+    pub after: Option<TrashKey>,
+}
+
+impl Call for TrashRequest {
+    answered_by!(TrashPage, ClientReply::Trash(page) => page);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("trash", Need::all_users(self.all_users))
+            .repeatable()
+            .during_rebuild()
+            .refused_as("look at trash", "")
+    }
+}
+
+/// Take something back from the trash: the entry as it is afterwards. Refused with
+/// [`Exists`](crate::Reason::Exists) where its place is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoreRequest {
+    /// Where it was when it was removed (of several, the newest), or where it is in the trash.
+    pub path: SectorPath,
+    /// Where to put it; by default where it was.
+    pub to: Option<SectorPath>,
+}
+
+impl Call for RestoreRequest {
+    answered_by!(Entry, ClientReply::Entry(entry) => entry);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("restore", Need::Holder)
+            .and_needs(self.to.as_ref().map(Need::Make))
+            .sees(&self.path)
+            .refused_as("restore", &self.path)
+    }
+}
+
+/// Remove for good what is in one's trash. It is answered when it can no longer be restored; the bytes are removed in
+/// the background.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmptyTrashRequest {
+    /// Of all users; only administrators may.
+    pub all_users: bool,
+}
+
+impl Call for EmptyTrashRequest {
+    answered_by!((), ClientReply::Done => ());
+
+    fn properties(&self) -> Properties<'_> {
+        let properties = Properties::new("empty trash", Need::all_users(self.all_users)).repeatable();
+        match self.all_users {
+            true => properties.noted(AuditKind::Admin, "empty trash of all users", ""),
+            false => properties.refused_as("empty trash", ""),
+        }
+    }
+}
+
+/// How much users and folders may keep, and do keep, a page at a time. Users other than administrators see only their
+/// own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotasRequest {
+    /// Only what comes after this (the last of the previous page).
+    pub after: Option<QuotaOf>,
+}
+
+impl Call for QuotasRequest {
+    answered_by!(QuotaPage, ClientReply::Quotas(page) => page);
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("quotas", Need::Login).repeatable().during_rebuild().refused_as("look at quotas", "")
+    }
+}
+
+/// How much a user may keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetQuotaRequest {
+    /// Who.
+    pub user: UserName,
+    /// Most bytes of the user's files, the trash included; `None`: unlimited.
+    pub bytes: Option<u64>,
+    /// Most files.
+    pub files: Option<u64>,
+}
+
+impl Call for SetQuotaRequest {
+    answered_by!((), ClientReply::Done => ());
+
+    fn properties(&self) -> Properties<'_> {
+        Properties::new("set quota", Need::Administrator("set quotas")).repeatable().noted(
+            AuditKind::Grant,
+            "set quota",
+            &self.user,
+        )
+    }
+}
