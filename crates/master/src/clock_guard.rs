@@ -128,7 +128,8 @@ impl ClockGuard {
         })
     }
 
-    /// The latest recorded date whose [current date](Self::to_current_date) is at most this one.
+    /// A recorded date up to which every [current date](Self::to_current_date) is at most this one. It is the latest,
+    /// except within [`DATED_SINCE_MAX`] after a jump. Then it is earlier by the jump, so that nothing ends early.
     pub(crate) fn to_recorded_date(&self, todays: u64) -> u64 {
         self.jumps.iter().rev().fold(todays, |date, jump| {
             let is_later = date > jump.before_unix_millis.saturating_add(jump.ahead_millis);
@@ -199,7 +200,9 @@ impl ClockGuard {
                 }
             }
             let ahead_millis = now.unix_millis.saturating_sub(line);
-            self.jumps.push(Jump { before_unix_millis: line, ahead_millis });
+            // Entries may have been dated since the row was saved. A jump is longer than this.
+            let before_unix_millis = line.saturating_add(whole_millis(DATED_SINCE_MAX));
+            self.jumps.push(Jump { before_unix_millis, ahead_millis });
         }
         self.believe(now);
     }
@@ -340,6 +343,10 @@ const ANCHOR_EVERY: Duration = Duration::from_secs(3_600);
 /// less than a day left.
 const START_GAP_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// How often the row is saved: far more often than the gap requires, and still no real work.
-const SAVE_EVERY: Duration = Duration::from_secs(3_600);
+const SAVE_EVERY: Duration = Duration::from_secs(1_800);
+/// How far an entry that was dated before a jump may be ahead of what could be vouched for at the jump. The row may be
+/// older than the end of the earlier life by [`SAVE_EVERY`] and a stall, and a clock may have drifted. No longer than
+/// [`STEP_MAX`], which every remembered jump exceeds: what is dated after a jump is not taken for older.
+const DATED_SINCE_MAX: Duration = STEP_MAX;
 /// Jumps that are remembered; beyond this number the oldest are merged.
 const JUMPS_MAX: usize = 16;

@@ -93,6 +93,7 @@ impl Master {
         let Some(path) = self.names.path(file).filter(|path| self.names.find(path) == Some(file)) else { return };
         let moved = self.discard(now, file, &path, false, false);
         let Ok(change) = moved.or_else(|_| self.remove_entry(&path, false)) else { return };
+        tracing::info!(%path, "a file was removed at the end of its lifetime");
         let slices = self.names.content(file).map(|content| content.slice).into_iter().chain(change.freed);
         let effects = slices.map(Effect::Reconcile).collect();
         self.save(now, change.rows, effects);

@@ -229,6 +229,47 @@ fn on_one_machine_a_month_off_needs_nobody_and_a_jump_needs_somebody() {
 
 // Promise 30a.
 #[test]
+fn what_is_newer_than_the_saved_clock_has_the_time_that_it_had_left() {
+    for (age, off) in [(1, 0), (60, 0), (3_500, 0), (60, 30)] {
+        let mut cloud = Clocked::on_one_machine();
+        cloud.wait(age);
+        for at in ["/late", "/late-removed"] {
+            cloud.0.put("ann", create(at), 1);
+        }
+        cloud.0.done(
+            "ann",
+            ClientRequest::Remove(RemoveRequest { path: path("/late-removed"), recursive: false, now: false }),
+        );
+        cloud.wait(20);
+        // The master dies, and begins with a clock that is far ahead, as its nodes' clocks are.
+        match off {
+            0 => cloud.jump_all(30),
+            _ => cloud.0.now = cloud.0.now.after(seconds(off * DAY)),
+        }
+        // Twice: the second life has what the first one saved.
+        for _ in 0..2 {
+            cloud.restart();
+            cloud.join_all();
+        }
+        cloud.wait(60);
+        let is_in_trash = |cloud: &mut Clocked| cloud.entries("/.trash").iter().any(|at| at.ends_with("/late-removed"));
+        assert!(!cloud.is_held() && cloud.both_are_there(), "{age} {off}");
+        assert!(cloud.0.exists("/late") && is_in_trash(&mut cloud), "{age} {off}");
+        cloud.0.put("ann", create("/after"), 1);
+        cloud.days(1);
+        assert!(!cloud.0.exists("/ends") && cloud.0.exists("/late") && cloud.0.exists("/after"), "{age} {off}");
+        // By less than an hour later than it would have.
+        cloud.days(1);
+        assert!(!cloud.0.exists("/after"), "{age} {off}");
+        cloud.wait(3_600);
+        assert!(!cloud.0.exists("/late") && is_in_trash(&mut cloud), "{age} {off}");
+        cloud.days(5);
+        assert!(!is_in_trash(&mut cloud), "{age} {off}");
+    }
+}
+
+// Promise 30a.
+#[test]
 fn a_machine_that_slept_for_a_month_has_a_clock_that_is_right() {
     let mut cloud = Clocked::on_one_machine();
     cloud.days(30);

@@ -1,6 +1,5 @@
-//! Requests tied to their replies. All that must be decided about a request stands in its one paragraph: name, class,
-//! repeatability, rights, what the audit record says of it, and whether it is answered during a rebuild. The master
-//! and the client both read it there. This file never handles a request.
+//! Requests tied to their replies. All that must be decided about a request stands in its one paragraph, from its name
+//! to the rights that it needs. The master and the client both read it there. This file never handles a request.
 
 mod account_requests;
 mod acl_requests;

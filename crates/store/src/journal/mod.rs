@@ -196,8 +196,8 @@ fn begin_on_disk(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
     disk.rename(&new, path).while_doing("rename", &new)
 }
 
-/// Syncs the folder of a journal's file. Not only of a new one: an earlier start may have ended between the rename and
-/// this, and whoever put a copy back may have synced nothing. Without it a power cut can remove the name, and with it
+/// Syncs the folder of a journal's file, and not only of a new one. An earlier start may have ended between the rename
+/// and this. Whoever put a copy back may have synced nothing. Without it a power cut can remove the name, and with it
 /// all that was committed since.
 fn make_name_durable(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
     disk.sync_folder(folder_of(path)).while_doing("sync", folder_of(path))
