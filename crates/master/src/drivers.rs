@@ -81,15 +81,15 @@ impl Master {
     ) -> Result<Option<ClientReply>, Refusal> {
         let job = self.jobs.get(id)?;
         if !acts_for(&client.rights, &job.record.user) {
-            return Err(not_owner_refusal(&client.rights, &job.record).into());
+            return Err(not_owner_refusal(&client.rights, &job.record));
         }
         if job.record.state != JobState::Running || job.detached.is_some() {
             let why = if job.detached.is_some() { "is driven by a node already" } else { "has ended" };
-            return Err(Refusal::new(Reason::JobEnded, format!("the job {id} {why}")).into());
+            return Err(Refusal::new(Reason::JobEnded, format!("the job {id} {why}")));
         }
         if keys.is_empty() || keys.len() > limits::DRIVERS_MAX {
             let message = format!("a detached job has 1 to {} drivers, not {}", limits::DRIVERS_MAX, keys.len());
-            return Err(Refusal::new(Reason::Invalid, message).into());
+            return Err(Refusal::new(Reason::Invalid, message));
         }
         let user = &job.record.user;
         let (detached, nodes) = (self.jobs.per_user(|job| job.detached.is_some()), self.nodes.up_count() as u64);
@@ -107,7 +107,7 @@ impl Master {
                 job.detached = None;
             }
             let message = "no node is up to drive the job; `sector nodes` shows them";
-            return Err(Refusal::new(Reason::Unavailable, message).into());
+            return Err(Refusal::new(Reason::Unavailable, message));
         }
         self.save(now, Vec::new(), vec![Effect::Reply(caller, ClientReply::Done)]);
         Ok(None)

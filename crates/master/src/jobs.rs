@@ -176,7 +176,7 @@ impl Master {
         let nodes_up = self.nodes.up_count();
         if nodes_up == 0 {
             let message = "no node is up to run the job; `sector nodes` shows them";
-            return Err(Refusal::new(Reason::Unavailable, message).into());
+            return Err(Refusal::new(Reason::Unavailable, message));
         }
         let running = self.jobs.per_user(|job| job.record.state == JobState::Running);
         if !running.may_add(&by.user, 1, JOBS_MAX) {

@@ -406,10 +406,7 @@ impl Master {
                 Ok(None)
             }
         };
-        let refused = match &outcome {
-            Err(refusal) => Some(refusal),
-            Ok(_) => None,
-        };
+        let refused = outcome.as_ref().err();
         self.note_request(now, client, noted, refused);
         match outcome {
             Ok(Some(reply)) if awaits_names => self.reply_saved(from, reply),

@@ -58,7 +58,7 @@ impl Master {
         let terms = self.constraints_at(now, &request.path, copies);
         let synced = self.nodes.writable_count(&terms.forbidden_sites, sync_copies).max(1);
         if let Some(base) = base {
-            return Ok(self.choose_among_holders((by, base), request, &terms, bytes, synced)?);
+            return self.choose_among_holders((by, base), request, &terms, bytes, synced);
         }
         if request.at.is_none()
             && let Some(node) = self.choose_resume_target(now, by, request, bytes)?
@@ -163,7 +163,7 @@ impl Master {
         bytes: u64,
     ) -> Result<NodeKey, Refusal> {
         if request.at.is_some() {
-            return Ok(self.check_target(by, request, bytes)?);
+            return self.check_target(by, request, bytes);
         }
         let terms = self.constraints_at(now, &request.path, copies);
         // If the desired replication leaves no node with room, the file goes to any node with room, and is moved when
@@ -188,7 +188,7 @@ impl Master {
         }
         let path = &request.path;
         if let Some(too_much) = self.promised_elsewhere(by, &terms, path, bytes) {
-            return Err(too_much.into());
+            return Err(too_much);
         }
         let message = if self.nodes.up_count() == 0 {
             "no node is up; start one, or wait until those that were started have joined".to_owned()
@@ -198,7 +198,7 @@ impl Master {
             let (room, reserve) = if terms.is_in_memory { ("room in memory", "") } else { ("room", " and a reserve") };
             format!("no node has {room} for `{path}` ({bytes} bytes{reserve}); add a node or remove files")
         };
-        Err(Refusal::new(Reason::NoSpace, message).into())
+        Err(Refusal::new(Reason::NoSpace, message))
     }
 
     /// The answer to a client if the only room is promised to open uploads, and when to try again.

@@ -31,7 +31,7 @@ impl Master {
         self.check_write(by, &request.path, request.parents, condition)?;
         if let Some(lease) = self.leases.of_path(&request.path) {
             if !is_same_upload(lease, by, &request) {
-                return Err(being_written(lease, now).into());
+                return Err(being_written(lease, now));
             }
             self.preempt_lease(now, lease.id);
         }

@@ -124,6 +124,6 @@ impl Call for JobInputsRequest {
     answered_by!(SignedTicket, ClientReply::Acl(AclReply::Inputs(ticket)) => ticket);
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("job inputs", Need::Holder).repeatable().during_rebuild().refused_as("read as a job", &self.job)
+        Properties::new("job inputs", Need::Holder).repeatable().during_rebuild().refused_as("read as a job", self.job)
     }
 }

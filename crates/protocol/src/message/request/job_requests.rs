@@ -45,7 +45,7 @@ impl Call for ReportJobRequest {
             .repeatable()
             .during_rebuild()
             .without_names()
-            .refused_as("report job", &self.0.job)
+            .refused_as("report job", self.0.job)
     }
 }
 
@@ -88,7 +88,7 @@ impl Call for CancelJobRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("cancel job", Need::Holder).during_rebuild().noted(AuditKind::Job, "cancel job", &self.0)
+        Properties::new("cancel job", Need::Holder).during_rebuild().noted(AuditKind::Job, "cancel job", self.0)
     }
 }
 
@@ -108,7 +108,7 @@ impl Call for DetachJobRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("detach job", Need::Holder).refused_as("detach job", &self.job)
+        Properties::new("detach job", Need::Holder).refused_as("detach job", self.job)
     }
 }
 
