@@ -1,5 +1,6 @@
 """A cloud of one's own: it starts, keeps what it had where that is wished, and never outlives who started it."""
 
+import importlib.metadata
 import os
 import signal
 import subprocess
@@ -90,3 +91,8 @@ def test_a_master_that_is_gone_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(sector.UnavailableError):
         sector.connect(tmp_path / "gone.toml")
     assert issubclass(sector.UnavailableError, ConnectionError)
+
+
+def test_the_package_brings_what_nearly_everyone_uses() -> None:
+    needed = {requirement.split(">")[0] for requirement in importlib.metadata.requires("sector-sphere") or []}
+    assert {"cloudpickle", "fsspec"} <= needed

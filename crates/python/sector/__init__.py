@@ -9,9 +9,8 @@
         for entry in cloud.ls("/text"):
             print(entry.path, entry.size_bytes)
 
-`sector.aio` is the same for `asyncio`. With `fsspec` installed, `sector://` paths work in pandas, pyarrow, DuckDB, Polars
-and Dask. Errors are Python's own (`FileNotFoundError`, `PermissionError` …), and `UnavailableError`,
-`BusyError`, `CorruptError`.
+`sector.aio` is the same for `asyncio`. By fsspec, `sector://` paths work in pandas, pyarrow, DuckDB, Polars and Dask.
+Errors are Python's own (`FileNotFoundError`, `PermissionError` …), and `UnavailableError`, `BusyError`, `CorruptError`.
 """
 
 from sector._native import BusyError, Copy, CorruptError, Entry, JobError, JobStatus, StageStatus, UnavailableError
