@@ -238,13 +238,13 @@ async fn status(context: &NodeContext) -> Report {
         // An upload that nobody resumes goes after a while, or at once if its space is needed.
         let life = if room_bytes < PARTIALS_FREE_BYTES_MIN { Duration::ZERO } else { limits::PARTIAL_LIFE };
         store.drop_idle_partials(life);
-        Ok((room_bytes, store.memory_available_bytes(), store.statuses()))
+        Ok((store.used_bytes(), room_bytes, store.memory_available_bytes(), store.statuses()))
     });
     // Disks that do not answer have no room for new slices.
-    let (free_bytes, memory_free_bytes, mut disks) = measured.await.unwrap_or_default();
+    let (used_bytes, free_bytes, memory_free_bytes, mut disks) = warn_when_slow(measured).await.unwrap_or_default();
     context.scrub_statuses.fill(&mut disks);
     Report::Status {
-        used_bytes: context.store.used_bytes(),
+        used_bytes,
         free_bytes,
         transfers: context.transfers_running.value(),
         spes: context.spes_running.value(),
@@ -256,6 +256,21 @@ async fn status(context: &NodeContext) -> Report {
     }
 }
 
+/// Waits for a measurement. One that takes long is logged, since the master hears nothing of this node meanwhile and
+/// counts it as lost: without a line nobody would know why.
+async fn warn_when_slow<T>(measured: impl Future<Output = T>) -> T {
+    let mut measured = std::pin::pin!(measured);
+    if let Ok(result) = tokio::time::timeout(MEASURE_TIME_MAX, &mut measured).await {
+        return result;
+    }
+    let seconds = MEASURE_TIME_MAX.as_secs();
+    tracing::warn!(seconds, "measuring the disks takes long; the master hears nothing of this node until it ends");
+    measured.await
+}
+
+/// How long the disks may take to be measured before the log says so: as long as a master waits by default before it
+/// counts a silent node as lost.
+const MEASURE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long the master may take to answer; after this the session is given up. The master answers from memory, so a
 /// longer wait means that it, or the path to it, is gone.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
@@ -265,3 +280,17 @@ const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(8);
 /// While the disk has less free than this, no broken uploads are kept. It is twice what a master leaves free at a node
 /// by default.
 const PARTIALS_FREE_BYTES_MIN: u64 = 512 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_measurement_is_waited_for_all_the_same() {
+        let measured = async {
+            tokio::time::sleep(MEASURE_TIME_MAX * 6).await;
+            7
+        };
+        assert_eq!(warn_when_slow(measured).await, 7);
+    }
+}
