@@ -13,9 +13,9 @@ use store::RowChange;
 use crate::{
     Master,
     actions::{CLOCK_TABLE, SessionCaller, StoredRow},
+    catalog::namespace::{damaged_row, decode_row, encode_row},
     error::MasterError,
-    journal_writes::Effect,
-    namespace::{damaged_row, decode_row, encode_row},
+    log::journal_writes::Effect,
 };
 
 /// What is known of the wall clock.

@@ -21,42 +21,42 @@ use protocol::{
 use store::RowChange;
 
 use crate::{
+    access::audit::AuditQueue,
+    access::security_proxy::SecurityProxy,
+    access::session_recheck::SessionRecheck,
+    access::sessions::{ClientSession, Peer, Sessions},
+    access::tickets::{SignTickets, TicketIssuer},
     actions::{
         CLOCK_TABLE, CONFLICTS_TABLE, ClientJoin, HISTORIES_TABLE, JOBS_TABLE, JOURNAL_TABLE, LINEAGE_TABLE,
         MEMBERS_TABLE, MasterAction, MasterCompletion, MasterMessage, NODES_TABLE, NodeJoin, OUTDATED_TABLE,
         POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, SessionCaller, StoredRow, TRASH_TABLE,
     },
-    audit::AuditQueue,
+    catalog::lifetimes::Lifetimes,
+    catalog::namespace::{Namespace, damaged_row},
+    catalog::policies::Policies,
+    catalog::quotas::Quotas,
+    catalog::trash::Trash,
     clock_guard::ClockGuard,
-    colocation::Colocation,
     config::MasterConfig,
-    copy_bandwidth::CopyBandwidth,
     error::MasterError,
-    job_histories::JobHistories,
-    jobs::Jobs,
-    journal_lineage::Lineage,
-    journal_loader::JournalLoader,
-    journal_writes::{Effect, JournalWrites},
-    lease_table::Leases,
-    lifetimes::Lifetimes,
-    metadata_mirror::MetadataMirror,
-    namespace::{Namespace, damaged_row},
-    nodes::Nodes,
-    orders::Orders,
-    partial_uploads::PartialUploads,
-    policies::Policies,
-    quotas::Quotas,
-    rebalance::Rebalance,
-    rebuild::Rebuild,
-    reconcile::{Superseded, Sweep},
-    replicas::Replicas,
-    replication_queue::ReplicationQueue,
-    security_proxy::SecurityProxy,
-    session_recheck::SessionRecheck,
-    sessions::{ClientSession, Peer, Sessions},
-    tickets::{SignTickets, TicketIssuer},
-    topology::TopologyOrigin,
-    trash::Trash,
+    fleet::colocation::Colocation,
+    fleet::copy_bandwidth::CopyBandwidth,
+    fleet::nodes::Nodes,
+    fleet::rebalance::Rebalance,
+    fleet::topology::TopologyOrigin,
+    jobs::job_histories::JobHistories,
+    jobs::job_table::Jobs,
+    log::journal_lineage::Lineage,
+    log::journal_loader::JournalLoader,
+    log::journal_writes::{Effect, JournalWrites},
+    log::metadata_mirror::MetadataMirror,
+    log::rebuild::Rebuild,
+    replicas::orders::Orders,
+    replicas::reconcile::{Superseded, Sweep},
+    replicas::replica_table::Replicas,
+    replicas::replication_queue::ReplicationQueue,
+    writes::lease_table::Leases,
+    writes::partial_uploads::PartialUploads,
 };
 
 /// The master. (Paper, 2.1: it "maintains the metadata of the files stored in the system, controls the running of all
@@ -112,7 +112,7 @@ pub struct Master {
 /// See [`Master::test_replication`].
 #[cfg(test)]
 pub(crate) type TestReplication =
-    fn(&Namespace, &protocol::SectorPath) -> Option<crate::desired_replication::DesiredReplication>;
+    fn(&Namespace, &protocol::SectorPath) -> Option<crate::replicas::desired_replication::DesiredReplication>;
 
 impl Master {
     /// A master with the names and jobs in `rows`, in any order. All its random choices come from `seed`.

@@ -39,15 +39,15 @@ use tokio::{
 
 use crate::{
     JournalLoader, Master, MasterConfig, MasterError,
+    access::certificate_renewal::CertificateRenewal,
+    access::fair_queue::FairQueue,
+    access::joins::{DriverQuestion, JoinAcceptor, Joiner, PendingSession},
+    access::security_client::SecurityClient,
+    access::session_recheck,
+    access::sessions::Peer,
     actions::{BatchId, MasterAction, MasterCompletion, MasterMessage, OrderId, OrderOutcome, SessionCaller, TABLES},
-    certificate_renewal::CertificateRenewal,
-    fair_queue::FairQueue,
-    joins::{DriverQuestion, JoinAcceptor, Joiner, PendingSession},
-    order_group::OrderGroup,
-    security_client::SecurityClient,
-    session_recheck,
-    sessions::Peer,
-    topology_watch::TopologyWatch,
+    fleet::topology_watch::TopologyWatch,
+    replicas::order_group::OrderGroup,
 };
 
 /// A master that has its port and its names, and serves once it [runs](Self::run).

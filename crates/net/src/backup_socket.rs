@@ -107,7 +107,7 @@ async fn serve_one(stream: UnixStream, tell: Arc<BackupWriter>) -> io::Result<()
     telling.await.map_err(io::Error::other)?
 }
 
-/// Ends a conversation that a thread serves, once the owner of the thread is gone.
+/// Ends a conversation that a thread serves, once the task that waits for the thread is gone.
 struct CutOff(UnixStream);
 
 impl Drop for CutOff {

@@ -1,5 +1,5 @@
 //! Waiting for a rate limit. [`RateLimiter`] lets bytes pass by the rules of [`protocol::rate_limit::TokenBucket`]. A
-//! [`LimiterChain`] is the limiters that the bytes of one conversation pass. It serves every path on which bytes of
+//! [`LimiterChain`] has the limiters that the bytes of one conversation pass. It serves every path on which bytes of
 //! files travel. It never holds bytes itself and never decides what to move: the caller sends, or reads on, when it is
 //! let through.
 

@@ -16,7 +16,7 @@ pub struct Counters(BTreeMap<String, u64>);
 /// Why something was not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterError {
-    /// This cannot be a name; shown in part.
+    /// This text cannot be a name; a long one is cut.
     Name(String),
     /// There are already as many names as allowed.
     TooMany,

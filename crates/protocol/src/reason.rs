@@ -58,7 +58,7 @@ pub enum Reason {
     },
     /// Too many logins failed.
     LockedOut {
-        /// For how long none is looked at, in seconds.
+        /// For how long no login is checked, in seconds.
         seconds: u32,
     },
     /// The password, token, certificate or session is not valid, or not valid any more.

@@ -12,7 +12,7 @@ use protocol::{
 use store::RowChange;
 
 use super::*;
-use crate::{StoredRow, journal_restore::RESTORED_TABLES, rebuild};
+use crate::{StoredRow, log::journal_restore::RESTORED_TABLES, log::rebuild};
 
 type Rows = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 

@@ -6,10 +6,10 @@ use protocol::message::request::{MakeFolderRequest, NodesRequest, RenameRequest}
 
 use super::*;
 use crate::{
-    desired_replication::DesiredReplication,
-    namespace::Namespace,
-    nodes::NodeKey,
-    placement_constraints::{PlacementConstraints, PlacementCost},
+    catalog::namespace::Namespace,
+    fleet::nodes::NodeKey,
+    fleet::placement_constraints::{PlacementConstraints, PlacementCost},
+    replicas::desired_replication::DesiredReplication,
 };
 
 /// Reads a wish out of the first name of a path, so that a test writes it where the file is:
@@ -109,7 +109,8 @@ fn a_set_that_is_trimmed_is_the_best_part_of_what_there_was() {
         let least = least_cost(&bench, &terms, 3);
         while holders.len() > 3 {
             let out =
-                crate::placement::choose_excess_replica(nodes, &terms, &holders, None, SliceId(round.into())).unwrap();
+                crate::fleet::placement::choose_excess_replica(nodes, &terms, &holders, None, SliceId(round.into()))
+                    .unwrap();
             holders.retain(|key| *key != out);
         }
         assert_eq!(terms.cost(nodes, &holders), least, "round {round}");

@@ -14,7 +14,7 @@ use protocol::{
 };
 
 use super::*;
-use crate::desired_replication::DesiredReplication;
+use crate::replicas::desired_replication::DesiredReplication;
 
 pub(super) fn folder(at: &str) -> ClientRequest {
     ClientRequest::MakeFolder(MakeFolderRequest { path: path(at), parents: true })

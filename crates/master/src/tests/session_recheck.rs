@@ -12,7 +12,7 @@ use protocol::{
 };
 
 use super::*;
-use crate::session_recheck::MASTER_CALLER;
+use crate::access::session_recheck::MASTER_CALLER;
 
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 

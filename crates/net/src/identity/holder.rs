@@ -50,12 +50,12 @@ impl HolderKeyPair {
         self.sign(&local_proof_bytes(socket, unix_millis))
     }
 
-    /// The ticket, delegated to the node `to` of the same cloud.
+    /// The ticket, delegated to the node `to` of the same cloud, for use in this client's place.
     pub fn delegate(&self, ticket: &SignedTicket, to: &NodeId) -> SignedTicket {
         self.delegate_to(ticket, Delegate::Node(to.clone()))
     }
 
-    /// The ticket, delegated to `to`.
+    /// The ticket, delegated to `to`, for use in this client's place.
     pub fn delegate_to(&self, ticket: &SignedTicket, to: Delegate) -> SignedTicket {
         let signature = self.sign(&delegation_bytes(&ticket.ticket, &to));
         SignedTicket { delegation: Some(Delegation { to, signature }), ..ticket.clone() }

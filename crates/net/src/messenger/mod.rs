@@ -127,8 +127,8 @@ impl Messenger {
         self.shared.lock().sessions().set_reset_key(key);
     }
 
-    /// The token with which the peer of an existing session will prove a stateless reset, as it told when the session
-    /// began. A reset is believed only with this token.
+    /// Sets the token with which the peer of an existing session will prove a stateless reset, as it told when the
+    /// session began. A reset is believed only with this token.
     pub fn expect_reset_token(&self, session: SessionId, token: [u8; RESET_TOKEN_BYTES]) {
         self.shared.lock().sessions().set_reset_token(session, token);
     }
@@ -279,7 +279,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Takes received datagrams, so many under one lock.
+    /// Takes received datagrams, at most [`ARRIVALS_MAX`] under one lock.
     fn receive(&self, arrivals: &mut ReceiveBatch) {
         let (mut number, mut messages) = (0, 0);
         while number < arrivals.len() {

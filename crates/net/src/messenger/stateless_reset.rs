@@ -57,7 +57,7 @@ impl ResetResponder {
     }
 }
 
-/// Compares two tokens in constant time.
+/// Whether two tokens are the same, in a time that does not reveal where they differ.
 pub(super) fn is_same(one: &[u8; RESET_TOKEN_BYTES], other: &[u8; RESET_TOKEN_BYTES]) -> bool {
     one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }

@@ -15,7 +15,7 @@ pub enum Locality {
     Near,
     /// At another site.
     Far,
-    /// Unknown.
+    /// Nobody has said which.
     Unknown,
 }
 

@@ -256,8 +256,8 @@ async fn status(context: &NodeContext) -> Report {
     }
 }
 
-/// Waits for a measurement. One that takes long is logged, since the master hears nothing of this node meanwhile and
-/// counts it as lost: without a line nobody would know why.
+/// Waits for a measurement, and logs one that takes long. The master hears nothing of this node meanwhile and counts it
+/// as lost: without a line nobody would know why.
 async fn warn_when_slow<T>(measured: impl Future<Output = T>) -> T {
     let mut measured = std::pin::pin!(measured);
     if let Ok(result) = tokio::time::timeout(MEASURE_TIME_MAX, &mut measured).await {
@@ -268,8 +268,8 @@ async fn warn_when_slow<T>(measured: impl Future<Output = T>) -> T {
     measured.await
 }
 
-/// How long the disks may take to be measured before the log says so: as long as a master waits by default before it
-/// counts a silent node as lost.
+/// How long the disks may take to be measured before the log says so. A master counts a silent node as lost after as
+/// long, by default.
 const MEASURE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long the master may take to answer; after this the session is given up. The master answers from memory, so a
 /// longer wait means that it, or the path to it, is gone.

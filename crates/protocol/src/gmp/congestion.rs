@@ -1,8 +1,8 @@
-//! How many bytes may be under way at once: additive increase, multiplicative decrease (RFC 5681). Messages are small
-//! beside bulk data, but a listing's page in one burst would overflow a socket buffer. The inventories of a hundred
-//! nodes at once would overflow the master's. Fifty small messages share a datagram. A window of a few messages after a
-//! loss would send a fraction of one each round trip, and all messages would wait for seconds. So it never counts
-//! messages.
+//! How many bytes of fragments may be under way: additive increase, multiplicative decrease (RFC 5681). Messages are
+//! small beside bulk data. But a listing's page in one burst would overflow a socket buffer, and a hundred nodes'
+//! inventories at once the master's. Fifty small messages share a datagram. A window counted in messages would after a
+//! loss hold a fraction of one datagram a round trip, and others' messages would wait for seconds. So it counts bytes
+//! and never messages.
 
 use super::{FRAGMENT_BYTES_MAX, WINDOW_FRAGMENTS, frame::FRAGMENT_HEAD_BYTES};
 

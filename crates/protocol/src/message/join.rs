@@ -42,7 +42,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The first and only message of a joining client or node.
+/// The first and only message of the end that joins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JoinRequest {
     /// A user logs in.

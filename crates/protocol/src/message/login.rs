@@ -57,7 +57,7 @@ pub enum DeviceReply {
     },
 }
 
-/// Names a login in a browser; its owner gets the result. Never printed.
+/// Names a login in a browser. Anyone who has it gets the result, so it is never printed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DeviceLogin(pub [u8; 32]);
 

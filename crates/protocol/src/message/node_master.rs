@@ -46,7 +46,7 @@ pub enum Order {
     /// Remove all that a job left behind.
     ForgetJob(JobId),
     /// Keep these rows for a master that loses its journal. Answered when they are on the disk. Refused where they do
-    /// not follow on the rows already kept.
+    /// not follow directly on the rows already kept.
     Mirror(MirrorUpdate),
     /// Report the rows that you keep: [`Report::MirrorPage`], one page.
     ReadMirror {
@@ -94,7 +94,7 @@ pub struct DriverStart {
 /// What a node may take of a limit between its own site and another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkShare {
-    /// The other site; the own site for a limit within it.
+    /// The other site, or the node's own site for a limit within it.
     pub site: String,
     /// Most bytes per second, both ways together.
     pub rate_bytes_per_second: u64,
@@ -216,8 +216,8 @@ pub enum Report {
     /// What clients are currently writing here, in pages. It is sent every [`INCOMING_WRITES_EVERY`], even when empty,
     /// so that the master knows that this node reports it.
     IncomingWrite(Vec<IncomingWrite>),
-    /// About the slices of the inventory pages that follow. A master was told of their disks, and then gave the small
-    /// rows with this position; `None` where no master was. If a node sends this before no page,
+    /// Speaks of the slices of the inventory pages that follow. A master was told of their disks, and then gave the
+    /// small rows with this position; `None` where no master was. If a node sends this before no page,
     /// [`MirrorPosition`](Self::MirrorPosition) holds for all.
     DisksSeen(Option<MirrorPosition>),
 }

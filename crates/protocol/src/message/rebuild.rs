@@ -25,9 +25,9 @@ pub struct MirrorPosition {
 pub struct MirrorRow {
     /// The table.
     pub table: String,
-    /// The value; `None` where the row was removed.
+    /// The key.
     pub key: Vec<u8>,
-    /// The value; `None` where the row is no more.
+    /// The value; `None` where the row was removed.
     pub value: Option<Vec<u8>>,
 }
 

@@ -75,7 +75,7 @@ pub enum SpeReply {
     /// Every piece that was to be delivered is in its bucket.
     Delivered,
     /// The function's process was ended while the node's machine was out of memory. That is probably its fault, but
-    /// perhaps not. It is to be tried once more, and no oftener.
+    /// perhaps not. It is to be tried once more, and only once.
     OutOfMemory(FunctionFailure),
 }
 

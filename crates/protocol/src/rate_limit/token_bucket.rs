@@ -1,7 +1,7 @@
 //! A limit that several conversations share: a bucket of tokens that fills at the limit's rate, with three queues
-//! before it. Tests below prove its promises. No span of time passes more bytes than the rate allows in it, and one
-//! burst. While someone waits, nothing of the rate is lost. Priorities share the rate by weight, so none ever starves;
-//! within a priority the first comes first. It serves every path under a limit, and never waits or reads a clock.
+//! before it. Tests below prove its promises. No span of time passes more bytes than the rate allows in it, plus one
+//! burst. While someone waits, nothing of the rate is lost. Priorities share the rate by weight, so none ever starves.
+//! Within a priority the first to come passes first. It serves every limited path, and never waits or reads a clock.
 
 use std::{collections::VecDeque, time::Duration};
 

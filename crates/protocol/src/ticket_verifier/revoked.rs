@@ -1,6 +1,6 @@
 //! Tickets that are worthless before their time: of users who were removed or disabled, or whose session was revoked.
-//! Also certificates that are: of machines that were struck off. It serves every transfer (docs/paths/login.md). It
-//! never keeps a revocation for longer than older tickets can be used.
+//! Also the certificates of machines that were struck off. It serves every transfer (docs/paths/login.md). It never
+//! keeps a revocation for longer than older tickets can be used.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -230,7 +230,7 @@ impl Endpoints {
 
 /// The protocol name that we speak over QUIC, so that no other service is taken for ours.
 const ALPN: &[u8] = b"sector";
-/// How long the end of a connection may take to leave.
+/// How long the closing packets of a connection may take to leave.
 const FAREWELL: Duration = Duration::from_millis(20);
 /// Number of peers from which on entries without a connection are removed.
 const PEERS_SWEEP: usize = 1_024;

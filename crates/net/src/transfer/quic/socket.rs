@@ -271,8 +271,8 @@ impl QuicSocket {
         let _ = timeout(CLOSE_LINGER, farewell).await;
     }
 
-    /// Gives the connection the window of a long fat pipe. Opened earlier, a stranger could make us hold that much
-    /// without having shown a ticket: bulk is only read once one was shown.
+    /// Gives the connection the window of a long fat pipe. Were it opened earlier, a stranger could make us hold that
+    /// much without a ticket. Bulk is only read once one was shown.
     fn widen(&self) {
         if !self.shared.is_wide.swap(true, Ordering::Relaxed) {
             self.shared.connection.set_receive_window(VarInt::from_u32(RECEIVE_WINDOW_BYTES));

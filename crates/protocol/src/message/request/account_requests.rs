@@ -185,7 +185,8 @@ pub struct AddTokenRequest {
     pub user: UserName,
     /// A name by which people know it.
     pub name: String,
-    /// How long it is good, in seconds; at most [`TOKEN_LIFE_SECONDS_MAX`](crate::message::accounts::TOKEN_LIFE_SECONDS_MAX).
+    /// How long it is good, in seconds; at most
+    /// [`TOKEN_LIFE_SECONDS_MAX`](crate::message::accounts::TOKEN_LIFE_SECONDS_MAX).
     pub life_seconds: u64,
 }
 

@@ -1,7 +1,8 @@
 //! Whether an end or the path stood still. A busy machine may not run a thread for some tenths of a second, or a link
 //! is gone for a moment. Packets then take long and arrive all at once, which looks like a long queue and a slow path.
 //! Acknowledgements show it: none came for a while, and the next packet's delay grew by about that while. A queue does
-//! not grow that fast, and a sender with little to send sees no longer delay. Such packets are never measured.
+//! not grow that fast. A sender with little to send sees silence too, but its round trip does not grow. Packets of a
+//! stall are never measured.
 
 use std::time::Duration;
 

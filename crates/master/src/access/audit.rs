@@ -1,0 +1,309 @@
+//! What the master sends to the audit record: refusals, grants, administrators' acts, jobs, and tickets that nodes have
+//! refused. It gathers events and has them sent to the security server in batches (door 3). It serves every path that
+//! changes who may do what. Nothing is lost silently: events wait while the security server is away. Events that find
+//! no room are counted, and the count is an event itself. A secret is never noted.
+
+use std::{collections::VecDeque, time::Duration};
+
+use protocol::{
+    Now, Refusal, Status,
+    message::{
+        audit::{
+            AuditBatch, AuditEvent, AuditHead, AuditKind, AuditOutcome, AuditQuestion, AuditRequest, BATCH_EVENTS_MAX,
+        },
+        client_master::ClientReply,
+        master_security::SecurityRequest,
+        node_master::TicketRefusal,
+        request::{AuditNote, VerifyAuditRequest},
+    },
+    refusals::{RefusalBudget, source_of},
+};
+
+use crate::{
+    Master,
+    access::sessions::ClientSession,
+    actions::{MasterAction, SessionCaller},
+    fleet::nodes::NodeKey,
+    fleet::topology::check_admin,
+};
+
+/// Events on their way to the record.
+#[derive(Debug)]
+pub(crate) struct AuditQueue {
+    /// Tells this life of the master from others.
+    writer: u64,
+    /// Number of the first event that waits.
+    first: u64,
+    waiting: VecDeque<AuditEvent>,
+    /// How many of them are being sent.
+    sent: usize,
+    /// Events that found no room.
+    missed: u64,
+    /// The next attempt comes no earlier than this, on the monotonic clock.
+    retry_at: Duration,
+    /// The end of the record, as the security server last reported it.
+    head: Option<AuditHead>,
+    /// Budget for refusals of users.
+    of_users: RefusalBudget,
+    /// Budget for tickets that strangers showed to nodes.
+    of_strangers: RefusalBudget,
+}
+
+impl AuditQueue {
+    /// A queue that begins with the master's start. Events that an earlier life had not sent yet are missing before it.
+    pub(crate) fn new(now: Now, writer: u64) -> Self {
+        let mut queue = Self {
+            writer,
+            first: 0,
+            waiting: VecDeque::new(),
+            sent: 0,
+            missed: 0,
+            retry_at: Duration::ZERO,
+            head: None,
+            of_users: RefusalBudget::default(),
+            of_strangers: RefusalBudget::default(),
+        };
+        let note = "what was not brought within a second before the last end of the master is not in the record";
+        queue.note(event(now, AuditKind::Record, "start the master", String::new(), note.into()));
+        queue
+    }
+
+    /// Takes an event, or counts it if there is no room.
+    pub(crate) fn note(&mut self, event: AuditEvent) {
+        self.note_gap(event.unix_millis);
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(event.clipped());
+        } else {
+            self.missed += 1;
+        }
+    }
+
+    /// The next batch, unless one is being sent.
+    fn next_batch(&mut self, now: Now) -> Option<AuditBatch> {
+        if self.sent > 0 || self.waiting.is_empty() || now.monotonic < self.retry_at {
+            return None;
+        }
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        for event in self.waiting.iter().take(BATCH_EVENTS_MAX) {
+            bytes += event.who.len() + event.from.len() + event.what.len() + event.object.len() + event.note.len();
+            if bytes > BATCH_BYTES_MAX && !events.is_empty() {
+                break;
+            }
+            events.push(event.clone());
+        }
+        self.sent = events.len();
+        Some(AuditBatch { writer: self.writer, first: self.first, events })
+    }
+
+    /// A batch was recorded, or could not be sent.
+    fn finish(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
+        match brought {
+            Ok(head) => {
+                self.waiting.drain(..self.sent);
+                self.first += self.sent as u64;
+                self.head = Some(head);
+                self.note_gap(now.unix_millis);
+            }
+            Err(refusal) => {
+                tracing::warn!(%refusal, waiting = self.waiting.len(), missed = self.missed, "audit events wait");
+                self.retry_at = now.monotonic + RETRY_AFTER;
+            }
+        }
+        self.sent = 0;
+    }
+
+    /// Once there is room again, an event says how many are missing.
+    fn note_gap(&mut self, unix_millis: u64) {
+        if self.missed > 0 && self.waiting.len() < WAITING_MAX {
+            let note = format!("{} events are missing here: the security server was away for too long", self.missed);
+            let now = Now { unix_millis, ..Now::default() };
+            let gap = event(now, AuditKind::Record, "lose events", String::new(), note);
+            self.waiting.push_back(AuditEvent { outcome: AuditOutcome::Failed, ..gap });
+            self.missed = 0;
+        }
+    }
+}
+
+impl Master {
+    /// Answers an administrator's question about the record with the security server's answer.
+    pub(crate) fn handle_audit(
+        &mut self,
+        from: SessionCaller,
+        client: &ClientSession,
+        question: AuditQuestion,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        check_admin(&client.rights, "look at the audit record")?;
+        let by = client.rights.clone();
+        let request = match question {
+            AuditQuestion::Show(query) => AuditRequest::Show { by, query },
+            AuditQuestion::Verify(VerifyAuditRequest) => AuditRequest::Verify { by, head: self.audit.head },
+        };
+        self.forward_to_security(from, &client.rights.user, SecurityRequest::Audit(request))
+    }
+
+    /// Notes a client's request if it is worth recording, and every refusal.
+    pub(crate) fn note_request(
+        &mut self,
+        now: Now,
+        client: &ClientSession,
+        noted: AuditNote,
+        refusal: Option<&Refusal>,
+    ) {
+        let AuditNote { kind, what, object } = noted;
+        let (kind, outcome) = match (kind, refusal.map(|refusal| refusal.status())) {
+            (Some(kind), None) => (kind, AuditOutcome::Done),
+            (Some(kind), Some(status)) if status != Status::Refused => (kind, AuditOutcome::Failed),
+            (_, Some(Status::Refused)) => (AuditKind::Refusal, AuditOutcome::Refused),
+            (None, _) | (Some(_), Some(_)) => return,
+        };
+        let who = client.rights.user.to_string();
+        if outcome == AuditOutcome::Refused && !self.audit.of_users.try_record(now, &who) {
+            return;
+        }
+        let note = refusal.map(|refusal| refusal.message.clone()).unwrap_or_default();
+        self.audit.note(AuditEvent {
+            who,
+            from: client.address.to_string(),
+            outcome,
+            ..event(now, kind, what, object, note)
+        });
+    }
+
+    /// Notes the outcome of a job.
+    pub(crate) fn note_job(&mut self, now: Now, who: &str, what: &str, job: String, note: String) {
+        let event = event(now, AuditKind::Job, what, job, note);
+        self.audit.note(AuditEvent { who: who.to_owned(), ..event });
+    }
+
+    /// Notes tickets that a node has refused.
+    pub(crate) fn note_refused_tickets(
+        &mut self,
+        now: Now,
+        node: NodeKey,
+        refusals: Vec<TicketRefusal>,
+        left_out: u64,
+    ) {
+        let node = self.nodes.get(node).id.to_string();
+        for TicketRefusal { unix_millis, fault, user, from, why } in refusals {
+            if !self.audit.of_strangers.try_record(now, &source_of(&from)) {
+                continue;
+            }
+            let what = format!("show a ticket ({})", fault.as_str());
+            self.audit.note(AuditEvent {
+                who: user.map_or_else(|| "a stranger".into(), |user| user.to_string()),
+                from,
+                outcome: AuditOutcome::Refused,
+                ..event(Now { unix_millis, ..now }, AuditKind::Ticket, &what, node.clone(), why)
+            });
+        }
+        self.audit.of_strangers.count(left_out);
+    }
+
+    /// Has the next events sent.
+    pub(crate) fn send_audit(&mut self, now: Now) {
+        if let Some(count) = self.audit.of_strangers.take_counted(now) {
+            let note = format!("{count} more tickets were refused than are told one by one");
+            let refused = event(now, AuditKind::Ticket, "show tickets", String::new(), note);
+            self.audit.note(AuditEvent { who: "a stranger".into(), outcome: AuditOutcome::Refused, ..refused });
+        }
+        if let Some(count) = self.audit.of_users.take_counted(now) {
+            let note = format!("{count} more requests were refused than are told one by one");
+            self.audit.note(event(now, AuditKind::Record, "leave out refusals", String::new(), note));
+        }
+        self.actions.extend(self.audit.next_batch(now).map(MasterAction::SendAudit));
+    }
+
+    /// A batch was recorded, or could not be sent.
+    pub(crate) fn note_audit_sent(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
+        let again = brought.is_ok();
+        self.audit.finish(now, brought);
+        if again {
+            self.send_audit(now);
+        }
+    }
+}
+
+/// An event of the master's own that was carried out.
+fn event(now: Now, kind: AuditKind, what: &str, object: String, note: String) -> AuditEvent {
+    AuditEvent {
+        unix_millis: now.unix_millis,
+        kind,
+        who: "master".into(),
+        from: String::new(),
+        what: what.to_owned(),
+        object,
+        outcome: AuditOutcome::Done,
+        note,
+    }
+}
+
+/// Events that wait while the security server is away: minutes of a busy cloud, some megabytes.
+const WAITING_MAX: usize = 10_000;
+/// Bytes of text in one batch, after which the next begins. It fits well within one message.
+const BATCH_BYTES_MAX: usize = 256 * 1024;
+/// Pause before the security server is tried again after it could not be reached.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use protocol::Reason;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Now {
+        Now::default().after(Duration::from_secs(seconds))
+    }
+
+    fn queue() -> AuditQueue {
+        let mut queue = AuditQueue::new(at(0), 7);
+        queue.waiting.clear();
+        queue
+    }
+
+    fn note(queue: &mut AuditQueue, number: usize) {
+        queue.note(event(at(0), AuditKind::Grant, "set quota", number.to_string(), String::new()));
+    }
+
+    fn head(number: u64) -> AuditHead {
+        AuditHead { number, hash: [1; 32] }
+    }
+
+    #[test]
+    fn events_are_sent_in_one_batch_at_a_time_and_kept_until_recorded() {
+        let mut queue = queue();
+        for number in 0..BATCH_EVENTS_MAX + 1 {
+            note(&mut queue, number);
+        }
+        let batch = queue.next_batch(at(0)).unwrap();
+        assert_eq!((batch.first, batch.events.len()), (0, BATCH_EVENTS_MAX));
+        assert!(queue.next_batch(at(0)).is_none(), "one at a time");
+        let away = Refusal::new(Reason::Unavailable, "away");
+        queue.finish(at(0), Err(away));
+        assert!(queue.next_batch(at(1)).is_none());
+        assert_eq!(queue.next_batch(at(2)).unwrap(), batch, "the very same again, under the same number");
+        queue.finish(at(2), Ok(head(64)));
+        let rest = queue.next_batch(at(2)).unwrap();
+        assert_eq!((rest.first, rest.events.len()), (BATCH_EVENTS_MAX as u64, 1));
+        queue.finish(at(2), Ok(head(65)));
+        assert!(queue.next_batch(at(3)).is_none());
+        assert_eq!(queue.head, Some(head(65)));
+    }
+
+    // Promise 26b.
+    #[test]
+    fn what_finds_no_room_is_counted_and_the_gap_is_an_event() {
+        let mut queue = queue();
+        for number in 0..WAITING_MAX + 5 {
+            note(&mut queue, number);
+        }
+        assert_eq!((queue.waiting.len(), queue.missed), (WAITING_MAX, 5));
+        queue.next_batch(at(0)).unwrap();
+        queue.finish(at(0), Ok(head(1)));
+        note(&mut queue, 1);
+        let texts: Vec<_> =
+            queue.waiting.iter().rev().take(2).map(|event| (event.what.as_str(), event.note.as_str())).collect();
+        assert_eq!(texts[0].0, "set quota");
+        assert!(texts[1].0 == "lose events" && texts[1].1.starts_with("5 events are missing here"), "{texts:?}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Requests about rights: `acl get`, `set`, `remove`, `clear` and `owner`. It never checks whether the user may make
+//! them: that was done before.
+
+use protocol::{
+    Acl, FileId, Now, Reason, Refusal, SectorPath, UserName,
+    message::{
+        access::{AclReply, AclRequest, AclStatus},
+        client_master::ClientReply,
+        master_security::UserRights,
+        request::{
+            ClearAclRequest, GetAclRequest, GiveToRequest, JobInputsRequest, RemoveFromAclRequest, SetAclRequest,
+        },
+    },
+};
+use store::RowChange;
+
+use crate::{Master, access::sessions::ClientSession, actions::SessionCaller, log::journal_writes::Effect};
+
+impl Master {
+    /// Answers a question about rights, or a change.
+    pub(crate) fn handle_acl(
+        &mut self,
+        now: Now,
+        caller: SessionCaller,
+        client: &ClientSession,
+        request: AclRequest,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let by = &client.rights;
+        match request {
+            AclRequest::Get(GetAclRequest(path)) => {
+                let id = self.names.get(&path)?;
+                Ok(Some(self.acl_reply(by, id)))
+            }
+            AclRequest::Set(SetAclRequest { path, acl }) => self.change_acl(now, caller, by, &path, Some(acl)),
+            AclRequest::Clear(ClearAclRequest(path)) => self.change_acl(now, caller, by, &path, None),
+            AclRequest::Remove(RemoveFromAclRequest { path, principals: whom }) => {
+                let id = self.names.get(&path)?;
+                let own = self.names.own_acl(id).ok_or_else(|| {
+                    let message = format!(
+                        "`{path}` says nothing itself, what holds comes from above; say what shall hold with \
+                         `sector acl set {path} …`"
+                    );
+                    Refusal::new(Reason::NotFound, message)
+                })?;
+                if let Some(who) = whom.iter().find(|who| own.entries().iter().all(|entry| entry.principal != **who)) {
+                    let message = format!("`{path}` says nothing of {who}; `sector acl get {path}` shows what it says");
+                    return Err(Refusal::new(Reason::NotFound, message));
+                }
+                let left = own.without(&whom);
+                self.change_acl(now, caller, by, &path, Some(left))
+            }
+            AclRequest::GiveTo(GiveToRequest { path, owner }) => self.change_owner(now, caller, by, &path, &owner),
+            AclRequest::Inputs(JobInputsRequest { job, node, slices }) => {
+                self.job_inputs(now, client, job, &node, slices).map(Some)
+            }
+        }
+    }
+
+    fn change_acl(
+        &mut self,
+        now: Now,
+        caller: SessionCaller,
+        by: &UserRights,
+        path: &SectorPath,
+        acl: Option<Acl>,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let id = self.names.get(path)?;
+        let rows = self.names.set_acl(id, acl);
+        self.save_rights(now, caller, by, id, rows);
+        Ok(None)
+    }
+
+    fn change_owner(
+        &mut self,
+        now: Now,
+        caller: SessionCaller,
+        by: &UserRights,
+        path: &SectorPath,
+        owner: &UserName,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let id = self.names.get(path)?;
+        if path.is_root() {
+            return Err(Refusal::new(
+                Reason::NotPermitted,
+                "the root folder `/` belongs to no one user; it cannot be given",
+            ));
+        }
+        if self.names.owner(id) != Some(owner)
+            && let Some(usage) = self.file_usage(id)
+        {
+            self.check_user_quota(path, owner, usage)?;
+        }
+        let rows = self.change_entry_owner(id, owner);
+        self.save_rights(now, caller, by, id, rows);
+        Ok(None)
+    }
+
+    /// Saves a change of an entry's rights; for a file, its copies are told.
+    fn save_rights(&mut self, now: Now, caller: SessionCaller, by: &UserRights, id: FileId, rows: Vec<RowChange>) {
+        let mut effects = vec![Effect::Reply(caller, self.acl_reply(by, id))];
+        if let Some(slice) = self.names.slice_of(id).filter(|_| !rows.is_empty()) {
+            effects.push(Effect::Reconcile(slice));
+        }
+        self.save(now, rows, effects);
+    }
+
+    fn acl_reply(&self, by: &UserRights, id: FileId) -> ClientReply {
+        let (effective, from) = self.effective_acl(id);
+        ClientReply::Acl(AclReply::Status(AclStatus {
+            path: self.names.path(id).unwrap_or_else(SectorPath::root),
+            owner: self.names.owner(id).unwrap_or(&by.user).clone(),
+            own: self.names.own_acl(id).cloned(),
+            effective,
+            from: from.and_then(|from| self.names.path(from)),
+            mine: self.rights_on(by, id),
+        }))
+    }
+}

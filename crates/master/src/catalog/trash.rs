@@ -1,0 +1,518 @@
+//! Removed entries that can still be restored. Serves `rm`, `trash`, and expired files. A removal is a rename to
+//! `/.trash/OWNER/UNIX-MILLIS/` plus the entry's own path; after a while it becomes final (`lifetimes` says when). A
+//! table by [`FileId`] records each entry's former place and the replication policy of its folders. Users see and
+//! restore their own entries, administrators all; an entry is never created there directly.
+
+mod trash_access;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use protocol::{
+    FileId, Now, Policy, Reason, Refusal, Rights, SectorPath, UserName,
+    message::{
+        client_master::{ClientReply, TrashKey},
+        master_security::UserRights,
+        request::Need,
+    },
+};
+use serde::{Deserialize, Serialize};
+use store::RowChange;
+use trash_access::check_all_users;
+pub(crate) use trash_access::is_hidden_from;
+
+use crate::{
+    Master,
+    actions::{SessionCaller, StoredRow, TRASH_TABLE},
+    catalog::memory_files::is_memory_path,
+    catalog::namespace::{ROOT, change::NamespaceChange, damaged_row, decode_row, encode_row, not_found_refusal},
+    catalog::usage_accounting::{file_key, parse_file_key},
+    error::MasterError,
+    log::journal_writes::Effect,
+};
+
+/// All removed entries that still exist.
+///
+/// It is a table of its own. From the path of an entry alone nobody could tell which of the folders above it was
+/// removed.
+#[derive(Debug, Default)]
+pub(crate) struct Trash {
+    items: BTreeMap<FileId, Trashed>,
+    by_time: BTreeSet<TrashKey>,
+    by_user: BTreeMap<UserName, BTreeSet<TrashKey>>,
+    /// The folder by time that each user's last removal went to.
+    last_stamps: BTreeMap<UserName, LastStamp>,
+}
+
+/// The folder to which a user's last removal went.
+#[derive(Clone, Copy, Debug)]
+struct LastStamp {
+    stamp: u64,
+    /// When its first removal was, on the monotonic clock.
+    begun: Duration,
+}
+
+/// The stored form of a removed entry. Field order is the format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Trashed {
+    /// Its user: the owner, whoever removed it.
+    user: UserName,
+    /// Its former path.
+    from: SectorPath,
+    /// When it was removed; 0 if it must go and cannot be restored any more.
+    removed_unix_millis: u64,
+    /// The replication policy of its former folders.
+    inherited: Policy,
+}
+
+impl Trash {
+    /// Takes a removed entry from its row.
+    pub(crate) fn load(&mut self, row: &StoredRow) -> Result<(), MasterError> {
+        let (id, item) = parse_file_key(&row.key).zip(decode_row(&row.value)).ok_or_else(|| damaged_row(row))?;
+        self.insert(id, item);
+        Ok(())
+    }
+
+    /// All removed entries.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.items.keys().copied()
+    }
+
+    /// Forgets everything; returns the changes that remove the rows.
+    pub(crate) fn clear(&mut self) -> Vec<RowChange> {
+        let old = std::mem::take(self);
+        old.items.into_keys().map(|id| RowChange::Remove { table: TRASH_TABLE, key: file_key(id) }).collect()
+    }
+
+    /// When an entry was removed, if it was removed itself.
+    pub(crate) fn removed_at(&self, id: FileId) -> Option<u64> {
+        self.items.get(&id).map(|item| item.removed_unix_millis)
+    }
+
+    /// The replication policy of a removed entry's former folders.
+    pub(crate) fn inherited(&self, id: FileId) -> Option<&Policy> {
+        self.items.get(&id).map(|item| &item.inherited)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Whether some entry was removed at `limit` or before.
+    pub(crate) fn has_ended(&self, limit: u64) -> bool {
+        self.ended(limit).is_some()
+    }
+
+    /// Forgets an entry that is gone, or was restored.
+    pub(crate) fn forget(&mut self, id: FileId) -> Option<RowChange> {
+        self.take_out(id)?;
+        Some(RowChange::Remove { table: TRASH_TABLE, key: file_key(id) })
+    }
+
+    fn ended(&self, limit: u64) -> Option<FileId> {
+        self.by_time.first().filter(|key| key.removed_unix_millis <= limit).map(|key| key.file)
+    }
+
+    fn add(&mut self, id: FileId, item: Trashed) -> RowChange {
+        let row = RowChange::Set { table: TRASH_TABLE, key: file_key(id), value: encode_row(&item) };
+        self.insert(id, item);
+        row
+    }
+
+    /// Lets an entry be removed for good as soon as there is time.
+    fn expire_now(&mut self, id: FileId) -> Option<RowChange> {
+        let item = self.take_out(id)?;
+        Some(self.add(id, Trashed { removed_unix_millis: 0, ..item }))
+    }
+
+    /// All restorable entries removed from a path: of one user, or of anyone, oldest first by their dates.
+    fn removed_from(&self, from: &SectorPath, user: Option<&UserName>) -> impl Iterator<Item = (&UserName, TrashKey)> {
+        let keys = match user {
+            Some(user) => self.by_user.get(user),
+            None => Some(&self.by_time),
+        };
+        let keys = keys.into_iter().flatten().filter(|key| key.removed_unix_millis > 0);
+        keys.filter_map(move |key| {
+            let item = self.items.get(&key.file)?;
+            (item.from == *from).then_some((&item.user, *key))
+        })
+    }
+
+    fn insert(&mut self, id: FileId, item: Trashed) {
+        let key = TrashKey { removed_unix_millis: item.removed_unix_millis, file: id };
+        self.by_time.insert(key);
+        self.by_user.entry(item.user.clone()).or_default().insert(key);
+        self.items.insert(id, item);
+    }
+
+    fn take_out(&mut self, id: FileId) -> Option<Trashed> {
+        let item = self.items.remove(&id)?;
+        let key = TrashKey { removed_unix_millis: item.removed_unix_millis, file: id };
+        self.by_time.remove(&key);
+        if let Some(keys) = self.by_user.get_mut(&item.user) {
+            keys.remove(&key);
+            if keys.is_empty() {
+                self.by_user.remove(&item.user);
+            }
+        }
+        Some(item)
+    }
+}
+
+impl Master {
+    /// Removes an entry as a user does: to the trash, or for good.
+    pub(crate) fn discard(
+        &mut self,
+        now: Now,
+        id: FileId,
+        path: &SectorPath,
+        recursive: bool,
+        for_good: bool,
+    ) -> Result<NamespaceChange, Refusal> {
+        let is_refused = !recursive && self.names.is_folder(id) && !self.names.is_empty_folder(id);
+        let has_trash = !self.config.trash.is_zero() && !is_memory_path(path);
+        if !for_good && !is_refused && has_trash {
+            return self.move_to_trash(now, id, path);
+        }
+        let mut change = self.remove_entry(path, recursive)?;
+        change.rows.extend(self.prune(path));
+        Ok(change)
+    }
+
+    /// Moves an entry to its owner's trash.
+    fn move_to_trash(&mut self, now: Now, id: FileId, path: &SectorPath) -> Result<NamespaceChange, Refusal> {
+        let too_long = || {
+            let message = format!("`{path}` cannot go to the trash, where a path would be too long; use `--now`");
+            Refusal::new(Reason::NotPermitted, message)
+        };
+        let owner = self.names.owner(id).ok_or_else(|| not_found_refusal(path))?.clone();
+        let folder = self.names.parent(id).unwrap_or(ROOT);
+        let inherited =
+            Policy { lifetime_seconds: None, colocated: None, ..self.effective_policy(folder).into_policy() };
+        let at = self.place_in_trash(now, &owner, path).ok_or_else(too_long)?;
+        let mut rows = self.make_trash_folders(now, &owner, &at)?;
+        match self.move_entry(path, &at) {
+            Ok(change) => rows.extend(change.rows),
+            Err(_) => {
+                rows.extend(self.prune(&at));
+                self.save(now, rows, Vec::new());
+                return Err(too_long());
+            }
+        }
+        let removed_unix_millis = self.clock.date(now);
+        let item = Trashed { user: owner, from: path.clone(), removed_unix_millis, inherited };
+        rows.push(self.trash.add(id, item));
+        Ok(NamespaceChange { rows, entry: Some(id), ..NamespaceChange::default() })
+    }
+
+    /// Restores an entry.
+    pub(crate) fn restore(
+        &mut self,
+        now: Now,
+        caller: SessionCaller,
+        by: &UserRights,
+        path: &SectorPath,
+        to: Option<SectorPath>,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let (id, from) = self.find_removed(by, path)?;
+        let at = self.names.path(id).ok_or_else(|| not_found_refusal(path))?;
+        self.check_need(by, Need::On(&at, Rights::WRITE))?;
+        let to = to.unwrap_or(from);
+        let mut change = self.put_back(now, by, id, &at, &to)?;
+        change.rows.extend(self.trash.forget(id));
+        change.rows.extend(self.prune(&at));
+        let Some(entry) = self.entry(id) else { return Err(not_found_refusal(&to)) };
+        let follows = match self.names.content(id) {
+            Some(content) => Effect::Reconcile(content.slice),
+            None => Effect::Moved(id),
+        };
+        self.save(now, change.rows, vec![Effect::Reply(caller, ClientReply::Entry(entry)), follows]);
+        Ok(None)
+    }
+
+    /// Gives up restorable entries.
+    pub(crate) fn empty_trash(
+        &mut self,
+        now: Now,
+        caller: SessionCaller,
+        by: &UserRights,
+        all_users: bool,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        check_all_users(by, all_users)?;
+        let keys = if all_users { Some(&self.trash.by_time) } else { self.trash.by_user.get(&by.user) };
+        let items: Vec<_> = keys.into_iter().flatten().map(|key| key.file).collect();
+        let rows = items.into_iter().filter_map(|id| self.trash.expire_now(id)).collect();
+        self.save(now, rows, vec![Effect::Reply(caller, ClientReply::Done)]);
+        Ok(None)
+    }
+
+    /// Entries removed up to this time, in milliseconds since the Unix epoch, are removed for good. While the clock is
+    /// in doubt, only entries that were given up are.
+    pub(crate) fn trash_limit(&self, now: Now) -> u64 {
+        let kept = u64::try_from(self.config.trash.as_millis()).unwrap_or(u64::MAX);
+        self.clock.limit(now).map_or(0, |limit| self.clock.to_recorded_date(limit.saturating_sub(kept)))
+    }
+
+    /// Removes for good some entries that have been in the trash for long enough, leaves first; returns how many.
+    pub(crate) fn purge(&mut self, now: Now, budget: usize) -> usize {
+        let limit = self.trash_limit(now);
+        let (mut done, mut rows, mut effects) = (0, Vec::new(), Vec::new());
+        while done < budget
+            && let Some(id) = self.trash.ended(limit)
+        {
+            let (before, path) = (done, self.names.path(id));
+            let Some((path, entries)) =
+                path.and_then(|path| Some((path.clone(), self.names.list(&path, true, None).ok()?.0)))
+            else {
+                rows.extend(self.trash.forget(id));
+                continue;
+            };
+            let inside = entries.iter().rev().map(|entry| &entry.path);
+            // The folder itself if it is empty; if it is a file, it is its own listing.
+            let itself = entries.is_empty().then_some(&path);
+            for path in inside.chain(itself) {
+                if done == budget {
+                    break;
+                }
+                // A folder with more entries than the page waits for the next one.
+                let Ok(change) = self.remove_entry(path, false) else { continue };
+                rows.extend(change.rows);
+                effects.extend(change.freed.into_iter().map(Effect::Reconcile));
+                done += 1;
+            }
+            if self.names.find(&path).is_none() {
+                rows.extend(self.prune(&path));
+            }
+            if done == before {
+                break;
+            }
+        }
+        self.save(now, rows, effects);
+        done
+    }
+
+    /// Gives up the oldest restorable entries if the nodes are nearly full. The room of a node that is away counts
+    /// until its files are copied elsewhere. An entry that would free nothing at a node that is up is not given up.
+    pub(crate) fn free_space_from_trash(&mut self, now: Now) {
+        let (mut used, mut room) = (0_u64, 0_u64);
+        for (_, node) in self.nodes.iter().filter(|(_, node)| node.is_up() || !(node.is_dead || node.is_removed())) {
+            used = used.saturating_add(node.filled_bytes());
+            room = room.saturating_add(node.room_bytes().saturating_sub(self.config.reserve_bytes));
+        }
+        if self.nodes.up_count() == 0 || room > used.saturating_add(room) / FULL_WHEN_LEFT {
+            return;
+        }
+        let (mut steps, mut oldest) = (LOOKED_AT, Vec::new());
+        for key in &self.trash.by_time {
+            if steps == 0 || oldest.len() == GIVEN_UP_AT_ONCE {
+                break;
+            }
+            oldest.extend(Some(key.file).filter(|id| self.frees_room(*id, &mut steps)));
+        }
+        let rows = oldest.into_iter().filter_map(|id| self.trash.expire_now(id)).collect();
+        self.save(now, rows, Vec::new());
+    }
+
+    /// Whether a node that is up has a copy of a file, or of one in a folder, as far as `steps` reach.
+    fn frees_room(&self, id: FileId, steps: &mut usize) -> bool {
+        let mut rest = vec![id];
+        while let Some(id) = rest.pop().filter(|_| *steps > 0) {
+            *steps -= 1;
+            rest.extend(self.names.children_after(id, None, *steps));
+            let replicas = self.names.content(id).map(|content| self.replicas.of(content.slice));
+            if replicas.is_some_and(|held| held.iter().any(|replica| self.nodes.get(replica.node).is_up())) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether an entry lies in the trash.
+    pub(crate) fn is_trash(&self, id: FileId) -> bool {
+        let Some(root) = self.names.find(&trash_root()) else { return false };
+        std::iter::successors(Some(id), |at| self.names.parent(*at)).any(|at| at == root)
+    }
+
+    /// Notes a file that a master without a journal found in the trash. Neither it nor a folder above it may be known
+    /// as removed. It can be restored by itself.
+    pub(crate) fn adopt_trash(&mut self, now: Now, file: FileId, path: &SectorPath) -> Option<RowChange> {
+        let mut names = path.components().skip(1);
+        let user = UserName::new(names.next()?).ok()?;
+        let removed_unix_millis = names.next()?.parse().unwrap_or(self.clock.date(now));
+        let from = SectorPath::parse(&format!("/{}", names.collect::<Vec<_>>().join("/"))).ok()?;
+        let mut above = std::iter::successors(Some(file), |at| self.names.parent(*at));
+        if !is_in_trash(path) || from.is_root() || above.any(|at| self.trash.items.contains_key(&at)) {
+            return None;
+        }
+        Some(self.trash.add(file, Trashed { user, from, removed_unix_millis, inherited: Policy::default() }))
+    }
+
+    /// A free path for an entry in its owner's trash. Of two entries from one path, the later one is in the folder with
+    /// the larger number, whatever the clock said. That is how the order is known.
+    fn place_in_trash(&mut self, now: Now, owner: &UserName, path: &SectorPath) -> Option<SectorPath> {
+        let at = |stamp: u64| SectorPath::parse(&format!("{TRASH}/{owner}/{stamp}{path}")).ok();
+        let last = self.trash.last_stamps.get(owner).copied();
+        // A folder for each removal would mean three names for each file.
+        if let Some(last) = last.filter(|last| now.monotonic < last.begun + STAMP_SHARED)
+            && self.is_free(&at(last.stamp)?)
+        {
+            return at(last.stamp);
+        }
+        let last = last.map_or_else(|| self.last_stamp_of(owner), |last| last.stamp);
+        let mut stamp = self.clock.date(now).max(last + 1);
+        while self.names.find(&SectorPath::parse(&format!("{TRASH}/{owner}/{stamp}")).ok()?).is_some() {
+            stamp += 1;
+        }
+        self.trash.last_stamps.insert(owner.clone(), LastStamp { stamp, begun: now.monotonic });
+        at(stamp)
+    }
+
+    /// The largest number of a folder in an owner's trash: an earlier life's last one, if it still exists.
+    fn last_stamp_of(&self, owner: &UserName) -> u64 {
+        let folder = trash_root().join(owner.as_str()).ok().and_then(|folder| self.names.find(&folder));
+        let folders = folder.into_iter().flat_map(|folder| self.names.children(folder));
+        let stamps = folders.filter_map(|folder| self.names.name(folder).parse().ok());
+        stamps.filter(|stamp| *stamp < STAMP_MAX).max().unwrap_or(0)
+    }
+
+    /// The entry last removed from a path: of one user, or of anyone. Within one owner's trash the folder numbers
+    /// decide, which only grow. Between owners, whose folders are separate, the date does.
+    fn last_removed(&self, from: &SectorPath, user: Option<&UserName>) -> Option<FileId> {
+        let mut last: BTreeMap<&UserName, (u64, TrashKey)> = BTreeMap::new();
+        for (owner, key) in self.trash.removed_from(from, user) {
+            let stamp = self.names.path(key.file).and_then(|at| stamp_of(&at)).unwrap_or(0);
+            let newest = last.entry(owner).or_insert((stamp, key));
+            *newest = (*newest).max((stamp, key));
+        }
+        last.into_values().map(|(_, key)| key).max().map(|key| key.file)
+    }
+
+    /// Whether an entry can be put at a path of the trash without landing inside another removed entry.
+    fn is_free(&self, at: &SectorPath) -> bool {
+        let (nearest, missing) = self.names.deepest_existing(at);
+        let mut above = std::iter::successors(Some(nearest), |at| self.names.parent(*at));
+        missing > 0 && self.names.is_folder(nearest) && above.all(|at| !self.trash.items.contains_key(&at))
+    }
+
+    fn make_trash_folders(&mut self, now: Now, owner: &UserName, at: &SectorPath) -> Result<Vec<RowChange>, Refusal> {
+        if self.names.find(&trash_root()).is_none()
+            && let Some(root_owner) = self.names.owner(ROOT).cloned()
+        {
+            let made = self.names.make_folder(now, &trash_root(), false, &root_owner)?;
+            // Saved on its own, since it stays whatever becomes of the rest.
+            self.save(now, made.rows, Vec::new());
+        }
+        let folder = at.parent().unwrap_or_else(trash_root);
+        Ok(self.names.make_folder(now, &folder, true, owner)?.rows)
+    }
+
+    /// Removes the empty folders above a path of the trash.
+    fn prune(&mut self, path: &SectorPath) -> Vec<RowChange> {
+        let mut rows = Vec::new();
+        let mut above = std::iter::successors(Some(self.names.deepest_existing(path).0), |at| self.names.parent(*at));
+        if above.any(|at| self.trash.items.contains_key(&at)) {
+            // It is in a removed folder, which may be restored with all its content.
+            return rows;
+        }
+        let above = std::iter::successors(path.parent(), SectorPath::parent);
+        for folder in above.take_while(|folder| is_in_trash(folder) && *folder != trash_root()) {
+            let Some(id) = self.names.find(&folder) else { continue };
+            if !self.names.is_empty_folder(id) {
+                break;
+            }
+            let Ok(change) = self.remove_entry(&folder, false) else { break };
+            rows.extend(change.rows);
+        }
+        rows
+    }
+
+    /// The entry meant by `path`, in the trash or at its former place, and its former path.
+    fn find_removed(&self, by: &UserRights, path: &SectorPath) -> Result<(FileId, SectorPath), Refusal> {
+        let nothing = || {
+            let message =
+                format!("nothing in the trash was removed from `{path}`; `sector trash list` shows what there is");
+            Refusal::new(Reason::NotFound, message)
+        };
+        if !is_in_trash(path) {
+            let own = self.last_removed(path, Some(&by.user));
+            let any = || if by.admin { self.last_removed(path, None) } else { None };
+            return Ok((own.or_else(any).ok_or_else(nothing)?, path.clone()));
+        }
+        // A removed entry, or a part of one.
+        let id = self.names.get(path)?;
+        let mut above = std::iter::successors(Some(id), |at| self.names.parent(*at));
+        let item = above.find(|at| self.trash.items.contains_key(at)).ok_or_else(nothing)?;
+        let removed = self.trash.items.get(&item).filter(|item| item.removed_unix_millis > 0).ok_or_else(nothing)?;
+        let at = self.names.path(item).ok_or_else(nothing)?;
+        let from = format!("{}{}", removed.from, &path.as_str()[at.as_str().len()..]);
+        Ok((id, SectorPath::parse(&from).map_err(|error| Refusal::new(Reason::Invalid, error.to_string()))?))
+    }
+
+    /// Moves an entry out of the trash, and creates all folders it needs.
+    fn put_back(
+        &mut self,
+        now: Now,
+        by: &UserRights,
+        id: FileId,
+        at: &SectorPath,
+        to: &SectorPath,
+    ) -> Result<NamespaceChange, Refusal> {
+        if self.names.find(to).is_some() {
+            let message = format!("`{to}` exists already; move it away, or restore to another path with `--to`");
+            return Err(Refusal::new(Reason::Exists, message));
+        }
+        self.names.check_parent(to, true)?;
+        let (nearest, _) = self.names.deepest_existing(to);
+        self.check_need(by, Need::Make(to))?;
+        if self.quotas.has_folders() {
+            self.check_folder_quotas(to, nearest, self.usage_below(id), &self.quota_folders_above(id))?;
+        }
+        let folder = to.parent().unwrap_or_else(SectorPath::root);
+        let first_made = std::iter::successors(Some(folder.clone()), SectorPath::parent)
+            .take_while(|folder| self.names.find(folder).is_none())
+            .last();
+        let mut rows = self.names.make_folder(now, &folder, true, &by.user)?.rows;
+        match self.move_entry(at, to) {
+            Ok(mut change) => {
+                rows.append(&mut change.rows);
+                Ok(NamespaceChange { rows, ..change })
+            }
+            Err(refusal) => {
+                // In memory alone, so that nothing of it remains: none of these rows is ever saved.
+                first_made.map(|made| self.names.remove(&made, true));
+                Err(refusal)
+            }
+        }
+    }
+}
+
+/// The folder of all removed entries.
+pub(crate) fn trash_root() -> SectorPath {
+    // A constant that is a valid path; every test of this file uses it.
+    #[allow(clippy::expect_used)]
+    SectorPath::parse(TRASH).expect("a valid path")
+}
+
+/// Whether a path is the trash or lies in it.
+pub(crate) fn is_in_trash(path: &SectorPath) -> bool {
+    path.as_str().strip_prefix(TRASH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The number of the folder in which a removed entry lies.
+fn stamp_of(at: &SectorPath) -> Option<u64> {
+    at.components().nth(2)?.parse().ok()
+}
+
+const TRASH: &str = "/.trash";
+/// Removals of one user within this time share a folder.
+const STAMP_SHARED: Duration = Duration::from_secs(10);
+/// No clock ever reads this: a folder with such a number is an error, and would leave no number for the next.
+const STAMP_MAX: u64 = 1 << 62;
+/// The nodes are nearly full when only one byte in this many is left.
+const FULL_WHEN_LEFT: u64 = 20;
+/// Entries given up at once then; the freed space shows before the next time.
+const GIVEN_UP_AT_ONCE: usize = 64;
+/// Entries examined to find some that free space.
+const LOOKED_AT: usize = 20_000;

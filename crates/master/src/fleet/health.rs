@@ -1,0 +1,214 @@
+//! The state of the cloud, in sentences that say what to do. Serves `sector health` and `sector nodes`. All counts are
+//! kept up to date as things change, so an answer never walks over files.
+
+use std::fmt::Display;
+
+use protocol::{
+    NodeId, Now,
+    disk::{DiskState, DiskStatus},
+    message::{
+        audit::RefusedTickets,
+        client_master::{ClientReply, Health, NEARLY_FULL_WHEN_LEFT, NodeState},
+        cluster::Membership,
+    },
+    sandbox::SandboxLayer,
+};
+
+use crate::{
+    Master,
+    fleet::nodes::{Node, NodeKey},
+    replicas::replication_queue::UnhealthyCounts,
+};
+
+impl Master {
+    /// The nodes, by name.
+    pub(crate) fn node_list(&self, now: Now) -> ClientReply {
+        let reserve_bytes = self.config.reserve_bytes;
+        ClientReply::Nodes(self.nodes.by_name().map(|(_, node)| node.status(now, reserve_bytes)).collect())
+    }
+
+    /// What is wrong, if anything.
+    pub(crate) fn health(&self) -> ClientReply {
+        let UnhealthyCounts { under_replicated, lost, lost_in_memory, misplaced, short_of_nodes } =
+            self.replication.health();
+        let corrupt = self.replicas.corrupt_count();
+        let mut reasons = Vec::new();
+        for (key, node) in self.nodes.by_name() {
+            reasons.extend(self.node_reasons(key, node));
+        }
+        for (_, node) in self.nodes.by_name().filter(|(_, node)| node.is_reachable()) {
+            reasons.extend(node.disks.iter().filter_map(|disk| disk_reason(&node.id, disk)));
+            reasons.extend(sandbox_reason(&node.id, node.sandbox_missing.as_deref().unwrap_or_default()));
+        }
+        let up = self.nodes.up_count();
+        if up == 0 {
+            reasons.push("no node is up; start one".into());
+        }
+        reasons.extend(self.room_reason());
+        if lost > 0 {
+            let files = pluralized(
+                lost,
+                "file has no copy that can be reached; start the nodes that hold it",
+                "files have no copy that can be reached; start the nodes that hold them",
+            );
+            reasons.push(files);
+        }
+        if lost_in_memory > 0 {
+            let files = pluralized(
+                lost_in_memory,
+                "file below `/memory` is gone with its node; run the job again that made it, or remove it",
+                "files below `/memory` are gone with their nodes; run the jobs again that made them, or remove them",
+            );
+            reasons.push(files);
+        }
+        if under_replicated > 0 {
+            let files = pluralized(
+                under_replicated,
+                "file has fewer copies than wanted; it is being copied",
+                "files have fewer copies than wanted; they are being copied",
+            );
+            let nodes = pluralized(up, "node that is up has room", "nodes that are up have room");
+            reasons.push(format!("{files} as far as the {nodes}"));
+        }
+        if short_of_nodes > 0 {
+            let files = pluralized(short_of_nodes, "file wants", "files want");
+            reasons.push(format!(
+                "{files} more copies than there are nodes, or copies at a site without nodes; add nodes there, or want less"
+            ));
+        }
+        if misplaced > 0 {
+            let files = pluralized(misplaced, "file has", "files have");
+            reasons
+                .push(format!("{files} copies where they should not be; they are being moved as far as there is room"));
+        }
+        if corrupt > 0 {
+            let copies = pluralized(
+                corrupt,
+                "copy is corrupt and is being replaced; check the disk of its node",
+                "copies are corrupt and are being replaced; check the disks of their nodes",
+            );
+            reasons.push(copies);
+        }
+        reasons.extend(self.rebuild_reasons());
+        reasons.extend(self.clock_reason());
+        reasons.extend(self.session_recheck.security_reasons.iter().cloned());
+        reasons.extend(self.topology.fault.as_ref().map(|fault| format!("the topology before it is in use: {fault}")));
+        let insecure_sites = self.insecure_sites();
+        reasons.extend(insecure_sites.iter().map(|site| {
+            format!(
+                "data within the site {site} is not encrypted, because `insecure_data` is set; unset it and restart"
+            )
+        }));
+        let mut refused_tickets = RefusedTickets::new();
+        for (_, node) in self.nodes.by_name() {
+            for (fault, count) in &node.refused_tickets {
+                *refused_tickets.entry(*fault).or_default() += count;
+            }
+        }
+        ClientReply::Health(Health {
+            reasons,
+            under_replicated,
+            corrupt,
+            lost,
+            misplaced,
+            short_of_nodes,
+            refused_tickets,
+            insecure_sites,
+        })
+    }
+
+    /// Whether files can be written, now and in the near future: an operator must hear of it before users do.
+    fn room_reason(&self) -> Option<String> {
+        let reserve_bytes = self.config.reserve_bytes;
+        let up = self.nodes.up_count();
+        let takers: Vec<_> =
+            self.nodes.iter().map(|(_, node)| node).filter(|node| node.is_up() && node.is_active()).collect();
+        if takers.is_empty() {
+            return (up > 0).then(|| "no node takes new files: all that are up are being drained; add one".into());
+        }
+        let advice = "add nodes or disks, remove files, or empty the trash (`sector trash empty`)";
+        if takers.iter().all(|node| node.is_full(reserve_bytes)) {
+            return Some(format!("no node has room for a new file; {advice}"));
+        }
+        let near =
+            takers.iter().filter(|node| node.is_full(reserve_bytes) || node.is_nearly_full(reserve_bytes)).count();
+        (near * 2 > takers.len()).then(|| {
+            let percent = 100 / NEARLY_FULL_WHEN_LEFT;
+            // With two, more than half means both; with one, it is the only one.
+            match takers.len() {
+                1 => format!("the only node that takes new files has less than {percent} % of its room left; {advice}"),
+                all => format!("{near} of {all} nodes have less than {percent} % of their room left; {advice}"),
+            }
+        })
+    }
+
+    fn node_reasons(&self, key: NodeKey, node: &Node) -> Vec<String> {
+        let (id, reserve_bytes) = (&node.id, self.config.reserve_bytes);
+        let mut reasons = Vec::new();
+        match node.state {
+            NodeState::Up => {}
+            NodeState::Joining => reasons.push(format!("node {id} is still telling what it holds; wait")),
+            NodeState::Lost if !node.has_joined => reasons.push(format!(
+                "node {id} is lost: it was not heard of since the master was started; start it again, or remove it"
+            )),
+            NodeState::Lost => reasons.push(format!("node {id} is lost; start it again")),
+        }
+        if node.membership == Membership::Draining {
+            let in_doubt = self.in_doubt_at(key);
+            let what_to_do = match in_doubt {
+                0 => "wait".to_owned(),
+                _ => {
+                    let doubtful = match node.slice_count {
+                        1 => "it is in doubt, and is not moved".to_owned(),
+                        _ => pluralized(
+                            in_doubt,
+                            "of them is in doubt, and is not moved",
+                            "of them are in doubt, and are not moved",
+                        ),
+                    };
+                    format!(
+                        "{doubtful} before an administrator decides: `sector rebuild recover` or `dismiss` (see \
+                         `sector rebuild status`)"
+                    )
+                }
+            };
+            let slices = pluralized(node.slice_count, "slice is", "slices are");
+            reasons.push(format!("node {id} is being drained, {slices} left; {what_to_do}"));
+        }
+        if node.is_up() && node.is_active() && node.is_full(reserve_bytes) {
+            reasons.push(format!(
+                "node {id} is full: less than the reserve of {reserve_bytes} bytes is free, so it gets no new slices; \
+                 add nodes, remove files, or `sector rebalance`"
+            ));
+        }
+        reasons
+    }
+}
+
+/// A count with its noun, in the singular or the plural.
+pub(crate) fn pluralized<N: Display + PartialEq + From<u8>>(count: N, one: &str, others: &str) -> String {
+    let words = if count == N::from(1) { one } else { others };
+    format!("{count} {words}")
+}
+
+/// User functions run there with less isolation than they should have.
+fn sandbox_reason(node: &NodeId, missing: &[SandboxLayer]) -> Option<String> {
+    let first = missing.first()?;
+    let layers = SandboxLayer::list(missing);
+    Some(format!("the sandbox of node {node} lacks: {layers}; {} (`sector doctor` there says more)", first.advice()))
+}
+
+/// What is wrong with a disk, and what to do.
+fn disk_reason(node: &NodeId, disk: &DiskStatus) -> Option<String> {
+    let DiskStatus { folder, why, .. } = disk;
+    match disk.state {
+        DiskState::Ok => None,
+        DiskState::Failed => Some(format!(
+            "the disk `{folder}` of node {node} has failed ({why}); its files are copied from other nodes; \
+             replace it and start the node again"
+        )),
+        DiskState::Missing => {
+            Some(format!("the disk `{folder}` of node {node} was not there when the node started ({why})"))
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The nodes: who they are, how they are, where they stand, which are chosen, and which are emptied. This folder never
+//! changes a name.
+
+pub(crate) mod colocation;
+pub(crate) mod copy_bandwidth;
+pub(crate) mod drain;
+pub(crate) mod health;
+pub(crate) mod heartbeats;
+pub(crate) mod node_removal;
+pub(crate) mod nodes;
+pub(crate) mod placement;
+pub(crate) mod placement_constraints;
+pub(crate) mod rebalance;
+pub(crate) mod site_bandwidth;
+pub(crate) mod topology;
+pub(crate) mod topology_watch;

@@ -1,0 +1,41 @@
+//! Loads the journal's rows into a master, one at a time. Serves the start. Ten million rows are never in memory at
+//! once: only the names that they hold are.
+
+use crate::{actions::StoredRow, catalog::namespace, error::MasterError};
+
+/// Takes rows; [`Master::load`](crate::Master::load) makes a master of them.
+pub struct JournalLoader {
+    pub(crate) names: namespace::NamespaceLoader,
+    /// Rows of the other tables, which are few.
+    pub(crate) others: Vec<StoredRow>,
+}
+
+impl JournalLoader {
+    /// No rows yet.
+    pub fn new() -> Self {
+        Self { names: namespace::NamespaceLoader::new(), others: Vec::new() }
+    }
+
+    /// Whether there was no row at all: the journal is just born.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.others.is_empty() && self.names.is_empty()
+    }
+
+    /// Takes a row of any table; rows may come in any order.
+    ///
+    /// # Errors
+    /// When it cannot be read, or contradicts a row before.
+    pub fn add_row(&mut self, table: &'static str, key: &[u8], value: &[u8]) -> Result<(), MasterError> {
+        if namespace::NamespaceLoader::is_own_table(table) {
+            return self.names.add_row(table, key, value);
+        }
+        self.others.push(StoredRow { table, key: key.into(), value: value.into() });
+        Ok(())
+    }
+}
+
+impl Default for JournalLoader {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,448 @@
+//! Copies of the master's small rows at the nodes: folders, policies, quotas, nodes, removals that some node missed.
+//! They come back if the master loses its disk (`docs/paths/rebuild.md`); files come back from their sidecars. Changes
+//! are counted, and each node that is up gets those it lacks, in batches. It never sends a change that is not durable
+//! yet. A copy of another journal is never replaced before the rebuild is complete: until then the older copy is the
+//! better one.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use protocol::{
+    FileId, JournalId, Now, limits,
+    message::{
+        node_master::Order,
+        rebuild::{MirrorBase, MirrorPosition, MirrorRow, MirrorUpdate},
+    },
+};
+use store::RowChange;
+
+use crate::{
+    Master,
+    actions::{
+        CONFLICTS_TABLE, JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, MasterAction, NAMES_TABLE, NODES_TABLE,
+        OUTDATED_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
+    },
+    catalog::namespace::{self, Namespace},
+    catalog::usage_accounting::{file_key, parse_file_key},
+    fleet::nodes::NodeKey,
+    log::journal_lineage::JUMP_MAX,
+    log::journal_writes::Effect,
+    log::rebuild::{is_archived_row, slice_key_of},
+    replicas::orders::OrderKind,
+};
+
+/// The small rows, their changes, and how much of them each node has. Rows are opaque here, except for telling a folder
+/// from a file.
+#[derive(Debug, Default)]
+pub(crate) struct MetadataMirror {
+    /// The rows as they are in the journal now.
+    rows: BTreeMap<(&'static str, Vec<u8>), Vec<u8>>,
+    /// Changes being written to the journal, with their numbers.
+    pending: VecDeque<(u64, Vec<MirrorRow>)>,
+    /// The rows that these change: the last change of each, and whether the row exists after it.
+    coming: BTreeMap<(&'static str, Vec<u8>), (u64, bool)>,
+    /// The number of the newest change, durable or not.
+    sequence: u64,
+    /// The number of the newest durable change.
+    durable: u64,
+    /// Durable changes after `log_after`, in order.
+    log: VecDeque<(u64, Vec<MirrorRow>)>,
+    log_after: u64,
+    log_rows: usize,
+    peers: BTreeMap<NodeKey, MirrorPeer>,
+    /// The last whole copy that was cut into pages; nodes that join together share it.
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+/// A node to which rows are given.
+#[derive(Debug, Default)]
+struct MirrorPeer {
+    /// Its position.
+    mark: Option<MirrorPosition>,
+    /// What is being sent to it.
+    sending: Option<Sending>,
+    /// The whole copy that it is being sent, and the next page.
+    pages: Option<(Arc<Snapshot>, usize)>,
+    retry_at: Duration,
+}
+
+/// The content of an order that is being sent.
+#[derive(Debug)]
+enum Sending {
+    Changes(MirrorPosition),
+    Page,
+}
+
+/// A whole copy in pages.
+#[derive(Debug)]
+struct Snapshot {
+    mark: MirrorPosition,
+    pages: Vec<Vec<MirrorRow>>,
+}
+
+impl MetadataMirror {
+    /// The small rows of the journal: those of folders and of `pinned` files, and those among `others`. `sequence` is
+    /// the number of their last change.
+    pub(crate) fn load(
+        names: &Namespace,
+        pinned: impl Iterator<Item = FileId>,
+        others: &[StoredRow],
+        sequence: u64,
+    ) -> Self {
+        let set = |row| match row {
+            RowChange::Set { table, key, value } => Some(((table, key), value)),
+            RowChange::Remove { .. } => None,
+        };
+        let mut rows: BTreeMap<_, _> = names.folder_rows().filter_map(set).collect();
+        rows.extend(pinned.filter_map(|id| set(names.row_of(id)?)));
+        let is_small = |row: &&StoredRow| row.table != CONFLICTS_TABLE || is_archived_row(&row.value);
+        let small = others.iter().filter(|row| mirrored_table(row.table).is_some()).filter(is_small);
+        rows.extend(small.map(|row| ((row.table, row.key.clone()), row.value.clone())));
+        Self { rows, sequence, durable: sequence, log_after: sequence, ..Self::default() }
+    }
+
+    /// Counts a change and keeps it until it is durable.
+    fn add(&mut self, rows: Vec<MirrorRow>) -> u64 {
+        self.sequence += 1;
+        for row in &rows {
+            if let Some(table) = mirrored_table(&row.table) {
+                self.coming.insert((table, row.key.clone()), (self.sequence, row.value.is_some()));
+            }
+        }
+        self.pending.push_back((self.sequence, rows));
+        self.sequence
+    }
+
+    /// All changes up to `sequence` are durable.
+    pub(crate) fn note_durable(&mut self, sequence: u64) {
+        while self.pending.front().is_some_and(|(number, _)| *number <= sequence) {
+            let Some((number, rows)) = self.pending.pop_front() else { return };
+            for row in &rows {
+                let Some(table) = mirrored_table(&row.table) else { continue };
+                let key = (table, row.key.clone());
+                if self.coming.get(&key).is_some_and(|(last, _)| *last == number) {
+                    self.coming.remove(&key);
+                }
+                match &row.value {
+                    Some(value) => drop(self.rows.insert(key, value.clone())),
+                    None => drop(self.rows.remove(&key)),
+                }
+            }
+            self.durable = number;
+            // For changes without kept rows, the number of the last one is enough.
+            match self.log.back_mut().filter(|(_, before)| rows.is_empty() && before.is_empty()) {
+                Some(last) => last.0 = number,
+                None => {
+                    self.log_rows += rows.len() + 1;
+                    self.log.push_back((number, rows));
+                }
+            }
+            while self.log_rows > LOG_ROWS_MAX {
+                let Some((number, rows)) = self.log.pop_front() else { return };
+                self.log_rows -= rows.len() + 1;
+                self.log_after = number;
+            }
+        }
+    }
+
+    /// The number of the newest change, durable or not.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Whether the copy has this row, or will have it.
+    fn has_row(&self, table: &'static str, key: &[u8]) -> bool {
+        let key = (table, key.to_vec());
+        self.coming.get(&key).map_or_else(|| self.rows.contains_key(&key), |(_, is_there)| *is_there)
+    }
+
+    /// From now on this node is sent the rows it lacks; it has `mark` already.
+    pub(crate) fn add_peer(&mut self, node: NodeKey, mark: Option<MirrorPosition>) {
+        self.peers.insert(node, MirrorPeer { mark, ..MirrorPeer::default() });
+    }
+
+    /// This node can be sent nothing for now.
+    pub(crate) fn remove_peer(&mut self, node: NodeKey) {
+        self.peers.remove(&node);
+    }
+
+    /// The next order for each node that lacks rows and has no order outstanding.
+    fn next_updates(&mut self, now: Duration, id: JournalId, generation: u64) -> Vec<(NodeKey, MirrorUpdate)> {
+        let mut orders = Vec::new();
+        let mark = |sequence| MirrorPosition { journal: id, generation, sequence };
+        let idle = self.peers.iter().filter(|(_, peer)| peer.sending.is_none() && now >= peer.retry_at);
+        for key in idle.map(|(key, _)| *key).collect::<Vec<_>>() {
+            let Some(peer) = self.peers.get(&key) else { continue };
+            let has = peer.mark.filter(|has| *has == mark(has.sequence)).map(|has| has.sequence);
+            let reaches = |sequence: &u64| (self.log_after..=self.durable).contains(sequence);
+            if has == Some(self.durable) {
+                continue;
+            }
+            let changes = has.filter(reaches).and_then(|has| Some((has, self.changes_after(has)?)));
+            let (keep, sending, pages) = match changes {
+                Some((sequence, (until, rows))) => {
+                    let keep = MirrorUpdate { position: mark(until), base: MirrorBase::Change(sequence), rows };
+                    (keep, Sending::Changes(mark(until)), None)
+                }
+                None => {
+                    let usable = peer.pages.clone().filter(|(snapshot, _)| {
+                        snapshot.mark == mark(snapshot.mark.sequence) && reaches(&snapshot.mark.sequence)
+                    });
+                    let (snapshot, page) = usable.unwrap_or_else(|| (self.snapshot(mark(self.durable)), 0));
+                    let last = page + 1 == snapshot.pages.len();
+                    let number = u32::try_from(page).unwrap_or(u32::MAX);
+                    let rows = snapshot.pages[page].clone();
+                    let keep =
+                        MirrorUpdate { position: snapshot.mark, base: MirrorBase::Page { page: number, last }, rows };
+                    (keep, Sending::Page, Some((snapshot, page)))
+                }
+            };
+            if let Some(peer) = self.peers.get_mut(&key) {
+                (peer.sending, peer.pages) = (Some(sending), pages);
+            }
+            orders.push((key, keep));
+        }
+        orders
+    }
+
+    /// Whether some node that receives rows has not confirmed all of them.
+    fn is_any_behind(&self, id: JournalId, generation: u64) -> bool {
+        let whole = MirrorPosition { journal: id, generation, sequence: self.durable };
+        self.peers.values().any(|peer| peer.sending.is_some() || peer.mark != Some(whole))
+    }
+
+    /// A node answered, or did not.
+    fn note_answer(&mut self, now: Duration, node: NodeKey, is_done: bool) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        match (peer.sending.take(), is_done) {
+            (Some(Sending::Changes(mark)), true) => peer.mark = Some(mark),
+            (Some(Sending::Page), true) => {
+                if let Some((snapshot, page)) = peer.pages.take() {
+                    if page + 1 == snapshot.pages.len() {
+                        peer.mark = Some(snapshot.mark);
+                    } else {
+                        peer.pages = Some((snapshot, page + 1));
+                    }
+                }
+            }
+            // Its content does not fit; a whole copy does.
+            (_, false) => (peer.mark, peer.pages, peer.retry_at) = (None, None, now + RETRY_AFTER),
+            (None, true) => {}
+        }
+    }
+
+    /// The changes after this one, as many as fit one order; `None` if not even the first fits.
+    fn changes_after(&self, sequence: u64) -> Option<(u64, Vec<MirrorRow>)> {
+        let (mut until, mut bytes, mut rows) = (sequence, 0, Vec::new());
+        let start = self.log.partition_point(|(number, _)| *number <= sequence);
+        for (number, changed) in self.log.range(start..) {
+            let more: usize = changed.iter().map(row_bytes).sum();
+            // A change is never split: a node has it whole or not at all.
+            if bytes + more > PAGE_BYTES_MAX {
+                break;
+            }
+            (until, bytes) = (*number, bytes + more);
+            rows.extend(changed.iter().cloned());
+        }
+        (until > sequence).then_some((until, rows))
+    }
+
+    fn snapshot(&mut self, mark: MirrorPosition) -> Arc<Snapshot> {
+        if let Some(snapshot) = self.snapshot.as_ref().filter(|snapshot| snapshot.mark == mark) {
+            return Arc::clone(snapshot);
+        }
+        let (mut pages, mut bytes) = (vec![Vec::new()], 0);
+        for ((table, key), value) in &self.rows {
+            let row = MirrorRow { table: (*table).to_owned(), key: key.clone(), value: Some(value.clone()) };
+            if bytes > 0 && bytes + row_bytes(&row) > PAGE_BYTES_MAX {
+                pages.push(Vec::new());
+                bytes = 0;
+            }
+            bytes += row_bytes(&row);
+            if let Some(page) = pages.last_mut() {
+                page.push(row);
+            }
+        }
+        let snapshot = Arc::new(Snapshot { mark, pages });
+        self.snapshot = Some(Arc::clone(&snapshot));
+        snapshot
+    }
+}
+
+impl Master {
+    /// Counts the changes of small rows among `changes` and adds the row that makes the count durable. Has nodes told
+    /// once it is.
+    pub(crate) fn mirror_changes(&mut self, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
+        let mut kept = Vec::new();
+        for change in changes.iter() {
+            match change {
+                RowChange::Set { table, key, value } if self.is_mirrored(table, key, Some(value)) => {
+                    kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) });
+                    kept.extend(self.entry_of(table, key).and_then(|id| self.pinned_row(id)));
+                }
+                RowChange::Remove { table, key } if self.is_mirrored(table, key, None) => {
+                    kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
+                    kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(id)));
+                }
+                // The file was pinned by its content, or the slice in doubt has a name again: nothing would keep its
+                // row up to date.
+                RowChange::Set { table: table @ (NAMES_TABLE | CONFLICTS_TABLE), key, .. }
+                    if self.mirror.has_row(table, key) =>
+                {
+                    kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
+                }
+                _ => {}
+            }
+        }
+        // A change of a file is counted though no kept row shows it. So a node that was away is known to have an older
+        // copy than one that was not. And a restored journal is known to be older than what nodes have.
+        let names_changed = changes.iter().any(|change| table_of(change) == NAMES_TABLE);
+        if !kept.is_empty() || names_changed {
+            self.count_change(kept, changes, effects);
+            let touched = self.note_changed_rows(changes);
+            changes.extend(touched);
+        }
+    }
+
+    /// Sends nodes the rows they lack.
+    pub(crate) fn send_mirror_updates(&mut self, now: Now) {
+        if self.rebuild.is_running() {
+            return;
+        }
+        for (key, keep) in self.mirror.next_updates(now.monotonic, self.rebuild.id, self.rebuild.generation) {
+            self.order_now(key, OrderKind::UpdateMirror, Order::Mirror(keep));
+        }
+    }
+
+    /// Sends nodes the rows they lack at once, without waiting for the next turn, before the master is stopped. Returns
+    /// whether some node has still to answer.
+    pub fn flush_mirror_updates(&mut self, now: Now) -> bool {
+        self.send_mirror_updates(now);
+        !self.rebuild.is_running() && self.mirror.is_any_behind(self.rebuild.id, self.rebuild.generation)
+    }
+
+    /// Takes a node's answer to an order to keep rows.
+    pub(crate) fn note_mirror_ack(&mut self, now: Now, node: NodeKey, is_done: bool) {
+        self.mirror.note_answer(now.monotonic, node, is_done);
+        // Further pages need not wait for the next tick.
+        let has_more = self.mirror.peers.get(&node).is_some_and(|peer| peer.pages.is_some());
+        if is_done && has_more {
+            self.send_mirror_updates(now);
+        }
+    }
+
+    /// Gives a node an order that concerns no slice and waits for nothing.
+    pub(crate) fn order_now(&mut self, node: NodeKey, ordered: OrderKind, body: Order) {
+        let Some(session) = self.nodes.get(node).session else { return };
+        let order = self.orders.send(node, ordered);
+        self.actions.push_back(MasterAction::Order { session, order, body });
+    }
+
+    fn count_change(&mut self, mut kept: Vec<MirrorRow>, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
+        if self.lineage.first_change().is_none() {
+            let jump = self.rng.u64(1..=JUMP_MAX);
+            let (first, row) = self.lineage.begin(self.rebuild.id, self.mirror.sequence, jump);
+            self.mirror.sequence = first - 1;
+            kept.extend(mirrored_row(&row));
+            changes.push(row);
+            changes.extend(self.note_incarnation(first));
+        }
+        let sequence = self.mirror.add(kept);
+        let value = namespace::encode_row(&sequence);
+        changes.push(RowChange::Set { table: JOURNAL_TABLE, key: SEQUENCE_KEY.to_vec(), value });
+        effects.push(Effect::ChangesDurable(sequence));
+    }
+
+    fn is_mirrored(&self, table: &'static str, key: &[u8], value: Option<&[u8]>) -> bool {
+        match (table, value) {
+            (NAMES_TABLE, Some(value)) => {
+                namespace::is_folder_row(value) || parse_file_key(key).is_some_and(|id| self.is_pinned(id))
+            }
+            (CONFLICTS_TABLE, Some(value)) => is_archived_row(value),
+            (NAMES_TABLE | CONFLICTS_TABLE, None) => self.mirror.has_row(table, key),
+            _ => mirrored_table(table).is_some(),
+        }
+    }
+
+    /// Whether a table names an entry by its id, which no sidecar has. Then its row is kept, even if it is a file.
+    pub(crate) fn is_pinned(&self, id: FileId) -> bool {
+        self.policies.get(id).is_some()
+            || self.trash.inherited(id).is_some()
+            || self.rebuild.pins(|| Some(self.names.content(id)?.slice))
+    }
+
+    /// The entry that a row is about, of a table that pins files.
+    fn entry_of(&self, table: &str, key: &[u8]) -> Option<FileId> {
+        match table {
+            POLICIES_TABLE | TRASH_TABLE => parse_file_key(key),
+            OUTDATED_TABLE => self.names.file_of_slice(slice_key_of(key)?),
+            _ => None,
+        }
+    }
+
+    /// The row of a file that is pinned now.
+    fn pinned_row(&self, id: FileId) -> Option<MirrorRow> {
+        if self.names.is_folder(id) {
+            return None;
+        }
+        match self.names.row_of(id)? {
+            RowChange::Set { key, value, .. } => Some(MirrorRow { table: NAMES_TABLE.into(), key, value: Some(value) }),
+            RowChange::Remove { .. } => None,
+        }
+    }
+
+    /// Removes the row of a file that is no longer pinned: nothing would keep it up to date.
+    fn unpinned_row(&self, id: FileId) -> Option<MirrorRow> {
+        let key = file_key(id);
+        let is_left = !self.names.is_folder(id) && !self.is_pinned(id) && self.mirror.has_row(NAMES_TABLE, &key);
+        is_left.then(|| MirrorRow { table: NAMES_TABLE.into(), key, value: None })
+    }
+}
+
+/// The table that a change is of.
+pub(crate) fn table_of(change: &RowChange) -> &'static str {
+    match change {
+        RowChange::Set { table, .. } | RowChange::Remove { table, .. } => table,
+    }
+}
+
+fn mirrored_row(change: &RowChange) -> Option<MirrorRow> {
+    let RowChange::Set { table, key, value } = change else { return None };
+    Some(MirrorRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) })
+}
+
+/// The kept table of this name.
+pub(crate) fn mirrored_table(name: &str) -> Option<&'static str> {
+    MIRRORED_TABLES.into_iter().find(|table| *table == name)
+}
+
+fn row_bytes(row: &MirrorRow) -> usize {
+    // The table's name, lengths and a little more.
+    32 + row.key.len() + row.value.as_ref().map_or(0, Vec::len)
+}
+
+/// Tables whose rows nodes keep. Of `names` these are only folders and pinned files; of `conflicts` only slices that
+/// are kept without a name.
+pub(crate) const MIRRORED_TABLES: [&str; 10] = [
+    NAMES_TABLE,
+    POLICIES_TABLE,
+    TRASH_TABLE,
+    QUOTAS_TABLE,
+    NODES_TABLE,
+    MEMBERS_TABLE,
+    REMOVED_TABLE,
+    OUTDATED_TABLE,
+    CONFLICTS_TABLE,
+    LINEAGE_TABLE,
+];
+/// The row that counts changes of small rows.
+pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";
+/// Changed rows kept in memory, about 8 MiB: a node that missed more is given a whole copy.
+const LOG_ROWS_MAX: usize = 65_536;
+/// Bytes of rows in one order: half a GMP message, which leaves room for its other parts.
+const PAGE_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
+/// Pause before a node that refused rows or did not answer is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(2);

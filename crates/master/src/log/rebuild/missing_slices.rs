@@ -1,0 +1,75 @@
+//! Names without bytes: files of a restored journal of which no node has a copy. Nobody can say whether they were
+//! removed since or lost. So they are listed until an administrator dismisses them; this file never drops one by
+//! itself.
+
+use protocol::{
+    NodeId, Now, SliceId,
+    message::rebuild::{Conflict, ConflictKind},
+};
+use store::RowChange;
+
+use super::rebuild_rows;
+use crate::{Master, log::journal_writes::Effect};
+
+impl Master {
+    /// Lists the files of an older journal of which no node has the bytes. A node that has not reported may have them:
+    /// then they count as lost, like the files of any node that is away.
+    pub(super) fn list_missing(&mut self) -> (Vec<RowChange>, Vec<Effect>) {
+        let Ok(node) = NodeId::new(NOBODY) else { return Default::default() };
+        if self.rebuild.fork.is_none() || !self.rebuild.absent.is_empty() {
+            return Default::default();
+        }
+        let of_nobody = |slice: &SliceId| {
+            let was_made_since =
+                self.rebuild.local_changes.slices.contains(slice) || self.leases.of_slice(*slice).is_some();
+            self.replicas.of(*slice).is_empty() && !was_made_since && !self.rebuild.conflicts.contains_key(slice)
+        };
+        let slices: Vec<_> = self.names.all_slices().filter(of_nobody).collect();
+        let missing: Vec<_> = slices.into_iter().filter_map(|slice| self.published(slice)).collect();
+        let (mut changes, mut effects) = (Vec::new(), Vec::new());
+        for metadata in missing {
+            let slice = metadata.header.slice;
+            // A file in memory goes with its node, and is no loss.
+            if metadata.header.path.is_in_memory() {
+                continue;
+            }
+            let kind = ConflictKind::NoBytes;
+            let conflict = Conflict { metadata, node: node.clone(), kind, other: None, is_archived: false };
+            changes.push(rebuild_rows::conflict_row(&conflict));
+            effects.push(Effect::Reconcile(slice));
+            self.rebuild.conflicts.insert(slice, conflict);
+        }
+        if !changes.is_empty() {
+            tracing::warn!(files = changes.len(), "files of the older journal have no bytes at any node");
+        }
+        (changes, effects)
+    }
+
+    /// Whether a slice is listed as one without bytes at any node.
+    pub(crate) fn is_listed_missing(&self, slice: SliceId) -> bool {
+        self.rebuild.conflicts.get(&slice).is_some_and(|conflict| conflict.kind == ConflictKind::NoBytes)
+    }
+
+    /// How many are listed so.
+    pub(super) fn missing_count(&self) -> usize {
+        self.rebuild.conflicts.values().filter(|conflict| conflict.kind == ConflictKind::NoBytes).count()
+    }
+
+    /// A listed slice was found after all, or is no longer any file's content.
+    pub(crate) fn note_not_missing(&mut self, now: Now, slice: SliceId) {
+        if self.is_listed_missing(slice) {
+            let row = self.forget_conflict(slice);
+            self.save(now, row.into_iter().collect(), Vec::new());
+        }
+    }
+
+    /// Removes the name of a listed slice: it stands for nothing, and the administrator who dismissed it has seen that.
+    pub(super) fn remove_missing(&mut self, slice: SliceId) -> Vec<RowChange> {
+        let file = self.names.file_of_slice(slice).filter(|_| self.replicas.of(slice).is_empty());
+        let path = file.and_then(|file| self.names.path(file));
+        path.and_then(|path| self.remove_entry(&path, false).ok()).map(|change| change.rows).unwrap_or_default()
+    }
+}
+
+/// Stands in a conflict for the node that has the slice.
+const NOBODY: &str = "none";

@@ -1,0 +1,112 @@
+//! Removals that a node missed: a slice that is no longer any file's content but lies at a node that is away. With its
+//! journal the master does not need them, since a slice without a name belongs to nobody. Without it, the file would
+//! get its name back. So each is recorded, kept at the nodes, and never crossed out before the node has come and the
+//! slice is gone.
+
+use std::collections::BTreeSet;
+
+use protocol::{NodeId, Now, SliceId};
+use store::RowChange;
+
+use super::rebuild_rows;
+use crate::{Master, fleet::nodes::NodeKey, log::journal_writes::Effect};
+
+impl Master {
+    /// Records which slices among `effects` have lost their file while a node was away that has them, or may have them.
+    pub(crate) fn add_tombstones(&mut self, changes: &mut Vec<RowChange>, effects: &[Effect]) {
+        // Almost always.
+        if self.rebuild.absent.is_empty() {
+            return;
+        }
+        for effect in effects {
+            let Effect::Reconcile(slice) = effect else { continue };
+            let slice = *slice;
+            let is_freed = self.names.file_of_slice(slice).is_none()
+                && self.leases.of_slice(slice).is_none()
+                && !self.rebuild.is_archived(slice)
+                && !self.rebuild.tombstones.contains_key(&slice);
+            if !is_freed || self.rebuild.tombstones.len() >= TOMBSTONES_MAX {
+                continue;
+            }
+            let nodes: BTreeSet<_> =
+                self.rebuild.absent.iter().filter(|id| self.may_hold(id, slice)).cloned().collect();
+            if !nodes.is_empty() {
+                changes.push(rebuild_rows::tombstone_row(slice, &nodes));
+                self.rebuild.tombstones.insert(slice, nodes);
+            }
+        }
+    }
+
+    /// Records the removals pending at a node that was lost, or has joined again: nobody knows whether it did them.
+    pub(crate) fn note_missed_removals(&mut self, now: Now, key: NodeKey) {
+        let id = self.nodes.get(key).id.clone();
+        if !self.rebuild.members.contains(&id) {
+            return;
+        }
+        let mut changes = Vec::new();
+        for slice in self.orders.reconciling(key) {
+            if self.is_to_be_removed(slice, key)
+                && self.names.file_of_slice(slice).is_none()
+                && self.rebuild.tombstones.len() < TOMBSTONES_MAX
+                && changes.len() < MISSED_MAX
+            {
+                let nodes = self.rebuild.tombstones.entry(slice).or_default();
+                if nodes.insert(id.clone()) {
+                    changes.push(rebuild_rows::tombstone_row(slice, nodes));
+                }
+            }
+        }
+        self.save(now, changes, Vec::new());
+    }
+
+    /// A node has removed a slice.
+    pub(crate) fn clear_tombstone(&mut self, slice: SliceId, key: NodeKey) -> Vec<RowChange> {
+        let Some(nodes) = self.rebuild.tombstones.get_mut(&slice) else { return Vec::new() };
+        if !nodes.remove(&self.nodes.get(key).id) {
+            return Vec::new();
+        }
+        let row = rebuild_rows::tombstone_row(slice, nodes);
+        if nodes.is_empty() {
+            self.rebuild.tombstones.remove(&slice);
+        }
+        vec![row]
+    }
+
+    /// A node has completed its inventory: slices missing from it are removed.
+    pub(super) fn clear_tombstones_after_inventory(&mut self, key: NodeKey) -> Vec<RowChange> {
+        let id = self.nodes.get(key).id.clone();
+        let epoch = self.nodes.get(key).epoch;
+        let replicas = std::mem::take(&mut self.replicas);
+        let changes =
+            self.clear_tombstones(&id, |slice| replicas.at(slice, key).is_none_or(|replica| replica.epoch != epoch));
+        self.replicas = replicas;
+        changes
+    }
+
+    /// Crosses a node out at every slice for which `is_gone` is true.
+    pub(super) fn clear_tombstones(&mut self, id: &NodeId, is_gone: impl Fn(SliceId) -> bool) -> Vec<RowChange> {
+        let mut changes = Vec::new();
+        self.rebuild.tombstones.retain(|slice, nodes| {
+            if nodes.contains(id) && is_gone(*slice) {
+                nodes.remove(id);
+                changes.push(rebuild_rows::tombstone_row(*slice, nodes));
+            }
+            !nodes.is_empty()
+        });
+        changes
+    }
+
+    /// Whether a node that is away has a slice, as far as known.
+    fn may_hold(&self, id: &NodeId, slice: SliceId) -> bool {
+        match self.nodes.of_id(id) {
+            Some(key) if !self.nodes.get(key).inventory_open => self.replicas.at(slice, key).is_some(),
+            _ => true,
+        }
+    }
+}
+
+/// Missed removals that are recorded, about 200 MiB of memory. Beyond that, a removed file may come back if its node is
+/// away and the journal is lost.
+const TOMBSTONES_MAX: usize = 1_000_000;
+/// Removals in progress at a lost node that are recorded, in one save.
+const MISSED_MAX: usize = 30_000;

@@ -1,0 +1,408 @@
+//! Brings the slices on the nodes into agreement with the names. Serves publishing, renaming, removal, and the return
+//! of a node. For one replica there is at most one thing to do, and it follows from the present state
+//! ([`Master::due`]). So asking once for every replica is enough, and the order of earlier events never matters.
+
+use std::collections::BTreeMap;
+
+use protocol::{
+    FileId, Now, Priority, SliceHeader, SliceId, Status, TransferQos,
+    message::node_master::{Ack, Order},
+};
+
+use crate::{
+    Master,
+    access::tickets,
+    actions::{MasterAction, OrderId, OrderOutcome},
+    catalog::compact_storage::Slot,
+    fleet::nodes::NodeKey,
+    log::journal_writes::Effect,
+    replicas::orders::{ORDER_RETRY_AFTER, OrderKind, QueuedWork},
+    replicas::replica_table::{HeaderFingerprint, PathFingerprint, Replica, ReplicaState},
+};
+
+/// The work due for a replica.
+enum Due {
+    Place(SliceHeader),
+    Remove,
+}
+
+/// A walk over many entries or replicas, done in steps between other work.
+#[derive(Debug)]
+pub(crate) enum Sweep {
+    /// Everything at and below these entries has another path, or another desired replication. If the last is a folder,
+    /// its entries up to that name have been processed.
+    Moved(Vec<(FileId, Option<Box<str>>)>),
+    /// Something changed for all replicas of a node; those before this slot have been processed.
+    Node(NodeKey, Slot),
+    /// Something changed for all files; those before this slot have been processed.
+    All(Slot),
+    /// There may be room now for blocked copies.
+    Blocked {
+        /// Those up to this slice have been processed.
+        after: Option<SliceId>,
+        /// Also those for which there were too few nodes.
+        all: bool,
+    },
+    /// Expired files, and entries that were in the trash for long enough, are removed; this many at most.
+    Expire(usize),
+}
+
+/// Old contents that wait until their successor stands at its path at some node. Until then, a master that lost
+/// everything would find the old one there.
+#[derive(Debug, Default)]
+pub(crate) struct Superseded {
+    by: BTreeMap<SliceId, SliceId>,
+    waiting: BTreeMap<SliceId, Vec<SliceId>>,
+}
+
+impl Superseded {
+    /// Makes `old`, and everything that waited for it, wait for `new`.
+    pub(crate) fn add(&mut self, old: SliceId, new: SliceId) {
+        let mut waiting = self.waiting.remove(&old).unwrap_or_default();
+        waiting.push(old);
+        for slice in &waiting {
+            self.by.insert(*slice, new);
+        }
+        self.waiting.entry(new).or_default().extend(waiting);
+    }
+
+    fn waits(&self, old: SliceId) -> bool {
+        self.by.contains_key(&old)
+    }
+
+    /// Slices that need not wait for `new` any longer.
+    fn release(&mut self, new: SliceId) -> Vec<SliceId> {
+        let released = self.waiting.remove(&new).unwrap_or_default();
+        for slice in &released {
+            self.by.remove(slice);
+        }
+        released
+    }
+}
+
+impl Master {
+    /// Handles a change of a slice: its replicas are placed or removed, and its copies counted.
+    pub(crate) fn reconcile_slice(&mut self, now: Now, slice: SliceId) {
+        if self.is_placed_or_gone(slice) {
+            self.release_superseded(now, slice);
+        }
+        let due: Vec<_> = self.replicas.of(slice).iter().map(|replica| replica.node).collect();
+        for node in due {
+            if self.nodes.get(node).is_up() && self.due(slice, node).is_some() {
+                self.orders.push(node, QueuedWork::Reconcile(slice));
+            }
+        }
+        self.check_replication(now, slice);
+    }
+
+    /// Sends orders for which there is room.
+    pub(crate) fn send_orders(&mut self, now: Now) {
+        for key in self.orders.sendable() {
+            let node = self.nodes.get(key);
+            let (true, Some(session)) = (node.is_up(), node.session) else { continue };
+            while let Some(work) = self.orders.pop(key) {
+                let Some((ordered, body)) = self.order_for(now, key, work) else { continue };
+                if self.orders.must_wait(key, ordered, work) {
+                    continue;
+                }
+                let order = self.orders.send(key, ordered);
+                self.actions.push_back(MasterAction::Order { session, order, body });
+            }
+        }
+    }
+
+    /// Takes the answer to an order.
+    pub(crate) fn note_order_finished(&mut self, now: Now, order: OrderId, outcome: OrderOutcome) {
+        let Some((node, ordered)) = self.orders.finish(order) else { return };
+        let retry_at = now.monotonic + ORDER_RETRY_AFTER;
+        let status = match outcome {
+            OrderOutcome::Answered(Ack::Done) => None,
+            OrderOutcome::Answered(Ack::Refused(refusal)) => Some(refusal.status()),
+            OrderOutcome::Unanswered => Some(Status::Unavailable),
+        };
+        match (ordered, status) {
+            (OrderKind::Place { slice, mark, .. }, None) => self.note_placed(now, slice, node, mark),
+            (OrderKind::Remove(slice), None | Some(Status::NotFound)) => self.note_removed(now, slice, node),
+            (OrderKind::Place { slice, .. }, Some(Status::NotFound)) => {
+                self.forget_replica(slice, node);
+                self.reconcile_slice(now, slice);
+            }
+            (OrderKind::Place { slice, .. } | OrderKind::Remove(slice), Some(_)) => {
+                self.orders.delay(retry_at, node, QueuedWork::Reconcile(slice));
+            }
+            // Success only means begun: the result is reported later.
+            (OrderKind::Replicate(_), None) => {}
+            (OrderKind::Replicate(slice), Some(_)) => self.fail_copy(now, slice, node, 0),
+            (OrderKind::Forget(job), Some(Status::Unavailable)) => {
+                self.orders.delay(retry_at, node, QueuedWork::Forget(job));
+            }
+            (OrderKind::Forget(_), _) => {}
+            // Whether the node drives the job shows in the driver's reports.
+            (OrderKind::Drive(_), _) => {}
+            (OrderKind::UpdateMirror, status) => self.note_mirror_ack(now, node, status.is_none()),
+            (OrderKind::Revoke(number), Some(Status::Unavailable)) => {
+                self.retry_revocation_later(retry_at, node, number)
+            }
+            (OrderKind::Revoke(_), _) => {}
+            (OrderKind::TicketKeys, Some(Status::Unavailable | Status::Failed)) => {
+                self.orders.delay(retry_at, node, QueuedWork::TicketKeys);
+            }
+            (OrderKind::TicketKeys, _) => {}
+            (OrderKind::LinkShares, Some(Status::Unavailable | Status::Failed)) => {
+                self.orders.delay(retry_at, node, QueuedWork::LinkShares);
+            }
+            (OrderKind::LinkShares, _) => {}
+            (OrderKind::StruckOff, Some(Status::Unavailable | Status::Failed)) => {
+                self.orders.delay(retry_at, node, QueuedWork::StruckOff);
+            }
+            (OrderKind::StruckOff, _) => {}
+            (OrderKind::ReadMirror, status) => self.note_mirror_read_ack(node, status.is_none()),
+        }
+    }
+
+    /// Notes that a slice is no longer at a node.
+    pub(crate) fn note_removed(&mut self, now: Now, slice: SliceId, node: NodeKey) {
+        let confirmed = self.clear_tombstone(slice, node);
+        self.save(now, confirmed, Vec::new());
+        match self.replicas.at(slice, node) {
+            Some(replica @ Replica { state: ReplicaState::Corrupt { .. }, .. }) => {
+                let state = ReplicaState::Corrupt { is_quarantined: true };
+                self.replicas.set(slice, Replica { state, ..replica });
+                if self.names.file_of_slice(slice).is_none() {
+                    self.forget_replica(slice, node);
+                }
+            }
+            Some(_) => {
+                let bytes = self.names.content_of_slice(slice).map_or(0, |content| content.bytes);
+                self.nodes.get_mut(node).note_removed(bytes);
+                self.forget_replica(slice, node);
+            }
+            None => {}
+        }
+        self.check_replication(now, slice);
+    }
+
+    /// Notes the present state of a slice at a node.
+    pub(crate) fn set_replica(&mut self, slice: SliceId, key: NodeKey, state: ReplicaState) {
+        let epoch = self.nodes.get(key).epoch;
+        if self.replicas.set(slice, Replica { node: key, state, epoch }) {
+            self.nodes.get_mut(key).slice_count += 1;
+        }
+    }
+
+    /// Forgets that a slice is at a node.
+    pub(crate) fn forget_replica(&mut self, slice: SliceId, key: NodeKey) {
+        if self.replicas.remove(slice, key) {
+            self.nodes.get_mut(key).slice_count -= 1;
+        }
+    }
+
+    /// Whether [`sweep`](Self::sweep) has anything to do.
+    pub(crate) fn has_sweeps(&self) -> bool {
+        !self.sweeps.is_empty() || self.may_purge_removals()
+    }
+
+    /// Does one step of the oldest sweep.
+    pub(crate) fn sweep(&mut self, now: Now) {
+        if self.may_purge_removals() {
+            let mut change = self.names.purge_pending_removals(SWEEP_STEP);
+            self.forget_removed(&mut change);
+            self.save(now, change.rows, change.freed.into_iter().map(Effect::Reconcile).collect());
+        }
+        let Some(sweep) = self.sweeps.pop_front() else { return };
+        let rest = match sweep {
+            Sweep::Moved(entries) => self.sweep_moved(now, entries),
+            Sweep::Node(node, from) => self.sweep_node(now, node, from),
+            Sweep::All(from) => {
+                let (slices, next) = self.names.slices_from(from, SWEEP_STEP);
+                for slice in slices {
+                    self.reconcile_slice(now, slice);
+                    if let Some(file) = self.names.file_of_slice(slice) {
+                        self.note_lifetime(file);
+                    }
+                }
+                next.map(Sweep::All)
+            }
+            Sweep::Blocked { after, all } => {
+                let slices = self.replication.blocked_after(after, all, SWEEP_STEP);
+                for slice in &slices {
+                    self.check_replication(now, *slice);
+                }
+                slices.last().map(|last| Sweep::Blocked { after: Some(*last), all })
+            }
+            Sweep::Expire(left) => self.sweep_expired(now, left),
+        };
+        if let Some(rest) = rest {
+            self.sweeps.push_front(rest);
+        }
+    }
+
+    /// Rows of cut-off entries go only as fast as the journal takes them: otherwise they would pile up.
+    fn may_purge_removals(&self) -> bool {
+        self.names.has_pending_removals() && self.journal_writes.has_room()
+    }
+
+    fn sweep_moved(&mut self, now: Now, mut entries: Vec<(FileId, Option<Box<str>>)>) -> Option<Sweep> {
+        let mut steps = SWEEP_STEP;
+        while steps > 0 {
+            let (entry, after) = entries.pop()?;
+            if let Some(slice) = self.names.slice_of(entry) {
+                self.note_decided(slice);
+                self.reconcile_slice(now, slice);
+                self.note_lifetime(entry);
+                steps -= 1;
+                continue;
+            }
+            let children = self.names.children_after(entry, after.as_deref(), steps);
+            steps = steps.saturating_sub(1);
+            if let Some(last) = children.last() {
+                entries.push((entry, Some(self.names.name(*last).into())));
+            }
+            entries.extend(children.into_iter().map(|child| (child, None)));
+        }
+        Some(Sweep::Moved(entries))
+    }
+
+    fn sweep_node(&mut self, now: Now, key: NodeKey, from: Slot) -> Option<Sweep> {
+        let node = self.nodes.get(key);
+        let (epoch, is_up, is_removed) = (node.epoch, node.is_up(), node.is_removed());
+        let (slices, next) = self.replicas.held_by(key, from, SWEEP_STEP);
+        for slice in slices {
+            // A replica not named in a complete inventory does not exist.
+            let is_stale = self.replicas.at(slice, key).is_some_and(|replica| replica.epoch != epoch);
+            if (is_up && is_stale) || is_removed {
+                self.forget_replica(slice, key);
+            }
+            self.reconcile_slice(now, slice);
+        }
+        next.map(|next| Sweep::Node(key, next))
+    }
+
+    /// The work due for a slice at a node, if any.
+    fn due(&self, slice: SliceId, node: NodeKey) -> Option<Due> {
+        let replica = self.replicas.at(slice, node)?;
+        let is_unsettled = self.journal_writes.has_unsaved_change(slice) || self.names.is_pending_removal(slice);
+        // During a rebuild nobody knows yet what belongs where.
+        if is_unsettled || self.rebuild.is_running() {
+            return None;
+        }
+        match (replica.state, self.names.header_of_slice(slice, self.rebuild.id)) {
+            (ReplicaState::Corrupt { is_quarantined: true }, _) => None,
+            (ReplicaState::Corrupt { is_quarantined: false }, _) => Some(Due::Remove),
+            // A copy made while a node is missing: an unplaced copy has no better knowledge.
+            (ReplicaState::Staged, Some(header)) if !self.has_unmerged_mirror(node) => Some(Due::Place(header)),
+            (ReplicaState::Excess, Some(header)) if !self.has_unmerged_mirror(node) => {
+                // The other copies may have been lost since this one was found to be superfluous.
+                let is_superfluous = self.certain_holders(slice).len() >= self.copies_to_keep(slice);
+                Some(if is_superfluous { Due::Remove } else { Due::Place(header) })
+            }
+            // Nodes that have not reported may know more of it than the journal: its sidecar is not changed.
+            _ if self.is_held_back(slice, node) => None,
+            (ReplicaState::Placed(mark), Some(header)) if mark == HeaderFingerprint::of(&header) => None,
+            (_, Some(header)) => Some(Due::Place(header)),
+            (_, None) => {
+                let is_needed = self.leases.of_slice(slice).is_some()
+                    || self.superseded.waits(slice)
+                    || self.rebuild.is_archived(slice);
+                (!is_needed).then_some(Due::Remove)
+            }
+        }
+    }
+
+    /// Whether a slice has to be removed at a node.
+    pub(crate) fn is_to_be_removed(&self, slice: SliceId, node: NodeKey) -> bool {
+        matches!(self.due(slice, node), Some(Due::Remove))
+    }
+
+    fn order_for(&mut self, now: Now, key: NodeKey, work: QueuedWork) -> Option<(OrderKind, Order)> {
+        match work {
+            QueuedWork::Forget(job) => Some((OrderKind::Forget(job), Order::ForgetJob(job))),
+            QueuedWork::Drive(job) => {
+                self.drive_order(key, job).map(|order| (OrderKind::Drive(job), Order::Drive(order)))
+            }
+            QueuedWork::TicketKeys => Some((OrderKind::TicketKeys, Order::TicketKeys(self.ticket_keys()))),
+            QueuedWork::StruckOff => self.struck_off_order().map(|order| (OrderKind::StruckOff, order)),
+            QueuedWork::LinkShares => {
+                Some((OrderKind::LinkShares, Order::LinkShares(self.nodes.get(key).link_shares.clone())))
+            }
+            QueuedWork::Copy(slice) => {
+                let order = self.replicate_order(now, key, slice);
+                if order.is_none() {
+                    self.end_copy(slice, key);
+                    self.check_replication(now, slice);
+                }
+                order
+            }
+            QueuedWork::Reconcile(slice) => match self.due(slice, key)? {
+                Due::Place(header) => {
+                    let (mark, at) = (HeaderFingerprint::of(&header), PathFingerprint::of(&header.path));
+                    Some((OrderKind::Place { slice, mark, at }, Order::Place { header }))
+                }
+                Due::Remove => Some((OrderKind::Remove(slice), Order::Remove(slice))),
+            },
+        }
+    }
+
+    fn replicate_order(&self, now: Now, target: NodeKey, slice: SliceId) -> Option<(OrderKind, Order)> {
+        let copying = self.replication.copy(slice, target)?;
+        let header = match self.leases.of_slice(slice).and_then(|lease| self.leases.get(lease)) {
+            Some(lease) => lease.header.clone(),
+            None => self.names.header_of_slice(slice, self.rebuild.id)?,
+        };
+        let source = self.nodes.get(copying.source);
+        let of = self.node_bearer(&header.owner, self.nodes.get(target), source);
+        let from = self.tickets.read(
+            now,
+            source,
+            of,
+            tickets::ticket_file(&header.path, header.version),
+            slice,
+            copying.bytes,
+        );
+        let pace = TransferQos {
+            rate_bytes_per_second: copying.share.map(|share| share.rate_bytes_per_second),
+            priority: self.priority_of_copy(slice),
+        };
+        let bytes = copying.bytes;
+        Some((OrderKind::Replicate(slice), Order::Replicate { header, bytes, from, qos: pace }))
+    }
+
+    /// A copy that a client waits for, or that will be a file's second, has the priority of client work; others wait.
+    fn priority_of_copy(&self, slice: SliceId) -> Priority {
+        let good = self.replicas.of(slice).iter().filter(|replica| replica.is_good()).count();
+        if good <= 1 || self.leases.of_slice(slice).is_some() { Priority::Normal } else { Priority::Low }
+    }
+
+    fn note_placed(&mut self, now: Now, slice: SliceId, node: NodeKey, mark: HeaderFingerprint) {
+        // If it was found bad or gone meanwhile, that counts.
+        if let Some(replica) = self.replicas.at(slice, node)
+            && !matches!(replica.state, ReplicaState::Corrupt { .. })
+        {
+            self.replicas.set(slice, Replica { state: ReplicaState::Placed(mark), ..replica });
+        }
+        self.reconcile_slice(now, slice);
+    }
+
+    /// Whether nothing has to wait for this slice any longer: it stands at its path, or is no longer any file's
+    /// content.
+    fn is_placed_or_gone(&self, slice: SliceId) -> bool {
+        match self.names.header_of_slice(slice, self.rebuild.id) {
+            Some(header) => {
+                let placed = ReplicaState::Placed(HeaderFingerprint::of(&header));
+                self.replicas.of(slice).iter().any(|replica| replica.state == placed)
+            }
+            None => self.leases.of_slice(slice).is_none(),
+        }
+    }
+
+    fn release_superseded(&mut self, now: Now, slice: SliceId) {
+        let released = self.superseded.release(slice);
+        if !released.is_empty() {
+            // Also if a node with it was lost meanwhile.
+            self.save(now, Vec::new(), released.into_iter().map(Effect::Reconcile).collect());
+        }
+    }
+}
+
+/// Entries or replicas processed in one step of a sweep: about a millisecond, so that no client waits for a sweep.
+const SWEEP_STEP: usize = 512;
