@@ -33,7 +33,7 @@ impl Client {
     /// the cloud gets only its digest.
     ///
     /// # Errors
-    /// [`Status::Refused`] for anyone but administrators.
+    /// [`Reason::NoRight`] for anyone but administrators.
     pub async fn node_ticket(
         &self,
         master: SocketAddr,
@@ -48,7 +48,7 @@ impl Client {
     /// The machines that wait for a certificate.
     ///
     /// # Errors
-    /// [`Status::Refused`] for anyone but administrators.
+    /// [`Reason::NoRight`] for anyone but administrators.
     pub async fn waiting_machines(&self) -> Result<Vec<WaitingMachine>, ClientError> {
         self.ask(WaitingMachinesRequest).await
     }
@@ -56,7 +56,7 @@ impl Client {
     /// Approves a waiting machine; with `key` only the one that has it.
     ///
     /// # Errors
-    /// [`Status::NotFound`] if none waits under that name. [`Status::Refused`] if it has another key, or several wait
+    /// [`Reason::NotFound`] if none waits under that name. [`Reason::NoRight`] if it has another key, or several wait
     /// and none is named.
     pub async fn approve_machine(&self, name: &NodeId, key: Option<KeyDigest>) -> Result<(), ClientError> {
         self.ask(ApproveRequest { name: name.clone(), key }).await
@@ -65,7 +65,7 @@ impl Client {
     /// Rejects the machines that wait under this name.
     ///
     /// # Errors
-    /// [`Status::NotFound`] if there is none.
+    /// [`Reason::NotFound`] if there is none.
     pub async fn reject_machine(&self, name: &NodeId) -> Result<(), ClientError> {
         self.ask(RejectRequest { name: name.clone() }).await
     }
@@ -73,7 +73,7 @@ impl Client {
     /// Sets the addresses from which a node may join; no ranges means any address.
     ///
     /// # Errors
-    /// [`Status::NotFound`] if there is no such node.
+    /// [`Reason::NotFound`] if there is no such node.
     pub async fn allow_node(&self, name: &NodeId, addresses: Vec<AddressRange>) -> Result<(), ClientError> {
         self.ask(AllowRequest { name: name.clone(), addresses }).await
     }
@@ -81,7 +81,7 @@ impl Client {
     /// Refuses a node's certificate from now on; with `undo`, accepts it again.
     ///
     /// # Errors
-    /// [`Status::NotFound`] if there is no such node.
+    /// [`Reason::NotFound`] if there is no such node.
     pub async fn revoke_node(&self, name: &NodeId, undo: bool) -> Result<(), ClientError> {
         self.ask(StrikeRequest { name: name.clone(), undo }).await
     }
@@ -89,7 +89,7 @@ impl Client {
     /// Every machine that has a certificate, by name.
     ///
     /// # Errors
-    /// [`Status::Refused`] for anyone but administrators.
+    /// [`Reason::NoRight`] for anyone but administrators.
     pub async fn machines(&self) -> Result<Vec<MachineStatus>, ClientError> {
         let mut all: Vec<MachineStatus> = Vec::new();
         loop {
