@@ -158,10 +158,7 @@ pub fn reason_of(error: &io::Error) -> Reason {
         io::ErrorKind::NotFound => Reason::NotFound,
         io::ErrorKind::PermissionDenied => Reason::NoRight,
         io::ErrorKind::AlreadyExists => Reason::Exists,
-        io::ErrorKind::IsADirectory => Reason::IsFolder,
-        io::ErrorKind::NotADirectory => Reason::NotFolder,
-        io::ErrorKind::StorageFull => Reason::NoSpace,
-        io::ErrorKind::QuotaExceeded => Reason::QuotaExceeded,
+        // A full disk of one's own is no lack of room in the cloud: another node would not help.
         _ => Reason::Failed,
     }
 }
