@@ -12,6 +12,7 @@ use std::{
     process::Command,
 };
 
+use protocol::Reason;
 use testbed::{
     Scope, TestbedError,
     control::{ControlReply, ControlRequest, ask},
@@ -54,7 +55,8 @@ fn become_program(run: &TestbedRun) -> Result<(), Failure> {
         command.env("SECTOR_PROFILE", profile);
     }
     let error = command.exec();
-    Err(Failure::new(client::reason_of(&error), format!("cannot run `{}`: {error}", program.display())))
+    let reason = if error.kind() == std::io::ErrorKind::NotFound { Reason::NotFound } else { Reason::Failed };
+    Err(Failure::new(reason, format!("cannot run `{}`: {error}", program.display())))
 }
 
 /// `sector testbed set`.
