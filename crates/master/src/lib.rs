@@ -6,7 +6,6 @@
 mod access;
 mod actions;
 mod catalog;
-mod clock_guard;
 mod config;
 mod error;
 mod fleet;
@@ -20,8 +19,7 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
-pub use access::sessions::Peer;
-pub use access::tickets::SignTickets;
+pub use access::{sessions::Peer, tickets::SignTickets};
 pub use actions::{
     BatchId, ClientJoin, MasterAction, MasterCompletion, MasterMessage, NodeJoin, OrderId, OrderOutcome, SessionCaller,
     StoredRow, TABLES,
@@ -29,9 +27,11 @@ pub use actions::{
 pub use catalog::namespace::{self, Namespace};
 pub use config::MasterConfig;
 pub use error::MasterError;
-pub use log::journal_archive::archive_journal;
-pub use log::journal_inspect::{JournalReport, RowProblem, inspect_journal};
-pub use log::journal_loader::JournalLoader;
-pub use log::journal_restore::{JournalFacts, mark_restored};
+pub use log::{
+    journal_archive::archive_journal,
+    journal_inspect::{JournalReport, RowProblem, inspect_journal},
+    journal_loader::JournalLoader,
+    journal_restore::{JournalFacts, mark_restored},
+};
 pub use master::Master;
 pub use server::{JOURNAL_FILE, MasterServer, serve};

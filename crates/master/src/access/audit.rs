@@ -23,8 +23,8 @@ use crate::{
     Master,
     access::sessions::ClientSession,
     actions::{MasterAction, SessionCaller},
+    catalog::rights::check_admin,
     fleet::nodes::NodeKey,
-    fleet::topology::check_admin,
 };
 
 /// Events on their way to the record.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::{FileId, Now};
 
-use crate::{Master, log::journal_writes::Effect, replicas::reconcile::Sweep};
+use super::{Catalog, namespace::change::NamespaceChange};
 
 /// When files expire.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Lifetimes {
     }
 }
 
-impl Master {
+impl Catalog {
     /// Notes when a file expires: it was written or moved, or its folders' policies have changed.
     pub(crate) fn note_lifetime(&mut self, file: FileId) {
         match self.end_of_life(file) {
@@ -56,47 +56,35 @@ impl Master {
         }
     }
 
-    /// Begins to remove expired files, if there are any.
-    pub(crate) fn begin_expiry(&mut self, now: Now) {
-        let is_under_way = self.sweeps.iter().any(|sweep| matches!(sweep, Sweep::Expire(_)));
-        let has_ended = self.clock.limit(now).is_some_and(|limit| self.lifetimes.has_ended(limit));
-        let has_ended = has_ended || self.trash.has_ended(self.trash_limit(now));
-        if has_ended && !is_under_way {
-            self.sweeps.push_back(Sweep::Expire(TICK_REMOVALS_MAX));
-        }
+    /// Whether something is to be removed by time now.
+    pub(crate) fn has_ended(&self, now: Now) -> bool {
+        self.clock.limit(now).is_some_and(|limit| self.lifetimes.has_ended(limit))
+            || self.trash.has_ended(self.trash_limit(now))
     }
 
-    /// Removes some expired files, `left` at most before the next tick.
-    pub(crate) fn sweep_expired(&mut self, now: Now, left: usize) -> Option<Sweep> {
-        let step = left.min(EXPIRY_STEP);
-        let mut done = 0;
-        while done < step
-            && let Some(limit) = self.clock.limit(now)
-            && let Some(file) = self.lifetimes.take_ended(limit)
-        {
-            self.expire(now, file, limit);
-            done += 1;
-        }
-        done += self.purge(now, step - done);
-        (done > 0 && left > done).then(|| Sweep::Expire(left - done))
+    /// Takes the next file that has expired, if there is any, and removes it as its owner would with `rm`. Nothing
+    /// changed if the file lives on by now.
+    pub(crate) fn expire_next(&mut self, now: Now) -> Option<NamespaceChange> {
+        let limit = self.clock.limit(now)?;
+        let file = self.lifetimes.take_ended(limit)?;
+        Some(self.expire(now, file, limit).unwrap_or_default())
     }
 
-    /// Removes a file as its owner would with `rm`.
-    fn expire(&mut self, now: Now, file: FileId, limit: u64) {
+    fn expire(&mut self, now: Now, file: FileId, limit: u64) -> Option<NamespaceChange> {
         // Its folders' policies may have changed since it was queued.
-        match self.end_of_life(file) {
-            None => return,
-            Some(end) if end > limit => return self.lifetimes.set(file, end),
-            Some(_) => {}
+        match self.end_of_life(file)? {
+            end if end > limit => {
+                self.lifetimes.set(file, end);
+                return None;
+            }
+            _ => {}
         }
         // A cut-off entry still has its old path, where another entry may stand by now.
-        let Some(path) = self.names.path(file).filter(|path| self.names.find(path) == Some(file)) else { return };
+        let path = self.names.path(file).filter(|path| self.names.find(path) == Some(file))?;
         let moved = self.discard(now, file, &path, false, false);
-        let Ok(change) = moved.or_else(|_| self.remove_entry(&path, false)) else { return };
+        let change = moved.or_else(|_| self.remove_entry(&path, false)).ok()?;
         tracing::info!(%path, "a file was removed at the end of its lifetime");
-        let slices = self.names.content(file).map(|content| content.slice).into_iter().chain(change.freed);
-        let effects = slices.map(Effect::Reconcile).collect();
-        self.save(now, change.rows, effects);
+        Some(change)
     }
 
     fn end_of_life(&self, file: FileId) -> Option<u64> {
@@ -111,9 +99,3 @@ impl Master {
         Some(self.clock.to_current_date(self.names.modified(file)?).saturating_add(seconds.saturating_mul(1_000)))
     }
 }
-
-/// Entries removed in one step: a few milliseconds.
-const EXPIRY_STEP: usize = 64;
-/// Entries removed from one tick to the next: some two thousand a second. That leaves a journal on a slow disk room for
-/// clients' work.
-const TICK_REMOVALS_MAX: usize = 1_024;

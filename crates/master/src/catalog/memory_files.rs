@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 use protocol::{FileId, Policy, Reason, Refusal, SectorPath, path::MEMORY_FOLDER};
 
-use crate::Master;
+use super::Catalog;
 
-impl Master {
+impl Catalog {
     /// The folder of files kept in memory, if it exists.
     pub(crate) fn memory_folder(&self) -> Option<FileId> {
         self.names.find(FOLDER.as_ref()?).filter(|entry| self.names.is_folder(*entry))

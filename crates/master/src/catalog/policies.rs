@@ -16,12 +16,13 @@ use protocol::{
 use store::RowChange;
 
 use crate::{
-    Master,
-    actions::{POLICIES_TABLE, SessionCaller, StoredRow},
-    catalog::namespace::{ROOT, damaged_row, decode_row, encode_row},
-    catalog::usage_accounting::{StorageUsage, file_key, parse_file_key},
+    actions::{POLICIES_TABLE, StoredRow},
+    catalog::{
+        Catalog,
+        namespace::{ROOT, change::NamespaceChange, damaged_row, decode_row, encode_row},
+        usage_accounting::{StorageUsage, file_key, parse_file_key},
+    },
     error::MasterError,
-    log::journal_writes::Effect,
 };
 
 /// Entries' own policies. A file's number of copies is not here but in its content, and so in its sidecars.
@@ -155,35 +156,35 @@ impl EffectivePolicy {
     }
 }
 
-impl Master {
+impl Catalog {
     /// An entry's own policy, and the effective one.
     pub(crate) fn policy(&self, path: &SectorPath) -> Result<ClientReply, Refusal> {
         let id = self.names.get(path)?;
         Ok(self.policy_reply(id, Vec::new()))
     }
 
-    /// Changes the policy of an entry.
+    /// Changes the policy of an entry. `open` is the refusal for a file that is being written; `warnings` are said with
+    /// the reply.
     pub(crate) fn set_policy(
         &mut self,
         now: Now,
-        caller: SessionCaller,
         by: &UserRights,
         path: &SectorPath,
         policy: Policy,
-    ) -> Result<Option<ClientReply>, Refusal> {
+        open: Option<Refusal>,
+        warnings: Vec<String>,
+    ) -> Result<(NamespaceChange, ClientReply), Refusal> {
         let id = self.names.get(path)?;
-        self.check_policy(now, by, id, path, &policy)?;
+        self.check_policy(by, id, path, &policy, open)?;
         let has_quota = policy.has_quota();
-        let warnings = self.policy_warnings(&policy);
         let rows = match self.names.content(id) {
             None => self.policies.set(id, policy).into_iter().collect(),
             Some(content) => self.set_file_policy(now, path, content, policy)?,
         };
         self.track_folder(id, has_quota);
         let warnings = warnings.into_iter().chain(self.quota_warning(id)).collect();
-        let reply = self.policy_reply(id, warnings);
-        self.save(now, rows, vec![Effect::Reply(caller, reply), Effect::Moved(id)]);
-        Ok(None)
+        let change = NamespaceChange { rows, entry: Some(id), ..NamespaceChange::default() };
+        Ok((change, self.policy_reply(id, warnings)))
     }
 
     /// The policy of an entry and its folders, without the cloud's settings. An entry in the trash is treated as at its
@@ -231,11 +232,11 @@ impl Master {
 
     fn check_policy(
         &self,
-        now: Now,
         by: &UserRights,
         id: FileId,
         path: &SectorPath,
         policy: &Policy,
+        open: Option<Refusal>,
     ) -> Result<(), Refusal> {
         if id == ROOT && !by.admin {
             return Err(Refusal::new(Reason::NoRight, format!("only an administrator sets the policy of `{path}`")));
@@ -244,11 +245,7 @@ impl Master {
         if !self.names.is_folder(id) {
             policy.check_of_file().map_err(|why| Refusal::new(Reason::Invalid, why))?;
             // The open write would publish the number of copies that it began with.
-            if let Some(lease) = self.leases.of_path(path) {
-                let message =
-                    format!("`{path}` is being written by {}; set its policy when that is done", lease.by.user);
-                return Err(Refusal::new(Reason::LeaseHeld { seconds: lease.seconds_left(now) }, message));
-            }
+            open.map_or(Ok(()), Err)?;
         }
         let old = self.policies.get(id);
         let quota = |policy: &Policy| (policy.quota_bytes, policy.quota_files);
@@ -296,27 +293,6 @@ impl Master {
         effective.sync_copies = Some(effective.sync_copies.unwrap_or(self.config.sync_copies).min(copies));
         (effective.quota_bytes, effective.quota_files) = (own.quota_bytes, own.quota_files);
         ClientReply::Policy(PolicyStatus { own, effective, warnings })
-    }
-
-    /// Warnings about a policy that may be intended, but cannot be met with the present nodes.
-    fn policy_warnings(&self, policy: &Policy) -> Vec<String> {
-        let has_node = |site: &String| self.nodes.iter().any(|(_, node)| node.place.site == *site);
-        let mut warnings: Vec<_> = policy
-            .sites_wanted
-            .iter()
-            .chain(&policy.sites_forbidden)
-            .filter(|site| !has_node(site))
-            .map(|site| format!("no node is at the site `{site}` yet; `sector nodes` shows where they are"))
-            .collect();
-        let nodes = self.nodes.iter().count();
-        if let Some(copies) = policy.copies.filter(|copies| usize::from(*copies) > nodes) {
-            warnings.push(format!("{copies} copies need as many nodes, and there are {nodes}; add nodes"));
-        }
-        let sites = policy.sites_wanted.len();
-        if let Some(copies) = policy.copies.filter(|copies| usize::from(*copies) < sites) {
-            warnings.push(format!("{copies} copies cannot be at each of {sites} sites; ask for more copies"));
-        }
-        warnings
     }
 
     /// Begins or ends the count of everything below a folder.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    FileId, Now, Reason, Refusal, SectorPath, UserName, limits,
+    FileId, Reason, Refusal, SectorPath, UserName, limits,
     message::{
         client_master::{ClientReply, QuotaOf, QuotaPage, QuotaStatus},
         master_security::UserRights,
@@ -16,12 +16,13 @@ use serde::{Deserialize, Serialize};
 use store::RowChange;
 
 use crate::{
-    Master,
-    actions::{QUOTAS_TABLE, SessionCaller, StoredRow},
-    catalog::namespace::{ROOT, damaged_row, decode_row, encode_row},
-    catalog::usage_accounting::StorageUsage,
+    actions::{QUOTAS_TABLE, StoredRow},
+    catalog::{
+        Catalog,
+        namespace::{ROOT, damaged_row, decode_row, encode_row},
+        usage_accounting::StorageUsage,
+    },
     error::MasterError,
-    log::journal_writes::Effect,
 };
 
 /// Usage and quotas.
@@ -38,6 +39,15 @@ pub(crate) struct Quotas {
 struct QuotaLimits {
     bytes: Option<u64>,
     files: Option<u64>,
+}
+
+/// What the open writes will add once they are published: all that the quotas see of them.
+pub(crate) trait OpenWrites {
+    /// To a user's files.
+    fn promised(&self, user: &UserName) -> StorageUsage;
+
+    /// To the files at and below a folder.
+    fn promised_below(&self, folder: &SectorPath) -> StorageUsage;
 }
 
 impl Quotas {
@@ -134,7 +144,7 @@ impl Quotas {
     }
 }
 
-impl Master {
+impl Catalog {
     /// Counts all files; once, at the start or when the names are rebuilt.
     pub(crate) fn recount_usage(&mut self) {
         for (id, _) in self.policies.with_quota() {
@@ -181,10 +191,11 @@ impl Master {
         path: &SectorPath,
         owner: &UserName,
         bytes: u64,
+        open: &impl OpenWrites,
     ) -> Result<StorageUsage, Refusal> {
         self.check_quotas(path, owner, bytes)?;
         let more = self.growth_at(path, bytes);
-        match self.exceeded_with_promises(path, owner, more) {
+        match self.exceeded_with_promises(path, owner, more, open) {
             Some(why) => Err(Refusal::throttled(why, PROMISED_RETRY_SECONDS)),
             None => Ok(more),
         }
@@ -203,6 +214,7 @@ impl Master {
         path: &SectorPath,
         owner: &UserName,
         more: StorageUsage,
+        open: &impl OpenWrites,
     ) -> Option<String> {
         let with = |promised: StorageUsage| StorageUsage {
             bytes: if more.bytes > 0 { more.bytes.saturating_add(promised.bytes) } else { 0 },
@@ -210,7 +222,7 @@ impl Master {
         };
         if let Some(most) = self.quotas.of_users.get(owner) {
             let used = self.quotas.used.get(owner).copied().unwrap_or_default();
-            if let Some(why) = most.exceeded(used, with(self.leases.promised(owner))) {
+            if let Some(why) = most.exceeded(used, with(open.promised(owner))) {
                 return Some(format!("{owner} {why} with `{path}` and all that is being written"));
             }
         }
@@ -220,7 +232,7 @@ impl Master {
             let (used, policy) = (self.quotas.folder(counted)?, self.policies.get(counted)?);
             let most = QuotaLimits { bytes: policy.quota_bytes, files: policy.quota_files };
             let counted = self.names.path(counted)?;
-            let why = most.exceeded(used, with(self.leases.promised_below(&counted)))?;
+            let why = most.exceeded(used, with(open.promised_below(&counted)))?;
             Some(format!("the folder `{counted}` {why} with `{path}` and all that is being written"))
         })
     }
@@ -259,6 +271,15 @@ impl Master {
         Ok(())
     }
 
+    /// Refuses a rename into a folder whose quota it would exceed.
+    pub(crate) fn check_moved_quotas(&self, id: FileId, to: &SectorPath) -> Result<(), Refusal> {
+        let folder = to.parent().and_then(|folder| self.names.find(&folder));
+        let Some(folder) = folder.filter(|_| self.quotas.has_folders()) else { return Ok(()) };
+        let replaced = self.names.find(to).filter(|replaced| *replaced != id);
+        let replaced = replaced.and_then(|replaced| self.file_usage(replaced)).unwrap_or_default();
+        self.check_folder_quotas(to, folder, self.usage_below(id).beyond(replaced), &self.quota_folders_above(id))
+    }
+
     /// The quotas and their usage.
     pub(crate) fn quota_list(&self, by: &UserRights, after: Option<&QuotaOf>) -> ClientReply {
         let users = self.quotas.used.keys().chain(self.quotas.of_users.keys());
@@ -279,31 +300,26 @@ impl Master {
     /// Sets how much a user may keep.
     pub(crate) fn set_quota(
         &mut self,
-        now: Now,
-        caller: SessionCaller,
         by: &UserRights,
         user: &UserName,
         bytes: Option<u64>,
         files: Option<u64>,
-    ) -> Result<Option<ClientReply>, Refusal> {
+    ) -> Result<RowChange, Refusal> {
         if !by.admin {
             let message = format!("{} may not set quotas; ask an administrator", by.user);
             return Err(Refusal::new(Reason::NoRight, message));
         }
         let (key, most) = (user.as_str().as_bytes().to_vec(), QuotaLimits { bytes, files });
-        let row = if most == QuotaLimits::default() {
+        if most == QuotaLimits::default() {
             self.quotas.of_users.remove(user);
-            RowChange::Remove { table: QUOTAS_TABLE, key }
-        } else {
-            if self.quotas.of_users.len() >= USER_QUOTAS_MAX && !self.quotas.of_users.contains_key(user) {
-                let message = "too many users have a quota; clear one that is not needed (`sector quota list`)";
-                return Err(Refusal::new(Reason::LimitReached, message));
-            }
-            self.quotas.of_users.insert(user.clone(), most);
-            RowChange::Set { table: QUOTAS_TABLE, key, value: encode_row(&most) }
-        };
-        self.save(now, vec![row], vec![Effect::Reply(caller, ClientReply::Done)]);
-        Ok(None)
+            return Ok(RowChange::Remove { table: QUOTAS_TABLE, key });
+        }
+        if self.quotas.of_users.len() >= USER_QUOTAS_MAX && !self.quotas.of_users.contains_key(user) {
+            let message = "too many users have a quota; clear one that is not needed (`sector quota list`)";
+            return Err(Refusal::new(Reason::LimitReached, message));
+        }
+        self.quotas.of_users.insert(user.clone(), most);
+        Ok(RowChange::Set { table: QUOTAS_TABLE, key, value: encode_row(&most) })
     }
 
     /// Refuses a change that would make a user keep more than allowed.

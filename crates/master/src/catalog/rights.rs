@@ -1,25 +1,26 @@
 //! Who may do what with names. (Paper, 2.3: "the master will check whether the user has access privileges for that
 //! file".) Serves every request that names an entry: its [`Properties`] say what it needs. The rules are in
 //! `docs/semantics.md`, the reasons in `docs/decisions/0013-rights.md`. The nearest list decides, of the entry and the
-//! folders above it; at the root, the settings. A request never runs before [`check_rights`](Master::check_rights) has
+//! folders above it; at the root, the settings. A request never runs before [`check_rights`](Catalog::check_rights) has
 //! allowed it.
 
-mod acl_requests;
-mod job_inputs;
 mod visibility;
 
 use protocol::{
-    Acl, AclEntry, FileId, Principal, Reason, Refusal, Rights, SectorPath, UserName,
+    Acl, AclEntry, FileId, Principal, Reason, Refusal, Rights, SectorPath, SliceId, UserName,
     message::{
+        access::{AclReply, AclStatus},
+        client_master::ClientReply,
         master_security::UserRights,
         request::{Need, Properties},
     },
 };
+use store::RowChange;
 
-use crate::{
-    Master,
-    catalog::namespace::{Ancestor, ROOT},
-    fleet::topology::check_admin,
+use crate::catalog::{
+    Catalog,
+    namespace::{Ancestor, ROOT},
+    trash::is_hidden_from,
 };
 
 /// Whether `by` may act for `owner`: on a lease or a job.
@@ -27,7 +28,16 @@ pub(crate) fn acts_for(by: &UserRights, owner: &UserName) -> bool {
     by.admin || by.user == *owner
 }
 
-impl Master {
+/// Refuses a user who is no administrator.
+pub(crate) fn check_admin(by: &UserRights, what: &str) -> Result<(), Refusal> {
+    if by.admin {
+        return Ok(());
+    }
+    let message = format!("{} may not {what}; ask an administrator", by.user);
+    Err(Refusal::new(Reason::NoRight, message))
+}
+
+impl Catalog {
     /// Refuses a request that `by` may not make.
     ///
     /// A user who owns the entry may do everything with it. So may the owner of a folder above it, up to and including
@@ -63,6 +73,47 @@ impl Master {
         }
     }
 
+    /// A job can write its input to the user's output: so running on a file needs the right to read it too.
+    pub(crate) fn check_input(&self, by: &UserRights, slice: SliceId) -> Result<(), Refusal> {
+        let gone = || {
+            let message = format!("an input (slice {slice}) was changed while the job read it; run the job again");
+            Refusal::new(Reason::VersionChanged { current: None }, message)
+        };
+        let id = self.names.file_of_slice(slice).filter(|_| !self.names.is_pending_removal(slice)).ok_or_else(gone)?;
+        let path = self.names.path(id).filter(|path| !is_hidden_from(by, path)).ok_or_else(gone)?;
+        self.check_rights_at(by, &path, Rights::READ.and(Rights::RUN))
+    }
+
+    /// Gives an entry to another user. Returns the entry, and its row if the owner has changed.
+    pub(crate) fn give_to(&mut self, path: &SectorPath, owner: &UserName) -> Result<(FileId, Vec<RowChange>), Refusal> {
+        let id = self.names.get(path)?;
+        if path.is_root() {
+            return Err(Refusal::new(
+                Reason::NotPermitted,
+                "the root folder `/` belongs to no one user; it cannot be given",
+            ));
+        }
+        if self.names.owner(id) != Some(owner)
+            && let Some(usage) = self.file_usage(id)
+        {
+            self.check_user_quota(path, owner, usage)?;
+        }
+        Ok((id, self.change_entry_owner(id, owner)))
+    }
+
+    /// What is said of an entry's rights, and what `by` may do with it.
+    pub(crate) fn acl_reply(&self, by: &UserRights, id: FileId) -> ClientReply {
+        let (effective, from) = self.effective_acl(id);
+        ClientReply::Acl(AclReply::Status(AclStatus {
+            path: self.names.path(id).unwrap_or_else(SectorPath::root),
+            owner: self.names.owner(id).unwrap_or(&by.user).clone(),
+            own: self.names.own_acl(id).cloned(),
+            effective,
+            from: from.and_then(|from| self.names.path(from)),
+            mine: self.rights_on(by, id),
+        }))
+    }
+
     /// What a user may do with an entry.
     pub(crate) fn rights_on(&self, by: &UserRights, id: FileId) -> Rights {
         if by.admin {
@@ -80,7 +131,7 @@ impl Master {
             if *at.owner == by.user {
                 return Rights::ALL;
             }
-            let is_certain = !self.rebuild.is_running();
+            let is_certain = !self.is_rebuilding;
             // A folder's list comes from a copy that may be old.
             if let Some(acl) = at.acl.filter(|_| is_certain || !at.is_folder) {
                 return acl.rights_of(by);

@@ -11,12 +11,8 @@ use std::{
 };
 
 use protocol::{
-    FileId, Now, Policy, Reason, Refusal, Rights, SectorPath, UserName,
-    message::{
-        client_master::{ClientReply, TrashKey},
-        master_security::UserRights,
-        request::Need,
-    },
+    FileId, Now, Policy, Reason, Refusal, Rights, SectorPath, SliceId, UserName,
+    message::{client_master::TrashKey, master_security::UserRights, request::Need},
 };
 use serde::{Deserialize, Serialize};
 use store::RowChange;
@@ -24,13 +20,14 @@ use trash_access::check_all_users;
 pub(crate) use trash_access::is_hidden_from;
 
 use crate::{
-    Master,
-    actions::{SessionCaller, StoredRow, TRASH_TABLE},
-    catalog::memory_files::is_memory_path,
-    catalog::namespace::{ROOT, change::NamespaceChange, damaged_row, decode_row, encode_row, not_found_refusal},
-    catalog::usage_accounting::{file_key, parse_file_key},
+    actions::{StoredRow, TRASH_TABLE},
+    catalog::{
+        Catalog,
+        memory_files::is_memory_path,
+        namespace::{ROOT, change::NamespaceChange, damaged_row, decode_row, encode_row, not_found_refusal},
+        usage_accounting::{file_key, parse_file_key},
+    },
     error::MasterError,
-    log::journal_writes::Effect,
 };
 
 /// All removed entries that still exist.
@@ -161,7 +158,7 @@ impl Trash {
     }
 }
 
-impl Master {
+impl Catalog {
     /// Removes an entry as a user does: to the trash, or for good.
     pub(crate) fn discard(
         &mut self,
@@ -192,30 +189,48 @@ impl Master {
         let inherited =
             Policy { lifetime_seconds: None, colocated: None, ..self.effective_policy(folder).into_policy() };
         let at = self.place_in_trash(now, &owner, path).ok_or_else(too_long)?;
-        let mut rows = self.make_trash_folders(now, &owner, &at)?;
-        match self.move_entry(path, &at) {
-            Ok(change) => rows.extend(change.rows),
-            Err(_) => {
-                rows.extend(self.prune(&at));
-                self.save(now, rows, Vec::new());
-                return Err(too_long());
-            }
+        if !self.names.fits_below(id, path, &at) {
+            return Err(too_long());
         }
+        let mut change = self.move_with_folders(path, &at, |catalog| catalog.make_trash_folders(now, &owner, &at))?;
         let removed_unix_millis = self.clock.date(now);
         let item = Trashed { user: owner, from: path.clone(), removed_unix_millis, inherited };
-        rows.push(self.trash.add(id, item));
-        Ok(NamespaceChange { rows, entry: Some(id), ..NamespaceChange::default() })
+        change.rows.push(self.trash.add(id, item));
+        Ok(change)
+    }
+
+    /// Moves an entry once `make` has made the folders that it needs. Where the move is refused, nothing stays made.
+    fn move_with_folders(
+        &mut self,
+        from: &SectorPath,
+        to: &SectorPath,
+        make: impl FnOnce(&mut Self) -> Result<Vec<RowChange>, Refusal>,
+    ) -> Result<NamespaceChange, Refusal> {
+        let first_made = std::iter::successors(to.parent(), SectorPath::parent)
+            .take_while(|folder| self.names.find(folder).is_none())
+            .last();
+        let moved = make(self).and_then(|rows| Ok((rows, self.move_entry(from, to)?)));
+        match moved {
+            Ok((mut rows, mut change)) => {
+                rows.append(&mut change.rows);
+                Ok(NamespaceChange { rows, ..change })
+            }
+            Err(refusal) => {
+                // In memory alone, so that nothing of it remains: none of these rows is ever saved.
+                first_made.map(|made| self.names.remove(&made, true));
+                Err(refusal)
+            }
+        }
     }
 
     /// Restores an entry.
     pub(crate) fn restore(
         &mut self,
         now: Now,
-        caller: SessionCaller,
         by: &UserRights,
         path: &SectorPath,
         to: Option<SectorPath>,
-    ) -> Result<Option<ClientReply>, Refusal> {
+    ) -> Result<NamespaceChange, Refusal> {
         let (id, from) = self.find_removed(by, path)?;
         let at = self.names.path(id).ok_or_else(|| not_found_refusal(path))?;
         self.check_need(by, Need::On(&at, Rights::WRITE))?;
@@ -223,29 +238,15 @@ impl Master {
         let mut change = self.put_back(now, by, id, &at, &to)?;
         change.rows.extend(self.trash.forget(id));
         change.rows.extend(self.prune(&at));
-        let Some(entry) = self.entry(id) else { return Err(not_found_refusal(&to)) };
-        let follows = match self.names.content(id) {
-            Some(content) => Effect::Reconcile(content.slice),
-            None => Effect::Moved(id),
-        };
-        self.save(now, change.rows, vec![Effect::Reply(caller, ClientReply::Entry(entry)), follows]);
-        Ok(None)
+        Ok(change)
     }
 
     /// Gives up restorable entries.
-    pub(crate) fn empty_trash(
-        &mut self,
-        now: Now,
-        caller: SessionCaller,
-        by: &UserRights,
-        all_users: bool,
-    ) -> Result<Option<ClientReply>, Refusal> {
+    pub(crate) fn empty_trash(&mut self, by: &UserRights, all_users: bool) -> Result<Vec<RowChange>, Refusal> {
         check_all_users(by, all_users)?;
         let keys = if all_users { Some(&self.trash.by_time) } else { self.trash.by_user.get(&by.user) };
         let items: Vec<_> = keys.into_iter().flatten().map(|key| key.file).collect();
-        let rows = items.into_iter().filter_map(|id| self.trash.expire_now(id)).collect();
-        self.save(now, rows, vec![Effect::Reply(caller, ClientReply::Done)]);
-        Ok(None)
+        Ok(items.into_iter().filter_map(|id| self.trash.expire_now(id)).collect())
     }
 
     /// Entries removed up to this time, in milliseconds since the Unix epoch, are removed for good. While the clock is
@@ -256,9 +257,9 @@ impl Master {
     }
 
     /// Removes for good some entries that have been in the trash for long enough, leaves first; returns how many.
-    pub(crate) fn purge(&mut self, now: Now, budget: usize) -> usize {
+    pub(crate) fn purge(&mut self, now: Now, budget: usize) -> (usize, NamespaceChange) {
         let limit = self.trash_limit(now);
-        let (mut done, mut rows, mut effects) = (0, Vec::new(), Vec::new());
+        let (mut done, mut purged) = (0, NamespaceChange::default());
         while done < budget
             && let Some(id) = self.trash.ended(limit)
         {
@@ -266,7 +267,7 @@ impl Master {
             let Some((path, entries)) =
                 path.and_then(|path| Some((path.clone(), self.names.list(&path, true, None).ok()?.0)))
             else {
-                rows.extend(self.trash.forget(id));
+                purged.rows.extend(self.trash.forget(id));
                 continue;
             };
             let inside = entries.iter().rev().map(|entry| &entry.path);
@@ -278,51 +279,39 @@ impl Master {
                 }
                 // A folder with more entries than the page waits for the next one.
                 let Ok(change) = self.remove_entry(path, false) else { continue };
-                rows.extend(change.rows);
-                effects.extend(change.freed.into_iter().map(Effect::Reconcile));
+                purged.rows.extend(change.rows);
+                purged.freed.extend(change.freed);
                 done += 1;
             }
             if self.names.find(&path).is_none() {
-                rows.extend(self.prune(&path));
+                purged.rows.extend(self.prune(&path));
             }
             if done == before {
                 break;
             }
         }
-        self.save(now, rows, effects);
-        done
+        (done, purged)
     }
 
-    /// Gives up the oldest restorable entries if the nodes are nearly full. The room of a node that is away counts
-    /// until its files are copied elsewhere. An entry that would free nothing at a node that is up is not given up.
-    pub(crate) fn free_space_from_trash(&mut self, now: Now) {
-        let (mut used, mut room) = (0_u64, 0_u64);
-        for (_, node) in self.nodes.iter().filter(|(_, node)| node.is_up() || !(node.is_dead || node.is_removed())) {
-            used = used.saturating_add(node.filled_bytes());
-            room = room.saturating_add(node.room_bytes().saturating_sub(self.config.reserve_bytes));
-        }
-        if self.nodes.up_count() == 0 || room > used.saturating_add(room) / FULL_WHEN_LEFT {
-            return;
-        }
+    /// Gives up the oldest restorable entries that have a slice of which `frees_room` says so.
+    pub(crate) fn give_up_oldest(&mut self, frees_room: impl Fn(SliceId) -> bool) -> Vec<RowChange> {
         let (mut steps, mut oldest) = (LOOKED_AT, Vec::new());
         for key in &self.trash.by_time {
             if steps == 0 || oldest.len() == GIVEN_UP_AT_ONCE {
                 break;
             }
-            oldest.extend(Some(key.file).filter(|id| self.frees_room(*id, &mut steps)));
+            oldest.extend(Some(key.file).filter(|id| self.has_slice(*id, &mut steps, &frees_room)));
         }
-        let rows = oldest.into_iter().filter_map(|id| self.trash.expire_now(id)).collect();
-        self.save(now, rows, Vec::new());
+        oldest.into_iter().filter_map(|id| self.trash.expire_now(id)).collect()
     }
 
-    /// Whether a node that is up has a copy of a file, or of one in a folder, as far as `steps` reach.
-    fn frees_room(&self, id: FileId, steps: &mut usize) -> bool {
+    /// Whether an entry is such a file, or a folder of one, as far as `steps` reach.
+    fn has_slice(&self, id: FileId, steps: &mut usize, is_meant: impl Fn(SliceId) -> bool) -> bool {
         let mut rest = vec![id];
         while let Some(id) = rest.pop().filter(|_| *steps > 0) {
             *steps -= 1;
             rest.extend(self.names.children_after(id, None, *steps));
-            let replicas = self.names.content(id).map(|content| self.replicas.of(content.slice));
-            if replicas.is_some_and(|held| held.iter().any(|replica| self.nodes.get(replica.node).is_up())) {
+            if self.names.slice_of(id).is_some_and(&is_meant) {
                 return true;
             }
         }
@@ -397,15 +386,15 @@ impl Master {
     }
 
     fn make_trash_folders(&mut self, now: Now, owner: &UserName, at: &SectorPath) -> Result<Vec<RowChange>, Refusal> {
+        let mut rows = Vec::new();
         if self.names.find(&trash_root()).is_none()
             && let Some(root_owner) = self.names.owner(ROOT).cloned()
         {
-            let made = self.names.make_folder(now, &trash_root(), false, &root_owner)?;
-            // Saved on its own, since it stays whatever becomes of the rest.
-            self.save(now, made.rows, Vec::new());
+            rows = self.names.make_folder(now, &trash_root(), false, &root_owner)?.rows;
         }
         let folder = at.parent().unwrap_or_else(trash_root);
-        Ok(self.names.make_folder(now, &folder, true, owner)?.rows)
+        rows.extend(self.names.make_folder(now, &folder, true, owner)?.rows);
+        Ok(rows)
     }
 
     /// Removes the empty folders above a path of the trash.
@@ -470,21 +459,7 @@ impl Master {
             self.check_folder_quotas(to, nearest, self.usage_below(id), &self.quota_folders_above(id))?;
         }
         let folder = to.parent().unwrap_or_else(SectorPath::root);
-        let first_made = std::iter::successors(Some(folder.clone()), SectorPath::parent)
-            .take_while(|folder| self.names.find(folder).is_none())
-            .last();
-        let mut rows = self.names.make_folder(now, &folder, true, &by.user)?.rows;
-        match self.move_entry(at, to) {
-            Ok(mut change) => {
-                rows.append(&mut change.rows);
-                Ok(NamespaceChange { rows, ..change })
-            }
-            Err(refusal) => {
-                // In memory alone, so that nothing of it remains: none of these rows is ever saved.
-                first_made.map(|made| self.names.remove(&made, true));
-                Err(refusal)
-            }
-        }
+        self.move_with_folders(at, to, |catalog| Ok(catalog.names.make_folder(now, &folder, true, &by.user)?.rows))
     }
 }
 
@@ -510,9 +485,7 @@ const TRASH: &str = "/.trash";
 const STAMP_SHARED: Duration = Duration::from_secs(10);
 /// No clock ever reads this: a folder with such a number is an error, and would leave no number for the next.
 const STAMP_MAX: u64 = 1 << 62;
-/// The nodes are nearly full when only one byte in this many is left.
-const FULL_WHEN_LEFT: u64 = 20;
-/// Entries given up at once then; the freed space shows before the next time.
+/// Entries given up at once; the freed space shows before the next time.
 const GIVEN_UP_AT_ONCE: usize = 64;
 /// Entries examined to find some that free space.
 const LOOKED_AT: usize = 20_000;

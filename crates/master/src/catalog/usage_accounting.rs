@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use protocol::{FileId, Now, Refusal, SectorPath, UserName, message::client_master::FileContent};
 use store::RowChange;
 
-use crate::{Master, actions::NAMES_TABLE, catalog::namespace::change::NamespaceChange};
+use crate::{
+    actions::NAMES_TABLE,
+    catalog::{Catalog, namespace::change::NamespaceChange},
+};
 
 /// Bytes and files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +35,7 @@ impl StorageUsage {
     }
 }
 
-impl Master {
+impl Catalog {
     /// Makes `content` the content of the file at `path` (see [`put_file`](crate::Namespace)).
     pub(crate) fn put_entry(
         &mut self,

@@ -10,9 +10,11 @@ use protocol::{FileId, Now};
 
 use crate::{
     Master,
-    fleet::nodes::NodeKey,
-    fleet::placement::{PlacementChoice, PlacementRequest, choose_node},
-    fleet::placement_constraints::PlacementConstraints,
+    fleet::{
+        nodes::NodeKey,
+        placement::{PlacementChoice, PlacementRequest, choose_node},
+        placement_constraints::PlacementConstraints,
+    },
 };
 
 /// The nodes of each co-located folder that was asked about. The first ones are for files with few copies.
@@ -29,7 +31,7 @@ impl Master {
         folder: FileId,
         terms: &PlacementConstraints,
     ) -> Option<Vec<NodeKey>> {
-        if !self.names.is_folder(folder) {
+        if !self.catalog.names().is_folder(folder) {
             self.colocation.folders.remove(&folder);
             return None;
         }
@@ -92,7 +94,7 @@ impl Master {
             && seen < LOOKED_THROUGH_MAX
         {
             seen += 1;
-            match self.names.content(entry) {
+            match self.catalog.names().content(entry) {
                 Some(content) => {
                     found.has_files = true;
                     found.bytes = found.bytes.saturating_add(content.bytes);
@@ -100,7 +102,7 @@ impl Master {
                         *counts.entry(replica.node).or_default() += 1;
                     }
                 }
-                None => rest.extend(self.names.children(entry)),
+                None => rest.extend(self.catalog.names().children(entry)),
             }
         }
         found.by_copies = counts.keys().copied().collect();

@@ -18,11 +18,13 @@ use protocol::{
 use crate::{
     Master,
     actions::SessionCaller,
-    fleet::health::pluralized,
-    fleet::nodes::NodeKey,
-    fleet::placement::{PlacementChoice, PlacementRequest, choose_node},
-    fleet::placement_constraints::PlacementConstraints,
-    fleet::topology::check_admin,
+    catalog::rights::check_admin,
+    fleet::{
+        health::pluralized,
+        nodes::NodeKey,
+        placement::{PlacementChoice, PlacementRequest, choose_node},
+        placement_constraints::PlacementConstraints,
+    },
     log::journal_writes::Effect,
     replicas::reconcile::Sweep,
 };
@@ -122,10 +124,11 @@ impl Master {
     fn plan_slice(&mut self, now: Now, key: NodeKey, slice: SliceId, planning: &mut Planning) {
         planning.seen += 1;
         let is_good = self.replicas.at(slice, key).is_some_and(|replica| replica.is_good());
-        let Some(bytes) = self.names.content_of_slice(slice).map(|content| content.bytes).filter(|_| is_good) else {
+        let Some(bytes) = self.catalog.names().content_of_slice(slice).map(|content| content.bytes).filter(|_| is_good)
+        else {
             return;
         };
-        let Some(file) = self.names.file_of_slice(slice) else { return };
+        let Some(file) = self.catalog.names().file_of_slice(slice) else { return };
         let terms = self.constraints(now, file);
         let (holders, mut closed) = self.replica_holders(slice);
         let (staying, leaving): (Vec<_>, Vec<_>) = holders.into_iter().partition(|key| terms.is_fit(&self.nodes, *key));

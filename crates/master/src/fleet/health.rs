@@ -90,7 +90,7 @@ impl Master {
             reasons.push(copies);
         }
         reasons.extend(self.rebuild_reasons());
-        reasons.extend(self.clock_reason());
+        reasons.extend(self.catalog.clock_reason());
         reasons.extend(self.session_recheck.security_reasons.iter().cloned());
         reasons.extend(self.topology.fault.as_ref().map(|fault| format!("the topology before it is in use: {fault}")));
         let insecure_sites = self.insecure_sites();

@@ -14,8 +14,10 @@ use crate::{
     Master,
     actions::{MasterAction, SessionCaller},
     fleet::nodes::NodeKey,
-    replicas::reconcile::Sweep,
-    replicas::replica_table::{HeaderFingerprint, ReplicaState},
+    replicas::{
+        reconcile::Sweep,
+        replica_table::{HeaderFingerprint, ReplicaState},
+    },
 };
 
 impl Master {
@@ -172,7 +174,7 @@ impl Master {
         }
         if metadata.header.journal == self.rebuild.id {
             // An earlier life gave it, and the journal may have lost that: it must not be given to another write.
-            self.names.raise_version(metadata.header.version);
+            self.catalog.raise_version(metadata.header.version);
         }
         let held_state = state;
         if self.proves_lost_commit(&metadata, state) {
@@ -216,7 +218,7 @@ impl Master {
 
     /// `state`, unless the node's bytes are not those that were published under this slice.
     fn checked_state(&self, metadata: &SliceMetadata, state: ReplicaState) -> ReplicaState {
-        match self.names.content_of_slice(metadata.header.slice) {
+        match self.catalog.names().content_of_slice(metadata.header.slice) {
             Some(content) if (content.bytes, content.digest) != (metadata.bytes, metadata.digest) => {
                 ReplicaState::Corrupt { is_quarantined: false }
             }

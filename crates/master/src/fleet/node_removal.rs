@@ -14,9 +14,11 @@ use protocol::{
 use crate::{
     Master,
     actions::SessionCaller,
-    fleet::health::pluralized,
-    fleet::nodes::{NodeKey, Nodes},
-    fleet::topology::check_admin,
+    catalog::rights::check_admin,
+    fleet::{
+        health::pluralized,
+        nodes::{NodeKey, Nodes},
+    },
     log::journal_writes::Effect,
     replicas::reconcile::Sweep,
 };
@@ -98,14 +100,14 @@ impl Master {
         let mut loss = NodeRemoval::default();
         for slice in self.replicas.all_held_by(key) {
             let is_good = self.replicas.at(slice, key).is_some_and(|replica| replica.is_good());
-            let Some(file) = self.names.file_of_slice(slice).filter(|_| is_good) else { continue };
+            let Some(file) = self.catalog.names().file_of_slice(slice).filter(|_| is_good) else { continue };
             let is_other = |node: NodeKey| node != key && self.nodes.get(node).is_reachable();
             let replicas = self.replicas.of(slice);
             match replicas.iter().filter(|replica| replica.is_good() && is_other(replica.node)).count() {
                 0 => {
                     loss.lost += 1;
                     if loss.lost_paths.len() < LISTED_MAX {
-                        loss.lost_paths.extend(self.names.path(file));
+                        loss.lost_paths.extend(self.catalog.names().path(file));
                     }
                 }
                 others if others < usize::from(self.desired_replication(file).copies) => loss.fewer_copies += 1,

@@ -16,7 +16,9 @@ use protocol::{
 };
 
 use crate::{
-    Master, catalog::compact_storage::Slot, fleet::nodes::NodeKey, fleet::topology::check_admin,
+    Master,
+    catalog::{compact_storage::Slot, rights::check_admin},
+    fleet::nodes::NodeKey,
     replicas::replication_monitor::CopyStart,
 };
 
@@ -199,8 +201,10 @@ impl Master {
     }
 
     fn move_slice(&mut self, now: Now, slice: SliceId, donor: &NodeFill, levels: &[NodeFill]) -> MoveSearch {
-        let Some(file) = self.names.file_of_slice(slice) else { return MoveSearch::Even };
-        let Some(bytes) = self.names.content(file).map(|content| content.bytes) else { return MoveSearch::Even };
+        let Some(file) = self.catalog.names().file_of_slice(slice) else { return MoveSearch::Even };
+        let Some(bytes) = self.catalog.names().content(file).map(|content| content.bytes) else {
+            return MoveSearch::Even;
+        };
         let is_busy = self.rebalance.moves.contains_key(&slice) || !self.replication.targets(slice).is_empty();
         let (holders, closed) = self.replica_holders(slice);
         let is_sure = self.certain_holders(slice).len() == holders.len() && holders.contains(&donor.key);

@@ -13,6 +13,7 @@ use protocol::{
 use crate::{
     Master,
     actions::{MasterAction, SessionCaller},
+    catalog::rights::check_admin,
     fleet::nodes::NodeKey,
     replicas::reconcile::Sweep,
 };
@@ -99,15 +100,6 @@ impl Master {
             places,
         })
     }
-}
-
-/// Refuses a user who is no administrator.
-pub(crate) fn check_admin(by: &UserRights, what: &str) -> Result<(), Refusal> {
-    if by.admin {
-        return Ok(());
-    }
-    let message = format!("{} may not {what}; ask an administrator", by.user);
-    Err(Refusal::new(Reason::NoRight, message))
 }
 
 /// See [`Master::distance_to_reader`].

@@ -25,12 +25,16 @@ use crate::{
         CONFLICTS_TABLE, JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, MasterAction, NAMES_TABLE, NODES_TABLE,
         OUTDATED_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
     },
-    catalog::namespace::{self, Namespace},
-    catalog::usage_accounting::{file_key, parse_file_key},
+    catalog::{
+        namespace::{self, Namespace},
+        usage_accounting::{file_key, parse_file_key},
+    },
     fleet::nodes::NodeKey,
-    log::journal_lineage::JUMP_MAX,
-    log::journal_writes::Effect,
-    log::rebuild::{is_archived_row, slice_key_of},
+    log::{
+        journal_lineage::JUMP_MAX,
+        journal_writes::Effect,
+        rebuild::{is_archived_row, slice_key_of},
+    },
     replicas::orders::OrderKind,
 };
 
@@ -369,26 +373,26 @@ impl Master {
 
     /// Whether a table names an entry by its id, which no sidecar has. Then its row is kept, even if it is a file.
     pub(crate) fn is_pinned(&self, id: FileId) -> bool {
-        self.policies.get(id).is_some()
-            || self.trash.inherited(id).is_some()
-            || self.rebuild.pins(|| Some(self.names.content(id)?.slice))
+        self.catalog.policies().get(id).is_some()
+            || self.catalog.trash().inherited(id).is_some()
+            || self.rebuild.pins(|| Some(self.catalog.names().content(id)?.slice))
     }
 
     /// The entry that a row is about, of a table that pins files.
     fn entry_of(&self, table: &str, key: &[u8]) -> Option<FileId> {
         match table {
             POLICIES_TABLE | TRASH_TABLE => parse_file_key(key),
-            OUTDATED_TABLE => self.names.file_of_slice(slice_key_of(key)?),
+            OUTDATED_TABLE => self.catalog.names().file_of_slice(slice_key_of(key)?),
             _ => None,
         }
     }
 
     /// The row of a file that is pinned now.
     fn pinned_row(&self, id: FileId) -> Option<MirrorRow> {
-        if self.names.is_folder(id) {
+        if self.catalog.names().is_folder(id) {
             return None;
         }
-        match self.names.row_of(id)? {
+        match self.catalog.names().row_of(id)? {
             RowChange::Set { key, value, .. } => Some(MirrorRow { table: NAMES_TABLE.into(), key, value: Some(value) }),
             RowChange::Remove { .. } => None,
         }
@@ -397,7 +401,8 @@ impl Master {
     /// Removes the row of a file that is no longer pinned: nothing would keep it up to date.
     fn unpinned_row(&self, id: FileId) -> Option<MirrorRow> {
         let key = file_key(id);
-        let is_left = !self.names.is_folder(id) && !self.is_pinned(id) && self.mirror.has_row(NAMES_TABLE, &key);
+        let is_left =
+            !self.catalog.names().is_folder(id) && !self.is_pinned(id) && self.mirror.has_row(NAMES_TABLE, &key);
         is_left.then(|| MirrorRow { table: NAMES_TABLE.into(), key, value: None })
     }
 }

@@ -41,8 +41,11 @@ use store::RowChange;
 use unverified_incarnations::Incarnation;
 
 use crate::{
-    Master, MasterConfig, MasterError, actions::MEMBERS_TABLE, fleet::nodes::NodeKey,
-    log::journal_loader::JournalLoader, log::journal_writes::Effect, replicas::reconcile::Sweep,
+    Master, MasterConfig, MasterError,
+    actions::MEMBERS_TABLE,
+    fleet::nodes::NodeKey,
+    log::{journal_loader::JournalLoader, journal_writes::Effect},
+    replicas::reconcile::Sweep,
 };
 
 /// What is known of this journal's birth, and how complete the names are. A slice that loses its name is kept until a
@@ -392,7 +395,7 @@ impl Master {
         match self.rebuild.state {
             // An unused journal stays new, however long: the nodes of an old cloud may still come.
             RebuildState::New if is_due && !self.rebuild.members.is_empty() => {
-                self.rebuild.state = RebuildState::Settled;
+                self.set_rebuild_state(RebuildState::Settled);
                 let row = self.rebuild.state_row();
                 self.save(now, vec![row], Vec::new());
             }
@@ -409,13 +412,19 @@ impl Master {
         }
     }
 
+    /// The catalogue is told too: during a rebuild it trusts no folder's list of rights.
+    pub(super) fn set_rebuild_state(&mut self, state: RebuildState) {
+        self.rebuild.state = state;
+        self.catalog.set_rebuilding(self.rebuild.is_running());
+    }
+
     /// Something of another journal was seen: if this one is young, names are rebuilt before anything else.
     fn begin_rebuild(&mut self, now: Now) {
         if self.rebuild.state != RebuildState::New {
             return;
         }
         tracing::warn!(journal = %self.rebuild.id, "the nodes know an older journal; the names are put together anew");
-        self.rebuild.state = RebuildState::Running;
+        self.set_rebuild_state(RebuildState::Running);
         self.rebuild.ends = now.monotonic + self.config.rebuild_wait;
         // Changes that people have made meanwhile stand.
         (self.rebuild.local_changes, _) = self.collect_local_changes(true);
@@ -450,10 +459,10 @@ impl Master {
         changes.extend(self.forget_conflicts_of_nothing(now));
         let (missing, looks) = self.list_missing();
         changes.extend(missing);
-        self.rebuild.state = RebuildState::Settled;
+        self.set_rebuild_state(RebuildState::Settled);
         self.rebuild.runs_since_start = false;
         self.rebuild.mirror_read = None;
-        self.rebuild.version_floor = self.names.last_version();
+        self.rebuild.version_floor = self.catalog.names().last_version();
         self.rebuild.retired.clear();
         self.rebuild.renamed.clear();
         changes.extend(self.forget_not_in_mirror());

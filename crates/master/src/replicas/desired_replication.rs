@@ -23,8 +23,8 @@ pub(crate) struct DesiredReplication {
 impl Master {
     /// What is wanted of the copies of a file; nothing for a folder and for an entry that does not exist.
     pub(crate) fn policy_replication(&self, file: FileId) -> DesiredReplication {
-        match self.names.content(file) {
-            Some(_) => self.replication_from(self.effective_policy(file)),
+        match self.catalog.names().content(file) {
+            Some(_) => self.replication_from(self.catalog.effective_policy(file)),
             None => DesiredReplication::default(),
         }
     }
@@ -32,7 +32,7 @@ impl Master {
     /// What is wanted of a file that is about to be written to a path. The existing file decides, else the nearest
     /// folder on the way. `copies` is what the writer asks for; 0 means nothing.
     pub(crate) fn policy_replication_at(&self, path: &SectorPath, copies: Option<u8>) -> DesiredReplication {
-        let mut desired = self.replication_from(self.effective_policy_at(path));
+        let mut desired = self.replication_from(self.catalog.effective_policy_at(path));
         desired.copies = copies.filter(|copies| *copies > 0).unwrap_or(desired.copies);
         desired
     }

@@ -2,7 +2,6 @@
 //! never changes a name.
 
 pub(crate) mod desired_replication;
-pub(crate) mod file_locations;
 pub(crate) mod order_group;
 pub(crate) mod orders;
 pub(crate) mod reconcile;

@@ -16,8 +16,10 @@ use crate::{
     catalog::compact_storage::Slot,
     fleet::nodes::NodeKey,
     log::journal_writes::Effect,
-    replicas::orders::{ORDER_RETRY_AFTER, OrderKind, QueuedWork},
-    replicas::replica_table::{HeaderFingerprint, PathFingerprint, Replica, ReplicaState},
+    replicas::{
+        orders::{ORDER_RETRY_AFTER, OrderKind, QueuedWork},
+        replica_table::{HeaderFingerprint, PathFingerprint, Replica, ReplicaState},
+    },
 };
 
 /// The work due for a replica.
@@ -168,12 +170,12 @@ impl Master {
             Some(replica @ Replica { state: ReplicaState::Corrupt { .. }, .. }) => {
                 let state = ReplicaState::Corrupt { is_quarantined: true };
                 self.replicas.set(slice, Replica { state, ..replica });
-                if self.names.file_of_slice(slice).is_none() {
+                if self.catalog.names().file_of_slice(slice).is_none() {
                     self.forget_replica(slice, node);
                 }
             }
             Some(_) => {
-                let bytes = self.names.content_of_slice(slice).map_or(0, |content| content.bytes);
+                let bytes = self.catalog.names().content_of_slice(slice).map_or(0, |content| content.bytes);
                 self.nodes.get_mut(node).note_removed(bytes);
                 self.forget_replica(slice, node);
             }
@@ -205,8 +207,7 @@ impl Master {
     /// Does one step of the oldest sweep.
     pub(crate) fn sweep(&mut self, now: Now) {
         if self.may_purge_removals() {
-            let mut change = self.names.purge_pending_removals(SWEEP_STEP);
-            self.forget_removed(&mut change);
+            let change = self.catalog.purge_pending_removals(SWEEP_STEP);
             self.save(now, change.rows, change.freed.into_iter().map(Effect::Reconcile).collect());
         }
         let Some(sweep) = self.sweeps.pop_front() else { return };
@@ -214,11 +215,11 @@ impl Master {
             Sweep::Moved(entries) => self.sweep_moved(now, entries),
             Sweep::Node(node, from) => self.sweep_node(now, node, from),
             Sweep::All(from) => {
-                let (slices, next) = self.names.slices_from(from, SWEEP_STEP);
+                let (slices, next) = self.catalog.names().slices_from(from, SWEEP_STEP);
                 for slice in slices {
                     self.reconcile_slice(now, slice);
-                    if let Some(file) = self.names.file_of_slice(slice) {
-                        self.note_lifetime(file);
+                    if let Some(file) = self.catalog.names().file_of_slice(slice) {
+                        self.catalog.note_lifetime(file);
                     }
                 }
                 next.map(Sweep::All)
@@ -239,24 +240,24 @@ impl Master {
 
     /// Rows of cut-off entries go only as fast as the journal takes them: otherwise they would pile up.
     fn may_purge_removals(&self) -> bool {
-        self.names.has_pending_removals() && self.journal_writes.has_room()
+        self.catalog.names().has_pending_removals() && self.journal_writes.has_room()
     }
 
     fn sweep_moved(&mut self, now: Now, mut entries: Vec<(FileId, Option<Box<str>>)>) -> Option<Sweep> {
         let mut steps = SWEEP_STEP;
         while steps > 0 {
             let (entry, after) = entries.pop()?;
-            if let Some(slice) = self.names.slice_of(entry) {
+            if let Some(slice) = self.catalog.names().slice_of(entry) {
                 self.note_decided(slice);
                 self.reconcile_slice(now, slice);
-                self.note_lifetime(entry);
+                self.catalog.note_lifetime(entry);
                 steps -= 1;
                 continue;
             }
-            let children = self.names.children_after(entry, after.as_deref(), steps);
+            let children = self.catalog.names().children_after(entry, after.as_deref(), steps);
             steps = steps.saturating_sub(1);
             if let Some(last) = children.last() {
-                entries.push((entry, Some(self.names.name(*last).into())));
+                entries.push((entry, Some(self.catalog.names().name(*last).into())));
             }
             entries.extend(children.into_iter().map(|child| (child, None)));
         }
@@ -281,12 +282,13 @@ impl Master {
     /// The work due for a slice at a node, if any.
     fn due(&self, slice: SliceId, node: NodeKey) -> Option<Due> {
         let replica = self.replicas.at(slice, node)?;
-        let is_unsettled = self.journal_writes.has_unsaved_change(slice) || self.names.is_pending_removal(slice);
+        let is_unsettled =
+            self.journal_writes.has_unsaved_change(slice) || self.catalog.names().is_pending_removal(slice);
         // During a rebuild nobody knows yet what belongs where.
         if is_unsettled || self.rebuild.is_running() {
             return None;
         }
-        match (replica.state, self.names.header_of_slice(slice, self.rebuild.id)) {
+        match (replica.state, self.catalog.names().header_of_slice(slice, self.rebuild.id)) {
             (ReplicaState::Corrupt { is_quarantined: true }, _) => None,
             (ReplicaState::Corrupt { is_quarantined: false }, _) => Some(Due::Remove),
             // A copy made while a node is missing: an unplaced copy has no better knowledge.
@@ -347,7 +349,7 @@ impl Master {
         let copying = self.replication.copy(slice, target)?;
         let header = match self.leases.of_slice(slice).and_then(|lease| self.leases.get(lease)) {
             Some(lease) => lease.header.clone(),
-            None => self.names.header_of_slice(slice, self.rebuild.id)?,
+            None => self.catalog.names().header_of_slice(slice, self.rebuild.id)?,
         };
         let source = self.nodes.get(copying.source);
         let of = self.node_bearer(&header.owner, self.nodes.get(target), source);
@@ -386,7 +388,7 @@ impl Master {
     /// Whether nothing has to wait for this slice any longer: it stands at its path, or is no longer any file's
     /// content.
     fn is_placed_or_gone(&self, slice: SliceId) -> bool {
-        match self.names.header_of_slice(slice, self.rebuild.id) {
+        match self.catalog.names().header_of_slice(slice, self.rebuild.id) {
             Some(header) => {
                 let placed = ReplicaState::Placed(HeaderFingerprint::of(&header));
                 self.replicas.of(slice).iter().any(|replica| replica.state == placed)

@@ -9,16 +9,20 @@ use protocol::{FileId, Now, SectorPath, SliceId, limits};
 
 use crate::{
     Master,
-    fleet::nodes::NodeKey,
-    fleet::placement::{
-        CopySource, PlacementChoice, PlacementRequest, choose_copy_source, choose_excess_replica, choose_node,
+    fleet::{
+        nodes::NodeKey,
+        placement::{
+            CopySource, PlacementChoice, PlacementRequest, choose_copy_source, choose_excess_replica, choose_node,
+        },
+        placement_constraints::PlacementConstraints,
     },
-    fleet::placement_constraints::PlacementConstraints,
-    replicas::desired_replication::DesiredReplication,
-    replicas::orders::QueuedWork,
-    replicas::reconcile::Sweep,
-    replicas::replica_table::{Replica, ReplicaState},
-    replicas::replication_queue::{PendingCopy, ReplicationHealth, ReplicationNeed},
+    replicas::{
+        desired_replication::DesiredReplication,
+        orders::QueuedWork,
+        reconcile::Sweep,
+        replica_table::{Replica, ReplicaState},
+        replication_queue::{PendingCopy, ReplicationHealth, ReplicationNeed},
+    },
 };
 
 /// How a copy was begun, or why not.
@@ -39,8 +43,11 @@ impl Master {
         if self.leases.of_slice(slice).is_some() {
             return;
         }
-        let Some((file, version)) =
-            self.names.file_of_slice(slice).and_then(|file| Some((file, self.names.content(file)?.version)))
+        let Some((file, version)) = self
+            .catalog
+            .names()
+            .file_of_slice(slice)
+            .and_then(|file| Some((file, self.catalog.names().content(file)?.version)))
         else {
             self.forget_quarantined(slice);
             self.note_not_missing(now, slice);
@@ -90,7 +97,7 @@ impl Master {
     /// Begins the copies that are needed most, while nodes have free copy slots.
     pub(crate) fn begin_copies(&mut self, now: Now) {
         for slice in self.replication.candidates() {
-            let Some(bytes) = self.names.content_of_slice(slice).map(|content| content.bytes) else {
+            let Some(bytes) = self.catalog.names().content_of_slice(slice).map(|content| content.bytes) else {
                 self.replication.forget(slice);
                 continue;
             };
@@ -265,7 +272,8 @@ impl Master {
 
     /// The number of copies of a slice below which none is removed.
     pub(crate) fn copies_to_keep(&self, slice: SliceId) -> usize {
-        let desired = self.names.file_of_slice(slice).map(|file| self.desired_replication(file)).unwrap_or_default();
+        let desired =
+            self.catalog.names().file_of_slice(slice).map(|file| self.desired_replication(file)).unwrap_or_default();
         PlacementConstraints::new(&self.nodes, &desired).copies_to_keep(&self.nodes)
     }
 
@@ -291,7 +299,7 @@ impl Master {
             let (path, copies) = (lease.header.path.clone(), lease.header.copies);
             return Some(self.constraints_at(now, &path, copies));
         }
-        let file = self.names.file_of_slice(slice)?;
+        let file = self.catalog.names().file_of_slice(slice)?;
         Some(self.constraints(now, file))
     }
 

@@ -9,8 +9,7 @@ use protocol::{
 
 use crate::{
     Master,
-    access::sessions::ClientSession,
-    access::tickets,
+    access::{sessions::ClientSession, tickets},
     catalog::namespace::{folder_refusal, not_found_refusal},
     replicas::replica_table::ReplicaState,
 };
@@ -23,8 +22,8 @@ impl Master {
         client: &ClientSession,
         path: &SectorPath,
     ) -> Result<ClientReply, Refusal> {
-        let id = self.names.get_file(path)?;
-        let content = self.names.content(id).ok_or_else(|| folder_refusal(path))?;
+        let id = self.catalog.names().get_file(path)?;
+        let content = self.catalog.names().content(id).ok_or_else(|| folder_refusal(path))?;
         let mut copies = Vec::new();
         let at = self.client_at(client);
         for replica in self.replicas.of(content.slice).iter() {

@@ -239,7 +239,7 @@ impl Bench {
     /// Whatever a test does: where a good copy was removed, the nodes that are there still hold as many as wished.
     fn check_removal(&self, removed: &SliceMetadata) {
         let slice = removed.header.slice;
-        let Some(content) = self.master.names.content_of_slice(slice) else { return };
+        let Some(content) = self.master.catalog.names().content_of_slice(slice) else { return };
         if content.digest != removed.digest || self.master.journal_writes.has_unsaved_change(slice) {
             return;
         }

@@ -7,8 +7,10 @@ use protocol::message::request::{MakeFolderRequest, NodesRequest, RenameRequest}
 use super::*;
 use crate::{
     catalog::namespace::Namespace,
-    fleet::nodes::NodeKey,
-    fleet::placement_constraints::{PlacementConstraints, PlacementCost},
+    fleet::{
+        nodes::NodeKey,
+        placement_constraints::{PlacementConstraints, PlacementCost},
+    },
     replicas::desired_replication::DesiredReplication,
 };
 
@@ -47,7 +49,7 @@ fn least_cost(bench: &Bench, terms: &PlacementConstraints, count: usize) -> Plac
 }
 
 pub(super) fn constraints_of(bench: &mut Bench, at: &str) -> PlacementConstraints {
-    let file = bench.master.names.find(&path(at)).unwrap();
+    let file = bench.master.catalog.names().find(&path(at)).unwrap();
     bench.master.constraints(bench.now, file)
 }
 

@@ -60,7 +60,7 @@ impl Bench {
     }
 
     fn desired_replication(&self, at: &str) -> DesiredReplication {
-        self.master.policy_replication(self.master.names.find(&path(at)).unwrap())
+        self.master.policy_replication(self.master.catalog.names().find(&path(at)).unwrap())
     }
 }
 
@@ -345,7 +345,7 @@ fn what_holds_for_a_file_is_what_an_obvious_model_says_in_any_tree() {
         }
         let check = |bench: &Bench, files: &[Vec<u8>], tree: &BTreeMap<Vec<u8>, Policy>| {
             for file in files {
-                let id_of = |at: &[u8]| bench.master.names.find(&path(&text(at))).unwrap();
+                let id_of = |at: &[u8]| bench.master.catalog.names().find(&path(&text(at))).unwrap();
                 assert_eq!(
                     bench.desired_replication(&text(file)),
                     by_the_book(tree, file, id_of),

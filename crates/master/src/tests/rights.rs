@@ -172,11 +172,12 @@ fn a_page_of_which_nothing_is_shown_says_where_to_go_on() {
     bench.done("ann", rename("/d", "/e"));
     bench.mkdir("bob", "/d");
     let master = &bench.master;
-    let e = master.names.find(&path("/e")).unwrap();
-    let last = master.names.children(e).last().copied().unwrap();
-    let page = master.names.list_filtered(&path("/e"), false, None, Some(&|id| id == last)).unwrap();
+    let e = master.catalog.names().find(&path("/e")).unwrap();
+    let last = master.catalog.names().children(e).last().copied().unwrap();
+    let page = master.catalog.names().list_filtered(&path("/e"), false, None, Some(&|id| id == last)).unwrap();
     assert!(page.entries.is_empty() && page.more);
-    let rest = master.names.list_filtered(&path("/e"), false, page.next.as_ref(), Some(&|id| id == last)).unwrap();
+    let rest =
+        master.catalog.names().list_filtered(&path("/e"), false, page.next.as_ref(), Some(&|id| id == last)).unwrap();
     assert_eq!((rest.entries.len(), rest.more, rest.next), (1, false, None));
     assert_eq!(rest.entries[0].path, path("/e/11999"));
 }

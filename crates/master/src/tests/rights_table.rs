@@ -206,11 +206,15 @@ fn every_request_is_allowed_to_who_has_just_the_rights_that_the_table_says() {
                 "!" => false,
                 letters => rights.has(letters.parse().unwrap()),
             };
-            let found = bench.master.check_rights(&bob, &request.properties());
+            let found = bench.master.catalog.check_rights(&bob, &request.properties());
             assert_eq!(found.is_ok(), allowed, "{request:?} with `{rights}` needs {needed}: {found:?}");
-            assert_eq!(bench.master.check_rights(&rights_of("admin"), &request.properties()), Ok(()), "{request:?}");
+            assert_eq!(
+                bench.master.catalog.check_rights(&rights_of("admin"), &request.properties()),
+                Ok(()),
+                "{request:?}"
+            );
             let names_what_is_bobs = format!("{request:?}").contains("/mine");
-            let found = bench.master.check_rights(&rights_of("ann"), &request.properties());
+            let found = bench.master.catalog.check_rights(&rights_of("ann"), &request.properties());
             assert!(names_what_is_bobs || found.is_ok() == (needed != "!"), "{request:?}: {found:?}");
         }
     }
@@ -232,7 +236,7 @@ fn who_may_not_read_a_folder_gets_the_same_answer_whether_or_not_a_name_is_in_it
         for (there, missing) in asked {
             for ((one, needed), (other, _)) in about(there).into_iter().zip(about(missing)) {
                 let mut said = |request: &ClientRequest, at: &str| {
-                    let refusal = bench.master.check_rights(&bob, &request.properties()).unwrap_err();
+                    let refusal = bench.master.catalog.check_rights(&bob, &request.properties()).unwrap_err();
                     assert_eq!(bench.status_of("bob", request.clone()), Status::Refused, "{request:?}");
                     assert!(!refusal.message.contains("ann"), "nor is the owner named: {refusal}");
                     refusal.message.replace(&format!("`{at}`"), "PATH")

@@ -18,8 +18,7 @@ use crate::{
     actions::SessionCaller,
     fleet::nodes::NodeKey,
     log::journal_writes::Effect,
-    replicas::replica_table::ReplicaState,
-    replicas::replication_monitor::CopyStart,
+    replicas::{replica_table::ReplicaState, replication_monitor::CopyStart},
     writes::lease_table::{Lease, PendingCommit, PublishedLease, SyncedCopy},
 };
 
@@ -37,7 +36,7 @@ impl Master {
     ) -> Result<Option<ClientReply>, Refusal> {
         // Asked again because the first answer was lost: the same answer, as long as it is still true.
         if let Some(&PublishedLease { file, slice, .. }) = self.leases.published(id)
-            && self.names.file_of_slice(slice) == Some(file)
+            && self.catalog.names().file_of_slice(slice) == Some(file)
         {
             return Ok(self.entry(file).map(ClientReply::Entry));
         }
@@ -226,8 +225,8 @@ impl Master {
         }
         self.check_write(&lease.by, &header.path, lease.parents, lease.condition)?;
         // Other open writes count when they are published: the first to publish gets the room.
-        self.check_quotas(&header.path, &header.owner, written.bytes)?;
-        let there = self.names.find(&header.path).and_then(|id| self.names.content(id));
+        self.catalog.check_quotas(&header.path, &header.owner, written.bytes)?;
+        let there = self.catalog.names().find(&header.path).and_then(|id| self.catalog.names().content(id));
         if let Some(newer) = there.filter(|content| content.version > header.version) {
             return Err(Refusal::new(
                 Reason::VersionChanged { current: Some(newer.version) },
@@ -244,7 +243,7 @@ impl Master {
             user: header.user.clone(),
         };
         let modified = header.modified_unix_millis;
-        let change = self.put_entry(now, &header.path, lease.parents, &header.owner, content, modified)?;
+        let change = self.catalog.put_entry(now, &header.path, lease.parents, &header.owner, content, modified)?;
         let Some(file) = change.entry else { return Ok(()) };
         if let Some(key) = lease.resume {
             self.partial_uploads.forget(&lease.by.user, key);

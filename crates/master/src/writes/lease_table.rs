@@ -12,7 +12,10 @@ use protocol::{
 };
 
 use crate::{
-    access::per_user::PerUser, actions::SessionCaller, catalog::usage_accounting::StorageUsage, fleet::nodes::NodeKey,
+    access::per_user::PerUser,
+    actions::SessionCaller,
+    catalog::{quotas::OpenWrites, usage_accounting::StorageUsage},
+    fleet::nodes::NodeKey,
 };
 
 /// The right to write one path, and the progress of the write.
@@ -105,6 +108,16 @@ pub(crate) struct PublishedLease {
     pub(crate) slice: SliceId,
 }
 
+impl OpenWrites for Leases {
+    fn promised(&self, user: &UserName) -> StorageUsage {
+        self.promised.get(user).copied().unwrap_or_default()
+    }
+
+    fn promised_below(&self, folder: &SectorPath) -> StorageUsage {
+        self.promised_below.get(folder).copied().unwrap_or_default()
+    }
+}
+
 impl Leases {
     /// Whether a user can be given another lease.
     pub(crate) fn has_room(&self, user: &UserName) -> bool {
@@ -114,16 +127,6 @@ impl Leases {
     /// How many leases a user has.
     pub(crate) fn held_by(&self, user: &UserName) -> u64 {
         self.per_user.has(user)
-    }
-
-    /// Usage that an owner's files will gain when all open writes are published.
-    pub(crate) fn promised(&self, owner: &UserName) -> StorageUsage {
-        self.promised.get(owner).copied().unwrap_or_default()
-    }
-
-    /// The same for everything below a folder.
-    pub(crate) fn promised_below(&self, folder: &SectorPath) -> StorageUsage {
-        self.promised_below.get(folder).copied().unwrap_or_default()
     }
 
     /// More bytes came under a lease than were promised.

@@ -12,9 +12,11 @@ use protocol::{
 
 use crate::{
     Master,
-    fleet::nodes::NodeKey,
-    fleet::placement::{PlacementChoice, PlacementRequest, choose_node},
-    fleet::placement_constraints::PlacementConstraints,
+    fleet::{
+        nodes::NodeKey,
+        placement::{PlacementChoice, PlacementRequest, choose_node},
+        placement_constraints::PlacementConstraints,
+    },
     replicas::desired_replication::DesiredReplication,
 };
 
@@ -32,7 +34,7 @@ impl Master {
         if !request.append {
             return (None, request.condition);
         }
-        let content = self.names.find(&request.path).and_then(|file| self.names.content(file));
+        let content = self.catalog.names().find(&request.path).and_then(|file| self.catalog.names().content(file));
         let base = content.map(|content| AppendBase { slice: content.slice, version: content.version, content });
         let condition = match (request.condition, &base) {
             (Condition::Any, Some(base)) => Condition::Version(base.version),
@@ -226,7 +228,9 @@ impl Master {
     /// What is wanted of a file's copies.
     pub(crate) fn desired_replication(&self, file: FileId) -> DesiredReplication {
         #[cfg(test)]
-        if let Some(desired) = self.test_replication.and_then(|wishes| wishes(&self.names, &self.names.path(file)?)) {
+        if let Some(desired) =
+            self.test_replication.and_then(|wishes| wishes(self.catalog.names(), &self.catalog.names().path(file)?))
+        {
             return desired;
         }
         self.policy_replication(file)
@@ -235,7 +239,7 @@ impl Master {
     /// What is wanted of the copies of a file that does not exist yet, or will be replaced: as its folder says.
     pub(crate) fn desired_replication_at(&self, path: &SectorPath, copies: u8) -> DesiredReplication {
         #[cfg(test)]
-        if let Some(desired) = self.test_replication.and_then(|wishes| wishes(&self.names, path)) {
+        if let Some(desired) = self.test_replication.and_then(|wishes| wishes(self.catalog.names(), path)) {
             return desired;
         }
         self.policy_replication_at(path, Some(copies))

@@ -26,11 +26,12 @@ impl Master {
             let (path, owner) = (&lease.header.path, &lease.header.owner);
             // The size was unknown, or more comes than was announced.
             let all = lease.base_bytes.saturating_add(bytes).max(lease.bytes_promised);
-            let beyond = self.growth_at(path, all).bytes.saturating_sub(lease.added_usage.bytes);
+            let beyond = self.catalog.growth_at(path, all).bytes.saturating_sub(lease.added_usage.bytes);
             if beyond == 0 {
                 continue;
             }
-            if let Some(why) = self.exceeded_with_promises(path, owner, StorageUsage { bytes: beyond, files: 0 }) {
+            let more = StorageUsage { bytes: beyond, files: 0 };
+            if let Some(why) = self.catalog.exceeded_with_promises(path, owner, more, &self.leases) {
                 let message = format!("{why}; remove something, or ask an administrator for a larger quota");
                 self.abort_lease_with(now, id, Refusal::new(Reason::QuotaExceeded, message));
             } else {

@@ -13,9 +13,10 @@ use protocol::{
 };
 
 use crate::{
-    Master, access::sessions::ClientSession, access::tickets::WriteFrom, catalog::memory_files::check_memory_name,
-    catalog::namespace::folder_refusal, catalog::rights::acts_for, writes::lease_table::Lease,
-    writes::upload_targets::AppendBase,
+    Master,
+    access::{sessions::ClientSession, tickets::WriteFrom},
+    catalog::{memory_files::check_memory_name, namespace::folder_refusal, rights::acts_for},
+    writes::{lease_table::Lease, upload_targets::AppendBase},
 };
 
 impl Master {
@@ -45,22 +46,23 @@ impl Master {
         check_length(bytes)?;
         let request = inheriting(request, base.as_ref());
         let path = &request.path;
-        let there = self.names.find(path);
+        let there = self.catalog.names().find(path);
         let copies = self.policy_replication_at(path, request.copies).copies;
-        let sync_copies =
-            request.sync_copies.map_or_else(|| self.sync_copies_at(path, copies), |desired| desired.min(copies));
+        let sync_copies = request
+            .sync_copies
+            .map_or_else(|| self.catalog.sync_copies_at(path, copies), |desired| desired.min(copies));
         let targets = self.choose_targets(now, by, &request, base.as_ref(), bytes, (copies, sync_copies))?;
         // A replaced file keeps its owner, whoever writes it, and its own policy and rights.
-        let owner = there.and_then(|id| self.names.owner(id)).unwrap_or(&by.user).clone();
-        let acl = there.and_then(|id| self.names.own_acl(id)).cloned();
-        let own_copies = there.and_then(|id| self.names.content(id)).map_or(0, |content| content.copies);
-        let more = self.check_quotas_of_write(path, &owner, bytes)?;
+        let owner = there.and_then(|id| self.catalog.names().owner(id)).unwrap_or(&by.user).clone();
+        let acl = there.and_then(|id| self.catalog.names().own_acl(id)).cloned();
+        let own_copies = there.and_then(|id| self.catalog.names().content(id)).map_or(0, |content| content.copies);
+        let more = self.catalog.check_quotas_of_write(path, &owner, bytes, &self.leases)?;
         let header = SliceHeader {
             slice: SliceId(self.rng.u128(..)),
             path: request.path,
-            version: self.names.next_version(now),
+            version: self.catalog.next_version(now),
             owner,
-            modified_unix_millis: self.clock.date(now),
+            modified_unix_millis: self.catalog.clock().date(now),
             copies: request.copies.unwrap_or(own_copies),
             records: request.records,
             user: request.user,
@@ -153,10 +155,10 @@ impl Master {
         parents: bool,
         condition: Condition,
     ) -> Result<(), Refusal> {
-        self.check_need(by, Need::Make(path))?;
-        let (nearest, missing) = self.names.deepest_existing(path);
+        self.catalog.check_need(by, Need::Make(path))?;
+        let (nearest, missing) = self.catalog.names().deepest_existing(path);
         if missing == 0 {
-            let content = self.names.content(nearest).ok_or_else(|| folder_refusal(path))?;
+            let content = self.catalog.names().content(nearest).ok_or_else(|| folder_refusal(path))?;
             return match condition {
                 Condition::Any => Ok(()),
                 Condition::Absent => Err(Refusal::new(Reason::Exists, format!("`{path}` exists already"))),
@@ -170,7 +172,7 @@ impl Master {
                 )),
             };
         }
-        self.names.check_parent(path, parents)?;
+        self.catalog.names().check_parent(path, parents)?;
         match condition {
             Condition::Any | Condition::Absent => Ok(()),
             Condition::Version(wanted) => Err(Refusal::new(

@@ -209,6 +209,11 @@ impl Namespace {
         Ok(())
     }
 
+    /// Whether every path at and below an entry is short enough once the entry is at `to`.
+    pub(crate) fn fits_below(&self, id: FileId, from: &SectorPath, to: &SectorPath) -> bool {
+        self.items.find(id).is_some_and(|slot| self.check_lengths_below(slot, from, to).is_ok())
+    }
+
     fn move_item(&mut self, slot: Slot, from: &SectorPath, to: &SectorPath) {
         let (Some(name), Some(folder)) = (to.name(), to.parent().and_then(|folder| self.find_slot(&folder))) else {
             return;

@@ -8,13 +8,13 @@ use protocol::{
     message::{client_master::Usage, master_security::UserRights},
 };
 
-use crate::{
-    Master,
-    catalog::namespace::{ListedPage, ROOT},
-    catalog::trash::trash_root,
+use crate::catalog::{
+    Catalog,
+    namespace::{ListedPage, ROOT},
+    trash::trash_root,
 };
 
-impl Master {
+impl Catalog {
     /// A page of what a user may see of a folder.
     pub(crate) fn readable_page(
         &self,
@@ -24,7 +24,7 @@ impl Master {
         after: Option<&SectorPath>,
     ) -> Result<ListedPage, Refusal> {
         let trash = self.names.find(&trash_root());
-        let sees_all = by.admin || (self.names.has_no_acls() && self.everyone_reads() && !self.rebuild.is_running());
+        let sees_all = by.admin || (self.names.has_no_acls() && self.everyone_reads() && !self.is_rebuilding);
         // Neighbours share a folder: its rights are looked up once.
         let above = Cell::new(None::<(FileId, bool)>);
         let is_seen = |id: FileId| {
@@ -39,10 +39,10 @@ impl Master {
             if *own.owner == by.user {
                 return true;
             }
-            if let Some(acl) = own.acl.filter(|_| !own.is_folder || !self.rebuild.is_running()) {
+            if let Some(acl) = own.acl.filter(|_| !own.is_folder || !self.is_rebuilding) {
                 return acl.rights_of(by).has(Rights::READ);
             }
-            let Some(parent) = self.names.parent(id).filter(|_| !self.rebuild.is_running()) else { return false };
+            let Some(parent) = self.names.parent(id).filter(|_| !self.is_rebuilding) else { return false };
             match above.get().filter(|(of, _)| *of == parent) {
                 Some((_, seen)) => seen,
                 None => {

@@ -13,12 +13,12 @@ use protocol::{
 };
 
 use super::{TRASH, is_in_trash, trash_root};
-use crate::{
-    Master,
-    catalog::namespace::{ListedPage, not_found_refusal},
+use crate::catalog::{
+    Catalog,
+    namespace::{ListedPage, not_found_refusal},
 };
 
-impl Master {
+impl Catalog {
     /// Refuses requests that nobody may make in the trash, or that a user may not make in another's.
     pub(crate) fn check_trash(&self, by: &UserRights, asked: &Properties<'_>) -> Result<(), Refusal> {
         for need in &asked.needs {

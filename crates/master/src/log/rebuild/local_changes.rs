@@ -8,15 +8,16 @@ use protocol::{NodeId, Now, Policy, SectorPath, SliceId, UserName, acl::Acl, mes
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
+use super::rebuild_rows;
 use crate::{
     Master,
     actions::{NAMES_TABLE, POLICIES_TABLE, QUOTAS_TABLE},
-    catalog::namespace::{ROOT, decode_row},
-    catalog::usage_accounting::{file_key, parse_file_key},
+    catalog::{
+        namespace::{ROOT, decode_row},
+        usage_accounting::{file_key, parse_file_key},
+    },
     fleet::nodes::NodeKey,
 };
-
-use super::rebuild_rows;
 
 /// Files, folders, policies, quotas, and which nodes leave.
 #[derive(Clone, Debug, Default)]
@@ -116,14 +117,14 @@ impl Master {
         };
         let (mut own, mut lives) = (LocalChanges::default(), BTreeMap::new());
         let mut note = |kind, key: &[u8], life| _ = lives.insert(rebuild_rows::local_change_key(kind, key), life);
-        for entry in self.entries_below_root().into_iter().chain(self.names.entry(ROOT)) {
+        for entry in self.entries_below_root().into_iter().chain(self.catalog.names().entry(ROOT)) {
             let of_entry = touched(NAMES_TABLE, file_key(entry.id));
             let of_policy = touched(POLICIES_TABLE, file_key(entry.id));
-            if let Some((policy, life)) = self.policies.get(entry.id).zip(of_policy) {
+            if let Some((policy, life)) = self.catalog.policies().get(entry.id).zip(of_policy) {
                 note(rebuild_rows::LOCAL_POLICY, entry.path.as_str().as_bytes(), life);
                 own.policies.insert(entry.path.clone(), policy.clone());
             }
-            match (self.names.content(entry.id), of_entry) {
+            match (self.catalog.names().content(entry.id), of_entry) {
                 (Some(content), of_entry) => {
                     if let Some(life) = of_entry.max(written(content.version)) {
                         note(rebuild_rows::LOCAL_SLICE, &content.slice.0.to_be_bytes(), life);
@@ -131,14 +132,14 @@ impl Master {
                     }
                 }
                 (None, Some(life)) => {
-                    let acl = self.names.own_acl(entry.id).cloned();
+                    let acl = self.catalog.names().own_acl(entry.id).cloned();
                     note(rebuild_rows::LOCAL_FOLDER, entry.path.as_str().as_bytes(), life);
                     own.folders.insert(entry.path, LocalFolder { owner: entry.owner, acl });
                 }
                 (None, None) => {}
             }
         }
-        for (user, value) in self.quotas.stored() {
+        for (user, value) in self.catalog.quotas().stored() {
             if let Some(life) = touched(QUOTAS_TABLE, user.as_str().as_bytes().to_vec()) {
                 note(rebuild_rows::LOCAL_QUOTA, user.as_str().as_bytes(), life);
                 own.quotas.insert(user, value);
@@ -175,7 +176,7 @@ impl Master {
     pub(super) fn reapply_folders(&mut self, now: Now) -> Vec<RowChange> {
         let mut changes = Vec::new();
         for (path, LocalFolder { owner, acl }) in self.rebuild.local_changes.folders.clone() {
-            let Ok(change) = self.names.make_folder(now, &path, true, &owner) else { continue };
+            let Ok(change) = self.catalog.make_folder(now, &path, true, &owner) else { continue };
             changes.extend(change.rows);
             changes.extend(change.entry.map(|id| self.intersect_acl(id, acl)).unwrap_or_default());
         }
@@ -186,21 +187,21 @@ impl Master {
     pub(super) fn reapply_policies(&mut self) -> Vec<RowChange> {
         let mut changes = Vec::new();
         for (path, policy) in self.rebuild.local_changes.policies.clone() {
-            changes.extend(self.names.find(&path).and_then(|id| self.policies.set(id, policy)));
+            changes.extend(self.catalog.names().find(&path).and_then(|id| self.catalog.restore_policy(id, policy)));
         }
         for (user, value) in self.rebuild.local_changes.quotas.clone() {
-            changes.extend(self.quotas.restore(user, &value));
+            changes.extend(self.catalog.restore_quota(user, &value));
         }
         changes
     }
 
     /// Two sides have different rights for a folder, and both may be right: only what both grant holds.
     pub(super) fn intersect_acl(&mut self, folder: protocol::FileId, other: Option<Acl>) -> Vec<RowChange> {
-        let acl = match (self.names.own_acl(folder), other) {
+        let acl = match (self.catalog.names().own_acl(folder), other) {
             (Some(one), Some(other)) => Some(one.common(&other)),
             (one, other) => one.cloned().or(other),
         };
-        self.names.set_acl(folder, acl)
+        self.catalog.set_acl(folder, acl)
     }
 
     /// Adds content of another journal's copy that contradicts nothing here: folders, rights, policies, quotas.
@@ -216,9 +217,9 @@ impl Master {
         while let Some(id) = rest.pop() {
             rest.extend(tree.children(id).into_iter().filter(|child| tree.is_folder(*child)));
             let Some((path, owner)) = tree.path(id).zip(tree.owner(id)) else { continue };
-            let is_new = self.names.find(&path).is_none();
+            let is_new = self.catalog.names().find(&path).is_none();
             // If a file stands there now, its folder no longer exists.
-            let Ok(change) = self.names.make_folder(now, &path, true, owner) else { continue };
+            let Ok(change) = self.catalog.make_folder(now, &path, true, owner) else { continue };
             changes.extend(change.rows);
             self.rebuild.folders += u64::from(is_new);
             let acl = tree.own_acl(id).cloned();
@@ -226,9 +227,11 @@ impl Master {
         }
         for (key, value) in policies {
             let path = parse_file_key(key).and_then(|id| tree.path(id));
-            let here = path.and_then(|path| self.names.find(&path)).filter(|here| self.policies.get(*here).is_none());
+            let here = path
+                .and_then(|path| self.catalog.names().find(&path))
+                .filter(|here| self.catalog.policies().get(*here).is_none());
             let Some((here, policy)) = here.zip(decode_row::<Policy>(value)) else { continue };
-            changes.extend(self.policies.set(here, policy));
+            changes.extend(self.catalog.restore_policy(here, policy));
         }
         changes
     }

@@ -19,17 +19,16 @@ use super::{Master, rebuild_rows};
 use crate::{
     actions::{
         CONFLICTS_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE,
-        REMOVED_TABLE, StoredRow, TRASH_TABLE,
+        REMOVED_TABLE, StoredRow,
     },
-    catalog::lifetimes::Lifetimes,
-    catalog::namespace::{self, Namespace, ROOT},
+    catalog::namespace::{self, Namespace, ROOT, change::NamespaceChange},
     fleet::nodes::NodeKey,
-    log::journal_lineage,
-    log::journal_writes::Effect,
-    log::metadata_mirror::mirrored_table,
-    replicas::orders::OrderKind,
-    replicas::reconcile::Sweep,
-    replicas::replica_table::{HeaderFingerprint, ReplicaState},
+    log::{journal_lineage, journal_writes::Effect, metadata_mirror::mirrored_table},
+    replicas::{
+        orders::OrderKind,
+        reconcile::Sweep,
+        replica_table::{HeaderFingerprint, ReplicaState},
+    },
 };
 
 /// A copy that is being read.
@@ -131,7 +130,7 @@ impl Master {
             let Some((slice, nodes)) = rebuild_rows::parse_tombstone(&row.key, &row.value) else { continue };
             // A slice that was named here meanwhile, under another journal, was not removed by a change of that
             // journal.
-            if !replaces && self.names.file_of_slice(slice).is_some() {
+            if !replaces && self.catalog.names().file_of_slice(slice).is_some() {
                 continue;
             }
             let missed = self.rebuild.tombstones.entry(slice).or_default();
@@ -156,8 +155,7 @@ impl Master {
             Err(error) => tracing::error!(%error, "the newest copy cannot be used; only files are named"),
         }
         changes.extend(self.reapply_memberships());
-        self.quotas.forget_counts();
-        self.recount_usage();
+        self.catalog.recount();
         // Also notes when files expire.
         self.sweeps.push_back(Sweep::All(0));
         let node = self.nodes.get(key).id.clone();
@@ -167,7 +165,7 @@ impl Master {
             changes.extend(self.note_not_in_mirror(&said));
         }
         changes.push(self.rebuild.state_row());
-        let slices: Vec<_> = self.names.all_slices().filter(|_| self.rebuild.is_running()).collect();
+        let slices: Vec<_> = self.catalog.names().all_slices().filter(|_| self.rebuild.is_running()).collect();
         self.save(now, changes, slices.into_iter().chain(gone).map(Effect::Reconcile).collect());
         if !self.rebuild.is_running() {
             // It joins again, and reports its slices to a master that knows its folders.
@@ -206,7 +204,7 @@ impl Master {
             let is_decided =
                 self.rebuild.tombstones.contains_key(&slice) || self.rebuild.local_changes.slices.contains(&slice);
             // A copy that only adds brings nothing new about a slice that has a name here.
-            let is_named = !replaces && self.names.file_of_slice(slice).is_some();
+            let is_named = !replaces && self.catalog.names().file_of_slice(slice).is_some();
             if !is_decided && !is_named && self.rebuild.was_archived.insert(slice) {
                 changes.extend([rebuild_rows::conflict_row(&conflict), rebuild_rows::archived_row(slice)]);
                 self.rebuild.conflicts.insert(slice, conflict);
@@ -233,8 +231,8 @@ impl Master {
         let mut changes = self.merge_tree(now, tree, &policies);
         for row in of(QUOTAS_TABLE) {
             let user = std::str::from_utf8(&row.key).ok().and_then(|user| UserName::new(user).ok());
-            if let Some(user) = user.filter(|user| !self.quotas.has_user(user)) {
-                changes.extend(self.quotas.restore(user, &row.value));
+            if let Some(user) = user.filter(|user| !self.catalog.quotas().has_user(user)) {
+                changes.extend(self.catalog.restore_quota(user, &row.value));
             }
         }
         for row in of(NODES_TABLE) {
@@ -249,45 +247,35 @@ impl Master {
     /// Takes the copy's rows of tables owned by other modules, and drops the present ones: entry ids meant something
     /// else in the names so far. Nodes are an exception, since those that have joined are present.
     fn restore_tables(&mut self, now: Now, stored: &[StoredRow]) -> (Vec<RowChange>, Vec<SliceId>) {
-        // Folders cut off here must not be found among the copy's names.
-        let mut doomed = self.names.purge_pending_removals(usize::MAX);
-        self.forget_removed(&mut doomed);
-        let mut changes = doomed.rows;
-        changes.extend(self.policies.clear());
-        changes.extend(self.trash.clear());
-        changes.extend(self.quotas.clear());
-        self.lifetimes = Lifetimes::default();
+        let NamespaceChange { rows: mut changes, freed, .. } = self.catalog.clear_tables();
         for row in stored {
-            let taken = match row.table {
-                POLICIES_TABLE => self.policies.load(row).is_ok(),
-                TRASH_TABLE => self.trash.load(row).is_ok(),
-                QUOTAS_TABLE => self.quotas.load(row).is_ok(),
-                NODES_TABLE => {
-                    changes.extend(self.nodes.restore_row(now, row));
-                    continue;
+            if row.table == NODES_TABLE {
+                changes.extend(self.nodes.restore_row(now, row));
+                continue;
+            }
+            match self.catalog.load_row(row) {
+                Some(Ok(())) => {
+                    changes.push(RowChange::Set { table: row.table, key: row.key.clone(), value: row.value.clone() });
                 }
-                _ => continue,
-            };
-            if taken {
-                changes.push(RowChange::Set { table: row.table, key: row.key.clone(), value: row.value.clone() });
-            } else {
-                tracing::error!(table = row.table, "a row of the newest copy cannot be read and is left out");
+                Some(Err(error)) => {
+                    tracing::error!(table = row.table, %error, "a row of the newest copy cannot be read and is left out");
+                }
+                None => {}
             }
         }
-        (changes, doomed.freed)
+        (changes, freed)
     }
 
     /// Replaces the names by the copy's, which `tree` holds, and names the files found so far in them.
-    fn replace_names(&mut self, now: Now, key: NodeKey, mut new: Namespace, tree: Vec<StoredRow>) -> Vec<RowChange> {
-        new.raise_version(self.names.last_version());
+    fn replace_names(&mut self, now: Now, key: NodeKey, new: Namespace, tree: Vec<StoredRow>) -> Vec<RowChange> {
         let entries = self.entries_below_root();
         let mut changes: Vec<_> = entries.iter().map(|entry| namespace::remove_row(entry.id)).collect();
         changes.extend(tree.into_iter().map(|row| RowChange::Set { table: row.table, key: row.key, value: row.value }));
-        let before = std::mem::replace(&mut self.names, new);
+        let before = self.catalog.replace_names(new);
         changes.extend(self.forget_not_in_mirror());
         let made = std::mem::take(&mut self.rebuild.made_folders);
-        self.rebuild.folders = self.names.usage(ROOT).folders.saturating_sub(1);
-        self.rebuild.files = self.names.usage(ROOT).files;
+        self.rebuild.folders = self.catalog.names().usage(ROOT).folders.saturating_sub(1);
+        self.rebuild.files = self.catalog.names().usage(ROOT).files;
         changes.extend(self.reapply_folders(now));
         let moved = self.moved_folders(&before, &entries, &made);
         for entry in entries {
@@ -310,10 +298,10 @@ impl Master {
         let slice = content.slice;
         let header = before.header_of_slice(slice, self.rebuild.id);
         let Some(header) = header.filter(|_| !self.rebuild.tombstones.contains_key(&slice)) else { return Vec::new() };
-        if let Some(file) = self.names.file_of_slice(slice) {
+        if let Some(file) = self.catalog.names().file_of_slice(slice) {
             // The copy names it itself. If a node that knows as much has it elsewhere, it is listed, as if the node
             // came later.
-            let is_elsewhere = self.names.path(file).is_some_and(|path| path != entry.path);
+            let is_elsewhere = self.catalog.names().path(file).is_some_and(|path| path != entry.path);
             if !is_elsewhere
                 || self.rebuild.local_changes.slices.contains(&slice)
                 || !self.is_placed_there(key, &header)
@@ -331,22 +319,32 @@ impl Master {
         // A folder that has another path by now has its files with it. But a removed folder does not have files written
         // at its path since.
         let folder = entry.path.parent().and_then(|folder| moved.get(&before.find(&folder)?).copied());
-        let above = |folder| std::iter::successors(Some(folder), |at| self.names.parent(*at));
-        let was_removed = |folder| above(folder).find_map(|at| self.trash.removed_at(at));
+        let above = |folder| std::iter::successors(Some(folder), |at| self.catalog.names().parent(*at));
+        let was_removed = |folder| above(folder).find_map(|at| self.catalog.trash().removed_at(at));
         let folder = folder.filter(|folder| was_removed(*folder).is_none_or(|at| content.version.0 <= at));
         // Nor files written since into another folder at its path.
         let folder = folder.filter(|folder| !self.is_in_another_folder(key, *folder, &header));
-        let path = folder.and_then(|folder| self.names.path(folder)?.join(entry.path.name()?).ok());
+        let path = folder.and_then(|folder| self.catalog.names().path(folder)?.join(entry.path.name()?).ok());
         let path = path.unwrap_or_else(|| entry.path.clone());
         let metadata = protocol::SliceMetadata { header, bytes: content.bytes, digest: content.digest };
-        let there = self.names.find(&path).and_then(|file| self.names.content(file)).map(|content| content.version);
+        let there = self
+            .catalog
+            .names()
+            .find(&path)
+            .and_then(|file| self.catalog.names().content(file))
+            .map(|content| content.version);
         if there.is_some_and(|there| there >= content.version) {
             return vec![self.add_conflict(key, metadata, ConflictKind::OlderVersion, None, true)];
         }
-        let nearest = self.names.deepest_existing(&path);
-        let loser = self.names.find(&path).and_then(|file| self.names.content(file)).map(|content| content.slice);
+        let nearest = self.catalog.names().deepest_existing(&path);
+        let loser = self
+            .catalog
+            .names()
+            .find(&path)
+            .and_then(|file| self.catalog.names().content(file))
+            .map(|content| content.slice);
         let loser = loser.and_then(|loser| self.published(loser));
-        match self.put_entry(now, &path, true, &entry.owner, content, entry.modified_unix_millis) {
+        match self.catalog.put_entry(now, &path, true, &entry.owner, content, entry.modified_unix_millis) {
             Ok(change) => {
                 self.note_made_folders(nearest, &path);
                 // Its folder has another path according to this copy. A sidecar that knows less does not undo that; one
@@ -360,7 +358,7 @@ impl Master {
                 self.rebuild.files += u64::from(aside.is_none());
                 let trashed = self.adopt_trashed(now, change.entry, &path);
                 let acl = before.own_acl(entry.id).cloned();
-                let said = change.entry.map(|file| self.names.set_acl(file, acl)).unwrap_or_default();
+                let said = change.entry.map(|file| self.catalog.set_acl(file, acl)).unwrap_or_default();
                 change.rows.into_iter().chain(aside).chain(trashed).chain(said).collect()
             }
             Err(_) => vec![self.add_conflict(key, metadata, ConflictKind::PathTaken, None, true)],
@@ -371,7 +369,7 @@ impl Master {
     /// folder at the path in the file's sidecar. And a node that knows all that the copy knows has the file there. Then
     /// the file was written after the first folder was moved away.
     fn is_in_another_folder(&self, key: NodeKey, folder: FileId, header: &protocol::SliceHeader) -> bool {
-        let there = header.path.parent().and_then(|above| self.names.find(&above));
+        let there = header.path.parent().and_then(|above| self.catalog.names().find(&above));
         there.is_some_and(|there| there != folder) && self.is_placed_there(key, header)
     }
 
@@ -393,7 +391,7 @@ impl Master {
         made: &BTreeSet<FileId>,
     ) -> BTreeMap<FileId, FileId> {
         let folders = entries.iter().map(|entry| entry.id).filter(|id| before.is_folder(*id) && !made.contains(id));
-        let known = folders.filter(|id| self.names.is_folder(*id) && !self.is_local_folder(before, *id));
+        let known = folders.filter(|id| self.catalog.names().is_folder(*id) && !self.is_local_folder(before, *id));
         known.map(|id| (id, id)).collect()
     }
 
@@ -404,10 +402,10 @@ impl Master {
     /// Every entry but the root, folders before their content.
     pub(super) fn entries_below_root(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
-        let mut rest = self.names.children(ROOT);
+        let mut rest = self.catalog.names().children(ROOT);
         while let Some(id) = rest.pop() {
-            rest.extend(self.names.children(id));
-            entries.extend(self.names.entry(id));
+            rest.extend(self.catalog.names().children(id));
+            entries.extend(self.catalog.names().entry(id));
         }
         entries
     }

@@ -24,7 +24,7 @@ impl Master {
                 self.rebuild.local_changes.slices.contains(slice) || self.leases.of_slice(*slice).is_some();
             self.replicas.of(*slice).is_empty() && !was_made_since && !self.rebuild.conflicts.contains_key(slice)
         };
-        let slices: Vec<_> = self.names.all_slices().filter(of_nobody).collect();
+        let slices: Vec<_> = self.catalog.names().all_slices().filter(of_nobody).collect();
         let missing: Vec<_> = slices.into_iter().filter_map(|slice| self.published(slice)).collect();
         let (mut changes, mut effects) = (Vec::new(), Vec::new());
         for metadata in missing {
@@ -65,9 +65,9 @@ impl Master {
 
     /// Removes the name of a listed slice: it stands for nothing, and the administrator who dismissed it has seen that.
     pub(super) fn remove_missing(&mut self, slice: SliceId) -> Vec<RowChange> {
-        let file = self.names.file_of_slice(slice).filter(|_| self.replicas.of(slice).is_empty());
-        let path = file.and_then(|file| self.names.path(file));
-        path.and_then(|path| self.remove_entry(&path, false).ok()).map(|change| change.rows).unwrap_or_default()
+        let file = self.catalog.names().file_of_slice(slice).filter(|_| self.replicas.of(slice).is_empty());
+        let path = file.and_then(|file| self.catalog.names().path(file));
+        path.and_then(|path| self.catalog.remove_entry(&path, false).ok()).map(|change| change.rows).unwrap_or_default()
     }
 }
 

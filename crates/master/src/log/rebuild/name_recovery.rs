@@ -30,7 +30,8 @@ impl Master {
     /// yet.
     pub(crate) fn adopt_foreign_slice(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         let header = &metadata.header;
-        let is_foreign = self.rebuild.is_foreign(header, self.names.birth()) || self.is_of_a_lost_end(header, state);
+        let is_foreign =
+            self.rebuild.is_foreign(header, self.catalog.names().birth()) || self.is_of_a_lost_end(header, state);
         if !is_foreign || self.has_seen_disks(key) {
             return;
         }
@@ -39,8 +40,8 @@ impl Master {
             return;
         }
         self.begin_rebuild(now);
-        self.names.raise_version(header.version);
-        match self.names.file_of_slice(header.slice) {
+        self.catalog.raise_version(header.version);
+        match self.catalog.names().file_of_slice(header.slice) {
             Some(file) => self.compare_names(now, key, file, metadata, state),
             None if self.rebuild.tombstones.contains_key(&header.slice) => {}
             None if self.rebuild.stays_archived(header, state) => {}
@@ -55,13 +56,18 @@ impl Master {
         state == HeldState::Placed
             && self.rebuild.is_running()
             && (self.rebuild.runs_since_start || header.version <= self.version_at_start)
-            && self.names.file_of_slice(header.slice).is_none()
+            && self.catalog.names().file_of_slice(header.slice).is_none()
     }
 
     /// Gives a slice the name in its sidecar, unless a better one has it.
     fn adopt(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         let (slice, path) = (metadata.header.slice, &metadata.header.path);
-        let there = self.names.find(path).and_then(|file| self.names.content(file)).map(|content| content.slice);
+        let there = self
+            .catalog
+            .names()
+            .find(path)
+            .and_then(|file| self.catalog.names().content(file))
+            .map(|content| content.slice);
         if let Some(other) = there {
             let is_settled = self.rebuild.state == RebuildState::Settled;
             // What was written there since is what people want, whatever the versions say: clocks may differ.
@@ -73,14 +79,23 @@ impl Master {
             }
         }
         let loser = there.and_then(|other| self.published(other));
-        let made_before = self.names.deepest_existing(path);
+        let made_before = self.catalog.names().deepest_existing(path);
         let owner = metadata.header.owner.clone();
         let mut rows = match &loser {
             // Another file of that name, removed and made again by someone else: the newer one's owner keeps it.
-            Some(loser) if loser.header.owner != owner => self.remove_entry(path, false).unwrap_or_default().rows,
+            Some(loser) if loser.header.owner != owner => {
+                self.catalog.remove_entry(path, false).unwrap_or_default().rows
+            }
             _ => Vec::new(),
         };
-        match self.put_entry(now, path, true, &owner, content_of(metadata), metadata.header.modified_unix_millis) {
+        match self.catalog.put_entry(
+            now,
+            path,
+            true,
+            &owner,
+            content_of(metadata),
+            metadata.header.modified_unix_millis,
+        ) {
             Ok(change) => {
                 self.note_made_folders(made_before, path);
                 rows.extend(self.close_made_folders(made_before, path));
@@ -91,7 +106,7 @@ impl Master {
                 rows.extend(change.rows);
                 rows.extend(self.adopt_trashed(now, change.entry, path));
                 let said = metadata.header.acl.clone();
-                rows.extend(change.entry.map(|file| self.names.set_acl(file, said)).unwrap_or_default());
+                rows.extend(change.entry.map(|file| self.catalog.set_acl(file, said)).unwrap_or_default());
                 let mut effects = vec![Effect::Reconcile(slice)];
                 effects.extend(loser.iter().map(|loser| Effect::Reconcile(loser.header.slice)));
                 rows.extend(self.forget_conflict(slice));
@@ -122,9 +137,9 @@ impl Master {
         if state == HeldState::Placed && known == Some(ConflictKind::NeverPlaced) {
             rows.extend(self.forget_conflict(slice));
         }
-        let Some(named) = self.names.path(file) else { return };
-        let copies = self.names.content(file).map(|content| content.copies);
-        let says_other = self.names.own_acl(file) != metadata.header.acl.as_ref();
+        let Some(named) = self.catalog.names().path(file) else { return };
+        let copies = self.catalog.names().content(file).map(|content| content.copies);
+        let says_other = self.catalog.names().own_acl(file) != metadata.header.acl.as_ref();
         let differs = named != *path || copies != Some(metadata.header.copies) || says_other;
         if !differs {
             self.note_staged(key, metadata, state);
@@ -156,7 +171,7 @@ impl Master {
                     rows.extend(match is_staged {
                         true if says_other => self.take_common_acl(key, file, metadata),
                         true => Vec::new(),
-                        false => self.names.set_acl(file, metadata.header.acl.clone()),
+                        false => self.catalog.set_acl(file, metadata.header.acl.clone()),
                     });
                     self.rebuild.renamed.insert(slice, knowledge);
                 }
@@ -170,7 +185,7 @@ impl Master {
             }
             rows.extend(moved.unwrap_or_default());
         }
-        if self.names.owner(file).is_some_and(|owner| *owner != metadata.header.owner) && known.is_none() {
+        if self.catalog.names().owner(file).is_some_and(|owner| *owner != metadata.header.owner) && known.is_none() {
             rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::TwoOwners, None, false));
         }
         if !rows.is_empty() {
@@ -250,9 +265,9 @@ impl Master {
 
     /// Metadata of a slice that is a file's content.
     pub(super) fn published(&self, slice: SliceId) -> Option<SliceMetadata> {
-        let content = self.names.content_of_slice(slice)?;
+        let content = self.catalog.names().content_of_slice(slice)?;
         let (bytes, digest) = (content.bytes, content.digest);
-        Some(SliceMetadata { header: self.names.header_of_slice(slice, self.rebuild.id)?, bytes, digest })
+        Some(SliceMetadata { header: self.catalog.names().header_of_slice(slice, self.rebuild.id)?, bytes, digest })
     }
 
     /// Closes folders that exist only for a file that came after the rebuild. Nobody knows their rights, so their
@@ -263,9 +278,10 @@ impl Master {
         }
         let (_, missing) = before;
         let folders: Vec<_> = std::iter::successors(path.parent(), SectorPath::parent).collect();
-        let made = folders.iter().take(missing.saturating_sub(1)).filter_map(|folder| self.names.find(folder));
+        let made =
+            folders.iter().take(missing.saturating_sub(1)).filter_map(|folder| self.catalog.names().find(folder));
         let made: Vec<_> = made.collect();
-        made.into_iter().flat_map(|id| self.names.set_acl(id, Some(Acl::default()))).collect()
+        made.into_iter().flat_map(|id| self.catalog.set_acl(id, Some(Acl::default()))).collect()
     }
 
     /// Remembers folders that exist only for a found file; `before` is the part of its path that existed.
@@ -273,7 +289,7 @@ impl Master {
         let (_, missing) = before;
         let folders = std::iter::successors(path.parent(), SectorPath::parent).take(missing.saturating_sub(1));
         for folder in folders.collect::<Vec<_>>() {
-            self.rebuild.made_folders.extend(self.names.find(&folder));
+            self.rebuild.made_folders.extend(self.catalog.names().find(&folder));
         }
     }
 
@@ -281,19 +297,22 @@ impl Master {
     pub(super) fn remove_empty_made_folders(&mut self) -> Vec<RowChange> {
         let mut changes = Vec::new();
         let mut made: Vec<_> = std::mem::take(&mut self.rebuild.made_folders).into_iter().collect();
-        made.retain(|id| self.names.path(*id).is_some());
+        made.retain(|id| self.catalog.names().path(*id).is_some());
         // The deepest first, so that a folder of empty folders is empty when its turn comes.
-        made.sort_by_key(|id| std::cmp::Reverse(self.names.path(*id).map(|path| path.components().count())));
-        for id in made.into_iter().filter(|id| self.names.is_folder(*id)).collect::<Vec<_>>() {
-            let Some(path) = self.names.path(id).filter(|_| self.names.children(id).is_empty()) else { continue };
-            changes.extend(self.remove_entry(&path, false).map(|change| change.rows).unwrap_or_default());
+        made.sort_by_key(|id| std::cmp::Reverse(self.catalog.names().path(*id).map(|path| path.components().count())));
+        for id in made.into_iter().filter(|id| self.catalog.names().is_folder(*id)).collect::<Vec<_>>() {
+            let Some(path) = self.catalog.names().path(id).filter(|_| self.catalog.names().children(id).is_empty())
+            else {
+                continue;
+            };
+            changes.extend(self.catalog.remove_entry(&path, false).map(|change| change.rows).unwrap_or_default());
         }
         changes
     }
 
     /// Whether a slice should have the path that `other` has.
     fn wins(&self, metadata: &SliceMetadata, state: HeldState, other: SliceId) -> bool {
-        let other_version = self.names.content_of_slice(other).map(|content| content.version);
+        let other_version = self.catalog.names().content_of_slice(other).map(|content| content.version);
         let rank = (state != HeldState::Retired, Some(metadata.header.version), metadata.header.slice);
         rank > (!self.rebuild.retired.contains(&other), other_version, other)
     }
@@ -318,11 +337,11 @@ impl Master {
     /// How new the knowledge behind a slice's name is. Counted are the nodes that hold it under that name, the source
     /// of the name, and the taken copy if that names the file. The newest decides.
     fn name_recency(&self, slice: SliceId, file: FileId) -> Recency {
-        let header = self.names.header_of_slice(slice, self.rebuild.id);
+        let header = self.catalog.names().header_of_slice(slice, self.rebuild.id);
         let there = header.map(|header| ReplicaState::Placed(HeaderFingerprint::of(&header)));
         let replicas = self.replicas.of(slice);
         let holders = replicas.iter().filter(|replica| Some(replica.state) == there);
-        let named = self.names.path(file);
+        let named = self.catalog.names().path(file);
         let known = |key| named.as_ref().map(|path| self.path_recency(key, slice, path));
         let of_holders = holders.filter_map(|replica| known(replica.node)).max();
         // Trash entries known only from an older copy, or a sidecar, are pinned too; this copy knows nothing of them.
@@ -333,25 +352,33 @@ impl Master {
 
     /// Gives a file the number of copies from newer knowledge.
     fn take_copy_count(&mut self, now: Now, file: FileId, metadata: &SliceMetadata) -> Vec<RowChange> {
-        let there = self.names.path(file).zip(self.names.owner(file).cloned()).zip(self.names.content(file));
+        let there = self
+            .catalog
+            .names()
+            .path(file)
+            .zip(self.catalog.names().owner(file).cloned())
+            .zip(self.catalog.names().content(file));
         let Some(((path, owner), content)) = there else { return Vec::new() };
         if content.copies == metadata.header.copies {
             return Vec::new();
         }
-        let modified = self.names.modified(file).unwrap_or(metadata.header.modified_unix_millis);
+        let modified = self.catalog.names().modified(file).unwrap_or(metadata.header.modified_unix_millis);
         let content = FileContent { copies: metadata.header.copies, ..content };
         // The same content with another number of copies: the slice reported as freed is the one that stays.
-        self.put_entry(now, &path, false, &owner, content, modified).map(|change| change.rows).unwrap_or_default()
+        self.catalog
+            .put_entry(now, &path, false, &owner, content, modified)
+            .map(|change| change.rows)
+            .unwrap_or_default()
     }
 
     /// Two copies have different rights for a file, and neither is newer: what both grant holds. A copy without rights
     /// does not count: it is older, or its rights come from folders.
     fn take_common_acl(&mut self, key: NodeKey, file: FileId, metadata: &SliceMetadata) -> Vec<RowChange> {
-        let acl = match (self.names.own_acl(file), &metadata.header.acl) {
+        let acl = match (self.catalog.names().own_acl(file), &metadata.header.acl) {
             (Some(one), Some(other)) => Some(one.common(other)),
             (one, other) => one.or(other.as_ref()).cloned(),
         };
-        let mut rows = self.names.set_acl(file, acl);
+        let mut rows = self.catalog.set_acl(file, acl);
         if !self.rebuild.conflicts.contains_key(&metadata.header.slice) {
             rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::TwoAcls, None, false));
         }
@@ -361,8 +388,8 @@ impl Master {
     /// The entry at the path that newer knowledge gives to another slice, if it is older and gives way. It gives way as
     /// to a slice found there. A folder does not give way, nor does a file written since.
     fn older_at_path(&self, metadata: &SliceMetadata, state: HeldState, knowledge: Recency) -> Option<SliceMetadata> {
-        let file = self.names.find(&metadata.header.path)?;
-        let other = self.names.content(file)?.slice;
+        let file = self.catalog.names().find(&metadata.header.path)?;
+        let other = self.catalog.names().content(file)?.slice;
         let gives_way = !self.rebuild.local_changes.slices.contains(&other)
             && self.wins(metadata, state, other)
             && knowledge > self.name_recency(other, file);
@@ -371,22 +398,22 @@ impl Master {
 
     /// Gives a file the path from newer knowledge; `None` if another entry is there, unless that gives way.
     fn move_name(&mut self, now: Now, from: &SectorPath, to: &SectorPath, gives_way: bool) -> Option<Vec<RowChange>> {
-        let owner = self.names.find(from).and_then(|file| self.names.owner(file)).cloned()?;
-        let mut rows = if self.names.find(to).is_none() {
-            let before = self.names.deepest_existing(to);
-            let rows = self.names.make_folder(now, &to.parent()?, true, &owner).ok()?.rows;
+        let owner = self.catalog.names().find(from).and_then(|file| self.catalog.names().owner(file)).cloned()?;
+        let mut rows = if self.catalog.names().find(to).is_none() {
+            let before = self.catalog.names().deepest_existing(to);
+            let rows = self.catalog.make_folder(now, &to.parent()?, true, &owner).ok()?.rows;
             self.note_made_folders(before, to);
             rows
         } else if gives_way {
-            self.remove_entry(to, false).ok()?.rows
+            self.catalog.remove_entry(to, false).ok()?.rows
         } else {
             return None;
         };
-        let change = self.move_entry(from, to).ok()?;
+        let change = self.catalog.move_entry(from, to).ok()?;
         rows.extend(change.rows);
         if let Some(file) = change.entry {
             if !is_in_trash(to) {
-                rows.extend(self.trash.forget(file));
+                rows.extend(self.catalog.forget_trashed(file));
             }
             rows.extend(self.adopt_trashed(now, Some(file), to));
         }
@@ -396,17 +423,18 @@ impl Master {
     /// Notes a file whose sidecar, or an older copy, puts it in the trash.
     pub(super) fn adopt_trashed(&mut self, now: Now, file: Option<FileId>, path: &SectorPath) -> Vec<RowChange> {
         let Some(file) = file.filter(|_| is_in_trash(path)) else { return Vec::new() };
-        let slice = self.names.content(file).map(|content| content.slice);
+        let slice = self.catalog.names().content(file).map(|content| content.slice);
         let unsaid =
             slice.filter(|slice| self.rebuild.not_in_mirror.insert(*slice)).map(rebuild_rows::not_in_mirror_row);
-        unsaid.into_iter().chain(self.adopt_trash(now, file, path)).collect()
+        unsaid.into_iter().chain(self.catalog.adopt_trash(now, file, path)).collect()
     }
 
     /// A taken copy names these files itself. For other files that this journal mentions, it does not say where they
     /// are.
     pub(super) fn note_not_in_mirror(&mut self, said: &BTreeSet<SliceId>) -> Vec<RowChange> {
         let with_policy = self.rebuild.local_changes.policies.keys();
-        let with_policy = with_policy.filter_map(|path| Some(self.names.content(self.names.find(path)?)?.slice));
+        let with_policy =
+            with_policy.filter_map(|path| Some(self.catalog.names().content(self.catalog.names().find(path)?)?.slice));
         let own = with_policy.chain(self.rebuild.outdated_paths.keys().copied());
         let own: Vec<_> = own.filter(|slice| !said.contains(slice)).collect();
         let new = own.into_iter().filter(|slice| self.rebuild.not_in_mirror.insert(*slice));

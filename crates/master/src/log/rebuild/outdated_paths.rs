@@ -50,7 +50,7 @@ impl Master {
         if is_unmerged || self.has_all_reports() || self.rebuild.is_running() || !self.is_held_back(slice, key) {
             return;
         }
-        let named = self.names.file_of_slice(slice).and_then(|file| self.names.path(file));
+        let named = self.catalog.names().file_of_slice(slice).and_then(|file| self.catalog.names().path(file));
         if named.is_none_or(|named| named == *path) {
             return;
         }
@@ -84,7 +84,8 @@ impl Master {
         for row in stored.iter().filter(|row| row.table == OUTDATED_TABLE) {
             let Some((slice, said)) = rebuild_rows::parse_outdated(row) else { continue };
             // A copy that only adds does not speak for the copy that was taken.
-            let is_said = replaces || self.names.file_of_slice(slice).is_some_and(|file| self.is_pinned(file));
+            let is_said =
+                replaces || self.catalog.names().file_of_slice(slice).is_some_and(|file| self.is_pinned(file));
             if !is_said && self.rebuild.not_in_mirror.insert(slice) {
                 changes.push(rebuild_rows::not_in_mirror_row(slice));
             }

@@ -13,7 +13,10 @@ use protocol::{
 
 use super::name_recovery::content_of;
 use crate::{
-    Master, actions::SessionCaller, fleet::health::pluralized, fleet::nodes::NodeKey, log::journal_writes::Effect,
+    Master,
+    actions::SessionCaller,
+    fleet::{health::pluralized, nodes::NodeKey},
+    log::journal_writes::Effect,
 };
 
 impl Master {
@@ -134,14 +137,14 @@ impl Master {
             let message = format!("slice {slice} has a name; rename the file with `sector mv`");
             return Err(Refusal::new(Reason::Exists, message));
         }
-        if self.names.find(path).is_some() {
+        if self.catalog.names().find(path).is_some() {
             return Err(Refusal::new(Reason::Exists, format!("`{path}` exists already; name a free path")));
         }
         let (owner, modified) = (metadata.header.owner.clone(), metadata.header.modified_unix_millis);
         let content = content_of(&metadata);
-        let change = self.put_entry(now, path, true, &owner, content, modified)?;
+        let change = self.catalog.put_entry(now, path, true, &owner, content, modified)?;
         let mut rows = change.rows;
-        rows.extend(change.entry.map(|file| self.names.set_acl(file, metadata.header.acl)).unwrap_or_default());
+        rows.extend(change.entry.map(|file| self.catalog.set_acl(file, metadata.header.acl)).unwrap_or_default());
         rows.extend(self.forget_conflict(slice));
         self.save(now, rows, vec![Effect::Reconcile(slice)]);
         Ok(())

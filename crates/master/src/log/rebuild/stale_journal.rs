@@ -118,7 +118,7 @@ impl Master {
             && !self.has_all_reports()
             && !self.rebuild.decided.is_full
             && !self.rebuild.decided.slices.contains(&header.slice)
-            && self.names.file_of_slice(header.slice).is_none()
+            && self.catalog.names().file_of_slice(header.slice).is_none()
     }
 
     /// Nodes know more than the journal. It goes on under a new id, so that every slice at the nodes is examined. Nodes
@@ -148,11 +148,11 @@ impl Master {
         }
         changes.push(self.lineage.end(old, last));
         changes.push(rebuild_rows::fork_row(&fork));
+        self.set_rebuild_state(RebuildState::Running);
         let rebuild = &mut self.rebuild;
         rebuild.fork = Some(fork);
         rebuild.id = JournalId(self.rng.u64(1..));
         rebuild.generation = rebuild.generation.max(generation).saturating_add(1).min(GENERATION_MAX);
-        rebuild.state = RebuildState::Running;
         rebuild.ends = now.monotonic + self.config.rebuild_wait;
         rebuild.last_inventory = now.monotonic;
         (rebuild.restored_mirror, rebuild.mirror_read) = (None, None);

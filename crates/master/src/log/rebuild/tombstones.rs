@@ -21,7 +21,7 @@ impl Master {
         for effect in effects {
             let Effect::Reconcile(slice) = effect else { continue };
             let slice = *slice;
-            let is_freed = self.names.file_of_slice(slice).is_none()
+            let is_freed = self.catalog.names().file_of_slice(slice).is_none()
                 && self.leases.of_slice(slice).is_none()
                 && !self.rebuild.is_archived(slice)
                 && !self.rebuild.tombstones.contains_key(&slice);
@@ -46,7 +46,7 @@ impl Master {
         let mut changes = Vec::new();
         for slice in self.orders.reconciling(key) {
             if self.is_to_be_removed(slice, key)
-                && self.names.file_of_slice(slice).is_none()
+                && self.catalog.names().file_of_slice(slice).is_none()
                 && self.rebuild.tombstones.len() < TOMBSTONES_MAX
                 && changes.len() < MISSED_MAX
             {

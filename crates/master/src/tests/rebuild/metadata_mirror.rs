@@ -180,8 +180,8 @@ fn a_folder_that_was_being_removed_does_not_come_back() {
     // Its rows do not reach the nodes' copies before the master's disk is lost: only that it was cut off does.
     let cut = {
         let id = bench.stat("/large").entry.id;
-        bench.master.names.remove(&path("/large"), true).unwrap();
-        bench.master.names.row_of(id).unwrap()
+        bench.master.catalog.remove_entry(&path("/large"), true).unwrap();
+        bench.master.catalog.names().row_of(id).unwrap()
     };
     let RowChange::Set { table, key, value } = cut else { panic!("one row says so") };
     for fake in bench.nodes.values_mut() {

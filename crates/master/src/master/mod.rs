@@ -2,6 +2,9 @@
 //! order between saving and answering. Serves every path. It never does I/O or reads a clock, and draws random numbers
 //! only from its seed.
 
+mod clock;
+mod requests;
+
 use std::{collections::VecDeque, time::Duration};
 
 use fastrand::Rng;
@@ -21,42 +24,47 @@ use protocol::{
 use store::RowChange;
 
 use crate::{
-    access::audit::AuditQueue,
-    access::security_proxy::SecurityProxy,
-    access::session_recheck::SessionRecheck,
-    access::sessions::{ClientSession, Peer, Sessions},
-    access::tickets::{SignTickets, TicketIssuer},
+    access::{
+        audit::AuditQueue,
+        security_proxy::SecurityProxy,
+        session_recheck::SessionRecheck,
+        sessions::{ClientSession, Peer, Sessions},
+        tickets::{SignTickets, TicketIssuer},
+    },
     actions::{
         CLOCK_TABLE, CONFLICTS_TABLE, ClientJoin, HISTORIES_TABLE, JOBS_TABLE, JOURNAL_TABLE, LINEAGE_TABLE,
         MEMBERS_TABLE, MasterAction, MasterCompletion, MasterMessage, NODES_TABLE, NodeJoin, OUTDATED_TABLE,
         POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, SessionCaller, StoredRow, TRASH_TABLE,
     },
-    catalog::lifetimes::Lifetimes,
-    catalog::namespace::{Namespace, damaged_row},
-    catalog::policies::Policies,
-    catalog::quotas::Quotas,
-    catalog::trash::Trash,
-    clock_guard::ClockGuard,
+    catalog::{
+        Catalog,
+        clock_guard::ClockGuard,
+        namespace::{Namespace, damaged_row},
+        policies::Policies,
+        quotas::Quotas,
+        trash::Trash,
+    },
     config::MasterConfig,
     error::MasterError,
-    fleet::colocation::Colocation,
-    fleet::copy_bandwidth::CopyBandwidth,
-    fleet::nodes::Nodes,
-    fleet::rebalance::Rebalance,
-    fleet::topology::TopologyOrigin,
-    jobs::job_histories::JobHistories,
-    jobs::job_table::Jobs,
-    log::journal_lineage::Lineage,
-    log::journal_loader::JournalLoader,
-    log::journal_writes::{Effect, JournalWrites},
-    log::metadata_mirror::MetadataMirror,
-    log::rebuild::Rebuild,
-    replicas::orders::Orders,
-    replicas::reconcile::{Superseded, Sweep},
-    replicas::replica_table::Replicas,
-    replicas::replication_queue::ReplicationQueue,
-    writes::lease_table::Leases,
-    writes::partial_uploads::PartialUploads,
+    fleet::{
+        colocation::Colocation, copy_bandwidth::CopyBandwidth, nodes::Nodes, rebalance::Rebalance,
+        topology::TopologyOrigin,
+    },
+    jobs::{job_histories::JobHistories, job_table::Jobs},
+    log::{
+        journal_lineage::Lineage,
+        journal_loader::JournalLoader,
+        journal_writes::{Effect, JournalWrites},
+        metadata_mirror::MetadataMirror,
+        rebuild::Rebuild,
+    },
+    replicas::{
+        orders::Orders,
+        reconcile::{Superseded, Sweep},
+        replica_table::Replicas,
+        replication_queue::ReplicationQueue,
+    },
+    writes::{lease_table::Leases, partial_uploads::PartialUploads},
 };
 
 /// The master. (Paper, 2.1: it "maintains the metadata of the files stored in the system, controls the running of all
@@ -68,12 +76,7 @@ pub struct Master {
     pub(crate) config: MasterConfig,
     pub(crate) tickets: TicketIssuer,
     pub(crate) rng: Rng,
-    pub(crate) names: Namespace,
-    pub(crate) policies: Policies,
-    pub(crate) trash: Trash,
-    pub(crate) quotas: Quotas,
-    pub(crate) lifetimes: Lifetimes,
-    pub(crate) clock: ClockGuard,
+    pub(crate) catalog: Catalog,
     pub(crate) nodes: Nodes,
     pub(crate) replicas: Replicas,
     pub(crate) leases: Leases,
@@ -173,9 +176,11 @@ impl Master {
         let clock_row = loading.others.iter().find(|row| row.table == CLOCK_TABLE);
         let clock = ClockGuard::load(now, clock_row)?;
         let audit = AuditQueue::new(now, rng.u64(..));
+        let version_at_start = names.last_version().max(Version(names.birth().0.saturating_sub(1)));
+        let catalog = Catalog::new(config, names, (policies, trash, quotas), clock, rebuild.is_running());
         let mut master = Self {
             // Includes data older than an empty journal that nodes may bring.
-            version_at_start: names.last_version().max(Version(names.birth().0.saturating_sub(1))),
+            version_at_start,
             replication_begins: now.monotonic + config.replicate_after,
             has_begun_replication: false,
             next_tick: now.monotonic + TICK,
@@ -183,13 +188,8 @@ impl Master {
             config,
             tickets: TicketIssuer::new(now, signer),
             rng,
-            names,
+            catalog,
             nodes,
-            policies,
-            trash,
-            quotas,
-            lifetimes: Lifetimes::default(),
-            clock,
             replicas: Replicas::default(),
             leases: Leases::default(),
             partial_uploads: PartialUploads::default(),
@@ -215,7 +215,6 @@ impl Master {
             #[cfg(test)]
             test_replication: None,
         };
-        master.recount_usage();
         master.save(now, first_rows, Vec::new());
         // All files begin without copies; nodes report theirs when they join.
         master.sweeps.push_back(Sweep::All(0));
@@ -327,7 +326,7 @@ impl Master {
 
     /// The names, for comparison with a model.
     pub fn names(&self) -> &Namespace {
-        &self.names
+        self.catalog.names()
     }
 
     fn handle_request(&mut self, now: Now, from: SessionCaller, client: &ClientSession, request: ClientRequest) {
@@ -336,7 +335,8 @@ impl Master {
         if let Some(refusal) = self.refuse_while_rebuilding(&asked) {
             return self.reply_saved(from, ClientReply::Refused(refusal));
         }
-        if let Err(refusal) = self.check_trash(by, &asked).and_then(|()| self.check_rights(by, &asked)) {
+        if let Err(refusal) = self.catalog.check_trash(by, &asked).and_then(|()| self.catalog.check_rights(by, &asked))
+        {
             let noted = asked.audit;
             self.note_request(now, client, noted, Some(&refusal));
             return self.reply_saved(from, ClientReply::Refused(refusal));
@@ -372,14 +372,16 @@ impl Master {
             ClientRequest::Jobs(JobsRequest) => Ok(Some(self.job_list(by))),
             ClientRequest::Job(JobRequest(job)) => self.job(by, job).map(Some),
             ClientRequest::CancelJob(CancelJobRequest(job)) => self.cancel_job(now, from, by, job),
-            ClientRequest::Policy(PolicyRequest(path)) => self.policy(&path).map(Some),
+            ClientRequest::Policy(PolicyRequest(path)) => self.catalog.policy(&path).map(Some),
             ClientRequest::SetPolicy(SetPolicyRequest { path, policy }) => {
                 self.set_policy(now, from, by, &path, policy)
             }
-            ClientRequest::Trash(TrashRequest { all_users, after }) => self.trash_list(by, all_users, after).map(Some),
+            ClientRequest::Trash(TrashRequest { all_users, after }) => {
+                self.catalog.trash_list(by, all_users, after).map(Some)
+            }
             ClientRequest::Restore(RestoreRequest { path, to }) => self.restore(now, from, by, &path, to),
             ClientRequest::EmptyTrash(EmptyTrashRequest { all_users }) => self.empty_trash(now, from, by, all_users),
-            ClientRequest::Quotas(QuotasRequest { after }) => Ok(Some(self.quota_list(by, after.as_ref()))),
+            ClientRequest::Quotas(QuotasRequest { after }) => Ok(Some(self.catalog.quota_list(by, after.as_ref()))),
             ClientRequest::SetQuota(SetQuotaRequest { user, bytes, files }) => {
                 self.set_quota(now, from, by, &user, bytes, files)
             }
@@ -465,7 +467,7 @@ impl Master {
 
     /// The names were rebuilt: nodes get time to come before missing copies are made.
     pub(crate) fn delay_replication(&mut self, now: Now) {
-        self.version_at_start = self.names.last_version();
+        self.version_at_start = self.catalog.names().last_version();
         self.replication_begins = now.monotonic + self.config.replicate_after;
         self.has_begun_replication = false;
     }

@@ -4,7 +4,7 @@
 use protocol::{
     Acl, FileId, Now, Reason, Refusal, SectorPath, UserName,
     message::{
-        access::{AclReply, AclRequest, AclStatus},
+        access::AclRequest,
         client_master::ClientReply,
         master_security::UserRights,
         request::{
@@ -28,14 +28,14 @@ impl Master {
         let by = &client.rights;
         match request {
             AclRequest::Get(GetAclRequest(path)) => {
-                let id = self.names.get(&path)?;
-                Ok(Some(self.acl_reply(by, id)))
+                let id = self.catalog.names().get(&path)?;
+                Ok(Some(self.catalog.acl_reply(by, id)))
             }
             AclRequest::Set(SetAclRequest { path, acl }) => self.change_acl(now, caller, by, &path, Some(acl)),
             AclRequest::Clear(ClearAclRequest(path)) => self.change_acl(now, caller, by, &path, None),
             AclRequest::Remove(RemoveFromAclRequest { path, principals: whom }) => {
-                let id = self.names.get(&path)?;
-                let own = self.names.own_acl(id).ok_or_else(|| {
+                let id = self.catalog.names().get(&path)?;
+                let own = self.catalog.names().own_acl(id).ok_or_else(|| {
                     let message = format!(
                         "`{path}` says nothing itself, what holds comes from above; say what shall hold with \
                          `sector acl set {path} …`"
@@ -64,8 +64,8 @@ impl Master {
         path: &SectorPath,
         acl: Option<Acl>,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let id = self.names.get(path)?;
-        let rows = self.names.set_acl(id, acl);
+        let id = self.catalog.names().get(path)?;
+        let rows = self.catalog.set_acl(id, acl);
         self.save_rights(now, caller, by, id, rows);
         Ok(None)
     }
@@ -78,41 +78,17 @@ impl Master {
         path: &SectorPath,
         owner: &UserName,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let id = self.names.get(path)?;
-        if path.is_root() {
-            return Err(Refusal::new(
-                Reason::NotPermitted,
-                "the root folder `/` belongs to no one user; it cannot be given",
-            ));
-        }
-        if self.names.owner(id) != Some(owner)
-            && let Some(usage) = self.file_usage(id)
-        {
-            self.check_user_quota(path, owner, usage)?;
-        }
-        let rows = self.change_entry_owner(id, owner);
+        let (id, rows) = self.catalog.give_to(path, owner)?;
         self.save_rights(now, caller, by, id, rows);
         Ok(None)
     }
 
     /// Saves a change of an entry's rights; for a file, its copies are told.
     fn save_rights(&mut self, now: Now, caller: SessionCaller, by: &UserRights, id: FileId, rows: Vec<RowChange>) {
-        let mut effects = vec![Effect::Reply(caller, self.acl_reply(by, id))];
-        if let Some(slice) = self.names.slice_of(id).filter(|_| !rows.is_empty()) {
+        let mut effects = vec![Effect::Reply(caller, self.catalog.acl_reply(by, id))];
+        if let Some(slice) = self.catalog.names().slice_of(id).filter(|_| !rows.is_empty()) {
             effects.push(Effect::Reconcile(slice));
         }
         self.save(now, rows, effects);
-    }
-
-    fn acl_reply(&self, by: &UserRights, id: FileId) -> ClientReply {
-        let (effective, from) = self.effective_acl(id);
-        ClientReply::Acl(AclReply::Status(AclStatus {
-            path: self.names.path(id).unwrap_or_else(SectorPath::root),
-            owner: self.names.owner(id).unwrap_or(&by.user).clone(),
-            own: self.names.own_acl(id).cloned(),
-            effective,
-            from: from.and_then(|from| self.names.path(from)),
-            mine: self.rights_on(by, id),
-        }))
     }
 }

@@ -6,16 +6,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use protocol::{NodeId, Now, message::client_master::ClientReply};
+use protocol::{NodeId, Now};
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
 use crate::{
-    Master,
-    actions::{CLOCK_TABLE, SessionCaller, StoredRow},
+    actions::{CLOCK_TABLE, StoredRow},
     catalog::namespace::{damaged_row, decode_row, encode_row},
     error::MasterError,
-    log::journal_writes::Effect,
 };
 
 /// What is known of the wall clock.
@@ -137,10 +135,62 @@ impl ClockGuard {
         })
     }
 
+    /// Sets the machine on which the master runs.
+    pub(crate) fn set_machine(&mut self, machine: Option<u128>) {
+        self.machine = machine;
+    }
+
+    /// Sets how long the machine was suspended since the master was started. The monotonic clock does not count that
+    /// time.
+    pub(crate) fn note_suspended(&mut self, slept: Duration) {
+        self.suspended = self.suspended.max(slept);
+    }
+
+    /// Whether nothing is removed by time.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.hold.is_some()
+    }
+
     /// Takes a node's report of its clock.
-    fn record_node_clock(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
+    pub(crate) fn record_node_clock(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
         let base_millis = i128::from(unix_millis) - millis(self.passed(now));
         self.node_clocks.insert(node, NodeClock { base_millis, machine });
+    }
+
+    /// Checks the clock before anything is removed by it; `nodes` are all there are. Returns the row to save if one is
+    /// due.
+    pub(crate) fn watch(&mut self, now: Now, nodes: &[NodeId]) -> Option<RowChange> {
+        if self.node_clocks.len() > nodes.len() {
+            self.node_clocks.retain(|node, _| nodes.contains(node));
+        }
+        self.check(now, nodes)
+    }
+
+    /// An administrator says that the clock is right. Returns the row to save.
+    pub(crate) fn confirm(&mut self, now: Now) -> RowChange {
+        if self.hold.is_some() {
+            // An administrator who checked a clock knows the time of day, but not how long entries have been lying
+            // there.
+            self.accept(now, false);
+        }
+        self.row(self.passed(now))
+    }
+
+    /// What is wrong with the clock, if anything. `is_new`: nothing waits for removal.
+    pub(crate) fn reason(&self, is_new: bool) -> Option<String> {
+        let hold = self.hold?;
+        if hold == Hold::Lost && is_new {
+            return None;
+        }
+        let why = match hold {
+            Hold::Start => "is far from what it said when the master ended",
+            Hold::Step => "was moved while the master ran",
+            Hold::Lost => "cannot be compared with what it said before, which the journal does not know",
+        };
+        Some(format!(
+            "the master's wall clock {why}, and most nodes' clocks do not confirm it: trash and lifetimes wait; set the clock \
+             right, or if it is right, `sector trash confirm-clock`"
+        ))
     }
 
     /// Checks the clock; returns the row to save if one is due.
@@ -253,68 +303,6 @@ enum ClockAgreement {
     Differ,
     /// All nodes are on the master's own machine.
     None,
-}
-
-impl Master {
-    /// Sets the machine on which the master runs.
-    pub fn set_machine(&mut self, machine: Option<u128>) {
-        self.clock.machine = machine;
-    }
-
-    /// Sets how long the machine was suspended since the master was started. The monotonic clock does not count that
-    /// time.
-    pub fn note_suspended(&mut self, slept: Duration) {
-        self.clock.suspended = self.clock.suspended.max(slept);
-    }
-
-    /// Takes a node's report of its clock.
-    pub(crate) fn note_node_clock(&mut self, now: Now, node: NodeId, unix_millis: u64, machine: Option<u128>) {
-        self.clock.record_node_clock(now, node, unix_millis, machine);
-        if self.clock.hold.is_some() {
-            // Anyone who checks a cloud right after its start then sees its full state.
-            self.watch_clock(now);
-        }
-    }
-
-    /// Checks the clock before anything is removed by it.
-    pub(crate) fn watch_clock(&mut self, now: Now) {
-        let nodes: Vec<_> = self.nodes.iter().map(|(_, node)| node.id.clone()).collect();
-        if self.clock.node_clocks.len() > nodes.len() {
-            self.clock.node_clocks.retain(|node, _| nodes.contains(node));
-        }
-        let row = self.clock.check(now, &nodes);
-        self.save(now, row.into_iter().collect(), Vec::new());
-    }
-
-    /// An administrator says that the clock is right.
-    pub(crate) fn confirm_clock(&mut self, now: Now, caller: SessionCaller) {
-        if self.clock.hold.is_some() {
-            // An administrator who checked a clock knows the time of day, but not how long entries have been lying
-            // there.
-            self.clock.accept(now, false);
-        }
-        let passed = self.clock.passed(now);
-        let row = self.clock.row(passed);
-        self.save(now, vec![row], vec![Effect::Reply(caller, ClientReply::Done)]);
-    }
-
-    /// What is wrong with the clock, if anything.
-    pub(crate) fn clock_reason(&self) -> Option<String> {
-        let hold = self.clock.hold?;
-        if hold == Hold::Lost && self.trash.is_empty() && self.lifetimes.is_empty() {
-            // A new cloud: nothing waits for removal.
-            return None;
-        }
-        let why = match hold {
-            Hold::Start => "is far from what it said when the master ended",
-            Hold::Step => "was moved while the master ran",
-            Hold::Lost => "cannot be compared with what it said before, which the journal does not know",
-        };
-        Some(format!(
-            "the master's wall clock {why}, and most nodes' clocks do not confirm it: trash and lifetimes wait; set the clock \
-             right, or if it is right, `sector trash confirm-clock`"
-        ))
-    }
 }
 
 fn read_row(row: &StoredRow) -> Result<ClockRow, MasterError> {

@@ -13,11 +13,12 @@ use protocol::{
 
 use crate::{
     Master,
-    access::sessions::ClientSession,
-    access::tickets,
+    access::{sessions::ClientSession, tickets},
     actions::SessionCaller,
-    catalog::memory_files::check_memory_border,
-    catalog::namespace::{ListedPage, folder_refusal, not_found_refusal},
+    catalog::{
+        memory_files::check_memory_border,
+        namespace::{ListedPage, folder_refusal, not_found_refusal},
+    },
     fleet::nodes::NodeKey,
     log::journal_writes::Effect,
     replicas::replica_table::{Replica, ReplicaState},
@@ -33,8 +34,8 @@ impl Master {
         path: &SectorPath,
     ) -> Result<ClientReply, Refusal> {
         let address = client.address;
-        let id = self.names.get_file(path)?;
-        let content = self.names.content(id).ok_or_else(|| folder_refusal(path))?;
+        let id = self.catalog.names().get_file(path)?;
+        let content = self.catalog.names().content(id).ok_or_else(|| folder_refusal(path))?;
         let (slice, bytes, file) = (content.slice, content.bytes, tickets::ticket_file(path, content.version));
         let mut nodes = self.readable_nodes(slice);
         // The random key is drawn once per node: a sort needs keys that do not change.
@@ -53,7 +54,7 @@ impl Master {
 
     /// An entry and the state of its copies.
     pub(crate) fn stat(&self, path: &SectorPath) -> Result<ClientReply, Refusal> {
-        let id = self.names.get(path)?;
+        let id = self.catalog.names().get(path)?;
         let entry = self.entry(id).ok_or_else(|| not_found_refusal(path))?;
         let mut copies = Vec::new();
         if let EntryKind::File(content) = &entry.kind {
@@ -76,7 +77,7 @@ impl Master {
         after: Option<&SectorPath>,
         with_nodes: bool,
     ) -> Result<ClientReply, Refusal> {
-        let ListedPage { mut entries, more, next } = self.visible_page(by, folder, recursive, after)?;
+        let ListedPage { mut entries, more, next } = self.catalog.visible_page(by, folder, recursive, after)?;
         for entry in &mut entries {
             self.fill_copies(entry);
             if with_nodes {
@@ -94,7 +95,7 @@ impl Master {
         path: &SectorPath,
         parents: bool,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let change = self.names.make_folder(now, path, parents, &by.user)?;
+        let change = self.catalog.make_folder(now, path, parents, &by.user)?;
         self.save(now, change.rows, vec![Effect::Reply(caller, ClientReply::Done)]);
         Ok(None)
     }
@@ -106,11 +107,11 @@ impl Master {
         from: &SectorPath,
         to: &SectorPath,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let id = self.names.get(from)?;
+        let id = self.catalog.names().get(from)?;
         check_memory_border(from, to)?;
-        self.check_moved_quotas(id, to)?;
-        let change = self.move_entry(from, to)?;
-        let moved_slice = self.names.content(id).map(|content| content.slice);
+        self.catalog.check_moved_quotas(id, to)?;
+        let change = self.catalog.move_entry(from, to)?;
+        let moved_slice = self.catalog.names().content(id).map(|content| content.slice);
         let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
         if let Some(slice) = moved_slice {
             effects.extend(change.freed.iter().map(|old| Effect::Supersede(*old, slice)));
@@ -131,13 +132,13 @@ impl Master {
         recursive: bool,
         for_good: bool,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let id = self.names.get(path)?;
-        let change = self.discard(now, id, path, recursive, for_good)?;
+        let id = self.catalog.names().get(path)?;
+        let change = self.catalog.discard(now, id, path, recursive, for_good)?;
         let mut effects = vec![Effect::Reply(caller, ClientReply::Done)];
         // In the trash it has another path; removed, it belongs to nobody.
-        let moved = self.names.content(id).map(|content| content.slice);
+        let moved = self.catalog.names().content(id).map(|content| content.slice);
         effects.extend(moved.into_iter().chain(change.freed).map(Effect::Reconcile));
-        if self.names.is_folder(id) {
+        if self.catalog.names().is_folder(id) {
             effects.push(Effect::Moved(id));
         }
         self.save(now, change.rows, effects);
@@ -145,24 +146,15 @@ impl Master {
     }
 
     pub(crate) fn usage(&self, by: &UserRights, path: &SectorPath) -> Result<ClientReply, Refusal> {
-        let id = self.names.get(path)?;
-        Ok(ClientReply::Usage(self.readable_usage(by, id)))
+        let id = self.catalog.names().get(path)?;
+        Ok(ClientReply::Usage(self.catalog.readable_usage(by, id)))
     }
 
     /// An entry as clients see it, without its nodes.
     pub(crate) fn entry(&self, id: FileId) -> Option<Entry> {
-        let mut entry = self.names.entry(id)?;
+        let mut entry = self.catalog.names().entry(id)?;
         self.fill_copies(&mut entry);
         Some(entry)
-    }
-
-    /// Refuses a rename into a folder whose quota it would exceed.
-    fn check_moved_quotas(&self, id: FileId, to: &SectorPath) -> Result<(), Refusal> {
-        let folder = to.parent().and_then(|folder| self.names.find(&folder));
-        let Some(folder) = folder.filter(|_| self.quotas.has_folders()) else { return Ok(()) };
-        let replaced = self.names.find(to).filter(|replaced| *replaced != id);
-        let replaced = replaced.and_then(|replaced| self.file_usage(replaced)).unwrap_or_default();
-        self.check_folder_quotas(to, folder, self.usage_below(id).beyond(replaced), &self.quota_folders_above(id))
     }
 
     /// A ticket for importing native files at a node. They may belong to anyone, so only administrators get one.
