@@ -70,7 +70,7 @@ pub enum ClientError {
         path: SectorPath,
     },
     /// A folder is where a file is needed.
-    #[error("`{path}` is a folder; use -r for all that it holds")]
+    #[error("`{path}` is a folder, not a file")]
     IsFolder {
         /// The folder.
         path: SectorPath,

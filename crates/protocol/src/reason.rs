@@ -131,7 +131,8 @@ impl Refusal {
         self.reason.status()
     }
 
-    /// How long to wait before the same request is worth another try, where the refusal says so.
+    /// How long a program waits before it repeats the request by itself: only where the user's share is in the way. A
+    /// lease may be renewed, and a lockout is for a person to wait for; their seconds are only told.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.reason {
             Reason::TooManyRequests { seconds } => Some(Duration::from_secs(seconds.into())),

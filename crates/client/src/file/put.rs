@@ -25,7 +25,7 @@ use protocol::{
 use super::{
     TransferProgress,
     attempt::{Attempt, UploadSource},
-    retry::{RetryState, ShownProgress},
+    retry::{RetryState, ShownProgress, ends_lease},
 };
 use crate::{Client, ClientError};
 
@@ -146,8 +146,9 @@ impl Client {
     pub(crate) async fn keep_lease_alive(&self, lease: LeaseId) -> ClientError {
         loop {
             tokio::time::sleep(RENEWAL_PERIOD).await;
-            // Other errors pass: the master may be away for a moment, and the lease outlives that.
-            if let Err(error @ ClientError::Refused(_)) = self.ask(RenewRequest(lease)).await {
+            if let Err(error) = self.ask(RenewRequest(lease)).await
+                && ends_lease(&error)
+            {
                 return error;
             }
         }

@@ -65,7 +65,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` if there is no file, [`ClientError::IsFolder`] for a folder.
+    /// `NotFound` if there is no file, `IsFolder` for a folder.
     pub async fn open(&self, path: &SectorPath) -> Result<FileReader, ClientError> {
         let (content, located) = self.locate(path).await?;
         let local = match self.local_sockets() {

@@ -75,6 +75,12 @@ impl ShownProgress {
     }
 }
 
+/// Whether a write has lost its lease by a renewal that failed. A lease outlives a moment without the master, and a
+/// moment in which the master has too much to do.
+pub(super) fn ends_lease(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(_)) && error.retry_after().is_none()
+}
+
 /// How often a file is tried if a node or the master refuses it.
 const ATTEMPTS_MAX: u32 = 3;
 /// How often a file is tried if its connection broke ...
@@ -119,6 +125,17 @@ mod tests {
         assert_eq!(RetryState::default().pause_after(&too_much(11), 0, || true), None);
         assert_eq!(too_much(11).status(), Status::Unavailable);
         assert_eq!(too_much(11).to_string(), "ann writes too many files; try again in 11 s");
+    }
+
+    #[test]
+    fn a_lease_outlives_a_master_that_is_away_or_has_too_much_to_do() {
+        let ended = ClientError::from(Refusal::new(Reason::LeaseEnded, "the lease has ended"));
+        let too_much = ClientError::from(Refusal::throttled("ann asks too much", 1));
+        let away = ClientError::net("asking the master")(net::NetError::Closed {
+            peer: ([127, 0, 0, 1], 9).into(),
+            operation: "waiting",
+        });
+        assert_eq!([ended, too_much, away].map(|error| ends_lease(&error)), [true, false, false]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 
 use client::Profile;
 use daemon::settings::{Checked, MasterSettings, NodeSettings, SecuritySettings};
-use protocol::{NodeId, Reason, Status, UserName};
+use protocol::{NodeId, UserName};
 use security::create_cloud;
 
 use crate::failure::Failure;
@@ -186,9 +186,7 @@ fn node_id(number: u32) -> Result<NodeId, Failure> {
 impl From<security::SecurityError> for Failure {
     fn from(error: security::SecurityError) -> Self {
         let refusal = error.refusal();
-        // A locked folder means that a cloud runs on it.
-        let reason = if refusal.status() == Status::Unavailable { Reason::Exists } else { refusal.reason };
-        Self::new(reason, refusal.message)
+        Self::new(refusal.reason, refusal.message)
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use client::{Client, Condition, EntryKind, FileContent, GetOptions, PutOptions, SectorPath};
-use protocol::{Reason, Status, Version};
+use protocol::{Reason, Version};
 
 use super::{
     in_flight::InFlightWindow,
@@ -160,8 +160,8 @@ pub(crate) async fn get(cloud: &Client, get: Get, global: &Global) -> Result<(),
                 return Ok(());
             }
             let result = cloud.get_file(&path, &file, options, &|bytes| meter.add(bytes)).await;
-            result.map(|_| ()).map_err(|error| match error.status() {
-                Status::Exists => {
+            result.map(|_| ()).map_err(|error| match error.reason() {
+                Reason::Exists => {
                     Failure::new(Reason::Exists, format!("`{}` exists already; --force replaces it", file.display()))
                 }
                 _ => error.into(),
@@ -358,6 +358,8 @@ fn parse_range(text: &str, bytes: u64) -> Result<Range<u64>, Failure> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use protocol::Status;
 
     use super::*;
 
