@@ -1,4 +1,4 @@
-//! The sessions of clients (a node's session is a property of the [node](crate::nodes)). Serves every path a client
+//! The sessions of clients (a node's session is a property of the [node](crate::fleet::nodes)). Serves every path a client
 //! takes. It never checks an identity: the security server did, before the session was opened.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};

@@ -2,7 +2,7 @@
 //! coordinated by the master node".) Serves upload, download, replication and jobs. The signing keys stay behind
 //! [`SignTickets`], so the simulation can sign with nothing, and the rules never hold a secret.
 
-use std::{cell::Cell, collections::BTreeSet, net::IpAddr, time::Duration};
+use std::{cell::Cell, time::Duration};
 
 use protocol::{
     JobId, LeaseId, Now, ResumeKey, SectorPath, SliceHeader, SliceId, UserName, Version, limits,
@@ -11,7 +11,7 @@ use protocol::{
     topology::{Distance, PartialPlace},
 };
 
-use crate::{Master, access::sessions::ClientSession, fleet::nodes::Node, replicas::orders::QueuedWork};
+use crate::{access::sessions::ClientSession, fleet::nodes::Node};
 
 /// Signs tickets. The server provides the master's Ed25519 keys, tests and the simulation a fake.
 pub trait SignTickets {
@@ -41,11 +41,11 @@ impl SignTickets for net::identity::TicketSigner {
 
 /// Makes [`Source`]s: a node with the ticket that grants access to it.
 pub(crate) struct TicketIssuer {
-    signer: Box<dyn SignTickets + Send>,
+    pub(crate) signer: Box<dyn SignTickets + Send>,
     /// Number of the last ticket.
     last: Cell<u64>,
     /// When the next key takes over, on the monotonic clock.
-    rolls_at: Duration,
+    pub(crate) rolls_at: Duration,
 }
 
 /// The bearer of a ticket, and the terms of access to the bytes.
@@ -64,8 +64,8 @@ pub(crate) struct Bearer {
 
 /// A client and its site, if known.
 pub(crate) struct ClientAt<'a> {
-    client: &'a ClientSession,
-    spot: Option<PartialPlace>,
+    pub(crate) client: &'a ClientSession,
+    pub(crate) spot: Option<PartialPlace>,
 }
 
 impl TicketIssuer {
@@ -143,89 +143,6 @@ impl TicketIssuer {
             local: None,
             ticket: self.signer.sign(&ticket),
         }
-    }
-}
-
-impl Master {
-    /// The public keys with which nodes check tickets.
-    pub fn ticket_keys(&self) -> TicketKeys {
-        self.tickets.signer.public_keys()
-    }
-
-    /// Where `client` is: looked up once for all tickets of one answer.
-    pub(crate) fn client_at<'a>(&self, client: &'a ClientSession) -> ClientAt<'a> {
-        ClientAt { client, spot: self.spot_of_client(client.address) }
-    }
-
-    /// A client's ticket at `node`.
-    pub(crate) fn client_bearer(&self, at: &ClientAt<'_>, node: &Node) -> Bearer {
-        let ClientAt { client, spot } = at;
-        let distance = match spot {
-            _ if node.ip == client.address => Some(Distance::SameNode),
-            Some(spot) => Some(self.nodes.topology().network_distance(spot, &node.place).distance),
-            None => None,
-        };
-        Bearer {
-            user: client.rights.user.clone(),
-            holder: Holder::Client(client.holder),
-            plain_within: self.plain_within(node, spot.as_ref().map(|spot| spot.site.as_str())),
-            distance,
-            site: spot.as_ref().map(|spot| spot.site.clone()),
-        }
-    }
-
-    /// A ticket of the node `by` at `node`, on behalf of `user`.
-    pub(crate) fn node_bearer(&self, user: &UserName, by: &Node, node: &Node) -> Bearer {
-        Bearer {
-            user: user.clone(),
-            holder: Holder::Node(by.id.clone()),
-            plain_within: self.plain_within(node, Some(&by.place.site)),
-            distance: Some(protocol::topology::distance((&by.id, &by.place), (&node.id, &node.place))),
-            site: Some(by.place.site.clone()),
-        }
-    }
-
-    /// Lets the next key take over when its time has come, and tells the nodes which one comes after it.
-    pub(crate) fn roll_ticket_key(&mut self, now: Now) {
-        if now.monotonic < self.tickets.rolls_at {
-            return;
-        }
-        self.tickets.rolls_at = now.monotonic + limits::TICKET_KEY_LIFE;
-        self.tickets.signer.roll();
-        tracing::info!("another key signs tickets from now on");
-        let joined: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_reachable()).map(|(key, _)| key).collect();
-        for key in joined {
-            self.orders.push(key, QueuedWork::TicketKeys);
-        }
-    }
-
-    /// The site of `node`, where its bytes may go unencrypted to someone at `site`.
-    fn plain_within(&self, node: &Node, site: Option<&str>) -> Option<String> {
-        let own = node.place.site.as_str();
-        (self.is_insecure(own) && site == Some(own)).then(|| own.to_owned())
-    }
-
-    /// Whether the operator wants data within this site to go unencrypted.
-    pub(crate) fn is_insecure(&self, _site: &str) -> bool {
-        self.config.insecure_data
-    }
-
-    /// The sites within which data goes unencrypted.
-    pub(crate) fn insecure_sites(&self) -> Vec<String> {
-        let sites: BTreeSet<_> = self.nodes.iter().map(|(_, node)| node.place.site.as_str()).collect();
-        sites.into_iter().filter(|site| self.is_insecure(site)).map(str::to_owned).collect()
-    }
-
-    /// Where a client is: by the topology, else at the site of the nodes on its machine, if these are all at one site.
-    /// `None`: it is not known.
-    fn spot_of_client(&self, address: IpAddr) -> Option<PartialPlace> {
-        if let Some(spot) = self.nodes.topology().place_of_address(address) {
-            return Some(spot.clone());
-        }
-        let mut sites =
-            self.nodes.iter().filter(|(_, node)| node.ip == address).map(|(_, node)| node.place.site.as_str());
-        let site = sites.next()?;
-        sites.all(|other| other == site).then(|| PartialPlace { site: site.to_owned(), rack: None })
     }
 }
 

@@ -1,51 +1,9 @@
-//! Removes files some time after their last write, because a policy of a folder says so. Also removes entries that have
-//! been in the trash for long enough. Both run in steps between other work, from queues ordered by time. Except for the
-//! sweep with which a master starts, it never walks over all files.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! Removes files some time after their last write, because a policy of a folder says so. Serves lifetimes. Whoever
+//! calls takes one expired file after the other, from a queue ordered by time. It never walks over all files.
 
 use protocol::{FileId, Now};
 
 use super::{Catalog, namespace::change::NamespaceChange};
-
-/// When files expire.
-#[derive(Debug, Default)]
-pub(crate) struct Lifetimes {
-    /// By expiry, in milliseconds since the Unix epoch.
-    queue: BTreeSet<(u64, FileId)>,
-    ends: BTreeMap<FileId, u64>,
-}
-
-impl Lifetimes {
-    /// Forgets a file that is gone, or no longer expires.
-    pub(crate) fn forget(&mut self, file: FileId) {
-        if let Some(end) = self.ends.remove(&file) {
-            self.queue.remove(&(end, file));
-        }
-    }
-
-    /// Whether no file expires.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    fn set(&mut self, file: FileId, end: u64) {
-        self.forget(file);
-        self.queue.insert((end, file));
-        self.ends.insert(file, end);
-    }
-
-    /// An expired file, taken out of the queue.
-    fn take_ended(&mut self, unix_millis: u64) -> Option<FileId> {
-        let file = self.queue.first().filter(|(end, _)| *end <= unix_millis).map(|(_, file)| *file)?;
-        self.forget(file);
-        Some(file)
-    }
-
-    fn has_ended(&self, unix_millis: u64) -> bool {
-        self.queue.first().is_some_and(|(end, _)| *end <= unix_millis)
-    }
-}
 
 impl Catalog {
     /// Notes when a file expires: it was written or moved, or its folders' policies have changed.

@@ -5,26 +5,30 @@
 
 pub(crate) mod clock_guard;
 pub(crate) mod compact_storage;
+pub(crate) mod expiry_queue;
 pub(crate) mod lifetimes;
 pub(crate) mod memory_files;
 pub mod namespace;
 pub(crate) mod policies;
+pub(crate) mod policy_table;
+pub(crate) mod quota_table;
 pub(crate) mod quotas;
 #[cfg(test)]
 mod replay;
 pub(crate) mod restore;
 pub(crate) mod rights;
 pub(crate) mod trash;
+pub(crate) mod trash_table;
 pub(crate) mod usage_accounting;
 
 use clock_guard::ClockGuard;
-use lifetimes::Lifetimes;
+use expiry_queue::Lifetimes;
 use namespace::{Namespace, change::NamespaceChange};
-use policies::Policies;
+use policy_table::Policies;
 use protocol::{FileId, Now, Refusal, SectorPath, UserName, Version, acl::Acl};
-use quotas::Quotas;
+use quota_table::Quotas;
 use store::RowChange;
-use trash::Trash;
+use trash_table::Trash;
 
 use crate::config::MasterConfig;
 

@@ -16,8 +16,8 @@ use protocol::{
 use store::RowChange;
 
 use super::{
-    Catalog, clock_guard::ClockGuard, namespace::change::NamespaceChange, policies::Policies, quotas::Quotas,
-    trash::Trash,
+    Catalog, clock_guard::ClockGuard, namespace::change::NamespaceChange, policy_table::Policies, quota_table::Quotas,
+    trash_table::Trash,
 };
 use crate::{
     actions::{CLOCK_TABLE, POLICIES_TABLE, QUOTAS_TABLE, StoredRow, TRASH_TABLE},

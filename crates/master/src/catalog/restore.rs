@@ -6,7 +6,7 @@ use store::RowChange;
 
 use super::{
     Catalog,
-    lifetimes::Lifetimes,
+    expiry_queue::Lifetimes,
     namespace::{Namespace, change::NamespaceChange},
 };
 use crate::{

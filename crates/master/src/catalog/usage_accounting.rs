@@ -9,31 +9,12 @@ use store::RowChange;
 
 use crate::{
     actions::NAMES_TABLE,
-    catalog::{Catalog, namespace::change::NamespaceChange},
+    catalog::{
+        Catalog,
+        namespace::{change::NamespaceChange, parse_file_key},
+        quota_table::StorageUsage,
+    },
 };
-
-/// Bytes and files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StorageUsage {
-    pub(crate) bytes: u64,
-    pub(crate) files: u64,
-}
-
-impl StorageUsage {
-    pub(crate) fn add(&mut self, more: Self) {
-        self.bytes = self.bytes.saturating_add(more.bytes);
-        self.files = self.files.saturating_add(more.files);
-    }
-
-    pub(crate) fn take(&mut self, less: Self) {
-        *self = self.beyond(less);
-    }
-
-    /// How much this exceeds `other`.
-    pub(crate) fn beyond(self, other: Self) -> Self {
-        Self { bytes: self.bytes.saturating_sub(other.bytes), files: self.files.saturating_sub(other.files) }
-    }
-}
 
 impl Catalog {
     /// Makes `content` the content of the file at `path` (see [`put_file`](crate::Namespace)).
@@ -156,14 +137,4 @@ impl Catalog {
             self.lifetimes.forget(id);
         }
     }
-}
-
-/// The key of an entry in any table that has one row per entry.
-pub(crate) fn file_key(id: FileId) -> Vec<u8> {
-    id.0.to_be_bytes().to_vec()
-}
-
-/// Reads a key written by [`file_key`].
-pub(crate) fn parse_file_key(key: &[u8]) -> Option<FileId> {
-    key.try_into().ok().map(|bytes| FileId(u64::from_be_bytes(bytes)))
 }

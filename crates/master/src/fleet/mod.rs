@@ -3,14 +3,9 @@
 
 pub(crate) mod colocation;
 pub(crate) mod copy_bandwidth;
-pub(crate) mod drain;
-pub(crate) mod health;
-pub(crate) mod heartbeats;
-pub(crate) mod node_removal;
 pub(crate) mod nodes;
 pub(crate) mod placement;
 pub(crate) mod placement_constraints;
 pub(crate) mod rebalance;
-pub(crate) mod site_bandwidth;
 pub(crate) mod topology;
 pub(crate) mod topology_watch;

@@ -8,41 +8,33 @@ use std::{
 };
 
 use protocol::{
-    JobId, Now, Reason, Refusal, UserName, limits,
-    message::{
-        client_master::ClientReply,
-        history::{HistoryRequest, JobHistory, NodeMarks},
-        master_security::UserRights,
-        request::{GetHistoryRequest, SubmitHistoryRequest},
-    },
+    JobId, Now, UserName,
+    message::history::{JobHistory, NodeMarks},
 };
 use serde::{Deserialize, Serialize};
 use store::RowChange;
 
 use crate::{
-    Master,
     access::per_user::PerUser,
-    actions::{HISTORIES_TABLE, SessionCaller, StoredRow},
+    actions::{HISTORIES_TABLE, StoredRow},
     catalog::namespace::{damaged_row, decode_row, encode_row},
-    catalog::rights::acts_for,
     error::MasterError,
     jobs::job_table::Jobs,
-    log::journal_writes::Effect,
 };
 
 /// The histories of the newest jobs that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct JobHistories {
-    by_job: BTreeMap<JobId, HistoryRow>,
+    pub(crate) by_job: BTreeMap<JobId, HistoryRow>,
     /// Oldest first.
     by_time: BTreeSet<(u64, JobId)>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct HistoryRow {
+pub(crate) struct HistoryRow {
     /// When it was reported, in milliseconds since the Unix epoch.
     told_unix_millis: u64,
-    history: JobHistory,
+    pub(crate) history: JobHistory,
 }
 
 impl JobHistories {
@@ -60,7 +52,7 @@ impl JobHistories {
 
     /// Keeps a history. If there are too many, one is forgotten: that of a job that is no longer known. Else it is the
     /// oldest of the user who has most.
-    fn keep(&mut self, now: Now, job: JobId, history: JobHistory, jobs: &Jobs) -> Vec<RowChange> {
+    pub(crate) fn keep(&mut self, now: Now, job: JobId, history: JobHistory, jobs: &Jobs) -> Vec<RowChange> {
         // Dated after the newest, whatever the clock does: a clock that went back must not make the newest the oldest.
         let told_unix_millis = self.by_time.last().map_or(0, |(at, _)| *at).max(now.unix_millis);
         let row = HistoryRow { told_unix_millis, history };
@@ -89,58 +81,6 @@ impl JobHistories {
     }
 }
 
-impl Master {
-    /// Stores the history of a job, or returns it.
-    pub(crate) fn handle_history(
-        &mut self,
-        now: Now,
-        caller: SessionCaller,
-        by: &UserRights,
-        request: HistoryRequest,
-    ) -> Result<Option<ClientReply>, Refusal> {
-        let (HistoryRequest::Get(GetHistoryRequest(job)) | HistoryRequest::Submit(SubmitHistoryRequest { job, .. })) =
-            request;
-        let owner = self.jobs.owner(job)?;
-        if !acts_for(by, owner) {
-            let message =
-                format!("the job {job} belongs to {owner}: what became of its segments is not for {}", by.user);
-            return Err(Refusal::new(Reason::NoRight, message));
-        }
-        let HistoryRequest::Submit(SubmitHistoryRequest { history, .. }) = request else {
-            return self.history(job).map(Some);
-        };
-        // The first report counts: it may have been sent twice, and marks must not count twice.
-        if self.job_histories.by_job.contains_key(&job) {
-            return Ok(Some(ClientReply::Done));
-        }
-        let bytes: usize = history.attempts.iter().map(|attempt| attempt.slice.as_str().len()).sum();
-        let most = limits::HISTORY_ATTEMPTS_MAX;
-        if history.attempts.len() > most || history.marks.len() > most || bytes > limits::HISTORY_BYTES_MAX {
-            let message = format!("the history of the job {job} is longer than {most} attempts");
-            return Err(Refusal::new(Reason::Invalid, message));
-        }
-        for (node, marks) in &history.marks {
-            if let Some(key) = self.nodes.of_id(node) {
-                self.nodes.get_mut(key).marks.note(now, by.user.clone(), *marks);
-            }
-        }
-        let changes = self.job_histories.keep(now, job, history, &self.jobs);
-        self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done)]);
-        Ok(None)
-    }
-
-    fn history(&self, job: JobId) -> Result<ClientReply, Refusal> {
-        let row = self.job_histories.by_job.get(&job).ok_or_else(|| {
-            let message = format!(
-                "nothing is known of the segments of job {job}: it has not ended, or its driver was lost, or it is \
-                 not one of the last {HISTORIES_MAX}"
-            );
-            Refusal::new(Reason::NotFound, message)
-        })?;
-        Ok(ClientReply::History(row.history.clone()))
-    }
-}
-
 /// What drivers recently reported of one node; forgotten when the master ends.
 #[derive(Debug, Default)]
 pub(crate) struct FailureMarks {
@@ -157,7 +97,7 @@ struct MarkReport {
 }
 
 impl FailureMarks {
-    fn note(&mut self, now: Now, by: UserName, marks: NodeMarks) {
+    pub(crate) fn note(&mut self, now: Now, by: UserName, marks: NodeMarks) {
         self.reports.push_back(MarkReport { when: now.monotonic, by, marks });
         if self.reports.len() > MARKS_MAX {
             // One user's many reports do not push out those of others.
@@ -203,12 +143,12 @@ pub(crate) fn avoided(weights: &[u32]) -> impl Iterator<Item = bool> {
     })
 }
 
-fn key(job: JobId) -> Vec<u8> {
+pub(crate) fn key(job: JobId) -> Vec<u8> {
     job.0.to_be_bytes().to_vec()
 }
 
-/// Most histories kept, each of at most about [`HISTORY_BYTES_MAX`](limits::HISTORY_BYTES_MAX): 25 MB in memory.
-const HISTORIES_MAX: usize = 200;
+/// Most histories kept, each of at most about [`HISTORY_BYTES_MAX`](protocol::limits::HISTORY_BYTES_MAX): 25 MB in memory.
+pub(crate) const HISTORIES_MAX: usize = 200;
 /// How long a mark counts against a node. A slow disk shows in job after job, and a repaired node is soon cleared.
 const MARKS_LIFE: Duration = Duration::from_secs(3_600);
 /// Most reports kept of one node, so that a driver that reports without end cannot fill the memory.

@@ -20,9 +20,9 @@ use crate::{
     catalog::{
         clock_guard::ClockGuard,
         namespace::{Namespace, ROOT},
-        policies::Policies,
-        quotas::Quotas,
-        trash::Trash,
+        policy_table::Policies,
+        quota_table::Quotas,
+        trash_table::Trash,
     },
     fleet::nodes::Nodes,
     jobs::{job_histories::JobHistories, job_table::Jobs},

@@ -1,8 +1,6 @@
-//! Copies of the master's small rows at the nodes: folders, policies, quotas, nodes, removals that some node missed.
-//! They come back if the master loses its disk (`docs/paths/rebuild.md`); files come back from their sidecars. Changes
-//! are counted, and each node that is up gets those it lacks, in batches. It never sends a change that is not durable
-//! yet. A copy of another journal is never replaced before the rebuild is complete: until then the older copy is the
-//! better one.
+//! Which node has which of the small rows: folders, policies, quotas, nodes, removals that some node missed. Serves the
+//! rebuild after a lost journal. Changes are counted, and each node that is up gets those it lacks. It never sends a
+//! change that is not durable yet.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,31 +9,19 @@ use std::{
 };
 
 use protocol::{
-    FileId, JournalId, Now, limits,
-    message::{
-        node_master::Order,
-        rebuild::{MirrorBase, MirrorPosition, MirrorRow, MirrorUpdate},
-    },
+    FileId, JournalId, limits,
+    message::rebuild::{MirrorBase, MirrorPosition, MirrorRow, MirrorUpdate},
 };
 use store::RowChange;
 
 use crate::{
-    Master,
     actions::{
-        CONFLICTS_TABLE, JOURNAL_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, MasterAction, NAMES_TABLE, NODES_TABLE,
-        OUTDATED_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
+        CONFLICTS_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, OUTDATED_TABLE, POLICIES_TABLE,
+        QUOTAS_TABLE, REMOVED_TABLE, StoredRow, TRASH_TABLE,
     },
-    catalog::{
-        namespace::{self, Namespace},
-        usage_accounting::{file_key, parse_file_key},
-    },
+    catalog::namespace::Namespace,
     fleet::nodes::NodeKey,
-    log::{
-        journal_lineage::JUMP_MAX,
-        journal_writes::Effect,
-        rebuild::{is_archived_row, slice_key_of},
-    },
-    replicas::orders::OrderKind,
+    log::rebuild::is_archived_row,
 };
 
 /// The small rows, their changes, and how much of them each node has. Rows are opaque here, except for telling a folder
@@ -49,27 +35,27 @@ pub(crate) struct MetadataMirror {
     /// The rows that these change: the last change of each, and whether the row exists after it.
     coming: BTreeMap<(&'static str, Vec<u8>), (u64, bool)>,
     /// The number of the newest change, durable or not.
-    sequence: u64,
+    pub(crate) sequence: u64,
     /// The number of the newest durable change.
     durable: u64,
     /// Durable changes after `log_after`, in order.
     log: VecDeque<(u64, Vec<MirrorRow>)>,
     log_after: u64,
     log_rows: usize,
-    peers: BTreeMap<NodeKey, MirrorPeer>,
+    pub(crate) peers: BTreeMap<NodeKey, MirrorPeer>,
     /// The last whole copy that was cut into pages; nodes that join together share it.
     snapshot: Option<Arc<Snapshot>>,
 }
 
 /// A node to which rows are given.
 #[derive(Debug, Default)]
-struct MirrorPeer {
+pub(crate) struct MirrorPeer {
     /// Its position.
     mark: Option<MirrorPosition>,
     /// What is being sent to it.
     sending: Option<Sending>,
     /// The whole copy that it is being sent, and the next page.
-    pages: Option<(Arc<Snapshot>, usize)>,
+    pub(crate) pages: Option<(Arc<Snapshot>, usize)>,
     retry_at: Duration,
 }
 
@@ -82,7 +68,7 @@ enum Sending {
 
 /// A whole copy in pages.
 #[derive(Debug)]
-struct Snapshot {
+pub(crate) struct Snapshot {
     mark: MirrorPosition,
     pages: Vec<Vec<MirrorRow>>,
 }
@@ -109,7 +95,7 @@ impl MetadataMirror {
     }
 
     /// Counts a change and keeps it until it is durable.
-    fn add(&mut self, rows: Vec<MirrorRow>) -> u64 {
+    pub(crate) fn add(&mut self, rows: Vec<MirrorRow>) -> u64 {
         self.sequence += 1;
         for row in &rows {
             if let Some(table) = mirrored_table(&row.table) {
@@ -158,7 +144,7 @@ impl MetadataMirror {
     }
 
     /// Whether the copy has this row, or will have it.
-    fn has_row(&self, table: &'static str, key: &[u8]) -> bool {
+    pub(crate) fn has_row(&self, table: &'static str, key: &[u8]) -> bool {
         let key = (table, key.to_vec());
         self.coming.get(&key).map_or_else(|| self.rows.contains_key(&key), |(_, is_there)| *is_there)
     }
@@ -174,7 +160,12 @@ impl MetadataMirror {
     }
 
     /// The next order for each node that lacks rows and has no order outstanding.
-    fn next_updates(&mut self, now: Duration, id: JournalId, generation: u64) -> Vec<(NodeKey, MirrorUpdate)> {
+    pub(crate) fn next_updates(
+        &mut self,
+        now: Duration,
+        id: JournalId,
+        generation: u64,
+    ) -> Vec<(NodeKey, MirrorUpdate)> {
         let mut orders = Vec::new();
         let mark = |sequence| MirrorPosition { journal: id, generation, sequence };
         let idle = self.peers.iter().filter(|(_, peer)| peer.sending.is_none() && now >= peer.retry_at);
@@ -213,13 +204,13 @@ impl MetadataMirror {
     }
 
     /// Whether some node that receives rows has not confirmed all of them.
-    fn is_any_behind(&self, id: JournalId, generation: u64) -> bool {
+    pub(crate) fn is_any_behind(&self, id: JournalId, generation: u64) -> bool {
         let whole = MirrorPosition { journal: id, generation, sequence: self.durable };
         self.peers.values().any(|peer| peer.sending.is_some() || peer.mark != Some(whole))
     }
 
     /// A node answered, or did not.
-    fn note_answer(&mut self, now: Duration, node: NodeKey, is_done: bool) {
+    pub(crate) fn note_answer(&mut self, now: Duration, node: NodeKey, is_done: bool) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         match (peer.sending.take(), is_done) {
             (Some(Sending::Changes(mark)), true) => peer.mark = Some(mark),
@@ -276,147 +267,11 @@ impl MetadataMirror {
     }
 }
 
-impl Master {
-    /// Counts the changes of small rows among `changes` and adds the row that makes the count durable. Has nodes told
-    /// once it is.
-    pub(crate) fn mirror_changes(&mut self, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
-        let mut kept = Vec::new();
-        for change in changes.iter() {
-            match change {
-                RowChange::Set { table, key, value } if self.is_mirrored(table, key, Some(value)) => {
-                    kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) });
-                    kept.extend(self.entry_of(table, key).and_then(|id| self.pinned_row(id)));
-                }
-                RowChange::Remove { table, key } if self.is_mirrored(table, key, None) => {
-                    kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
-                    kept.extend(self.entry_of(table, key).and_then(|id| self.unpinned_row(id)));
-                }
-                // The file was pinned by its content, or the slice in doubt has a name again: nothing would keep its
-                // row up to date.
-                RowChange::Set { table: table @ (NAMES_TABLE | CONFLICTS_TABLE), key, .. }
-                    if self.mirror.has_row(table, key) =>
-                {
-                    kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
-                }
-                _ => {}
-            }
-        }
-        // A change of a file is counted though no kept row shows it. So a node that was away is known to have an older
-        // copy than one that was not. And a restored journal is known to be older than what nodes have.
-        let names_changed = changes.iter().any(|change| table_of(change) == NAMES_TABLE);
-        if !kept.is_empty() || names_changed {
-            self.count_change(kept, changes, effects);
-            let touched = self.note_changed_rows(changes);
-            changes.extend(touched);
-        }
-    }
-
-    /// Sends nodes the rows they lack.
-    pub(crate) fn send_mirror_updates(&mut self, now: Now) {
-        if self.rebuild.is_running() {
-            return;
-        }
-        for (key, keep) in self.mirror.next_updates(now.monotonic, self.rebuild.id, self.rebuild.generation) {
-            self.order_now(key, OrderKind::UpdateMirror, Order::Mirror(keep));
-        }
-    }
-
-    /// Sends nodes the rows they lack at once, without waiting for the next turn, before the master is stopped. Returns
-    /// whether some node has still to answer.
-    pub fn flush_mirror_updates(&mut self, now: Now) -> bool {
-        self.send_mirror_updates(now);
-        !self.rebuild.is_running() && self.mirror.is_any_behind(self.rebuild.id, self.rebuild.generation)
-    }
-
-    /// Takes a node's answer to an order to keep rows.
-    pub(crate) fn note_mirror_ack(&mut self, now: Now, node: NodeKey, is_done: bool) {
-        self.mirror.note_answer(now.monotonic, node, is_done);
-        // Further pages need not wait for the next tick.
-        let has_more = self.mirror.peers.get(&node).is_some_and(|peer| peer.pages.is_some());
-        if is_done && has_more {
-            self.send_mirror_updates(now);
-        }
-    }
-
-    /// Gives a node an order that concerns no slice and waits for nothing.
-    pub(crate) fn order_now(&mut self, node: NodeKey, ordered: OrderKind, body: Order) {
-        let Some(session) = self.nodes.get(node).session else { return };
-        let order = self.orders.send(node, ordered);
-        self.actions.push_back(MasterAction::Order { session, order, body });
-    }
-
-    fn count_change(&mut self, mut kept: Vec<MirrorRow>, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
-        if self.lineage.first_change().is_none() {
-            let jump = self.rng.u64(1..=JUMP_MAX);
-            let (first, row) = self.lineage.begin(self.rebuild.id, self.mirror.sequence, jump);
-            self.mirror.sequence = first - 1;
-            kept.extend(mirrored_row(&row));
-            changes.push(row);
-            changes.extend(self.note_incarnation(first));
-        }
-        let sequence = self.mirror.add(kept);
-        let value = namespace::encode_row(&sequence);
-        changes.push(RowChange::Set { table: JOURNAL_TABLE, key: SEQUENCE_KEY.to_vec(), value });
-        effects.push(Effect::ChangesDurable(sequence));
-    }
-
-    fn is_mirrored(&self, table: &'static str, key: &[u8], value: Option<&[u8]>) -> bool {
-        match (table, value) {
-            (NAMES_TABLE, Some(value)) => {
-                namespace::is_folder_row(value) || parse_file_key(key).is_some_and(|id| self.is_pinned(id))
-            }
-            (CONFLICTS_TABLE, Some(value)) => is_archived_row(value),
-            (NAMES_TABLE | CONFLICTS_TABLE, None) => self.mirror.has_row(table, key),
-            _ => mirrored_table(table).is_some(),
-        }
-    }
-
-    /// Whether a table names an entry by its id, which no sidecar has. Then its row is kept, even if it is a file.
-    pub(crate) fn is_pinned(&self, id: FileId) -> bool {
-        self.catalog.policies().get(id).is_some()
-            || self.catalog.trash().inherited(id).is_some()
-            || self.rebuild.pins(|| Some(self.catalog.names().content(id)?.slice))
-    }
-
-    /// The entry that a row is about, of a table that pins files.
-    fn entry_of(&self, table: &str, key: &[u8]) -> Option<FileId> {
-        match table {
-            POLICIES_TABLE | TRASH_TABLE => parse_file_key(key),
-            OUTDATED_TABLE => self.catalog.names().file_of_slice(slice_key_of(key)?),
-            _ => None,
-        }
-    }
-
-    /// The row of a file that is pinned now.
-    fn pinned_row(&self, id: FileId) -> Option<MirrorRow> {
-        if self.catalog.names().is_folder(id) {
-            return None;
-        }
-        match self.catalog.names().row_of(id)? {
-            RowChange::Set { key, value, .. } => Some(MirrorRow { table: NAMES_TABLE.into(), key, value: Some(value) }),
-            RowChange::Remove { .. } => None,
-        }
-    }
-
-    /// Removes the row of a file that is no longer pinned: nothing would keep it up to date.
-    fn unpinned_row(&self, id: FileId) -> Option<MirrorRow> {
-        let key = file_key(id);
-        let is_left =
-            !self.catalog.names().is_folder(id) && !self.is_pinned(id) && self.mirror.has_row(NAMES_TABLE, &key);
-        is_left.then(|| MirrorRow { table: NAMES_TABLE.into(), key, value: None })
-    }
-}
-
 /// The table that a change is of.
 pub(crate) fn table_of(change: &RowChange) -> &'static str {
     match change {
         RowChange::Set { table, .. } | RowChange::Remove { table, .. } => table,
     }
-}
-
-fn mirrored_row(change: &RowChange) -> Option<MirrorRow> {
-    let RowChange::Set { table, key, value } = change else { return None };
-    Some(MirrorRow { table: (*table).into(), key: key.clone(), value: Some(value.clone()) })
 }
 
 /// The kept table of this name.
@@ -443,8 +298,6 @@ pub(crate) const MIRRORED_TABLES: [&str; 10] = [
     CONFLICTS_TABLE,
     LINEAGE_TABLE,
 ];
-/// The row that counts changes of small rows.
-pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";
 /// Changed rows kept in memory, about 8 MiB: a node that missed more is given a whole copy.
 const LOG_ROWS_MAX: usize = 65_536;
 /// Bytes of rows in one order: half a GMP message, which leaves room for its other parts.

@@ -3,7 +3,13 @@
 //! only from its seed.
 
 mod clock;
+pub(crate) mod jobs;
+pub(crate) mod nodes;
+pub(crate) mod rebuild;
+pub(crate) mod replication;
 mod requests;
+pub(crate) mod sessions;
+pub(crate) mod uploads;
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -40,9 +46,9 @@ use crate::{
         Catalog,
         clock_guard::ClockGuard,
         namespace::{Namespace, damaged_row},
-        policies::Policies,
-        quotas::Quotas,
-        trash::Trash,
+        policy_table::Policies,
+        quota_table::Quotas,
+        trash_table::Trash,
     },
     config::MasterConfig,
     error::MasterError,
@@ -60,9 +66,9 @@ use crate::{
     },
     replicas::{
         orders::Orders,
-        reconcile::{Superseded, Sweep},
         replica_table::Replicas,
         replication_queue::ReplicationQueue,
+        sweeps::{Superseded, Sweep},
     },
     writes::{lease_table::Leases, partial_uploads::PartialUploads},
 };

@@ -4,8 +4,6 @@
 pub(crate) mod desired_replication;
 pub(crate) mod order_group;
 pub(crate) mod orders;
-pub(crate) mod reconcile;
 pub(crate) mod replica_table;
-pub(crate) mod replication_monitor;
 pub(crate) mod replication_queue;
-pub(crate) mod verify_copies;
+pub(crate) mod sweeps;

@@ -14,7 +14,7 @@ use protocol::{
 use crate::{
     access::per_user::PerUser,
     actions::SessionCaller,
-    catalog::{quotas::OpenWrites, usage_accounting::StorageUsage},
+    catalog::quota_table::{OpenWrites, StorageUsage},
     fleet::nodes::NodeKey,
 };
 

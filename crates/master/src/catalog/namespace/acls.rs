@@ -1,52 +1,9 @@
-//! Entries' own lists of rights, and their owners. Serves rights. Few entries have a list, and most of those have the
-//! same one. So each list is kept once, and an entry without one costs nothing. It never decides who may do what.
-
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+//! Entries' own lists of rights, and their owners. Serves rights. It never decides who may do what.
 
 use protocol::{Acl, FileId, UserName};
 use store::RowChange;
 
 use super::{Namespace, Slot};
-
-/// The lists of those entries that have one.
-#[derive(Debug, Default)]
-pub(super) struct Acls {
-    own: BTreeMap<Slot, Arc<Acl>>,
-    known: BTreeSet<Arc<Acl>>,
-}
-
-impl Acls {
-    pub(super) fn get(&self, slot: Slot) -> Option<&Acl> {
-        self.own.get(&slot).map(|acl| &**acl)
-    }
-
-    pub(super) fn set(&mut self, slot: Slot, acl: Acl) {
-        self.remove(slot);
-        let shared = self.known.get(&acl).cloned().unwrap_or_else(|| Arc::new(acl));
-        self.known.insert(Arc::clone(&shared));
-        self.own.insert(slot, shared);
-    }
-
-    pub(super) fn remove(&mut self, slot: Slot) {
-        let Some(acl) = self.own.remove(&slot) else { return };
-        // One reference is this one and one is in `known`: no other entry has this list.
-        if Arc::strong_count(&acl) == 2 {
-            self.known.remove(&acl);
-        }
-    }
-
-    fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.own.keys().copied()
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        let lists: usize = self.known.iter().map(|acl| 32 + acl.entries().len() * ENTRY_BYTES).sum();
-        lists + self.own.len() * size_of::<(Slot, Arc<Acl>)>()
-    }
-}
 
 /// An entry, or one of the folders above it.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +63,7 @@ impl Namespace {
 
     /// Whether no entry has a list.
     pub(crate) fn has_no_acls(&self) -> bool {
-        self.items.acls().own.is_empty()
+        self.items.acls().is_empty()
     }
 
     fn ancestors_of_slot(&self, slot: Option<Slot>) -> impl Iterator<Item = Ancestor<'_>> {
@@ -119,6 +76,3 @@ impl Namespace {
         })
     }
 }
-
-/// About the size of an entry of a list, in bytes, with its name.
-const ENTRY_BYTES: usize = 64;

@@ -127,6 +127,16 @@ pub(crate) fn decode_row<T: serde::de::DeserializeOwned>(value: &[u8]) -> Option
     }
 }
 
+/// The key of an entry in any table that has one row per entry.
+pub(crate) fn file_key(id: FileId) -> Vec<u8> {
+    id.0.to_be_bytes().to_vec()
+}
+
+/// Reads a key written by [`file_key`].
+pub(crate) fn parse_file_key(key: &[u8]) -> Option<FileId> {
+    key.try_into().ok().map(|bytes| FileId(u64::from_be_bytes(bytes)))
+}
+
 /// The error for a row that cannot be read.
 pub(crate) fn damaged_row(row: &StoredRow) -> MasterError {
     MasterError::Row { table: row.table, key: row.key.iter().map(|byte| format!("{byte:02x}")).collect() }

@@ -10,7 +10,7 @@ use protocol::{
 };
 
 use super::{
-    acls::Acls,
+    acl_table::Acls,
     children::Children,
     record::{ACL, FIXED, FOLDER, LINES, RARE, Record, USER, halves, narrow, pack_format, wide},
 };

@@ -4,6 +4,7 @@
 //! [`items`]; outside, its [`FileId`]. The module never knows where copies lie, who may do what, or whether a row has
 //! reached the disk.
 
+mod acl_table;
 mod acls;
 mod attributes;
 pub(crate) mod change;
@@ -22,6 +23,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub(crate) use acls::Ancestor;
+pub(crate) use change::folder_refusal;
+pub(crate) use entry_rows::{damaged_row, decode_row, encode_row, file_key, is_folder_row, parse_file_key, remove_row};
+pub(crate) use items::hash_of_slice;
+use items::{Items, NewItem, SubtreeUsage};
+pub(crate) use listing::ListedPage;
+pub(crate) use namespace_loader::NamespaceLoader;
 use protocol::{
     FileId, JournalId, Now, Reason, Refusal, SectorPath, SliceHeader, SliceId, UserName, Version,
     message::client_master::{Entry, EntryKind, FileContent, Usage},
@@ -29,14 +37,6 @@ use protocol::{
 use store::RowChange;
 
 use crate::{StoredRow, catalog::compact_storage::Slot, error::MasterError};
-use items::{Items, NewItem, SubtreeUsage};
-
-pub(crate) use acls::Ancestor;
-pub(crate) use change::folder_refusal;
-pub(crate) use entry_rows::{damaged_row, decode_row, encode_row, is_folder_row, remove_row};
-pub(crate) use items::hash_of_slice;
-pub(crate) use listing::ListedPage;
-pub(crate) use namespace_loader::NamespaceLoader;
 
 /// Every file and folder of the cloud.
 ///

@@ -21,7 +21,6 @@ use crate::{
     actions::{CONFLICTS_TABLE, JOURNAL_TABLE, MEMBERS_TABLE, OUTDATED_TABLE, REMOVED_TABLE, StoredRow},
     catalog::namespace::{damaged_row, decode_row, encode_row},
     log::journal_lineage::Lineage,
-    log::metadata_mirror::SEQUENCE_KEY,
 };
 
 /// All rows of a rebuild, decoded.
@@ -181,17 +180,17 @@ pub(crate) fn check_row(row: &StoredRow) -> Result<(), MasterError> {
 }
 
 /// The row of a known node.
-pub(super) fn member_row(id: &NodeId) -> RowChange {
+pub(crate) fn member_row(id: &NodeId) -> RowChange {
     set(MEMBERS_TABLE, id.as_str().into(), &())
 }
 
 /// The node in such a row's key.
-pub(super) fn parse_member(key: &[u8]) -> Option<NodeId> {
+pub(crate) fn parse_member(key: &[u8]) -> Option<NodeId> {
     NodeId::new(std::str::from_utf8(key).ok()?).ok()
 }
 
 /// The row of a slice that some nodes still have to remove; none if there are no such nodes.
-pub(super) fn tombstone_row(slice: SliceId, nodes: &BTreeSet<NodeId>) -> RowChange {
+pub(crate) fn tombstone_row(slice: SliceId, nodes: &BTreeSet<NodeId>) -> RowChange {
     match nodes.is_empty() {
         true => RowChange::Remove { table: REMOVED_TABLE, key: slice_key(slice) },
         false => set(REMOVED_TABLE, slice_key(slice), nodes),
@@ -199,22 +198,22 @@ pub(super) fn tombstone_row(slice: SliceId, nodes: &BTreeSet<NodeId>) -> RowChan
 }
 
 /// Decodes such a row.
-pub(super) fn parse_tombstone(key: &[u8], value: &[u8]) -> Option<(SliceId, BTreeSet<NodeId>)> {
+pub(crate) fn parse_tombstone(key: &[u8], value: &[u8]) -> Option<(SliceId, BTreeSet<NodeId>)> {
     Some((slice_key_of(key)?, decode_row(value)?))
 }
 
 /// The row of a slice that nodes hold under outdated paths.
-pub(super) fn outdated_row(slice: SliceId, outdated: &OutdatedPaths) -> RowChange {
+pub(crate) fn outdated_row(slice: SliceId, outdated: &OutdatedPaths) -> RowChange {
     set(OUTDATED_TABLE, slice_key(slice), outdated)
 }
 
 /// Removes that row.
-pub(super) fn remove_outdated_row(slice: SliceId) -> RowChange {
+pub(crate) fn remove_outdated_row(slice: SliceId) -> RowChange {
     RowChange::Remove { table: OUTDATED_TABLE, key: slice_key(slice) }
 }
 
 /// Decodes such a row.
-pub(super) fn parse_outdated(row: &StoredRow) -> Option<(SliceId, OutdatedPaths)> {
+pub(crate) fn parse_outdated(row: &StoredRow) -> Option<(SliceId, OutdatedPaths)> {
     Some((slice_key_of(&row.key)?, decode_row(&row.value)?))
 }
 
@@ -229,22 +228,22 @@ pub(crate) fn is_archived_row(value: &[u8]) -> bool {
 }
 
 /// The conflict of a row.
-pub(super) fn parse_conflict(value: &[u8]) -> Option<Conflict> {
+pub(crate) fn parse_conflict(value: &[u8]) -> Option<Conflict> {
     decode_row(value)
 }
 
 /// The row of a conflict.
-pub(super) fn conflict_row(conflict: &Conflict) -> RowChange {
+pub(crate) fn conflict_row(conflict: &Conflict) -> RowChange {
     set(CONFLICTS_TABLE, slice_key(conflict.metadata.header.slice), conflict)
 }
 
 /// Removes the row of a conflict.
-pub(super) fn remove_conflict_row(slice: SliceId) -> RowChange {
+pub(crate) fn remove_conflict_row(slice: SliceId) -> RowChange {
     RowChange::Remove { table: CONFLICTS_TABLE, key: slice_key(slice) }
 }
 
 /// The keys and values of the standing local changes.
-pub(super) fn local_change_entries(own: &LocalChanges) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> + '_ {
+pub(crate) fn local_change_entries(own: &LocalChanges) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> + '_ {
     let of_path = |kind: u8, path: &SectorPath| local_change_key(kind, path.as_str().as_bytes());
     let slices =
         own.slices.iter().map(|slice| (local_change_key(LOCAL_SLICE, &slice.0.to_be_bytes()), encode_row(&())));
@@ -259,7 +258,7 @@ pub(super) fn local_change_entries(own: &LocalChanges) -> impl Iterator<Item = (
 }
 
 /// The key of a standing local change.
-pub(super) fn local_change_key(kind: u8, of: &[u8]) -> Vec<u8> {
+pub(crate) fn local_change_key(kind: u8, of: &[u8]) -> Vec<u8> {
     [&[kind], of].concat()
 }
 
@@ -274,32 +273,32 @@ pub(super) fn local_change_row(key: Vec<u8>, value: Vec<u8>) -> RowChange {
 }
 
 /// Removes such a row.
-pub(super) fn remove_journal_row(key: Vec<u8>) -> RowChange {
+pub(crate) fn remove_journal_row(key: Vec<u8>) -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key }
 }
 
 /// The row that records which life made the local change under this key.
-pub(super) fn local_incarnation_row(key: &[u8], life: u64) -> RowChange {
+pub(crate) fn local_incarnation_row(key: &[u8], life: u64) -> RowChange {
     set(JOURNAL_TABLE, [&[LOCAL_INCARNATION], key].concat(), &life)
 }
 
 /// Removes that row.
-pub(super) fn remove_local_incarnation(key: &[u8]) -> RowChange {
+pub(crate) fn remove_local_incarnation(key: &[u8]) -> RowChange {
     remove_journal_row([&[LOCAL_INCARNATION], key].concat())
 }
 
 /// The row of a change by a life that had not heard all nodes.
-pub(super) fn changed_row(key: &[u8], life: u64) -> RowChange {
+pub(crate) fn changed_row(key: &[u8], life: u64) -> RowChange {
     set(JOURNAL_TABLE, [&[CHANGED_ROW], key].concat(), &life)
 }
 
 /// Removes that row.
-pub(super) fn remove_changed_row(key: &[u8]) -> RowChange {
+pub(crate) fn remove_changed_row(key: &[u8]) -> RowChange {
     remove_journal_row([&[CHANGED_ROW], key].concat())
 }
 
 /// The row that records where the lives began that have not heard all nodes; none if there are no such lives.
-pub(super) fn incarnations_row(lives: &Vec<Incarnation>) -> RowChange {
+pub(crate) fn incarnations_row(lives: &Vec<Incarnation>) -> RowChange {
     match lives.is_empty() {
         true => remove_journal_row(INCARNATIONS_KEY.to_vec()),
         false => set(JOURNAL_TABLE, INCARNATIONS_KEY.to_vec(), lives),
@@ -307,37 +306,37 @@ pub(super) fn incarnations_row(lives: &Vec<Incarnation>) -> RowChange {
 }
 
 /// The row of a pinned file that the taken copy does not mention.
-pub(super) fn not_in_mirror_row(slice: SliceId) -> RowChange {
+pub(crate) fn not_in_mirror_row(slice: SliceId) -> RowChange {
     set(JOURNAL_TABLE, not_in_mirror_key(slice), &())
 }
 
 /// Removes that row.
-pub(super) fn remove_not_in_mirror(slice: SliceId) -> RowChange {
+pub(crate) fn remove_not_in_mirror(slice: SliceId) -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key: not_in_mirror_key(slice) }
 }
 
 /// The row of a slice that was archived already when a rebuild began.
-pub(super) fn archived_row(slice: SliceId) -> RowChange {
+pub(crate) fn archived_row(slice: SliceId) -> RowChange {
     set(JOURNAL_TABLE, local_change_key(ARCHIVED, &slice.0.to_be_bytes()), &())
 }
 
 /// Removes that row.
-pub(super) fn remove_archived_row(slice: SliceId) -> RowChange {
+pub(crate) fn remove_archived_row(slice: SliceId) -> RowChange {
     remove_journal_row(local_change_key(ARCHIVED, &slice.0.to_be_bytes()))
 }
 
 /// The row that records which journal this one was.
-pub(super) fn fork_row(fork: &Fork) -> RowChange {
+pub(crate) fn fork_row(fork: &Fork) -> RowChange {
     set(JOURNAL_TABLE, FORK_KEY.to_vec(), fork)
 }
 
 /// Removes that row.
-pub(super) fn remove_fork_row() -> RowChange {
+pub(crate) fn remove_fork_row() -> RowChange {
     RowChange::Remove { table: JOURNAL_TABLE, key: FORK_KEY.to_vec() }
 }
 
 /// The row that records in which later lives the lines may have forked; none if there are no such lives.
-pub(super) fn forks_row(forks: &Vec<Fork>) -> RowChange {
+pub(crate) fn forks_row(forks: &Vec<Fork>) -> RowChange {
     match forks.is_empty() {
         true => remove_journal_row(FORKS_KEY.to_vec()),
         false => set(JOURNAL_TABLE, FORKS_KEY.to_vec(), forks),
@@ -376,15 +375,15 @@ fn path_of(key: &[u8]) -> Option<SectorPath> {
 /// The row with the journal's id.
 const STATE_KEY: &[u8] = b"state";
 /// First byte of the key of a slice that was written before a rebuild began. No other key begins so.
-pub(super) const LOCAL_SLICE: u8 = 0x01;
+pub(crate) const LOCAL_SLICE: u8 = 0x01;
 /// As `LOCAL_FOLDER`, from a build that recorded only the owner.
 const OLD_LOCAL_FOLDER: u8 = 0x02;
 /// First byte of the key of a folder that was made or changed before a rebuild began.
-pub(super) const LOCAL_FOLDER: u8 = 0x03;
+pub(crate) const LOCAL_FOLDER: u8 = 0x03;
 /// First byte of the key of a path whose policy was set before a rebuild began.
-pub(super) const LOCAL_POLICY: u8 = 0x04;
+pub(crate) const LOCAL_POLICY: u8 = 0x04;
 /// First byte of the key of a user whose quota was set before a rebuild began.
-pub(super) const LOCAL_QUOTA: u8 = 0x05;
+pub(crate) const LOCAL_QUOTA: u8 = 0x05;
 /// First byte of the key of a file that only another copy or a sidecar pins.
 const NOT_IN_MIRROR: u8 = 0x06;
 /// First byte of the key of a row changed in a life that had not heard all nodes.
@@ -394,10 +393,12 @@ const LOCAL_INCARNATION: u8 = 0x08;
 /// First byte of the key of a slice that was archived already when a rebuild began.
 const ARCHIVED: u8 = 0x09;
 /// First byte of the key of a node whose membership an operator set before a rebuild began.
-pub(super) const LOCAL_MEMBERSHIP: u8 = 0x0a;
+pub(crate) const LOCAL_MEMBERSHIP: u8 = 0x0a;
 /// The row that records where the lives began that have not heard all nodes.
 const INCARNATIONS_KEY: &[u8] = b"lives";
 /// The row that records in which lives the line may have forked, after the first of them.
 const FORKS_KEY: &[u8] = b"forks";
 /// The row that records which journal this one was, before nodes showed that it was stale.
 const FORK_KEY: &[u8] = b"fork";
+/// The row that counts changes of small rows.
+pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";

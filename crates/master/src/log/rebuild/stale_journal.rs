@@ -1,187 +1,38 @@
-//! A journal older than what the nodes know: restored from a backup or a machine snapshot, or on a disk that lost
-//! acknowledged writes. Files written since would look like unpublished leftovers, so the journal is compared with the
-//! nodes before anything is removed. A stale journal counts as lost (`docs/paths/rebuild.md`): it goes on under another
-//! id, and names are rebuilt from it and the nodes. Until every known node has reported, a slice whose fate this life
-//! has not decided is never touched on a node's disk.
+//! Where two lines of one journal forked, and whose slices this life has decided. Serves the rebuild of the names from
+//! a journal that is older than the nodes. It never touches a slice.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
-use protocol::{
-    JournalId, Now, SliceId, SliceMetadata,
-    message::{
-        node_master::HeldState,
-        rebuild::{MirrorPosition, RebuildState},
-    },
-};
+use protocol::{JournalId, SliceId, message::rebuild::MirrorPosition};
 use serde::{Deserialize, Serialize};
-use store::RowChange;
-
-use super::{local_changes, rebuild_rows};
-use crate::{Master, fleet::nodes::NodeKey, replicas::reconcile::Sweep};
 
 /// Decisions of this master's life while some nodes have not reported.
 #[derive(Debug, Default)]
-pub(super) struct DecidedSlices {
-    slices: HashSet<SliceId>,
+pub(crate) struct DecidedSlices {
+    pub(crate) slices: HashSet<SliceId>,
     /// Whether there were too many to remember: then a missing entry proves nothing.
-    is_full: bool,
+    pub(crate) is_full: bool,
 }
 
 /// The journal that this one was until nodes showed that it was stale. Field order is the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Fork {
+pub(crate) struct Fork {
     /// Its id.
-    pub(super) journal: JournalId,
+    pub(crate) journal: JournalId,
     /// Its last change before this master's life.
-    pub(super) base: u64,
+    pub(crate) base: u64,
     /// The first and the last change of this master's life.
-    pub(super) incarnation: Option<(u64, u64)>,
+    pub(crate) incarnation: Option<(u64, u64)>,
     /// Whether nobody can say which side is newer: then the nodes' rows are added, and replace nothing.
-    pub(super) merges: bool,
-}
-
-impl Master {
-    /// A slice's fate was decided in this master's life.
-    pub(crate) fn note_decided(&mut self, slice: SliceId) {
-        if self.has_all_reports() {
-            return;
-        }
-        let decided = &mut self.rebuild.decided;
-        if decided.slices.len() < DECIDED_MAX {
-            decided.slices.insert(slice);
-        } else {
-            decided.is_full = true;
-        }
-    }
-
-    /// Whether every known node has reported, so that this journal is known not to be stale.
-    pub(crate) fn has_all_reports(&self) -> bool {
-        self.rebuild.unreported_nodes.is_empty()
-    }
-
-    /// Whether a slice at a node is left alone, since the journal may not know it.
-    pub(crate) fn is_held_back(&self, slice: SliceId, node: NodeKey) -> bool {
-        self.has_unmerged_mirror(node) || (!self.has_all_reports() && !self.rebuild.decided.slices.contains(&slice))
-    }
-
-    /// Whether expired entries may be removed. By an old journal they may have expired, though not by newer knowledge.
-    pub(crate) fn may_expire(&self, now: Now) -> bool {
-        let has_waited = now.monotonic >= self.rebuild.started + EXPIRY_WAITS;
-        self.has_all_reports() || (has_waited && self.rebuild.has_any_report)
-    }
-
-    /// A node has reported in this master's life, or never will.
-    pub(super) fn note_node_reported(&mut self, id: &protocol::NodeId) -> Vec<RowChange> {
-        if self.rebuild.unreported_nodes.remove(id) && self.rebuild.unreported_nodes.is_empty() {
-            let mut changes = self.note_all_reported();
-            changes.extend(self.forget_outdated_paths());
-            return changes;
-        }
-        Vec::new()
-    }
-
-    /// Nothing is held back any longer.
-    pub(super) fn note_all_reported(&mut self) -> Vec<RowChange> {
-        self.rebuild.unreported_nodes.clear();
-        self.rebuild.decided = DecidedSlices::default();
-        let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
-        self.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
-        self.forget_incarnations()
-    }
-
-    /// Whether a node's copy of this journal has a change that this line of its lives never counted.
-    pub(super) fn is_ahead_of_journal(&self, mark: &MirrorPosition) -> bool {
-        let (id, last) = (self.rebuild.id, self.mirror.sequence());
-        !self.lineage.contains(id, last, id, mark.sequence)
-    }
-
-    /// Whether a node has a copy of another journal with knowledge that was never taken over.
-    pub(crate) fn has_unmerged_mirror(&self, node: NodeKey) -> bool {
-        self.rebuild.mirror_marks.get(&node).is_some_and(|mark| self.is_unmerged_mirror(mark))
-    }
-
-    /// Whether a copy belongs to another journal and was never taken over.
-    pub(super) fn is_unmerged_mirror(&self, mark: &MirrorPosition) -> bool {
-        let (id, last) = (self.rebuild.id, self.mirror.sequence());
-        mark.journal != id && !self.lineage.contains(id, last, mark.journal, mark.sequence)
-    }
-
-    /// A slice of this journal stands at its path at a node, and has no name. A file is placed only after its commit
-    /// was durable. So if this life knows nothing of it, and its version is newer than all that the journal had, the
-    /// journal has lost that commit.
-    pub(crate) fn proves_lost_commit(&self, metadata: &SliceMetadata, state: HeldState) -> bool {
-        let header = &metadata.header;
-        state == HeldState::Placed
-            && !self.rebuild.is_running()
-            && header.journal == self.rebuild.id
-            && header.version > self.rebuild.version_at_start
-            && !self.has_all_reports()
-            && !self.rebuild.decided.is_full
-            && !self.rebuild.decided.slices.contains(&header.slice)
-            && self.catalog.names().file_of_slice(header.slice).is_none()
-    }
-
-    /// Nodes know more than the journal. It goes on under a new id, so that every slice at the nodes is examined. Nodes
-    /// have to join again, since their reports were judged by the old journal.
-    pub(crate) fn mark_journal_stale(&mut self, now: Now, key: NodeKey, generation: u64, merges: bool) {
-        let node = self.nodes.get(key).id.clone();
-        let old = self.rebuild.id;
-        tracing::error!(%node, journal = %old, "the journal is older than what nodes know; the names are put together anew");
-        let mut changes = local_changes::clear_rows(&self.rebuild.local_changes);
-        changes.extend(self.forget_forks());
-        let last = self.mirror.sequence();
-        let life = self.lineage.first_change().map(|first| (first, last));
-        // With too many changes, nobody knows which were this life's: then nothing of the journal is replaced.
-        let merges = merges || self.rebuild.changed_rows.is_full();
-        let mut fork = Fork { journal: old, base: self.rebuild.sequence_at_start, incarnation: life, merges };
-        if !self.rebuild.is_running() {
-            let (first, of_lives) = self.record_forks(fork, last);
-            fork = first;
-            changes.extend(of_lives);
-            let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
-            self.rebuild.was_archived = aside.map(|conflict| conflict.metadata.header.slice).collect();
-            changes.extend(self.rebuild.was_archived.iter().map(|slice| rebuild_rows::archived_row(*slice)));
-        }
-        changes.extend(local_changes::set_rows(&self.rebuild.local_changes));
-        if self.rebuild.is_running() {
-            changes.extend(self.age_local_changes());
-        }
-        changes.push(self.lineage.end(old, last));
-        changes.push(rebuild_rows::fork_row(&fork));
-        self.set_rebuild_state(RebuildState::Running);
-        let rebuild = &mut self.rebuild;
-        rebuild.fork = Some(fork);
-        rebuild.id = JournalId(self.rng.u64(1..));
-        rebuild.generation = rebuild.generation.max(generation).saturating_add(1).min(GENERATION_MAX);
-        rebuild.ends = now.monotonic + self.config.rebuild_wait;
-        rebuild.last_inventory = now.monotonic;
-        (rebuild.restored_mirror, rebuild.mirror_read) = (None, None);
-        (rebuild.files, rebuild.folders) = (0, 0);
-        changes.push(rebuild.state_row());
-        self.lineage.continue_as(self.rebuild.id, last);
-        for key in self.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
-            self.mirror.remove_peer(key);
-            if self.nodes.get(key).session.is_some() {
-                self.mark_node_lost(now, key);
-            }
-        }
-        self.rebuild.absent = self.rebuild.members.clone();
-        changes.extend(self.note_all_reported());
-        self.save(now, changes, Vec::new());
-    }
+    pub(crate) merges: bool,
 }
 
 /// Whether no master can have given out this mark.
-pub(super) fn is_implausible(mark: &MirrorPosition) -> bool {
+pub(crate) fn is_implausible(mark: &MirrorPosition) -> bool {
     mark.generation > GENERATION_MAX || mark.sequence > SEQUENCE_MAX
 }
 
-/// Slices remembered while some node has not reported, about 50 MiB.
-const DECIDED_MAX: usize = 1_000_000;
-/// How long after its start a master that has not heard all nodes removes nothing by time. It is long enough for the
-/// nodes of a starting cloud to join.
-const EXPIRY_WAITS: Duration = Duration::from_secs(600);
 /// Journals that one cloud can have had. A larger number is an error or a lie, and would leave no number for the next.
-pub(super) const GENERATION_MAX: u64 = 1 << 40;
+pub(crate) const GENERATION_MAX: u64 = 1 << 40;
 /// Changes that can have been counted.
 const SEQUENCE_MAX: u64 = 1 << 62;

@@ -11,7 +11,7 @@ use crate::{
     actions::SessionCaller,
     catalog::namespace::{change::NamespaceChange, not_found_refusal},
     log::journal_writes::Effect,
-    replicas::reconcile::Sweep,
+    replicas::sweeps::Sweep,
 };
 
 impl Master {

@@ -15,8 +15,8 @@ use crate::{
     actions::{MasterAction, SessionCaller},
     fleet::nodes::NodeKey,
     replicas::{
-        reconcile::Sweep,
         replica_table::{HeaderFingerprint, ReplicaState},
+        sweeps::Sweep,
     },
 };
 

@@ -6,7 +6,7 @@ use protocol::{Now, Reason, Refusal, message::node_master::IncomingWrite};
 
 use crate::{
     Master,
-    catalog::usage_accounting::StorageUsage,
+    catalog::quota_table::StorageUsage,
     fleet::nodes::NodeKey,
     writes::lease_table::{LEASE_STALL_MAX, Lease},
 };

@@ -15,30 +15,29 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::{Master, rebuild_rows};
 use crate::{
+    Master,
     actions::{
         CONFLICTS_TABLE, LINEAGE_TABLE, MEMBERS_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE, QUOTAS_TABLE,
         REMOVED_TABLE, StoredRow,
     },
     catalog::namespace::{self, Namespace, ROOT, change::NamespaceChange},
     fleet::nodes::NodeKey,
-    log::{journal_lineage, journal_writes::Effect, metadata_mirror::mirrored_table},
+    log::{
+        journal_lineage,
+        journal_writes::Effect,
+        metadata_mirror::mirrored_table,
+        rebuild::{
+            mirror_read::{MirrorRead, mark_order},
+            rebuild_rows,
+        },
+    },
     replicas::{
         orders::OrderKind,
-        reconcile::Sweep,
         replica_table::{HeaderFingerprint, ReplicaState},
+        sweeps::Sweep,
     },
 };
-
-/// A copy that is being read.
-#[derive(Debug)]
-pub(super) struct MirrorRead {
-    pub(super) node: NodeKey,
-    mark: MirrorPosition,
-    after: Option<MirrorKey>,
-    rows: Vec<MirrorRow>,
-}
 
 impl Master {
     /// Asks for the best copy, unless it has been taken already or is being read.
@@ -409,9 +408,4 @@ impl Master {
         }
         entries
     }
-}
-
-/// Of two copies, the one that knows more has the larger value.
-pub(super) fn mark_order(mark: &MirrorPosition) -> (u64, u64) {
-    (mark.generation, mark.sequence)
 }

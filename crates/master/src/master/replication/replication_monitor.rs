@@ -19,9 +19,9 @@ use crate::{
     replicas::{
         desired_replication::DesiredReplication,
         orders::QueuedWork,
-        reconcile::Sweep,
         replica_table::{Replica, ReplicaState},
         replication_queue::{PendingCopy, ReplicationHealth, ReplicationNeed},
+        sweeps::Sweep,
     },
 };
 

@@ -18,7 +18,8 @@ use crate::{
     actions::SessionCaller,
     fleet::nodes::NodeKey,
     log::journal_writes::Effect,
-    replicas::{replica_table::ReplicaState, replication_monitor::CopyStart},
+    master::replication::replication_monitor::CopyStart,
+    replicas::replica_table::ReplicaState,
     writes::lease_table::{Lease, PendingCommit, PublishedLease, SyncedCopy},
 };
 

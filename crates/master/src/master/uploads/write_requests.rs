@@ -16,7 +16,8 @@ use crate::{
     Master,
     access::{sessions::ClientSession, tickets::WriteFrom},
     catalog::{memory_files::check_memory_name, namespace::folder_refusal, rights::acts_for},
-    writes::{lease_table::Lease, upload_targets::AppendBase},
+    master::uploads::upload_targets::AppendBase,
+    writes::lease_table::Lease,
 };
 
 impl Master {

@@ -20,13 +20,13 @@ use crate::{
     actions::SessionCaller,
     catalog::rights::check_admin,
     fleet::{
-        health::pluralized,
         nodes::NodeKey,
         placement::{PlacementChoice, PlacementRequest, choose_node},
         placement_constraints::PlacementConstraints,
     },
     log::journal_writes::Effect,
-    replicas::reconcile::Sweep,
+    master::nodes::health::pluralized,
+    replicas::sweeps::Sweep,
 };
 
 impl Master {

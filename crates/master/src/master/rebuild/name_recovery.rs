@@ -16,12 +16,14 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::rebuild_rows;
 use crate::{
     Master,
     catalog::trash::is_in_trash,
     fleet::nodes::NodeKey,
-    log::journal_writes::Effect,
+    log::{
+        journal_writes::Effect,
+        rebuild::{rebuild_rows, recency::Recency},
+    },
     replicas::replica_table::{HeaderFingerprint, ReplicaState},
 };
 
@@ -444,29 +446,6 @@ impl Master {
     /// Another copy is taken, or the rebuild has ended: these notes are void.
     pub(super) fn forget_not_in_mirror(&mut self) -> Vec<RowChange> {
         std::mem::take(&mut self.rebuild.not_in_mirror).into_iter().map(rebuild_rows::remove_not_in_mirror).collect()
-    }
-}
-
-/// How new the knowledge of a file's name is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Recency {
-    generation: u64,
-    sequence: u64,
-    /// Whether it concerns the file itself, and not only a folder above it.
-    is_of_file: bool,
-}
-
-impl Recency {
-    /// Nobody says how new it is.
-    const NONE: Self = Self { generation: 0, sequence: 0, is_of_file: true };
-
-    fn of(mark: &MirrorPosition) -> Self {
-        Self { generation: mark.generation, sequence: mark.sequence, is_of_file: true }
-    }
-
-    /// The same for a folder above the file.
-    pub(super) fn of_folder(self) -> Self {
-        Self { is_of_file: false, ..self }
     }
 }
 

@@ -8,8 +8,11 @@ use std::collections::BTreeSet;
 use protocol::{NodeId, Now, SliceId};
 use store::RowChange;
 
-use super::rebuild_rows;
-use crate::{Master, fleet::nodes::NodeKey, log::journal_writes::Effect};
+use crate::{
+    Master,
+    fleet::nodes::NodeKey,
+    log::{journal_writes::Effect, rebuild::rebuild_rows},
+};
 
 impl Master {
     /// Records which slices among `effects` have lost their file while a node was away that has them, or may have them.

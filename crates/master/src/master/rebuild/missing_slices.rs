@@ -8,8 +8,10 @@ use protocol::{
 };
 use store::RowChange;
 
-use super::rebuild_rows;
-use crate::{Master, log::journal_writes::Effect};
+use crate::{
+    Master,
+    log::{journal_writes::Effect, rebuild::rebuild_rows},
+};
 
 impl Master {
     /// Lists the files of an older journal of which no node has the bytes. A node that has not reported may have them:

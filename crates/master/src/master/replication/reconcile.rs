@@ -2,8 +2,6 @@
 //! of a node. For one replica there is at most one thing to do, and it follows from the present state
 //! ([`Master::due`]). So asking once for every replica is enough, and the order of earlier events never matters.
 
-use std::collections::BTreeMap;
-
 use protocol::{
     FileId, Now, Priority, SliceHeader, SliceId, Status, TransferQos,
     message::node_master::{Ack, Order},
@@ -19,6 +17,7 @@ use crate::{
     replicas::{
         orders::{ORDER_RETRY_AFTER, OrderKind, QueuedWork},
         replica_table::{HeaderFingerprint, PathFingerprint, Replica, ReplicaState},
+        sweeps::Sweep,
     },
 };
 
@@ -26,60 +25,6 @@ use crate::{
 enum Due {
     Place(SliceHeader),
     Remove,
-}
-
-/// A walk over many entries or replicas, done in steps between other work.
-#[derive(Debug)]
-pub(crate) enum Sweep {
-    /// Everything at and below these entries has another path, or another desired replication. If the last is a folder,
-    /// its entries up to that name have been processed.
-    Moved(Vec<(FileId, Option<Box<str>>)>),
-    /// Something changed for all replicas of a node; those before this slot have been processed.
-    Node(NodeKey, Slot),
-    /// Something changed for all files; those before this slot have been processed.
-    All(Slot),
-    /// There may be room now for blocked copies.
-    Blocked {
-        /// Those up to this slice have been processed.
-        after: Option<SliceId>,
-        /// Also those for which there were too few nodes.
-        all: bool,
-    },
-    /// Expired files, and entries that were in the trash for long enough, are removed; this many at most.
-    Expire(usize),
-}
-
-/// Old contents that wait until their successor stands at its path at some node. Until then, a master that lost
-/// everything would find the old one there.
-#[derive(Debug, Default)]
-pub(crate) struct Superseded {
-    by: BTreeMap<SliceId, SliceId>,
-    waiting: BTreeMap<SliceId, Vec<SliceId>>,
-}
-
-impl Superseded {
-    /// Makes `old`, and everything that waited for it, wait for `new`.
-    pub(crate) fn add(&mut self, old: SliceId, new: SliceId) {
-        let mut waiting = self.waiting.remove(&old).unwrap_or_default();
-        waiting.push(old);
-        for slice in &waiting {
-            self.by.insert(*slice, new);
-        }
-        self.waiting.entry(new).or_default().extend(waiting);
-    }
-
-    fn waits(&self, old: SliceId) -> bool {
-        self.by.contains_key(&old)
-    }
-
-    /// Slices that need not wait for `new` any longer.
-    fn release(&mut self, new: SliceId) -> Vec<SliceId> {
-        let released = self.waiting.remove(&new).unwrap_or_default();
-        for slice in &released {
-            self.by.remove(slice);
-        }
-        released
-    }
 }
 
 impl Master {

@@ -15,12 +15,10 @@ use crate::{
     Master,
     actions::SessionCaller,
     catalog::rights::check_admin,
-    fleet::{
-        health::pluralized,
-        nodes::{NodeKey, Nodes},
-    },
+    fleet::nodes::{NodeKey, Nodes},
     log::journal_writes::Effect,
-    replicas::reconcile::Sweep,
+    master::nodes::health::pluralized,
+    replicas::sweeps::Sweep,
 };
 
 impl Master {

@@ -13,10 +13,8 @@ use protocol::{
 
 use super::name_recovery::content_of;
 use crate::{
-    Master,
-    actions::SessionCaller,
-    fleet::{health::pluralized, nodes::NodeKey},
-    log::journal_writes::Effect,
+    Master, actions::SessionCaller, fleet::nodes::NodeKey, log::journal_writes::Effect,
+    master::nodes::health::pluralized,
 };
 
 impl Master {

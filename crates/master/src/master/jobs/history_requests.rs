@@ -1,0 +1,69 @@
+//! Requests about the histories of ended jobs: a driver reports one, a user reads one. Serves `job --segments`. A mark
+//! never keeps a node from a job that has no other.
+
+use protocol::{
+    JobId, Now, Reason, Refusal, limits,
+    message::{
+        client_master::ClientReply,
+        history::HistoryRequest,
+        master_security::UserRights,
+        request::{GetHistoryRequest, SubmitHistoryRequest},
+    },
+};
+
+use crate::{
+    Master, actions::SessionCaller, catalog::rights::acts_for, jobs::job_histories::HISTORIES_MAX,
+    log::journal_writes::Effect,
+};
+
+impl Master {
+    /// Stores the history of a job, or returns it.
+    pub(crate) fn handle_history(
+        &mut self,
+        now: Now,
+        caller: SessionCaller,
+        by: &UserRights,
+        request: HistoryRequest,
+    ) -> Result<Option<ClientReply>, Refusal> {
+        let (HistoryRequest::Get(GetHistoryRequest(job)) | HistoryRequest::Submit(SubmitHistoryRequest { job, .. })) =
+            request;
+        let owner = self.jobs.owner(job)?;
+        if !acts_for(by, owner) {
+            let message =
+                format!("the job {job} belongs to {owner}: what became of its segments is not for {}", by.user);
+            return Err(Refusal::new(Reason::NoRight, message));
+        }
+        let HistoryRequest::Submit(SubmitHistoryRequest { history, .. }) = request else {
+            return self.history(job).map(Some);
+        };
+        // The first report counts: it may have been sent twice, and marks must not count twice.
+        if self.job_histories.by_job.contains_key(&job) {
+            return Ok(Some(ClientReply::Done));
+        }
+        let bytes: usize = history.attempts.iter().map(|attempt| attempt.slice.as_str().len()).sum();
+        let most = limits::HISTORY_ATTEMPTS_MAX;
+        if history.attempts.len() > most || history.marks.len() > most || bytes > limits::HISTORY_BYTES_MAX {
+            let message = format!("the history of the job {job} is longer than {most} attempts");
+            return Err(Refusal::new(Reason::Invalid, message));
+        }
+        for (node, marks) in &history.marks {
+            if let Some(key) = self.nodes.of_id(node) {
+                self.nodes.get_mut(key).marks.note(now, by.user.clone(), *marks);
+            }
+        }
+        let changes = self.job_histories.keep(now, job, history, &self.jobs);
+        self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done)]);
+        Ok(None)
+    }
+
+    fn history(&self, job: JobId) -> Result<ClientReply, Refusal> {
+        let row = self.job_histories.by_job.get(&job).ok_or_else(|| {
+            let message = format!(
+                "nothing is known of the segments of job {job}: it has not ended, or its driver was lost, or it is \
+                 not one of the last {HISTORIES_MAX}"
+            );
+            Refusal::new(Reason::NotFound, message)
+        })?;
+        Ok(ClientReply::History(row.history.clone()))
+    }
+}

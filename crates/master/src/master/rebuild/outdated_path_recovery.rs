@@ -1,0 +1,119 @@
+//! Paths under which nodes hold files that have other ones by now. Files are not moved until all nodes have reported
+//! (`stale_journal_detection`), but a joining node gets the current small rows at once. If the journal is
+//! lost then, the node's old paths would seem as new as these rows and undo renames and removals. So the rows that the
+//! node had when it came are recorded, with the file's own row. They are never dropped before all have reported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{JournalId, Now, SectorPath, SliceId, SliceMetadata, message::rebuild::MirrorPosition};
+use store::RowChange;
+
+use crate::{
+    Master,
+    actions::{OUTDATED_TABLE, StoredRow},
+    fleet::nodes::NodeKey,
+    log::rebuild::{mirror_read::mark_order, rebuild_rows, recency::Recency},
+};
+
+impl Master {
+    /// How new a node's knowledge of a slice's place is, if it has the slice under this path.
+    pub(super) fn path_recency(&self, key: NodeKey, slice: SliceId, path: &SectorPath) -> Recency {
+        let knowledge = self.node_recency(key);
+        let Some(outdated) = self.rebuild.outdated_paths.get(&slice) else { return knowledge };
+        let then = outdated.get(&(self.nodes.get(key).id.clone(), path.clone()));
+        then.map_or(knowledge, |mark| knowledge.min(self.mark_recency(mark)))
+    }
+
+    /// A node reported a slice. Records what the node knew, if the file has another path by now and the node is not
+    /// told to move it yet.
+    pub(crate) fn note_outdated_path(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata) {
+        let (slice, path) = (metadata.header.slice, &metadata.header.path);
+        // Its rows were never taken over: its paths may be the newer ones. It is given nothing before that, and then it
+        // joins again.
+        let is_unmerged = self.has_unmerged_mirror(key);
+        if is_unmerged || self.has_all_reports() || self.rebuild.is_running() || !self.is_held_back(slice, key) {
+            return;
+        }
+        let named = self.catalog.names().file_of_slice(slice).and_then(|file| self.catalog.names().path(file));
+        if named.is_none_or(|named| named == *path) {
+            return;
+        }
+        let outdated = &mut self.rebuild.outdated_paths;
+        let of_node = (self.nodes.get(key).id.clone(), path.clone());
+        let is_known = outdated.get(&slice).map(|outdated| outdated.contains_key(&of_node));
+        // What it knew when it first came with the slice: since then it was given more rows, but not told of this path.
+        if is_known == Some(true) || (is_known.is_none() && outdated.len() >= OUTDATED_MAX) {
+            return;
+        }
+        let of_slice = outdated.entry(slice).or_default();
+        of_slice.insert(of_node, self.rebuild.mirror_marks.get(&key).copied().unwrap_or(NO_MARK));
+        let row = rebuild_rows::outdated_row(slice, of_slice);
+        self.save(now, vec![row], Vec::new());
+    }
+
+    /// Takes a copy's outdated paths during a rebuild. With `replaces`, the paths known so far are dropped, unless this
+    /// journal proved to be stale itself. Returns the slices for which something is new.
+    pub(super) fn restore_outdated_paths(
+        &mut self,
+        stored: &[StoredRow],
+        replaces: bool,
+    ) -> (Vec<RowChange>, Vec<SliceId>) {
+        if !self.rebuild.is_running() {
+            return (Vec::new(), Vec::new());
+        }
+        let forgets = replaces && self.rebuild.fork.is_none();
+        let before = if forgets { std::mem::take(&mut self.rebuild.outdated_paths) } else { BTreeMap::new() };
+        let mut changes: Vec<_> = before.keys().map(|slice| rebuild_rows::remove_outdated_row(*slice)).collect();
+        let mut news = Vec::new();
+        for row in stored.iter().filter(|row| row.table == OUTDATED_TABLE) {
+            let Some((slice, said)) = rebuild_rows::parse_outdated(row) else { continue };
+            // A copy that only adds does not speak for the copy that was taken.
+            let is_said =
+                replaces || self.catalog.names().file_of_slice(slice).is_some_and(|file| self.is_pinned(file));
+            if !is_said && self.rebuild.not_in_mirror.insert(slice) {
+                changes.push(rebuild_rows::not_in_mirror_row(slice));
+            }
+            let known = self.rebuild.outdated_paths.entry(slice).or_default();
+            let was_known =
+                |of_node| known.contains_key(of_node) || before.get(&slice).is_some_and(|it| it.contains_key(of_node));
+            if !said.keys().all(was_known) {
+                // The source of its name may have been one of these.
+                self.rebuild.renamed.remove(&slice);
+                news.push(slice);
+            }
+            for (of_node, mark) in said {
+                // The rows it had when it came first count, whoever reports them.
+                let first = known.entry(of_node).or_insert(mark);
+                *first = std::cmp::min_by_key(*first, mark, mark_order);
+            }
+            changes.push(rebuild_rows::outdated_row(slice, known));
+        }
+        (changes, news)
+    }
+
+    /// Has nodes report again if they reported these slices before a copy mentioned them. These are slices that came
+    /// with an outdated path, had no place among the previous names, or whose place this copy does not name.
+    pub(super) fn request_inventories(&mut self, now: Now, slices: &[SliceId]) {
+        let mut nodes = BTreeSet::new();
+        for slice in slices {
+            nodes.extend(self.replicas.of(*slice).iter().map(|replica| replica.node));
+        }
+        for key in nodes {
+            if self.nodes.get(key).session.is_some() {
+                self.mark_node_lost(now, key);
+            }
+        }
+    }
+
+    /// All have reported, or the rebuild has ended: files are moved to their places.
+    pub(super) fn forget_outdated_paths(&mut self) -> Vec<RowChange> {
+        let outdated = std::mem::take(&mut self.rebuild.outdated_paths);
+        outdated.keys().map(|slice| rebuild_rows::remove_outdated_row(*slice)).collect()
+    }
+}
+
+/// The mark of a node that keeps no rows.
+const NO_MARK: MirrorPosition = MirrorPosition { journal: JournalId(0), generation: 0, sequence: 0 };
+/// Slices recorded in this way, some 10 MiB of memory. Beyond that, a rename or a removal may be undone if the journal
+/// is lost before all have reported.
+const OUTDATED_MAX: usize = 30_000;

@@ -1,0 +1,273 @@
+//! Rebuilds the names from the nodes after the journal was lost. (Paper, 2.2: "Sector can recover all the metadata it
+//! requires by simply scanning the data directories on each slave".) Serves `docs/paths/rebuild.md`; the reasons are in
+//! `docs/decisions/0012-lost-journal.md`. Until it ends, names are read-only and nothing on the nodes' disks is moved
+//! or removed, so no order of arrival can do harm. It never decides silently: every doubt is listed, and a loser is
+//! kept.
+
+use protocol::{
+    NodeId, Now, Reason, Refusal,
+    message::{
+        rebuild::{MirrorPosition, RebuildState},
+        request::Properties,
+    },
+};
+use store::RowChange;
+
+use crate::{
+    Master,
+    actions::MEMBERS_TABLE,
+    fleet::nodes::NodeKey,
+    log::{
+        journal_writes::Effect,
+        rebuild::{
+            local_changes,
+            local_changes::LocalChanges,
+            rebuild_rows,
+            stale_journal::{GENERATION_MAX, is_implausible},
+        },
+    },
+    replicas::sweeps::Sweep,
+};
+
+impl Master {
+    /// Takes a node's report of its copy of the small rows; it comes before the inventory.
+    pub(crate) fn note_mirror_mark(&mut self, now: Now, key: NodeKey, mark: Option<MirrorPosition>, all_seen: bool) {
+        let Some(mark) = mark else { return };
+        if is_implausible(&mark) {
+            let node = &self.nodes.get(key).id;
+            return tracing::error!(%node, ?mark, "a node's copy says what no journal can have said; it is not believed");
+        }
+        if !all_seen {
+            self.rebuild.partly_mirrored.insert(key);
+        }
+        if mark.journal == self.rebuild.id {
+            if self.is_ahead_of_journal(&mark) {
+                return self.mark_journal_stale(now, key, mark.generation, false);
+            }
+            self.rebuild.mirror_marks.insert(key, mark);
+            // This generation was given out, but the row that records it was not saved in time.
+            return self.raise_generation(now, mark.generation);
+        }
+        self.rebuild.mirror_marks.insert(key, mark);
+        // This journal knows all that the others knew, or will: it counts as newer.
+        self.raise_generation(now, mark.generation.saturating_add(1));
+        // If this journal has a past, the node's rows are read before anything is decided. The node's journal may have
+        // been rebuilt from this one, which was restored since, or belong to another cloud.
+        if !(self.rebuild.has_past && self.rebuild.state == RebuildState::New && self.has_unmerged_mirror(key)) {
+            self.begin_rebuild(now);
+        }
+        self.advance_mirror_read(now);
+    }
+
+    /// Takes a node's report on the disks whose slices it lists next. If it names, for a disk, a change that this
+    /// journal never counted, the journal is known to be stale.
+    pub(crate) fn note_disks_seen(&mut self, now: Now, key: NodeKey, seen: Option<MirrorPosition>) {
+        let seen = seen.filter(|mark| !is_implausible(mark));
+        self.rebuild.disks_seen.insert(key, seen);
+        if let Some(mark) = seen.filter(|mark| mark.journal == self.rebuild.id && self.is_ahead_of_journal(mark)) {
+            self.mark_journal_stale(now, key, mark.generation, false);
+        }
+    }
+
+    /// Whether the disks that a node reports now have been seen whole under this journal. Then the fate of all their
+    /// slices is decided. Each disk carries this mark itself, so another disk in its place is not mistaken for it.
+    pub(crate) fn has_seen_disks(&self, node: NodeKey) -> bool {
+        let of_journal = |mark: &MirrorPosition| mark.journal == self.rebuild.id;
+        match self.rebuild.disks_seen.get(&node) {
+            Some(seen) => seen.as_ref().is_some_and(|mark| of_journal(mark) && !self.is_ahead_of_journal(mark)),
+            None => {
+                self.rebuild.mirror_marks.get(&node).is_some_and(of_journal)
+                    && !self.rebuild.partly_mirrored.contains(&node)
+            }
+        }
+    }
+
+    fn raise_generation(&mut self, now: Now, generation: u64) {
+        if generation > self.rebuild.generation {
+            self.rebuild.generation = generation.min(GENERATION_MAX);
+            let row = self.rebuild.state_row();
+            self.save(now, vec![row], Vec::new());
+        }
+    }
+
+    /// A node has completed its inventory.
+    pub(crate) fn note_inventory_complete(&mut self, now: Now, key: NodeKey) {
+        let id = self.nodes.get(key).id.clone();
+        self.rebuild.absent.remove(&id);
+        self.rebuild.last_inventory = now.monotonic;
+        self.rebuild.has_any_report = true;
+        let mut rows = self.note_node_reported(&id);
+        rows.extend(self.clear_tombstones_after_inventory(key));
+        if self.rebuild.members.insert(id.clone()) {
+            rows.push(rebuild_rows::member_row(&id));
+        }
+        // It gets this journal's rows only after everything found at it is durable: from then on its disk counts as
+        // seen.
+        self.save(now, rows, vec![Effect::InventoryTaken(key)]);
+        self.finish_rebuild_if_complete(now);
+    }
+
+    /// A node's inventory is complete and durable.
+    pub(crate) fn start_mirroring(&mut self, now: Now, key: NodeKey) {
+        let node = self.nodes.get(key);
+        // Rows that were never taken over are not replaced.
+        if node.is_up() && !self.rebuild.is_running() && !self.has_unmerged_mirror(key) {
+            // A whole copy again if a disk has not seen one: with it the node records that it has.
+            let is_seen = !self.rebuild.partly_mirrored.contains(&key);
+            let mark = self.rebuild.mirror_marks.get(&key).copied().filter(|_| is_seen);
+            self.mirror.add_peer(key, mark);
+            self.send_mirror_updates(now);
+        }
+    }
+
+    /// A node joined, or was lost: its earlier report is void.
+    pub(crate) fn note_node_absent(&mut self, key: NodeKey) {
+        let id = self.nodes.get(key).id.clone();
+        self.mirror.remove_peer(key);
+        self.rebuild.mirror_marks.remove(&key);
+        self.rebuild.partly_mirrored.remove(&key);
+        self.rebuild.disks_seen.remove(&key);
+        if self.rebuild.mirror_read.as_ref().is_some_and(|gather| gather.node == key) {
+            self.rebuild.mirror_read = None;
+        }
+        if self.rebuild.members.contains(&id) {
+            self.rebuild.absent.insert(id);
+        }
+    }
+
+    /// Forgets a node that will never come back; nothing waits for it any longer.
+    pub(crate) fn forget_member(&mut self, now: Now, id: &NodeId) {
+        self.rebuild.absent.remove(id);
+        let mut changes = self.note_node_reported(id);
+        changes.extend(self.clear_tombstones(id, |_| true));
+        if self.rebuild.members.remove(id) {
+            changes.push(RowChange::Remove { table: MEMBERS_TABLE, key: id.as_str().into() });
+        }
+        self.save(now, changes, Vec::new());
+        self.finish_rebuild_if_complete(now);
+    }
+
+    /// The refusal of a request that would change names during a rebuild.
+    pub(crate) fn refuse_while_rebuilding(&self, asked: &Properties<'_>) -> Option<Refusal> {
+        (self.rebuild.is_running() && !asked.is_answered_during_rebuild).then(|| self.rebuilding_refusal())
+    }
+
+    /// The refusal during a rebuild.
+    pub(crate) fn rebuilding_refusal(&self) -> Refusal {
+        Refusal::new(Reason::Rebuilding, format!("nothing can be changed yet: {}", self.rebuild_message()))
+    }
+
+    /// The progress of a rebuild, as text for people.
+    pub(crate) fn rebuild_message(&self) -> String {
+        let (missing, all) = (self.rebuild.absent.len(), self.rebuild.members.len());
+        let names: Vec<_> = self.rebuild.absent.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        let who = if missing > names.len() { format!("{} and others", names.join(", ")) } else { names.join(", ") };
+        let rest = match missing {
+            0 => "it waits for nodes that nobody may know of".to_owned(),
+            _ => format!("{missing} of {all} nodes have not told what they hold ({who}); start them"),
+        };
+        let why = match self.rebuild.fork {
+            Some(_) => "the journal was older than what the nodes know, as after a backup was put back: ",
+            None => "",
+        };
+        format!("{why}the names are being put together from the nodes' disks and {rest}, or `sector rebuild finish`")
+    }
+
+    /// Does the timed work of a rebuild.
+    pub(crate) fn watch_rebuild(&mut self, now: Now) {
+        let is_due = now.monotonic >= self.rebuild.ends;
+        match self.rebuild.state {
+            // An unused journal stays new, however long: the nodes of an old cloud may still come.
+            RebuildState::New if is_due && !self.rebuild.members.is_empty() => {
+                self.set_rebuild_state(RebuildState::Settled);
+                let row = self.rebuild.state_row();
+                self.save(now, vec![row], Vec::new());
+            }
+            RebuildState::Running if is_due => self.finish_rebuild(now),
+            // If no node has a copy, nobody knows which nodes exist: those that come, come soon.
+            RebuildState::Running if self.rebuild.restored_mirror.is_none() && self.rebuild.absent.is_empty() => {
+                self.advance_mirror_read(now);
+                let is_quiet = now.monotonic >= self.rebuild.last_inventory + self.config.replicate_after;
+                if is_quiet && self.rebuild.mirror_read.is_none() && self.rebuild.restored_mirror.is_none() {
+                    self.finish_rebuild(now);
+                }
+            }
+            RebuildState::New | RebuildState::Running | RebuildState::Settled => self.advance_mirror_read(now),
+        }
+    }
+
+    /// The catalogue is told too: during a rebuild it trusts no folder's list of rights.
+    pub(super) fn set_rebuild_state(&mut self, state: RebuildState) {
+        self.rebuild.state = state;
+        self.catalog.set_rebuilding(self.rebuild.is_running());
+    }
+
+    /// Something of another journal was seen: if this one is young, names are rebuilt before anything else.
+    pub(crate) fn begin_rebuild(&mut self, now: Now) {
+        if self.rebuild.state != RebuildState::New {
+            return;
+        }
+        tracing::warn!(journal = %self.rebuild.id, "the nodes know an older journal; the names are put together anew");
+        self.set_rebuild_state(RebuildState::Running);
+        self.rebuild.ends = now.monotonic + self.config.rebuild_wait;
+        // Changes that people have made meanwhile stand.
+        (self.rebuild.local_changes, _) = self.collect_local_changes(true);
+        let mut changes = vec![self.rebuild.state_row()];
+        changes.extend(local_changes::set_rows(&self.rebuild.local_changes));
+        changes.extend(self.note_all_reported());
+        // Copies that were given away already belong to a journal without a past.
+        for key in self.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
+            self.mirror.remove_peer(key);
+        }
+        self.save(now, changes, Vec::new());
+    }
+
+    /// Ends a rebuild that waits for nobody any more.
+    pub(crate) fn finish_rebuild_if_complete(&mut self, now: Now) {
+        // A stale journal names its nodes itself, if any had reported by the time of its state.
+        let names_nodes = self.rebuild.fork.is_some() && !self.rebuild.members.is_empty();
+        let knows_nodes = self.rebuild.restored_mirror.is_some() || names_nodes;
+        let knows_all = knows_nodes && self.rebuild.absent.is_empty();
+        if self.rebuild.is_running()
+            && knows_all
+            && self.newest_mirror().is_none()
+            && self.rebuild.mirror_read.is_none()
+        {
+            self.finish_rebuild(now);
+        }
+    }
+
+    /// Ends a rebuild: names may be changed again, and the nodes' disks are brought into agreement with them.
+    pub(crate) fn finish_rebuild(&mut self, now: Now) {
+        let mut changes = self.remove_empty_made_folders();
+        changes.extend(self.forget_conflicts_of_nothing(now));
+        let (missing, looks) = self.list_missing();
+        changes.extend(missing);
+        self.set_rebuild_state(RebuildState::Settled);
+        self.rebuild.runs_since_start = false;
+        self.rebuild.mirror_read = None;
+        self.rebuild.version_floor = self.catalog.names().last_version();
+        self.rebuild.retired.clear();
+        self.rebuild.renamed.clear();
+        changes.extend(self.forget_not_in_mirror());
+        let was_aside = std::mem::take(&mut self.rebuild.was_archived);
+        changes.extend(was_aside.into_iter().map(rebuild_rows::remove_archived_row));
+        changes.extend(self.forget_incarnations());
+        changes.extend(self.forget_outdated_paths());
+        changes.extend(self.forget_forks());
+        changes.extend(local_changes::clear_rows(&self.rebuild.local_changes));
+        self.rebuild.local_changes = LocalChanges::default();
+        changes.extend(self.rebuild.fork.take().map(|_| rebuild_rows::remove_fork_row()));
+        changes.push(self.rebuild.state_row());
+        tracing::info!(files = self.rebuild.files, conflicts = self.rebuild.conflicts.len(), "the names are rebuilt");
+        let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
+        let effects = up.iter().copied().map(Effect::InventoryTaken).chain(looks).collect();
+        self.save(now, changes, effects);
+        self.delay_replication(now);
+        self.sweeps.push_back(Sweep::All(0));
+        self.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
+    }
+}
+
+/// Nodes named in a sentence.
+const NAMED_MAX: usize = 5;

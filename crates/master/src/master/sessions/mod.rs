@@ -1,0 +1,7 @@
+//! What the master does about sessions: keys and bearers of tickets, rechecks, the audit record. It never decides what
+//! a user may do with a name.
+
+pub(crate) mod audit_delivery;
+pub(crate) mod security_requests;
+pub(crate) mod session_watch;
+pub(crate) mod ticket_keys;
