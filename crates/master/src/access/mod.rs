@@ -12,3 +12,31 @@ pub(crate) mod security_proxy;
 pub(crate) mod session_recheck;
 pub(crate) mod sessions;
 pub(crate) mod tickets;
+
+use audit::AuditQueue;
+use security_proxy::SecurityProxy;
+use session_recheck::SessionRecheck;
+use sessions::Sessions;
+use tickets::TicketIssuer;
+
+/// Who is connected, and what is said of them elsewhere.
+pub(crate) struct Access {
+    pub(crate) tickets: TicketIssuer,
+    pub(crate) security_proxy: SecurityProxy,
+    pub(crate) session_recheck: SessionRecheck,
+    pub(crate) audit: AuditQueue,
+    pub(crate) sessions: Sessions,
+}
+
+impl Access {
+    /// Nobody is connected yet.
+    pub(crate) fn new(tickets: TicketIssuer, audit: AuditQueue) -> Self {
+        Self {
+            tickets,
+            security_proxy: SecurityProxy::default(),
+            session_recheck: SessionRecheck::default(),
+            audit,
+            sessions: Sessions::default(),
+        }
+    }
+}

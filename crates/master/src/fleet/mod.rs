@@ -9,3 +9,19 @@ pub(crate) mod placement_constraints;
 pub(crate) mod rebalance;
 pub(crate) mod topology;
 pub(crate) mod topology_watch;
+
+use colocation::Colocation;
+use copy_bandwidth::CopyBandwidth;
+use nodes::Nodes;
+use rebalance::Rebalance;
+use topology::TopologyOrigin;
+
+/// The nodes and their places.
+#[derive(Debug, Default)]
+pub(crate) struct Fleet {
+    pub(crate) nodes: Nodes,
+    pub(crate) copy_bandwidth: CopyBandwidth,
+    pub(crate) colocation: Colocation,
+    pub(crate) rebalance: Rebalance,
+    pub(crate) topology: TopologyOrigin,
+}

@@ -19,7 +19,7 @@ use crate::{
     actions::{HISTORIES_TABLE, StoredRow},
     catalog::namespace::{damaged_row, decode_row, encode_row},
     error::MasterError,
-    jobs::job_table::Jobs,
+    jobs::job_table::JobTable,
 };
 
 /// The histories of the newest jobs that have ended.
@@ -52,7 +52,7 @@ impl JobHistories {
 
     /// Keeps a history. If there are too many, one is forgotten: that of a job that is no longer known. Else it is the
     /// oldest of the user who has most.
-    pub(crate) fn keep(&mut self, now: Now, job: JobId, history: JobHistory, jobs: &Jobs) -> Vec<RowChange> {
+    pub(crate) fn keep(&mut self, now: Now, job: JobId, history: JobHistory, jobs: &JobTable) -> Vec<RowChange> {
         // Dated after the newest, whatever the clock does: a clock that went back must not make the newest the oldest.
         let told_unix_millis = self.by_time.last().map_or(0, |(at, _)| *at).max(now.unix_millis);
         let row = HistoryRow { told_unix_millis, history };
@@ -68,7 +68,7 @@ impl JobHistories {
         changes
     }
 
-    fn superfluous(&self, jobs: &Jobs) -> Option<(u64, JobId)> {
+    fn superfluous(&self, jobs: &JobTable) -> Option<(u64, JobId)> {
         let mut counted = PerUser::default();
         for job in self.by_job.keys() {
             match jobs.owner(*job) {

@@ -25,7 +25,7 @@ use crate::{
 
 /// The jobs, running and ended.
 #[derive(Debug, Default)]
-pub(crate) struct Jobs {
+pub(crate) struct JobTable {
     pub(crate) by_id: BTreeMap<JobId, Job>,
     /// Oldest first.
     by_start: BTreeSet<(u64, JobId)>,
@@ -55,7 +55,7 @@ pub(crate) struct Job {
     pub(crate) detached: Option<DetachedJob>,
 }
 
-impl Jobs {
+impl JobTable {
     /// Takes a job from its row. One that was running may still be: its driver has time to report.
     pub(crate) fn load(&mut self, now: Now, row: &StoredRow) -> Result<(), MasterError> {
         let (record, detached) = parse_job_row(&row.value).ok_or_else(|| damaged_row(row))?;
@@ -122,7 +122,7 @@ impl Jobs {
         records.take_while(fits).cloned().collect()
     }
 
-    /// Jobs whose drivers have not reported for too long.
+    /// JobTable whose drivers have not reported for too long.
     pub(crate) fn silent(&self, now: Now) -> Vec<JobId> {
         let is_silent = |id: &&JobId| {
             let silence_max = |job: &Job| job.detached.as_ref().map_or(DRIVER_SILENCE_MAX, DetachedJob::silence_max);

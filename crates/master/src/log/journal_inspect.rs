@@ -25,7 +25,7 @@ use crate::{
         trash_table::Trash,
     },
     fleet::nodes::Nodes,
-    jobs::{job_histories::JobHistories, job_table::Jobs},
+    jobs::{job_histories::JobHistories, job_table::JobTable},
     log::{journal_lineage, rebuild},
     server::{JOURNAL_FILE, read_rows},
 };
@@ -159,7 +159,7 @@ fn usable(rows: &[StoredRow]) -> (Option<Namespace>, Vec<RowProblem>) {
 fn check_row(row: &StoredRow) -> Option<String> {
     let parsed = match row.table {
         NAMES_TABLE => Namespace::check_row(row),
-        JOBS_TABLE => Jobs::default().load(Now::default(), row),
+        JOBS_TABLE => JobTable::default().load(Now::default(), row),
         HISTORIES_TABLE => JobHistories::default().load(row),
         NODES_TABLE => Nodes::default().load(Now::default(), row),
         POLICIES_TABLE => Policies::default().load(row),

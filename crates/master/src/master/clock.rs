@@ -30,7 +30,7 @@ impl Master {
 
     /// Checks the clock before anything is removed by it.
     pub(crate) fn watch_clock(&mut self, now: Now) {
-        let nodes: Vec<_> = self.nodes.iter().map(|(_, node)| node.id.clone()).collect();
+        let nodes: Vec<_> = self.fleet.nodes.iter().map(|(_, node)| node.id.clone()).collect();
         let row = self.catalog.clock_mut().watch(now, &nodes);
         self.save(now, row.into_iter().collect(), Vec::new());
     }

@@ -31,10 +31,9 @@ use store::RowChange;
 
 use crate::{
     access::{
+        Access,
         audit::AuditQueue,
-        security_proxy::SecurityProxy,
-        session_recheck::SessionRecheck,
-        sessions::{ClientSession, Peer, Sessions},
+        sessions::{ClientSession, Peer},
         tickets::{SignTickets, TicketIssuer},
     },
     actions::{
@@ -52,25 +51,18 @@ use crate::{
     },
     config::MasterConfig,
     error::MasterError,
-    fleet::{
-        colocation::Colocation, copy_bandwidth::CopyBandwidth, nodes::Nodes, rebalance::Rebalance,
-        topology::TopologyOrigin,
-    },
-    jobs::{job_histories::JobHistories, job_table::Jobs},
+    fleet::{Fleet, nodes::Nodes},
+    jobs::{Jobs, job_histories::JobHistories, job_table::JobTable},
     log::{
+        Log,
         journal_lineage::Lineage,
         journal_loader::JournalLoader,
         journal_writes::{Effect, JournalWrites},
         metadata_mirror::MetadataMirror,
         rebuild::Rebuild,
     },
-    replicas::{
-        orders::Orders,
-        replica_table::Replicas,
-        replication_queue::ReplicationQueue,
-        sweeps::{Superseded, Sweep},
-    },
-    writes::{lease_table::Leases, partial_uploads::PartialUploads},
+    replicas::{Replicas, sweeps::Sweep},
+    writes::Writes,
 };
 
 /// The master. (Paper, 2.1: it "maintains the metadata of the files stored in the system, controls the running of all
@@ -80,32 +72,15 @@ use crate::{
 /// [`handle_timeout`](Self::handle_timeout) no later than [`next_timeout`](Self::next_timeout) says.
 pub struct Master {
     pub(crate) config: MasterConfig,
-    pub(crate) tickets: TicketIssuer,
     pub(crate) rng: Rng,
     pub(crate) catalog: Catalog,
-    pub(crate) nodes: Nodes,
+    pub(crate) fleet: Fleet,
     pub(crate) replicas: Replicas,
-    pub(crate) leases: Leases,
-    pub(crate) partial_uploads: PartialUploads,
-    pub(crate) orders: Orders,
-    pub(crate) replication: ReplicationQueue,
-    pub(crate) copy_bandwidth: CopyBandwidth,
-    pub(crate) colocation: Colocation,
-    pub(crate) rebalance: Rebalance,
-    pub(crate) topology: TopologyOrigin,
-    pub(crate) security_proxy: SecurityProxy,
-    pub(crate) session_recheck: SessionRecheck,
-    pub(crate) audit: AuditQueue,
-    pub(crate) superseded: Superseded,
+    pub(crate) writes: Writes,
+    pub(crate) access: Access,
     pub(crate) jobs: Jobs,
-    pub(crate) job_histories: JobHistories,
-    pub(crate) sessions: Sessions,
-    pub(crate) journal_writes: JournalWrites,
-    pub(crate) sweeps: VecDeque<Sweep>,
+    pub(crate) log: Log,
     pub(crate) actions: VecDeque<MasterAction>,
-    pub(crate) mirror: MetadataMirror,
-    pub(crate) lineage: Lineage,
-    pub(crate) rebuild: Rebuild,
     /// No version that this master gave is as old as this.
     pub(crate) version_at_start: Version,
     /// When copies of older files may be made: until then nodes have time to come back.
@@ -155,7 +130,7 @@ impl Master {
     ) -> Result<Self, MasterError> {
         let mut rng = Rng::with_seed(seed);
         let (mut rebuild, sequence) = Rebuild::load(now, &config, &mut rng, &loading)?;
-        let (mut jobs, mut policies, mut nodes) = (Jobs::default(), Policies::default(), Nodes::default());
+        let (mut jobs, mut policies, mut nodes) = (JobTable::default(), Policies::default(), Nodes::default());
         let (mut trash, mut quotas, mut histories) = (Trash::default(), Quotas::default(), JobHistories::default());
         for row in &loading.others {
             match row.table {
@@ -178,7 +153,7 @@ impl Master {
             first_rows.push(rebuild.state_row());
         }
         let pinned = policies.entries().chain(trash.entries()).chain(rebuild.pinned(&names));
-        let keeping = MetadataMirror::load(&names, pinned, &loading.others, sequence);
+        let mirror = MetadataMirror::load(&names, pinned, &loading.others, sequence);
         let clock_row = loading.others.iter().find(|row| row.table == CLOCK_TABLE);
         let clock = ClockGuard::load(now, clock_row)?;
         let audit = AuditQueue::new(now, rng.u64(..));
@@ -192,38 +167,21 @@ impl Master {
             next_tick: now.monotonic + TICK,
             next_blocked_retry: now.monotonic + BLOCKED_RETRY_AFTER,
             config,
-            tickets: TicketIssuer::new(now, signer),
             rng,
             catalog,
-            nodes,
+            fleet: Fleet { nodes, ..Fleet::default() },
             replicas: Replicas::default(),
-            leases: Leases::default(),
-            partial_uploads: PartialUploads::default(),
-            orders: Orders::default(),
-            replication: ReplicationQueue::default(),
-            copy_bandwidth: CopyBandwidth::default(),
-            colocation: Colocation::default(),
-            rebalance: Rebalance::default(),
-            topology: TopologyOrigin::default(),
-            security_proxy: SecurityProxy::default(),
-            session_recheck: SessionRecheck::default(),
-            audit,
-            superseded: Superseded::default(),
-            jobs,
-            job_histories: histories,
-            sessions: Sessions::default(),
-            journal_writes: JournalWrites::default(),
-            sweeps: VecDeque::new(),
+            writes: Writes::default(),
+            access: Access::new(TicketIssuer::new(now, signer), audit),
+            jobs: Jobs { table: jobs, histories },
+            log: Log { journal_writes: JournalWrites::default(), mirror, lineage, rebuild },
             actions: VecDeque::new(),
-            mirror: keeping,
-            lineage,
-            rebuild,
             #[cfg(test)]
             test_replication: None,
         };
         master.save(now, first_rows, Vec::new());
         // All files begin without copies; nodes report theirs when they join.
-        master.sweeps.push_back(Sweep::All(0));
+        master.replicas.sweeps.push_back(Sweep::All(0));
         Ok(master)
     }
 
@@ -232,7 +190,7 @@ impl Master {
         if who.user.credential != CredentialId(0) {
             self.recheck_session(session);
         }
-        let evicted = self.sessions.open(now, session, who);
+        let evicted = self.access.sessions.open(now, session, who);
         self.actions.extend(evicted.map(MasterAction::CloseSession));
     }
 
@@ -241,8 +199,8 @@ impl Master {
     /// # Errors
     /// When there are too many nodes.
     pub fn open_node_session(&mut self, now: Now, session: SessionId, join: NodeJoin) -> Result<(), Refusal> {
-        let (key, old) = self.nodes.join(now, session, join)?;
-        let rows = self.nodes.row_change(key).into_iter().collect();
+        let (key, old) = self.fleet.nodes.join(now, session, join)?;
+        let rows = self.fleet.nodes.row_change(key).into_iter().collect();
         self.save(now, rows, Vec::new());
         self.note_rejoined(now, key, old);
         self.run_pending(now);
@@ -251,9 +209,9 @@ impl Master {
 
     /// Notes that a session has ended.
     pub fn close_session(&mut self, now: Now, session: SessionId) {
-        if self.sessions.close(now, session) {
+        if self.access.sessions.close(now, session) {
             self.actions.push_back(MasterAction::CloseSession(session));
-        } else if let Some(key) = self.nodes.of_session(session) {
+        } else if let Some(key) = self.fleet.nodes.of_session(session) {
             self.mark_node_lost(now, key);
         }
         self.run_pending(now);
@@ -261,9 +219,9 @@ impl Master {
 
     /// Who is at the other end of a session; `None` for a session that is not open.
     pub fn peer(&self, session: SessionId) -> Option<Peer<'_>> {
-        match self.sessions.get(session) {
+        match self.access.sessions.get(session) {
             Some(client) => Some(Peer::Client(&client.rights)),
-            None => self.nodes.of_session(session).map(|key| Peer::Node(&self.nodes.get(key).id)),
+            None => self.fleet.nodes.of_session(session).map(|key| Peer::Node(&self.fleet.nodes.get(key).id)),
         }
     }
 
@@ -271,12 +229,12 @@ impl Master {
     pub fn handle_message(&mut self, now: Now, from: SessionCaller, message: MasterMessage) {
         match message {
             MasterMessage::Client(request) => {
-                if let Some(client) = self.sessions.touch(now, from.session).cloned() {
+                if let Some(client) = self.access.sessions.touch(now, from.session).cloned() {
                     self.handle_request(now, from, &client, request);
                 }
             }
             MasterMessage::Node(report) => {
-                if let Some(key) = self.nodes.of_session(from.session) {
+                if let Some(key) = self.fleet.nodes.of_session(from.session) {
                     self.handle_report(now, from, key, report);
                 }
             }
@@ -288,7 +246,7 @@ impl Master {
     pub fn handle_completion(&mut self, now: Now, completion: MasterCompletion) {
         match completion {
             MasterCompletion::Saved { batch } => {
-                for effect in self.journal_writes.finish(batch) {
+                for effect in self.log.journal_writes.finish(batch) {
                     self.apply(now, effect);
                 }
             }
@@ -308,8 +266,8 @@ impl Master {
             self.next_tick = now.monotonic + TICK;
             if late > TICK {
                 // The master itself was away (a suspended or starved process): the peers' messages are still unread.
-                self.nodes.discount_pause(now, late);
-                self.jobs.discount_pause(now, late);
+                self.fleet.nodes.discount_pause(now, late);
+                self.jobs.table.discount_pause(now, late);
             }
             self.tick(now);
         }
@@ -327,7 +285,7 @@ impl Master {
         if self.has_sweeps() {
             return Duration::ZERO;
         }
-        self.leases.next_expiry().map_or(self.next_tick, |end| end.min(self.next_tick))
+        self.writes.leases.next_expiry().map_or(self.next_tick, |end| end.min(self.next_tick))
     }
 
     /// The names, for comparison with a model.
@@ -394,7 +352,7 @@ impl Master {
             ClientRequest::Rebuild(request) => self.handle_rebuild(now, from, by, request),
             ClientRequest::Import(ImportRequest { node }) => self.import(now, client, &node).map(Some),
             ClientRequest::Logout(LogoutRequest) => {
-                self.sessions.close(now, from.session);
+                self.access.sessions.close(now, from.session);
                 self.reply(from, ClientReply::Done);
                 self.actions.push_back(MasterAction::CloseSession(from.session));
                 Ok(None)
@@ -434,7 +392,7 @@ impl Master {
     /// Answers a client once all earlier changes are durable. The answer may include another client's recent change,
     /// which a crash would undo.
     pub(crate) fn reply_saved(&mut self, to: SessionCaller, reply: ClientReply) {
-        if let Some(Effect::Reply(to, reply)) = self.journal_writes.after_pending(Effect::Reply(to, reply)) {
+        if let Some(Effect::Reply(to, reply)) = self.log.journal_writes.after_pending(Effect::Reply(to, reply)) {
             self.reply(to, reply);
         }
     }
@@ -444,12 +402,12 @@ impl Master {
         self.add_tombstones(&mut changes, &effects);
         self.mirror_changes(&mut changes, &mut effects);
         if !changes.is_empty() {
-            let batch = self.journal_writes.begin(effects);
+            let batch = self.log.journal_writes.begin(effects);
             self.actions.push_back(MasterAction::Save { batch, changes });
             return;
         }
         for effect in effects {
-            if let Some(effect) = self.journal_writes.after_pending(effect) {
+            if let Some(effect) = self.log.journal_writes.after_pending(effect) {
                 self.apply(now, effect);
             }
         }
@@ -462,11 +420,11 @@ impl Master {
                 self.note_decided(slice);
                 self.reconcile_slice(now, slice);
             }
-            Effect::Supersede(old, new) => self.superseded.add(old, new),
-            Effect::Moved(entry) => self.sweeps.push_back(Sweep::Moved(vec![(entry, None)])),
+            Effect::Supersede(old, new) => self.replicas.superseded.add(old, new),
+            Effect::Moved(entry) => self.replicas.sweeps.push_back(Sweep::Moved(vec![(entry, None)])),
             Effect::ForgetJob(job) => self.forget_job(job),
             Effect::StartDriver(job) => self.start_driver(job),
-            Effect::ChangesDurable(sequence) => self.mirror.note_durable(sequence),
+            Effect::ChangesDurable(sequence) => self.log.mirror.note_durable(sequence),
             Effect::InventoryTaken(node) => self.start_mirroring(now, node),
         }
     }
@@ -481,7 +439,7 @@ impl Master {
     /// The follow-up work of any change: a step of the sweeps, copies, orders.
     pub(crate) fn run_pending(&mut self, now: Now) {
         self.sweep(now);
-        if !self.rebuild.is_running() {
+        if !self.log.rebuild.is_running() {
             self.begin_copies(now);
             self.continue_rebalance(now);
         }
@@ -492,37 +450,37 @@ impl Master {
         self.check_heartbeats(now);
         self.recheck_sessions(now);
         self.watch_clock(now);
-        if !self.rebuild.is_running() {
+        if !self.log.rebuild.is_running() {
             self.watch_drains(now);
             self.watch_rebalance();
             if self.may_expire(now) {
                 self.begin_expiry(now);
             }
         }
-        self.nodes.compare_speeds();
+        self.fleet.nodes.compare_speeds();
         self.divide_link_limits();
         self.watch_jobs(now);
         self.roll_ticket_key(now);
         self.send_audit(now);
         self.watch_rebuild(now);
         self.send_mirror_updates(now);
-        self.orders.requeue_due(now.monotonic);
+        self.replicas.orders.requeue_due(now.monotonic);
         self.expire_chains(now);
         self.retry_failed_copies(now);
-        let idle = self.sessions.close_idle(now);
+        let idle = self.access.sessions.close_idle(now);
         self.actions.extend(idle.into_iter().map(MasterAction::CloseSession));
         if now.monotonic >= self.next_blocked_retry {
             self.next_blocked_retry = now.monotonic + BLOCKED_RETRY_AFTER;
             self.retry_blocked_copies(false);
-            if !self.rebuild.is_running() {
+            if !self.log.rebuild.is_running() {
                 self.free_space_from_trash(now);
             }
             self.advance_leases(now);
-            self.partial_uploads.expire(now.monotonic);
+            self.writes.partial_uploads.expire(now.monotonic);
         }
         if !self.has_begun_replication && now.monotonic >= self.replication_begins {
             self.has_begun_replication = true;
-            self.sweeps.push_back(Sweep::All(0));
+            self.replicas.sweeps.push_back(Sweep::All(0));
         }
     }
 }

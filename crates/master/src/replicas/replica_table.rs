@@ -10,8 +10,10 @@ use std::{
 use protocol::{SectorPath, SliceHeader, SliceId};
 
 use crate::{
-    catalog::compact_storage::{Index, Slab, Slot, SlotValue},
-    catalog::namespace::hash_of_slice,
+    catalog::{
+        compact_storage::{Index, Slab, Slot, SlotValue},
+        namespace::hash_of_slice,
+    },
     fleet::nodes::{NODES_MAX, NodeKey},
 };
 
@@ -19,7 +21,7 @@ use crate::{
 /// replica, and one mark for the path at which placed ones normally all stand. If that is not enough (more than three,
 /// or placed at different paths during a rename), the replicas are in a separate table.
 #[derive(Debug)]
-pub(crate) struct Replicas {
+pub(crate) struct ReplicaTable {
     sets: Slab<Set>,
     by_slice: Index,
     /// The replicas of sets that are [`Set::LARGE`].
@@ -91,7 +93,7 @@ fn mark(of: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-impl Replicas {
+impl ReplicaTable {
     /// The replicas of a slice, by node.
     pub(crate) fn of(&self, slice: SliceId) -> ReplicaSet {
         self.find(slice).map_or_else(ReplicaSet::default, |slot| self.read(slot))
@@ -158,7 +160,7 @@ impl Replicas {
         slots.filter_map(|slot| self.sets.get(slot).map(Set::slice))
     }
 
-    /// Replicas found corrupt and not yet replaced.
+    /// ReplicaTable found corrupt and not yet replaced.
     pub(crate) fn corrupt_count(&self) -> u64 {
         self.corrupt
     }
@@ -203,7 +205,7 @@ impl Replicas {
     }
 }
 
-impl Default for Replicas {
+impl Default for ReplicaTable {
     fn default() -> Self {
         Self { sets: Slab::new(), by_slice: Index::new(), large: BTreeMap::new(), corrupt: 0 }
     }
@@ -335,7 +337,7 @@ fn is_corrupt(replica: &Replica) -> u64 {
 /// Epochs wrap around. A replica never lags this many inventories behind: after each complete one, those it did not
 /// name are forgotten.
 pub(crate) const EPOCHS: u32 = 1 << 17;
-/// Replicas that stand in the set itself: the cloud's default number of copies.
+/// ReplicaTable that stand in the set itself: the cloud's default number of copies.
 const SMALL_MAX: usize = 3;
 /// Sets examined in a walk for each one wanted: examining one costs a fiftieth of the work on a set that is found.
 const SETS_PER_FOUND: usize = 16;
@@ -370,7 +372,7 @@ mod tests {
     #[test]
     fn replicas_agree_with_an_obvious_map() {
         let mut rng = fastrand::Rng::with_seed(4);
-        let (mut replicas, mut map) = (Replicas::default(), BTreeMap::<(SliceId, NodeKey), Replica>::new());
+        let (mut replicas, mut map) = (ReplicaTable::default(), BTreeMap::<(SliceId, NodeKey), Replica>::new());
         for round in 0..40_000 {
             let (slice, replica) = (slice(rng.u64(..300)), a_replica(&mut rng));
             let removes = if round < 20_000 { 90 } else { 150 };

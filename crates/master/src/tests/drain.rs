@@ -74,7 +74,7 @@ fn a_plan_says_what_would_move_and_moves_nothing() {
     assert_eq!(slices.iter().map(|slice| bench.holders(*slice)).collect::<Vec<_>>(), before);
     assert_eq!((bench.rows.clone(), status(&mut bench, "n1").membership), (rows, Membership::Active));
     // Nothing was promised to the nodes either.
-    assert!(bench.master.nodes.iter().all(|(_, node)| node.promised_bytes == 0));
+    assert!(bench.master.fleet.nodes.iter().all(|(_, node)| node.promised_bytes == 0));
 }
 
 #[test]

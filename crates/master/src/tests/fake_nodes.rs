@@ -240,12 +240,12 @@ impl Bench {
     fn check_removal(&self, removed: &SliceMetadata) {
         let slice = removed.header.slice;
         let Some(content) = self.master.catalog.names().content_of_slice(slice) else { return };
-        if content.digest != removed.digest || self.master.journal_writes.has_unsaved_change(slice) {
+        if content.digest != removed.digest || self.master.log.journal_writes.has_unsaved_change(slice) {
             return;
         }
         let is_there = |id: &NodeId| {
-            let key = self.master.nodes.of_id(id);
-            key.is_some_and(|key| self.master.nodes.get(key).is_reachable())
+            let key = self.master.fleet.nodes.of_id(id);
+            key.is_some_and(|key| self.master.fleet.nodes.get(key).is_reachable())
         };
         let left = self.nodes.iter().filter(|(id, fake)| fake.held.contains_key(&slice) && is_there(id)).count();
         let wished = self.master.copies_to_keep(slice);

@@ -12,7 +12,10 @@ use protocol::{
 use store::RowChange;
 
 use super::*;
-use crate::{StoredRow, log::journal_restore::RESTORED_TABLES, log::rebuild};
+use crate::{
+    StoredRow,
+    log::{journal_restore::RESTORED_TABLES, rebuild},
+};
 
 type Rows = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 
@@ -180,12 +183,12 @@ fn a_journal_under_a_new_id_knows_its_own_mirrors_before_anything_is_saved() {
     bench.advance(seconds(5));
     bench.rows = backup;
     bench.restart_master();
-    let (old, last) = (bench.master.rebuild.id, bench.master.mirror.sequence());
+    let (old, last) = (bench.master.log.rebuild.id, bench.master.log.mirror.sequence());
     bench.saves = false;
     bench.join("n1");
-    let id = bench.master.rebuild.id;
+    let id = bench.master.log.rebuild.id;
     assert_ne!(id, old, "the node's copy was newer");
-    let newest = bench.master.mirror.sequence();
-    assert!(bench.master.lineage.contains(id, newest, id, last), "a node with this copy would count as newer");
-    assert!(bench.master.lineage.contains(id, newest, old, last));
+    let newest = bench.master.log.mirror.sequence();
+    assert!(bench.master.log.lineage.contains(id, newest, id, last), "a node with this copy would count as newer");
+    assert!(bench.master.log.lineage.contains(id, newest, old, last));
 }

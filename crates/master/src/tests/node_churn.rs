@@ -107,13 +107,13 @@ fn check(bench: &mut Bench, files: &[String], seed: u64) {
         let slice = content(&bench.stat(at).entry).slice;
         let holders = bench.holders(slice);
         let terms = constraints_of(bench, at);
-        let nodes = &bench.master.nodes;
+        let nodes = &bench.master.fleet.nodes;
         let keys: Vec<_> = holders.iter().map(|id| nodes.of_id(&node(id)).unwrap()).collect();
         assert!(keys.len() >= terms.copies_possible(nodes), "seed {seed}: {at} is at {holders:?}");
         assert!(keys.len() <= terms.copies_to_keep(nodes), "seed {seed}: {at} is at {holders:?}");
         assert_eq!(terms.violation(nodes, &keys), None, "seed {seed}: {at} is at {holders:?}");
     }
-    for (_, node) in bench.master.nodes.iter() {
+    for (_, node) in bench.master.fleet.nodes.iter() {
         assert_eq!(node.promised_bytes, 0, "seed {seed}: {}", node.id);
         assert_eq!((node.incoming, node.outgoing), (0, 0), "seed {seed}: {}", node.id);
         let may_stay = node.membership != Membership::Drained || node.slice_count == 0;

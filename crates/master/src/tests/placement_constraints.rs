@@ -34,18 +34,18 @@ pub(super) fn replication_from_path(names: &Namespace, at: &SectorPath) -> Optio
 
 /// The holders of a slice, by the master's numbers.
 fn keys(bench: &Bench, slice: SliceId) -> Vec<NodeKey> {
-    bench.holders(slice).iter().map(|id| bench.master.nodes.of_id(&node(id)).unwrap()).collect()
+    bench.holders(slice).iter().map(|id| bench.master.fleet.nodes.of_id(&node(id)).unwrap()).collect()
 }
 
 /// The least cost of any set of so many nodes.
 fn least_cost(bench: &Bench, terms: &PlacementConstraints, count: usize) -> PlacementCost {
-    let all: Vec<_> = bench.master.nodes.iter().map(|(key, _)| key).collect();
+    let all: Vec<_> = bench.master.fleet.nodes.iter().map(|(key, _)| key).collect();
     let sets = (0u32..1 << all.len()).filter(|bits| bits.count_ones() as usize == count);
     let chosen = |bits: u32| -> Vec<NodeKey> {
         let of_set = all.iter().enumerate().filter(|(index, _)| bits >> index & 1 == 1);
         of_set.map(|(_, key)| *key).collect()
     };
-    sets.map(|bits| terms.cost(&bench.master.nodes, &chosen(bits))).min().unwrap()
+    sets.map(|bits| terms.cost(&bench.master.fleet.nodes, &chosen(bits))).min().unwrap()
 }
 
 pub(super) fn constraints_of(bench: &mut Bench, at: &str) -> PlacementConstraints {
@@ -84,9 +84,9 @@ fn copies_stand_as_well_as_in_the_best_of_all_sets() {
                 let slice = slice_at(&mut bench, &at);
                 let terms = constraints_of(&mut bench, &at);
                 let holders = keys(&bench, slice);
-                assert_eq!(holders.len(), terms.copies_possible(&bench.master.nodes), "round {round}: {at}");
+                assert_eq!(holders.len(), terms.copies_possible(&bench.master.fleet.nodes), "round {round}: {at}");
                 let (found, least) =
-                    (terms.cost(&bench.master.nodes, &holders), least_cost(&bench, &terms, holders.len()));
+                    (terms.cost(&bench.master.fleet.nodes, &holders), least_cost(&bench, &terms, holders.len()));
                 assert_eq!(found, least, "round {round}: {at} at {:?}", bench.holders(slice));
             }
         }
@@ -102,7 +102,7 @@ fn a_set_that_is_trimmed_is_the_best_part_of_what_there_was() {
             bench
                 .add_node(&format!("n{index}"), &format!("{}/{}", rng.choice(["a", "b", "c"]).unwrap(), rng.u32(1..3)));
         }
-        let nodes = &bench.master.nodes;
+        let nodes = &bench.master.fleet.nodes;
         let terms = PlacementConstraints {
             copies: 3,
             ..PlacementConstraints::new(nodes, &DesiredReplication { copies: 3, ..DesiredReplication::default() })

@@ -15,7 +15,7 @@ use crate::{
     actions::StoredRow,
     fleet::nodes::NodeKey,
     jobs::job_table::parse_job_row,
-    replicas::replica_table::{HeaderFingerprint, Replica, ReplicaState, Replicas},
+    replicas::replica_table::{HeaderFingerprint, Replica, ReplicaState, ReplicaTable},
 };
 
 fn path(text: &str) -> SectorPath {
@@ -61,7 +61,7 @@ fn reload(rows: &[RowChange]) -> Namespace {
 /// the tables stand between two doublings, and in whatever order names come.
 #[test]
 fn a_file_takes_at_most_200_bytes_with_its_replicas() {
-    let (mut names, mut replicas, mut worst) = (empty(), Replicas::default(), 0);
+    let (mut names, mut replicas, mut worst) = (empty(), ReplicaTable::default(), 0);
     let mut rng = fastrand::Rng::with_seed(1);
     let total: u128 = 130_000;
     for number in 0..total {

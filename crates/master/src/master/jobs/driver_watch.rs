@@ -38,7 +38,7 @@ impl Master {
         journal: SectorPath,
         keys: Vec<DriverKey>,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let job = self.jobs.get(id)?;
+        let job = self.jobs.table.get(id)?;
         if !acts_for(&client.rights, &job.record.user) {
             return Err(not_owner_refusal(&client.rights, &job.record));
         }
@@ -51,18 +51,19 @@ impl Master {
             return Err(Refusal::new(Reason::Invalid, message));
         }
         let user = &job.record.user;
-        let (detached, nodes) = (self.jobs.per_user(|job| job.detached.is_some()), self.nodes.up_count() as u64);
+        let (detached, nodes) =
+            (self.jobs.table.per_user(|job| job.detached.is_some()), self.fleet.nodes.up_count() as u64);
         if !detached.may_add(user, 1, nodes.max(1) * NODE_DRIVERS_MAX) {
             let message = format!("nodes drive {} detached jobs of {user} already", detached.has(user));
             return Err(Refusal::throttled(message, DRIVER_RETRY_SECONDS));
         }
         let by = client.held();
-        if let Some(job) = self.jobs.get_mut(id) {
+        if let Some(job) = self.jobs.table.get_mut(id) {
             job.detached =
                 Some(DetachedJob { journal, keys, by, drivers: 0, node: None, is_heard: true, failed_starts: 0 });
         }
         if !self.replace_driver(now, id) {
-            if let Some(job) = self.jobs.get_mut(id) {
+            if let Some(job) = self.jobs.table.get_mut(id) {
                 job.detached = None;
             }
             let message = "no node is up to drive the job; `sector nodes` shows them";
@@ -75,28 +76,28 @@ impl Master {
     /// Gives a detached job its next driver, at another node than the last if there is one. False if that is not
     /// possible, now or ever.
     pub(crate) fn replace_driver(&mut self, now: Now, id: JobId) -> bool {
-        let Ok(job) = self.jobs.get(id) else { return false };
+        let Ok(job) = self.jobs.table.get(id) else { return false };
         let Some(detached) = job.detached.as_ref().filter(|detached| (detached.drivers as usize) < detached.keys.len())
         else {
             return false;
         };
-        let up = self.nodes.by_name().filter(|(_, node)| node.is_up() && node.membership != Membership::Drained);
+        let up = self.fleet.nodes.by_name().filter(|(_, node)| node.is_up() && node.membership != Membership::Drained);
         let up: Vec<NodeId> = up.map(|(_, node)| node.id.clone()).collect();
         let others: Vec<&NodeId> = up.iter().filter(|node| detached.node.as_ref() != Some(node)).collect();
         let Some(node) = self.rng.choice(others).cloned().or_else(|| up.first().cloned()) else {
             // A driver that comes soon may still take it over: the job stays where it is, and is checked again.
             return detached.drivers > 0;
         };
-        for session in self.sessions.driving(id) {
-            self.sessions.close(now, session);
+        for session in self.access.sessions.driving(id) {
+            self.access.sessions.close(now, session);
             self.actions.push_back(MasterAction::CloseSession(session));
         }
         // The next driver writes the same parts of the output. It would have to wait until these leases end by
         // themselves.
-        for lease in self.leases.driving(id) {
+        for lease in self.writes.leases.driving(id) {
             self.abort_lease(now, lease);
         }
-        let Some(job) = self.jobs.get_mut(id) else { return false };
+        let Some(job) = self.jobs.table.get_mut(id) else { return false };
         job.last_report = now.monotonic;
         job.record.driver = Some(node.clone());
         if let Some(detached) = &mut job.detached {
@@ -113,16 +114,17 @@ impl Master {
 
     /// The driver's number is durable: no other driver will have its key.
     pub(crate) fn start_driver(&mut self, id: JobId) {
-        let node = self.jobs.get(id).ok().and_then(|job| job.record.driver.clone());
-        if let Some(key) = node.and_then(|node| self.nodes.of_id(&node)) {
-            self.orders.push(key, QueuedWork::Drive(id));
+        let node = self.jobs.table.get(id).ok().and_then(|job| job.record.driver.clone());
+        if let Some(key) = node.and_then(|node| self.fleet.nodes.of_id(&node)) {
+            self.replicas.orders.push(key, QueuedWork::Drive(id));
         }
     }
 
     /// What the node is told, if it is still the job's node.
     pub(crate) fn drive_order(&self, node: NodeKey, id: JobId) -> Option<DriveOrder> {
-        let job = self.jobs.get(id).ok()?;
-        let detached = job.detached.as_ref().filter(|detached| detached.node() == Some(&self.nodes.get(node).id))?;
+        let job = self.jobs.table.get(id).ok()?;
+        let detached =
+            job.detached.as_ref().filter(|detached| detached.node() == Some(&self.fleet.nodes.get(node).id))?;
         let (user, journal) = (job.record.user.clone(), detached.journal.clone());
         Some(DriveOrder { job: id, user, key: detached.key()?, journal })
     }
@@ -132,7 +134,7 @@ impl Master {
     /// # Errors
     /// Refused for a key that is not that of the job's present driver, in the same words whatever is wrong.
     pub fn driver_session(&self, id: JobId, key: DriverKey) -> Result<HeldSession, Refusal> {
-        let detached = self.jobs.get(id).ok().and_then(|job| job.detached.as_ref());
+        let detached = self.jobs.table.get(id).ok().and_then(|job| job.detached.as_ref());
         detached.filter(|detached| detached.key() == Some(key)).map(|detached| detached.by.clone()).ok_or_else(|| {
             Refusal::new(Reason::JobEnded, format!("this is not the driver of the job {id}, or no more"))
         })

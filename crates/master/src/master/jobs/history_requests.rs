@@ -27,7 +27,7 @@ impl Master {
     ) -> Result<Option<ClientReply>, Refusal> {
         let (HistoryRequest::Get(GetHistoryRequest(job)) | HistoryRequest::Submit(SubmitHistoryRequest { job, .. })) =
             request;
-        let owner = self.jobs.owner(job)?;
+        let owner = self.jobs.table.owner(job)?;
         if !acts_for(by, owner) {
             let message =
                 format!("the job {job} belongs to {owner}: what became of its segments is not for {}", by.user);
@@ -37,7 +37,7 @@ impl Master {
             return self.history(job).map(Some);
         };
         // The first report counts: it may have been sent twice, and marks must not count twice.
-        if self.job_histories.by_job.contains_key(&job) {
+        if self.jobs.histories.by_job.contains_key(&job) {
             return Ok(Some(ClientReply::Done));
         }
         let bytes: usize = history.attempts.iter().map(|attempt| attempt.slice.as_str().len()).sum();
@@ -47,17 +47,17 @@ impl Master {
             return Err(Refusal::new(Reason::Invalid, message));
         }
         for (node, marks) in &history.marks {
-            if let Some(key) = self.nodes.of_id(node) {
-                self.nodes.get_mut(key).marks.note(now, by.user.clone(), *marks);
+            if let Some(key) = self.fleet.nodes.of_id(node) {
+                self.fleet.nodes.get_mut(key).marks.note(now, by.user.clone(), *marks);
             }
         }
-        let changes = self.job_histories.keep(now, job, history, &self.jobs);
+        let changes = self.jobs.histories.keep(now, job, history, &self.jobs.table);
         self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done)]);
         Ok(None)
     }
 
     fn history(&self, job: JobId) -> Result<ClientReply, Refusal> {
-        let row = self.job_histories.by_job.get(&job).ok_or_else(|| {
+        let row = self.jobs.histories.by_job.get(&job).ok_or_else(|| {
             let message = format!(
                 "nothing is known of the segments of job {job}: it has not ended, or its driver was lost, or it is \
                  not one of the last {HISTORIES_MAX}"

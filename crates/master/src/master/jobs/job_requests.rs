@@ -36,17 +36,17 @@ impl Master {
         title: &str,
     ) -> Result<Option<ClientReply>, Refusal> {
         let by = &client.rights;
-        let nodes_up = self.nodes.up_count();
+        let nodes_up = self.fleet.nodes.up_count();
         if nodes_up == 0 {
             let message = "no node is up to run the job; `sector nodes` shows them";
             return Err(Refusal::new(Reason::Unavailable, message));
         }
-        let running = self.jobs.per_user(|job| job.record.state == JobState::Running);
+        let running = self.jobs.table.per_user(|job| job.record.state == JobState::Running);
         if !running.may_add(&by.user, 1, JOBS_MAX) {
             let message = format!("{} has {} jobs running already", by.user, running.has(&by.user));
             return Err(Refusal::throttled(message, JOB_RETRY_SECONDS));
         }
-        let mut changes = self.jobs.make_room().ok_or_else(|| {
+        let mut changes = self.jobs.table.make_room().ok_or_else(|| {
             Refusal::new(Reason::Busy, format!("{JOBS_MAX} jobs are running already; wait or cancel one"))
         })?;
         let record = JobRecord {
@@ -65,8 +65,8 @@ impl Master {
         self.note_job(now, by.user.as_str(), "begin job", id.to_string(), record.title.clone());
         let links = self.links_of_jobs();
         let reply = ClientReply::Admitted(Admitted { links, ..self.admitted(now, client, &record) });
-        self.jobs.insert(now, record, None);
-        changes.push(job_row(self.jobs.get(id)?));
+        self.jobs.table.insert(now, record, None);
+        changes.push(job_row(self.jobs.table.get(id)?));
         self.save(now, changes, vec![Effect::Reply(caller, reply)]);
         Ok(None)
     }
@@ -81,7 +81,7 @@ impl Master {
     ) -> Result<Option<ClientReply>, Refusal> {
         let by = &client.rights;
         let id = report.job;
-        let record = &self.jobs.get(id)?.record;
+        let record = &self.jobs.table.get(id)?.record;
         if !acts_for(by, &record.user) {
             return Err(not_owner_refusal(by, record));
         }
@@ -95,7 +95,7 @@ impl Master {
             let message = format!("the job {id} {how}; start it again if it is still wanted");
             return Err(Refusal::new(Reason::Failed, message));
         }
-        let Some(job) = self.jobs.by_id.get_mut(&id) else { return Ok(None) };
+        let Some(job) = self.jobs.table.by_id.get_mut(&id) else { return Ok(None) };
         job.last_report = now.monotonic;
         if let Some(detached) = &mut job.detached {
             detached.note_heard();
@@ -111,7 +111,7 @@ impl Master {
             return Ok(Some(ClientReply::Admitted(self.admitted(now, client, &record))));
         }
         let ended = ClientReply::Admitted(Admitted { job: id, nodes: Vec::new(), links: Vec::new() });
-        let changes = self.jobs.end(id, report.state);
+        let changes = self.jobs.table.end(id, report.state);
         self.note_job(now, by.user.as_str(), "end job", id.to_string(), format!("{:?}", report.state).to_lowercase());
         self.save(now, changes, vec![Effect::Reply(caller, ended), Effect::ForgetJob(id)]);
         Ok(None)
@@ -119,7 +119,7 @@ impl Master {
 
     /// Refuses a request unless the job is the user's own and running.
     pub(crate) fn check_running(&self, by: &UserRights, id: JobId) -> Result<(), Refusal> {
-        let record = &self.jobs.get(id)?.record;
+        let record = &self.jobs.table.get(id)?.record;
         if !acts_for(by, &record.user) {
             return Err(not_owner_refusal(by, record));
         }
@@ -137,35 +137,35 @@ impl Master {
         by: &UserRights,
         id: JobId,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let record = &self.jobs.get(id)?.record;
+        let record = &self.jobs.table.get(id)?.record;
         if !acts_for(by, &record.user) {
             return Err(not_owner_refusal(by, record));
         }
         if record.state != JobState::Running {
             return Err(Refusal::new(Reason::JobEnded, format!("the job {id} has ended already")));
         }
-        let changes = self.jobs.end(id, JobState::Cancelled);
+        let changes = self.jobs.table.end(id, JobState::Cancelled);
         self.save(now, changes, vec![Effect::Reply(caller, ClientReply::Done), Effect::ForgetJob(id)]);
         Ok(None)
     }
 
     /// All jobs, newest first.
     pub(crate) fn job_list(&self, by: &UserRights) -> ClientReply {
-        ClientReply::Jobs(self.jobs.newest().into_iter().map(|record| redacted_for(by, record)).collect())
+        ClientReply::Jobs(self.jobs.table.newest().into_iter().map(|record| redacted_for(by, record)).collect())
     }
 
     /// One job.
     pub(crate) fn job(&self, by: &UserRights, id: JobId) -> Result<ClientReply, Refusal> {
-        Ok(ClientReply::Jobs(vec![redacted_for(by, self.jobs.get(id)?.record.clone())]))
+        Ok(ClientReply::Jobs(vec![redacted_for(by, self.jobs.table.get(id)?.record.clone())]))
     }
 
     /// Replaces silent drivers, and gives up the jobs for which that is not possible.
     pub(crate) fn watch_jobs(&mut self, now: Now) {
-        for id in self.jobs.silent(now) {
+        for id in self.jobs.table.silent(now) {
             if self.replace_driver(now, id) {
                 continue;
             }
-            let changes = self.jobs.end(id, JobState::Lost);
+            let changes = self.jobs.table.end(id, JobState::Lost);
             let why = "its driver was not heard of".to_owned();
             self.note_job(now, "master", "give up job", id.to_string(), why);
             self.save(now, changes, vec![Effect::ForgetJob(id)]);
@@ -174,15 +174,15 @@ impl Master {
 
     /// Has all nodes remove the leftovers of a job. Lost nodes remove them when they start again.
     pub(crate) fn forget_job(&mut self, id: JobId) {
-        let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
+        let up: Vec<_> = self.fleet.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
         for key in up {
-            self.orders.push(key, QueuedWork::Forget(id));
+            self.replicas.orders.push(key, QueuedWork::Forget(id));
         }
     }
 
     /// The nodes that run SPEs.
     fn nodes_for_jobs(&self) -> impl Iterator<Item = &Node> {
-        let nodes = self.nodes.by_name().map(|(_, node)| node);
+        let nodes = self.fleet.nodes.by_name().map(|(_, node)| node);
         nodes.filter(|node| node.is_up() && node.membership != Membership::Drained)
     }
 
@@ -193,7 +193,7 @@ impl Master {
             return Vec::new();
         }
         let pairs = sites.iter().flat_map(|a| sites.range(*a..).skip(1).map(move |b| (*a, *b)));
-        let known = pairs.filter_map(|(a, b)| Some((a, b, self.nodes.topology().limit_bytes_per_second(a, b)?)));
+        let known = pairs.filter_map(|(a, b)| Some((a, b, self.fleet.nodes.topology().limit_bytes_per_second(a, b)?)));
         known.map(|(a, b, bytes_per_second)| SiteLink { a: a.into(), b: b.into(), bytes_per_second }).collect()
     }
 
@@ -205,7 +205,7 @@ impl Master {
         let nodes = up.into_iter().zip(job_histories::avoided(&weights)).map(|(node, is_marked)| SpeNode {
             // A job's messages and pieces are always encrypted: the sender of a piece may be at another site than the
             // driver.
-            source: self.tickets.compute(
+            source: self.access.tickets.compute(
                 now,
                 node,
                 Bearer { user: record.user.clone(), plain_within: None, ..self.client_bearer(&at, node) },

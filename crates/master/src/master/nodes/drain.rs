@@ -53,7 +53,7 @@ impl Master {
             let message = format!("node {id} cannot be drained: {}", plan.problems.join("; "));
             return Err(Refusal::new(Reason::Unavailable, message));
         }
-        let standing = self.nodes.get(key).membership;
+        let standing = self.fleet.nodes.get(key).membership;
         let standing = if standing == Membership::Active { Membership::Draining } else { standing };
         self.set_membership(now, from, key, standing, plan);
         Ok(None)
@@ -62,68 +62,68 @@ impl Master {
     /// Notes which nodes are empty now.
     pub(crate) fn watch_drains(&mut self, now: Now) {
         let is_empty = |key: NodeKey| {
-            let node = self.nodes.get(key);
+            let node = self.fleet.nodes.get(key);
             node.is_up() && node.slice_count == 0 && node.incoming == 0
         };
-        let standing_now = |key: NodeKey| match self.nodes.get(key).membership {
+        let standing_now = |key: NodeKey| match self.fleet.nodes.get(key).membership {
             Membership::Draining if is_empty(key) => Some(Membership::Drained),
             // Slices that a job still left there are moved too.
-            Membership::Drained if self.nodes.get(key).slice_count > 0 => Some(Membership::Draining),
+            Membership::Drained if self.fleet.nodes.get(key).slice_count > 0 => Some(Membership::Draining),
             _ => None,
         };
-        let keys = self.nodes.iter().map(|(key, _)| key);
+        let keys = self.fleet.nodes.iter().map(|(key, _)| key);
         let changed: Vec<_> = keys.filter_map(|key| Some((key, standing_now(key)?))).collect();
         for (key, standing) in changed {
-            tracing::info!(node = %self.nodes.get(key).id, ?standing, "a node that leaves");
-            self.nodes.set_membership(key, standing);
-            let rows = self.nodes.row_change(key).into_iter().collect();
+            tracing::info!(node = %self.fleet.nodes.get(key).id, ?standing, "a node that leaves");
+            self.fleet.nodes.set_membership(key, standing);
+            let rows = self.fleet.nodes.row_change(key).into_iter().collect();
             self.save(now, rows, Vec::new());
-            self.sweeps.push_back(Sweep::Node(key, 0));
+            self.replicas.sweeps.push_back(Sweep::Node(key, 0));
         }
     }
 
     /// The node of this name.
     pub(crate) fn node_named(&self, id: &NodeId) -> Result<NodeKey, Refusal> {
         let unknown = || Refusal::new(Reason::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
-        self.nodes.of_id(id).ok_or_else(unknown)
+        self.fleet.nodes.of_id(id).ok_or_else(unknown)
     }
 
     fn set_membership(&mut self, now: Now, from: SessionCaller, key: NodeKey, standing: Membership, plan: MovePlan) {
-        self.nodes.set_membership(key, standing);
+        self.fleet.nodes.set_membership(key, standing);
         // Saved even if it changes nothing: that may only seem so with an old journal, and the latest request counts.
         // The save gives this life its number, under which the change is recorded next.
-        let row = self.nodes.row_change(key).unwrap_or_else(|| self.nodes.saved_row(key));
+        let row = self.fleet.nodes.row_change(key).unwrap_or_else(|| self.fleet.nodes.saved_row(key));
         self.save(now, vec![row], Vec::new());
         let said = self.note_membership_change(key);
         self.save(now, said, vec![Effect::Reply(from, ClientReply::Plan(plan))]);
-        self.sweeps.push_back(Sweep::Node(key, 0));
+        self.replicas.sweeps.push_back(Sweep::Node(key, 0));
         self.retry_blocked_copies(true);
     }
 
     /// Where each slice would move if a node were drained now. Every slice gets a place, as if all were moved at once.
     fn plan_drain(&mut self, now: Now, key: NodeKey) -> MovePlan {
         // Hypothetical: every change made for the plan is undone.
-        let (standing, folders) = (self.nodes.get(key).membership, self.colocation.clone());
-        self.nodes.set_membership(key, Membership::Draining);
-        let held = self.nodes.get(key).slice_count;
-        let slices = self.replicas.all_held_by(key).take(PLANNED_MAX).collect::<Vec<_>>();
+        let (standing, folders) = (self.fleet.nodes.get(key).membership, self.fleet.colocation.clone());
+        self.fleet.nodes.set_membership(key, Membership::Draining);
+        let held = self.fleet.nodes.get(key).slice_count;
+        let slices = self.replicas.table.all_held_by(key).take(PLANNED_MAX).collect::<Vec<_>>();
         let mut planning = Planning::default();
         for slice in slices {
             self.plan_slice(now, key, slice, &mut planning);
         }
         for (target, (_, bytes)) in &planning.moves {
-            let node = self.nodes.get_mut(*target);
+            let node = self.fleet.nodes.get_mut(*target);
             node.promised_bytes = node.promised_bytes.saturating_sub(*bytes);
         }
         let plan = planning.finish(self, key, held);
-        self.nodes.set_membership(key, standing);
-        self.colocation = folders;
+        self.fleet.nodes.set_membership(key, standing);
+        self.fleet.colocation = folders;
         plan
     }
 
     fn plan_slice(&mut self, now: Now, key: NodeKey, slice: SliceId, planning: &mut Planning) {
         planning.seen += 1;
-        let is_good = self.replicas.at(slice, key).is_some_and(|replica| replica.is_good());
+        let is_good = self.replicas.table.at(slice, key).is_some_and(|replica| replica.is_good());
         let Some(bytes) = self.catalog.names().content_of_slice(slice).map(|content| content.bytes).filter(|_| is_good)
         else {
             return;
@@ -131,7 +131,8 @@ impl Master {
         let Some(file) = self.catalog.names().file_of_slice(slice) else { return };
         let terms = self.constraints(now, file);
         let (holders, mut closed) = self.replica_holders(slice);
-        let (staying, leaving): (Vec<_>, Vec<_>) = holders.into_iter().partition(|key| terms.is_fit(&self.nodes, *key));
+        let (staying, leaving): (Vec<_>, Vec<_>) =
+            holders.into_iter().partition(|key| terms.is_fit(&self.fleet.nodes, *key));
         closed.extend(leaving);
         let fit = staying.len();
         planning.files += 1;
@@ -140,14 +141,18 @@ impl Master {
             // There are enough copies elsewhere: this one is only removed.
             return;
         }
-        match choose_node(&self.nodes, &self.placement_request(bytes, &terms, &staying, &closed), &mut planning.rng) {
+        match choose_node(
+            &self.fleet.nodes,
+            &self.placement_request(bytes, &terms, &staying, &closed),
+            &mut planning.rng,
+        ) {
             PlacementChoice::Node(target) => {
-                let node = self.nodes.get_mut(target);
+                let node = self.fleet.nodes.get_mut(target);
                 node.promised_bytes = node.promised_bytes.saturating_add(bytes);
                 let (files, moved) = planning.moves.entry(target).or_default();
                 (*files, *moved) = (*files + 1, *moved + bytes);
             }
-            PlacementChoice::Busy | PlacementChoice::NoNode if terms.copies_possible(&self.nodes) <= fit => {
+            PlacementChoice::Busy | PlacementChoice::NoNode if terms.copies_possible(&self.fleet.nodes) <= fit => {
                 planning.nodeless += 1
             }
             PlacementChoice::Busy | PlacementChoice::NoNode => planning.roomless += 1,
@@ -214,10 +219,10 @@ impl Planning {
             let files = pluralized(count, "file", "files");
             problems.push(format!("for {files} the other nodes have no room; add a node, or remove files"));
         }
-        let from = master.nodes.get(from).id.clone();
+        let from = master.fleet.nodes.get(from).id.clone();
         let planned = self.moves.iter().map(|(to, (files, bytes))| PlannedMove {
             from: from.clone(),
-            to: master.nodes.get(*to).id.clone(),
+            to: master.fleet.nodes.get(*to).id.clone(),
             files: *files,
             bytes: *bytes,
         });

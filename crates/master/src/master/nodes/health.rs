@@ -24,23 +24,23 @@ impl Master {
     /// The nodes, by name.
     pub(crate) fn node_list(&self, now: Now) -> ClientReply {
         let reserve_bytes = self.config.reserve_bytes;
-        ClientReply::Nodes(self.nodes.by_name().map(|(_, node)| node.status(now, reserve_bytes)).collect())
+        ClientReply::Nodes(self.fleet.nodes.by_name().map(|(_, node)| node.status(now, reserve_bytes)).collect())
     }
 
     /// What is wrong, if anything.
     pub(crate) fn health(&self) -> ClientReply {
         let UnhealthyCounts { under_replicated, lost, lost_in_memory, misplaced, short_of_nodes } =
-            self.replication.health();
-        let corrupt = self.replicas.corrupt_count();
+            self.replicas.queue.health();
+        let corrupt = self.replicas.table.corrupt_count();
         let mut reasons = Vec::new();
-        for (key, node) in self.nodes.by_name() {
+        for (key, node) in self.fleet.nodes.by_name() {
             reasons.extend(self.node_reasons(key, node));
         }
-        for (_, node) in self.nodes.by_name().filter(|(_, node)| node.is_reachable()) {
+        for (_, node) in self.fleet.nodes.by_name().filter(|(_, node)| node.is_reachable()) {
             reasons.extend(node.disks.iter().filter_map(|disk| disk_reason(&node.id, disk)));
             reasons.extend(sandbox_reason(&node.id, node.sandbox_missing.as_deref().unwrap_or_default()));
         }
-        let up = self.nodes.up_count();
+        let up = self.fleet.nodes.up_count();
         if up == 0 {
             reasons.push("no node is up; start one".into());
         }
@@ -91,8 +91,10 @@ impl Master {
         }
         reasons.extend(self.rebuild_reasons());
         reasons.extend(self.catalog.clock_reason());
-        reasons.extend(self.session_recheck.security_reasons.iter().cloned());
-        reasons.extend(self.topology.fault.as_ref().map(|fault| format!("the topology before it is in use: {fault}")));
+        reasons.extend(self.access.session_recheck.security_reasons.iter().cloned());
+        reasons.extend(
+            self.fleet.topology.fault.as_ref().map(|fault| format!("the topology before it is in use: {fault}")),
+        );
         let insecure_sites = self.insecure_sites();
         reasons.extend(insecure_sites.iter().map(|site| {
             format!(
@@ -100,7 +102,7 @@ impl Master {
             )
         }));
         let mut refused_tickets = RefusedTickets::new();
-        for (_, node) in self.nodes.by_name() {
+        for (_, node) in self.fleet.nodes.by_name() {
             for (fault, count) in &node.refused_tickets {
                 *refused_tickets.entry(*fault).or_default() += count;
             }
@@ -120,9 +122,9 @@ impl Master {
     /// Whether files can be written, now and in the near future: an operator must hear of it before users do.
     fn room_reason(&self) -> Option<String> {
         let reserve_bytes = self.config.reserve_bytes;
-        let up = self.nodes.up_count();
+        let up = self.fleet.nodes.up_count();
         let takers: Vec<_> =
-            self.nodes.iter().map(|(_, node)| node).filter(|node| node.is_up() && node.is_active()).collect();
+            self.fleet.nodes.iter().map(|(_, node)| node).filter(|node| node.is_up() && node.is_active()).collect();
         if takers.is_empty() {
             return (up > 0).then(|| "no node takes new files: all that are up are being drained; add one".into());
         }

@@ -23,18 +23,18 @@ use crate::{
 impl Master {
     /// Takes a report; every report is answered.
     pub(crate) fn handle_report(&mut self, now: Now, from: SessionCaller, key: NodeKey, report: Report) {
-        self.nodes.get_mut(key).last_heartbeat = now.monotonic;
+        self.fleet.nodes.get_mut(key).last_heartbeat = now.monotonic;
         match report {
             Report::Inventory { slices, last } => self.note_inventory(now, key, slices, last),
             Report::Stored(metadata) => self.note_stored(now, key, &metadata),
             Report::ReplicateFailed { slice, refusal, kept_bytes } => {
-                tracing::warn!(%slice, node = %self.nodes.get(key).id, %refusal, "a copy could not be made");
+                tracing::warn!(%slice, node = %self.fleet.nodes.get(key).id, %refusal, "a copy could not be made");
                 self.fail_copy(now, slice, key, kept_bytes);
             }
             Report::Corrupt(slice) => self.note_corrupt(now, key, slice),
             Report::Removed(slice) => {
                 // This includes a copy that a lease counted: its disk may have failed before the commit.
-                if let Some(lease) = self.leases.of_slice(slice) {
+                if let Some(lease) = self.writes.leases.of_slice(slice) {
                     self.note_lease_corrupt(now, key, lease);
                 }
                 self.note_removed(now, slice, key);
@@ -50,7 +50,7 @@ impl Master {
                 memory_free_bytes,
                 ..
             } => {
-                let node = self.nodes.get_mut(key);
+                let node = self.fleet.nodes.get_mut(key);
                 node.sandbox_missing = sandbox_missing;
                 node.note_status(used_bytes, free_bytes, transfers);
                 node.memory_free_bytes = Some(memory_free_bytes);
@@ -58,19 +58,19 @@ impl Master {
                 node.links = links;
                 for failed in node.note_disks(disks) {
                     let (folder, why) = (failed.folder, failed.why);
-                    tracing::error!(event = EVENT_DISK_FAILED, node = %self.nodes.get(key).id, folder, why, "a disk failed");
+                    tracing::error!(event = EVENT_DISK_FAILED, node = %self.fleet.nodes.get(key).id, folder, why, "a disk failed");
                 }
             }
             Report::ForwardFailed { slice, node } => self.note_forward_failed(now, slice, &node),
             Report::Partials(partials) => {
                 for HeldPartial { user, key: upload, .. } in partials.iter().take(limits::PARTIALS_MAX) {
-                    self.partial_uploads.learn(now.monotonic, user, *upload, key);
+                    self.writes.partial_uploads.learn(now.monotonic, user, *upload, key);
                 }
             }
             Report::IncomingWrite(arriving) => self.note_write_progress(now, key, arriving),
             Report::TicketsRefused { refusals, left_out } => self.note_refused_tickets(now, key, refusals, left_out),
             Report::Clock { unix_millis, machine } => {
-                let node = self.nodes.get(key).id.clone();
+                let node = self.fleet.nodes.get(key).id.clone();
                 self.note_node_clock(now, node, unix_millis, machine);
             }
             Report::MirrorPosition { position: mark, all_seen } => self.note_mirror_mark(now, key, mark, all_seen),
@@ -84,17 +84,17 @@ impl Master {
 
     /// Ends the session of a node: nothing more can be ordered there until it comes back.
     pub(crate) fn mark_node_lost(&mut self, now: Now, key: NodeKey) {
-        let session = self.nodes.mark_lost(now, key);
-        tracing::warn!(event = EVENT_NODE_LOST, node = %self.nodes.get(key).id, "a node is lost");
+        let session = self.fleet.nodes.mark_lost(now, key);
+        tracing::warn!(event = EVENT_NODE_LOST, node = %self.fleet.nodes.get(key).id, "a node is lost");
         self.note_missed_removals(now, key);
-        self.orders.forget(key);
+        self.replicas.orders.forget(key);
         self.note_node_absent(key);
-        for (slice, target) in self.replication.copies_where(|target, _| target == key) {
+        for (slice, target) in self.replicas.queue.copies_where(|target, _| target == key) {
             self.end_copy(slice, target);
             // Nothing else checks the slice again: the sweep covers only slices that the node held.
             self.check_replication(now, slice);
         }
-        self.sweeps.push_back(Sweep::Node(key, 0));
+        self.replicas.sweeps.push_back(Sweep::Node(key, 0));
         self.actions.extend(session.map(MasterAction::CloseSession));
         self.stop_awaiting_node(key);
         self.advance_leases(now);
@@ -102,11 +102,11 @@ impl Master {
 
     /// Declares silent nodes lost, and nodes that have been lost for long dead.
     pub(crate) fn check_heartbeats(&mut self, now: Now) {
-        if self.nodes.take_racks_changed() {
-            self.sweeps.push_back(Sweep::All(0));
+        if self.fleet.nodes.take_racks_changed() {
+            self.replicas.sweeps.push_back(Sweep::All(0));
         }
         let (mut lost, mut gone) = (Vec::new(), Vec::new());
-        for (key, node) in self.nodes.iter() {
+        for (key, node) in self.fleet.nodes.iter() {
             let silence = now.monotonic.saturating_sub(node.last_heartbeat);
             if node.is_reachable() && silence > self.config.node_lost_after {
                 lost.push(key);
@@ -120,19 +120,19 @@ impl Master {
             self.mark_node_lost(now, key);
         }
         for key in gone {
-            self.nodes.mark_dead(key);
-            self.sweeps.push_back(Sweep::Node(key, 0));
+            self.fleet.nodes.mark_dead(key);
+            self.replicas.sweeps.push_back(Sweep::Node(key, 0));
         }
     }
 
     /// Forgets the unfinished work of a node's earlier session.
     pub(crate) fn note_rejoined(&mut self, now: Now, key: NodeKey, old: Option<SessionId>) {
-        tracing::info!(event = EVENT_NODE_JOINED, node = %self.nodes.get(key).id, "a node joined");
+        tracing::info!(event = EVENT_NODE_JOINED, node = %self.fleet.nodes.get(key).id, "a node joined");
         self.note_missed_removals(now, key);
-        self.orders.forget(key);
+        self.replicas.orders.forget(key);
         self.note_node_absent(key);
-        self.leases.forget_node(key);
-        for (slice, target) in self.replication.copies_where(|target, _| target == key) {
+        self.writes.leases.forget_node(key);
+        for (slice, target) in self.replicas.queue.copies_where(|target, _| target == key) {
             self.end_copy(slice, target);
             self.check_replication(now, slice);
         }
@@ -141,7 +141,7 @@ impl Master {
     }
 
     fn note_inventory(&mut self, now: Now, key: NodeKey, slices: Vec<HeldSlice>, last: bool) {
-        let node = self.nodes.get_mut(key);
+        let node = self.fleet.nodes.get_mut(key);
         if !node.inventory_open {
             node.inventory_open = true;
             node.begin_epoch();
@@ -149,19 +149,19 @@ impl Master {
         for held in slices {
             self.note_inventory_slice(now, key, held);
             // It showed that the journal is stale: the node joins again, and reports everything again.
-            if self.nodes.get(key).session.is_none() {
+            if self.fleet.nodes.get(key).session.is_none() {
                 return;
             }
         }
         if !last {
             return;
         }
-        let node = self.nodes.get_mut(key);
+        let node = self.fleet.nodes.get_mut(key);
         node.inventory_open = false;
         node.state = NodeState::Up;
         self.note_inventory_complete(now, key);
         // Walks over its slices: removes those without a file, places those at other paths, counts all copies.
-        self.sweeps.push_back(Sweep::Node(key, 0));
+        self.replicas.sweeps.push_back(Sweep::Node(key, 0));
         self.advance_leases(now);
         self.retry_blocked_copies(true);
     }
@@ -169,10 +169,10 @@ impl Master {
     fn note_inventory_slice(&mut self, now: Now, key: NodeKey, held: HeldSlice) {
         let HeldSlice { metadata, state } = held;
         let slice = metadata.header.slice;
-        if self.leases.of_slice(slice).is_some() {
+        if self.writes.leases.of_slice(slice).is_some() {
             return self.note_lease_stored(now, key, &metadata);
         }
-        if metadata.header.journal == self.rebuild.id {
+        if metadata.header.journal == self.log.rebuild.id {
             // An earlier life gave it, and the journal may have lost that: it must not be given to another write.
             self.catalog.raise_version(metadata.header.version);
         }
@@ -195,9 +195,9 @@ impl Master {
     fn note_stored(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata) {
         let slice = metadata.header.slice;
         self.finish_copy(now, slice, key);
-        self.replication.clear_failure(slice);
-        self.nodes.get_mut(key).note_stored(metadata.bytes);
-        if self.leases.of_slice(slice).is_some() {
+        self.replicas.queue.clear_failure(slice);
+        self.fleet.nodes.get_mut(key).note_stored(metadata.bytes);
+        if self.writes.leases.of_slice(slice).is_some() {
             return self.note_lease_stored(now, key, metadata);
         }
         let state = self.checked_state(metadata, ReplicaState::Staged);
@@ -206,11 +206,11 @@ impl Master {
     }
 
     fn note_corrupt(&mut self, now: Now, key: NodeKey, slice: SliceId) {
-        tracing::error!(event = EVENT_SLICE_CORRUPT, %slice, node = %self.nodes.get(key).id, "a copy is corrupt");
-        if self.replicas.at(slice, key).is_some() {
+        tracing::error!(event = EVENT_SLICE_CORRUPT, %slice, node = %self.fleet.nodes.get(key).id, "a copy is corrupt");
+        if self.replicas.table.at(slice, key).is_some() {
             self.set_replica(slice, key, ReplicaState::Corrupt { is_quarantined: true });
         }
-        if let Some(lease) = self.leases.of_slice(slice) {
+        if let Some(lease) = self.writes.leases.of_slice(slice) {
             self.note_lease_corrupt(now, key, lease);
         }
         self.reconcile_slice(now, slice);

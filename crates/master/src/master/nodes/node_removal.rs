@@ -34,7 +34,7 @@ impl Master {
         check_admin(by, "remove nodes")?;
         let id = &request.node;
         if request.undo {
-            if !self.nodes.unbar(id) {
+            if !self.fleet.nodes.unbar(id) {
                 return Err(Refusal::new(Reason::NotFound, format!("node {id} is not kept out; it may join")));
             }
             let effect = Effect::Reply(from, ClientReply::Removal(NodeRemoval::default()));
@@ -49,23 +49,23 @@ impl Master {
         if !request.force {
             self.check_removal(key, &loss)?;
         }
-        let was_reachable = self.nodes.get(key).is_reachable();
+        let was_reachable = self.fleet.nodes.get(key).is_reachable();
         if was_reachable {
             self.mark_node_lost(now, key);
         }
         tracing::warn!(node = %id, forced = request.force, lost = loss.lost, "a node is removed");
-        self.nodes.remove(key, was_reachable);
-        let rows = vec![self.nodes.removal_change(key)];
+        self.fleet.nodes.remove(key, was_reachable);
+        let rows = vec![self.fleet.nodes.removal_change(key)];
         let reply = ClientReply::Removal(NodeRemoval { removed: true, ..loss });
         self.save(now, rows, vec![Effect::Reply(from, reply)]);
         self.forget_member(now, id);
         // Forgets its replicas; missing copies are made elsewhere.
-        self.sweeps.push_back(Sweep::Node(key, 0));
+        self.replicas.sweeps.push_back(Sweep::Node(key, 0));
         Ok(None)
     }
 
     fn check_removal(&self, key: NodeKey, loss: &NodeRemoval) -> Result<(), Refusal> {
-        let node = self.nodes.get(key);
+        let node = self.fleet.nodes.get(key);
         let (id, refuse) = (&node.id, |message| Err(Refusal::new(Reason::InUse, message)));
         if node.state != NodeState::Lost && node.membership != Membership::Drained {
             return refuse(format!(
@@ -81,7 +81,7 @@ impl Master {
                 if loss.lost > some.len() as u64 { ", ..." } else { "" }
             ));
         }
-        let unreachable = self.replication.health().lost;
+        let unreachable = self.replicas.queue.health().lost;
         if !node.has_joined && unreachable > 0 {
             let (files, them) =
                 (pluralized(unreachable, "file has", "files have"), if unreachable == 1 { "it" } else { "them" });
@@ -96,11 +96,11 @@ impl Master {
     /// What would be lost with a node. Walks over all slices that it holds.
     fn loss_with(&self, key: NodeKey) -> NodeRemoval {
         let mut loss = NodeRemoval::default();
-        for slice in self.replicas.all_held_by(key) {
-            let is_good = self.replicas.at(slice, key).is_some_and(|replica| replica.is_good());
+        for slice in self.replicas.table.all_held_by(key) {
+            let is_good = self.replicas.table.at(slice, key).is_some_and(|replica| replica.is_good());
             let Some(file) = self.catalog.names().file_of_slice(slice).filter(|_| is_good) else { continue };
-            let is_other = |node: NodeKey| node != key && self.nodes.get(node).is_reachable();
-            let replicas = self.replicas.of(slice);
+            let is_other = |node: NodeKey| node != key && self.fleet.nodes.get(node).is_reachable();
+            let replicas = self.replicas.table.of(slice);
             match replicas.iter().filter(|replica| replica.is_good() && is_other(replica.node)).count() {
                 0 => {
                     loss.lost += 1;

@@ -32,22 +32,22 @@ impl Master {
             RebalanceVerb::Plan | RebalanceVerb::Status => {}
             RebalanceVerb::Begin => {
                 check_admin(by, "rebalance the nodes")?;
-                if !self.rebalance.running {
-                    let moves = std::mem::take(&mut self.rebalance.moves);
-                    self.rebalance = Rebalance { running: true, moves, is_woken: true, ..Rebalance::default() };
+                if !self.fleet.rebalance.running {
+                    let moves = std::mem::take(&mut self.fleet.rebalance.moves);
+                    self.fleet.rebalance = Rebalance { running: true, moves, is_woken: true, ..Rebalance::default() };
                 }
             }
             RebalanceVerb::Stop => {
                 check_admin(by, "stop rebalancing")?;
-                self.rebalance.running = false;
+                self.fleet.rebalance.running = false;
             }
         }
         let levels = self.levels();
         let permille = |level: Option<&NodeFill>| level.map_or(0, |level| (level.fill() * 1_000.0) as u32);
         Ok(ClientReply::Rebalance(RebalanceStatus {
-            running: self.rebalance.running,
-            moved_files: self.rebalance.moved_files,
-            moved_bytes: self.rebalance.moved_bytes,
+            running: self.fleet.rebalance.running,
+            moved_files: self.fleet.rebalance.moved_files,
+            moved_bytes: self.fleet.rebalance.moved_bytes,
             fill_least_permille: permille(levels.first()),
             fill_most_permille: permille(levels.last()),
             plan: self.plan_rebalance(levels),
@@ -57,36 +57,37 @@ impl Master {
     /// Notes finished moves, and examines the nodes again.
     pub(crate) fn watch_rebalance(&mut self) {
         let has_left = |slice: SliceId, moving: &Move| {
-            self.replicas.at(slice, moving.from).is_none_or(|replica| !replica.is_good())
+            self.replicas.table.at(slice, moving.from).is_none_or(|replica| !replica.is_good())
         };
         let is_over = |slice: SliceId, moving: &Move| {
-            let has_come = self.replicas.at(slice, moving.to).is_some();
-            has_left(slice, moving) || (!has_come && self.replication.copy(slice, moving.to).is_none())
+            let has_come = self.replicas.table.at(slice, moving.to).is_some();
+            has_left(slice, moving) || (!has_come && self.replicas.queue.copy(slice, moving.to).is_none())
         };
-        let over: Vec<_> = self.rebalance.moves.iter().filter(|(slice, moving)| is_over(**slice, moving)).collect();
+        let over: Vec<_> =
+            self.fleet.rebalance.moves.iter().filter(|(slice, moving)| is_over(**slice, moving)).collect();
         let over: Vec<_> = over.into_iter().map(|(slice, moving)| (*slice, has_left(*slice, moving))).collect();
         for (slice, has_left) in over {
-            if let Some(moving) = self.rebalance.moves.remove(&slice).filter(|_| has_left) {
-                self.rebalance.moved_files += 1;
-                self.rebalance.moved_bytes += moving.bytes;
+            if let Some(moving) = self.fleet.rebalance.moves.remove(&slice).filter(|_| has_left) {
+                self.fleet.rebalance.moved_files += 1;
+                self.fleet.rebalance.moved_bytes += moving.bytes;
             }
         }
-        self.rebalance.is_woken |= self.rebalance.running;
+        self.fleet.rebalance.is_woken |= self.fleet.rebalance.running;
     }
 
     /// Begins further moves, if nothing more important has to be done.
     pub(crate) fn continue_rebalance(&mut self, now: Now) {
-        if !self.rebalance.running || !std::mem::take(&mut self.rebalance.is_woken) || self.is_repairing() {
+        if !self.fleet.rebalance.running || !std::mem::take(&mut self.fleet.rebalance.is_woken) || self.is_repairing() {
             return;
         }
-        while self.rebalance.moves.len() < MOVES_MAX {
+        while self.fleet.rebalance.moves.len() < MOVES_MAX {
             match self.begin_move(now) {
                 MoveSearch::Begun => {}
                 MoveSearch::NotNow => return,
                 MoveSearch::Even => {
-                    if self.rebalance.moves.is_empty() {
-                        tracing::info!(files = self.rebalance.moved_files, "the nodes are rebalanced");
-                        self.rebalance.running = false;
+                    if self.fleet.rebalance.moves.is_empty() {
+                        tracing::info!(files = self.fleet.rebalance.moved_files, "the nodes are rebalanced");
+                        self.fleet.rebalance.running = false;
                     }
                     return;
                 }
@@ -103,17 +104,17 @@ impl Master {
             if !is_uneven {
                 break;
             }
-            if self.rebalance.exhausted.contains(&donor.key) {
+            if self.fleet.rebalance.exhausted.contains(&donor.key) {
                 continue;
             }
-            if self.nodes.get(donor.key).outgoing >= NODE_MOVES_MAX {
+            if self.fleet.nodes.get(donor.key).outgoing >= NODE_MOVES_MAX {
                 waits = true;
                 continue;
             }
             match self.move_from(now, donor, &levels) {
                 MoveSearch::Begun => return MoveSearch::Begun,
                 MoveSearch::NotNow => waits = true,
-                MoveSearch::Even => drop(self.rebalance.exhausted.insert(donor.key)),
+                MoveSearch::Even => drop(self.fleet.rebalance.exhausted.insert(donor.key)),
             }
         }
         if waits { MoveSearch::NotNow } else { MoveSearch::Even }
@@ -121,15 +122,15 @@ impl Master {
 
     /// Whether files that lack copies wait for them, or get them now.
     fn is_repairing(&self) -> bool {
-        let moves = &self.rebalance.moves;
-        !self.replication.is_idle()
-            || self.replication.copies_where(|_, _| true).iter().any(|(slice, _)| !moves.contains_key(slice))
+        let moves = &self.fleet.rebalance.moves;
+        !self.replicas.queue.is_idle()
+            || self.replicas.queue.copies_where(|_, _| true).iter().any(|(slice, _)| !moves.contains_key(slice))
     }
 
     /// Examines some of a node's slices. [`MoveSearch::Even`] if all have been examined in vain.
     fn move_from(&mut self, now: Now, donor: &NodeFill, levels: &[NodeFill]) -> MoveSearch {
-        let from = self.rebalance.cursors.get(&donor.key).copied().unwrap_or(0);
-        let (slices, next) = self.replicas.held_by(donor.key, from, SEEN_MAX);
+        let from = self.fleet.rebalance.cursors.get(&donor.key).copied().unwrap_or(0);
+        let (slices, next) = self.replicas.table.held_by(donor.key, from, SEEN_MAX);
         let mut waits = false;
         for slice in &slices {
             match self.move_slice(now, *slice, donor, levels) {
@@ -143,7 +144,7 @@ impl Master {
             // Slices that must wait are examined again; the others are done.
             _ if waits => MoveSearch::NotNow,
             Some(next) => {
-                self.rebalance.cursors.insert(donor.key, next);
+                self.fleet.rebalance.cursors.insert(donor.key, next);
                 MoveSearch::NotNow
             }
             None => MoveSearch::Even,
@@ -155,7 +156,7 @@ impl Master {
         let Some(bytes) = self.catalog.names().content(file).map(|content| content.bytes) else {
             return MoveSearch::Even;
         };
-        let is_busy = self.rebalance.moves.contains_key(&slice) || !self.replication.targets(slice).is_empty();
+        let is_busy = self.fleet.rebalance.moves.contains_key(&slice) || !self.replicas.queue.targets(slice).is_empty();
         let (holders, closed) = self.replica_holders(slice);
         let is_sure = self.certain_holders(slice).len() == holders.len() && holders.contains(&donor.key);
         if is_busy
@@ -167,14 +168,14 @@ impl Master {
             return MoveSearch::Even;
         }
         let terms = self.constraints(now, file);
-        let cost = terms.cost(&self.nodes, &holders);
+        let cost = terms.cost(&self.fleet.nodes, &holders);
         let mut waits = false;
         for taker in levels.iter().take(TAKERS_MAX) {
-            let node = self.nodes.get(taker.key);
+            let node = self.fleet.nodes.get(taker.key);
             let is_lower = taker.fill_with(bytes.into()) <= donor.fill_with(-i128::from(bytes));
             let room = node.room_bytes() >= bytes.saturating_add(self.config.reserve_bytes);
             let after: Vec<_> = holders.iter().map(|key| if *key == donor.key { taker.key } else { *key }).collect();
-            if !is_lower || !room || holders.contains(&taker.key) || terms.cost(&self.nodes, &after) > cost {
+            if !is_lower || !room || holders.contains(&taker.key) || terms.cost(&self.fleet.nodes, &after) > cost {
                 continue;
             }
             if node.incoming >= NODE_MOVES_MAX {
@@ -183,7 +184,7 @@ impl Master {
             }
             match self.begin_copy_to(now, slice, bytes, taker.key, &[], Some(NODE_MOVES_MAX)) {
                 CopyStart::Started => {
-                    self.rebalance.moves.insert(slice, Move { from: donor.key, to: taker.key, bytes });
+                    self.fleet.rebalance.moves.insert(slice, Move { from: donor.key, to: taker.key, bytes });
                     return MoveSearch::Begun;
                 }
                 CopyStart::Busy | CopyStart::LinkFull => waits = true,
@@ -196,10 +197,11 @@ impl Master {
     /// The participating nodes, the emptiest first.
     fn levels(&self) -> Vec<NodeFill> {
         let mut leaving: BTreeMap<NodeKey, u64> = BTreeMap::new();
-        for moving in self.rebalance.moves.values() {
+        for moving in self.fleet.rebalance.moves.values() {
             *leaving.entry(moving.from).or_default() += moving.bytes;
         }
         let mut levels: Vec<NodeFill> = self
+            .fleet
             .nodes
             .iter()
             .filter(|(_, node)| node.is_up() && node.is_active())
@@ -234,7 +236,7 @@ impl Master {
             levels.iter().map(|level| (level.key, fair(level).saturating_sub(level.filled_bytes))).collect();
         for donor in levels.iter().rev() {
             let mut above = donor.filled_bytes.saturating_sub(fair(donor));
-            let node = self.nodes.get(donor.key);
+            let node = self.fleet.nodes.get(donor.key);
             let slice_bytes = (donor.filled_bytes / node.slice_count.max(1)).max(1);
             for (taker, lack) in lacking.iter_mut().filter(|(_, lack)| *lack > 0) {
                 let bytes = above.min(*lack);
@@ -242,7 +244,7 @@ impl Master {
                     break;
                 }
                 (above, *lack) = (above - bytes, *lack - bytes);
-                let (from, to) = (node.id.clone(), self.nodes.get(*taker).id.clone());
+                let (from, to) = (node.id.clone(), self.fleet.nodes.get(*taker).id.clone());
                 let files = bytes.div_ceil(slice_bytes);
                 plan.files += files;
                 plan.bytes += bytes;

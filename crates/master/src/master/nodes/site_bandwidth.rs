@@ -12,33 +12,34 @@ impl Master {
     /// Recomputes the shares of all limits, and orders those that have changed.
     pub(crate) fn divide_link_limits(&mut self) {
         let mut shares: BTreeMap<NodeKey, Vec<LinkShare>> = BTreeMap::new();
-        if self.nodes.topology().has_limits() {
+        if self.fleet.nodes.topology().has_limits() {
             let sites = self.sites_of_links();
             for (index, a) in sites.iter().enumerate() {
                 for b in &sites[index..] {
-                    let Some(limit) = self.nodes.topology().limit_bytes_per_second(a, b) else { continue };
+                    let Some(limit) = self.fleet.nodes.topology().limit_bytes_per_second(a, b) else { continue };
                     self.divide_link_limit(limit, (a, b), &mut shares);
                 }
             }
         }
-        let known: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_reachable()).map(|(key, _)| key).collect();
+        let known: Vec<_> =
+            self.fleet.nodes.iter().filter(|(_, node)| node.is_reachable()).map(|(key, _)| key).collect();
         for key in known {
             let new = shares.remove(&key).unwrap_or_default();
-            let node = self.nodes.get_mut(key);
+            let node = self.fleet.nodes.get_mut(key);
             // A node told by an earlier master may still keep to an obsolete share.
             let is_obsolete = |link: &LinkUse| {
                 link.rate_bytes_per_second.is_some() && new.iter().all(|share| share.site != link.site)
             };
             if node.link_shares != new || node.links.iter().any(is_obsolete) {
                 node.link_shares = new;
-                self.orders.push(key, QueuedWork::LinkShares);
+                self.replicas.orders.push(key, QueuedWork::LinkShares);
             }
         }
     }
 
     fn divide_link_limit(&self, limit: u64, (a, b): (&str, &str), shares: &mut BTreeMap<NodeKey, Vec<LinkShare>>) {
         let mut ends = Vec::new();
-        for (key, node) in self.nodes.iter().filter(|(_, node)| node.is_reachable()) {
+        for (key, node) in self.fleet.nodes.iter().filter(|(_, node)| node.is_reachable()) {
             if node.place.site == a {
                 ends.push((key, b, node.conversations_with(b)));
             } else if node.place.site == b {
@@ -53,8 +54,8 @@ impl Master {
 
     /// The sites of nodes and of clients.
     fn sites_of_links(&self) -> Vec<String> {
-        let nodes = self.nodes.iter().map(|(_, node)| node.place.site.as_str());
-        let addresses = self.nodes.topology().addresses().map(|(_, spot)| spot.site.as_str());
+        let nodes = self.fleet.nodes.iter().map(|(_, node)| node.place.site.as_str());
+        let addresses = self.fleet.nodes.topology().addresses().map(|(_, spot)| spot.site.as_str());
         nodes.chain(addresses).collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect()
     }
 }

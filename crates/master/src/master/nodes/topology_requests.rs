@@ -21,9 +21,9 @@ use crate::{
 impl Master {
     /// Takes a topology into use that was read from `file`. Copies that are misplaced by it are moved.
     pub fn set_topology(&mut self, now: Now, file: Option<String>, topology: Topology) {
-        self.topology = TopologyOrigin { file, fault: None };
-        if self.nodes.set_topology(topology) {
-            self.sweeps.push_back(Sweep::All(0));
+        self.fleet.topology = TopologyOrigin { file, fault: None };
+        if self.fleet.nodes.set_topology(topology) {
+            self.replicas.sweeps.push_back(Sweep::All(0));
             self.retry_blocked_copies(true);
         }
         self.run_pending(now);
@@ -40,7 +40,7 @@ impl Master {
             return Ok(Some(self.topology_status()));
         }
         check_admin(by, "read the topology again")?;
-        if self.topology.file.is_none() {
+        if self.fleet.topology.file.is_none() {
             let message = "this master has no topology file; name one as `topology` in its settings and start it again";
             return Err(Refusal::new(Reason::NotFound, message));
         }
@@ -53,12 +53,12 @@ impl Master {
         let reply = match read {
             Ok(topology) => {
                 tracing::info!("the topology was read again");
-                self.set_topology(now, self.topology.file.clone(), topology);
+                self.set_topology(now, self.fleet.topology.file.clone(), topology);
                 self.topology_status()
             }
             Err(refusal) => {
                 tracing::error!(%refusal, "the topology is wrong; the one before stays in use");
-                self.topology.fault = Some(refusal.message.clone());
+                self.fleet.topology.fault = Some(refusal.message.clone());
                 ClientReply::Refused(refusal)
             }
         };
@@ -71,11 +71,11 @@ impl Master {
     /// If the topology names none, nodes that share more of their network's address with it count as nearer. (The round
     /// trip that the master measures is its own to the client, and says little about the nodes'.)
     pub(crate) fn distance_to_reader(&mut self, key: NodeKey, address: IpAddr) -> ReaderDistance {
-        let node = self.nodes.get(key);
-        let spot = self.nodes.topology().place_of_address(address);
+        let node = self.fleet.nodes.get(key);
+        let spot = self.fleet.nodes.topology().place_of_address(address);
         let remoteness = match spot {
             _ if node.ip == address => NetworkDistance { distance: Distance::SameNode, millis: 0 },
-            Some(spot) => self.nodes.topology().network_distance(spot, &node.place),
+            Some(spot) => self.fleet.nodes.topology().network_distance(spot, &node.place),
             None => NetworkDistance { distance: Distance::OtherSite, millis: 0 },
         };
         let shared_bits = if spot.is_none() { network_bits(node.ip, address) } else { 0 };
@@ -83,11 +83,11 @@ impl Master {
     }
 
     fn topology_status(&self) -> ClientReply {
-        let places = self.nodes.by_name().map(|(_, node)| (node.id.clone(), node.place.clone())).collect();
+        let places = self.fleet.nodes.by_name().map(|(_, node)| (node.id.clone(), node.place.clone())).collect();
         ClientReply::Topology(TopologyStatus {
-            file: self.topology.file.clone(),
-            fault: self.topology.fault.clone(),
-            topology: self.nodes.topology().clone(),
+            file: self.fleet.topology.file.clone(),
+            fault: self.fleet.topology.fault.clone(),
+            topology: self.fleet.nodes.topology().clone(),
             places,
         })
     }

@@ -21,16 +21,23 @@ use crate::{
 impl Master {
     /// Rows were changed: returns the rows that record it, while not all nodes have reported.
     pub(crate) fn note_changed_rows(&mut self, changes: &[RowChange]) -> Vec<RowChange> {
-        let Some(life) = self.lineage.first_change().filter(|_| !self.has_all_reports() && !self.rebuild.is_running())
+        let Some(life) =
+            self.log.lineage.first_change().filter(|_| !self.has_all_reports() && !self.log.rebuild.is_running())
         else {
             return Vec::new();
         };
-        self.rebuild.changed_rows.add(changes, life).iter().map(|key| rebuild_rows::changed_row(key, life)).collect()
+        self.log
+            .rebuild
+            .changed_rows
+            .add(changes, life)
+            .iter()
+            .map(|key| rebuild_rows::changed_row(key, life))
+            .collect()
     }
 
     /// This life's first change has a number: returns the row that records it, while not all nodes have reported.
     pub(crate) fn note_incarnation(&mut self, first: u64) -> Option<RowChange> {
-        let rebuild = &mut self.rebuild;
+        let rebuild = &mut self.log.rebuild;
         if rebuild.unreported_nodes.is_empty() || rebuild.is_running() {
             return None;
         }
@@ -47,7 +54,7 @@ impl Master {
 
     /// All nodes have reported, or a rebuild runs: nothing has to be recorded any longer.
     pub(super) fn forget_incarnations(&mut self) -> Vec<RowChange> {
-        let rebuild = &mut self.rebuild;
+        let rebuild = &mut self.log.rebuild;
         let touched = std::mem::take(&mut rebuild.changed_rows);
         let lives = (!std::mem::take(&mut rebuild.incarnations).is_empty())
             .then(|| rebuild_rows::incarnations_row(&rebuild.incarnations));
@@ -58,11 +65,11 @@ impl Master {
     /// before the first of them, until a copy shows that it goes back to it.
     pub(super) fn record_forks(&mut self, this_life: Fork, last: u64) -> (Fork, Vec<RowChange>) {
         let (own, lives) = self.collect_local_changes(false);
-        let earlier = self.rebuild.incarnations.iter().filter(|life| life.base < this_life.base);
+        let earlier = self.log.rebuild.incarnations.iter().filter(|life| life.base < this_life.base);
         let part = |life: &Incarnation| Fork { base: life.base, incarnation: Some((life.first, last)), ..this_life };
         let mut forks: Vec<_> = earlier.map(part).collect();
         forks.push(this_life);
-        let rebuild = &mut self.rebuild;
+        let rebuild = &mut self.log.rebuild;
         (rebuild.local_changes, rebuild.local_change_incarnations) = (own, lives);
         let fork = forks.remove(0);
         rebuild.forks = forks;
@@ -78,17 +85,17 @@ impl Master {
     /// A copy is taken and shows where the lines forked: it goes back to the state before a life, but not to that life.
     /// Changes of lives that it goes back to are not new to it.
     pub(super) fn locate_fork(&mut self, mark: &MirrorPosition, stored: &[StoredRow]) -> Vec<RowChange> {
-        let Some(fork) = self.rebuild.fork else { return Vec::new() };
+        let Some(fork) = self.log.rebuild.fork else { return Vec::new() };
         let knows = |sequence| journal_lineage::mirror_contains(mark, stored, fork.journal, Some(sequence));
         let parts = |fork: &Fork| knows(fork.base) && !fork.incarnation.is_some_and(|(first, _)| knows(first));
-        if self.rebuild.forks.is_empty() {
+        if self.log.rebuild.forks.is_empty() {
             let is_known = |life: &mut u64| *life == OLDER_THAN_REBUILD;
             return if knows(fork.base) { self.forget_known_changes(is_known) } else { Vec::new() };
         }
         if parts(&fork) {
             return Vec::new();
         }
-        let rebuild = &mut self.rebuild;
+        let rebuild = &mut self.log.rebuild;
         let at = rebuild.forks.iter().position(parts).unwrap_or(rebuild.forks.len() - 1);
         let fork = rebuild.forks.remove(at);
         rebuild.forks.drain(..at);
@@ -101,9 +108,9 @@ impl Master {
 
     /// Changes of these lives are not new to the copy that is taken.
     fn forget_known_changes(&mut self, is_known: impl Fn(&mut u64) -> bool) -> Vec<RowChange> {
-        let known = self.rebuild.local_change_incarnations.extract_if(.., |_, life| is_known(life));
+        let known = self.log.rebuild.local_change_incarnations.extract_if(.., |_, life| is_known(life));
         let known: BTreeSet<_> = known.map(|(key, _)| key).collect();
-        self.rebuild.local_changes.forget(&known);
+        self.log.rebuild.local_changes.forget(&known);
         let rows = |key: &Vec<u8>| {
             [rebuild_rows::remove_journal_row(key.clone()), rebuild_rows::remove_local_incarnation(key)]
         };
@@ -113,7 +120,7 @@ impl Master {
     /// The journal is stale, and comes from the time of a rebuild. Nobody changes anything then, so the local changes
     /// are no newer than its last change. A copy that knows that change knows all of them.
     pub(super) fn age_local_changes(&mut self) -> Vec<RowChange> {
-        let rebuild = &mut self.rebuild;
+        let rebuild = &mut self.log.rebuild;
         let keys: Vec<_> = rebuild_rows::local_change_entries(&rebuild.local_changes).map(|(key, _)| key).collect();
         rebuild.local_change_incarnations = keys.iter().map(|key| (key.clone(), OLDER_THAN_REBUILD)).collect();
         keys.iter().map(|key| rebuild_rows::local_incarnation_row(key, OLDER_THAN_REBUILD)).collect()
@@ -121,7 +128,7 @@ impl Master {
 
     /// The rebuild has ended, or another line has shown: the possible forks no longer matter.
     pub(super) fn forget_forks(&mut self) -> Vec<RowChange> {
-        let rebuild = &mut self.rebuild;
+        let rebuild = &mut self.log.rebuild;
         let lives = std::mem::take(&mut rebuild.local_change_incarnations);
         let forks = (!std::mem::take(&mut rebuild.forks).is_empty()).then(|| rebuild_rows::forks_row(&rebuild.forks));
         lives.keys().map(|key| rebuild_rows::remove_local_incarnation(key)).chain(forks).collect()

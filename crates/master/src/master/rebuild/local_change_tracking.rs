@@ -22,12 +22,12 @@ impl Master {
     /// The local changes that stand in a rebuild. With `all`, that is everything there is. Otherwise only changes of
     /// lives that had not heard all nodes count. Also returns the life of each, by key.
     pub(super) fn collect_local_changes(&self, all: bool) -> (LocalChanges, BTreeMap<Vec<u8>, u64>) {
-        let this_life = self.lineage.first_change().unwrap_or(u64::MAX);
+        let this_life = self.log.lineage.first_change().unwrap_or(u64::MAX);
         let touched =
-            |table, key| if all { Some(this_life) } else { self.rebuild.changed_rows.incarnation(table, key) };
-        let written = |version| match version > self.rebuild.version_at_start {
+            |table, key| if all { Some(this_life) } else { self.log.rebuild.changed_rows.incarnation(table, key) };
+        let written = |version| match version > self.log.rebuild.version_at_start {
             true => Some(this_life),
-            false => self.rebuild.incarnation_of(version),
+            false => self.log.rebuild.incarnation_of(version),
         };
         let (mut own, mut lives) = (LocalChanges::default(), BTreeMap::new());
         let mut note = |kind, key: &[u8], life| _ = lives.insert(rebuild_rows::local_change_key(kind, key), life);
@@ -59,8 +59,8 @@ impl Master {
                 own.quotas.insert(user, value);
             }
         }
-        for (_, node) in self.nodes.iter() {
-            let said = self.rebuild.changed_rows.incarnation(MEMBERSHIPS, node.id.as_str().into());
+        for (_, node) in self.fleet.nodes.iter() {
+            let said = self.log.rebuild.changed_rows.incarnation(MEMBERSHIPS, node.id.as_str().into());
             if let Some(life) = said.or((all && node.membership != Membership::Active).then_some(this_life)) {
                 note(rebuild_rows::LOCAL_MEMBERSHIP, node.id.as_str().as_bytes(), life);
                 own.memberships.insert(node.id.clone(), node.membership);
@@ -71,17 +71,17 @@ impl Master {
 
     /// An operator has said whether a node leaves: returns the rows that record so, while not all nodes have reported.
     pub(crate) fn note_membership_change(&mut self, node: NodeKey) -> Vec<RowChange> {
-        let key = self.nodes.get(node).id.as_str().into();
+        let key = self.fleet.nodes.get(node).id.as_str().into();
         self.note_changed_rows(&[RowChange::Remove { table: MEMBERSHIPS, key }])
     }
 
     /// Reapplies what operators said of nodes, whatever a copy says.
     pub(super) fn reapply_memberships(&mut self) -> Vec<RowChange> {
         let mut changes = Vec::new();
-        for (id, standing) in self.rebuild.local_changes.memberships.clone() {
-            let Some(key) = self.nodes.of_id(&id) else { continue };
-            self.nodes.set_membership(key, standing);
-            changes.extend(self.nodes.row_change(key));
+        for (id, standing) in self.log.rebuild.local_changes.memberships.clone() {
+            let Some(key) = self.fleet.nodes.of_id(&id) else { continue };
+            self.fleet.nodes.set_membership(key, standing);
+            changes.extend(self.fleet.nodes.row_change(key));
         }
         changes
     }
@@ -89,7 +89,7 @@ impl Master {
     /// Makes the folders that stand, with their rights.
     pub(super) fn reapply_folders(&mut self, now: Now) -> Vec<RowChange> {
         let mut changes = Vec::new();
-        for (path, LocalFolder { owner, acl }) in self.rebuild.local_changes.folders.clone() {
+        for (path, LocalFolder { owner, acl }) in self.log.rebuild.local_changes.folders.clone() {
             let Ok(change) = self.catalog.make_folder(now, &path, true, &owner) else { continue };
             changes.extend(change.rows);
             changes.extend(change.entry.map(|id| self.intersect_acl(id, acl)).unwrap_or_default());
@@ -100,10 +100,10 @@ impl Master {
     /// Reapplies policies and quotas that stand, once files have their names.
     pub(super) fn reapply_policies(&mut self) -> Vec<RowChange> {
         let mut changes = Vec::new();
-        for (path, policy) in self.rebuild.local_changes.policies.clone() {
+        for (path, policy) in self.log.rebuild.local_changes.policies.clone() {
             changes.extend(self.catalog.names().find(&path).and_then(|id| self.catalog.restore_policy(id, policy)));
         }
-        for (user, value) in self.rebuild.local_changes.quotas.clone() {
+        for (user, value) in self.log.rebuild.local_changes.quotas.clone() {
             changes.extend(self.catalog.restore_quota(user, &value));
         }
         changes
@@ -135,7 +135,7 @@ impl Master {
             // If a file stands there now, its folder no longer exists.
             let Ok(change) = self.catalog.make_folder(now, &path, true, owner) else { continue };
             changes.extend(change.rows);
-            self.rebuild.folders += u64::from(is_new);
+            self.log.rebuild.folders += u64::from(is_new);
             let acl = tree.own_acl(id).cloned();
             changes.extend(change.entry.map(|here| self.intersect_acl(here, acl)).unwrap_or_default());
         }

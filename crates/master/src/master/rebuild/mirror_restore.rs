@@ -42,26 +42,26 @@ use crate::{
 impl Master {
     /// Asks for the best copy, unless it has been taken already or is being read.
     pub(super) fn advance_mirror_read(&mut self, now: Now) {
-        if self.rebuild.mirror_read.is_some() {
+        if self.log.rebuild.mirror_read.is_some() {
             return;
         }
         let Some((node, mark)) = self.newest_mirror() else { return self.finish_rebuild_if_complete(now) };
-        self.rebuild.mirror_read = Some(MirrorRead { node, mark, after: None, rows: Vec::new() });
+        self.log.rebuild.mirror_read = Some(MirrorRead { node, mark, after: None, rows: Vec::new() });
         self.order_now(node, OrderKind::ReadMirror, Order::ReadMirror { after: None });
     }
 
     /// The newest copy of a reachable node, among those that know something no taken copy knew.
     pub(super) fn newest_mirror(&self) -> Option<(NodeKey, MirrorPosition)> {
-        let marks = self.rebuild.mirror_marks.iter().map(|(key, mark)| (*key, *mark));
+        let marks = self.log.rebuild.mirror_marks.iter().map(|(key, mark)| (*key, *mark));
         let usable =
-            marks.filter(|(key, mark)| self.is_unmerged_mirror(mark) && self.nodes.get(*key).session.is_some());
+            marks.filter(|(key, mark)| self.is_unmerged_mirror(mark) && self.fleet.nodes.get(*key).session.is_some());
         usable.max_by_key(|(key, mark)| (mark_order(mark), std::cmp::Reverse(*key)))
     }
 
     /// A request for a copy was answered. If it was not done, it is sent again later.
     pub(crate) fn note_mirror_read_ack(&mut self, node: NodeKey, is_done: bool) {
-        if !is_done && self.rebuild.mirror_read.as_ref().is_some_and(|gather| gather.node == node) {
-            self.rebuild.mirror_read = None;
+        if !is_done && self.log.rebuild.mirror_read.as_ref().is_some_and(|gather| gather.node == node) {
+            self.log.rebuild.mirror_read = None;
         }
     }
 
@@ -75,7 +75,7 @@ impl Master {
         page: Vec<MirrorRow>,
         last: bool,
     ) {
-        let Some(gather) = self.rebuild.mirror_read.as_mut().filter(|gather| gather.node == key) else { return };
+        let Some(gather) = self.log.rebuild.mirror_read.as_mut().filter(|gather| gather.node == key) else { return };
         // An answer to an older request, or not the copy that was chosen.
         if gather.after != after || gather.mark != mark {
             return;
@@ -87,7 +87,7 @@ impl Master {
         if !last && !is_stuck {
             return self.order_now(key, OrderKind::ReadMirror, Order::ReadMirror { after: next });
         }
-        let Some(gather) = self.rebuild.mirror_read.take() else { return };
+        let Some(gather) = self.log.rebuild.mirror_read.take() else { return };
         self.restore_mirror(now, key, mark, gather.rows);
         self.advance_mirror_read(now);
     }
@@ -103,25 +103,25 @@ impl Master {
         }
         // For a build that kept no such rows, nobody can say.
         let is_silent = stored.iter().all(|row| row.table != LINEAGE_TABLE);
-        let is_doubtful = is_silent && !self.rebuild.is_running();
-        let is_successor = is_doubtful || journal_lineage::mirror_contains(&mark, &stored, self.rebuild.id, None);
-        if self.rebuild.has_past && is_successor {
+        let is_doubtful = is_silent && !self.log.rebuild.is_running();
+        let is_successor = is_doubtful || journal_lineage::mirror_contains(&mark, &stored, self.log.rebuild.id, None);
+        if self.log.rebuild.has_past && is_successor {
             // The copy's journal was rebuilt from this one, which was restored since, perhaps to a time when its own
             // names were not rebuilt yet. Changes of this life are known only while not all nodes have reported.
-            let is_known = self.rebuild.runs_since_start || !self.has_all_reports();
+            let is_known = self.log.rebuild.runs_since_start || !self.has_all_reports();
             return self.mark_journal_stale(now, key, mark.generation, is_silent || !is_known);
         }
         let mut changes = self.locate_fork(&mark, &stored);
         let replaces = self.may_replace_names(&mark, &stored);
-        changes.extend(self.lineage.merge(mark.journal, mark.sequence, &stored));
+        changes.extend(self.log.lineage.merge(mark.journal, mark.sequence, &stored));
         let (rows, mut again) = self.restore_outdated_paths(&stored, replaces);
         changes.extend(rows);
         let mut gone = Vec::new();
         for row in stored.iter().filter(|row| row.table == MEMBERS_TABLE) {
             let Some(id) = rebuild_rows::parse_member(&row.key) else { continue };
-            let is_up = self.nodes.of_id(&id).is_some_and(|key| self.nodes.get(key).is_up());
-            if self.rebuild.members.insert(id.clone()) && !is_up {
-                self.rebuild.absent.insert(id.clone());
+            let is_up = self.fleet.nodes.of_id(&id).is_some_and(|key| self.fleet.nodes.get(key).is_up());
+            if self.log.rebuild.members.insert(id.clone()) && !is_up {
+                self.log.rebuild.absent.insert(id.clone());
             }
             changes.push(rebuild_rows::member_row(&id));
         }
@@ -132,7 +132,7 @@ impl Master {
             if !replaces && self.catalog.names().file_of_slice(slice).is_some() {
                 continue;
             }
-            let missed = self.rebuild.tombstones.entry(slice).or_default();
+            let missed = self.log.rebuild.tombstones.entry(slice).or_default();
             missed.extend(nodes);
             changes.push(rebuild_rows::tombstone_row(slice, missed));
             gone.push(slice);
@@ -156,25 +156,25 @@ impl Master {
         changes.extend(self.reapply_memberships());
         self.catalog.recount();
         // Also notes when files expire.
-        self.sweeps.push_back(Sweep::All(0));
-        let node = self.nodes.get(key).id.clone();
-        tracing::info!(%node, ?mark, folders = self.rebuild.folders, "folders and policies were restored");
-        if replaces || self.rebuild.restored_mirror.is_none() {
-            self.rebuild.restored_mirror = Some((node, mark));
+        self.replicas.sweeps.push_back(Sweep::All(0));
+        let node = self.fleet.nodes.get(key).id.clone();
+        tracing::info!(%node, ?mark, folders = self.log.rebuild.folders, "folders and policies were restored");
+        if replaces || self.log.rebuild.restored_mirror.is_none() {
+            self.log.rebuild.restored_mirror = Some((node, mark));
             changes.extend(self.note_not_in_mirror(&said));
         }
-        changes.push(self.rebuild.state_row());
-        let slices: Vec<_> = self.catalog.names().all_slices().filter(|_| self.rebuild.is_running()).collect();
+        changes.push(self.log.rebuild.state_row());
+        let slices: Vec<_> = self.catalog.names().all_slices().filter(|_| self.log.rebuild.is_running()).collect();
         self.save(now, changes, slices.into_iter().chain(gone).map(Effect::Reconcile).collect());
-        if !self.rebuild.is_running() {
+        if !self.log.rebuild.is_running() {
             // It joins again, and reports its slices to a master that knows its folders.
             self.mark_node_lost(now, key);
         }
         if replaces {
-            let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
+            let aside = self.log.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
             let aside = aside.map(|conflict| conflict.metadata.header.slice);
-            again.extend(aside.filter(|slice| !self.rebuild.was_archived.contains(slice)));
-            again.extend(&self.rebuild.not_in_mirror);
+            again.extend(aside.filter(|slice| !self.log.rebuild.was_archived.contains(slice)));
+            again.extend(&self.log.rebuild.not_in_mirror);
         }
         self.request_inventories(now, &again);
         self.forget_removed_members(now);
@@ -182,7 +182,8 @@ impl Master {
 
     /// Nobody waits for nodes that may not join, according to the copy just taken.
     fn forget_removed_members(&mut self, now: Now) {
-        let removed: Vec<_> = self.rebuild.absent.iter().filter(|id| self.nodes.is_barred(id)).cloned().collect();
+        let removed: Vec<_> =
+            self.log.rebuild.absent.iter().filter(|id| self.fleet.nodes.is_barred(id)).cloned().collect();
         for id in removed {
             self.forget_member(now, &id);
         }
@@ -190,7 +191,7 @@ impl Master {
 
     /// Takes a copy's list of archived slices: they stay archived, whatever is at their paths now.
     fn restore_archived(&mut self, stored: &[StoredRow], replaces: bool) -> Vec<RowChange> {
-        if !self.rebuild.is_running() {
+        if !self.log.rebuild.is_running() {
             return Vec::new();
         }
         let mut changes = Vec::new();
@@ -200,13 +201,13 @@ impl Master {
                 continue;
             };
             let slice = conflict.metadata.header.slice;
-            let is_decided =
-                self.rebuild.tombstones.contains_key(&slice) || self.rebuild.local_changes.slices.contains(&slice);
+            let is_decided = self.log.rebuild.tombstones.contains_key(&slice)
+                || self.log.rebuild.local_changes.slices.contains(&slice);
             // A copy that only adds brings nothing new about a slice that has a name here.
             let is_named = !replaces && self.catalog.names().file_of_slice(slice).is_some();
-            if !is_decided && !is_named && self.rebuild.was_archived.insert(slice) {
+            if !is_decided && !is_named && self.log.rebuild.was_archived.insert(slice) {
                 changes.extend([rebuild_rows::conflict_row(&conflict), rebuild_rows::archived_row(slice)]);
-                self.rebuild.conflicts.insert(slice, conflict);
+                self.log.rebuild.conflicts.insert(slice, conflict);
             }
         }
         changes
@@ -217,10 +218,11 @@ impl Master {
     fn may_replace_names(&self, mark: &MirrorPosition, stored: &[StoredRow]) -> bool {
         let knows = |journal, sequence| journal_lineage::mirror_contains(mark, stored, journal, Some(sequence));
         let goes_on =
-            self.rebuild.restored_mirror.as_ref().is_none_or(|(_, taken)| knows(taken.journal, taken.sequence));
+            self.log.rebuild.restored_mirror.as_ref().is_none_or(|(_, taken)| knows(taken.journal, taken.sequence));
         // Entries that two lines of one journal counted since they forked have the same ids but different meanings.
-        let from_here = self.rebuild.fork.as_ref().is_none_or(|fork| !fork.merges && knows(fork.journal, fork.base));
-        self.rebuild.is_running() && goes_on && from_here
+        let from_here =
+            self.log.rebuild.fork.as_ref().is_none_or(|fork| !fork.merges && knows(fork.journal, fork.base));
+        self.log.rebuild.is_running() && goes_on && from_here
     }
 
     /// Adds a copy's rows to the present ones.
@@ -236,8 +238,8 @@ impl Master {
         }
         for row in of(NODES_TABLE) {
             // This journal decides whether a node it knows leaves.
-            if rebuild_rows::parse_member(&row.key).is_none_or(|id| self.nodes.of_id(&id).is_none()) {
-                changes.extend(self.nodes.restore_row(now, row));
+            if rebuild_rows::parse_member(&row.key).is_none_or(|id| self.fleet.nodes.of_id(&id).is_none()) {
+                changes.extend(self.fleet.nodes.restore_row(now, row));
             }
         }
         changes
@@ -249,7 +251,7 @@ impl Master {
         let NamespaceChange { rows: mut changes, freed, .. } = self.catalog.clear_tables();
         for row in stored {
             if row.table == NODES_TABLE {
-                changes.extend(self.nodes.restore_row(now, row));
+                changes.extend(self.fleet.nodes.restore_row(now, row));
                 continue;
             }
             match self.catalog.load_row(row) {
@@ -272,9 +274,9 @@ impl Master {
         changes.extend(tree.into_iter().map(|row| RowChange::Set { table: row.table, key: row.key, value: row.value }));
         let before = self.catalog.replace_names(new);
         changes.extend(self.forget_not_in_mirror());
-        let made = std::mem::take(&mut self.rebuild.made_folders);
-        self.rebuild.folders = self.catalog.names().usage(ROOT).folders.saturating_sub(1);
-        self.rebuild.files = self.catalog.names().usage(ROOT).files;
+        let made = std::mem::take(&mut self.log.rebuild.made_folders);
+        self.log.rebuild.folders = self.catalog.names().usage(ROOT).folders.saturating_sub(1);
+        self.log.rebuild.files = self.catalog.names().usage(ROOT).files;
         changes.extend(self.reapply_folders(now));
         let moved = self.moved_folders(&before, &entries, &made);
         for entry in entries {
@@ -295,14 +297,16 @@ impl Master {
     ) -> Vec<RowChange> {
         let Some(content) = before.content(entry.id) else { return Vec::new() };
         let slice = content.slice;
-        let header = before.header_of_slice(slice, self.rebuild.id);
-        let Some(header) = header.filter(|_| !self.rebuild.tombstones.contains_key(&slice)) else { return Vec::new() };
+        let header = before.header_of_slice(slice, self.log.rebuild.id);
+        let Some(header) = header.filter(|_| !self.log.rebuild.tombstones.contains_key(&slice)) else {
+            return Vec::new();
+        };
         if let Some(file) = self.catalog.names().file_of_slice(slice) {
             // The copy names it itself. If a node that knows as much has it elsewhere, it is listed, as if the node
             // came later.
             let is_elsewhere = self.catalog.names().path(file).is_some_and(|path| path != entry.path);
             if !is_elsewhere
-                || self.rebuild.local_changes.slices.contains(&slice)
+                || self.log.rebuild.local_changes.slices.contains(&slice)
                 || !self.is_placed_there(key, &header)
             {
                 return Vec::new();
@@ -311,7 +315,7 @@ impl Master {
             return vec![self.add_conflict(key, metadata, ConflictKind::TwoPaths, None, false)];
         }
         // Its node came before the copy that knows it as archived.
-        let listed = self.rebuild.conflicts.get(&slice).filter(|_| self.rebuild.was_archived.contains(&slice));
+        let listed = self.log.rebuild.conflicts.get(&slice).filter(|_| self.log.rebuild.was_archived.contains(&slice));
         if listed.is_some_and(|listed| listed.metadata.header.path == header.path) {
             return Vec::new();
         }
@@ -349,12 +353,12 @@ impl Master {
                 // Its folder has another path according to this copy. A sidecar that knows less does not undo that; one
                 // that knows as much names the file's place itself.
                 if path != entry.path {
-                    self.rebuild.renamed.insert(slice, self.node_recency(key).of_folder());
+                    self.log.rebuild.renamed.insert(slice, self.node_recency(key).of_folder());
                 }
                 // Whichever of the two was named first: the other one is archived.
                 let aside =
                     loser.map(|loser| self.add_conflict(key, loser, ConflictKind::OlderVersion, Some(slice), true));
-                self.rebuild.files += u64::from(aside.is_none());
+                self.log.rebuild.files += u64::from(aside.is_none());
                 let trashed = self.adopt_trashed(now, change.entry, &path);
                 let acl = before.own_acl(entry.id).cloned();
                 let said = change.entry.map(|file| self.catalog.set_acl(file, acl)).unwrap_or_default();
@@ -375,7 +379,7 @@ impl Master {
     /// Whether a node that knows all that the copy of `key` knows has a file at its place.
     fn is_placed_there(&self, key: NodeKey, header: &protocol::SliceHeader) -> bool {
         let placed = ReplicaState::Placed(HeaderFingerprint::of(header));
-        let replicas = self.replicas.of(header.slice);
+        let replicas = self.replicas.table.of(header.slice);
         let mut holders = replicas.iter().filter(|replica| replica.state == placed);
         let known = |node| self.path_recency(node, header.slice, &header.path);
         holders.any(|replica| known(replica.node) >= self.node_recency(key))
@@ -395,7 +399,7 @@ impl Master {
     }
 
     fn is_local_folder(&self, names: &Namespace, id: FileId) -> bool {
-        names.path(id).is_some_and(|path| self.rebuild.local_changes.folders.contains_key(&path))
+        names.path(id).is_some_and(|path| self.log.rebuild.local_changes.folders.contains_key(&path))
     }
 
     /// Every entry but the root, folders before their content.

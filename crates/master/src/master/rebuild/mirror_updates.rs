@@ -42,7 +42,7 @@ impl Master {
                 // The file was pinned by its content, or the slice in doubt has a name again: nothing would keep its
                 // row up to date.
                 RowChange::Set { table: table @ (NAMES_TABLE | CONFLICTS_TABLE), key, .. }
-                    if self.mirror.has_row(table, key) =>
+                    if self.log.mirror.has_row(table, key) =>
                 {
                     kept.push(MirrorRow { table: (*table).into(), key: key.clone(), value: None });
                 }
@@ -61,10 +61,11 @@ impl Master {
 
     /// Sends nodes the rows they lack.
     pub(crate) fn send_mirror_updates(&mut self, now: Now) {
-        if self.rebuild.is_running() {
+        if self.log.rebuild.is_running() {
             return;
         }
-        for (key, keep) in self.mirror.next_updates(now.monotonic, self.rebuild.id, self.rebuild.generation) {
+        for (key, keep) in self.log.mirror.next_updates(now.monotonic, self.log.rebuild.id, self.log.rebuild.generation)
+        {
             self.order_now(key, OrderKind::UpdateMirror, Order::Mirror(keep));
         }
     }
@@ -73,14 +74,15 @@ impl Master {
     /// whether some node has still to answer.
     pub fn flush_mirror_updates(&mut self, now: Now) -> bool {
         self.send_mirror_updates(now);
-        !self.rebuild.is_running() && self.mirror.is_any_behind(self.rebuild.id, self.rebuild.generation)
+        !self.log.rebuild.is_running()
+            && self.log.mirror.is_any_behind(self.log.rebuild.id, self.log.rebuild.generation)
     }
 
     /// Takes a node's answer to an order to keep rows.
     pub(crate) fn note_mirror_ack(&mut self, now: Now, node: NodeKey, is_done: bool) {
-        self.mirror.note_answer(now.monotonic, node, is_done);
+        self.log.mirror.note_answer(now.monotonic, node, is_done);
         // Further pages need not wait for the next tick.
-        let has_more = self.mirror.peers.get(&node).is_some_and(|peer| peer.pages.is_some());
+        let has_more = self.log.mirror.peers.get(&node).is_some_and(|peer| peer.pages.is_some());
         if is_done && has_more {
             self.send_mirror_updates(now);
         }
@@ -88,21 +90,21 @@ impl Master {
 
     /// Gives a node an order that concerns no slice and waits for nothing.
     pub(crate) fn order_now(&mut self, node: NodeKey, ordered: OrderKind, body: Order) {
-        let Some(session) = self.nodes.get(node).session else { return };
-        let order = self.orders.send(node, ordered);
+        let Some(session) = self.fleet.nodes.get(node).session else { return };
+        let order = self.replicas.orders.send(node, ordered);
         self.actions.push_back(MasterAction::Order { session, order, body });
     }
 
     fn count_change(&mut self, mut kept: Vec<MirrorRow>, changes: &mut Vec<RowChange>, effects: &mut Vec<Effect>) {
-        if self.lineage.first_change().is_none() {
+        if self.log.lineage.first_change().is_none() {
             let jump = self.rng.u64(1..=JUMP_MAX);
-            let (first, row) = self.lineage.begin(self.rebuild.id, self.mirror.sequence, jump);
-            self.mirror.sequence = first - 1;
+            let (first, row) = self.log.lineage.begin(self.log.rebuild.id, self.log.mirror.sequence, jump);
+            self.log.mirror.sequence = first - 1;
             kept.extend(mirrored_row(&row));
             changes.push(row);
             changes.extend(self.note_incarnation(first));
         }
-        let sequence = self.mirror.add(kept);
+        let sequence = self.log.mirror.add(kept);
         let value = namespace::encode_row(&sequence);
         changes.push(RowChange::Set { table: JOURNAL_TABLE, key: SEQUENCE_KEY.to_vec(), value });
         effects.push(Effect::ChangesDurable(sequence));
@@ -114,7 +116,7 @@ impl Master {
                 namespace::is_folder_row(value) || parse_file_key(key).is_some_and(|id| self.is_pinned(id))
             }
             (CONFLICTS_TABLE, Some(value)) => is_archived_row(value),
-            (NAMES_TABLE | CONFLICTS_TABLE, None) => self.mirror.has_row(table, key),
+            (NAMES_TABLE | CONFLICTS_TABLE, None) => self.log.mirror.has_row(table, key),
             _ => mirrored_table(table).is_some(),
         }
     }
@@ -123,7 +125,7 @@ impl Master {
     pub(crate) fn is_pinned(&self, id: FileId) -> bool {
         self.catalog.policies().get(id).is_some()
             || self.catalog.trash().inherited(id).is_some()
-            || self.rebuild.pins(|| Some(self.catalog.names().content(id)?.slice))
+            || self.log.rebuild.pins(|| Some(self.catalog.names().content(id)?.slice))
     }
 
     /// The entry that a row is about, of a table that pins files.
@@ -150,7 +152,7 @@ impl Master {
     fn unpinned_row(&self, id: FileId) -> Option<MirrorRow> {
         let key = file_key(id);
         let is_left =
-            !self.catalog.names().is_folder(id) && !self.is_pinned(id) && self.mirror.has_row(NAMES_TABLE, &key);
+            !self.catalog.names().is_folder(id) && !self.is_pinned(id) && self.log.mirror.has_row(NAMES_TABLE, &key);
         is_left.then(|| MirrorRow { table: NAMES_TABLE.into(), key, value: None })
     }
 }

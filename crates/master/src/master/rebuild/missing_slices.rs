@@ -18,13 +18,15 @@ impl Master {
     /// then they count as lost, like the files of any node that is away.
     pub(super) fn list_missing(&mut self) -> (Vec<RowChange>, Vec<Effect>) {
         let Ok(node) = NodeId::new(NOBODY) else { return Default::default() };
-        if self.rebuild.fork.is_none() || !self.rebuild.absent.is_empty() {
+        if self.log.rebuild.fork.is_none() || !self.log.rebuild.absent.is_empty() {
             return Default::default();
         }
         let of_nobody = |slice: &SliceId| {
             let was_made_since =
-                self.rebuild.local_changes.slices.contains(slice) || self.leases.of_slice(*slice).is_some();
-            self.replicas.of(*slice).is_empty() && !was_made_since && !self.rebuild.conflicts.contains_key(slice)
+                self.log.rebuild.local_changes.slices.contains(slice) || self.writes.leases.of_slice(*slice).is_some();
+            self.replicas.table.of(*slice).is_empty()
+                && !was_made_since
+                && !self.log.rebuild.conflicts.contains_key(slice)
         };
         let slices: Vec<_> = self.catalog.names().all_slices().filter(of_nobody).collect();
         let missing: Vec<_> = slices.into_iter().filter_map(|slice| self.published(slice)).collect();
@@ -39,7 +41,7 @@ impl Master {
             let conflict = Conflict { metadata, node: node.clone(), kind, other: None, is_archived: false };
             changes.push(rebuild_rows::conflict_row(&conflict));
             effects.push(Effect::Reconcile(slice));
-            self.rebuild.conflicts.insert(slice, conflict);
+            self.log.rebuild.conflicts.insert(slice, conflict);
         }
         if !changes.is_empty() {
             tracing::warn!(files = changes.len(), "files of the older journal have no bytes at any node");
@@ -49,12 +51,12 @@ impl Master {
 
     /// Whether a slice is listed as one without bytes at any node.
     pub(crate) fn is_listed_missing(&self, slice: SliceId) -> bool {
-        self.rebuild.conflicts.get(&slice).is_some_and(|conflict| conflict.kind == ConflictKind::NoBytes)
+        self.log.rebuild.conflicts.get(&slice).is_some_and(|conflict| conflict.kind == ConflictKind::NoBytes)
     }
 
     /// How many are listed so.
     pub(super) fn missing_count(&self) -> usize {
-        self.rebuild.conflicts.values().filter(|conflict| conflict.kind == ConflictKind::NoBytes).count()
+        self.log.rebuild.conflicts.values().filter(|conflict| conflict.kind == ConflictKind::NoBytes).count()
     }
 
     /// A listed slice was found after all, or is no longer any file's content.
@@ -67,7 +69,7 @@ impl Master {
 
     /// Removes the name of a listed slice: it stands for nothing, and the administrator who dismissed it has seen that.
     pub(super) fn remove_missing(&mut self, slice: SliceId) -> Vec<RowChange> {
-        let file = self.catalog.names().file_of_slice(slice).filter(|_| self.replicas.of(slice).is_empty());
+        let file = self.catalog.names().file_of_slice(slice).filter(|_| self.replicas.table.of(slice).is_empty());
         let path = file.and_then(|file| self.catalog.names().path(file));
         path.and_then(|path| self.catalog.remove_entry(&path, false).ok()).map(|change| change.rows).unwrap_or_default()
     }

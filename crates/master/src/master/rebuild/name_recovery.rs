@@ -33,20 +33,20 @@ impl Master {
     pub(crate) fn adopt_foreign_slice(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
         let header = &metadata.header;
         let is_foreign =
-            self.rebuild.is_foreign(header, self.catalog.names().birth()) || self.is_of_a_lost_end(header, state);
+            self.log.rebuild.is_foreign(header, self.catalog.names().birth()) || self.is_of_a_lost_end(header, state);
         if !is_foreign || self.has_seen_disks(key) {
             return;
         }
         // The node's rows come first, and then its slices once more: the rows say whose folders these are.
-        if !self.rebuild.is_running() && self.has_unmerged_mirror(key) {
+        if !self.log.rebuild.is_running() && self.has_unmerged_mirror(key) {
             return;
         }
         self.begin_rebuild(now);
         self.catalog.raise_version(header.version);
         match self.catalog.names().file_of_slice(header.slice) {
             Some(file) => self.compare_names(now, key, file, metadata, state),
-            None if self.rebuild.tombstones.contains_key(&header.slice) => {}
-            None if self.rebuild.stays_archived(header, state) => {}
+            None if self.log.rebuild.tombstones.contains_key(&header.slice) => {}
+            None if self.log.rebuild.stays_archived(header, state) => {}
             None => self.adopt(now, key, metadata, state),
         }
     }
@@ -56,8 +56,8 @@ impl Master {
     /// a copy from before the rebuild's end was restored.
     fn is_of_a_lost_end(&self, header: &SliceHeader, state: HeldState) -> bool {
         state == HeldState::Placed
-            && self.rebuild.is_running()
-            && (self.rebuild.runs_since_start || header.version <= self.version_at_start)
+            && self.log.rebuild.is_running()
+            && (self.log.rebuild.runs_since_start || header.version <= self.version_at_start)
             && self.catalog.names().file_of_slice(header.slice).is_none()
     }
 
@@ -71,9 +71,9 @@ impl Master {
             .and_then(|file| self.catalog.names().content(file))
             .map(|content| content.slice);
         if let Some(other) = there {
-            let is_settled = self.rebuild.state == RebuildState::Settled;
+            let is_settled = self.log.rebuild.state == RebuildState::Settled;
             // What was written there since is what people want, whatever the versions say: clocks may differ.
-            if is_settled || self.rebuild.local_changes.slices.contains(&other) {
+            if is_settled || self.log.rebuild.local_changes.slices.contains(&other) {
                 return self.archive_slice(now, key, metadata, ConflictKind::WrittenSince, Some(other));
             }
             if !self.wins(metadata, state, other) {
@@ -102,7 +102,7 @@ impl Master {
                 self.note_made_folders(made_before, path);
                 rows.extend(self.close_made_folders(made_before, path));
                 if state == HeldState::Retired {
-                    self.rebuild.retired.insert(slice);
+                    self.log.rebuild.retired.insert(slice);
                 }
                 self.note_staged(key, metadata, state);
                 rows.extend(change.rows);
@@ -113,10 +113,10 @@ impl Master {
                 effects.extend(loser.iter().map(|loser| Effect::Reconcile(loser.header.slice)));
                 rows.extend(self.forget_conflict(slice));
                 if let Some(loser) = loser {
-                    self.rebuild.retired.remove(&loser.header.slice);
+                    self.log.rebuild.retired.remove(&loser.header.slice);
                     rows.push(self.add_conflict(key, loser, ConflictKind::OlderVersion, Some(slice), true));
                 } else {
-                    self.rebuild.files += 1;
+                    self.log.rebuild.files += 1;
                 }
                 if state != HeldState::Placed {
                     rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::NeverPlaced, None, false));
@@ -132,10 +132,10 @@ impl Master {
         let (slice, path) = (metadata.header.slice, &metadata.header.path);
         let (mut rows, mut effects) = (Vec::new(), vec![Effect::Reconcile(slice)]);
         if state != HeldState::Retired {
-            self.rebuild.retired.remove(&slice);
+            self.log.rebuild.retired.remove(&slice);
         }
         // Somewhere it stands at its path: so it was published.
-        let known = self.rebuild.conflicts.get(&slice).map(|conflict| conflict.kind);
+        let known = self.log.rebuild.conflicts.get(&slice).map(|conflict| conflict.kind);
         if state == HeldState::Placed && known == Some(ConflictKind::NeverPlaced) {
             rows.extend(self.forget_conflict(slice));
         }
@@ -146,11 +146,11 @@ impl Master {
         if !differs {
             self.note_staged(key, metadata, state);
         }
-        if differs && state != HeldState::Retired && self.rebuild.is_running() {
+        if differs && state != HeldState::Retired && self.log.rebuild.is_running() {
             let (knowledge, of_name) = (self.path_recency(key, slice, path), self.name_recency(slice, file));
             let is_staged = state == HeldState::Staged;
             let mut moved = (named == *path).then(Vec::new);
-            if self.rebuild.local_changes.slices.contains(&slice) {
+            if self.log.rebuild.local_changes.slices.contains(&slice) {
                 // Later changes stand; of two lists of rights both hold.
                 rows.extend(if says_other && !is_staged {
                     self.take_common_acl(key, file, metadata)
@@ -163,8 +163,8 @@ impl Master {
                 moved = moved.or_else(|| self.move_name(now, &named, path, older.is_some()));
                 if let Some(older) = older.filter(|_| moved.is_some()) {
                     effects.push(Effect::Reconcile(older.header.slice));
-                    self.rebuild.retired.remove(&older.header.slice);
-                    self.rebuild.files = self.rebuild.files.saturating_sub(1);
+                    self.log.rebuild.retired.remove(&older.header.slice);
+                    self.log.rebuild.files = self.log.rebuild.files.saturating_sub(1);
                     rows.push(self.add_conflict(key, older, ConflictKind::OlderVersion, Some(slice), true));
                 }
                 if let Some(rows) = &mut moved {
@@ -175,11 +175,11 @@ impl Master {
                         true => Vec::new(),
                         false => self.catalog.set_acl(file, metadata.header.acl.clone()),
                     });
-                    self.rebuild.renamed.insert(slice, knowledge);
+                    self.log.rebuild.renamed.insert(slice, knowledge);
                 }
             } else if says_other && knowledge == of_name && !is_staged {
                 rows.extend(self.take_common_acl(key, file, metadata));
-                self.rebuild.renamed.insert(slice, knowledge);
+                self.log.rebuild.renamed.insert(slice, knowledge);
             }
             // It is listed only if nobody can say which name is newer.
             if moved.is_none() && (knowledge > of_name || (knowledge == of_name && !is_staged)) {
@@ -198,10 +198,10 @@ impl Master {
     /// A staged copy has the same name as its slice. A crash may have taken it back into staging on its way to a new
     /// path, which is what the master said last. So it counts, though it will never be among the placed copies.
     fn note_staged(&mut self, key: NodeKey, metadata: &SliceMetadata, state: HeldState) {
-        if state == HeldState::Staged && self.rebuild.is_running() {
+        if state == HeldState::Staged && self.log.rebuild.is_running() {
             let slice = metadata.header.slice;
             let knowledge = self.path_recency(key, slice, &metadata.header.path);
-            let known = self.rebuild.renamed.entry(slice).or_insert(knowledge);
+            let known = self.log.rebuild.renamed.entry(slice).or_insert(knowledge);
             *known = knowledge.max(*known);
         }
     }
@@ -215,7 +215,7 @@ impl Master {
         kind: ConflictKind,
         other: Option<SliceId>,
     ) {
-        if self.rebuild.is_archived(metadata.header.slice) {
+        if self.log.rebuild.is_archived(metadata.header.slice) {
             return;
         }
         let row = self.add_conflict(key, metadata.clone(), kind, other, true);
@@ -231,30 +231,30 @@ impl Master {
         other: Option<SliceId>,
         aside: bool,
     ) -> RowChange {
-        let node = self.nodes.get(key).id.clone();
+        let node = self.fleet.nodes.get(key).id.clone();
         tracing::warn!(slice = %metadata.header.slice, path = %metadata.header.path, ?kind, aside, "a slice is in doubt");
         let conflict = Conflict { metadata, node, kind, other, is_archived: aside };
         let row = rebuild_rows::conflict_row(&conflict);
-        self.rebuild.conflicts.insert(conflict.metadata.header.slice, conflict);
+        self.log.rebuild.conflicts.insert(conflict.metadata.header.slice, conflict);
         row
     }
 
     /// Takes a slice off the list.
     pub(super) fn forget_conflict(&mut self, slice: SliceId) -> Option<RowChange> {
-        self.rebuild.conflicts.remove(&slice).map(|_| rebuild_rows::remove_conflict_row(slice))
+        self.log.rebuild.conflicts.remove(&slice).map(|_| rebuild_rows::remove_conflict_row(slice))
     }
 
     /// Drops conflicts that only an old journal named and no node has: there is nothing to decide. If a node comes
     /// later with the slice, it is listed then. While a known node has not reported, the conflicts stay.
     pub(super) fn forget_conflicts_of_nothing(&mut self, now: Now) -> Vec<RowChange> {
-        if !self.rebuild.absent.is_empty() {
+        if !self.log.rebuild.absent.is_empty() {
             return Vec::new();
         }
         let of_nothing = |conflict: &&Conflict| {
             let slice = conflict.metadata.header.slice;
-            conflict.is_archived && self.replicas.of(slice).is_empty()
+            conflict.is_archived && self.replicas.table.of(slice).is_empty()
         };
-        let slices: Vec<_> = self.rebuild.conflicts.values().filter(of_nothing).collect();
+        let slices: Vec<_> = self.log.rebuild.conflicts.values().filter(of_nothing).collect();
         let slices: Vec<_> = slices.into_iter().map(|conflict| conflict.metadata.header.slice).collect();
         let mut changes = Vec::new();
         for slice in slices {
@@ -269,13 +269,13 @@ impl Master {
     pub(super) fn published(&self, slice: SliceId) -> Option<SliceMetadata> {
         let content = self.catalog.names().content_of_slice(slice)?;
         let (bytes, digest) = (content.bytes, content.digest);
-        Some(SliceMetadata { header: self.catalog.names().header_of_slice(slice, self.rebuild.id)?, bytes, digest })
+        Some(SliceMetadata { header: self.catalog.names().header_of_slice(slice, self.log.rebuild.id)?, bytes, digest })
     }
 
     /// Closes folders that exist only for a file that came after the rebuild. Nobody knows their rights, so their
     /// owners set them again.
     fn close_made_folders(&mut self, before: (FileId, usize), path: &SectorPath) -> Vec<RowChange> {
-        if self.rebuild.is_running() || is_in_trash(path) {
+        if self.log.rebuild.is_running() || is_in_trash(path) {
             return Vec::new();
         }
         let (_, missing) = before;
@@ -291,14 +291,14 @@ impl Master {
         let (_, missing) = before;
         let folders = std::iter::successors(path.parent(), SectorPath::parent).take(missing.saturating_sub(1));
         for folder in folders.collect::<Vec<_>>() {
-            self.rebuild.made_folders.extend(self.catalog.names().find(&folder));
+            self.log.rebuild.made_folders.extend(self.catalog.names().find(&folder));
         }
     }
 
     /// Removes the folders that were made for files which have other names by now.
     pub(super) fn remove_empty_made_folders(&mut self) -> Vec<RowChange> {
         let mut changes = Vec::new();
-        let mut made: Vec<_> = std::mem::take(&mut self.rebuild.made_folders).into_iter().collect();
+        let mut made: Vec<_> = std::mem::take(&mut self.log.rebuild.made_folders).into_iter().collect();
         made.retain(|id| self.catalog.names().path(*id).is_some());
         // The deepest first, so that a folder of empty folders is empty when its turn comes.
         made.sort_by_key(|id| std::cmp::Reverse(self.catalog.names().path(*id).map(|path| path.components().count())));
@@ -316,18 +316,18 @@ impl Master {
     fn wins(&self, metadata: &SliceMetadata, state: HeldState, other: SliceId) -> bool {
         let other_version = self.catalog.names().content_of_slice(other).map(|content| content.version);
         let rank = (state != HeldState::Retired, Some(metadata.header.version), metadata.header.slice);
-        rank > (!self.rebuild.retired.contains(&other), other_version, other)
+        rank > (!self.log.rebuild.retired.contains(&other), other_version, other)
     }
 
     /// How new a node's knowledge is: which copy of the small rows it had.
     pub(super) fn node_recency(&self, key: NodeKey) -> Recency {
-        self.rebuild.mirror_marks.get(&key).map_or(Recency::NONE, |mark| self.mark_recency(mark))
+        self.log.rebuild.mirror_marks.get(&key).map_or(Recency::NONE, |mark| self.mark_recency(mark))
     }
 
     pub(super) fn mark_recency(&self, mark: &MirrorPosition) -> Recency {
         // Numbers that this life counted before it knew that the journal was stale are no newer than the journal was
         // then.
-        let fork = self.rebuild.fork.as_ref().filter(|fork| fork.journal == mark.journal);
+        let fork = self.log.rebuild.fork.as_ref().filter(|fork| fork.journal == mark.journal);
         match fork.and_then(|fork| Some((fork.base, fork.incarnation?))) {
             Some((base, (first, last))) if (first..=last).contains(&mark.sequence) => {
                 Recency { sequence: base, ..Recency::of(mark) }
@@ -339,17 +339,17 @@ impl Master {
     /// How new the knowledge behind a slice's name is. Counted are the nodes that hold it under that name, the source
     /// of the name, and the taken copy if that names the file. The newest decides.
     fn name_recency(&self, slice: SliceId, file: FileId) -> Recency {
-        let header = self.catalog.names().header_of_slice(slice, self.rebuild.id);
+        let header = self.catalog.names().header_of_slice(slice, self.log.rebuild.id);
         let there = header.map(|header| ReplicaState::Placed(HeaderFingerprint::of(&header)));
-        let replicas = self.replicas.of(slice);
+        let replicas = self.replicas.table.of(slice);
         let holders = replicas.iter().filter(|replica| Some(replica.state) == there);
         let named = self.catalog.names().path(file);
         let known = |key| named.as_ref().map(|path| self.path_recency(key, slice, path));
         let of_holders = holders.filter_map(|replica| known(replica.node)).max();
         // Trash entries known only from an older copy, or a sidecar, are pinned too; this copy knows nothing of them.
-        let names_it = self.is_pinned(file) && !self.rebuild.not_in_mirror.contains(&slice);
-        let of_copy = self.rebuild.restored_mirror.as_ref().filter(|_| names_it).map(|(_, mark)| Recency::of(mark));
-        of_holders.max(self.rebuild.renamed.get(&slice).copied()).max(of_copy).unwrap_or(Recency::NONE)
+        let names_it = self.is_pinned(file) && !self.log.rebuild.not_in_mirror.contains(&slice);
+        let of_copy = self.log.rebuild.restored_mirror.as_ref().filter(|_| names_it).map(|(_, mark)| Recency::of(mark));
+        of_holders.max(self.log.rebuild.renamed.get(&slice).copied()).max(of_copy).unwrap_or(Recency::NONE)
     }
 
     /// Gives a file the number of copies from newer knowledge.
@@ -381,7 +381,7 @@ impl Master {
             (one, other) => one.or(other.as_ref()).cloned(),
         };
         let mut rows = self.catalog.set_acl(file, acl);
-        if !self.rebuild.conflicts.contains_key(&metadata.header.slice) {
+        if !self.log.rebuild.conflicts.contains_key(&metadata.header.slice) {
             rows.push(self.add_conflict(key, metadata.clone(), ConflictKind::TwoAcls, None, false));
         }
         rows
@@ -392,7 +392,7 @@ impl Master {
     fn older_at_path(&self, metadata: &SliceMetadata, state: HeldState, knowledge: Recency) -> Option<SliceMetadata> {
         let file = self.catalog.names().find(&metadata.header.path)?;
         let other = self.catalog.names().content(file)?.slice;
-        let gives_way = !self.rebuild.local_changes.slices.contains(&other)
+        let gives_way = !self.log.rebuild.local_changes.slices.contains(&other)
             && self.wins(metadata, state, other)
             && knowledge > self.name_recency(other, file);
         self.published(other).filter(|_| gives_way)
@@ -427,25 +427,28 @@ impl Master {
         let Some(file) = file.filter(|_| is_in_trash(path)) else { return Vec::new() };
         let slice = self.catalog.names().content(file).map(|content| content.slice);
         let unsaid =
-            slice.filter(|slice| self.rebuild.not_in_mirror.insert(*slice)).map(rebuild_rows::not_in_mirror_row);
+            slice.filter(|slice| self.log.rebuild.not_in_mirror.insert(*slice)).map(rebuild_rows::not_in_mirror_row);
         unsaid.into_iter().chain(self.catalog.adopt_trash(now, file, path)).collect()
     }
 
     /// A taken copy names these files itself. For other files that this journal mentions, it does not say where they
     /// are.
     pub(super) fn note_not_in_mirror(&mut self, said: &BTreeSet<SliceId>) -> Vec<RowChange> {
-        let with_policy = self.rebuild.local_changes.policies.keys();
+        let with_policy = self.log.rebuild.local_changes.policies.keys();
         let with_policy =
             with_policy.filter_map(|path| Some(self.catalog.names().content(self.catalog.names().find(path)?)?.slice));
-        let own = with_policy.chain(self.rebuild.outdated_paths.keys().copied());
+        let own = with_policy.chain(self.log.rebuild.outdated_paths.keys().copied());
         let own: Vec<_> = own.filter(|slice| !said.contains(slice)).collect();
-        let new = own.into_iter().filter(|slice| self.rebuild.not_in_mirror.insert(*slice));
+        let new = own.into_iter().filter(|slice| self.log.rebuild.not_in_mirror.insert(*slice));
         new.map(rebuild_rows::not_in_mirror_row).collect()
     }
 
     /// Another copy is taken, or the rebuild has ended: these notes are void.
     pub(super) fn forget_not_in_mirror(&mut self) -> Vec<RowChange> {
-        std::mem::take(&mut self.rebuild.not_in_mirror).into_iter().map(rebuild_rows::remove_not_in_mirror).collect()
+        std::mem::take(&mut self.log.rebuild.not_in_mirror)
+            .into_iter()
+            .map(rebuild_rows::remove_not_in_mirror)
+            .collect()
     }
 }
 

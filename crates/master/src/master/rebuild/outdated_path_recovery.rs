@@ -19,8 +19,8 @@ impl Master {
     /// How new a node's knowledge of a slice's place is, if it has the slice under this path.
     pub(super) fn path_recency(&self, key: NodeKey, slice: SliceId, path: &SectorPath) -> Recency {
         let knowledge = self.node_recency(key);
-        let Some(outdated) = self.rebuild.outdated_paths.get(&slice) else { return knowledge };
-        let then = outdated.get(&(self.nodes.get(key).id.clone(), path.clone()));
+        let Some(outdated) = self.log.rebuild.outdated_paths.get(&slice) else { return knowledge };
+        let then = outdated.get(&(self.fleet.nodes.get(key).id.clone(), path.clone()));
         then.map_or(knowledge, |mark| knowledge.min(self.mark_recency(mark)))
     }
 
@@ -31,22 +31,22 @@ impl Master {
         // Its rows were never taken over: its paths may be the newer ones. It is given nothing before that, and then it
         // joins again.
         let is_unmerged = self.has_unmerged_mirror(key);
-        if is_unmerged || self.has_all_reports() || self.rebuild.is_running() || !self.is_held_back(slice, key) {
+        if is_unmerged || self.has_all_reports() || self.log.rebuild.is_running() || !self.is_held_back(slice, key) {
             return;
         }
         let named = self.catalog.names().file_of_slice(slice).and_then(|file| self.catalog.names().path(file));
         if named.is_none_or(|named| named == *path) {
             return;
         }
-        let outdated = &mut self.rebuild.outdated_paths;
-        let of_node = (self.nodes.get(key).id.clone(), path.clone());
+        let outdated = &mut self.log.rebuild.outdated_paths;
+        let of_node = (self.fleet.nodes.get(key).id.clone(), path.clone());
         let is_known = outdated.get(&slice).map(|outdated| outdated.contains_key(&of_node));
         // What it knew when it first came with the slice: since then it was given more rows, but not told of this path.
         if is_known == Some(true) || (is_known.is_none() && outdated.len() >= OUTDATED_MAX) {
             return;
         }
         let of_slice = outdated.entry(slice).or_default();
-        of_slice.insert(of_node, self.rebuild.mirror_marks.get(&key).copied().unwrap_or(NO_MARK));
+        of_slice.insert(of_node, self.log.rebuild.mirror_marks.get(&key).copied().unwrap_or(NO_MARK));
         let row = rebuild_rows::outdated_row(slice, of_slice);
         self.save(now, vec![row], Vec::new());
     }
@@ -58,11 +58,11 @@ impl Master {
         stored: &[StoredRow],
         replaces: bool,
     ) -> (Vec<RowChange>, Vec<SliceId>) {
-        if !self.rebuild.is_running() {
+        if !self.log.rebuild.is_running() {
             return (Vec::new(), Vec::new());
         }
-        let forgets = replaces && self.rebuild.fork.is_none();
-        let before = if forgets { std::mem::take(&mut self.rebuild.outdated_paths) } else { BTreeMap::new() };
+        let forgets = replaces && self.log.rebuild.fork.is_none();
+        let before = if forgets { std::mem::take(&mut self.log.rebuild.outdated_paths) } else { BTreeMap::new() };
         let mut changes: Vec<_> = before.keys().map(|slice| rebuild_rows::remove_outdated_row(*slice)).collect();
         let mut news = Vec::new();
         for row in stored.iter().filter(|row| row.table == OUTDATED_TABLE) {
@@ -70,15 +70,15 @@ impl Master {
             // A copy that only adds does not speak for the copy that was taken.
             let is_said =
                 replaces || self.catalog.names().file_of_slice(slice).is_some_and(|file| self.is_pinned(file));
-            if !is_said && self.rebuild.not_in_mirror.insert(slice) {
+            if !is_said && self.log.rebuild.not_in_mirror.insert(slice) {
                 changes.push(rebuild_rows::not_in_mirror_row(slice));
             }
-            let known = self.rebuild.outdated_paths.entry(slice).or_default();
+            let known = self.log.rebuild.outdated_paths.entry(slice).or_default();
             let was_known =
                 |of_node| known.contains_key(of_node) || before.get(&slice).is_some_and(|it| it.contains_key(of_node));
             if !said.keys().all(was_known) {
                 // The source of its name may have been one of these.
-                self.rebuild.renamed.remove(&slice);
+                self.log.rebuild.renamed.remove(&slice);
                 news.push(slice);
             }
             for (of_node, mark) in said {
@@ -96,10 +96,10 @@ impl Master {
     pub(super) fn request_inventories(&mut self, now: Now, slices: &[SliceId]) {
         let mut nodes = BTreeSet::new();
         for slice in slices {
-            nodes.extend(self.replicas.of(*slice).iter().map(|replica| replica.node));
+            nodes.extend(self.replicas.table.of(*slice).iter().map(|replica| replica.node));
         }
         for key in nodes {
-            if self.nodes.get(key).session.is_some() {
+            if self.fleet.nodes.get(key).session.is_some() {
                 self.mark_node_lost(now, key);
             }
         }
@@ -107,7 +107,7 @@ impl Master {
 
     /// All have reported, or the rebuild has ended: files are moved to their places.
     pub(super) fn forget_outdated_paths(&mut self) -> Vec<RowChange> {
-        let outdated = std::mem::take(&mut self.rebuild.outdated_paths);
+        let outdated = std::mem::take(&mut self.log.rebuild.outdated_paths);
         outdated.keys().map(|slice| rebuild_rows::remove_outdated_row(*slice)).collect()
     }
 }

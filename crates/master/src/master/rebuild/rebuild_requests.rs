@@ -34,23 +34,23 @@ impl Master {
             RebuildRequest::Status(RebuildStatusRequest { after }) => {
                 return Ok(Some(ClientReply::Rebuild(self.rebuild_status(by, after))));
             }
-            RebuildRequest::Finish(FinishRebuildRequest) if self.rebuild.is_running() => self.finish_rebuild(now),
+            RebuildRequest::Finish(FinishRebuildRequest) if self.log.rebuild.is_running() => self.finish_rebuild(now),
             RebuildRequest::Finish(FinishRebuildRequest) => {
                 return Err(Refusal::new(Reason::NotFound, "no rebuild is under way: there is nothing to finish"));
             }
             RebuildRequest::Recover(RecoverRequest { slice, path }) => self.recover(now, slice, &path)?,
             RebuildRequest::Forget(ForgetNodeRequest(id)) => {
-                if self.nodes.of_id(&id).is_some_and(|key| self.nodes.get(key).session.is_some()) {
+                if self.fleet.nodes.of_id(&id).is_some_and(|key| self.fleet.nodes.get(key).session.is_some()) {
                     return Err(Refusal::new(Reason::InUse, format!("node {id} is there; stop it first")));
                 }
-                if !self.rebuild.members.contains(&id) {
+                if !self.log.rebuild.members.contains(&id) {
                     let message = format!("no node {id} is known; `sector rebuild status` names those that are");
                     return Err(Refusal::new(Reason::NotFound, message));
                 }
                 self.forget_member(now, &id);
             }
             RebuildRequest::Dismiss(DismissRequest(None)) => {
-                for slice in self.rebuild.conflicts.keys().copied().collect::<Vec<_>>() {
+                for slice in self.log.rebuild.conflicts.keys().copied().collect::<Vec<_>>() {
                     self.dismiss(now, slice);
                 }
             }
@@ -66,11 +66,11 @@ impl Master {
     /// What is wrong with the names, as sentences for `sector health`.
     pub(crate) fn rebuild_reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        if self.rebuild.is_running() {
+        if self.log.rebuild.is_running() {
             reasons.push(self.rebuild_message());
         }
         let missing = self.missing_count();
-        let in_doubt = self.rebuild.conflicts.len() - missing;
+        let in_doubt = self.log.rebuild.conflicts.len() - missing;
         if in_doubt > 0 {
             let slices = pluralized(in_doubt, "slice was", "slices were");
             reasons.push(format!("{slices} in doubt when the names were put together; see `sector rebuild status`"));
@@ -91,15 +91,15 @@ impl Master {
     /// Slices at a node that have no name and are kept until a person decides. Nothing moves them, since nobody can say
     /// what they are. A draining node waits for that decision.
     pub(crate) fn in_doubt_at(&self, node: NodeKey) -> usize {
-        let aside = self.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
-        aside.filter(|conflict| self.replicas.at(conflict.metadata.header.slice, node).is_some()).count()
+        let aside = self.log.rebuild.conflicts.values().filter(|conflict| conflict.is_archived);
+        aside.filter(|conflict| self.replicas.table.at(conflict.metadata.header.slice, node).is_some()).count()
     }
 
     /// The state of the rebuild. Slices in doubt, with their paths, are shown only to administrators.
     fn rebuild_status(&self, by: &UserRights, after: Option<SliceId>) -> RebuildStatus {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let rest: Vec<_> =
-            self.rebuild.conflicts.range((from, std::ops::Bound::Unbounded)).filter(|_| by.admin).collect();
+            self.log.rebuild.conflicts.range((from, std::ops::Bound::Unbounded)).filter(|_| by.admin).collect();
         let (mut conflicts, mut bytes) = (Vec::new(), 0);
         for (_, conflict) in &rest {
             bytes += protocol::wire::codec::encode(*conflict).len();
@@ -109,17 +109,17 @@ impl Master {
             conflicts.push((*conflict).clone());
         }
         let more = conflicts.len() < rest.len();
-        let is_absent = |id: &&protocol::NodeId| self.rebuild.absent.contains(*id);
+        let is_absent = |id: &&protocol::NodeId| self.log.rebuild.absent.contains(*id);
         RebuildStatus {
-            state: self.rebuild.state,
-            journal: self.rebuild.id,
-            generation: self.rebuild.generation,
-            reported: self.rebuild.members.iter().filter(|id| !is_absent(id)).cloned().collect(),
-            missing: self.rebuild.missing_nodes(),
-            copy: self.rebuild.restored_mirror.clone(),
-            files: self.rebuild.files,
-            folders: self.rebuild.folders,
-            conflicts_total: self.rebuild.conflicts.len() as u64,
+            state: self.log.rebuild.state,
+            journal: self.log.rebuild.id,
+            generation: self.log.rebuild.generation,
+            reported: self.log.rebuild.members.iter().filter(|id| !is_absent(id)).cloned().collect(),
+            missing: self.log.rebuild.missing_nodes(),
+            copy: self.log.rebuild.restored_mirror.clone(),
+            files: self.log.rebuild.files,
+            folders: self.log.rebuild.folders,
+            conflicts_total: self.log.rebuild.conflicts.len() as u64,
             conflicts,
             more,
         }
@@ -127,11 +127,11 @@ impl Master {
 
     /// Gives an archived slice a name.
     fn recover(&mut self, now: Now, slice: SliceId, path: &SectorPath) -> Result<(), Refusal> {
-        if self.rebuild.is_running() {
+        if self.log.rebuild.is_running() {
             return Err(self.rebuilding_refusal());
         }
         let metadata = self.in_doubt(slice)?;
-        if !self.rebuild.is_archived(slice) {
+        if !self.log.rebuild.is_archived(slice) {
             let message = format!("slice {slice} has a name; rename the file with `sector mv`");
             return Err(Refusal::new(Reason::Exists, message));
         }
@@ -159,7 +159,7 @@ impl Master {
             let message = format!("slice {slice} is not in doubt; `sector rebuild status` lists those that are");
             Refusal::new(Reason::NotFound, message)
         };
-        self.rebuild.conflicts.get(&slice).map(|conflict| conflict.metadata.clone()).ok_or_else(unknown)
+        self.log.rebuild.conflicts.get(&slice).map(|conflict| conflict.metadata.clone()).ok_or_else(unknown)
     }
 }
 

@@ -34,26 +34,27 @@ impl Master {
     pub(crate) fn note_mirror_mark(&mut self, now: Now, key: NodeKey, mark: Option<MirrorPosition>, all_seen: bool) {
         let Some(mark) = mark else { return };
         if is_implausible(&mark) {
-            let node = &self.nodes.get(key).id;
+            let node = &self.fleet.nodes.get(key).id;
             return tracing::error!(%node, ?mark, "a node's copy says what no journal can have said; it is not believed");
         }
         if !all_seen {
-            self.rebuild.partly_mirrored.insert(key);
+            self.log.rebuild.partly_mirrored.insert(key);
         }
-        if mark.journal == self.rebuild.id {
+        if mark.journal == self.log.rebuild.id {
             if self.is_ahead_of_journal(&mark) {
                 return self.mark_journal_stale(now, key, mark.generation, false);
             }
-            self.rebuild.mirror_marks.insert(key, mark);
+            self.log.rebuild.mirror_marks.insert(key, mark);
             // This generation was given out, but the row that records it was not saved in time.
             return self.raise_generation(now, mark.generation);
         }
-        self.rebuild.mirror_marks.insert(key, mark);
+        self.log.rebuild.mirror_marks.insert(key, mark);
         // This journal knows all that the others knew, or will: it counts as newer.
         self.raise_generation(now, mark.generation.saturating_add(1));
         // If this journal has a past, the node's rows are read before anything is decided. The node's journal may have
         // been rebuilt from this one, which was restored since, or belong to another cloud.
-        if !(self.rebuild.has_past && self.rebuild.state == RebuildState::New && self.has_unmerged_mirror(key)) {
+        if !(self.log.rebuild.has_past && self.log.rebuild.state == RebuildState::New && self.has_unmerged_mirror(key))
+        {
             self.begin_rebuild(now);
         }
         self.advance_mirror_read(now);
@@ -63,8 +64,8 @@ impl Master {
     /// journal never counted, the journal is known to be stale.
     pub(crate) fn note_disks_seen(&mut self, now: Now, key: NodeKey, seen: Option<MirrorPosition>) {
         let seen = seen.filter(|mark| !is_implausible(mark));
-        self.rebuild.disks_seen.insert(key, seen);
-        if let Some(mark) = seen.filter(|mark| mark.journal == self.rebuild.id && self.is_ahead_of_journal(mark)) {
+        self.log.rebuild.disks_seen.insert(key, seen);
+        if let Some(mark) = seen.filter(|mark| mark.journal == self.log.rebuild.id && self.is_ahead_of_journal(mark)) {
             self.mark_journal_stale(now, key, mark.generation, false);
         }
     }
@@ -72,33 +73,33 @@ impl Master {
     /// Whether the disks that a node reports now have been seen whole under this journal. Then the fate of all their
     /// slices is decided. Each disk carries this mark itself, so another disk in its place is not mistaken for it.
     pub(crate) fn has_seen_disks(&self, node: NodeKey) -> bool {
-        let of_journal = |mark: &MirrorPosition| mark.journal == self.rebuild.id;
-        match self.rebuild.disks_seen.get(&node) {
+        let of_journal = |mark: &MirrorPosition| mark.journal == self.log.rebuild.id;
+        match self.log.rebuild.disks_seen.get(&node) {
             Some(seen) => seen.as_ref().is_some_and(|mark| of_journal(mark) && !self.is_ahead_of_journal(mark)),
             None => {
-                self.rebuild.mirror_marks.get(&node).is_some_and(of_journal)
-                    && !self.rebuild.partly_mirrored.contains(&node)
+                self.log.rebuild.mirror_marks.get(&node).is_some_and(of_journal)
+                    && !self.log.rebuild.partly_mirrored.contains(&node)
             }
         }
     }
 
     fn raise_generation(&mut self, now: Now, generation: u64) {
-        if generation > self.rebuild.generation {
-            self.rebuild.generation = generation.min(GENERATION_MAX);
-            let row = self.rebuild.state_row();
+        if generation > self.log.rebuild.generation {
+            self.log.rebuild.generation = generation.min(GENERATION_MAX);
+            let row = self.log.rebuild.state_row();
             self.save(now, vec![row], Vec::new());
         }
     }
 
     /// A node has completed its inventory.
     pub(crate) fn note_inventory_complete(&mut self, now: Now, key: NodeKey) {
-        let id = self.nodes.get(key).id.clone();
-        self.rebuild.absent.remove(&id);
-        self.rebuild.last_inventory = now.monotonic;
-        self.rebuild.has_any_report = true;
+        let id = self.fleet.nodes.get(key).id.clone();
+        self.log.rebuild.absent.remove(&id);
+        self.log.rebuild.last_inventory = now.monotonic;
+        self.log.rebuild.has_any_report = true;
         let mut rows = self.note_node_reported(&id);
         rows.extend(self.clear_tombstones_after_inventory(key));
-        if self.rebuild.members.insert(id.clone()) {
+        if self.log.rebuild.members.insert(id.clone()) {
             rows.push(rebuild_rows::member_row(&id));
         }
         // It gets this journal's rows only after everything found at it is durable: from then on its disk counts as
@@ -109,38 +110,38 @@ impl Master {
 
     /// A node's inventory is complete and durable.
     pub(crate) fn start_mirroring(&mut self, now: Now, key: NodeKey) {
-        let node = self.nodes.get(key);
+        let node = self.fleet.nodes.get(key);
         // Rows that were never taken over are not replaced.
-        if node.is_up() && !self.rebuild.is_running() && !self.has_unmerged_mirror(key) {
+        if node.is_up() && !self.log.rebuild.is_running() && !self.has_unmerged_mirror(key) {
             // A whole copy again if a disk has not seen one: with it the node records that it has.
-            let is_seen = !self.rebuild.partly_mirrored.contains(&key);
-            let mark = self.rebuild.mirror_marks.get(&key).copied().filter(|_| is_seen);
-            self.mirror.add_peer(key, mark);
+            let is_seen = !self.log.rebuild.partly_mirrored.contains(&key);
+            let mark = self.log.rebuild.mirror_marks.get(&key).copied().filter(|_| is_seen);
+            self.log.mirror.add_peer(key, mark);
             self.send_mirror_updates(now);
         }
     }
 
     /// A node joined, or was lost: its earlier report is void.
     pub(crate) fn note_node_absent(&mut self, key: NodeKey) {
-        let id = self.nodes.get(key).id.clone();
-        self.mirror.remove_peer(key);
-        self.rebuild.mirror_marks.remove(&key);
-        self.rebuild.partly_mirrored.remove(&key);
-        self.rebuild.disks_seen.remove(&key);
-        if self.rebuild.mirror_read.as_ref().is_some_and(|gather| gather.node == key) {
-            self.rebuild.mirror_read = None;
+        let id = self.fleet.nodes.get(key).id.clone();
+        self.log.mirror.remove_peer(key);
+        self.log.rebuild.mirror_marks.remove(&key);
+        self.log.rebuild.partly_mirrored.remove(&key);
+        self.log.rebuild.disks_seen.remove(&key);
+        if self.log.rebuild.mirror_read.as_ref().is_some_and(|gather| gather.node == key) {
+            self.log.rebuild.mirror_read = None;
         }
-        if self.rebuild.members.contains(&id) {
-            self.rebuild.absent.insert(id);
+        if self.log.rebuild.members.contains(&id) {
+            self.log.rebuild.absent.insert(id);
         }
     }
 
     /// Forgets a node that will never come back; nothing waits for it any longer.
     pub(crate) fn forget_member(&mut self, now: Now, id: &NodeId) {
-        self.rebuild.absent.remove(id);
+        self.log.rebuild.absent.remove(id);
         let mut changes = self.note_node_reported(id);
         changes.extend(self.clear_tombstones(id, |_| true));
-        if self.rebuild.members.remove(id) {
+        if self.log.rebuild.members.remove(id) {
             changes.push(RowChange::Remove { table: MEMBERS_TABLE, key: id.as_str().into() });
         }
         self.save(now, changes, Vec::new());
@@ -149,7 +150,7 @@ impl Master {
 
     /// The refusal of a request that would change names during a rebuild.
     pub(crate) fn refuse_while_rebuilding(&self, asked: &Properties<'_>) -> Option<Refusal> {
-        (self.rebuild.is_running() && !asked.is_answered_during_rebuild).then(|| self.rebuilding_refusal())
+        (self.log.rebuild.is_running() && !asked.is_answered_during_rebuild).then(|| self.rebuilding_refusal())
     }
 
     /// The refusal during a rebuild.
@@ -159,14 +160,14 @@ impl Master {
 
     /// The progress of a rebuild, as text for people.
     pub(crate) fn rebuild_message(&self) -> String {
-        let (missing, all) = (self.rebuild.absent.len(), self.rebuild.members.len());
-        let names: Vec<_> = self.rebuild.absent.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        let (missing, all) = (self.log.rebuild.absent.len(), self.log.rebuild.members.len());
+        let names: Vec<_> = self.log.rebuild.absent.iter().take(NAMED_MAX).map(ToString::to_string).collect();
         let who = if missing > names.len() { format!("{} and others", names.join(", ")) } else { names.join(", ") };
         let rest = match missing {
             0 => "it waits for nodes that nobody may know of".to_owned(),
             _ => format!("{missing} of {all} nodes have not told what they hold ({who}); start them"),
         };
-        let why = match self.rebuild.fork {
+        let why = match self.log.rebuild.fork {
             Some(_) => "the journal was older than what the nodes know, as after a backup was put back: ",
             None => "",
         };
@@ -175,20 +176,22 @@ impl Master {
 
     /// Does the timed work of a rebuild.
     pub(crate) fn watch_rebuild(&mut self, now: Now) {
-        let is_due = now.monotonic >= self.rebuild.ends;
-        match self.rebuild.state {
+        let is_due = now.monotonic >= self.log.rebuild.ends;
+        match self.log.rebuild.state {
             // An unused journal stays new, however long: the nodes of an old cloud may still come.
-            RebuildState::New if is_due && !self.rebuild.members.is_empty() => {
+            RebuildState::New if is_due && !self.log.rebuild.members.is_empty() => {
                 self.set_rebuild_state(RebuildState::Settled);
-                let row = self.rebuild.state_row();
+                let row = self.log.rebuild.state_row();
                 self.save(now, vec![row], Vec::new());
             }
             RebuildState::Running if is_due => self.finish_rebuild(now),
             // If no node has a copy, nobody knows which nodes exist: those that come, come soon.
-            RebuildState::Running if self.rebuild.restored_mirror.is_none() && self.rebuild.absent.is_empty() => {
+            RebuildState::Running
+                if self.log.rebuild.restored_mirror.is_none() && self.log.rebuild.absent.is_empty() =>
+            {
                 self.advance_mirror_read(now);
-                let is_quiet = now.monotonic >= self.rebuild.last_inventory + self.config.replicate_after;
-                if is_quiet && self.rebuild.mirror_read.is_none() && self.rebuild.restored_mirror.is_none() {
+                let is_quiet = now.monotonic >= self.log.rebuild.last_inventory + self.config.replicate_after;
+                if is_quiet && self.log.rebuild.mirror_read.is_none() && self.log.rebuild.restored_mirror.is_none() {
                     self.finish_rebuild(now);
                 }
             }
@@ -198,26 +201,26 @@ impl Master {
 
     /// The catalogue is told too: during a rebuild it trusts no folder's list of rights.
     pub(super) fn set_rebuild_state(&mut self, state: RebuildState) {
-        self.rebuild.state = state;
-        self.catalog.set_rebuilding(self.rebuild.is_running());
+        self.log.rebuild.state = state;
+        self.catalog.set_rebuilding(self.log.rebuild.is_running());
     }
 
     /// Something of another journal was seen: if this one is young, names are rebuilt before anything else.
     pub(crate) fn begin_rebuild(&mut self, now: Now) {
-        if self.rebuild.state != RebuildState::New {
+        if self.log.rebuild.state != RebuildState::New {
             return;
         }
-        tracing::warn!(journal = %self.rebuild.id, "the nodes know an older journal; the names are put together anew");
+        tracing::warn!(journal = %self.log.rebuild.id, "the nodes know an older journal; the names are put together anew");
         self.set_rebuild_state(RebuildState::Running);
-        self.rebuild.ends = now.monotonic + self.config.rebuild_wait;
+        self.log.rebuild.ends = now.monotonic + self.config.rebuild_wait;
         // Changes that people have made meanwhile stand.
-        (self.rebuild.local_changes, _) = self.collect_local_changes(true);
-        let mut changes = vec![self.rebuild.state_row()];
-        changes.extend(local_changes::set_rows(&self.rebuild.local_changes));
+        (self.log.rebuild.local_changes, _) = self.collect_local_changes(true);
+        let mut changes = vec![self.log.rebuild.state_row()];
+        changes.extend(local_changes::set_rows(&self.log.rebuild.local_changes));
         changes.extend(self.note_all_reported());
         // Copies that were given away already belong to a journal without a past.
-        for key in self.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
-            self.mirror.remove_peer(key);
+        for key in self.fleet.nodes.iter().map(|(key, _)| key).collect::<Vec<_>>() {
+            self.log.mirror.remove_peer(key);
         }
         self.save(now, changes, Vec::new());
     }
@@ -225,13 +228,13 @@ impl Master {
     /// Ends a rebuild that waits for nobody any more.
     pub(crate) fn finish_rebuild_if_complete(&mut self, now: Now) {
         // A stale journal names its nodes itself, if any had reported by the time of its state.
-        let names_nodes = self.rebuild.fork.is_some() && !self.rebuild.members.is_empty();
-        let knows_nodes = self.rebuild.restored_mirror.is_some() || names_nodes;
-        let knows_all = knows_nodes && self.rebuild.absent.is_empty();
-        if self.rebuild.is_running()
+        let names_nodes = self.log.rebuild.fork.is_some() && !self.log.rebuild.members.is_empty();
+        let knows_nodes = self.log.rebuild.restored_mirror.is_some() || names_nodes;
+        let knows_all = knows_nodes && self.log.rebuild.absent.is_empty();
+        if self.log.rebuild.is_running()
             && knows_all
             && self.newest_mirror().is_none()
-            && self.rebuild.mirror_read.is_none()
+            && self.log.rebuild.mirror_read.is_none()
         {
             self.finish_rebuild(now);
         }
@@ -244,28 +247,32 @@ impl Master {
         let (missing, looks) = self.list_missing();
         changes.extend(missing);
         self.set_rebuild_state(RebuildState::Settled);
-        self.rebuild.runs_since_start = false;
-        self.rebuild.mirror_read = None;
-        self.rebuild.version_floor = self.catalog.names().last_version();
-        self.rebuild.retired.clear();
-        self.rebuild.renamed.clear();
+        self.log.rebuild.runs_since_start = false;
+        self.log.rebuild.mirror_read = None;
+        self.log.rebuild.version_floor = self.catalog.names().last_version();
+        self.log.rebuild.retired.clear();
+        self.log.rebuild.renamed.clear();
         changes.extend(self.forget_not_in_mirror());
-        let was_aside = std::mem::take(&mut self.rebuild.was_archived);
+        let was_aside = std::mem::take(&mut self.log.rebuild.was_archived);
         changes.extend(was_aside.into_iter().map(rebuild_rows::remove_archived_row));
         changes.extend(self.forget_incarnations());
         changes.extend(self.forget_outdated_paths());
         changes.extend(self.forget_forks());
-        changes.extend(local_changes::clear_rows(&self.rebuild.local_changes));
-        self.rebuild.local_changes = LocalChanges::default();
-        changes.extend(self.rebuild.fork.take().map(|_| rebuild_rows::remove_fork_row()));
-        changes.push(self.rebuild.state_row());
-        tracing::info!(files = self.rebuild.files, conflicts = self.rebuild.conflicts.len(), "the names are rebuilt");
-        let up: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
+        changes.extend(local_changes::clear_rows(&self.log.rebuild.local_changes));
+        self.log.rebuild.local_changes = LocalChanges::default();
+        changes.extend(self.log.rebuild.fork.take().map(|_| rebuild_rows::remove_fork_row()));
+        changes.push(self.log.rebuild.state_row());
+        tracing::info!(
+            files = self.log.rebuild.files,
+            conflicts = self.log.rebuild.conflicts.len(),
+            "the names are rebuilt"
+        );
+        let up: Vec<_> = self.fleet.nodes.iter().filter(|(_, node)| node.is_up()).map(|(key, _)| key).collect();
         let effects = up.iter().copied().map(Effect::InventoryTaken).chain(looks).collect();
         self.save(now, changes, effects);
         self.delay_replication(now);
-        self.sweeps.push_back(Sweep::All(0));
-        self.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
+        self.replicas.sweeps.push_back(Sweep::All(0));
+        self.replicas.sweeps.extend(up.into_iter().map(|key| Sweep::Node(key, 0)));
     }
 }
 

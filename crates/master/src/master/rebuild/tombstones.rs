@@ -18,42 +18,42 @@ impl Master {
     /// Records which slices among `effects` have lost their file while a node was away that has them, or may have them.
     pub(crate) fn add_tombstones(&mut self, changes: &mut Vec<RowChange>, effects: &[Effect]) {
         // Almost always.
-        if self.rebuild.absent.is_empty() {
+        if self.log.rebuild.absent.is_empty() {
             return;
         }
         for effect in effects {
             let Effect::Reconcile(slice) = effect else { continue };
             let slice = *slice;
             let is_freed = self.catalog.names().file_of_slice(slice).is_none()
-                && self.leases.of_slice(slice).is_none()
-                && !self.rebuild.is_archived(slice)
-                && !self.rebuild.tombstones.contains_key(&slice);
-            if !is_freed || self.rebuild.tombstones.len() >= TOMBSTONES_MAX {
+                && self.writes.leases.of_slice(slice).is_none()
+                && !self.log.rebuild.is_archived(slice)
+                && !self.log.rebuild.tombstones.contains_key(&slice);
+            if !is_freed || self.log.rebuild.tombstones.len() >= TOMBSTONES_MAX {
                 continue;
             }
             let nodes: BTreeSet<_> =
-                self.rebuild.absent.iter().filter(|id| self.may_hold(id, slice)).cloned().collect();
+                self.log.rebuild.absent.iter().filter(|id| self.may_hold(id, slice)).cloned().collect();
             if !nodes.is_empty() {
                 changes.push(rebuild_rows::tombstone_row(slice, &nodes));
-                self.rebuild.tombstones.insert(slice, nodes);
+                self.log.rebuild.tombstones.insert(slice, nodes);
             }
         }
     }
 
     /// Records the removals pending at a node that was lost, or has joined again: nobody knows whether it did them.
     pub(crate) fn note_missed_removals(&mut self, now: Now, key: NodeKey) {
-        let id = self.nodes.get(key).id.clone();
-        if !self.rebuild.members.contains(&id) {
+        let id = self.fleet.nodes.get(key).id.clone();
+        if !self.log.rebuild.members.contains(&id) {
             return;
         }
         let mut changes = Vec::new();
-        for slice in self.orders.reconciling(key) {
+        for slice in self.replicas.orders.reconciling(key) {
             if self.is_to_be_removed(slice, key)
                 && self.catalog.names().file_of_slice(slice).is_none()
-                && self.rebuild.tombstones.len() < TOMBSTONES_MAX
+                && self.log.rebuild.tombstones.len() < TOMBSTONES_MAX
                 && changes.len() < MISSED_MAX
             {
-                let nodes = self.rebuild.tombstones.entry(slice).or_default();
+                let nodes = self.log.rebuild.tombstones.entry(slice).or_default();
                 if nodes.insert(id.clone()) {
                     changes.push(rebuild_rows::tombstone_row(slice, nodes));
                 }
@@ -64,32 +64,32 @@ impl Master {
 
     /// A node has removed a slice.
     pub(crate) fn clear_tombstone(&mut self, slice: SliceId, key: NodeKey) -> Vec<RowChange> {
-        let Some(nodes) = self.rebuild.tombstones.get_mut(&slice) else { return Vec::new() };
-        if !nodes.remove(&self.nodes.get(key).id) {
+        let Some(nodes) = self.log.rebuild.tombstones.get_mut(&slice) else { return Vec::new() };
+        if !nodes.remove(&self.fleet.nodes.get(key).id) {
             return Vec::new();
         }
         let row = rebuild_rows::tombstone_row(slice, nodes);
         if nodes.is_empty() {
-            self.rebuild.tombstones.remove(&slice);
+            self.log.rebuild.tombstones.remove(&slice);
         }
         vec![row]
     }
 
     /// A node has completed its inventory: slices missing from it are removed.
     pub(super) fn clear_tombstones_after_inventory(&mut self, key: NodeKey) -> Vec<RowChange> {
-        let id = self.nodes.get(key).id.clone();
-        let epoch = self.nodes.get(key).epoch;
-        let replicas = std::mem::take(&mut self.replicas);
+        let id = self.fleet.nodes.get(key).id.clone();
+        let epoch = self.fleet.nodes.get(key).epoch;
+        let replicas = std::mem::take(&mut self.replicas.table);
         let changes =
             self.clear_tombstones(&id, |slice| replicas.at(slice, key).is_none_or(|replica| replica.epoch != epoch));
-        self.replicas = replicas;
+        self.replicas.table = replicas;
         changes
     }
 
     /// Crosses a node out at every slice for which `is_gone` is true.
     pub(super) fn clear_tombstones(&mut self, id: &NodeId, is_gone: impl Fn(SliceId) -> bool) -> Vec<RowChange> {
         let mut changes = Vec::new();
-        self.rebuild.tombstones.retain(|slice, nodes| {
+        self.log.rebuild.tombstones.retain(|slice, nodes| {
             if nodes.contains(id) && is_gone(*slice) {
                 nodes.remove(id);
                 changes.push(rebuild_rows::tombstone_row(*slice, nodes));
@@ -101,8 +101,8 @@ impl Master {
 
     /// Whether a node that is away has a slice, as far as known.
     fn may_hold(&self, id: &NodeId, slice: SliceId) -> bool {
-        match self.nodes.of_id(id) {
-            Some(key) if !self.nodes.get(key).inventory_open => self.replicas.at(slice, key).is_some(),
+        match self.fleet.nodes.of_id(id) {
+            Some(key) if !self.fleet.nodes.get(key).inventory_open => self.replicas.table.at(slice, key).is_some(),
             _ => true,
         }
     }

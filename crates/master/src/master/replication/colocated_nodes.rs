@@ -26,17 +26,17 @@ impl Master {
         terms: &PlacementConstraints,
     ) -> Option<Vec<NodeKey>> {
         if !self.catalog.names().is_folder(folder) {
-            self.colocation.folders.remove(&folder);
+            self.fleet.colocation.folders.remove(&folder);
             return None;
         }
-        let stays = |key: &NodeKey| terms.is_fit(&self.nodes, *key) && !self.nodes.get(*key).is_dead;
-        if let Some(members) = self.colocation.folders.get_mut(&folder) {
+        let stays = |key: &NodeKey| terms.is_fit(&self.fleet.nodes, *key) && !self.fleet.nodes.get(*key).is_dead;
+        if let Some(members) = self.fleet.colocation.folders.get_mut(&folder) {
             members.retain(stays);
             if members.len() >= terms.copies {
                 return Some(members[..terms.copies].to_vec());
             }
         }
-        let known = self.colocation.folders.get(&folder).cloned();
+        let known = self.fleet.colocation.folders.get(&folder).cloned();
         let found = self.scan_folder(folder);
         let mut members = known.unwrap_or_else(|| {
             let mut members = found.by_copies.clone();
@@ -49,10 +49,10 @@ impl Master {
             return (members.len() >= terms.copies).then_some(members);
         }
         self.fill_up(&mut members, found.bytes, terms);
-        if self.colocation.folders.len() >= FOLDERS_MAX {
-            self.colocation.folders.clear();
+        if self.fleet.colocation.folders.len() >= FOLDERS_MAX {
+            self.fleet.colocation.folders.clear();
         }
-        self.colocation.folders.insert(folder, members.clone());
+        self.fleet.colocation.folders.insert(folder, members.clone());
         (!members.is_empty()).then_some(members)
     }
 
@@ -71,7 +71,7 @@ impl Master {
                 incoming_max: u32::MAX,
                 may_wait: false,
             };
-            match choose_node(&self.nodes, &wanted, &mut self.rng) {
+            match choose_node(&self.fleet.nodes, &wanted, &mut self.rng) {
                 PlacementChoice::Node(key) => members.push(key),
                 PlacementChoice::Busy | PlacementChoice::NoNode => return,
             }
@@ -92,7 +92,7 @@ impl Master {
                 Some(content) => {
                     found.has_files = true;
                     found.bytes = found.bytes.saturating_add(content.bytes);
-                    for replica in self.replicas.of(content.slice).iter().filter(|replica| replica.is_good()) {
+                    for replica in self.replicas.table.of(content.slice).iter().filter(|replica| replica.is_good()) {
                         *counts.entry(replica.node).or_default() += 1;
                     }
                 }
@@ -100,7 +100,7 @@ impl Master {
             }
         }
         found.by_copies = counts.keys().copied().collect();
-        found.by_copies.sort_by_key(|key| (std::cmp::Reverse(counts[key]), self.nodes.get(*key).id.clone()));
+        found.by_copies.sort_by_key(|key| (std::cmp::Reverse(counts[key]), self.fleet.nodes.get(*key).id.clone()));
         found
     }
 }

@@ -33,10 +33,10 @@ impl Master {
         if self.is_placed_or_gone(slice) {
             self.release_superseded(now, slice);
         }
-        let due: Vec<_> = self.replicas.of(slice).iter().map(|replica| replica.node).collect();
+        let due: Vec<_> = self.replicas.table.of(slice).iter().map(|replica| replica.node).collect();
         for node in due {
-            if self.nodes.get(node).is_up() && self.due(slice, node).is_some() {
-                self.orders.push(node, QueuedWork::Reconcile(slice));
+            if self.fleet.nodes.get(node).is_up() && self.due(slice, node).is_some() {
+                self.replicas.orders.push(node, QueuedWork::Reconcile(slice));
             }
         }
         self.check_replication(now, slice);
@@ -44,15 +44,15 @@ impl Master {
 
     /// Sends orders for which there is room.
     pub(crate) fn send_orders(&mut self, now: Now) {
-        for key in self.orders.sendable() {
-            let node = self.nodes.get(key);
+        for key in self.replicas.orders.sendable() {
+            let node = self.fleet.nodes.get(key);
             let (true, Some(session)) = (node.is_up(), node.session) else { continue };
-            while let Some(work) = self.orders.pop(key) {
+            while let Some(work) = self.replicas.orders.pop(key) {
                 let Some((ordered, body)) = self.order_for(now, key, work) else { continue };
-                if self.orders.must_wait(key, ordered, work) {
+                if self.replicas.orders.must_wait(key, ordered, work) {
                     continue;
                 }
-                let order = self.orders.send(key, ordered);
+                let order = self.replicas.orders.send(key, ordered);
                 self.actions.push_back(MasterAction::Order { session, order, body });
             }
         }
@@ -60,7 +60,7 @@ impl Master {
 
     /// Takes the answer to an order.
     pub(crate) fn note_order_finished(&mut self, now: Now, order: OrderId, outcome: OrderOutcome) {
-        let Some((node, ordered)) = self.orders.finish(order) else { return };
+        let Some((node, ordered)) = self.replicas.orders.finish(order) else { return };
         let retry_at = now.monotonic + ORDER_RETRY_AFTER;
         let status = match outcome {
             OrderOutcome::Answered(Ack::Done) => None,
@@ -75,13 +75,13 @@ impl Master {
                 self.reconcile_slice(now, slice);
             }
             (OrderKind::Place { slice, .. } | OrderKind::Remove(slice), Some(_)) => {
-                self.orders.delay(retry_at, node, QueuedWork::Reconcile(slice));
+                self.replicas.orders.delay(retry_at, node, QueuedWork::Reconcile(slice));
             }
             // Success only means begun: the result is reported later.
             (OrderKind::Replicate(_), None) => {}
             (OrderKind::Replicate(slice), Some(_)) => self.fail_copy(now, slice, node, 0),
             (OrderKind::Forget(job), Some(Status::Unavailable)) => {
-                self.orders.delay(retry_at, node, QueuedWork::Forget(job));
+                self.replicas.orders.delay(retry_at, node, QueuedWork::Forget(job));
             }
             (OrderKind::Forget(_), _) => {}
             // Whether the node drives the job shows in the driver's reports.
@@ -92,15 +92,15 @@ impl Master {
             }
             (OrderKind::Revoke(_), _) => {}
             (OrderKind::TicketKeys, Some(Status::Unavailable | Status::Failed)) => {
-                self.orders.delay(retry_at, node, QueuedWork::TicketKeys);
+                self.replicas.orders.delay(retry_at, node, QueuedWork::TicketKeys);
             }
             (OrderKind::TicketKeys, _) => {}
             (OrderKind::LinkShares, Some(Status::Unavailable | Status::Failed)) => {
-                self.orders.delay(retry_at, node, QueuedWork::LinkShares);
+                self.replicas.orders.delay(retry_at, node, QueuedWork::LinkShares);
             }
             (OrderKind::LinkShares, _) => {}
             (OrderKind::StruckOff, Some(Status::Unavailable | Status::Failed)) => {
-                self.orders.delay(retry_at, node, QueuedWork::StruckOff);
+                self.replicas.orders.delay(retry_at, node, QueuedWork::StruckOff);
             }
             (OrderKind::StruckOff, _) => {}
             (OrderKind::ReadMirror, status) => self.note_mirror_read_ack(node, status.is_none()),
@@ -111,17 +111,17 @@ impl Master {
     pub(crate) fn note_removed(&mut self, now: Now, slice: SliceId, node: NodeKey) {
         let confirmed = self.clear_tombstone(slice, node);
         self.save(now, confirmed, Vec::new());
-        match self.replicas.at(slice, node) {
+        match self.replicas.table.at(slice, node) {
             Some(replica @ Replica { state: ReplicaState::Corrupt { .. }, .. }) => {
                 let state = ReplicaState::Corrupt { is_quarantined: true };
-                self.replicas.set(slice, Replica { state, ..replica });
+                self.replicas.table.set(slice, Replica { state, ..replica });
                 if self.catalog.names().file_of_slice(slice).is_none() {
                     self.forget_replica(slice, node);
                 }
             }
             Some(_) => {
                 let bytes = self.catalog.names().content_of_slice(slice).map_or(0, |content| content.bytes);
-                self.nodes.get_mut(node).note_removed(bytes);
+                self.fleet.nodes.get_mut(node).note_removed(bytes);
                 self.forget_replica(slice, node);
             }
             None => {}
@@ -131,22 +131,22 @@ impl Master {
 
     /// Notes the present state of a slice at a node.
     pub(crate) fn set_replica(&mut self, slice: SliceId, key: NodeKey, state: ReplicaState) {
-        let epoch = self.nodes.get(key).epoch;
-        if self.replicas.set(slice, Replica { node: key, state, epoch }) {
-            self.nodes.get_mut(key).slice_count += 1;
+        let epoch = self.fleet.nodes.get(key).epoch;
+        if self.replicas.table.set(slice, Replica { node: key, state, epoch }) {
+            self.fleet.nodes.get_mut(key).slice_count += 1;
         }
     }
 
     /// Forgets that a slice is at a node.
     pub(crate) fn forget_replica(&mut self, slice: SliceId, key: NodeKey) {
-        if self.replicas.remove(slice, key) {
-            self.nodes.get_mut(key).slice_count -= 1;
+        if self.replicas.table.remove(slice, key) {
+            self.fleet.nodes.get_mut(key).slice_count -= 1;
         }
     }
 
     /// Whether [`sweep`](Self::sweep) has anything to do.
     pub(crate) fn has_sweeps(&self) -> bool {
-        !self.sweeps.is_empty() || self.may_purge_removals()
+        !self.replicas.sweeps.is_empty() || self.may_purge_removals()
     }
 
     /// Does one step of the oldest sweep.
@@ -155,7 +155,7 @@ impl Master {
             let change = self.catalog.purge_pending_removals(SWEEP_STEP);
             self.save(now, change.rows, change.freed.into_iter().map(Effect::Reconcile).collect());
         }
-        let Some(sweep) = self.sweeps.pop_front() else { return };
+        let Some(sweep) = self.replicas.sweeps.pop_front() else { return };
         let rest = match sweep {
             Sweep::Moved(entries) => self.sweep_moved(now, entries),
             Sweep::Node(node, from) => self.sweep_node(now, node, from),
@@ -170,7 +170,7 @@ impl Master {
                 next.map(Sweep::All)
             }
             Sweep::Blocked { after, all } => {
-                let slices = self.replication.blocked_after(after, all, SWEEP_STEP);
+                let slices = self.replicas.queue.blocked_after(after, all, SWEEP_STEP);
                 for slice in &slices {
                     self.check_replication(now, *slice);
                 }
@@ -179,13 +179,13 @@ impl Master {
             Sweep::Expire(left) => self.sweep_expired(now, left),
         };
         if let Some(rest) = rest {
-            self.sweeps.push_front(rest);
+            self.replicas.sweeps.push_front(rest);
         }
     }
 
     /// Rows of cut-off entries go only as fast as the journal takes them: otherwise they would pile up.
     fn may_purge_removals(&self) -> bool {
-        self.catalog.names().has_pending_removals() && self.journal_writes.has_room()
+        self.catalog.names().has_pending_removals() && self.log.journal_writes.has_room()
     }
 
     fn sweep_moved(&mut self, now: Now, mut entries: Vec<(FileId, Option<Box<str>>)>) -> Option<Sweep> {
@@ -210,12 +210,12 @@ impl Master {
     }
 
     fn sweep_node(&mut self, now: Now, key: NodeKey, from: Slot) -> Option<Sweep> {
-        let node = self.nodes.get(key);
+        let node = self.fleet.nodes.get(key);
         let (epoch, is_up, is_removed) = (node.epoch, node.is_up(), node.is_removed());
-        let (slices, next) = self.replicas.held_by(key, from, SWEEP_STEP);
+        let (slices, next) = self.replicas.table.held_by(key, from, SWEEP_STEP);
         for slice in slices {
             // A replica not named in a complete inventory does not exist.
-            let is_stale = self.replicas.at(slice, key).is_some_and(|replica| replica.epoch != epoch);
+            let is_stale = self.replicas.table.at(slice, key).is_some_and(|replica| replica.epoch != epoch);
             if (is_up && is_stale) || is_removed {
                 self.forget_replica(slice, key);
             }
@@ -226,14 +226,14 @@ impl Master {
 
     /// The work due for a slice at a node, if any.
     fn due(&self, slice: SliceId, node: NodeKey) -> Option<Due> {
-        let replica = self.replicas.at(slice, node)?;
+        let replica = self.replicas.table.at(slice, node)?;
         let is_unsettled =
-            self.journal_writes.has_unsaved_change(slice) || self.catalog.names().is_pending_removal(slice);
+            self.log.journal_writes.has_unsaved_change(slice) || self.catalog.names().is_pending_removal(slice);
         // During a rebuild nobody knows yet what belongs where.
-        if is_unsettled || self.rebuild.is_running() {
+        if is_unsettled || self.log.rebuild.is_running() {
             return None;
         }
-        match (replica.state, self.catalog.names().header_of_slice(slice, self.rebuild.id)) {
+        match (replica.state, self.catalog.names().header_of_slice(slice, self.log.rebuild.id)) {
             (ReplicaState::Corrupt { is_quarantined: true }, _) => None,
             (ReplicaState::Corrupt { is_quarantined: false }, _) => Some(Due::Remove),
             // A copy made while a node is missing: an unplaced copy has no better knowledge.
@@ -248,9 +248,9 @@ impl Master {
             (ReplicaState::Placed(mark), Some(header)) if mark == HeaderFingerprint::of(&header) => None,
             (_, Some(header)) => Some(Due::Place(header)),
             (_, None) => {
-                let is_needed = self.leases.of_slice(slice).is_some()
-                    || self.superseded.waits(slice)
-                    || self.rebuild.is_archived(slice);
+                let is_needed = self.writes.leases.of_slice(slice).is_some()
+                    || self.replicas.superseded.waits(slice)
+                    || self.log.rebuild.is_archived(slice);
                 (!is_needed).then_some(Due::Remove)
             }
         }
@@ -270,7 +270,7 @@ impl Master {
             QueuedWork::TicketKeys => Some((OrderKind::TicketKeys, Order::TicketKeys(self.ticket_keys()))),
             QueuedWork::StruckOff => self.struck_off_order().map(|order| (OrderKind::StruckOff, order)),
             QueuedWork::LinkShares => {
-                Some((OrderKind::LinkShares, Order::LinkShares(self.nodes.get(key).link_shares.clone())))
+                Some((OrderKind::LinkShares, Order::LinkShares(self.fleet.nodes.get(key).link_shares.clone())))
             }
             QueuedWork::Copy(slice) => {
                 let order = self.replicate_order(now, key, slice);
@@ -291,14 +291,14 @@ impl Master {
     }
 
     fn replicate_order(&self, now: Now, target: NodeKey, slice: SliceId) -> Option<(OrderKind, Order)> {
-        let copying = self.replication.copy(slice, target)?;
-        let header = match self.leases.of_slice(slice).and_then(|lease| self.leases.get(lease)) {
+        let copying = self.replicas.queue.copy(slice, target)?;
+        let header = match self.writes.leases.of_slice(slice).and_then(|lease| self.writes.leases.get(lease)) {
             Some(lease) => lease.header.clone(),
-            None => self.catalog.names().header_of_slice(slice, self.rebuild.id)?,
+            None => self.catalog.names().header_of_slice(slice, self.log.rebuild.id)?,
         };
-        let source = self.nodes.get(copying.source);
-        let of = self.node_bearer(&header.owner, self.nodes.get(target), source);
-        let from = self.tickets.read(
+        let source = self.fleet.nodes.get(copying.source);
+        let of = self.node_bearer(&header.owner, self.fleet.nodes.get(target), source);
+        let from = self.access.tickets.read(
             now,
             source,
             of,
@@ -316,16 +316,16 @@ impl Master {
 
     /// A copy that a client waits for, or that will be a file's second, has the priority of client work; others wait.
     fn priority_of_copy(&self, slice: SliceId) -> Priority {
-        let good = self.replicas.of(slice).iter().filter(|replica| replica.is_good()).count();
-        if good <= 1 || self.leases.of_slice(slice).is_some() { Priority::Normal } else { Priority::Low }
+        let good = self.replicas.table.of(slice).iter().filter(|replica| replica.is_good()).count();
+        if good <= 1 || self.writes.leases.of_slice(slice).is_some() { Priority::Normal } else { Priority::Low }
     }
 
     fn note_placed(&mut self, now: Now, slice: SliceId, node: NodeKey, mark: HeaderFingerprint) {
         // If it was found bad or gone meanwhile, that counts.
-        if let Some(replica) = self.replicas.at(slice, node)
+        if let Some(replica) = self.replicas.table.at(slice, node)
             && !matches!(replica.state, ReplicaState::Corrupt { .. })
         {
-            self.replicas.set(slice, Replica { state: ReplicaState::Placed(mark), ..replica });
+            self.replicas.table.set(slice, Replica { state: ReplicaState::Placed(mark), ..replica });
         }
         self.reconcile_slice(now, slice);
     }
@@ -333,17 +333,17 @@ impl Master {
     /// Whether nothing has to wait for this slice any longer: it stands at its path, or is no longer any file's
     /// content.
     fn is_placed_or_gone(&self, slice: SliceId) -> bool {
-        match self.catalog.names().header_of_slice(slice, self.rebuild.id) {
+        match self.catalog.names().header_of_slice(slice, self.log.rebuild.id) {
             Some(header) => {
                 let placed = ReplicaState::Placed(HeaderFingerprint::of(&header));
-                self.replicas.of(slice).iter().any(|replica| replica.state == placed)
+                self.replicas.table.of(slice).iter().any(|replica| replica.state == placed)
             }
-            None => self.leases.of_slice(slice).is_none(),
+            None => self.writes.leases.of_slice(slice).is_none(),
         }
     }
 
     fn release_superseded(&mut self, now: Now, slice: SliceId) {
-        let released = self.superseded.release(slice);
+        let released = self.replicas.superseded.release(slice);
         if !released.is_empty() {
             // Also if a node with it was lost meanwhile.
             self.save(now, Vec::new(), released.into_iter().map(Effect::Reconcile).collect());

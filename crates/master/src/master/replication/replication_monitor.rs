@@ -40,7 +40,7 @@ pub(crate) enum CopyStart {
 impl Master {
     /// Handles a change of a slice: counts its copies, and queues it for another one or has a superfluous one removed.
     pub(crate) fn check_replication(&mut self, now: Now, slice: SliceId) {
-        if self.leases.of_slice(slice).is_some() {
+        if self.writes.leases.of_slice(slice).is_some() {
             return;
         }
         let Some((file, version)) = self
@@ -51,24 +51,25 @@ impl Master {
         else {
             self.forget_quarantined(slice);
             self.note_not_missing(now, slice);
-            return self.replication.forget(slice);
+            return self.replicas.queue.forget(slice);
         };
         let terms = self.constraints(now, file);
-        let possible = terms.copies_possible(&self.nodes);
-        let good = self.holders_where(slice, |master, replica| master.nodes.get(replica.node).is_reachable()).len();
-        let kept = self.holders_where(slice, |master, replica| !master.nodes.get(replica.node).is_dead);
-        let targets = self.replication.targets(slice).len();
+        let possible = terms.copies_possible(&self.fleet.nodes);
+        let good =
+            self.holders_where(slice, |master, replica| master.fleet.nodes.get(replica.node).is_reachable()).len();
+        let kept = self.holders_where(slice, |master, replica| !master.fleet.nodes.get(replica.node).is_dead);
+        let targets = self.replicas.queue.targets(slice).len();
         let is_missing = kept.len() + targets < possible;
-        let defect = if is_missing { None } else { terms.violation(&self.nodes, &kept) };
-        let is_short_of_nodes = terms.is_short_of_nodes(&self.nodes);
+        let defect = if is_missing { None } else { terms.violation(&self.fleet.nodes, &kept) };
+        let is_short_of_nodes = terms.is_short_of_nodes(&self.fleet.nodes);
         let (is_misplaced, is_in_memory) = (defect.is_some(), terms.is_in_memory);
         if good > 0 {
             self.note_not_missing(now, slice);
         }
         let is_listed = self.is_listed_missing(slice);
         let wellness = ReplicationHealth { good, possible, is_short_of_nodes, is_misplaced, is_in_memory, is_listed };
-        self.replication.note_health(slice, wellness);
-        if self.journal_writes.has_unsaved_change(slice) {
+        self.replicas.queue.note_health(slice, wellness);
+        if self.log.journal_writes.has_unsaved_change(slice) {
             return;
         }
         // A master that has just started does not know yet what the nodes hold.
@@ -81,13 +82,13 @@ impl Master {
             defect => defect.filter(|_| is_sure).map(ReplicationNeed::Placement),
         };
         match need {
-            Some(need) => self.replication.enqueue(slice, need),
-            None if is_short_of_nodes && good > 0 => self.replication.block_for_nodes(slice),
-            None => self.replication.dequeue(slice),
+            Some(need) => self.replicas.queue.enqueue(slice, need),
+            None if is_short_of_nodes && good > 0 => self.replicas.queue.block_for_nodes(slice),
+            None => self.replicas.queue.dequeue(slice),
         }
         if good >= possible {
             if need.is_none() {
-                self.replication.clear_failure(slice);
+                self.replicas.queue.clear_failure(slice);
             }
             self.forget_quarantined(slice);
         }
@@ -96,20 +97,20 @@ impl Master {
 
     /// Begins the copies that are needed most, while nodes have free copy slots.
     pub(crate) fn begin_copies(&mut self, now: Now) {
-        for slice in self.replication.candidates() {
+        for slice in self.replicas.queue.candidates() {
             let Some(bytes) = self.catalog.names().content_of_slice(slice).map(|content| content.bytes) else {
-                self.replication.forget(slice);
+                self.replicas.queue.forget(slice);
                 continue;
             };
             match self.begin_copy(now, slice, bytes, false) {
                 CopyStart::Started => {
                     // It may need another one; if so, it is queued again, after those that have fewer.
-                    self.replication.dequeue(slice);
+                    self.replicas.queue.dequeue(slice);
                     self.check_replication(now, slice);
                 }
                 CopyStart::Busy => {}
-                CopyStart::LinkFull => self.replication.defer(now.monotonic, slice),
-                CopyStart::NoNode => self.replication.block_for_space(slice),
+                CopyStart::LinkFull => self.replicas.queue.defer(now.monotonic, slice),
+                CopyStart::NoNode => self.replicas.queue.block_for_space(slice),
             }
         }
     }
@@ -119,14 +120,15 @@ impl Master {
     pub(crate) fn begin_copy(&mut self, now: Now, slice: SliceId, bytes: u64, urgent: bool) -> CopyStart {
         let Some(terms) = self.constraints_of_slice(now, slice) else { return CopyStart::NoNode };
         let (mut holders, mut closed) = self.replica_holders(slice);
-        let mut shunned = self.replication.avoided(slice);
-        if let Some(lease) = self.leases.of_slice(slice).and_then(|id| self.leases.get(id)) {
+        let mut shunned = self.replicas.queue.avoided(slice);
+        if let Some(lease) = self.writes.leases.of_slice(slice).and_then(|id| self.writes.leases.get(id)) {
             // They will have it soon, or have just failed to take it.
             holders.extend(&lease.awaited);
             shunned.extend(&lease.failed);
         }
         // Copies that will go do not count for the spread: the new one is meant to stay.
-        let (staying, leaving): (Vec<_>, Vec<_>) = holders.iter().partition(|key| terms.is_fit(&self.nodes, **key));
+        let (staying, leaving): (Vec<_>, Vec<_>) =
+            holders.iter().partition(|key| terms.is_fit(&self.fleet.nodes, **key));
         closed.extend(leaving);
         let wanted = PlacementRequest {
             bytes,
@@ -137,20 +139,20 @@ impl Master {
             ineligible: &closed,
             avoided: &shunned,
             incoming_max: if urgent { u32::MAX } else { NODE_COPIES_MAX },
-            preferred: self.replication.partial_node(slice),
+            preferred: self.replicas.queue.partial_node(slice),
             // A file with one copy left takes any second one now rather than a good one later.
             may_wait: holders.len() > 1,
         };
-        let mut choice = choose_node(&self.nodes, &wanted, &mut self.rng);
+        let mut choice = choose_node(&self.fleet.nodes, &wanted, &mut self.rng);
         if urgent && choice == PlacementChoice::NoNode {
             // A client waits: if its folder's nodes have no room, the copy is made elsewhere and moved later.
             let terms = PlacementConstraints { allowed_nodes: None, ..terms.clone() };
-            choice = choose_node(&self.nodes, &PlacementRequest { constraints: &terms, ..wanted }, &mut self.rng);
+            choice = choose_node(&self.fleet.nodes, &PlacementRequest { constraints: &terms, ..wanted }, &mut self.rng);
         }
-        let is_move = !urgent && holders.len() >= terms.copies_possible(&self.nodes);
+        let is_move = !urgent && holders.len() >= terms.copies_possible(&self.fleet.nodes);
         if is_move && !self.is_better(&terms, &holders, choice) {
             // The only better place may be the node where the last try failed.
-            choice = choose_node(&self.nodes, &PlacementRequest { avoided: &[], ..wanted }, &mut self.rng);
+            choice = choose_node(&self.fleet.nodes, &PlacementRequest { avoided: &[], ..wanted }, &mut self.rng);
         }
         let target = match choice {
             PlacementChoice::Node(target) => target,
@@ -174,10 +176,10 @@ impl Master {
         shunned: &[NodeKey],
         outgoing_max: Option<u32>,
     ) -> CopyStart {
-        let replicas = self.replicas.of(slice);
+        let replicas = self.replicas.table.of(slice);
         let origin = choose_copy_source(
-            &self.nodes,
-            &self.copy_bandwidth,
+            &self.fleet.nodes,
+            &self.fleet.copy_bandwidth,
             &replicas,
             target,
             shunned,
@@ -190,38 +192,39 @@ impl Master {
             CopySource::LinkFull => return CopyStart::LinkFull,
             CopySource::NoNode => return CopyStart::NoNode,
         };
-        let (from, to) = (self.nodes.get(source).site, self.nodes.get(target).site);
-        let share = if outgoing_max.is_some() { self.copy_bandwidth.reserve(&self.nodes, from, to) } else { None };
-        self.nodes.get_mut(target).begin_incoming(bytes);
-        self.nodes.get_mut(source).outgoing += 1;
+        let (from, to) = (self.fleet.nodes.get(source).site, self.fleet.nodes.get(target).site);
+        let share =
+            if outgoing_max.is_some() { self.fleet.copy_bandwidth.reserve(&self.fleet.nodes, from, to) } else { None };
+        self.fleet.nodes.get_mut(target).begin_incoming(bytes);
+        self.fleet.nodes.get_mut(source).outgoing += 1;
         let rate = share.map_or(COPY_BYTES_PER_SECOND_MIN, |share| share.rate_bytes_per_second / 2);
         let until =
             now.monotonic + COPY_PATIENCE + Duration::from_secs(bytes / rate.clamp(1, COPY_BYTES_PER_SECOND_MIN));
         let copying = PendingCopy { source, bytes, started_at: now.monotonic, deadline: until, share };
-        self.replication.begin_copy(slice, target, copying);
-        self.orders.push(target, QueuedWork::Copy(slice));
+        self.replicas.queue.begin_copy(slice, target, copying);
+        self.replicas.orders.push(target, QueuedWork::Copy(slice));
         CopyStart::Started
     }
 
     /// Notes that a copy is no longer running, whatever its result.
     pub(crate) fn end_copy(&mut self, slice: SliceId, target: NodeKey) -> Option<PendingCopy> {
-        let copying = self.replication.end_copy(slice, target)?;
-        self.nodes.get_mut(target).end_incoming(copying.bytes);
-        let source = self.nodes.get_mut(copying.source);
+        let copying = self.replicas.queue.end_copy(slice, target)?;
+        self.fleet.nodes.get_mut(target).end_incoming(copying.bytes);
+        let source = self.fleet.nodes.get_mut(copying.source);
         source.outgoing = source.outgoing.saturating_sub(1);
         if let Some(share) = copying.share {
-            self.copy_bandwidth.release(share);
+            self.fleet.copy_bandwidth.release(share);
         }
         Some(copying)
     }
 
     /// Notes that a slice was stored at a node; the measured rate is remembered.
     pub(crate) fn finish_copy(&mut self, now: Now, slice: SliceId, target: NodeKey) {
-        self.rebalance.wake();
+        self.fleet.rebalance.wake();
         let Some(copying) = self.end_copy(slice, target) else { return };
         if copying.share.is_none() {
             let took = now.monotonic.saturating_sub(copying.started_at);
-            self.nodes.get_mut(target).note_rate(copying.bytes, took);
+            self.fleet.nodes.get_mut(target).note_rate(copying.bytes, took);
         }
     }
 
@@ -233,16 +236,16 @@ impl Master {
             0 => (vec![copying.source, target], None),
             _ => (vec![copying.source], Some(target)),
         };
-        self.replication.retry_later(now.monotonic, slice, shunned, part);
+        self.replicas.queue.retry_later(now.monotonic, slice, shunned, part);
     }
 
     /// Retries copies put off after a failure, and gives up copies that were not heard of.
     pub(crate) fn retry_failed_copies(&mut self, now: Now) {
-        for (slice, target) in self.replication.copies_where(|_, copying| copying.deadline <= now.monotonic) {
+        for (slice, target) in self.replicas.queue.copies_where(|_, copying| copying.deadline <= now.monotonic) {
             self.fail_copy(now, slice, target, 0);
         }
-        while let Some(slice) = self.replication.pop_retry(now.monotonic) {
-            match self.leases.of_slice(slice) {
+        while let Some(slice) = self.replicas.queue.pop_retry(now.monotonic) {
+            match self.writes.leases.of_slice(slice) {
                 Some(lease) => self.advance_lease(now, lease),
                 None => self.check_replication(now, slice),
             }
@@ -252,10 +255,10 @@ impl Master {
     /// Retries the slices for which there was no room; those for which there was no node only if `nodes_came`.
     pub(crate) fn retry_blocked_copies(&mut self, nodes_came: bool) {
         let is_same = |sweep: &Sweep| matches!(sweep, Sweep::Blocked { all, .. } if *all >= nodes_came);
-        if !self.sweeps.iter().any(is_same) {
-            self.sweeps.push_back(Sweep::Blocked { after: None, all: nodes_came });
+        if !self.replicas.sweeps.iter().any(is_same) {
+            self.replicas.sweeps.push_back(Sweep::Blocked { after: None, all: nodes_came });
         }
-        self.replication.wake_queue();
+        self.replicas.queue.wake_queue();
     }
 
     /// What is wanted of a file's copies, as far as nodes have reported.
@@ -274,14 +277,14 @@ impl Master {
     pub(crate) fn copies_to_keep(&self, slice: SliceId) -> usize {
         let desired =
             self.catalog.names().file_of_slice(slice).map(|file| self.desired_replication(file)).unwrap_or_default();
-        PlacementConstraints::new(&self.nodes, &desired).copies_to_keep(&self.nodes)
+        PlacementConstraints::new(&self.fleet.nodes, &desired).copies_to_keep(&self.fleet.nodes)
     }
 
     /// The nodes that certainly have a good copy now: they are up, and named it in their newest inventory or since.
     /// Only these count when a copy is to be removed.
     pub(crate) fn certain_holders(&self, slice: SliceId) -> Vec<NodeKey> {
         self.holders_where(slice, |master, replica| {
-            let node = master.nodes.get(replica.node);
+            let node = master.fleet.nodes.get(replica.node);
             node.is_up() && node.epoch == replica.epoch
         })
     }
@@ -291,11 +294,11 @@ impl Master {
         let PlacementChoice::Node(target) = choice else { return false };
         let mut after = holders.to_vec();
         after.push(target);
-        terms.best_without_one(&self.nodes, &after) < terms.cost(&self.nodes, holders)
+        terms.best_without_one(&self.fleet.nodes, &after) < terms.cost(&self.fleet.nodes, holders)
     }
 
     fn constraints_of_slice(&mut self, now: Now, slice: SliceId) -> Option<PlacementConstraints> {
-        if let Some(lease) = self.leases.of_slice(slice).and_then(|lease| self.leases.get(lease)) {
+        if let Some(lease) = self.writes.leases.of_slice(slice).and_then(|lease| self.writes.leases.get(lease)) {
             let (path, copies) = (lease.header.path.clone(), lease.header.copies);
             return Some(self.constraints_at(now, &path, copies));
         }
@@ -304,7 +307,7 @@ impl Master {
     }
 
     fn constraints_of(&mut self, now: Now, desired: &DesiredReplication) -> PlacementConstraints {
-        let mut terms = PlacementConstraints::new(&self.nodes, desired);
+        let mut terms = PlacementConstraints::new(&self.fleet.nodes, desired);
         if let Some(folder) = desired.colocated_folder {
             terms.allowed_nodes = self.colocated_nodes(now, folder, &terms);
         }
@@ -313,10 +316,10 @@ impl Master {
 
     /// The nodes that have, or are getting, a good copy; and further ones that something of the slice blocks.
     pub(crate) fn replica_holders(&self, slice: SliceId) -> (Vec<NodeKey>, Vec<NodeKey>) {
-        let mut holders = self.replication.targets(slice);
+        let mut holders = self.replicas.queue.targets(slice);
         let mut closed = Vec::new();
-        for replica in self.replicas.of(slice).iter() {
-            if replica.is_good() && !self.nodes.get(replica.node).is_dead {
+        for replica in self.replicas.table.of(slice).iter() {
+            if replica.is_good() && !self.fleet.nodes.get(replica.node).is_dead {
                 holders.push(replica.node);
             } else if replica.state != (ReplicaState::Corrupt { is_quarantined: true }) {
                 closed.push(replica.node);
@@ -327,7 +330,7 @@ impl Master {
 
     /// Nodes with a good copy that `counts`.
     fn holders_where(&self, slice: SliceId, counts: impl Fn(&Self, &Replica) -> bool) -> Vec<NodeKey> {
-        let replicas = self.replicas.of(slice);
+        let replicas = self.replicas.table.of(slice);
         let counted = replicas.iter().filter(|replica| replica.is_good() && counts(self, replica));
         counted.map(|replica| replica.node).collect()
     }
@@ -336,14 +339,16 @@ impl Master {
     /// again, or a better placed copy was made.
     fn remove_excess_replicas(&mut self, slice: SliceId, terms: &PlacementConstraints) {
         let mut holders = self.certain_holders(slice);
-        let kept = terms.copies_to_keep(&self.nodes);
+        let kept = terms.copies_to_keep(&self.fleet.nodes);
         while holders.len() > kept {
-            let first = self.rebalance.source_node(slice);
-            let Some(superfluous) = choose_excess_replica(&self.nodes, terms, &holders, first, slice) else { return };
+            let first = self.fleet.rebalance.source_node(slice);
+            let Some(superfluous) = choose_excess_replica(&self.fleet.nodes, terms, &holders, first, slice) else {
+                return;
+            };
             holders.retain(|holder| *holder != superfluous);
-            if let Some(replica) = self.replicas.at(slice, superfluous) {
-                self.replicas.set(slice, Replica { state: ReplicaState::Excess, ..replica });
-                self.orders.push(superfluous, QueuedWork::Reconcile(slice));
+            if let Some(replica) = self.replicas.table.at(slice, superfluous) {
+                self.replicas.table.set(slice, Replica { state: ReplicaState::Excess, ..replica });
+                self.replicas.orders.push(superfluous, QueuedWork::Reconcile(slice));
             }
         }
     }
@@ -351,8 +356,14 @@ impl Master {
     /// Forgets bad replicas that their nodes have quarantined: the file has all its copies again, or is gone.
     fn forget_quarantined(&mut self, slice: SliceId) {
         let is_replaced = |replica: &Replica| replica.state == ReplicaState::Corrupt { is_quarantined: true };
-        let replaced: Vec<_> =
-            self.replicas.of(slice).iter().filter(|replica| is_replaced(replica)).map(|replica| replica.node).collect();
+        let replaced: Vec<_> = self
+            .replicas
+            .table
+            .of(slice)
+            .iter()
+            .filter(|replica| is_replaced(replica))
+            .map(|replica| replica.node)
+            .collect();
         for node in replaced {
             self.forget_replica(slice, node);
         }

@@ -26,14 +26,14 @@ impl Master {
         let content = self.catalog.names().content(id).ok_or_else(|| folder_refusal(path))?;
         let mut copies = Vec::new();
         let at = self.client_at(client);
-        for replica in self.replicas.of(content.slice).iter() {
+        for replica in self.replicas.table.of(content.slice).iter() {
             // A superfluous copy that is being removed has no status.
             let Some(status) = self.copy_status(replica) else { continue };
-            let node = self.nodes.get(replica.node);
+            let node = self.fleet.nodes.get(replica.node);
             let may_be_there = replica.state != ReplicaState::Corrupt { is_quarantined: true };
             let source = (may_be_there && node.is_reachable()).then(|| {
                 let (of, file) = (self.client_bearer(&at, node), tickets::ticket_file(path, content.version));
-                self.tickets.read(now, node, of, file, content.slice, content.bytes)
+                self.access.tickets.read(now, node, of, file, content.slice, content.bytes)
             });
             copies.push(FoundCopy { status, source });
         }

@@ -28,11 +28,12 @@ impl Master {
         for slice in &slices {
             self.catalog.check_input(by, *slice)?;
         }
-        let key = self.nodes.of_id(node).filter(|key| self.nodes.get(*key).is_up()).ok_or_else(|| {
+        let key = self.fleet.nodes.of_id(node).filter(|key| self.fleet.nodes.get(*key).is_up()).ok_or_else(|| {
             Refusal::new(Reason::Unavailable, format!("the node {node} cannot be reached now; use another"))
         })?;
-        let node = self.nodes.get(key);
-        let source = self.tickets.inputs(now, node, self.client_bearer(&self.client_at(client), node), job, slices);
+        let node = self.fleet.nodes.get(key);
+        let source =
+            self.access.tickets.inputs(now, node, self.client_bearer(&self.client_at(client), node), job, slices);
         Ok(ClientReply::Acl(AclReply::Inputs(source.ticket)))
     }
 }

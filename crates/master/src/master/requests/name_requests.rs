@@ -43,9 +43,12 @@ impl Master {
         ranked.sort_unstable();
         let at = self.client_at(client);
         let source = |key: &NodeKey| {
-            let node = self.nodes.get(*key);
+            let node = self.fleet.nodes.get(*key);
             let of = self.client_bearer(&at, node);
-            Source { local: node.local_for(address), ..self.tickets.read(now, node, of, file.clone(), slice, bytes) }
+            Source {
+                local: node.local_for(address),
+                ..self.access.tickets.read(now, node, of, file.clone(), slice, bytes)
+            }
         };
         let sources = ranked.iter().map(|(_, key)| source(key)).collect();
         let entry = self.entry(id).ok_or_else(|| not_found_refusal(path))?;
@@ -58,9 +61,9 @@ impl Master {
         let entry = self.entry(id).ok_or_else(|| not_found_refusal(path))?;
         let mut copies = Vec::new();
         if let EntryKind::File(content) = &entry.kind {
-            let replicas = self.replicas.of(content.slice);
+            let replicas = self.replicas.table.of(content.slice);
             copies.extend(replicas.iter().filter_map(|replica| self.copy_status(replica)));
-            for target in self.replication.targets(content.slice) {
+            for target in self.replicas.queue.targets(content.slice) {
                 copies.push(self.status_at(target, CopyState::Writing));
             }
         }
@@ -165,18 +168,22 @@ impl Master {
             return Err(Refusal::new(Reason::NoRight, message));
         }
         let unknown = || Refusal::new(Reason::NotFound, format!("there is no node {node}; `sector nodes` shows them"));
-        let key = self.nodes.of_id(node).ok_or_else(unknown)?;
-        if !self.nodes.get(key).is_up() {
+        let key = self.fleet.nodes.of_id(node).ok_or_else(unknown)?;
+        if !self.fleet.nodes.get(key).is_up() {
             return Err(Refusal::new(Reason::Unavailable, format!("the node {node} cannot be reached now")));
         }
-        let node = self.nodes.get(key);
-        Ok(ClientReply::Source(self.tickets.import(now, node, self.client_bearer(&self.client_at(client), node))))
+        let node = self.fleet.nodes.get(key);
+        Ok(ClientReply::Source(self.access.tickets.import(
+            now,
+            node,
+            self.client_bearer(&self.client_at(client), node),
+        )))
     }
 
     /// The reachable nodes with a good copy.
     fn readable_nodes(&self, slice: SliceId) -> Vec<NodeKey> {
-        let is_readable = |replica: &&Replica| replica.is_good() && self.nodes.get(replica.node).is_reachable();
-        self.replicas.of(slice).iter().filter(is_readable).map(|replica| replica.node).collect()
+        let is_readable = |replica: &&Replica| replica.is_good() && self.fleet.nodes.get(replica.node).is_reachable();
+        self.replicas.table.of(slice).iter().filter(is_readable).map(|replica| replica.node).collect()
     }
 
     /// How many copies are wanted with the policies of all folders: a row has only the file's own setting.
@@ -189,7 +196,7 @@ impl Master {
     fn fill_nodes(&self, entry: &mut Entry) {
         if let EntryKind::File(content) = &entry.kind {
             let nodes = self.readable_nodes(content.slice);
-            entry.nodes = nodes.into_iter().map(|key| self.nodes.get(key).id.clone()).collect();
+            entry.nodes = nodes.into_iter().map(|key| self.fleet.nodes.get(key).id.clone()).collect();
             entry.nodes.sort();
         }
     }
@@ -198,14 +205,14 @@ impl Master {
         let state = match replica.state {
             ReplicaState::Excess => return None,
             ReplicaState::Corrupt { .. } => CopyState::Corrupt,
-            _ if self.nodes.get(replica.node).state == NodeState::Lost => CopyState::Stale,
+            _ if self.fleet.nodes.get(replica.node).state == NodeState::Lost => CopyState::Stale,
             _ => CopyState::Ok,
         };
         Some(self.status_at(replica.node, state))
     }
 
     fn status_at(&self, key: NodeKey, state: CopyState) -> CopyStatus {
-        let node = self.nodes.get(key);
+        let node = self.fleet.nodes.get(key);
         CopyStatus { node: node.id.clone(), place: node.place.clone(), state }
     }
 }

@@ -19,7 +19,7 @@ impl Master {
         policy: Policy,
     ) -> Result<Option<ClientReply>, Refusal> {
         let warnings = self.policy_warnings(&policy);
-        let open = self.leases.of_path(path).map(|lease| {
+        let open = self.writes.leases.of_path(path).map(|lease| {
             let message = format!("`{path}` is being written by {}; set its policy when that is done", lease.by.user);
             Refusal::new(Reason::LeaseHeld { seconds: lease.seconds_left(now) }, message)
         });
@@ -46,7 +46,7 @@ impl Master {
 
     /// Warnings about a policy that may be intended, but cannot be met with the present nodes.
     fn policy_warnings(&self, policy: &Policy) -> Vec<String> {
-        let has_node = |site: &String| self.nodes.iter().any(|(_, node)| node.place.site == *site);
+        let has_node = |site: &String| self.fleet.nodes.iter().any(|(_, node)| node.place.site == *site);
         let mut warnings: Vec<_> = policy
             .sites_wanted
             .iter()
@@ -54,7 +54,7 @@ impl Master {
             .filter(|site| !has_node(site))
             .map(|site| format!("no node is at the site `{site}` yet; `sector nodes` shows where they are"))
             .collect();
-        let nodes = self.nodes.iter().count();
+        let nodes = self.fleet.nodes.iter().count();
         if let Some(copies) = policy.copies.filter(|copies| usize::from(*copies) > nodes) {
             warnings.push(format!("{copies} copies need as many nodes, and there are {nodes}; add nodes"));
         }

@@ -50,9 +50,9 @@ impl Master {
 
     /// Begins to remove what has expired, if there is anything.
     pub(crate) fn begin_expiry(&mut self, now: Now) {
-        let is_under_way = self.sweeps.iter().any(|sweep| matches!(sweep, Sweep::Expire(_)));
+        let is_under_way = self.replicas.sweeps.iter().any(|sweep| matches!(sweep, Sweep::Expire(_)));
         if !is_under_way && self.catalog.has_ended(now) {
-            self.sweeps.push_back(Sweep::Expire(TICK_REMOVALS_MAX));
+            self.replicas.sweeps.push_back(Sweep::Expire(TICK_REMOVALS_MAX));
         }
     }
 
@@ -76,14 +76,16 @@ impl Master {
     /// until its files are copied elsewhere. An entry that would free nothing at a node that is up is not given up.
     pub(crate) fn free_space_from_trash(&mut self, now: Now) {
         let (mut used, mut room) = (0_u64, 0_u64);
-        for (_, node) in self.nodes.iter().filter(|(_, node)| node.is_up() || !(node.is_dead || node.is_removed())) {
+        for (_, node) in
+            self.fleet.nodes.iter().filter(|(_, node)| node.is_up() || !(node.is_dead || node.is_removed()))
+        {
             used = used.saturating_add(node.filled_bytes());
             room = room.saturating_add(node.room_bytes().saturating_sub(self.config.reserve_bytes));
         }
-        if self.nodes.up_count() == 0 || room > used.saturating_add(room) / FULL_WHEN_LEFT {
+        if self.fleet.nodes.up_count() == 0 || room > used.saturating_add(room) / FULL_WHEN_LEFT {
             return;
         }
-        let (nodes, replicas) = (&self.nodes, &self.replicas);
+        let (nodes, replicas) = (&self.fleet.nodes, &self.replicas.table);
         let rows = self
             .catalog
             .give_up_oldest(|slice| replicas.of(slice).iter().any(|replica| nodes.get(replica.node).is_up()));

@@ -35,7 +35,7 @@ impl Master {
         let by = client.rights.clone();
         let request = match question {
             AuditQuestion::Show(query) => AuditRequest::Show { by, query },
-            AuditQuestion::Verify(VerifyAuditRequest) => AuditRequest::Verify { by, head: self.audit.head },
+            AuditQuestion::Verify(VerifyAuditRequest) => AuditRequest::Verify { by, head: self.access.audit.head },
         };
         self.forward_to_security(from, &client.rights.user, SecurityRequest::Audit(request))
     }
@@ -56,11 +56,11 @@ impl Master {
             (None, _) | (Some(_), Some(_)) => return,
         };
         let who = client.rights.user.to_string();
-        if outcome == AuditOutcome::Refused && !self.audit.of_users.try_record(now, &who) {
+        if outcome == AuditOutcome::Refused && !self.access.audit.of_users.try_record(now, &who) {
             return;
         }
         let note = refusal.map(|refusal| refusal.message.clone()).unwrap_or_default();
-        self.audit.note(AuditEvent {
+        self.access.audit.note(AuditEvent {
             who,
             from: client.address.to_string(),
             outcome,
@@ -71,7 +71,7 @@ impl Master {
     /// Notes the outcome of a job.
     pub(crate) fn note_job(&mut self, now: Now, who: &str, what: &str, job: String, note: String) {
         let event = event(now, AuditKind::Job, what, job, note);
-        self.audit.note(AuditEvent { who: who.to_owned(), ..event });
+        self.access.audit.note(AuditEvent { who: who.to_owned(), ..event });
     }
 
     /// Notes tickets that a node has refused.
@@ -82,40 +82,40 @@ impl Master {
         refusals: Vec<TicketRefusal>,
         left_out: u64,
     ) {
-        let node = self.nodes.get(node).id.to_string();
+        let node = self.fleet.nodes.get(node).id.to_string();
         for TicketRefusal { unix_millis, fault, user, from, why } in refusals {
-            if !self.audit.of_strangers.try_record(now, &source_of(&from)) {
+            if !self.access.audit.of_strangers.try_record(now, &source_of(&from)) {
                 continue;
             }
             let what = format!("show a ticket ({})", fault.as_str());
-            self.audit.note(AuditEvent {
+            self.access.audit.note(AuditEvent {
                 who: user.map_or_else(|| "a stranger".into(), |user| user.to_string()),
                 from,
                 outcome: AuditOutcome::Refused,
                 ..event(Now { unix_millis, ..now }, AuditKind::Ticket, &what, node.clone(), why)
             });
         }
-        self.audit.of_strangers.count(left_out);
+        self.access.audit.of_strangers.count(left_out);
     }
 
     /// Has the next events sent.
     pub(crate) fn send_audit(&mut self, now: Now) {
-        if let Some(count) = self.audit.of_strangers.take_counted(now) {
+        if let Some(count) = self.access.audit.of_strangers.take_counted(now) {
             let note = format!("{count} more tickets were refused than are told one by one");
             let refused = event(now, AuditKind::Ticket, "show tickets", String::new(), note);
-            self.audit.note(AuditEvent { who: "a stranger".into(), outcome: AuditOutcome::Refused, ..refused });
+            self.access.audit.note(AuditEvent { who: "a stranger".into(), outcome: AuditOutcome::Refused, ..refused });
         }
-        if let Some(count) = self.audit.of_users.take_counted(now) {
+        if let Some(count) = self.access.audit.of_users.take_counted(now) {
             let note = format!("{count} more requests were refused than are told one by one");
-            self.audit.note(event(now, AuditKind::Record, "leave out refusals", String::new(), note));
+            self.access.audit.note(event(now, AuditKind::Record, "leave out refusals", String::new(), note));
         }
-        self.actions.extend(self.audit.next_batch(now).map(MasterAction::SendAudit));
+        self.actions.extend(self.access.audit.next_batch(now).map(MasterAction::SendAudit));
     }
 
     /// A batch was recorded, or could not be sent.
     pub(crate) fn note_audit_sent(&mut self, now: Now, brought: Result<AuditHead, Refusal>) {
         let again = brought.is_ok();
-        self.audit.finish(now, brought);
+        self.access.audit.finish(now, brought);
         if again {
             self.send_audit(now);
         }

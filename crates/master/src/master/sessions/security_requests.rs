@@ -53,7 +53,7 @@ impl Master {
         user: &UserName,
         request: SecurityRequest,
     ) -> Result<Option<ClientReply>, Refusal> {
-        let SecurityProxy { open, per_user } = &mut self.security_proxy;
+        let SecurityProxy { open, per_user } = &mut self.access.security_proxy;
         if !per_user.may_add(user, 1, QUESTIONS_MAX) {
             let message = format!("{} questions of {user} wait for the security server", per_user.has(user));
             return Ok(Some(ClientReply::Refused(Refusal::throttled(message, QUESTION_RETRY_SECONDS))));
@@ -72,7 +72,7 @@ impl Master {
         if to == MASTER_HEALTH_CALLER {
             return self.note_security_health(reply);
         }
-        let SecurityProxy { open, per_user } = &mut self.security_proxy;
+        let SecurityProxy { open, per_user } = &mut self.access.security_proxy;
         if let Some(at) = open.iter().position(|(asked, _)| *asked == to) {
             let (_, user) = open.swap_remove(at);
             per_user.take(&user, 1);

@@ -23,36 +23,36 @@ use crate::{
 impl Master {
     /// Asks whose accounts have changed, renews sessions in use, and ends those that have ended.
     pub(crate) fn recheck_sessions(&mut self, now: Now) {
-        for session in self.sessions.ended(now) {
+        for session in self.access.sessions.ended(now) {
             self.end_session(now, session);
         }
-        if now.monotonic >= self.session_recheck.next_renewal {
-            self.session_recheck.next_renewal = now.monotonic + RENEWAL_EVERY;
-            let ending = self.sessions.ending_before(now.after(RENEW_AHEAD));
-            self.session_recheck.waiting.extend(ending.into_iter().map(RecheckedSession::Open));
-            self.sessions.closed.forget_old(now);
+        if now.monotonic >= self.access.session_recheck.next_renewal {
+            self.access.session_recheck.next_renewal = now.monotonic + RENEWAL_EVERY;
+            let ending = self.access.sessions.ending_before(now.after(RENEW_AHEAD));
+            self.access.session_recheck.waiting.extend(ending.into_iter().map(RecheckedSession::Open));
+            self.access.sessions.closed.forget_old(now);
         }
         self.retry_revocations(now);
         self.send_recheck();
-        if !self.session_recheck.is_polling && now.monotonic >= self.session_recheck.next_poll {
-            self.session_recheck.is_polling = true;
-            let request = SecurityRequest::Changes(self.session_recheck.mark);
+        if !self.access.session_recheck.is_polling && now.monotonic >= self.access.session_recheck.next_poll {
+            self.access.session_recheck.is_polling = true;
+            let request = SecurityRequest::Changes(self.access.session_recheck.mark);
             self.actions.push_back(MasterAction::AskSecurity { to: MASTER_CALLER, request });
         }
-        if now.monotonic >= self.session_recheck.next_health {
-            self.session_recheck.next_health = now.monotonic + HEALTH_EVERY;
+        if now.monotonic >= self.access.session_recheck.next_health {
+            self.access.session_recheck.next_health = now.monotonic + HEALTH_EVERY;
             self.actions
                 .push_back(MasterAction::AskSecurity { to: MASTER_HEALTH_CALLER, request: SecurityRequest::Health });
         }
-        while self.session_recheck.recent.front().is_some_and(|(_, _, until)| *until < now.monotonic) {
-            self.session_recheck.recent.pop_front();
+        while self.access.session_recheck.recent.front().is_some_and(|(_, _, until)| *until < now.monotonic) {
+            self.access.session_recheck.recent.pop_front();
         }
     }
 
     /// A session was opened on a recent answer of the security server. A change since then may have been reported
     /// before the session existed, so it is checked once more.
     pub(crate) fn recheck_session(&mut self, session: SessionId) {
-        self.session_recheck.waiting.insert(RecheckedSession::Open(session));
+        self.access.session_recheck.waiting.insert(RecheckedSession::Open(session));
     }
 
     /// The security server answered a question of the master's own.
@@ -63,10 +63,10 @@ impl Master {
             Ok(SecurityReply::StruckOff(names)) => self.note_struck_off(names),
             Ok(_) | Err(_) => {
                 // Asked again after a while. Nobody is let in meanwhile, and open sessions stay open.
-                let asked = std::mem::take(&mut self.session_recheck.asked);
-                self.session_recheck.waiting.extend(asked);
-                self.session_recheck.is_polling = false;
-                self.session_recheck.next_poll = now.monotonic + POLL_EVERY;
+                let asked = std::mem::take(&mut self.access.session_recheck.asked);
+                self.access.session_recheck.waiting.extend(asked);
+                self.access.session_recheck.is_polling = false;
+                self.access.session_recheck.next_poll = now.monotonic + POLL_EVERY;
             }
         }
     }
@@ -75,31 +75,31 @@ impl Master {
     pub(crate) fn note_security_health(&mut self, reply: Result<SecurityReply, Refusal>) {
         if let Ok(SecurityReply::Health(mut reasons)) = reply {
             reasons.truncate(SECURITY_REASONS_MAX);
-            self.session_recheck.security_reasons = reasons;
+            self.access.session_recheck.security_reasons = reasons;
         }
     }
 
     fn note_changes(&mut self, now: Now, changes: AccountChanges) {
         let AccountChanges { cursor: mark, users } = changes;
-        self.session_recheck.mark = mark;
-        self.session_recheck.is_polling = false;
-        self.session_recheck.next_poll = now.monotonic + POLL_EVERY;
-        let open = self.sessions.of_users(users.as_deref());
-        let left = self.sessions.closed.of_users(users.as_deref());
-        self.session_recheck.waiting.extend(open.into_iter().map(RecheckedSession::Open));
-        self.session_recheck.waiting.extend(left.into_iter().map(RecheckedSession::Closed));
+        self.access.session_recheck.mark = mark;
+        self.access.session_recheck.is_polling = false;
+        self.access.session_recheck.next_poll = now.monotonic + POLL_EVERY;
+        let open = self.access.sessions.of_users(users.as_deref());
+        let left = self.access.sessions.closed.of_users(users.as_deref());
+        self.access.session_recheck.waiting.extend(open.into_iter().map(RecheckedSession::Open));
+        self.access.session_recheck.waiting.extend(left.into_iter().map(RecheckedSession::Closed));
         self.send_recheck();
         self.actions.push_back(MasterAction::AskSecurity { to: MASTER_CALLER, request: SecurityRequest::StruckOff });
     }
 
     /// Tells the nodes whose certificates are worthless, if that has changed.
     fn note_struck_off(&mut self, names: Vec<NodeId>) {
-        if self.session_recheck.struck_off.as_ref() == Some(&names) {
+        if self.access.session_recheck.struck_off.as_ref() == Some(&names) {
             return;
         }
         tracing::info!(machines = names.len(), "the list of machines that were struck off has changed");
-        self.session_recheck.struck_off = Some(names);
-        let nodes: Vec<_> = self.nodes.iter().map(|(key, _)| key).collect();
+        self.access.session_recheck.struck_off = Some(names);
+        let nodes: Vec<_> = self.fleet.nodes.iter().map(|(key, _)| key).collect();
         nodes.into_iter().for_each(|node| self.tell_struck_off(node));
     }
 
@@ -111,26 +111,26 @@ impl Master {
 
     /// The order that tells a node of struck-off machines; nothing before the security server has reported.
     pub(crate) fn struck_off_order(&self) -> Option<Order> {
-        self.session_recheck.struck_off.clone().map(Order::StruckOff)
+        self.access.session_recheck.struck_off.clone().map(Order::StruckOff)
     }
 
     /// Asks for the next sessions in line, a batch at a time.
     fn send_recheck(&mut self) {
-        if !self.session_recheck.asked.is_empty() {
+        if !self.access.session_recheck.asked.is_empty() {
             return;
         }
         let mut held = Vec::new();
         while held.len() < RECHECKED_MAX
-            && let Some(looked) = self.session_recheck.waiting.pop_first()
+            && let Some(looked) = self.access.session_recheck.waiting.pop_first()
         {
             match &looked {
-                RecheckedSession::Open(session) => match self.sessions.get(*session) {
+                RecheckedSession::Open(session) => match self.access.sessions.get(*session) {
                     Some(client) => held.push(client.held()),
                     None => continue,
                 },
                 RecheckedSession::Closed(left) => held.push(left.clone()),
             }
-            self.session_recheck.asked.push(looked);
+            self.access.session_recheck.asked.push(looked);
         }
         if !held.is_empty() {
             self.actions
@@ -139,19 +139,19 @@ impl Master {
     }
 
     fn note_rechecked(&mut self, now: Now, known: Vec<Option<KnownUser>>) {
-        let asked = std::mem::take(&mut self.session_recheck.asked);
+        let asked = std::mem::take(&mut self.access.session_recheck.asked);
         if known.len() != asked.len() {
             // Nonsense; asked again at the next tick.
-            return self.session_recheck.waiting.extend(asked);
+            return self.access.session_recheck.waiting.extend(asked);
         }
         for (looked, known) in asked.into_iter().zip(known) {
             let lost = match (looked, known) {
-                (RecheckedSession::Open(session), Some(known)) => self.sessions.renew(session, known),
+                (RecheckedSession::Open(session), Some(known)) => self.access.sessions.renew(session, known),
                 (RecheckedSession::Open(session), None) => {
                     self.end_session(now, session);
                     None
                 }
-                (RecheckedSession::Closed(held), known) => self.sessions.closed.recheck(&held, known),
+                (RecheckedSession::Closed(held), known) => self.access.sessions.closed.recheck(&held, known),
             };
             if let Some(user) = lost {
                 self.revoke(now, user);
@@ -162,33 +162,33 @@ impl Master {
 
     /// Ends a client's session, and with it the use of its tickets.
     fn end_session(&mut self, now: Now, session: SessionId) {
-        let Some(user) = self.sessions.get(session).map(|client| client.rights.user.clone()) else { return };
+        let Some(user) = self.access.sessions.get(session).map(|client| client.rights.user.clone()) else { return };
         tracing::info!(%session, %user, "a session was ended: it has run out, or was revoked");
-        self.sessions.end(session);
+        self.access.sessions.end(session);
         self.actions.push_back(MasterAction::CloseSession(session));
         self.revoke(now, user);
     }
 
     /// Makes a user's present tickets worthless. Other sessions of the user ask for new ones.
     fn revoke(&mut self, now: Now, user: UserName) {
-        let revocation = Revocation { user, last_ticket: self.tickets.last() };
+        let revocation = Revocation { user, last_ticket: self.access.tickets.last() };
         let is_told = |(_, told, _): &(u64, Revocation, Duration)| *told == revocation;
-        if self.session_recheck.recent.iter().any(is_told) {
+        if self.access.session_recheck.recent.iter().any(is_told) {
             return;
         }
-        self.session_recheck.last_revocation += 1;
-        let number = self.session_recheck.last_revocation;
-        let nodes: Vec<_> = self.nodes.iter().map(|(key, _)| key).collect();
+        self.access.session_recheck.last_revocation += 1;
+        let number = self.access.session_recheck.last_revocation;
+        let nodes: Vec<_> = self.fleet.nodes.iter().map(|(key, _)| key).collect();
         for node in nodes {
             self.order_now(node, OrderKind::Revoke(number), Order::Revoke(revocation.clone()));
         }
-        self.session_recheck.recent.push_back((number, revocation, now.monotonic + TOLD_FOR));
+        self.access.session_recheck.recent.push_back((number, revocation, now.monotonic + TOLD_FOR));
     }
 
     /// A node came back, perhaps without memory: it is told of recent revocations and struck-off machines.
     pub(crate) fn resend_revocations(&mut self, node: NodeKey) {
         self.tell_struck_off(node);
-        for (number, revocation, _) in self.session_recheck.recent.clone() {
+        for (number, revocation, _) in self.access.session_recheck.recent.clone() {
             self.order_now(node, OrderKind::Revoke(number), Order::Revoke(revocation));
         }
     }
@@ -196,17 +196,22 @@ impl Master {
     /// A node did not acknowledge a revocation. It is told again later, never at once. If the failure comes at once
     /// too, the master would do nothing else.
     pub(crate) fn retry_revocation_later(&mut self, at: Duration, node: NodeKey, number: u64) {
-        self.session_recheck.unacknowledged.insert((at, node, number));
+        self.access.session_recheck.unacknowledged.insert((at, node, number));
     }
 
     /// Repeats unacknowledged revocations. They bypass the nodes' queues: a revocation waits for no other order.
     fn retry_revocations(&mut self, now: Now) {
-        while let Some(&(at, node, number)) = self.session_recheck.unacknowledged.first()
+        while let Some(&(at, node, number)) = self.access.session_recheck.unacknowledged.first()
             && at <= now.monotonic
         {
-            self.session_recheck.unacknowledged.pop_first();
-            let revocation =
-                self.session_recheck.recent.iter().find(|(of, ..)| *of == number).map(|(_, told, _)| told.clone());
+            self.access.session_recheck.unacknowledged.pop_first();
+            let revocation = self
+                .access
+                .session_recheck
+                .recent
+                .iter()
+                .find(|(of, ..)| *of == number)
+                .map(|(_, told, _)| told.clone());
             if let Some(revocation) = revocation {
                 self.order_now(node, OrderKind::Revoke(number), Order::Revoke(revocation));
             }

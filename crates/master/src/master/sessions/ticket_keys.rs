@@ -22,7 +22,7 @@ use crate::{
 impl Master {
     /// The public keys with which nodes check tickets.
     pub fn ticket_keys(&self) -> TicketKeys {
-        self.tickets.signer.public_keys()
+        self.access.tickets.signer.public_keys()
     }
 
     /// Where `client` is: looked up once for all tickets of one answer.
@@ -35,7 +35,7 @@ impl Master {
         let ClientAt { client, spot } = at;
         let distance = match spot {
             _ if node.ip == client.address => Some(Distance::SameNode),
-            Some(spot) => Some(self.nodes.topology().network_distance(spot, &node.place).distance),
+            Some(spot) => Some(self.fleet.nodes.topology().network_distance(spot, &node.place).distance),
             None => None,
         };
         Bearer {
@@ -60,15 +60,16 @@ impl Master {
 
     /// Lets the next key take over when its time has come, and tells the nodes which one comes after it.
     pub(crate) fn roll_ticket_key(&mut self, now: Now) {
-        if now.monotonic < self.tickets.rolls_at {
+        if now.monotonic < self.access.tickets.rolls_at {
             return;
         }
-        self.tickets.rolls_at = now.monotonic + limits::TICKET_KEY_LIFE;
-        self.tickets.signer.roll();
+        self.access.tickets.rolls_at = now.monotonic + limits::TICKET_KEY_LIFE;
+        self.access.tickets.signer.roll();
         tracing::info!("another key signs tickets from now on");
-        let joined: Vec<_> = self.nodes.iter().filter(|(_, node)| node.is_reachable()).map(|(key, _)| key).collect();
+        let joined: Vec<_> =
+            self.fleet.nodes.iter().filter(|(_, node)| node.is_reachable()).map(|(key, _)| key).collect();
         for key in joined {
-            self.orders.push(key, QueuedWork::TicketKeys);
+            self.replicas.orders.push(key, QueuedWork::TicketKeys);
         }
     }
 
@@ -85,18 +86,18 @@ impl Master {
 
     /// The sites within which data goes unencrypted.
     pub(crate) fn insecure_sites(&self) -> Vec<String> {
-        let sites: BTreeSet<_> = self.nodes.iter().map(|(_, node)| node.place.site.as_str()).collect();
+        let sites: BTreeSet<_> = self.fleet.nodes.iter().map(|(_, node)| node.place.site.as_str()).collect();
         sites.into_iter().filter(|site| self.is_insecure(site)).map(str::to_owned).collect()
     }
 
     /// Where a client is: by the topology, else at the site of the nodes on its machine, if these are all at one site.
     /// `None`: it is not known.
     fn spot_of_client(&self, address: IpAddr) -> Option<PartialPlace> {
-        if let Some(spot) = self.nodes.topology().place_of_address(address) {
+        if let Some(spot) = self.fleet.nodes.topology().place_of_address(address) {
             return Some(spot.clone());
         }
         let mut sites =
-            self.nodes.iter().filter(|(_, node)| node.ip == address).map(|(_, node)| node.place.site.as_str());
+            self.fleet.nodes.iter().filter(|(_, node)| node.ip == address).map(|(_, node)| node.place.site.as_str());
         let site = sites.next()?;
         sites.all(|other| other == site).then(|| PartialPlace { site: site.to_owned(), rack: None })
     }

@@ -36,13 +36,13 @@ impl Master {
         digest: Digest,
     ) -> Result<Option<ClientReply>, Refusal> {
         // Asked again because the first answer was lost: the same answer, as long as it is still true.
-        if let Some(&PublishedLease { file, slice, .. }) = self.leases.published(id)
+        if let Some(&PublishedLease { file, slice, .. }) = self.writes.leases.published(id)
             && self.catalog.names().file_of_slice(slice) == Some(file)
         {
             return Ok(self.entry(file).map(ClientReply::Entry));
         }
         self.own_lease(by, id)?;
-        if let Some(lease) = self.leases.get_mut(id) {
+        if let Some(lease) = self.writes.leases.get_mut(id) {
             lease.commit = Some(PendingCommit { caller, written: SyncedCopy { bytes, digest } });
         }
         self.advance_lease(now, id);
@@ -53,22 +53,24 @@ impl Master {
     pub(crate) fn note_lease_stored(&mut self, now: Now, key: NodeKey, metadata: &SliceMetadata) {
         let slice = metadata.header.slice;
         self.set_replica(slice, key, ReplicaState::Staged);
-        let Some(lease) = self.leases.of_slice(slice).and_then(|id| self.leases.get_mut(id)) else { return };
+        let Some(lease) = self.writes.leases.of_slice(slice).and_then(|id| self.writes.leases.get_mut(id)) else {
+            return;
+        };
         lease.last_progress = now.monotonic;
         lease.stored.insert(key, SyncedCopy { bytes: metadata.bytes, digest: metadata.digest });
         let id = lease.id;
         self.stop_awaiting(id, key);
         // All bytes have left the client. The nodes further down the chain have them at hand and only need to sync.
         let patience = CHAIN_PATIENCE + Duration::from_secs(metadata.bytes / CHAIN_BYTES_PER_SECOND_MIN);
-        self.leases.set_chain_deadline(id, now.monotonic + patience);
+        self.writes.leases.set_chain_deadline(id, now.monotonic + patience);
         self.advance_lease(now, id);
     }
 
     /// Notes that the chain of a write does not reach a node. A copy is made elsewhere, or there in another way.
     pub(crate) fn note_forward_failed(&mut self, now: Now, slice: SliceId, to: &NodeId) {
-        let Some((id, key)) = self.leases.of_slice(slice).zip(self.nodes.of_id(to)) else { return };
+        let Some((id, key)) = self.writes.leases.of_slice(slice).zip(self.fleet.nodes.of_id(to)) else { return };
         if self.stop_awaiting(id, key) {
-            if let Some(lease) = self.leases.get_mut(id) {
+            if let Some(lease) = self.writes.leases.get_mut(id) {
                 lease.failed.push(key);
             }
             self.advance_lease(now, id);
@@ -77,12 +79,12 @@ impl Master {
 
     /// Stops waiting for chain nodes that have fallen far behind the others.
     pub(crate) fn expire_chains(&mut self, now: Now) {
-        while let Some(id) = self.leases.next_expired_chain(now.monotonic) {
-            let Some(lease) = self.leases.get(id) else { continue };
+        while let Some(id) = self.writes.leases.next_expired_chain(now.monotonic) {
+            let Some(lease) = self.writes.leases.get(id) else { continue };
             for key in lease.awaited.clone() {
-                tracing::warn!(lease = %id, node = %self.nodes.get(key).id, "a node of a chain does not report its copy");
+                tracing::warn!(lease = %id, node = %self.fleet.nodes.get(key).id, "a node of a chain does not report its copy");
                 self.stop_awaiting(id, key);
-                if let Some(lease) = self.leases.get_mut(id) {
+                if let Some(lease) = self.writes.leases.get_mut(id) {
                     lease.failed.push(key);
                 }
             }
@@ -92,24 +94,24 @@ impl Master {
 
     /// Stops waiting for bytes at a node that is lost.
     pub(crate) fn stop_awaiting_node(&mut self, key: NodeKey) {
-        for id in self.leases.awaiting(key) {
+        for id in self.writes.leases.awaiting(key) {
             self.stop_awaiting(id, key);
         }
     }
 
     /// Notes that bytes of a write are no longer on their way to a node; returns whether they were.
     fn stop_awaiting(&mut self, id: LeaseId, key: NodeKey) -> bool {
-        let Some(lease) = self.leases.get_mut(id) else { return false };
+        let Some(lease) = self.writes.leases.get_mut(id) else { return false };
         let was_awaited = lease.awaited.remove(&key);
         if was_awaited {
-            self.nodes.get_mut(key).end_upload(&lease.by.user, lease.bytes_promised);
+            self.fleet.nodes.get_mut(key).end_upload(&lease.by.user, lease.bytes_promised);
         }
         was_awaited
     }
 
     /// Notes that a copy under a lease is bad.
     pub(crate) fn note_lease_corrupt(&mut self, now: Now, key: NodeKey, id: LeaseId) {
-        if let Some(lease) = self.leases.get_mut(id) {
+        if let Some(lease) = self.writes.leases.get_mut(id) {
             lease.stored.remove(&key);
         }
         self.advance_lease(now, id);
@@ -117,7 +119,7 @@ impl Master {
 
     /// Takes the next step of the lease's write: more synced copies, or publishing.
     pub(crate) fn advance_lease(&mut self, now: Now, id: LeaseId) {
-        let Some(lease) = self.leases.get(id) else { return };
+        let Some(lease) = self.writes.leases.get(id) else { return };
         if let Some(commit) = lease.commit
             && let Some((node, found)) = lease.stored.iter().find(|(_, stored)| **stored != commit.written)
         {
@@ -127,7 +129,7 @@ impl Master {
                 lease.header.path,
                 commit.written.bytes,
                 commit.written.digest,
-                self.nodes.get(*node).id,
+                self.fleet.nodes.get(*node).id,
                 found.bytes,
                 found.digest
             );
@@ -143,7 +145,7 @@ impl Master {
         if synced == 0 {
             return;
         }
-        let under_way = lease.awaited.len() + self.replication.targets(slice).len();
+        let under_way = lease.awaited.len() + self.replicas.queue.targets(slice).len();
         for _ in synced + under_way..needed {
             if self.begin_copy(now, slice, bytes, true) != CopyStart::Started {
                 break;
@@ -153,15 +155,15 @@ impl Master {
 
     /// Checks all writes again: nodes came or went.
     pub(crate) fn advance_leases(&mut self, now: Now) {
-        for id in self.leases.with_bytes() {
+        for id in self.writes.leases.with_bytes() {
             self.advance_lease(now, id);
         }
     }
 
     /// Ends the expired leases, and removes what was written under them.
     pub(crate) fn expire_leases(&mut self, now: Now) {
-        while let Some(id) = self.leases.next_expired(now.monotonic) {
-            let Some(lease) = self.leases.get(id) else { return };
+        while let Some(id) = self.writes.leases.next_expired(now.monotonic) {
+            let Some(lease) = self.writes.leases.get(id) else { return };
             let (path, needed, synced) = (&lease.header.path, self.copies_needed(lease), self.copies_synced(lease));
             let message = format!(
                 "only {synced} of {needed} nodes have synced `{path}` in time; check `sector nodes` and write it again, \
@@ -189,9 +191,9 @@ impl Master {
         if let Some(key) = lease.resume
             && !lease.stored.contains_key(&lease.target)
         {
-            self.partial_uploads.remember(now.monotonic, &lease.by.user, key, lease.target);
+            self.writes.partial_uploads.remember(now.monotonic, &lease.by.user, key, lease.target);
         }
-        self.replication.forget(lease.header.slice);
+        self.replicas.queue.forget(lease.header.slice);
         self.reconcile_slice(now, lease.header.slice);
         if let Some(commit) = lease.commit {
             self.reply(commit.caller, ClientReply::Refused(refusal));
@@ -199,9 +201,9 @@ impl Master {
     }
 
     fn take_lease(&mut self, id: LeaseId) -> Option<Lease> {
-        let lease = self.leases.remove(id)?;
+        let lease = self.writes.leases.remove(id)?;
         for key in &lease.awaited {
-            self.nodes.get_mut(*key).end_upload(&lease.by.user, lease.bytes_promised);
+            self.fleet.nodes.get_mut(*key).end_upload(&lease.by.user, lease.bytes_promised);
         }
         Some(lease)
     }
@@ -221,7 +223,7 @@ impl Master {
 
     fn put_written(&mut self, now: Now, lease: &Lease, written: SyncedCopy) -> Result<(), Refusal> {
         let header = &lease.header;
-        if self.rebuild.is_running() {
+        if self.log.rebuild.is_running() {
             return Err(self.rebuilding_refusal());
         }
         self.check_write(&lease.by, &header.path, lease.parents, lease.condition)?;
@@ -247,9 +249,9 @@ impl Master {
         let change = self.catalog.put_entry(now, &header.path, lease.parents, &header.owner, content, modified)?;
         let Some(file) = change.entry else { return Ok(()) };
         if let Some(key) = lease.resume {
-            self.partial_uploads.forget(&lease.by.user, key);
+            self.writes.partial_uploads.forget(&lease.by.user, key);
         }
-        self.leases.remember_published(PublishedLease {
+        self.writes.leases.remember_published(PublishedLease {
             by: lease.by.user.clone(),
             lease: lease.id,
             file,
@@ -268,13 +270,13 @@ impl Master {
 
     fn copies_needed(&self, lease: &Lease) -> usize {
         let forbidden = self.desired_replication_at(&lease.header.path, lease.header.copies).sites_forbidden;
-        let forbidden: Vec<_> = forbidden.iter().filter_map(|site| self.nodes.sites().of_name(site)).collect();
-        self.nodes.writable_count(&forbidden, lease.sync_copies).max(1)
+        let forbidden: Vec<_> = forbidden.iter().filter_map(|site| self.fleet.nodes.sites().of_name(site)).collect();
+        self.fleet.nodes.writable_count(&forbidden, lease.sync_copies).max(1)
     }
 
     /// Reachable nodes that have synced the bytes.
     fn copies_synced(&self, lease: &Lease) -> usize {
-        lease.stored.keys().filter(|node| self.nodes.get(**node).is_reachable()).count()
+        lease.stored.keys().filter(|node| self.fleet.nodes.get(**node).is_reachable()).count()
     }
 }
 

@@ -58,7 +58,7 @@ impl Master {
     ) -> Result<Vec<NodeKey>, Refusal> {
         let (copies, sync_copies) = (copies.0, usize::from(copies.1));
         let terms = self.constraints_at(now, &request.path, copies);
-        let synced = self.nodes.writable_count(&terms.forbidden_sites, sync_copies).max(1);
+        let synced = self.fleet.nodes.writable_count(&terms.forbidden_sites, sync_copies).max(1);
         if let Some(base) = base {
             return self.choose_among_holders((by, base), request, &terms, bytes, synced);
         }
@@ -84,7 +84,7 @@ impl Master {
                 incoming_max: u32::MAX,
                 may_wait: false,
             };
-            let PlacementChoice::Node(next) = choose_node(&self.nodes, &wanted, &mut self.rng) else { break };
+            let PlacementChoice::Node(next) = choose_node(&self.fleet.nodes, &wanted, &mut self.rng) else { break };
             targets.push(next);
         }
         Ok(targets)
@@ -99,21 +99,21 @@ impl Master {
         bytes: u64,
     ) -> Result<Option<NodeKey>, Refusal> {
         let Some(key) = request.resume else { return Ok(None) };
-        let Some(there) = self.partial_uploads.node(&by.user, key) else { return Ok(None) };
-        let node = self.nodes.get(there);
+        let Some(there) = self.writes.partial_uploads.node(&by.user, key) else { return Ok(None) };
+        let node = self.fleet.nodes.get(there);
         if node.is_up() {
             // The received part already lies on the same disk: asking for room for all of it is on the safe side.
             let (reserve, in_memory) = (self.config.reserve_bytes, request.path.is_in_memory());
             let room = node.has_fair_room(Some(&by.user), bytes, reserve, in_memory);
             return Ok(room.then_some(there));
         }
-        if self.partial_uploads.is_worth_waiting(now.monotonic, &by.user, key) {
-            let id = &self.nodes.get(there).id;
+        if self.writes.partial_uploads.is_worth_waiting(now.monotonic, &by.user, key) {
+            let id = &self.fleet.nodes.get(there).id;
             let message =
                 format!("node {id}, which has the first bytes of this upload, is away; try again in a moment");
             return Err(Refusal::new(Reason::Unavailable, message));
         }
-        self.partial_uploads.forget(&by.user, key);
+        self.writes.partial_uploads.forget(&by.user, key);
         Ok(None)
     }
 
@@ -127,17 +127,17 @@ impl Master {
         bytes: u64,
         count: usize,
     ) -> Result<Vec<NodeKey>, Refusal> {
-        let replicas = self.replicas.of(base.slice);
+        let replicas = self.replicas.table.of(base.slice);
         let fits = |key: &NodeKey| {
-            let node = self.nodes.get(*key);
+            let node = self.fleet.nodes.get(*key);
             let reserve = self.config.reserve_bytes;
             let has_room = node.has_fair_room(Some(&by.user), bytes, reserve, terms.is_in_memory);
-            node.is_up() && terms.is_fit(&self.nodes, *key) && has_room
+            node.is_up() && terms.is_fit(&self.fleet.nodes, *key) && has_room
         };
         let mut holders: Vec<_> =
             replicas.iter().filter(|replica| replica.is_good()).map(|replica| replica.node).filter(fits).collect();
         holders.sort_by_cached_key(|key| {
-            let node = self.nodes.get(*key);
+            let node = self.fleet.nodes.get(*key);
             (node.load(), node.filled_bytes(), *key)
         });
         let Some(first) = holders.first().copied() else {
@@ -148,9 +148,9 @@ impl Master {
             );
             return Err(Refusal::new(Reason::NoCopy, message));
         };
-        let place = self.nodes.get(first).place.clone();
+        let place = self.fleet.nodes.get(first).place.clone();
         // Stable: among equally distant ones the least busy stays first.
-        holders[1..].sort_by_key(|key| std::cmp::Reverse(self.nodes.get(*key).place.distance(&place)));
+        holders[1..].sort_by_key(|key| std::cmp::Reverse(self.fleet.nodes.get(*key).place.distance(&place)));
         holders.truncate(count);
         Ok(holders)
     }
@@ -184,7 +184,7 @@ impl Master {
                 incoming_max: u32::MAX,
                 may_wait: false,
             };
-            if let PlacementChoice::Node(key) = choose_node(&self.nodes, &wanted, &mut self.rng) {
+            if let PlacementChoice::Node(key) = choose_node(&self.fleet.nodes, &wanted, &mut self.rng) {
                 return Ok(key);
             }
         }
@@ -192,9 +192,9 @@ impl Master {
         if let Some(too_much) = self.promised_elsewhere(by, &terms, path, bytes) {
             return Err(too_much);
         }
-        let message = if self.nodes.up_count() == 0 {
+        let message = if self.fleet.nodes.up_count() == 0 {
             "no node is up; start one, or wait until those that were started have joined".to_owned()
-        } else if self.nodes.writable_count(&terms.forbidden_sites, 1) == 0 {
+        } else if self.fleet.nodes.writable_count(&terms.forbidden_sites, 1) == 0 {
             format!("no node may take `{path}`: all that are up are being drained, or at sites where it must not be")
         } else {
             let (room, reserve) = if terms.is_in_memory { ("room in memory", "") } else { ("room", " and a reserve") };
@@ -212,7 +212,7 @@ impl Master {
         bytes: u64,
     ) -> Option<Refusal> {
         let reserve_bytes = self.config.reserve_bytes;
-        let takers = self.nodes.iter().filter(|(_, node)| {
+        let takers = self.fleet.nodes.iter().filter(|(_, node)| {
             node.is_up() && node.is_active() && !terms.forbidden_sites.contains(&node.site) && !terms.is_in_memory
         });
         let in_the_way = takers.filter_map(|(_, node)| node.promised_in_the_way(&by.user, bytes, reserve_bytes));
@@ -250,8 +250,8 @@ impl Master {
         let unavailable = |message: String| Err(Refusal::new(Reason::Unavailable, message));
         let Some(id) = &request.at else { return unavailable("no node was named".into()) };
         let unknown = || Refusal::new(Reason::NotFound, format!("there is no node {id}; `sector nodes` shows them"));
-        let key = self.nodes.of_id(id).ok_or_else(unknown)?;
-        let node = self.nodes.get(key);
+        let key = self.fleet.nodes.of_id(id).ok_or_else(unknown)?;
+        let node = self.fleet.nodes.get(key);
         if !node.is_up() {
             return unavailable(format!("the node {id} cannot be reached now"));
         }

@@ -32,14 +32,14 @@ impl Master {
         check_request(&request)?;
         let (base, condition) = self.append_base(&request);
         self.check_write(by, &request.path, request.parents, condition)?;
-        if let Some(lease) = self.leases.of_path(&request.path) {
+        if let Some(lease) = self.writes.leases.of_path(&request.path) {
             if !is_same_upload(lease, by, &request) {
                 return Err(being_written(lease, now));
             }
             self.preempt_lease(now, lease.id);
         }
-        if !self.leases.has_room(&by.user) {
-            let message = format!("{} writes {} files at once already", by.user, self.leases.held_by(&by.user));
+        if !self.writes.leases.has_room(&by.user) {
+            let message = format!("{} writes {} files at once already", by.user, self.writes.leases.held_by(&by.user));
             return Err(Refusal::throttled(message, LEASE_RETRY_SECONDS));
         }
         let base_bytes = base.as_ref().map_or(0, |base| base.content.bytes);
@@ -57,7 +57,7 @@ impl Master {
         let owner = there.and_then(|id| self.catalog.names().owner(id)).unwrap_or(&by.user).clone();
         let acl = there.and_then(|id| self.catalog.names().own_acl(id)).cloned();
         let own_copies = there.and_then(|id| self.catalog.names().content(id)).map_or(0, |content| content.copies);
-        let more = self.catalog.check_quotas_of_write(path, &owner, bytes, &self.leases)?;
+        let more = self.catalog.check_quotas_of_write(path, &owner, bytes, &self.writes.leases)?;
         let header = SliceHeader {
             slice: SliceId(self.rng.u128(..)),
             path: request.path,
@@ -67,7 +67,7 @@ impl Master {
             copies: request.copies.unwrap_or(own_copies),
             records: request.records,
             user: request.user,
-            journal: self.rebuild.id,
+            journal: self.log.rebuild.id,
             acl,
         };
         let id = LeaseId(self.rng.u64(..));
@@ -82,17 +82,17 @@ impl Master {
             let resume = request.resume.filter(|_| place == 0 && base_slice.is_none());
             let from = WriteFrom { resume, base: base_slice };
             // The client shows the first ticket, and each node of the chain the next one's.
-            let node = self.nodes.get(*target);
+            let node = self.fleet.nodes.get(*target);
             let of = match place.checked_sub(1).and_then(|before| targets.get(before)) {
-                Some(before) => self.node_bearer(&by.user, self.nodes.get(*before), node),
+                Some(before) => self.node_bearer(&by.user, self.fleet.nodes.get(*before), node),
                 None => self.client_bearer(&at, node),
             };
-            chain.push(self.tickets.write(now, node, of, id, header.clone(), from));
-            self.nodes.get_mut(*target).begin_upload(&by.user, bytes);
+            chain.push(self.access.tickets.write(now, node, of, id, header.clone(), from));
+            self.fleet.nodes.get_mut(*target).begin_upload(&by.user, bytes);
         }
-        let local = self.nodes.get(targets[0]).local_for(address);
+        let local = self.fleet.nodes.get(targets[0]).local_for(address);
         let target = Source { local, ..chain.remove(0) };
-        self.leases.add(Lease {
+        self.writes.leases.add(Lease {
             id,
             by: by.clone(),
             drives: client.drives,
@@ -124,7 +124,7 @@ impl Master {
             self.abort_lease_with(now, id, refusal.clone());
             return Err(refusal);
         }
-        self.leases.renew(id, now.monotonic + limits::LEASE_LIFE);
+        self.writes.leases.renew(id, now.monotonic + limits::LEASE_LIFE);
         Ok(ClientReply::Done)
     }
 
@@ -137,7 +137,7 @@ impl Master {
 
     /// The lease `id`, if `by` may use it.
     pub(crate) fn own_lease(&self, by: &UserRights, id: LeaseId) -> Result<&Lease, Refusal> {
-        let lease = self.leases.get(id).ok_or_else(|| {
+        let lease = self.writes.leases.get(id).ok_or_else(|| {
             Refusal::new(Reason::NotFound, format!("there is no lease {id}, or it has ended; write the file again"))
         })?;
         if !acts_for(by, &lease.by.user) {
