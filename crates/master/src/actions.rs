@@ -217,8 +217,10 @@ pub(crate) const LINEAGE_TABLE: &str = "lineage";
 pub(crate) const VERSIONS_TABLE: &str = "versions";
 /// Table of one row: the time of the wall clock when it was last trusted.
 pub(crate) const CLOCK_TABLE: &str = "clock";
+/// Table of the answers of changes that are made once, by a number that counts up.
+pub(crate) const ANSWERS_TABLE: &str = "answers";
 /// All tables, in the order in which they are loaded.
-pub const TABLES: [&str; 15] = [
+pub const TABLES: [&str; 16] = [
     NAMES_TABLE,
     JOBS_TABLE,
     NODES_TABLE,
@@ -234,4 +236,5 @@ pub const TABLES: [&str; 15] = [
     HISTORIES_TABLE,
     LINEAGE_TABLE,
     CLOCK_TABLE,
+    ANSWERS_TABLE,
 ];

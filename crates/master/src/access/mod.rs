@@ -1,6 +1,7 @@
 //! Who is here: joins, sessions, tickets, the security server's answers and the audit record. It never decides what a
 //! user may do with a name; `catalog::rights` does.
 
+pub(crate) mod answers;
 pub(crate) mod audit;
 pub(crate) mod certificate_renewal;
 pub(crate) mod closed_sessions;
@@ -13,6 +14,7 @@ pub(crate) mod session_recheck;
 pub(crate) mod sessions;
 pub(crate) mod tickets;
 
+use answers::Answers;
 use audit::AuditQueue;
 use security_proxy::SecurityProxy;
 use session_recheck::SessionRecheck;
@@ -26,17 +28,19 @@ pub(crate) struct Access {
     pub(crate) session_recheck: SessionRecheck,
     pub(crate) audit: AuditQueue,
     pub(crate) sessions: Sessions,
+    pub(crate) answers: Answers,
 }
 
 impl Access {
     /// Nobody is connected yet.
-    pub(crate) fn new(tickets: TicketIssuer, audit: AuditQueue) -> Self {
+    pub(crate) fn new(tickets: TicketIssuer, audit: AuditQueue, answers: Answers) -> Self {
         Self {
             tickets,
             security_proxy: SecurityProxy::default(),
             session_recheck: SessionRecheck::default(),
             audit,
             sessions: Sessions::default(),
+            answers,
         }
     }
 }

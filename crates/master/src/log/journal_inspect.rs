@@ -13,9 +13,10 @@ use store::{Journal, RowChange};
 
 use crate::{
     MasterError,
+    access::answers::Answers,
     actions::{
-        CLOCK_TABLE, HISTORIES_TABLE, JOBS_TABLE, LINEAGE_TABLE, NAMES_TABLE, NODES_TABLE, POLICIES_TABLE,
-        QUOTAS_TABLE, StoredRow, TABLES, TRASH_TABLE,
+        ANSWERS_TABLE, CLOCK_TABLE, HISTORIES_TABLE, JOBS_TABLE, LINEAGE_TABLE, NAMES_TABLE, NODES_TABLE,
+        POLICIES_TABLE, QUOTAS_TABLE, StoredRow, TABLES, TRASH_TABLE,
     },
     catalog::{
         clock_guard::ClockGuard,
@@ -166,6 +167,7 @@ fn check_row(row: &StoredRow) -> Option<String> {
         TRASH_TABLE => Trash::default().load(row),
         QUOTAS_TABLE => Quotas::default().load(row),
         LINEAGE_TABLE => journal_lineage::check_row(row),
+        ANSWERS_TABLE => Answers::default().load(Now::default(), row),
         CLOCK_TABLE => ClockGuard::check_row(row),
         _ => rebuild::check_row(row),
     };

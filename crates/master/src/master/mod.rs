@@ -15,15 +15,15 @@ use std::{collections::VecDeque, time::Duration};
 
 use fastrand::Rng;
 use protocol::{
-    CredentialId, Now, Refusal, SessionId, Version,
+    CredentialId, Now, Reason, Refusal, SessionId, Version,
     message::{
         client_master::{ClientReply, ClientRequest},
         request::{
             AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
             DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest,
-            LocateRequest, LogoutRequest, MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest,
-            RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest,
-            StatRequest, TopologyRequest, TrashRequest, UsageRequest,
+            LocateRequest, LogoutRequest, MakeFolderRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+            RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
+            SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
         },
     },
 };
@@ -32,14 +32,15 @@ use store::RowChange;
 use crate::{
     access::{
         Access,
+        answers::{Answers, KnownRequest},
         audit::AuditQueue,
         sessions::{ClientSession, Peer},
         tickets::{SignTickets, TicketIssuer},
     },
     actions::{
-        CLOCK_TABLE, CONFLICTS_TABLE, ClientJoin, HISTORIES_TABLE, JOBS_TABLE, JOURNAL_TABLE, LINEAGE_TABLE,
-        MEMBERS_TABLE, MasterAction, MasterCompletion, MasterMessage, NODES_TABLE, NodeJoin, OUTDATED_TABLE,
-        POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, SessionCaller, StoredRow, TRASH_TABLE,
+        ANSWERS_TABLE, CLOCK_TABLE, CONFLICTS_TABLE, ClientJoin, HISTORIES_TABLE, JOBS_TABLE, JOURNAL_TABLE,
+        LINEAGE_TABLE, MEMBERS_TABLE, MasterAction, MasterCompletion, MasterMessage, NODES_TABLE, NodeJoin,
+        OUTDATED_TABLE, POLICIES_TABLE, QUOTAS_TABLE, REMOVED_TABLE, SessionCaller, StoredRow, TRASH_TABLE,
     },
     catalog::{
         Catalog,
@@ -132,6 +133,7 @@ impl Master {
         let (mut rebuild, sequence) = Rebuild::load(now, &config, &mut rng, &loading)?;
         let (mut jobs, mut policies, mut nodes) = (JobTable::default(), Policies::default(), Nodes::default());
         let (mut trash, mut quotas, mut histories) = (Trash::default(), Quotas::default(), JobHistories::default());
+        let mut answers = Answers::default();
         for row in &loading.others {
             match row.table {
                 JOBS_TABLE => jobs.load(now, row)?,
@@ -140,6 +142,7 @@ impl Master {
                 POLICIES_TABLE => policies.load(row)?,
                 TRASH_TABLE => trash.load(row)?,
                 QUOTAS_TABLE => quotas.load(row)?,
+                ANSWERS_TABLE => answers.load(now, row)?,
                 CLOCK_TABLE | JOURNAL_TABLE | MEMBERS_TABLE | REMOVED_TABLE | OUTDATED_TABLE | CONFLICTS_TABLE
                 | LINEAGE_TABLE => {}
                 _ => return Err(damaged_row(row)),
@@ -172,7 +175,7 @@ impl Master {
             fleet: Fleet { nodes, ..Fleet::default() },
             replicas: Replicas::default(),
             writes: Writes::default(),
-            access: Access::new(TicketIssuer::new(now, signer), audit),
+            access: Access::new(TicketIssuer::new(now, signer), audit, answers),
             jobs: Jobs { table: jobs, histories },
             log: Log { journal_writes: JournalWrites::default(), mirror, lineage, rebuild },
             actions: VecDeque::new(),
@@ -295,6 +298,16 @@ impl Master {
 
     fn handle_request(&mut self, now: Now, from: SessionCaller, client: &ClientSession, request: ClientRequest) {
         let by = &client.rights;
+        let request = match request {
+            ClientRequest::Once(OnceRequest { id, request }) => {
+                match self.access.answers.begin(now, from, &by.user, id) {
+                    KnownRequest::New => *request,
+                    KnownRequest::UnderWay => return,
+                    KnownRequest::Answered(reply) => return self.reply_saved(from, *reply),
+                }
+            }
+            request => request,
+        };
         let asked = request.properties();
         if let Some(refusal) = self.refuse_while_rebuilding(&asked) {
             return self.reply_saved(from, ClientReply::Refused(refusal));
@@ -367,6 +380,7 @@ impl Master {
             ClientRequest::Copies(CopiesRequest(path)) => self.copies_to_verify(now, client, &path).map(Some),
             ClientRequest::Acl(request) => self.handle_acl(now, from, client, request),
             ClientRequest::History(request) => self.handle_history(now, from, by, request),
+            ClientRequest::Once(_) => Err(Refusal::new(Reason::Invalid, "a change has one number, not two")),
             ClientRequest::ConfirmClock(ConfirmClockRequest) => {
                 self.confirm_clock(now, from);
                 Ok(None)
@@ -384,6 +398,7 @@ impl Master {
 
     /// Answers a client now.
     pub(crate) fn reply(&mut self, to: SessionCaller, reply: ClientReply) {
+        let to = self.access.answers.finish(to, &reply);
         if to.request.is_some() {
             self.actions.push_back(MasterAction::Reply { to, reply });
         }
@@ -399,6 +414,13 @@ impl Master {
 
     /// Saves rows; `effects` follow once they are durable. Without rows they follow the batches being saved already.
     pub(crate) fn save(&mut self, now: Now, mut changes: Vec<RowChange>, mut effects: Vec<Effect>) {
+        if !changes.is_empty() {
+            for effect in &effects {
+                if let Effect::Reply(to, reply) = effect {
+                    changes.extend(self.access.answers.save(now, *to, reply));
+                }
+            }
+        }
         self.add_tombstones(&mut changes, &effects);
         self.mirror_changes(&mut changes, &mut effects);
         if !changes.is_empty() {

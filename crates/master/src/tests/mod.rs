@@ -19,6 +19,7 @@ mod journal_restore;
 mod memory_files;
 mod node_churn;
 mod nodes;
+mod once;
 mod per_user;
 mod placement_constraints;
 mod policies;

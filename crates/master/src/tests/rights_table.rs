@@ -18,10 +18,10 @@ use protocol::{
             CopiesRequest, DetachJobRequest, DismissRequest, EmptyTrashRequest, FinishRebuildRequest,
             ForgetNodeRequest, GetAclRequest, GetHistoryRequest, GiveToRequest, HealthRequest, ImportRequest,
             JobInputsRequest, JobRequest, JobsRequest, ListRequest, LocateRequest, LogoutRequest, MakeFolderRequest,
-            NodesRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest, RecoverRequest, RemoveFromAclRequest,
-            RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetAclRequest,
-            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
-            VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
+            NodesRequest, OnceRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest, RecoverRequest,
+            RemoveFromAclRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RequestId,
+            RestoreRequest, SetAclRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest,
+            TrashRequest, UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
         },
     },
 };
@@ -126,6 +126,14 @@ fn others() -> Vec<(ClientRequest, &'static str)> {
             ClientRequest::Rebuild(RebuildRequest::Recover(RecoverRequest { slice: SliceId(1), path: path("/d/f") })),
             "!",
         ),
+        // It needs what the change in it needs.
+        (
+            ClientRequest::Once(OnceRequest {
+                id: RequestId(1),
+                request: Box::new(ClientRequest::Rebuild(RebuildRequest::Finish(FinishRebuildRequest))),
+            }),
+            "!",
+        ),
     ]
 }
 
@@ -172,10 +180,11 @@ fn number(request: &ClientRequest) -> usize {
         ClientRequest::DetachJob(_) => 37,
         ClientRequest::History(_) => 38,
         ClientRequest::ConfirmClock(ConfirmClockRequest) => 39,
+        ClientRequest::Once(_) => 40,
     }
 }
 
-const REQUESTS: usize = 40;
+const REQUESTS: usize = 41;
 
 /// All sixteen sets of rights.
 fn sets() -> impl Iterator<Item = Rights> {

@@ -13,9 +13,9 @@ use super::{
     request::{
         AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
         DetachJobRequest, EmptyTrashRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest,
-        LocateRequest, LogoutRequest, MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RemoveRequest,
-        RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest,
-        TopologyRequest, TrashRequest, UsageRequest, requests,
+        LocateRequest, LogoutRequest, MakeFolderRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+        RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest, SetPolicyRequest,
+        SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest, requests,
     },
 };
 use crate::{
@@ -80,6 +80,7 @@ requests! {
         DetachJob(DetachJobRequest),
         History(HistoryRequest),
         ConfirmClock(ConfirmClockRequest),
+        Once(OnceRequest),
     }
 }
 

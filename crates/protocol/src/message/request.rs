@@ -8,6 +8,7 @@ mod audit_requests;
 mod cluster_requests;
 mod job_requests;
 mod name_requests;
+mod once;
 mod rebuild_requests;
 mod trash_requests;
 mod write_requests;
@@ -39,6 +40,7 @@ pub use self::{
         CopiesRequest, ListRequest, LocateRequest, MakeFolderRequest, PolicyRequest, RemoveRequest, RenameRequest,
         SetPolicyRequest, StatRequest, UsageRequest,
     },
+    once::{OnceRequest, RequestId},
     rebuild_requests::{DismissRequest, FinishRebuildRequest, ForgetNodeRequest, RebuildStatusRequest, RecoverRequest},
     trash_requests::{EmptyTrashRequest, QuotasRequest, RestoreRequest, SetQuotaRequest, TrashRequest},
     write_requests::{AbandonRequest, CommitRequest, RenewRequest},
@@ -76,6 +78,8 @@ pub struct Properties<'a> {
     pub class: Class,
     /// Whether sending it twice is the same as once.
     pub is_repeatable: bool,
+    /// Whether it is a change that needs a number ([`OnceRequest`]) to be sent twice.
+    pub is_once: bool,
     /// Whether it is answered while the names are being put together.
     pub is_answered_during_rebuild: bool,
     /// Whether the answer waits until all changes of names that it may tell of are saved.
@@ -134,6 +138,7 @@ impl<'a> Properties<'a> {
             name,
             class: Class::Ordinary,
             is_repeatable: false,
+            is_once: false,
             is_answered_during_rebuild: false,
             awaits_names: true,
             needs: vec![need],
@@ -173,6 +178,10 @@ impl<'a> Properties<'a> {
 
     fn repeatable_if(self, is_repeatable: bool) -> Self {
         Self { is_repeatable, ..self }
+    }
+
+    fn once(self) -> Self {
+        Self { is_once: true, ..self }
     }
 
     fn during_rebuild(self) -> Self {

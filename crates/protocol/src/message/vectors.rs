@@ -49,10 +49,10 @@ use crate::{
             AbandonRequest, AdmitJobRequest, CancelJobRequest, CommitRequest, ConfirmClockRequest, CopiesRequest,
             DetachJobRequest, DismissRequest, EmptyTrashRequest, FinishRebuildRequest, ForgetNodeRequest,
             GetAclRequest, HealthRequest, ImportRequest, JobRequest, JobsRequest, ListRequest, LocateRequest,
-            LogoutRequest, MakeFolderRequest, NodesRequest, PolicyRequest, QuotasRequest, RebuildStatusRequest,
-            RecoverRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest, RestoreRequest,
-            SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest, UsageRequest,
-            VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
+            LogoutRequest, MakeFolderRequest, NodesRequest, OnceRequest, PolicyRequest, QuotasRequest,
+            RebuildStatusRequest, RecoverRequest, RemoveRequest, RenameRequest, RenewRequest, ReportJobRequest,
+            RequestId, RestoreRequest, SetPolicyRequest, SetQuotaRequest, StatRequest, TopologyRequest, TrashRequest,
+            UsageRequest, VerifyAuditRequest, WaitingMachinesRequest, WhoAmIRequest,
         },
     },
     sandbox::SandboxLayer,
@@ -207,6 +207,10 @@ fn the_requests_of_a_client_have_their_bytes() {
         "audit": ClientRequest::Audit(_) => ClientRequest::Audit(AuditQuestion::Verify(VerifyAuditRequest)),
         "history": ClientRequest::History(_) => ClientRequest::History(history::tell()),
         "confirm-clock": ClientRequest::ConfirmClock(ConfirmClockRequest) => ClientRequest::ConfirmClock(ConfirmClockRequest),
+        "once": ClientRequest::Once(_) => ClientRequest::Once(OnceRequest {
+            id: RequestId(7),
+            request: Box::new(ClientRequest::Stat(StatRequest(path()))),
+        }),
     });
     compare!(vectors, RebuildRequest {
         "status": RebuildRequest::Status(_) => RebuildRequest::Status(RebuildStatusRequest { after: None }),

@@ -64,7 +64,7 @@ impl Call for RemoveFromAclRequest {
     answered_by!(AclStatus, ClientReply::Acl(AclReply::Status(status)) => status);
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("remove rights", Need::rights_of(&self.path)).noted(
+        Properties::new("remove rights", Need::rights_of(&self.path)).once().noted(
             AuditKind::Grant,
             "remove rights",
             &self.path,

@@ -75,7 +75,7 @@ impl Call for RemoveNodeRequest {
     answered_by!(NodeRemoval, ClientReply::Removal(removal) => removal);
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("remove node", Need::Administrator("remove nodes")).without_names().noted(
+        Properties::new("remove node", Need::Administrator("remove nodes")).once().without_names().noted(
             AuditKind::Admin,
             "remove node",
             &self.node,

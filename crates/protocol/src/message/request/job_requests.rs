@@ -88,7 +88,7 @@ impl Call for CancelJobRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("cancel job", Need::Holder).during_rebuild().noted(AuditKind::Job, "cancel job", self.0)
+        Properties::new("cancel job", Need::Holder).once().during_rebuild().noted(AuditKind::Job, "cancel job", self.0)
     }
 }
 

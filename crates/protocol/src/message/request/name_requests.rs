@@ -79,7 +79,7 @@ impl Call for MakeFolderRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("make folder", Need::MakeFolder(&self.path)).refused_as("make folder", &self.path)
+        Properties::new("make folder", Need::MakeFolder(&self.path)).once().refused_as("make folder", &self.path)
     }
 }
 
@@ -97,7 +97,7 @@ impl Call for RenameRequest {
 
     fn properties(&self) -> Properties<'_> {
         let properties = match self.from == self.to {
-            true => Properties::new("rename", Need::On(&self.from, Rights::WRITE)),
+            true => Properties::new("rename", Need::On(&self.from, Rights::WRITE)).once(),
             false => Properties::new("rename", Need::Move(&self.from, &self.to)).and_needs([Need::Make(&self.to)]),
         };
         properties.refused_as("rename", &self.from)
@@ -120,6 +120,7 @@ impl Call for RemoveRequest {
 
     fn properties(&self) -> Properties<'_> {
         Properties::new("remove", Need::Remove { path: &self.path, for_good: self.now })
+            .once()
             .refused_as("remove", &self.path)
     }
 }

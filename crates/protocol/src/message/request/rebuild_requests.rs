@@ -32,7 +32,7 @@ impl Call for FinishRebuildRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("finish rebuild", Need::Administrator("decide about a rebuild")).during_rebuild().noted(
+        Properties::new("finish rebuild", Need::Administrator("decide about a rebuild")).once().during_rebuild().noted(
             AuditKind::Admin,
             "rebuild",
             "",
@@ -54,6 +54,7 @@ impl Call for RecoverRequest {
 
     fn properties(&self) -> Properties<'_> {
         Properties::new("recover slice", Need::Administrator("decide about a rebuild"))
+            .once()
             .changes(&self.path)
             .during_rebuild()
             .noted(AuditKind::Admin, "rebuild", "")
@@ -68,11 +69,10 @@ impl Call for DismissRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("dismiss conflict", Need::Administrator("decide about a rebuild")).during_rebuild().noted(
-            AuditKind::Admin,
-            "rebuild",
-            "",
-        )
+        Properties::new("dismiss conflict", Need::Administrator("decide about a rebuild"))
+            .once()
+            .during_rebuild()
+            .noted(AuditKind::Admin, "rebuild", "")
     }
 }
 
@@ -84,7 +84,7 @@ impl Call for ForgetNodeRequest {
     answered_by!((), ClientReply::Done => ());
 
     fn properties(&self) -> Properties<'_> {
-        Properties::new("forget node", Need::Administrator("decide about a rebuild")).during_rebuild().noted(
+        Properties::new("forget node", Need::Administrator("decide about a rebuild")).once().during_rebuild().noted(
             AuditKind::Admin,
             "rebuild",
             "",

@@ -47,6 +47,7 @@ impl Call for RestoreRequest {
 
     fn properties(&self) -> Properties<'_> {
         Properties::new("restore", Need::Holder)
+            .once()
             .and_needs(self.to.as_ref().map(Need::Make))
             .sees(&self.path)
             .refused_as("restore", &self.path)
